@@ -1,0 +1,156 @@
+//! Satellite: an edge registry, as far as the control plane can observe it.
+//!
+//! Deletion is a flag beside the state, not a state: a deleted satellite keeps the state it had, answers
+//! 401 to everything, and never comes back.
+
+use Event::*;
+use State::*;
+use jiff::SignedDuration;
+
+use crate::{
+    names::names,
+    table::{self, Call, Owner, Role, Table, row},
+};
+
+/// The moves of a satellite.
+#[rustfmt::skip]
+pub const TABLE: Table<State, Event> = Table(&[
+    //  from     on                to       by
+    row(Pending, Registered,       Online,  Owner::Agent),
+    row(Pending, Refreshed,        Online,  Owner::Agent),
+    row(Pending, Revoke,           Revoked, Owner::Admin),
+    row(Online,  HeartbeatsMissed, Stale,   Owner::Sweep),
+    row(Online,  Revoke,           Revoked, Owner::Admin),
+    row(Stale,   Heartbeat,        Online,  Owner::Agent),
+    row(Stale,   Revoke,           Revoked, Owner::Admin),
+    row(Revoked, Reenable,         Pending, Owner::Admin),
+]);
+
+names! {
+    /// What the control plane knows of a satellite; it says nothing of what it cannot observe.
+    pub enum State {
+        /// Created or re-enabled; zero-touch registration or the refresh has not been completed.
+        Pending = "pending",
+        /// Registered, and heartbeats arrive within the expected time.
+        Online = "online",
+        /// Registered, but more heartbeats were missed than the rule allows.
+        Stale = "stale",
+        /// Blocked by an administrator; every request is refused until it is re-enabled.
+        Revoked = "revoked",
+    }
+}
+
+names! {
+    /// What moves a satellite.
+    pub enum Event {
+        /// The satellite completes zero-touch registration, which counts as its first heartbeat.
+        Registered = "registered",
+        /// The re-enabled satellite exchanges its old credential for a new one.
+        Refreshed = "refreshed",
+        /// A heartbeat arrives again.
+        Heartbeat = "heartbeat",
+        /// No heartbeat arrives for the number of intervals the rule allows.
+        HeartbeatsMissed = "heartbeats_missed",
+        /// An administrator blocks the satellite.
+        Revoke = "revoke",
+        /// An administrator lets the satellite come back.
+        Reenable = "reenable",
+    }
+}
+
+impl State {
+    /// How long a satellite is expected to stay; past that, `why` says so.
+    #[must_use]
+    pub const fn patience(self) -> Option<SignedDuration> {
+        match self {
+            // The registration token lives for a day: after that nobody can complete the registration.
+            Self::Pending => Some(SignedDuration::from_hours(24)),
+            Self::Online | Self::Stale | Self::Revoked => None,
+        }
+    }
+}
+
+impl table::Event for Event {
+    fn call(self) -> Option<Call> {
+        match self {
+            Registered | Refreshed | Heartbeat | HeartbeatsMissed => None,
+            Revoke => Some(Call {
+                request: "POST /api/satellites/{name}/revoke",
+                role: Role::Operator,
+                precondition: None,
+            }),
+            Reenable => Some(Call {
+                request: "POST /api/satellites/{name}/reenable",
+                role: Role::Operator,
+                precondition: Some(
+                    "mode `refresh` when the old credential may be trusted once more, `reissue` (a new token) when it leaked or the host is lost",
+                ),
+            }),
+        }
+    }
+}
+
+/// Why a pending satellite is pending: a new one has no credential yet, a re-enabled one must refresh it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Credential {
+    /// The credential it presents is the one in force.
+    InForce,
+    /// It was re-enabled and has to fetch a new credential with the old one, once.
+    RefreshRequired,
+}
+
+/// What a satellite that presents a known credential is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reply {
+    /// 200.
+    Ok,
+    /// 200, and the satellite is online again.
+    BackOnline,
+    /// 200 with the directive to call the refresh route.
+    Refresh,
+    /// 401: the credentials are void and nothing brings them back.
+    Unauthorized,
+    /// 403: blocked by an administrator; back off.
+    Forbidden,
+}
+
+impl Reply {
+    /// The status code of the answer.
+    #[must_use]
+    pub const fn status(self) -> u16 {
+        match self {
+            Self::Ok | Self::BackOnline | Self::Refresh => 200,
+            Self::Unauthorized => 401,
+            Self::Forbidden => 403,
+        }
+    }
+}
+
+/// A satellite as far as the answer to its heartbeat depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Presented {
+    /// The stored state.
+    pub state: State,
+    /// The soft-delete flag.
+    pub deleted: bool,
+    /// Whether the credential it presents has to be refreshed.
+    pub credential: Credential,
+}
+
+/// The reply to a heartbeat; deletion decides first, then the state.
+///
+/// A pending satellite that was never registered has no credential to beat with: whoever presents one for
+/// it gets 401.
+#[must_use]
+pub const fn heartbeat_reply(satellite: Presented) -> Reply {
+    if satellite.deleted {
+        return Reply::Unauthorized;
+    }
+    match (satellite.state, satellite.credential) {
+        (Online, _) => Reply::Ok,
+        (Stale, _) => Reply::BackOnline,
+        (Revoked, _) => Reply::Forbidden,
+        (Pending, Credential::RefreshRequired) => Reply::Refresh,
+        (Pending, Credential::InForce) => Reply::Unauthorized,
+    }
+}

@@ -1,0 +1,101 @@
+//! Tables: a stored state is moved by events, one row per legal move.
+//!
+//! Everything that has to know what may happen next reads the rows: the writer, the answer to an illegal
+//! request, `why`, the documentation, the diagram and the console's buttons. Nothing is true only in code
+//! beside a table: "any state" is written out, a row per state.
+
+use crate::{Named, names::names};
+
+/// One legal move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row<S, E> {
+    /// The state the resource is in.
+    pub from: S,
+    /// What happens.
+    pub on: E,
+    /// The state it is in afterwards.
+    pub to: S,
+    /// Who makes it happen in the normal course.
+    pub by: Owner,
+}
+
+/// Writes a row in the order it is read: from, event, to, owner.
+pub const fn row<S, E>(from: S, on: E, to: S, by: Owner) -> Row<S, E> {
+    Row { from, on, to, by }
+}
+
+/// The legal moves of one lifecycle. The first row of a state is the move to prefer.
+#[derive(Debug, Clone, Copy)]
+pub struct Table<S: 'static, E: 'static>(pub &'static [Row<S, E>]);
+
+impl<S: Named, E: Named> Table<S, E> {
+    /// The move that this event makes from this state, if there is one.
+    pub fn find(&self, from: S, on: E) -> Option<&'static Row<S, E>> {
+        self.0.iter().find(|row| row.from == from && row.on == on)
+    }
+
+    /// The preferred move between two states, for requests that name the state they want.
+    pub fn between(&self, from: S, to: S) -> Option<&'static Row<S, E>> {
+        self.0.iter().find(|row| row.from == from && row.to == to)
+    }
+
+    /// Every move out of a state, the preferred one first.
+    pub fn moves_from(&self, from: S) -> impl Iterator<Item = &'static Row<S, E>> {
+        self.0.iter().filter(move |row| row.from == from)
+    }
+}
+
+names! {
+    /// Who makes a move happen in the normal course.
+    pub enum Owner {
+        /// A person, or automation with a person's rights, through the API.
+        Admin = "admin",
+        /// The machine being installed, through its install reports.
+        NodeReport = "node_report",
+        /// The agent on the member, by registering, beating or reporting.
+        Agent = "agent",
+        /// A timer of the server that notices silence or lost patience.
+        Sweep = "sweep",
+        /// The reconciler, which compares our record with what is observed.
+        Reconciler = "reconciler",
+        /// The workflow engine, at the end of a stage or of a run.
+        Workflow = "workflow",
+        /// The server itself, following a setting.
+        System = "system",
+    }
+}
+
+names! {
+    /// What a caller may do; every call of the API names the least role that may make it.
+    pub enum Role {
+        /// Reads everything but secrets.
+        Viewer = "viewer",
+        /// Moves resources and recovers what is stuck.
+        Operator = "operator",
+        /// Everything, including tokens and settings.
+        Admin = "admin",
+        /// Approves new members and nothing else.
+        Installer = "installer",
+        /// Reports status and nothing else.
+        Adapter = "adapter",
+        /// Reads history and verifies it.
+        Auditor = "auditor",
+    }
+}
+
+/// The API call by which a person makes an event happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub struct Call {
+    /// Method, path and, where it decides, the body.
+    pub request: &'static str,
+    /// The least role that may make it.
+    pub role: Role,
+    /// What must hold before it succeeds, or nothing more than the state.
+    pub precondition: Option<&'static str>,
+}
+
+/// An event of a table; its meaning says what must happen for it to occur.
+pub trait Event: Named {
+    /// How a person makes it happen; nothing for what only machines do.
+    fn call(self) -> Option<Call>;
+}
