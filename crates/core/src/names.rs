@@ -110,7 +110,10 @@ mod tests {
     fn a_name_round_trips_and_an_unknown_one_lists_what_is_known() {
         for &state in State::ALL {
             assert_eq!(state.as_str().parse(), Ok(state));
-            assert_eq!(serde_json::from_str::<State>(&serde_json::to_string(&state).unwrap()).unwrap(), state);
+            assert_eq!(
+                serde_json::from_str::<State>(&serde_json::to_string(&state).unwrap()).unwrap(),
+                state
+            );
             assert!(state.meaning().ends_with('.'), "{state} is explained in a sentence");
         }
         let unknown = "Online".parse::<State>().unwrap_err();

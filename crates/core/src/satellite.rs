@@ -58,13 +58,26 @@ names! {
     }
 }
 
-impl State {
-    /// How long a satellite is expected to stay; past that, `why` says so.
-    #[must_use]
-    pub const fn patience(self) -> Option<SignedDuration> {
+impl table::State for State {
+    const INITIAL: &'static [Self] = &[Pending];
+    const SERVICE: &'static [Self] = &[Online];
+    const TERMINAL: &'static [Self] = &[];
+
+    fn patience(self) -> Option<SignedDuration> {
         match self {
             // The registration token lives for a day: after that nobody can complete the registration.
             Self::Pending => Some(SignedDuration::from_hours(24)),
+            Self::Online | Self::Stale | Self::Revoked => None,
+        }
+    }
+
+    fn remedy(self) -> Option<Call> {
+        match self {
+            Self::Pending => Some(Call {
+                request: r#"POST /api/satellites/{name}/reenable {"mode":"reissue"}"#,
+                role: Role::Operator,
+                precondition: Some("hand the new token to the satellite; the old one is void from then on"),
+            }),
             Self::Online | Self::Stale | Self::Revoked => None,
         }
     }

@@ -4,6 +4,8 @@
 //! request, `why`, the documentation, the diagram and the console's buttons. Nothing is true only in code
 //! beside a table: "any state" is written out, a row per state.
 
+use jiff::SignedDuration;
+
 use crate::{Named, names::names};
 
 /// One legal move.
@@ -28,7 +30,7 @@ pub const fn row<S, E>(from: S, on: E, to: S, by: Owner) -> Row<S, E> {
 #[derive(Debug, Clone, Copy)]
 pub struct Table<S: 'static, E: 'static>(pub &'static [Row<S, E>]);
 
-impl<S: Named, E: Named> Table<S, E> {
+impl<S: State, E: Event> Table<S, E> {
     /// The move that this event makes from this state, if there is one.
     pub fn find(&self, from: S, on: E) -> Option<&'static Row<S, E>> {
         self.0.iter().find(|row| row.from == from && row.on == on)
@@ -43,6 +45,32 @@ impl<S: Named, E: Named> Table<S, E> {
     pub fn moves_from(&self, from: S) -> impl Iterator<Item = &'static Row<S, E>> {
         self.0.iter().filter(move |row| row.from == from)
     }
+}
+
+/// A state of a table.
+pub trait State: Named {
+    /// Where a resource may start.
+    const INITIAL: &'static [Self];
+
+    /// Where it is when everything is well; every state has a way there, or the lifecycle has a dead end.
+    const SERVICE: &'static [Self];
+
+    /// Where it ends; no row leaves such a state.
+    const TERMINAL: &'static [Self];
+
+    /// How long work in progress is expected to take before `why` calls it overdue; nothing for states to rest in.
+    fn patience(self) -> Option<SignedDuration>;
+
+    /// The call that gets stuck work going again without moving the state, if there is one.
+    fn remedy(self) -> Option<Call> {
+        None
+    }
+}
+
+/// An event of a table; its meaning says what must happen for it to occur.
+pub trait Event: Named {
+    /// How a person makes it happen; nothing for what only machines do.
+    fn call(self) -> Option<Call>;
 }
 
 names! {
@@ -92,10 +120,4 @@ pub struct Call {
     pub role: Role,
     /// What must hold before it succeeds, or nothing more than the state.
     pub precondition: Option<&'static str>,
-}
-
-/// An event of a table; its meaning says what must happen for it to occur.
-pub trait Event: Named {
-    /// How a person makes it happen; nothing for what only machines do.
-    fn call(self) -> Option<Call>;
 }

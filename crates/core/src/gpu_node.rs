@@ -1,0 +1,197 @@
+//! GPU node: a MAAS-managed bare-metal machine, from bootstrap to removal.
+//!
+//! The state is coarse on purpose. What is being done to the node is a [`crate::run`]; what MAAS says of it
+//! is an [`maas::Observed`]; the three are never collapsed into one enum, and [`mapping`] says which
+//! combinations are sound.
+//!
+//! What must stay true: `enrolling`, `draining` and `removing` always have an owning run; there is no
+//! `draining → active` (health proves `active`, by way of `offline`); nothing leaves `deleted`.
+
+use Event::*;
+use State::*;
+use jiff::SignedDuration;
+
+use crate::{
+    names::names,
+    table::{self, Call, Owner, Role, Table, row},
+};
+
+pub mod maas;
+pub mod mapping;
+
+/// The moves of a GPU node.
+#[rustfmt::skip]
+pub const TABLE: Table<State, Event> = Table(&[
+    //  from             on                 to           by
+    row(BootstrapIssued, EnrollmentStarted, Enrolling,   Owner::Workflow),
+    row(BootstrapIssued, StartOnboarding,   Enrolling,   Owner::Admin),
+    row(Enrolling,       Onboarded,         Active,      Owner::Workflow),
+    row(Enrolling,       OnboardingBlocked, Quarantined, Owner::Workflow),
+    row(Enrolling,       Quarantine,        Quarantined, Owner::Admin),
+    row(Active,          HeartbeatsMissed,  Offline,     Owner::Sweep),
+    row(Active,          DriftFound,        Quarantined, Owner::Reconciler),
+    row(Active,          Quarantine,        Quarantined, Owner::Admin),
+    row(Active,          Drain,             Draining,    Owner::Admin),
+    row(Offline,         Heartbeat,         Active,      Owner::Agent),
+    row(Offline,         DriftFound,        Quarantined, Owner::Reconciler),
+    row(Offline,         Quarantine,        Quarantined, Owner::Admin),
+    row(Offline,         Drain,             Draining,    Owner::Admin),
+    row(Quarantined,     Recover,           Active,      Owner::Admin),
+    row(Quarantined,     ProvenHealthy,     Active,      Owner::Reconciler),
+    row(Quarantined,     Onboarded,         Active,      Owner::Workflow),
+    row(Quarantined,     Drain,             Draining,    Owner::Admin),
+    row(Draining,        Drained,           Retired,     Owner::Workflow),
+    row(Draining,        CleanupFinished,   Offline,     Owner::Workflow),
+    row(Draining,        DrainFailed,       Offline,     Owner::Workflow),
+    row(Draining,        StopDrain,         Offline,     Owner::Admin),
+    row(Retired,         Reactivate,        Offline,     Owner::Admin),
+    row(Retired,         Reenrolled,        Offline,     Owner::Workflow),
+    row(Retired,         Remove,            Removing,    Owner::Workflow),
+    row(Removing,        Uninstalled,       Deleted,     Owner::Workflow),
+    row(Removing,        UninstallFailed,   Retired,     Owner::Workflow),
+    row(Removing,        RollbackRemove,    Retired,     Owner::Admin),
+]);
+
+names! {
+    /// The coarse state of a GPU node.
+    pub enum State {
+        /// A bootstrap token was issued by hand; the node has not enrolled yet.
+        BootstrapIssued = "bootstrap_issued",
+        /// Onboarding is in progress; nothing may be scheduled on the node.
+        Enrolling = "enrolling",
+        /// Healthy, and work may be scheduled on it.
+        Active = "active",
+        /// Expected to be there, but it does not answer.
+        Offline = "offline",
+        /// Blocked from scheduling because of drift, a failed cleanup or an investigation.
+        Quarantined = "quarantined",
+        /// A drain is in progress; nothing may be scheduled until it ends.
+        Draining = "draining",
+        /// Taken out of scheduling on purpose; its identity is kept.
+        Retired = "retired",
+        /// The removal is in progress.
+        Removing = "removing",
+        /// Removed for good; a machine that comes back gets a new record.
+        Deleted = "deleted",
+    }
+}
+
+names! {
+    /// What moves a GPU node.
+    pub enum Event {
+        /// The onboarding run sees the agent enrol with its bootstrap token.
+        EnrollmentStarted = "enrollment_started",
+        /// A person starts an onboarding through MAAS.
+        StartOnboarding = "start_onboarding",
+        /// The onboarding run completes: the agent is enrolled and its health checks pass.
+        Onboarded = "onboarded",
+        /// The onboarding run is blocked or unsafe, or was cancelled.
+        OnboardingBlocked = "onboarding_blocked",
+        /// A person blocks the node from scheduling.
+        Quarantine = "quarantine",
+        /// No heartbeat arrives for the number of intervals the rule allows.
+        HeartbeatsMissed = "heartbeats_missed",
+        /// A healthy heartbeat arrives.
+        Heartbeat = "heartbeat",
+        /// What is observed does not fit our record, or a cleaned node is not clean.
+        DriftFound = "drift_found",
+        /// A person declares the node healthy again.
+        Recover = "recover",
+        /// Heartbeats and the observed state prove the node healthy again.
+        ProvenHealthy = "proven_healthy",
+        /// A person starts a retirement or decommission, which drains the node first.
+        Drain = "drain",
+        /// The drain completes and the node goes out of scheduling.
+        Drained = "drained",
+        /// A soft reset or storage cleanup completes; a healthy heartbeat must follow.
+        CleanupFinished = "cleanup_finished",
+        /// The drain, or a stage after it, fails or is undone.
+        DrainFailed = "drain_failed",
+        /// A person stops the drain short of retirement.
+        StopDrain = "stop_drain",
+        /// A person takes the node back into use under its old identity.
+        Reactivate = "reactivate",
+        /// A reimage completes: the agent enrolled again under the same identity.
+        Reenrolled = "reenrolled",
+        /// The remove run starts to uninstall the node.
+        Remove = "remove",
+        /// The removal completes.
+        Uninstalled = "uninstalled",
+        /// The removal fails; the identity is kept.
+        UninstallFailed = "uninstall_failed",
+        /// A person rolls the removal back.
+        RollbackRemove = "rollback_remove",
+    }
+}
+
+impl State {
+    /// States that mean work in progress: without an owning run a node must not be left in one.
+    #[must_use]
+    pub const fn needs_owner(self) -> bool {
+        match self {
+            Enrolling | Draining | Removing => true,
+            BootstrapIssued | Active | Offline | Quarantined | Retired | Deleted => false,
+        }
+    }
+}
+
+impl table::State for State {
+    /// A bootstrap by hand starts with a token, an onboarding through MAAS enrols at once.
+    const INITIAL: &'static [Self] = &[BootstrapIssued, Enrolling];
+    const SERVICE: &'static [Self] = &[Active];
+    const TERMINAL: &'static [Self] = &[Deleted];
+
+    fn patience(self) -> Option<SignedDuration> {
+        match self {
+            // The bootstrap token lives for a day.
+            BootstrapIssued => Some(SignedDuration::from_hours(24)),
+            // Commissioning, deployment and hardware sync, each with a retry.
+            Enrolling => Some(SignedDuration::from_hours(4)),
+            Draining => Some(SignedDuration::from_hours(2)),
+            // A full erase of large disks takes hours.
+            Removing => Some(SignedDuration::from_hours(12)),
+            Active | Offline | Quarantined | Retired | Deleted => None,
+        }
+    }
+
+    fn remedy(self) -> Option<Call> {
+        self.needs_owner().then_some(Call {
+            request: "POST /api/v1/gpu-nodes/{id}/actions/resume",
+            role: Role::Operator,
+            precondition: None,
+        })
+    }
+}
+
+impl table::Event for Event {
+    fn call(self) -> Option<Call> {
+        let call = |request, precondition| Some(Call { request, role: Role::Operator, precondition });
+        match self {
+            EnrollmentStarted | Onboarded | OnboardingBlocked | HeartbeatsMissed | Heartbeat | DriftFound
+            | ProvenHealthy | Drained | CleanupFinished | DrainFailed | Reenrolled | Uninstalled
+            | UninstallFailed => None,
+            StartOnboarding => {
+                call("POST /api/v1/gpu-nodes/{id}/onboardings", Some("a site that manages the machine"))
+            }
+            Quarantine => call("POST /api/v1/gpu-nodes/{id}/actions/quarantine", None),
+            Recover => call(
+                "POST /api/v1/gpu-nodes/{id}/actions/recover",
+                Some("a healthy heartbeat since the quarantine and no drift in MAAS"),
+            ),
+            Drain => call(
+                "POST /api/v1/gpu-nodes/{id}/actions/retire",
+                Some("no other run works on the node; a dead host's drain is skipped with a reason"),
+            ),
+            StopDrain => call("POST /api/v1/gpu-nodes/{id}/actions/stop-drain", None),
+            Reactivate => call(
+                "POST /api/v1/gpu-nodes/{id}/actions/reactivate",
+                Some("the identity was kept: no uninstall has completed"),
+            ),
+            Remove => call(
+                "POST /api/v1/gpu-nodes/{id}/actions/remove",
+                Some("a dead host's uninstall is skipped with a reason"),
+            ),
+            RollbackRemove => call("POST /api/v1/gpu-nodes/{id}/actions/rollback-remove", None),
+        }
+    }
+}

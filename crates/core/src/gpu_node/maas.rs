@@ -1,0 +1,229 @@
+//! What MAAS says of a machine, and what it should say: observed upstream truth that we never own.
+
+use Expect::{Absent, Any, Failed, PoweredOff};
+use Status::*;
+
+use super::State;
+use crate::names::names;
+
+/// MAAS's status of a machine: an integer on the wire, kept even when we do not know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names are MAAS's own")]
+pub enum Status {
+    New,
+    Commissioning,
+    FailedCommissioning,
+    Missing,
+    Ready,
+    Reserved,
+    Deployed,
+    Retired,
+    Broken,
+    Deploying,
+    Allocated,
+    FailedDeployment,
+    Releasing,
+    FailedReleasing,
+    DiskErasing,
+    FailedDiskErasing,
+    RescueMode,
+    EnteringRescueMode,
+    FailedEnteringRescueMode,
+    ExitingRescueMode,
+    FailedExitingRescueMode,
+    Testing,
+    FailedTesting,
+    /// A status that a newer MAAS knows and we do not.
+    Unknown(i64),
+}
+
+/// Every known status; its position is MAAS's integer.
+pub const STATUSES: [Status; 23] = [
+    New,
+    Commissioning,
+    FailedCommissioning,
+    Missing,
+    Ready,
+    Reserved,
+    Deployed,
+    Retired,
+    Broken,
+    Deploying,
+    Allocated,
+    FailedDeployment,
+    Releasing,
+    FailedReleasing,
+    DiskErasing,
+    FailedDiskErasing,
+    RescueMode,
+    EnteringRescueMode,
+    FailedEnteringRescueMode,
+    ExitingRescueMode,
+    FailedExitingRescueMode,
+    Testing,
+    FailedTesting,
+];
+
+impl Status {
+    /// The status with this integer.
+    #[must_use]
+    pub fn from_code(code: i64) -> Self {
+        usize::try_from(code)
+            .ok()
+            .and_then(|index| STATUSES.get(index).copied())
+            .unwrap_or(Self::Unknown(code))
+    }
+
+    /// MAAS's integer for the status.
+    #[must_use]
+    pub fn code(self) -> i64 {
+        if let Self::Unknown(code) = self {
+            return code;
+        }
+        STATUSES.iter().zip(0..).find(|(status, _)| **status == self).map_or(-1, |(_, code)| code)
+    }
+
+    /// The class that the design document calls "Failed": MAAS tried something and it did not work.
+    #[must_use]
+    pub const fn is_failed(self) -> bool {
+        matches!(
+            self,
+            FailedCommissioning
+                | FailedDeployment
+                | FailedReleasing
+                | FailedDiskErasing
+                | FailedEnteringRescueMode
+                | FailedExitingRescueMode
+                | FailedTesting
+        )
+    }
+}
+
+names! {
+    /// The power of a machine as MAAS queried it; only a confirmed `off` is off.
+    pub enum Power {
+        /// The machine is on.
+        On = "on",
+        /// The machine is off.
+        Off = "off",
+        /// MAAS does not know.
+        Unknown = "unknown",
+        /// The query failed.
+        Error = "error",
+    }
+}
+
+/// One observation of a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Observed {
+    /// MAAS has no such machine.
+    Absent,
+    /// MAAS has it.
+    Present {
+        /// Its status.
+        status: Status,
+        /// Its power.
+        power: Power,
+    },
+}
+
+/// What an observation may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expect {
+    /// Anything, because nothing is required.
+    Any,
+    /// This status.
+    Is(Status),
+    /// Any status of the class "failed".
+    Failed,
+    /// Any status, as long as the power is off.
+    PoweredOff,
+    /// Not in MAAS.
+    Absent,
+}
+
+/// What is expected of MAAS while a node is in a state.
+#[derive(Debug, Clone, Copy)]
+pub struct Expectation {
+    /// The node's state.
+    pub state: State,
+    /// What fits at any time.
+    pub expected: &'static [Expect],
+    /// What fits as well while a run works on the machine, because the run causes it.
+    pub while_worked_on: &'static [Expect],
+}
+
+const fn is(status: Status) -> Expect {
+    Expect::Is(status)
+}
+
+/// What the two directions of work pass through on their way: towards `Deployed` and back to `Ready`.
+const DEPLOYING: &[Expect] = &[
+    is(New),
+    is(Commissioning),
+    is(Testing),
+    is(Allocated),
+    is(Deploying),
+    is(Releasing),
+    is(DiskErasing),
+    Failed,
+    Absent,
+];
+const RELEASING: &[Expect] = &[is(New), is(Releasing), is(DiskErasing), Failed];
+
+/// The expected MAAS states by node state.
+///
+/// The middle column is the design document's table. `Deployed` is also expected in `removing`, because
+/// the uninstall needs a live host and therefore comes before the release.
+#[rustfmt::skip]
+pub const EXPECTATIONS: &[Expectation] = &[
+    expect(State::BootstrapIssued, &[Any], &[]),
+    expect(State::Enrolling,       &[is(New), is(Commissioning), is(Ready), is(Allocated), is(Deploying), is(Deployed)], DEPLOYING),
+    expect(State::Active,          &[is(Deployed)], &[]),
+    expect(State::Offline,         &[is(Deployed)], &[]),
+    expect(State::Quarantined,     &[is(Ready), Failed, is(Broken), is(Deployed), Absent], DEPLOYING),
+    expect(State::Draining,        &[is(Deployed), is(Ready)], &[]),
+    expect(State::Retired,         &[is(Deployed), is(Ready), PoweredOff], DEPLOYING),
+    expect(State::Removing,        &[is(Deployed), is(Ready), PoweredOff, Absent], RELEASING),
+    expect(State::Deleted,         &[Any], &[]),
+];
+
+const fn expect(
+    state: State,
+    expected: &'static [Expect],
+    while_worked_on: &'static [Expect],
+) -> Expectation {
+    Expectation { state, expected, while_worked_on }
+}
+
+/// Who works on a machine at the moment of an observation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// Nobody: whatever changed in MAAS, we did not cause it.
+    Nobody,
+    /// A run that is being worked on.
+    Run,
+}
+
+/// Whether an observation fits the node's state; if not, somebody else moved the machine: drift.
+#[must_use]
+pub fn fits(state: State, observed: Observed, work: Work) -> bool {
+    EXPECTATIONS.iter().filter(|row| row.state == state).any(|row| {
+        row.expected.iter().any(|expect| expect.holds(observed))
+            || (work == Work::Run && row.while_worked_on.iter().any(|expect| expect.holds(observed)))
+    })
+}
+
+impl Expect {
+    fn holds(self, observed: Observed) -> bool {
+        match (self, observed) {
+            (Any, _) | (Absent, Observed::Absent) => true,
+            (Self::Is(expected), Observed::Present { status, .. }) => status == expected,
+            (Failed, Observed::Present { status, .. }) => status.is_failed(),
+            (PoweredOff, Observed::Present { power, .. }) => power == Power::Off,
+            (Absent, Observed::Present { .. }) | (Self::Is(_) | Failed | PoweredOff, Observed::Absent) => {
+                false
+            }
+        }
+    }
+}

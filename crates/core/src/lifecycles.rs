@@ -1,0 +1,87 @@
+//! The tables as data, for everything that shows them: the API, the console, the documentation.
+
+use serde::Serialize;
+
+use crate::{
+    gpu_node, node, run, satellite,
+    table::{Call, Event, Owner, State, Table},
+};
+
+/// One lifecycle as data.
+#[derive(Debug, Clone, Serialize)]
+pub struct Lifecycle {
+    /// What it is the lifecycle of.
+    pub name: &'static str,
+    /// Its states, in the order of a life.
+    pub states: Vec<StateView>,
+    /// Its moves; the first of a state is the one to prefer.
+    pub moves: Vec<MoveView>,
+}
+
+/// One state as data.
+#[derive(Debug, Clone, Serialize)]
+pub struct StateView {
+    /// The name on the wire.
+    pub name: &'static str,
+    /// What it means.
+    pub meaning: &'static str,
+    /// A resource may start here.
+    pub initial: bool,
+    /// Everything is well here.
+    pub service: bool,
+    /// Nothing leaves it.
+    pub terminal: bool,
+    /// How long work in progress is expected to take.
+    pub patience_seconds: Option<i64>,
+    /// The call that gets stuck work going again.
+    pub remedy: Option<Call>,
+}
+
+/// One move as data.
+#[derive(Debug, Clone, Serialize)]
+pub struct MoveView {
+    /// The state before.
+    pub from: &'static str,
+    /// The event.
+    pub on: &'static str,
+    /// The state after.
+    pub to: &'static str,
+    /// Who makes it happen in the normal course.
+    pub by: Owner,
+    /// What must happen.
+    pub when: &'static str,
+    /// How a person makes it happen.
+    pub call: Option<Call>,
+}
+
+/// Every lifecycle that is a table.
+#[must_use]
+pub fn all() -> Vec<Lifecycle> {
+    vec![
+        view("node", node::TABLE),
+        view("gpu-node", gpu_node::TABLE),
+        view("run", run::TABLE),
+        view("satellite", satellite::TABLE),
+    ]
+}
+
+fn view<S: State, E: Event>(name: &'static str, table: Table<S, E>) -> Lifecycle {
+    let states = S::ALL.iter().map(|&state| StateView {
+        name: state.as_str(),
+        meaning: state.meaning(),
+        initial: S::INITIAL.contains(&state),
+        service: S::SERVICE.contains(&state),
+        terminal: S::TERMINAL.contains(&state),
+        patience_seconds: state.patience().map(|patience| patience.as_secs()),
+        remedy: state.remedy(),
+    });
+    let moves = table.0.iter().map(|row| MoveView {
+        from: row.from.as_str(),
+        on: row.on.as_str(),
+        to: row.to.as_str(),
+        by: row.by,
+        when: row.on.meaning(),
+        call: row.on.call(),
+    });
+    Lifecycle { name, states: states.collect(), moves: moves.collect() }
+}

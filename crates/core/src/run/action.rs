@@ -1,0 +1,286 @@
+//! The seven operator actions: which are legal for a run, and what each one does.
+//!
+//! | action          | pending  | running, live lease | running, queued or stale | failed_*     | compensating  |
+//! |-----------------|----------|---------------------|--------------------------|--------------|---------------|
+//! | `retry_stage`   | refused  | in progress         | queued, or requeued      | running      | as running    |
+//! | `resume`        | queued   | in progress         | queued, or requeued      | running      | as running    |
+//! | `rerun`         | refused  | refused ¹           | refused ¹                | running      | refused       |
+//! | `restart_clean` | is clean | at next safe point  | undo, or pending         | undo/pending | if restarting |
+//! | `cancel`        | undo/end | at next safe point  | undo, or cancelled       | undo/end     | becomes goal  |
+//! | `adopt_…`       | refused  | refused ²           | refused ²                | running/end  | refused       |
+//! | `mark_manual_…` | frozen   | frozen              | frozen                   | frozen       | frozen        |
+//!
+//! ¹ unless the run is still at its first stage: then the rerun happened already.
+//! ² unless the run adopted what was observed: then it goes on from there already.
+//!
+//! Every action is idempotent: pressed twice, or by two operators at once, it has one effect, and the second
+//! press is told what the first one did. A worker that holds a live lease is never overtaken in the middle
+//! of a call, except by `mark_manual_intervention_required`, which fences it off.
+
+use super::{Event, State, TABLE};
+use crate::names::names;
+
+names! {
+    /// What an operator may ask of a run.
+    pub enum Action {
+        /// Rerun the current failed stage.
+        RetryStage = "retry_stage",
+        /// Continue from the last safe stage.
+        Resume = "resume",
+        /// Enter the workflow again from the top, adopting what is already there.
+        Rerun = "rerun",
+        /// Undo everything, then start again.
+        RestartClean = "restart_clean",
+        /// Stop the run and undo what can be undone.
+        Cancel = "cancel",
+        /// Accept what was observed, and continue or finish from there.
+        AdoptObservedState = "adopt_observed_state",
+        /// Freeze the run until a person has resolved what is wrong.
+        MarkManualInterventionRequired = "mark_manual_intervention_required",
+    }
+}
+
+/// Whether a worker has the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lease {
+    /// Nobody has it: it is queued for the next free worker.
+    Queued,
+    /// A worker has it and its lease is running.
+    Live,
+    /// A worker had it, and its lease expired.
+    Stale,
+}
+
+/// Where the run is heading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Goal {
+    /// To its end.
+    Run,
+    /// To be undone and cancelled.
+    Cancel,
+    /// To be undone and started again.
+    Restart,
+}
+
+/// What adopting the observed state would mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Observation {
+    /// Nothing was observed that could be adopted.
+    Nothing,
+    /// The operator looked at an observation that is not the newest any more.
+    Outdated,
+    /// The run can go on from what is observed.
+    Continues,
+    /// What is observed is what the run was for.
+    Finishes,
+}
+
+/// What the legality of an action depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Facts {
+    /// The run's state.
+    pub state: State,
+    /// Whether a worker has it.
+    pub lease: Lease,
+    /// Where it is heading.
+    pub goal: Goal,
+    /// Whether it did, or may have done, anything that has to be undone.
+    pub has_effects: bool,
+    /// Whether it failed while it was being undone.
+    pub failed_in_undo: bool,
+    /// Whether it is at its first stage.
+    pub at_first_stage: bool,
+    /// Whether an observed state was adopted on the way.
+    pub adopted: bool,
+    /// What adopting would mean; looked at by `adopt_observed_state` only.
+    pub observation: Observation,
+    /// Give the run up without undoing anything; looked at by `cancel` only.
+    pub abandon: bool,
+}
+
+/// What an action does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// The run moves by this event, heading for this goal; whoever held it is fenced off.
+    Move(Event, Goal),
+    /// The goal is recorded, and the worker turns to it at its next safe point.
+    Head(Goal),
+    /// The expired lease is taken away and the run queued again.
+    Requeue,
+    /// It was done before; nothing happens, and that is a success.
+    Nothing(Already),
+}
+
+names! {
+    /// Why an action has nothing left to do.
+    pub enum Already {
+        /// A worker is at it.
+        InProgress = "in_progress",
+        /// It is queued for the next free worker.
+        Queued = "already_queued",
+        /// The run is at its top, with nothing to undo.
+        Clean = "already_clean",
+        /// The run is being undone, or is about to be.
+        Undoing = "already_undoing",
+        /// The run was cancelled.
+        Cancelled = "already_cancelled",
+        /// The run was reconciled.
+        Reconciled = "already_reconciled",
+        /// The run is frozen.
+        Frozen = "already_frozen",
+    }
+}
+
+names! {
+    /// Why an action is refused.
+    pub enum Refusal {
+        /// The run is over; start a new one.
+        RunIsOver = "run_is_over",
+        /// Nothing has failed; the run is on its way.
+        NothingFailed = "nothing_failed",
+        /// The run is being undone, or failed while it was; retry the undo, or abandon the run.
+        BeingUndone = "being_undone",
+        /// The run is being cancelled; start a new one afterwards.
+        BeingCancelled = "being_cancelled",
+        /// Nothing was observed that could be adopted; wait for the next observation.
+        NothingObserved = "nothing_observed",
+        /// The observation is not the newest any more; look again.
+        ObservationOutdated = "observation_outdated",
+        /// Only a run that was frozen for manual intervention can be abandoned; mark it first.
+        NotFrozen = "not_frozen",
+    }
+}
+
+/// Decides an action.
+///
+/// # Errors
+/// The reason why it is refused; [`allowed`] says what is not.
+pub fn decide(action: Action, run: Facts) -> Result<Decision, Refusal> {
+    match action {
+        Action::RetryStage => go_on(run, Event::RetryStage),
+        Action::Resume if run.state == State::Pending => Ok(Decision::Nothing(Already::Queued)),
+        Action::Resume => go_on(run, Event::Resume),
+        Action::Rerun => rerun(run),
+        Action::RestartClean => restart(run),
+        Action::Cancel if run.abandon => abandon(run),
+        Action::Cancel => cancel(run),
+        Action::AdoptObservedState => adopt(run),
+        Action::MarkManualInterventionRequired => mark(run),
+    }
+}
+
+/// The actions that would not be refused now, whether or not they have something left to do.
+pub fn allowed(run: Facts) -> impl Iterator<Item = Action> {
+    use crate::Named;
+    Action::ALL.iter().copied().filter(move |&action| decide(action, run).is_ok())
+}
+
+fn go_on(run: Facts, event: Event) -> Result<Decision, Refusal> {
+    match run.state {
+        State::FailedManualIntervention if run.failed_in_undo => movement(run, Event::RetryUndo, run.goal),
+        // Frozen on its way to be cancelled, it goes on towards that.
+        State::FailedRetryable | State::FailedManualIntervention => movement(run, event, run.goal),
+        State::Running | State::Compensating => Ok(queue(run.lease)),
+        State::Pending => Err(Refusal::NothingFailed),
+        State::Completed | State::Cancelled | State::Reconciled => Err(Refusal::RunIsOver),
+    }
+}
+
+fn rerun(run: Facts) -> Result<Decision, Refusal> {
+    match run.state {
+        State::FailedManualIntervention if run.goal != Goal::Run => Err(Refusal::BeingUndone),
+        State::FailedRetryable | State::FailedManualIntervention => movement(run, Event::Rerun, Goal::Run),
+        State::Running if run.at_first_stage && run.goal == Goal::Run => Ok(queue(run.lease)),
+        State::Pending | State::Running => Err(Refusal::NothingFailed),
+        State::Compensating => Err(Refusal::BeingUndone),
+        State::Completed | State::Cancelled | State::Reconciled => Err(Refusal::RunIsOver),
+    }
+}
+
+fn restart(run: Facts) -> Result<Decision, Refusal> {
+    match run.state {
+        // Who stopped it first wins; frozen, an operator may decide anew.
+        State::Running | State::Compensating if run.goal == Goal::Cancel => Err(Refusal::BeingCancelled),
+        State::Pending if !run.has_effects => Ok(Decision::Nothing(Already::Clean)),
+        State::Compensating => Ok(Decision::Nothing(Already::Undoing)),
+        State::Running if run.lease == Lease::Live => Ok(head(run, Goal::Restart)),
+        State::Pending | State::Running | State::FailedRetryable | State::FailedManualIntervention => {
+            if run.has_effects {
+                movement(run, Event::RestartAndUndo, Goal::Restart)
+            } else {
+                movement(run, Event::RestartClean, Goal::Run)
+            }
+        }
+        State::Completed | State::Cancelled | State::Reconciled => Err(Refusal::RunIsOver),
+    }
+}
+
+/// A cancel wins over a restart: who wants to stop must always be able to.
+fn cancel(run: Facts) -> Result<Decision, Refusal> {
+    match run.state {
+        State::Running if run.lease == Lease::Live => Ok(head(run, Goal::Cancel)),
+        State::Compensating => Ok(head(run, Goal::Cancel)),
+        State::Pending | State::Running | State::FailedRetryable | State::FailedManualIntervention => {
+            let event = if run.has_effects { Event::CancelAndUndo } else { Event::Cancel };
+            movement(run, event, Goal::Cancel)
+        }
+        State::Cancelled => Ok(Decision::Nothing(Already::Cancelled)),
+        State::Completed | State::Reconciled => Err(Refusal::RunIsOver),
+    }
+}
+
+fn abandon(run: Facts) -> Result<Decision, Refusal> {
+    match run.state {
+        State::FailedManualIntervention => movement(run, Event::Abandon, Goal::Cancel),
+        State::Cancelled => Ok(Decision::Nothing(Already::Cancelled)),
+        State::Pending | State::Running | State::FailedRetryable | State::Compensating => {
+            Err(Refusal::NotFrozen)
+        }
+        State::Completed | State::Reconciled => Err(Refusal::RunIsOver),
+    }
+}
+
+fn adopt(run: Facts) -> Result<Decision, Refusal> {
+    match run.state {
+        State::FailedManualIntervention if run.goal != Goal::Run => Err(Refusal::BeingUndone),
+        State::FailedRetryable | State::FailedManualIntervention => match run.observation {
+            Observation::Nothing => Err(Refusal::NothingObserved),
+            Observation::Outdated => Err(Refusal::ObservationOutdated),
+            Observation::Continues => movement(run, Event::Adopt, Goal::Run),
+            Observation::Finishes => movement(run, Event::AdoptFinished, Goal::Run),
+        },
+        State::Running if run.adopted => Ok(queue(run.lease)),
+        State::Pending | State::Running => Err(Refusal::NothingFailed),
+        State::Compensating => Err(Refusal::BeingUndone),
+        State::Reconciled => Ok(Decision::Nothing(Already::Reconciled)),
+        State::Completed | State::Cancelled => Err(Refusal::RunIsOver),
+    }
+}
+
+fn mark(run: Facts) -> Result<Decision, Refusal> {
+    match run.state {
+        State::FailedManualIntervention => Ok(Decision::Nothing(Already::Frozen)),
+        State::Pending | State::Running | State::FailedRetryable | State::Compensating => {
+            movement(run, Event::MarkManual, run.goal)
+        }
+        State::Completed | State::Cancelled | State::Reconciled => Err(Refusal::RunIsOver),
+    }
+}
+
+/// A run that is on its way is left alone, unless its worker was lost.
+fn queue(lease: Lease) -> Decision {
+    match lease {
+        Lease::Live => Decision::Nothing(Already::InProgress),
+        Lease::Queued => Decision::Nothing(Already::Queued),
+        Lease::Stale => Decision::Requeue,
+    }
+}
+
+fn head(run: Facts, goal: Goal) -> Decision {
+    if run.goal == goal { Decision::Nothing(Already::Undoing) } else { Decision::Head(goal) }
+}
+
+/// A move that has a row; the rows are the law, so an action without one is refused rather than invented.
+fn movement(run: Facts, event: Event, goal: Goal) -> Result<Decision, Refusal> {
+    TABLE.find(run.state, event).map(|_| Decision::Move(event, goal)).ok_or(Refusal::NothingFailed)
+}

@@ -1,0 +1,145 @@
+//! Why a resource is where it is: what must hold to leave, who can act, since when, and what to do next.
+//!
+//! Everything comes from the tables: a new row explains itself. A kind adds only what its rows cannot know,
+//! the [`Blocker`]s: facts of this one resource that keep it where it is.
+
+use std::borrow::Cow;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+
+use crate::table::{Call, Event, Owner, State, Table};
+
+/// The explanation of one state or status.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Why {
+    /// What is explained: `state`, or the derived status it is about.
+    pub about: &'static str,
+    /// Where the resource is.
+    pub state: &'static str,
+    /// What that means.
+    pub meaning: Cow<'static, str>,
+    /// Since when; nothing when it was never known.
+    pub since: Option<Timestamp>,
+    /// When patience runs out, for work in progress.
+    pub patience_ends: Option<Timestamp>,
+    /// Whether it has run out.
+    pub overdue: bool,
+    /// What keeps this resource where it is, beyond what its state says.
+    pub blockers: Vec<Blocker>,
+    /// The ways out, the preferred one first.
+    pub exits: Vec<Exit>,
+    /// What to do next.
+    pub next: Next,
+}
+
+/// A fact that keeps a resource where it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Blocker {
+    /// What is in the way.
+    pub what: Cow<'static, str>,
+    /// The call that clears it, when a person can.
+    pub fix: Option<Call>,
+}
+
+/// One way out of a state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Exit {
+    /// Where it leads.
+    pub to: &'static str,
+    /// What must happen.
+    pub when: Cow<'static, str>,
+    /// Who makes it happen in the normal course.
+    pub by: Owner,
+    /// How a person makes it happen.
+    pub call: Option<Call>,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+pub enum Next {
+    /// Nothing: all is well, or it is over.
+    Nothing,
+    /// Wait for somebody else to act.
+    Wait {
+        /// Who acts.
+        by: Owner,
+        /// What is waited for.
+        until: Cow<'static, str>,
+    },
+    /// Make this call.
+    Call(Call),
+    /// Look at what is in the way; no call clears it.
+    Mend {
+        /// What is in the way.
+        what: Cow<'static, str>,
+    },
+}
+
+/// Explains a state of a table.
+pub fn explain<S: State, E: Event>(
+    table: Table<S, E>,
+    state: S,
+    since: Timestamp,
+    now: Timestamp,
+    blockers: Vec<Blocker>,
+) -> Why {
+    let patience_ends = state.patience().map(|patience| saturating_add(since, patience));
+    let overdue = patience_ends.is_some_and(|end| end < now);
+    let next = next(table, state, &blockers, overdue);
+    let exits = table.moves_from(state).map(|row| Exit {
+        to: row.to.as_str(),
+        when: Cow::Borrowed(row.on.meaning()),
+        by: row.by,
+        call: row.on.call(),
+    });
+    Why {
+        about: "state",
+        state: state.as_str(),
+        meaning: Cow::Borrowed(state.meaning()),
+        since: Some(since),
+        patience_ends,
+        overdue,
+        exits: exits.collect(),
+        blockers,
+        next,
+    }
+}
+
+/// The first that applies: what is in the way, then the remedy or a person's move for what is overdue, then
+/// the preferred move of the state.
+fn next<S: State, E: Event>(table: Table<S, E>, state: S, blockers: &[Blocker], overdue: bool) -> Next {
+    if S::TERMINAL.contains(&state) {
+        return Next::Nothing;
+    }
+    if let Some(blocker) = blockers.iter().find(|blocker| blocker.fix.is_some()).or(blockers.first()) {
+        return blocker.fix.map_or_else(|| Next::Mend { what: blocker.what.clone() }, Next::Call);
+    }
+    if S::SERVICE.contains(&state) && !overdue {
+        return Next::Nothing;
+    }
+    if overdue && let Some(call) = state.remedy().or_else(|| way_out(table, state)) {
+        return Next::Call(call);
+    }
+    match table.moves_from(state).next() {
+        Some(row) if row.by == Owner::Admin => row.on.call().map_or(Next::Nothing, Next::Call),
+        Some(row) => Next::Wait { by: row.by, until: Cow::Borrowed(row.on.meaning()) },
+        None => Next::Nothing,
+    }
+}
+
+/// A person's way out of a state in which waiting has not helped; never one that ends the resource's life.
+fn way_out<S: State, E: Event>(table: Table<S, E>, state: S) -> Option<Call> {
+    let by = |owner| {
+        table
+            .moves_from(state)
+            .filter(move |row| row.by == owner && !S::TERMINAL.contains(&row.to))
+            .find_map(|row| row.on.call())
+    };
+    by(Owner::Admin).or_else(|| by(Owner::Sweep))
+}
+
+fn saturating_add(time: Timestamp, duration: SignedDuration) -> Timestamp {
+    time.saturating_add(duration).unwrap_or(Timestamp::MAX)
+}

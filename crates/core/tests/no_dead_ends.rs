@@ -1,0 +1,172 @@
+//! No dead ends: from every non-terminal state there is a way back to service through the API, also when
+//! the host is dead.
+//!
+//! For each state the list names the first call, its role and precondition; then the events that people
+//! cause without any help of the host, and at last what follows by itself once the host was repaired or
+//! replaced. Ways through a terminal state do not count: the end of a life is not a recovery.
+
+use std::collections::BTreeSet;
+
+use wardroom_core::{
+    lifecycles::{self, Lifecycle, MoveView},
+    table::Owner,
+};
+
+struct Way {
+    lifecycle: &'static str,
+    state: &'static str,
+    call: &'static str,
+    role: &'static str,
+    precondition: Option<&'static str>,
+    people: &'static [&'static str],
+    then: &'static [&'static str],
+}
+
+const fn way(
+    lifecycle: &'static str,
+    state: &'static str,
+    (call, role, precondition): (&'static str, &'static str, Option<&'static str>),
+    people: &'static [&'static str],
+    then: &'static [&'static str],
+) -> Way {
+    Way { lifecycle, state, call, role, precondition, people, then }
+}
+
+macro_rules! to {
+    ($state:literal) => {
+        (concat!(r#"PATCH /api/v1/nodes/{id}/state {"state":""#, $state, r#""}"#), "operator", None)
+    };
+}
+
+const QUARANTINE: (&str, &str, Option<&str>) =
+    ("POST /api/v1/gpu-nodes/{id}/actions/quarantine", "operator", None);
+const RETIRE: (&str, &str, Option<&str>) = (
+    "POST /api/v1/gpu-nodes/{id}/actions/retire",
+    "operator",
+    Some("no other run works on the node; a dead host's drain is skipped with a reason"),
+);
+const REVOKE: (&str, &str, Option<&str>) = ("POST /api/satellites/{name}/revoke", "operator", None);
+const MARK: (&str, &str, Option<&str>) =
+    ("POST /api/v1/runs/{id}/actions/mark_manual_intervention_required", "operator", None);
+
+#[rustfmt::skip]
+const WAYS: &[Way] = &[
+    // An operator may take any edge of a node; a dead one waits in the install queue until it boots again.
+    way("node", "discovered",     to!("pending"),        &["approve"], &["install_started", "install_completed", "auto_promote"]),
+    way("node", "pending",        to!("installing"),     &["install_started", "install_completed", "verify"], &[]),
+    way("node", "installing",     to!("install_failed"), &["install_timed_out", "reset"], &["install_started", "install_completed", "auto_promote"]),
+    way("node", "install_failed", (r#"PATCH /api/v1/nodes/{id}/state {"state":"pending","force":true}"#, "operator",
+                                   Some("assign another workflow first (PATCH /api/v1/nodes/{id}) when this one cannot work")),
+                                                         &["reset"], &["install_started", "install_completed", "auto_promote"]),
+    way("node", "installed",      to!("active"),         &["verify"], &[]),
+    way("node", "active",         to!("reprovision"),    &["reinstall", "requeue"], &["install_started", "install_completed", "auto_promote"]),
+    way("node", "reprovision",    to!("pending"),        &["requeue"], &["install_started", "install_completed", "auto_promote"]),
+    way("node", "migrating",      to!("active"),         &["finish_migration"], &[]),
+
+    way("gpu-node", "bootstrap_issued", ("POST /api/v1/gpu-nodes/{id}/onboardings", "operator", Some("a site that manages the machine")),
+                                              &["start_onboarding"], &["onboarded"]),
+    way("gpu-node", "enrolling",   QUARANTINE, &["quarantine"], &["proven_healthy"]),
+    way("gpu-node", "active",      QUARANTINE, &["quarantine"], &["proven_healthy"]),
+    way("gpu-node", "offline",     RETIRE,     &["drain", "stop_drain"], &["heartbeat"]),
+    way("gpu-node", "quarantined", RETIRE,     &["drain", "stop_drain"], &["heartbeat"]),
+    way("gpu-node", "draining",    ("POST /api/v1/gpu-nodes/{id}/actions/stop-drain", "operator", None),
+                                              &["stop_drain"], &["heartbeat"]),
+    way("gpu-node", "retired",     ("POST /api/v1/gpu-nodes/{id}/actions/reactivate", "operator", Some("the identity was kept: no uninstall has completed")),
+                                              &["reactivate"], &["heartbeat"]),
+    way("gpu-node", "removing",    ("POST /api/v1/gpu-nodes/{id}/actions/rollback-remove", "operator", None),
+                                              &["rollback_remove", "reactivate"], &["heartbeat"]),
+
+    // A lost satellite is replaced: the old credential is void, the new host registers with a new token.
+    way("satellite", "pending", REVOKE, &["revoke", "reenable"], &["registered"]),
+    way("satellite", "online",  REVOKE, &["revoke", "reenable"], &["registered"]),
+    way("satellite", "stale",   REVOKE, &["revoke", "reenable"], &["registered"]),
+    way("satellite", "revoked", ("POST /api/satellites/{name}/reenable", "operator",
+                                 Some("mode `refresh` when the old credential may be trusted once more, `reissue` (a new token) when it leaked or the host is lost")),
+                                        &["reenable"], &["registered"]),
+
+    // The host of a run is its worker; a run is in service when it makes progress again.
+    way("run", "pending",          MARK, &["mark_manual", "resume"], &[]),
+    way("run", "running",          MARK, &["mark_manual", "resume"], &[]),
+    way("run", "compensating",     MARK, &["mark_manual", "restart_and_undo"], &["start_again", "claim"]),
+    way("run", "failed_retryable", ("POST /api/v1/runs/{id}/actions/retry_stage", "operator", None), &["retry_stage"], &[]),
+    way("run", "failed_manual_intervention", ("POST /api/v1/runs/{id}/actions/resume", "operator", None), &["resume"], &[]),
+];
+
+/// States that their document makes one-way towards the end of life: these need a way to finish instead.
+const ONE_WAY: &[(&str, &str, &str)] =
+    &[("node", "deprovisioning", r#"PATCH /api/v1/nodes/{id}/state {"state":"retired"}"#)];
+
+/// An update is carried out by the agent alone; its own test is below.
+const ON_THE_DEVICE: &str = "device-update";
+
+#[test]
+fn every_state_has_a_way_back_to_service() {
+    for lifecycle in lifecycles::all().iter().filter(|lifecycle| lifecycle.name != ON_THE_DEVICE) {
+        let listed: BTreeSet<_> = WAYS
+            .iter()
+            .map(|way| (way.lifecycle, way.state))
+            .chain(ONE_WAY.iter().map(|&(lifecycle, state, _)| (lifecycle, state)))
+            .collect();
+        for state in lifecycle.states.iter().filter(|state| !state.terminal) {
+            assert!(
+                listed.contains(&(lifecycle.name, state.name)),
+                "{}: no way back from {}",
+                lifecycle.name,
+                state.name
+            );
+        }
+        for way in WAYS.iter().filter(|way| way.lifecycle == lifecycle.name) {
+            check(lifecycle, way);
+        }
+    }
+}
+
+#[track_caller]
+fn check(lifecycle: &Lifecycle, way: &Way) {
+    let mut state = way.state;
+    for event in way.people {
+        let row = take(lifecycle, state, event);
+        assert!(row.call.is_some(), "{}: nobody can cause {event} from {state}", way.state);
+        state = row.to;
+    }
+    for event in way.then {
+        let row = take(lifecycle, state, event);
+        assert_ne!(row.by, Owner::Admin, "{}: {event} needs a person, so a call is missing", way.state);
+        state = row.to;
+    }
+    assert!(is(lifecycle, state, |view| view.service), "{} ends in {state}, which is not service", way.state);
+
+    let first = take(lifecycle, way.state, way.people[0]).call.unwrap();
+    assert_eq!(
+        (first.request, first.role.as_str(), first.precondition),
+        (way.call, way.role, way.precondition),
+        "{}: the first call",
+        way.state
+    );
+}
+
+#[track_caller]
+fn take<'a>(lifecycle: &'a Lifecycle, from: &str, event: &str) -> &'a MoveView {
+    let row = lifecycle.moves.iter().find(|row| row.from == from && row.on == event);
+    let row = row.unwrap_or_else(|| panic!("{}: {from} has no {event}", lifecycle.name));
+    assert!(!is(lifecycle, row.to, |view| view.terminal), "{event} from {from} ends the life");
+    row
+}
+
+fn is(lifecycle: &Lifecycle, state: &str, what: fn(&lifecycles::StateView) -> bool) -> bool {
+    lifecycle.states.iter().any(|view| view.name == state && what(view))
+}
+
+#[test]
+fn a_one_way_state_can_be_finished_by_a_person() {
+    for (name, from, request) in ONE_WAY {
+        let all = lifecycles::all();
+        let lifecycle = all.iter().find(|lifecycle| lifecycle.name == *name).unwrap();
+        let finish = lifecycle.moves.iter().find(|row| {
+            row.from == *from
+                && is(lifecycle, row.to, |view| view.terminal)
+                && row.call.is_some_and(|call| call.request == *request)
+        });
+        assert!(finish.is_some(), "{name}: {from} can be finished");
+    }
+}

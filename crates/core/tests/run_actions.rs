@@ -1,0 +1,328 @@
+//! The seven operator actions, over every state of a run.
+
+use wardroom_core::{
+    Named,
+    run::{
+        Event, State, TABLE,
+        action::{Action, Already, Decision, Facts, Goal, Lease, Observation, Refusal, allowed, decide},
+        plan::{self, Kind, Stage, When},
+    },
+};
+
+const LEASES: [Lease; 3] = [Lease::Queued, Lease::Live, Lease::Stale];
+const GOALS: [Goal; 3] = [Goal::Run, Goal::Cancel, Goal::Restart];
+const OBSERVATIONS: [Observation; 4] =
+    [Observation::Nothing, Observation::Outdated, Observation::Continues, Observation::Finishes];
+
+/// Every combination of facts that a run can be in.
+fn every_run() -> Vec<Facts> {
+    let mut runs = Vec::new();
+    for &state in State::ALL {
+        for lease in LEASES {
+            for goal in GOALS {
+                for observation in OBSERVATIONS {
+                    for bits in 0..32 {
+                        let bit = |index: i32| bits & (1 << index) != 0;
+                        runs.push(Facts {
+                            state,
+                            lease,
+                            goal,
+                            observation,
+                            has_effects: bit(0),
+                            failed_in_undo: bit(1),
+                            at_first_stage: bit(2),
+                            abandon: bit(3),
+                            adopted: bit(4),
+                        });
+                    }
+                }
+            }
+        }
+    }
+    runs.retain(is_possible);
+    runs
+}
+
+/// What the engine guarantees: only what is being worked on has a lease, only what is being undone failed in
+/// its undo, and what is being undone heads for that.
+fn is_possible(run: &Facts) -> bool {
+    let undoing = run.state == State::Compensating || run.failed_in_undo;
+    (run.lease == Lease::Queued || matches!(run.state, State::Running | State::Compensating))
+        && (!run.failed_in_undo || run.state == State::FailedManualIntervention)
+        && (!undoing || run.goal != Goal::Run)
+        && (run.state != State::Pending || run.goal == Goal::Run)
+}
+
+fn failed(state: State) -> Facts {
+    Facts {
+        state,
+        lease: Lease::Queued,
+        goal: Goal::Run,
+        has_effects: true,
+        failed_in_undo: false,
+        at_first_stage: false,
+        observation: Observation::Nothing,
+        abandon: false,
+        adopted: false,
+    }
+}
+
+/// What a run looks like after a decision was carried out.
+fn carry_out(run: Facts, decision: Decision) -> Facts {
+    match decision {
+        Decision::Move(event, goal) => {
+            let to = TABLE.find(run.state, event).expect("a decision moves along a row").to;
+            Facts {
+                state: to,
+                goal,
+                lease: Lease::Queued,
+                failed_in_undo: event == Event::MarkManual && run.state == State::Compensating,
+                adopted: event == Event::Adopt || event == Event::AdoptFinished,
+                at_first_stage: run.at_first_stage || event == Event::Rerun || to == State::Pending,
+                has_effects: run.has_effects && to != State::Pending,
+                ..run
+            }
+        }
+        Decision::Head(goal) => Facts { goal, ..run },
+        Decision::Requeue => Facts { lease: Lease::Queued, ..run },
+        Decision::Nothing(_) => run,
+    }
+}
+
+#[test]
+fn every_action_is_idempotent() {
+    for run in every_run() {
+        for &action in Action::ALL {
+            let Ok(decision) = decide(action, run) else { continue };
+            let after = carry_out(run, decision);
+            if after == run {
+                assert!(
+                    matches!(decision, Decision::Nothing(_)),
+                    "{action} {run:?}: {decision:?} changes nothing"
+                );
+                continue;
+            }
+            let again = decide(action, after);
+            assert!(
+                matches!(again, Ok(Decision::Nothing(_))),
+                "{action} twice on {run:?}: {decision:?}, then {again:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_decision_moves_along_a_row_and_a_live_worker_is_only_overtaken_by_a_freeze() {
+    for run in every_run() {
+        for &action in Action::ALL {
+            if let Ok(Decision::Move(event, _)) = decide(action, run) {
+                assert!(TABLE.find(run.state, event).is_some(), "{action} {run:?}");
+                assert!(
+                    run.lease != Lease::Live || event == Event::MarkManual,
+                    "{action} overtakes a worker: {run:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_finished_run_takes_no_action() {
+    for run in every_run().into_iter().filter(|run| !run.state.is_open()) {
+        for &action in Action::ALL {
+            let decision = decide(action, run);
+            let idle = matches!(decision, Ok(Decision::Nothing(Already::Cancelled | Already::Reconciled)));
+            assert!(idle || decision == Err(Refusal::RunIsOver), "{action} {run:?}: {decision:?}");
+        }
+    }
+}
+
+#[test]
+fn an_open_run_always_has_an_action_that_is_not_refused() {
+    for run in every_run().into_iter().filter(|run| run.state.is_open() && !run.abandon) {
+        let actions: Vec<_> = allowed(run).collect();
+        assert!(actions.contains(&Action::Cancel), "{run:?} can always be cancelled");
+        assert!(actions.contains(&Action::MarkManualInterventionRequired), "{run:?} can always be frozen");
+        assert!(actions.contains(&Action::Resume), "{run:?} can always be resumed");
+    }
+}
+
+/// Section 8: a queued task and a live lease are left alone, a lost one is queued again.
+#[test]
+fn resume_and_retry_respect_the_lease() {
+    for state in [State::Running, State::Compensating] {
+        for action in [Action::RetryStage, Action::Resume] {
+            for (lease, expected) in [
+                (Lease::Queued, Decision::Nothing(Already::Queued)),
+                (Lease::Live, Decision::Nothing(Already::InProgress)),
+                (Lease::Stale, Decision::Requeue),
+            ] {
+                let run = Facts { lease, goal: Goal::Restart, ..failed(state) };
+                assert_eq!(decide(action, run), Ok(expected), "{action} {run:?}");
+            }
+        }
+    }
+}
+
+#[track_caller]
+fn check(action: Action, run: Facts, expected: Result<Decision, Refusal>) {
+    assert_eq!(decide(action, run), expected, "{action} {run:?}");
+}
+
+#[test]
+fn actions_on_failed_runs() {
+    use Action::*;
+    for state in [State::FailedRetryable, State::FailedManualIntervention] {
+        let run = failed(state);
+        let moves = |event, goal| Ok(Decision::Move(event, goal));
+        check(RetryStage, run, moves(Event::RetryStage, Goal::Run));
+        check(Resume, run, moves(Event::Resume, Goal::Run));
+        check(Rerun, run, moves(Event::Rerun, Goal::Run));
+        check(RestartClean, run, moves(Event::RestartAndUndo, Goal::Restart));
+        check(RestartClean, Facts { has_effects: false, ..run }, moves(Event::RestartClean, Goal::Run));
+        check(Cancel, run, moves(Event::CancelAndUndo, Goal::Cancel));
+        check(Cancel, Facts { has_effects: false, ..run }, moves(Event::Cancel, Goal::Cancel));
+        check(AdoptObservedState, run, Err(Refusal::NothingObserved));
+        let observed = |observation| Facts { observation, ..run };
+        check(AdoptObservedState, observed(Observation::Outdated), Err(Refusal::ObservationOutdated));
+        check(AdoptObservedState, observed(Observation::Continues), moves(Event::Adopt, Goal::Run));
+        check(AdoptObservedState, observed(Observation::Finishes), moves(Event::AdoptFinished, Goal::Run));
+    }
+    let abandon = |state| Facts { abandon: true, ..failed(state) };
+    check(Cancel, abandon(State::FailedRetryable), Err(Refusal::NotFrozen));
+    check(Cancel, abandon(State::FailedManualIntervention), Ok(Decision::Move(Event::Abandon, Goal::Cancel)));
+}
+
+#[test]
+fn a_run_that_failed_in_its_undo_can_be_undone_again_or_abandoned_but_not_continued() {
+    for goal in [Goal::Cancel, Goal::Restart] {
+        let run = Facts { failed_in_undo: true, goal, ..failed(State::FailedManualIntervention) };
+        check(Action::RetryStage, run, Ok(Decision::Move(Event::RetryUndo, goal)));
+        check(Action::Resume, run, Ok(Decision::Move(Event::RetryUndo, goal)));
+        check(Action::Rerun, run, Err(Refusal::BeingUndone));
+        let observed = Facts { observation: Observation::Finishes, ..run };
+        check(Action::AdoptObservedState, observed, Err(Refusal::BeingUndone));
+        check(Action::RestartClean, run, Ok(Decision::Move(Event::RestartAndUndo, Goal::Restart)));
+    }
+}
+
+#[test]
+fn a_cancel_wins_over_a_restart_and_not_the_other_way_round() {
+    let live = |goal| Facts { lease: Lease::Live, goal, ..failed(State::Running) };
+    check(Action::Cancel, live(Goal::Run), Ok(Decision::Head(Goal::Cancel)));
+    check(Action::Cancel, live(Goal::Restart), Ok(Decision::Head(Goal::Cancel)));
+    check(Action::Cancel, live(Goal::Cancel), Ok(Decision::Nothing(Already::Undoing)));
+    check(Action::RestartClean, live(Goal::Run), Ok(Decision::Head(Goal::Restart)));
+    check(Action::RestartClean, live(Goal::Cancel), Err(Refusal::BeingCancelled));
+}
+
+fn stages(plan: &[plan::Step]) -> Vec<&'static str> {
+    plan.iter().map(|step| step.stage.as_str()).collect()
+}
+
+#[test]
+fn onboarding_has_the_documents_sixteen_stages_in_order() {
+    assert_eq!(
+        stages(plan::ONBOARDING),
+        [
+            "load_site_config",
+            "resolve_power_credentials",
+            "create_or_find_in_maas",
+            "commission_node",
+            "wait_for_ready",
+            "configure_storage",
+            "apply_roce_phase2",
+            "ensure_pxe_interface_auto",
+            "render_cloud_init",
+            "deploy_via_maas",
+            "wait_for_deployed",
+            "classify_deploy_failure",
+            "recover_for_datasource_retry",
+            "ensure_hardware_sync_configured",
+            "wait_for_hardware_sync_healthy",
+            "wait_for_agent_enrollment",
+        ]
+    );
+}
+
+#[test]
+fn a_full_decommission_has_all_thirteen_stages_and_every_mode_only_known_ones() {
+    let catalogue = [
+        "disable_node",
+        "force_release_allocations",
+        "drain_node",
+        "cleanup_storage",
+        "scrub_gpu",
+        "validate_clean_node",
+        "load_site_config",
+        "release_maas_node",
+        "power_off_maas_node",
+        "retire_gpuaas_node",
+        "remove_gpuaas_node_record",
+        "cleanup_secrets",
+        "remove_maas_record",
+    ];
+    let mut full = stages(plan::FULL_DECOMMISSION);
+    full.sort_unstable();
+    let mut expected = catalogue.to_vec();
+    expected.sort_unstable();
+    assert_eq!(full, expected);
+    for kind in [Kind::SoftReset, Kind::StorageCleanup, Kind::FullDecommission, Kind::Retire, Kind::Remove] {
+        for stage in stages(kind.plan()) {
+            assert!(catalogue.contains(&stage), "{kind}: {stage}");
+        }
+    }
+}
+
+/// Which stages each mode has: `Y` always, `o` optional, `-` never.
+#[test]
+fn the_modes_have_the_stages_they_need() {
+    let table = "
+        load_site_config          - - Y Y
+        disable_node              Y Y Y Y
+        force_release_allocations o o o o
+        drain_node                Y Y Y Y
+        cleanup_storage           Y Y o Y
+        scrub_gpu                 Y - Y Y
+        validate_clean_node       Y Y Y Y
+        release_maas_node         - - Y Y
+        power_off_maas_node       - - - Y
+        retire_gpuaas_node        - - Y Y
+        remove_gpuaas_node_record - - - Y
+        cleanup_secrets           - - - Y
+        remove_maas_record        - - - o";
+    let modes = [Kind::SoftReset, Kind::StorageCleanup, Kind::Reimage, Kind::FullDecommission];
+    for line in table.lines().filter(|line| !line.trim().is_empty()) {
+        let mut words = line.split_whitespace();
+        let stage: Stage = words.next().unwrap().parse().unwrap();
+        for (kind, expected) in modes.iter().zip(words) {
+            let step = kind.plan().iter().find(|step| step.stage == stage);
+            let got = step.map_or("-", |step| if step.when == When::Always { "Y" } else { "o" });
+            assert_eq!(got, expected, "{stage} in {kind}");
+        }
+    }
+}
+
+#[test]
+fn plans_are_in_an_order_that_can_work() {
+    let before = |kind: Kind, first: Stage, second: Stage| {
+        let place = |stage| kind.plan().iter().position(|step| step.stage == stage).unwrap();
+        assert!(place(first) < place(second), "{kind}: {first} comes before {second}");
+    };
+    // The uninstall and every cleanup need a live host.
+    before(Kind::FullDecommission, Stage::RemoveGpuaasNodeRecord, Stage::ReleaseMaasNode);
+    before(Kind::FullDecommission, Stage::ValidateCleanNode, Stage::ReleaseMaasNode);
+    before(Kind::FullDecommission, Stage::ReleaseMaasNode, Stage::PowerOffMaasNode);
+    before(Kind::FullDecommission, Stage::PowerOffMaasNode, Stage::RemoveMaasRecord);
+    before(Kind::FullDecommission, Stage::RetireGpuaasNode, Stage::RemoveGpuaasNodeRecord);
+    before(Kind::Reimage, Stage::ReleaseMaasNode, Stage::DeployViaMaas);
+    for &kind in Kind::ALL {
+        let mut stages = stages(kind.plan());
+        stages.sort_unstable();
+        stages.dedup();
+        assert_eq!(stages.len(), kind.plan().len(), "{kind} has each stage once");
+        if !kind.is_onboarding() && kind != Kind::Remove {
+            before(kind, Stage::DisableNode, Stage::DrainNode);
+        }
+    }
+}

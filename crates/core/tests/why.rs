@@ -1,0 +1,130 @@
+//! The explanation of a state, built from the tables.
+
+use jiff::{SignedDuration, Timestamp};
+use wardroom_core::{
+    gpu_node, lifecycles, node, run, satellite,
+    table::{Event, Owner, State, Table},
+    why::{Next, Why, explain},
+};
+
+fn at(minutes: i64) -> Timestamp {
+    Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minutes)
+}
+
+fn call(why: &Why) -> &'static str {
+    match &why.next {
+        Next::Call(call) => call.request,
+        other => panic!("{}: {other:?}", why.state),
+    }
+}
+
+fn explained<S: State, E: Event>(table: Table<S, E>) {
+    for &state in S::ALL {
+        for minutes in [0, 59, 60, 61, 1_000_000] {
+            let why = explain(table, state, at(0), at(minutes), vec![]);
+            assert_eq!(why.exits.len(), table.moves_from(state).count());
+            let patience = state.patience().map(|patience| patience.as_mins());
+            assert_eq!(
+                why.overdue,
+                patience.is_some_and(|patience| patience < minutes),
+                "{}",
+                state.as_str()
+            );
+            if S::TERMINAL.contains(&state) {
+                assert_eq!(why.next, Next::Nothing, "{}", state.as_str());
+            } else if !S::SERVICE.contains(&state) || why.overdue {
+                assert_ne!(why.next, Next::Nothing, "{} says what to do", state.as_str());
+            }
+            if why.overdue {
+                assert!(!matches!(why.next, Next::Wait { .. }), "{}: waiting has not helped", state.as_str());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_state_of_every_table_is_explained() {
+    explained(node::TABLE);
+    explained(gpu_node::TABLE);
+    explained(run::TABLE);
+    explained(satellite::TABLE);
+    assert!(lifecycles::all().len() >= 4);
+}
+
+#[test]
+fn an_install_is_waited_for_until_its_patience_ends() {
+    let why = explain(node::TABLE, node::State::Installing, at(0), at(60), vec![]);
+    assert!(!why.overdue);
+    assert_eq!(why.patience_ends, Some(at(60)));
+    assert!(matches!(why.next, Next::Wait { by: Owner::NodeReport, .. }), "{:?}", why.next);
+
+    let why = explain(node::TABLE, node::State::Installing, at(0), at(61), vec![]);
+    assert!(why.overdue);
+    assert_eq!(call(&why), r#"PATCH /api/v1/nodes/{id}/state {"state":"install_failed"}"#);
+}
+
+#[test]
+fn what_is_in_the_way_comes_first() {
+    let blockers = node::blockers(node::State::Pending, false, 0, None);
+    let why = explain(node::TABLE, node::State::Pending, at(0), at(1), blockers);
+    assert_eq!(call(&why), r#"PATCH /api/v1/nodes/{id} {"workflow_id":"…"}"#);
+
+    let blockers = node::blockers(node::State::Installing, true, 1, Some("disk not found"));
+    let why = explain(node::TABLE, node::State::Installing, at(0), at(1), blockers);
+    let Next::Mend { what } = &why.next else { panic!("{:?}", why.next) };
+    assert_eq!(what, "attempt 1 of 3 failed: disk not found");
+
+    let blockers = node::blockers(node::State::InstallFailed, true, 3, None);
+    let why = explain(node::TABLE, node::State::InstallFailed, at(0), at(1), blockers);
+    assert_eq!(call(&why), r#"PATCH /api/v1/nodes/{id}/state {"state":"pending","force":true}"#);
+
+    assert!(node::blockers(node::State::Active, false, 0, None).is_empty());
+}
+
+#[test]
+fn stuck_work_is_resumed_and_a_persons_move_is_named() {
+    let why = explain(gpu_node::TABLE, gpu_node::State::Draining, at(0), at(200), vec![]);
+    assert_eq!(call(&why), "POST /api/v1/gpu-nodes/{id}/actions/resume");
+    let why = explain(gpu_node::TABLE, gpu_node::State::Quarantined, at(0), at(0), vec![]);
+    assert_eq!(call(&why), "POST /api/v1/gpu-nodes/{id}/actions/recover");
+    let why = explain(run::TABLE, run::State::FailedRetryable, at(0), at(0), vec![]);
+    assert_eq!(call(&why), "POST /api/v1/runs/{id}/actions/retry_stage");
+    let why = explain(satellite::TABLE, satellite::State::Pending, at(0), at(25 * 60), vec![]);
+    assert_eq!(call(&why), r#"POST /api/satellites/{name}/reenable {"mode":"reissue"}"#);
+}
+
+#[test]
+fn no_advice_ends_a_life() {
+    for lifecycle in lifecycles::all() {
+        for state in lifecycle.states.iter().filter(|state| !state.terminal) {
+            let first = lifecycle.moves.iter().find(|row| row.from == state.name && row.by == Owner::Admin);
+            let ends = |row: &lifecycles::MoveView| {
+                lifecycle.states.iter().any(|view| view.name == row.to && view.terminal)
+            };
+            // `deprovisioning` is one-way towards the end; a run that is to be cancelled ends by it.
+            let one_way = (lifecycle.name, state.name) == ("node", "deprovisioning");
+            let preferred = lifecycle.moves.iter().find(|row| row.from == state.name);
+            if first.is_some() && first.map(|row| row.on) == preferred.map(|row| row.on) {
+                assert!(one_way || !ends(first.unwrap()), "{}: {}", lifecycle.name, state.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn times_at_the_edge_of_the_calendar_do_not_overflow() {
+    let why = explain(node::TABLE, node::State::Installing, Timestamp::MAX, Timestamp::MAX, vec![]);
+    assert_eq!(why.patience_ends, Some(Timestamp::MAX));
+    let why = explain(node::TABLE, node::State::Installing, Timestamp::MIN, Timestamp::MAX, vec![]);
+    assert!(why.overdue);
+}
+
+#[test]
+fn an_explanation_is_served_as_json() {
+    let why = explain(satellite::TABLE, satellite::State::Revoked, at(0), at(1), vec![]);
+    let json = serde_json::to_value(&why).unwrap();
+    assert_eq!(json["next"]["do"], "call");
+    assert_eq!(json["next"]["role"], "operator");
+    assert_eq!(json["exits"][0]["by"], "admin");
+    assert_eq!(json["since"], "1970-01-01T00:00:00Z");
+}
