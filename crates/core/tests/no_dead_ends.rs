@@ -5,6 +5,8 @@
 //! cause without any help of the host, and at last what follows by itself once the host was repaired or
 //! replaced. Ways through a terminal state do not count: the end of a life is not a recovery.
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test says no")]
+
 use std::collections::BTreeSet;
 
 use wardroom_core::{

@@ -1,6 +1,8 @@
 //! Every table against its document: the arrows as drawn there, every pair of state and event, and the
 //! shape that all tables share.
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test says no")]
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use wardroom_core::{

@@ -1,0 +1,234 @@
+//! `docs/lifecycles.md` is generated from the tables; this test compares, and with `WARDROOM_BLESS=1` rewrites.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test says no")]
+
+use std::{fmt::Write as _, path::Path};
+
+use wardroom_core::{
+    Named,
+    gpu_node::{self, maas, mapping},
+    lifecycles::{self, Lifecycle, StateView},
+    run::{self, action, plan},
+};
+
+#[test]
+fn the_page_says_what_the_tables_say() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lifecycles.md");
+    let page = page();
+    if std::env::var_os("WARDROOM_BLESS").is_some() {
+        std::fs::write(&path, &page).unwrap();
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        written == page,
+        "docs/lifecycles.md differs from the tables: run `./dev bless` and look at the change"
+    );
+}
+
+fn page() -> String {
+    let mut page = String::from(
+        "# Lifecycles\n\n\
+         Generated from the tables in `crates/core` by `./dev bless`; do not edit.\n\n\
+         A move that nobody finds here does not exist: the server refuses it and answers with what is allowed.\n\
+         The first move of a state is the one to prefer. Whoever owns a move makes it happen in the normal\n\
+         course; where there is a call, a person with that role may cause it too.\n",
+    );
+    for lifecycle in lifecycles::all() {
+        write_lifecycle(&mut page, &lifecycle);
+    }
+    write_actions(&mut page);
+    write_plans(&mut page);
+    write_mapping(&mut page);
+    write_expectations(&mut page);
+    page
+}
+
+fn write_lifecycle(page: &mut String, lifecycle: &Lifecycle) {
+    writeln!(page, "\n## {}\n", lifecycle.name).unwrap();
+    write_diagram(page, lifecycle);
+    page.push_str("\n| State | Meaning | Patience | When it is stuck |\n|---|---|---|---|\n");
+    for state in &lifecycle.states {
+        let patience = state.patience_seconds.map_or_else(String::new, hours);
+        let remedy = state.remedy.map_or_else(String::new, |call| format!("`{}`", call.request));
+        writeln!(page, "| `{}`{} | {} | {patience} | {remedy} |", state.name, marks(state), state.meaning)
+            .unwrap();
+    }
+    page.push_str("\n| From | To | On | By | What must happen | Call | Role | Precondition |\n|---|---|---|---|---|---|---|---|\n");
+    for row in &lifecycle.moves {
+        let call = row.call.map_or_else(String::new, |call| format!("`{}`", call.request));
+        let role = row.call.map_or("", |call| call.role.as_str());
+        let precondition = row.call.and_then(|call| call.precondition).unwrap_or_default();
+        writeln!(
+            page,
+            "| `{}` | `{}` | `{}` | {} | {} | {call} | {role} | {precondition} |",
+            row.from, row.to, row.on, row.by, row.when
+        )
+        .unwrap();
+    }
+}
+
+fn write_diagram(page: &mut String, lifecycle: &Lifecycle) {
+    page.push_str("```mermaid\nstateDiagram-v2\n");
+    for state in lifecycle.states.iter().filter(|state| state.initial) {
+        writeln!(page, "    [*] --> {}", state.name).unwrap();
+    }
+    for row in &lifecycle.moves {
+        writeln!(page, "    {} --> {} : {}", row.from, row.to, row.on).unwrap();
+    }
+    for state in lifecycle.states.iter().filter(|state| state.terminal) {
+        writeln!(page, "    {} --> [*]", state.name).unwrap();
+    }
+    page.push_str("```\n");
+}
+
+fn marks(state: &StateView) -> String {
+    let marks = [("initial", state.initial), ("in service", state.service), ("terminal", state.terminal)];
+    let marks: Vec<_> = marks.iter().filter(|(_, set)| *set).map(|(name, _)| *name).collect();
+    if marks.is_empty() { String::new() } else { format!(" ({})", marks.join(", ")) }
+}
+
+fn hours(seconds: i64) -> String {
+    match (seconds / 3600, seconds % 3600 / 60) {
+        (0, minutes) => format!("{minutes} min"),
+        (hours, 0) => format!("{hours} h"),
+        (hours, minutes) => format!("{hours} h {minutes} min"),
+    }
+}
+
+/// What each action does to a run that has effects to undo, by state and lease.
+fn write_actions(page: &mut String) {
+    page.push_str(
+        "\n## Operator actions on a run\n\n\
+         For a run that did something which has to be undone, is past its first stage and has a fresh\n\
+         observation to continue from. An action that was carried out already succeeds and says so.\n\n",
+    );
+    let leases = [
+        ("queued", action::Lease::Queued),
+        ("live lease", action::Lease::Live),
+        ("stale lease", action::Lease::Stale),
+    ];
+    let columns: Vec<_> = run::State::ALL
+        .iter()
+        .flat_map(|&state| leases.iter().map(move |&(name, lease)| (state, name, lease)))
+        .filter(|(state, _, lease)| {
+            matches!(state, run::State::Running | run::State::Compensating) || *lease == action::Lease::Queued
+        })
+        .collect();
+    page.push_str("| Run |");
+    for action in action::Action::ALL {
+        write!(page, " `{action}` |").unwrap();
+    }
+    writeln!(page, "\n|---|{}", "---|".repeat(action::Action::ALL.len())).unwrap();
+    for (state, lease_name, lease) in columns {
+        let held = matches!(state, run::State::Running | run::State::Compensating);
+        let name = if held { format!("`{state}`, {lease_name}") } else { format!("`{state}`") };
+        write!(page, "| {name} |").unwrap();
+        for &action in action::Action::ALL {
+            write!(page, " {} |", outcome(action, state, lease)).unwrap();
+        }
+        page.push('\n');
+    }
+    page.push_str("\n| Refusal | Why, and what to do |\n|---|---|\n");
+    for refusal in action::Refusal::ALL {
+        writeln!(page, "| `{refusal}` | {} |", refusal.meaning()).unwrap();
+    }
+}
+
+fn outcome(action: action::Action, state: run::State, lease: action::Lease) -> String {
+    use action::{Decision, Facts, Goal, Observation};
+    let undoing = state == run::State::Compensating;
+    let facts = Facts {
+        state,
+        lease,
+        goal: if undoing { Goal::Cancel } else { Goal::Run },
+        has_effects: state != run::State::Pending,
+        failed_in_undo: false,
+        at_first_stage: false,
+        adopted: false,
+        observation: Observation::Continues,
+        abandon: false,
+    };
+    match action::decide(action, facts) {
+        Ok(Decision::Move(event, _)) => {
+            let to = run::TABLE.find(state, event).unwrap().to;
+            format!("→ `{to}`")
+        }
+        Ok(Decision::Head(_)) => "at the next safe point".to_owned(),
+        Ok(Decision::Requeue) => "queued again".to_owned(),
+        Ok(Decision::Nothing(already)) => format!("ok, `{already}`"),
+        Err(refusal) => format!("409 `{refusal}`"),
+    }
+}
+
+fn write_plans(page: &mut String) {
+    page.push_str("\n## Plans\n\nThe stages of each kind of run, in order; `always` is not repeated.\n");
+    for &kind in plan::Kind::ALL {
+        writeln!(page, "\n### {kind}\n\n{}\n", kind.meaning()).unwrap();
+        for (number, step) in kind.plan().iter().enumerate() {
+            let when = if step.when == plan::When::Always {
+                String::new()
+            } else {
+                format!(" ({})", step.when.meaning())
+            };
+            let patience = hours(step.stage.patience().as_secs());
+            writeln!(page, "{}. `{}`, {patience}: {}{when}", number + 1, step.stage, step.stage.meaning())
+                .unwrap();
+        }
+    }
+}
+
+fn write_mapping(page: &mut String) {
+    page.push_str(
+        "\n## GPU node and its current run\n\n\
+         Combinations that are sound; any other is reported and repaired. `enrolling`, `draining` and `removing`\n\
+         always have a run that is not over.\n",
+    );
+    for (title, fits) in
+        [("onboarding", mapping::ONBOARDING), ("decommission, retirement, removal", mapping::DECOMMISSION)]
+    {
+        writeln!(page, "\n### {title}\n\n| Node | Run | Meaning | From |\n|---|---|---|---|").unwrap();
+        for fit in fits {
+            let source = match fit.source {
+                mapping::Source::Document => "document",
+                mapping::Source::Extension => "decision",
+            };
+            writeln!(page, "| {} | {} | {} | {source} |", names(fit.nodes), names(fit.runs), fit.meaning)
+                .unwrap();
+        }
+    }
+}
+
+fn names<T: Named>(values: &[T]) -> String {
+    values.iter().map(|value| format!("`{}`", value.as_str())).collect::<Vec<_>>().join(", ")
+}
+
+fn write_expectations(page: &mut String) {
+    page.push_str(
+        "\n## GPU node and MAAS\n\n\
+         What MAAS should say of a machine; anything else is drift.\n\n\
+         | Node | Expected | Also while a run works on it |\n|---|---|---|\n",
+    );
+    for row in maas::EXPECTATIONS {
+        let list = |expects: &[maas::Expect]| {
+            expects.iter().map(|&expect| said(expect)).collect::<Vec<_>>().join(", ")
+        };
+        writeln!(
+            page,
+            "| `{}` | {} | {} |",
+            gpu_node::State::as_str(row.state),
+            list(row.expected),
+            list(row.while_worked_on)
+        )
+        .unwrap();
+    }
+}
+
+fn said(expect: maas::Expect) -> String {
+    match expect {
+        maas::Expect::Any => "anything".to_owned(),
+        maas::Expect::Is(status) => format!("{status:?} ({})", status.code()),
+        maas::Expect::Failed => "any failed status".to_owned(),
+        maas::Expect::PoweredOff => "powered off".to_owned(),
+        maas::Expect::Absent => "absent".to_owned(),
+    }
+}

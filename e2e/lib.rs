@@ -1,0 +1,1 @@
+//! Tests of Wardroom as a whole; see `tests/`.

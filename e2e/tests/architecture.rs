@@ -1,0 +1,191 @@
+//! Guards of the architecture: what may depend on what, how long a file may be, and that the core is pure.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test says no")]
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// Which crate may use which: the arrows of ARCHITECTURE.md. A crate that is not listed may not exist.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("core", &[]),
+    ("api", &["core"]),
+    ("store", &["core"]),
+    ("workflow", &["core", "store"]),
+    ("upstream", &["core"]),
+    ("fakes", &["core"]),
+    ("server", &["core", "api", "store", "workflow", "upstream"]),
+    ("agent", &["core", "api"]),
+    ("adapter", &["core", "api", "upstream"]),
+    ("cli", &["core", "api", "server", "fakes"]),
+];
+
+/// Crates that only test and measure; they may use everything, and nothing may use them.
+const OUTSIDE: &[&str] = &["e2e", "bench"];
+
+/// What the pure core may be built from.
+const CORE_DEPENDENCIES: &[&str] = &["jiff", "serde"];
+
+const MAX_LINES: usize = 600;
+
+/// Files that are longer, with their length. This list may only shrink.
+const LONGER: &[(&str, usize)] = &[];
+
+/// Words that do not belong into the core: it does not wait, read a clock, or know of a database, a file or a network.
+const IMPURE: &[&str] = &[
+    "async",
+    "await",
+    "Instant",
+    "SystemTime",
+    "now()",
+    "std::fs",
+    "std::net",
+    "std::thread",
+    "std::process",
+    "std::env",
+    "SELECT ",
+    "INSERT ",
+    "UPDATE ",
+    "DELETE ",
+    "println!",
+    "eprintln!",
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
+}
+
+fn packages() -> Vec<serde_json::Value> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    metadata["packages"].as_array().unwrap().clone()
+}
+
+fn short(name: &str) -> &str {
+    // The package in crates/cli builds the binary and has its name.
+    if name == "wardroom" { "cli" } else { name.strip_prefix("wardroom-").unwrap_or(name) }
+}
+
+/// Dependencies that end up in what is shipped; tests may use more.
+fn shipped_dependencies(package: &serde_json::Value) -> BTreeSet<&str> {
+    let dependencies = package["dependencies"].as_array().unwrap().iter();
+    dependencies
+        .filter(|dependency| dependency["kind"] != "dev")
+        .map(|dependency| dependency["name"].as_str().unwrap())
+        .collect()
+}
+
+#[test]
+fn crates_depend_only_on_what_they_may() {
+    let packages = packages();
+    assert!(!packages.is_empty());
+    for package in &packages {
+        let name = short(package["name"].as_str().unwrap());
+        let used: Vec<_> = shipped_dependencies(package)
+            .into_iter()
+            .filter(|name| name.starts_with("wardroom"))
+            .map(short)
+            .collect();
+        if OUTSIDE.contains(&name) {
+            continue;
+        }
+        let allowed = ALLOWED.iter().find(|(known, _)| *known == name);
+        let (_, allowed) = allowed.unwrap_or_else(|| {
+            panic!("crate {name} has no place in the architecture; write a decision record")
+        });
+        for other in used {
+            assert!(allowed.contains(&other), "{name} may not use {other}, only {allowed:?}");
+        }
+    }
+}
+
+#[test]
+fn the_core_is_built_from_little() {
+    let packages = packages();
+    let core = packages.iter().find(|package| package["name"] == "wardroom-core").unwrap();
+    let expected: BTreeSet<_> = CORE_DEPENDENCIES.iter().copied().collect();
+    assert_eq!(shipped_dependencies(core), expected);
+}
+
+#[test]
+fn the_core_is_pure() {
+    let files = rust_files();
+    let core: Vec<_> = files.iter().filter(|path| path.starts_with("crates/core/src")).collect();
+    assert!(core.len() > 5, "found the core");
+    for path in core {
+        let text = std::fs::read_to_string(root().join(path)).unwrap();
+        for (number, line) in text.lines().enumerate() {
+            // Request texts in calls are data.
+            if line.contains("/api/") {
+                continue;
+            }
+            let code = line.split("//").next().unwrap();
+            for word in IMPURE {
+                assert!(
+                    !has_word(code, word),
+                    "{}:{}: `{word}` in the pure core: {line}",
+                    path.display(),
+                    number + 1
+                );
+            }
+        }
+    }
+}
+
+/// Whether `code` has `word` not as a part of a longer name.
+fn has_word(code: &str, word: &str) -> bool {
+    let is_name = |character: char| character.is_alphanumeric() || character == '_';
+    code.match_indices(word).any(|(start, _)| {
+        let before = code[..start].chars().next_back();
+        let after = code[start + word.len()..].chars().next();
+        !before.is_some_and(is_name) && (!word.ends_with(is_name) || !after.is_some_and(is_name))
+    })
+}
+
+#[test]
+fn files_stay_short() {
+    let is_test = |path: &Path| path.components().any(|part| part.as_os_str() == "tests");
+    let mut longer = Vec::new();
+    for path in rust_files().into_iter().filter(|path| !is_test(path)) {
+        let lines = std::fs::read_to_string(root().join(&path)).unwrap().lines().count();
+        if lines > MAX_LINES {
+            longer.push((path.to_string_lossy().into_owned(), lines));
+        }
+    }
+    longer.sort();
+    let listed: Vec<_> = LONGER.iter().map(|&(path, lines)| (path.to_owned(), lines)).collect();
+    for (path, lines) in &longer {
+        let allowed = LONGER.iter().find(|(known, _)| known == path).map_or(MAX_LINES, |(_, lines)| *lines);
+        assert!(*lines <= allowed, "{path} has {lines} lines, {allowed} are allowed: split it");
+    }
+    assert_eq!(longer, listed, "a file became shorter: shorten the list as well");
+}
+
+/// Every Rust file that git knows or would know.
+fn rust_files() -> Vec<PathBuf> {
+    let output = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard", "*.rs"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let listed = String::from_utf8(output.stdout).unwrap();
+    let files: Vec<_> = listed.lines().map(PathBuf::from).filter(|path| root().join(path).exists()).collect();
+    assert!(!files.is_empty());
+    files
+}
+
+#[test]
+fn the_word_search_finds_words_and_not_parts_of_words() {
+    assert!(has_word("pub async fn", "async"));
+    assert!(!has_word("asynchronous", "async"));
+    assert!(has_word("Timestamp::now()", "now()"));
+    assert!(!has_word("unknown()", "now()"));
+}
