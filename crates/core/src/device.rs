@@ -21,8 +21,10 @@ pub mod summary;
 mod text;
 pub mod update;
 pub mod updated;
+mod why;
 
 pub use facts::{DEFAULT_TIMEOUT, Facts, Fleet, Report, disconnection_timeout};
+pub use why::{RULES, why};
 
 /// A derived status and, for people, why it is that one.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

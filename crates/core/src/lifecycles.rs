@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::{
-    gpu_node, node, run, satellite,
+    device, gpu_node, node, run, satellite,
     table::{Call, Event, Owner, State, Table},
 };
 
@@ -58,6 +58,7 @@ pub struct MoveView {
 #[must_use]
 pub fn all() -> Vec<Lifecycle> {
     vec![
+        view("device-update", device::update::TABLE),
         view("node", node::TABLE),
         view("gpu-node", gpu_node::TABLE),
         view("run", run::TABLE),

@@ -1,14 +1,18 @@
 //! Why a resource is where it is: what must hold to leave, who can act, since when, and what to do next.
 //!
 //! Everything comes from the tables: a new row explains itself. A kind adds only what its rows cannot know,
-//! the [`Blocker`]s: facts of this one resource that keep it where it is.
+//! the [`Blocker`]s: facts of this one resource that keep it where it is. Derived statuses have no rows;
+//! their ways out are [`Rule`]s beside the derivation.
 
 use std::borrow::Cow;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use crate::table::{Call, Event, Owner, State, Table};
+use crate::{
+    Named,
+    table::{Call, Event, Owner, State, Table},
+};
 
 /// The explanation of one state or status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -75,6 +79,56 @@ pub enum Next {
         /// What is in the way.
         what: Cow<'static, str>,
     },
+}
+
+/// One way out of a derived status, as data: derivations have no rows, so they list these.
+#[derive(Debug, Clone, Copy)]
+pub struct Rule {
+    /// The derived status it is about.
+    pub about: &'static str,
+    /// Where the resource is.
+    pub status: &'static str,
+    /// Where it leads.
+    pub to: &'static str,
+    /// What must happen.
+    pub when: &'static str,
+    /// Who makes it happen.
+    pub by: Owner,
+    /// How a person makes it happen.
+    pub call: Option<Call>,
+}
+
+/// Explains a derived status from the rules of its derivation; one without a rule is a good one, or final.
+#[must_use]
+pub fn explain_derived<S: Named>(
+    rules: &[Rule],
+    about: &'static str,
+    status: S,
+    info: Cow<'static, str>,
+) -> Why {
+    let mut exits =
+        rules.iter().filter(|rule| rule.about == about && rule.status == status.as_str()).peekable();
+    let next = match exits.peek() {
+        None => Next::Nothing,
+        Some(Rule { call: Some(call), .. }) => Next::Call(*call),
+        // A person has to act, and no call of ours can do it.
+        Some(Rule { by: Owner::Admin, .. }) => Next::Mend { what: info.clone() },
+        Some(rule) => Next::Wait { by: rule.by, until: Cow::Borrowed(rule.when) },
+    };
+    let blockers = exits.peek().map(|_| Blocker { what: info, fix: None }).into_iter().collect();
+    Why {
+        about,
+        state: status.as_str(),
+        meaning: Cow::Borrowed(status.meaning()),
+        since: None,
+        patience_ends: None,
+        overdue: false,
+        blockers,
+        exits: exits
+            .map(|rule| Exit { to: rule.to, when: Cow::Borrowed(rule.when), by: rule.by, call: rule.call })
+            .collect(),
+        next,
+    }
 }
 
 /// Explains a state of a table.

@@ -172,3 +172,30 @@ fn a_one_way_state_can_be_finished_by_a_person() {
         assert!(finish.is_some(), "{name}: {from} can be finished");
     }
 }
+
+/// The API changes nothing inside an update; it can only give the device another spec, with which the next
+/// update begins. So every update must be able to end by itself, and well. With a dead host none ends: the
+/// device is derived as Offline, and comes back by booting or by enrolling its replacement.
+#[test]
+fn every_update_can_end_well_by_itself_and_a_new_spec_can_be_given() {
+    let all = lifecycles::all();
+    let update = all.iter().find(|lifecycle| lifecycle.name == ON_THE_DEVICE).unwrap();
+    for state in update.states.iter().filter(|state| !state.terminal) {
+        let mut reached = BTreeSet::from([state.name]);
+        for _ in &update.states {
+            reached.extend(
+                update
+                    .moves
+                    .iter()
+                    .filter(|row| row.by == Owner::Agent && reached.contains(row.from))
+                    .map(|row| row.to)
+                    .collect::<Vec<_>>(),
+            );
+        }
+        // What is rolled back ends in Error, and the next spec starts afresh.
+        let end = if state.name == "RollingBack" { "Error" } else { "Updated" };
+        assert!(reached.contains(end), "{} reaches {end}", state.name);
+        let remedy = state.remedy.unwrap();
+        assert_eq!((remedy.request, remedy.role.as_str()), ("PUT /api/v1/devices/{name}", "operator"));
+    }
+}

@@ -1,12 +1,12 @@
 //! Every table against its document: the arrows as drawn there, every pair of state and event, and the
-//! shape that all tables share.
+//! shape that all tables share. The table of an update has a test of its own, `device_update.rs`.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test says no")]
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use wardroom_core::{
-    gpu_node,
+    device, gpu_node,
     lifecycles::{self, Lifecycle},
     node, run, satellite,
     table::{Event, Owner, State, Table},
@@ -226,6 +226,7 @@ fn a_move_owned_by_a_person_has_a_call_and_every_event_is_used_and_explained() {
             assert_ne!(row.from, row.to, "{}: {} moves", lifecycle.name, row.on);
         }
     }
+    check_used(device::update::TABLE);
     check_used(node::TABLE);
     check_used(gpu_node::TABLE);
     check_used(run::TABLE);

@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use wardroom_core::{
-    gpu_node, lifecycles, node, run, satellite,
+    device, gpu_node, lifecycles, node, run, satellite,
     table::{Event, Owner, State, Table},
     why::{Next, Why, explain},
 };
@@ -49,6 +49,7 @@ fn explained<S: State, E: Event>(table: Table<S, E>) {
 
 #[test]
 fn every_state_of_every_table_is_explained() {
+    explained(device::update::TABLE);
     explained(node::TABLE);
     explained(gpu_node::TABLE);
     explained(run::TABLE);

@@ -1,7 +1,7 @@
 //! Update: how an agent brings its device to a new rendered version.
 //!
 //! The agent moves; the server sees the states as reasons of the condition `Updating`, which is true until
-//! the update has ended. One run of the table is one update: it begins at [`State::INITIAL`] and ends at
+//! the update has ended. One run of the table is one update: it begins at `Preparing` and ends at
 //! `Updated` or `Error`; the next rendered version begins the next. What may run on the way is in
 //! [`hook`](super::hook).
 //!
@@ -16,7 +16,7 @@ use jiff::SignedDuration;
 
 use crate::{
     names::names,
-    table::{self, Call, Owner, Table, row},
+    table::{self, Call, Owner, Role, Table, row},
 };
 
 /// The moves of an update.
@@ -90,9 +90,6 @@ names! {
 }
 
 impl State {
-    /// Where every update begins.
-    pub const INITIAL: Self = Preparing;
-
     /// Whether the agent reports it; the others are passed through too fast to be seen.
     #[must_use]
     pub const fn is_reported(self) -> bool {
@@ -104,10 +101,14 @@ impl State {
     pub const fn is_terminal(self) -> bool {
         matches!(self, Updated | Error)
     }
+}
 
-    /// How long an update is expected to stay; past that, `why` says so.
-    #[must_use]
-    pub const fn patience(self) -> Option<SignedDuration> {
+impl table::State for State {
+    const INITIAL: &'static [Self] = &[Preparing];
+    const SERVICE: &'static [Self] = &[Updated];
+    const TERMINAL: &'static [Self] = &[Updated, Error];
+
+    fn patience(self) -> Option<SignedDuration> {
         match self {
             // An operating system image over a thin line.
             Preparing => Some(SignedDuration::from_hours(6)),
@@ -119,6 +120,15 @@ impl State {
             ActivatingConfig => Some(SignedDuration::from_mins(5)),
             Updated | Error => None,
         }
+    }
+
+    /// A new rendered version ends this update and begins the next.
+    fn remedy(self) -> Option<Call> {
+        (!self.is_terminal()).then_some(Call {
+            request: "PUT /api/v1/devices/{name}",
+            role: Role::Operator,
+            precondition: Some("a spec that differs, or a fleet whose template does; the agent answers"),
+        })
     }
 }
 

@@ -1,0 +1,74 @@
+//! Why a device is as it is: one explanation for each of its four statuses.
+
+use jiff::Timestamp;
+
+use super::{Facts, derive};
+use crate::{
+    table::{Call, Owner, Role},
+    why::{Rule, Why, explain_derived},
+};
+
+const NEW_SPEC: Option<Call> = Some(Call {
+    request: "PUT /api/v1/devices/{name}",
+    role: Role::Operator,
+    precondition: Some("for a device of a fleet, change the fleet's template instead"),
+});
+const APPROVE: Option<Call> = Some(Call {
+    request: "PUT /api/v1/enrollmentrequests/{name}/approval",
+    role: Role::Installer,
+    precondition: Some("an enrolment request of the device"),
+});
+
+/// The ways out of every status that is not a good one.
+#[rustfmt::skip]
+pub const RULES: &[Rule] = &[
+    rule("summary", "Offline",   "Online",   "Its agent is heard again.",                      Owner::Agent, None),
+    rule("summary", "Rebooting", "Online",   "It has booted and its agent says so.",           Owner::Agent, None),
+    rule("summary", "Error",     "Online",   "The resources that fail are healthy again.",     Owner::Admin, None),
+    rule("summary", "Degraded",  "Online",   "The resources that are degraded recover.",       Owner::Admin, None),
+    rule("updated", "Unknown",   "UpToDate", "Its agent reports what it runs.",                Owner::Agent, None),
+    rule("updated", "Updating",  "UpToDate", "Its agent finishes the update.",                 Owner::Agent, None),
+    rule("updated", "OutOfDate", "Updating", "Its agent is given the new version and starts.", Owner::Agent, None),
+    rule("applicationSummary", "Unknown",  "Healthy", "Its agent reports on the applications.", Owner::Agent, None),
+    rule("applicationSummary", "Degraded", "Healthy", "The applications are up.",               Owner::Agent, None),
+    rule("applicationSummary", "Error",    "Healthy", "The applications that fail are mended.", Owner::Admin, None),
+    rule("lifecycle", "Unknown",         "Enrolled",       "Its enrolment is approved.",                  Owner::Admin, APPROVE),
+    rule("lifecycle", "Decommissioning", "Decommissioned", "Its agent ends the decommissioning, or fails.", Owner::Agent, None),
+];
+
+/// An update that its agent gave up is not repeated: only a new version leads on.
+const GIVEN_UP: &[Rule] =
+    &[rule("updated", "OutOfDate", "Updating", "A new version is rendered for it.", Owner::Admin, NEW_SPEC)];
+
+const fn rule(
+    about: &'static str,
+    status: &'static str,
+    to: &'static str,
+    when: &'static str,
+    by: Owner,
+    call: Option<Call>,
+) -> Rule {
+    Rule { about, status, to, when, by, call }
+}
+
+/// Explains the four statuses of a device: summary, updated, application summary, lifecycle.
+#[must_use]
+pub fn why(facts: &Facts<'_>, now: Timestamp) -> [Why; 4] {
+    let statuses = derive(facts, now);
+    let update_rules = if facts.update_error().is_some() { GIVEN_UP } else { RULES };
+    let mut summary = explain_derived(RULES, "summary", statuses.summary.status, statuses.summary.info);
+    if facts.is_disconnected(now) {
+        summary.since = facts.last_seen.and_then(|seen| seen.saturating_add(facts.timeout).ok());
+    }
+    [
+        summary,
+        explain_derived(update_rules, "updated", statuses.updated.status, statuses.updated.info),
+        explain_derived(
+            RULES,
+            "applicationSummary",
+            statuses.application_summary.status,
+            statuses.application_summary.info,
+        ),
+        explain_derived(RULES, "lifecycle", statuses.lifecycle.status, statuses.lifecycle.info),
+    ]
+}
