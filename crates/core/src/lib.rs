@@ -8,6 +8,7 @@
 //! time: [`device`], [`cluster`], [`liveness`]. [`lifecycles`] gives the tables as data, and [`why`] explains
 //! any resource from them.
 
+pub mod cluster;
 pub mod device;
 pub mod gpu_node;
 mod invalid;
