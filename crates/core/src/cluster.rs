@@ -22,11 +22,17 @@ use serde::{Deserialize, Serialize};
 use crate::names::names;
 
 mod classify;
+mod fold;
+mod last_known;
+mod naming;
+mod reconciled;
 mod report;
 mod upsert;
 mod validate;
 
 pub use classify::{Discard, Verdict, classify};
+pub use fold::{all_finalized, fold};
+pub use naming::{check_required, successful_type};
 pub use report::{RawCondition, RawReport, Report, ReportedCondition};
 pub use upsert::{AdapterCondition, AdapterStatus, upsert};
 pub use validate::validate;
