@@ -27,6 +27,7 @@ mod last_known;
 mod naming;
 mod reconciled;
 mod report;
+mod silence;
 mod upsert;
 mod validate;
 
@@ -34,6 +35,7 @@ pub use classify::{Discard, Verdict, classify};
 pub use fold::{all_finalized, fold};
 pub use naming::{check_required, successful_type};
 pub use report::{RawCondition, RawReport, Report, ReportedCondition};
+pub use silence::{Heard, Silent, overlay, silent};
 pub use upsert::{AdapterCondition, AdapterStatus, upsert};
 pub use validate::validate;
 
