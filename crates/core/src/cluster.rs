@@ -30,6 +30,7 @@ mod report;
 mod silence;
 mod upsert;
 mod validate;
+mod why;
 
 pub use classify::{Discard, Verdict, classify};
 pub use fold::{all_finalized, fold};
@@ -38,6 +39,7 @@ pub use report::{RawCondition, RawReport, Report, ReportedCondition};
 pub use silence::{Heard, Silent, overlay, silent};
 pub use upsert::{AdapterCondition, AdapterStatus, upsert};
 pub use validate::validate;
+pub use why::{RULES, why};
 
 /// Adapter condition: the adapter's work is done and good.
 pub const AVAILABLE: &str = "Available";

@@ -1,6 +1,6 @@
 //! Enums with wire names: one list gives the variants, their names on the wire and what each one means.
 
-/// An enum declared by [`names!`]: every variant has a wire name and a meaning.
+/// An enum declared by `names!`: every variant has a wire name and a meaning.
 pub trait Named: Copy + Eq + 'static {
     /// Every variant, in the order of its declaration.
     const ALL: &'static [Self];

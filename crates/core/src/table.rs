@@ -82,6 +82,8 @@ names! {
         NodeReport = "node_report",
         /// The agent on the member, by registering, beating or reporting.
         Agent = "agent",
+        /// An adapter, by its status reports.
+        Adapter = "adapter",
         /// A timer of the server that notices silence or lost patience.
         Sweep = "sweep",
         /// The reconciler, which compares our record with what is observed.

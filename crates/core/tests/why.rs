@@ -2,7 +2,12 @@
 
 use jiff::{SignedDuration, Timestamp};
 use wardroom_core::{
-    device, gpu_node, lifecycles, node, run, satellite,
+    Named, cluster,
+    device::{
+        self,
+        condition::{self, Condition, Conditions},
+    },
+    gpu_node, lifecycles, node, run, satellite,
     table::{Event, Owner, State, Table},
     why::{Next, Why, explain},
 };
@@ -115,4 +120,71 @@ fn an_explanation_is_served_as_json() {
     assert_eq!(json["next"]["role"], "operator");
     assert_eq!(json["exits"][0]["by"], "admin");
     assert_eq!(json["since"], "1970-01-01T00:00:00Z");
+}
+
+/// Every status of a derivation is either good, final, or has a way out.
+#[test]
+fn every_derived_status_is_explained() {
+    let good = ["Online", "UpToDate", "Healthy", "Enrolled", "Decommissioned", "True"];
+    fn statuses<S: Named>(about: &'static str) -> Vec<(&'static str, &'static str)> {
+        S::ALL.iter().map(|status| (about, status.as_str())).collect()
+    }
+    let all = [
+        statuses::<device::summary::Status>("summary"),
+        statuses::<device::updated::Status>("updated"),
+        statuses::<device::applications::Status>("applicationSummary"),
+        statuses::<device::lifecycle::Status>("lifecycle"),
+        statuses::<cluster::Status>("Reconciled"),
+    ]
+    .concat();
+    let rules: Vec<_> = device::RULES.iter().chain(cluster::RULES).collect();
+    for (about, status) in &all {
+        let ways = rules.iter().filter(|rule| (rule.about, rule.status) == (*about, *status)).count();
+        assert_eq!(ways == 0, good.contains(status), "{about} {status}");
+    }
+    for rule in rules {
+        assert!(all.contains(&(rule.about, rule.status)) && all.contains(&(rule.about, rule.to)), "{rule:?}");
+    }
+}
+
+#[test]
+fn a_device_is_explained_on_every_axis() {
+    let updating = Condition { status: condition::Status::False, reason: "Error", message: "disk full" };
+    let report = device::Report {
+        conditions: Conditions { updating: Some(updating), ..Default::default() },
+        rendered_version: Some("3"),
+        ..Default::default()
+    };
+    let facts = device::Facts {
+        last_seen: Some(at(0)),
+        report: Some(report),
+        rendered_version: Some("4"),
+        enrolled: true,
+        ..Default::default()
+    };
+    let [summary, updated, applications, lifecycle] = device::why(&facts, at(60));
+    assert_eq!((summary.state, summary.since), ("Offline", Some(at(5))));
+    assert!(matches!(summary.next, Next::Wait { by: Owner::Agent, .. }));
+    assert_eq!((updated.state, call(&updated)), ("OutOfDate", "PUT /api/v1/devices/{name}"));
+    assert!(updated.blockers[0].what.contains("disk full"));
+    assert_eq!((applications.state, lifecycle.state), ("Unknown", "Enrolled"));
+    assert_eq!(lifecycle.next, Next::Nothing);
+}
+
+#[test]
+fn a_cluster_says_which_adapters_it_waits_for() {
+    let required = ["dns".to_owned()];
+    let desired = cluster::Desired {
+        generation: 2,
+        updated_time: at(0),
+        required_adapters: &required,
+        deleted: false,
+        active_children: false,
+    };
+    let conditions = cluster::fold(&desired, &[], &[]);
+    let why = cluster::why(&conditions).unwrap();
+    assert_eq!((why.about, why.state, why.since), ("Reconciled", "False", Some(at(0))));
+    assert!(why.blockers[0].what.contains("dns"), "{:?}", why.blockers);
+    assert!(matches!(why.next, Next::Wait { by: Owner::Adapter, .. }));
+    assert!(cluster::why(&[]).is_none());
 }
