@@ -13,6 +13,7 @@ pub mod device;
 pub mod gpu_node;
 mod invalid;
 pub mod lifecycles;
+pub mod liveness;
 mod names;
 pub mod node;
 pub mod run;
