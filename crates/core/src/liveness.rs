@@ -6,8 +6,11 @@
 //!
 //! ```text
 //! interval    how often a member beats                  said, given ─▶ in force
+//! listening   when the server was deaf                  begin, end, pause, clock_jump
 //! ```
 
 pub mod interval;
+pub mod listening;
 
 pub use interval::{Interval, adopt, in_force};
+pub use listening::{Cause, Listening, Period, clock_jump, pause};
