@@ -7,10 +7,19 @@
 //! ```text
 //! interval    how often a member beats                  said, given ─▶ in force
 //! listening   when the server was deaf                  begin, end, pause, clock_jump
+//! deadline    until when a member may be silent         heard, policy, listening ─▶ late, due
 //! ```
 
+pub mod deadline;
 pub mod interval;
 pub mod listening;
 
+pub use deadline::{Deadline, Heard, Policy, Standing, deadline, missed_beats};
 pub use interval::{Interval, adopt, in_force};
+use jiff::{SignedDuration, Timestamp};
 pub use listening::{Cause, Listening, Period, clock_jump, pause};
+
+/// An instant so much later; the end of time instead of an overflow.
+fn later(at: Timestamp, by: SignedDuration) -> Timestamp {
+    at.checked_add(by).unwrap_or(if by.is_negative() { Timestamp::MIN } else { Timestamp::MAX })
+}

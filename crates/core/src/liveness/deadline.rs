@@ -1,0 +1,165 @@
+//! Deadline: until when a member may be silent, derived from when it was heard and when we listened.
+//!
+//! ```text
+//! due = the later of
+//!         last heard + allowance + deaf time since then
+//!         end of each deaf period since then + grace
+//!       and, with replicas, the time a beat takes to reach the sweep
+//!
+//! allowance   beats allowed × interval in force; 15 min when there never was an interval
+//! grace       what a member that is well needs to be heard again: the longest healthy gap, and after a
+//!             start or an outage the time in which members that backed off return
+//! ```
+//!
+//! What must stay true: no deaf period, however short and wherever it falls, makes a member that is well
+//! due; and a dead member is due once we listened without a break for [`Policy::at_most`]. A deaf
+//! period that ended before the member was last heard is no excuse any more: the member came back.
+//!
+//! All instants are our receive time on an axis that does not jump.
+
+use std::num::NonZeroU32;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Cause, Interval, Listening, Period, later};
+use crate::names::names;
+
+/// What was recorded of a member's beats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heard {
+    /// When the last beat was received.
+    pub last: Timestamp,
+    /// The interval in force; nothing when there never was one.
+    pub interval: Option<Interval>,
+}
+
+/// How much silence is accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// How many beats may be missed.
+    pub beats: NonZeroU32,
+    /// The allowance of a member that never had an interval.
+    pub fallback: SignedDuration,
+    /// The least allowance of a member that has one, for kinds whose users set a timeout.
+    pub least: SignedDuration,
+    /// How long after a start, or an outage of at least this length, members may take to return.
+    pub settle: SignedDuration,
+    /// How long a beat may take from the replica that heard it to the one that sweeps.
+    pub flush_lag: SignedDuration,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            beats: NonZeroU32::MIN.saturating_add(2),
+            fallback: SignedDuration::from_mins(15),
+            least: SignedDuration::ZERO,
+            settle: SignedDuration::from_mins(5),
+            flush_lag: SignedDuration::ZERO,
+        }
+    }
+}
+
+impl Policy {
+    /// How long a member may be silent while we listen.
+    #[must_use]
+    pub fn allowance(&self, interval: Option<Interval>) -> SignedDuration {
+        interval.map_or(self.fallback, |interval| interval.times(self.beats.get()).max(self.least))
+    }
+
+    /// How many beats that is.
+    #[must_use]
+    pub fn allowed_beats(&self, interval: Interval) -> u32 {
+        let beats = self.allowance(Some(interval)).as_secs() / i64::from(interval.seconds());
+        u32::try_from(beats).unwrap_or(u32::MAX)
+    }
+
+    /// What a member that is well may need to be heard again once we listen again.
+    #[must_use]
+    pub fn grace(&self, interval: Option<Interval>) -> SignedDuration {
+        interval.map_or(self.fallback, Interval::healthy_gap)
+    }
+
+    /// The longest that a dead member can stay undiscovered while we listen without a break.
+    #[must_use]
+    pub fn at_most(&self, interval: Option<Interval>) -> SignedDuration {
+        let longest = self.allowance(interval).max(self.grace(interval)).max(self.settle);
+        longest.saturating_add(self.flush_lag)
+    }
+
+    /// The least grace after a deaf period, whatever a member's interval.
+    ///
+    /// Members back off while they are refused, but never longer than they have been refused already. A
+    /// clock jump may be a host that slept, for longer than the steady clock shows.
+    fn settle_after(&self, period: &Period) -> SignedDuration {
+        match period.cause {
+            Cause::StartUp | Cause::ClockJump => self.settle,
+            Cause::Pause | Cause::Database | Cause::Listener => self.settle.min(period.length()),
+        }
+    }
+}
+
+/// When a member's silence means something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deadline {
+    /// Past this, it is silent for longer than a member that is well; never after `due`.
+    pub late: Timestamp,
+    /// Past this, it missed more beats than the rule allows.
+    pub due: Timestamp,
+    /// The deaf time since it was last heard, which it is not charged for.
+    pub credit: SignedDuration,
+}
+
+names! {
+    /// What a member's silence means at a moment.
+    pub enum Standing {
+        /// Heard recently enough.
+        Heard = "heard",
+        /// Silent for longer than a member that is well, within what the rule allows.
+        Late = "late",
+        /// More beats were missed than the rule allows, but most of the zone fell silent together.
+        Suspected = "suspected",
+        /// More beats were missed than the rule allows.
+        Due = "due",
+    }
+}
+
+/// Until when a member may be silent. `now` matters only while the server is deaf.
+#[must_use]
+pub fn deadline(heard: &Heard, policy: &Policy, listening: &Listening, now: Timestamp) -> Deadline {
+    let allowance = policy.allowance(heard.interval);
+    let grace = policy.grace(heard.interval);
+    let credit = listening.deaf_between(heard.last, now);
+    let settled = listening
+        .since(heard.last, now)
+        .map(|period| later(period.to, policy.settle_after(&period).max(grace)))
+        .fold(Timestamp::MIN, Timestamp::max);
+    let after = |silence: SignedDuration| {
+        let charged = later(heard.last, silence.saturating_add(credit));
+        later(charged.max(settled), policy.flush_lag)
+    };
+    Deadline { late: after(grace.min(allowance)), due: after(allowance), credit }
+}
+
+impl Deadline {
+    /// What the silence means at a moment; whether the guard holds is for the guard to say.
+    #[must_use]
+    pub fn standing(&self, now: Timestamp) -> Standing {
+        if now > self.due {
+            Standing::Due
+        } else if now > self.late {
+            Standing::Late
+        } else {
+            Standing::Heard
+        }
+    }
+}
+
+/// How many beats were missed while we listened; nothing without an interval.
+#[must_use]
+pub fn missed_beats(heard: &Heard, listening: &Listening, now: Timestamp) -> Option<u32> {
+    let interval = heard.interval?;
+    let charged = now.duration_since(heard.last).saturating_sub(listening.deaf_between(heard.last, now));
+    let beats = charged.as_secs().max(0) / i64::from(interval.seconds());
+    Some(u32::try_from(beats).unwrap_or(u32::MAX))
+}
