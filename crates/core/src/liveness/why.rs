@@ -1,0 +1,138 @@
+//! Why: what is known of a member's silence, for people.
+
+use std::fmt::{Display, Formatter, Result};
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{
+    Deadline, Heard, Interval, Listening, Policy, Standing, deadline,
+    fleet::Zone,
+    guard::{Guard, Limits, Phase},
+    later, missed_beats,
+};
+
+/// What is known of a member's silence.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Silence {
+    /// What it means.
+    pub standing: Standing,
+    /// When the member was last heard.
+    pub heard: Timestamp,
+    /// The interval in force, if there ever was one.
+    pub interval: Option<Interval>,
+    /// Beats missed while we listened; nothing without an interval.
+    pub missed: Option<u32>,
+    /// Beats that may be missed; nothing without an interval.
+    pub allowed: Option<u32>,
+    /// When it falls due, or fell due.
+    pub due: Timestamp,
+    /// Deaf time it is not charged for.
+    pub credit: SignedDuration,
+    /// The guard that keeps it from going stale.
+    pub held: Option<Held>,
+}
+
+impl Silence {
+    /// What is known of a member's silence at a moment; `held` is what [`super::Fleet::held`] says of its zone.
+    #[must_use]
+    pub fn of(
+        heard: &Heard,
+        policy: &Policy,
+        listening: &Listening,
+        held: Option<Held>,
+        now: Timestamp,
+    ) -> Self {
+        let deadline @ Deadline { due, credit, .. } = deadline(heard, policy, listening, now);
+        let standing = deadline.standing(now);
+        let held = held.filter(|_| standing == Standing::Due);
+        Self {
+            standing: if held.is_some() { Standing::Suspected } else { standing },
+            heard: heard.last,
+            interval: heard.interval,
+            missed: missed_beats(heard, listening, now),
+            allowed: heard.interval.map(|interval| policy.allowed_beats(interval)),
+            due,
+            credit,
+            held,
+        }
+    }
+}
+
+impl Display for Silence {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "Last heard {}", self.heard)?;
+        match (self.interval, self.missed, self.allowed) {
+            (Some(interval), Some(missed), Some(allowed)) => {
+                write!(f, "; missed {missed} of {allowed} beats ({interval})")?;
+            }
+            (None | Some(_), None | Some(_), None | Some(_)) => {
+                write!(f, "; it never said how often it beats")?
+            }
+        }
+        let tense = match self.standing {
+            Standing::Heard | Standing::Late => "falls due",
+            Standing::Suspected | Standing::Due => "fell due",
+        };
+        write!(f, "; {tense} {}", self.due)?;
+        if self.credit > SignedDuration::ZERO {
+            write!(f, ", with {:#} added in which the server did not listen", self.credit)?;
+        }
+        f.write_str(".")?;
+        self.held.as_ref().map_or(Ok(()), |held| write!(f, " {held}"))
+    }
+}
+
+/// A guard that keeps members from going stale.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Held {
+    /// The zone, or nothing for the fleet as a whole.
+    pub zone: Zone,
+    /// Holding or releasing.
+    pub phase: Phase,
+    /// Since when.
+    pub since: Timestamp,
+    /// When holding ends at the latest.
+    pub until: Timestamp,
+    /// Members that are silent.
+    pub silent: u32,
+    /// Of so many.
+    pub watched: u32,
+}
+
+impl Held {
+    /// What a guard holds; nothing while it only watches.
+    #[must_use]
+    pub fn by(guard: &Guard, zone: Zone, limits: &Limits) -> Option<Self> {
+        let facts = guard.facts();
+        (guard.phase() != Phase::Watching).then(|| Self {
+            zone,
+            phase: guard.phase(),
+            since: guard.since(),
+            until: later(guard.since().min(facts.oldest.unwrap_or(guard.since())), limits.hold),
+            silent: facts.silent,
+            watched: facts.watched,
+        })
+    }
+}
+
+impl Display for Held {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let Self { silent, watched, since, until, .. } = self;
+        match &self.zone {
+            Some(zone) => write!(f, "{silent} of {watched} members of zone {zone:?} are silent together")?,
+            None => write!(f, "{silent} of {watched} members of the fleet are silent together")?,
+        }
+        match self.phase {
+            Phase::Watching => f.write_str("."),
+            Phase::Holding => {
+                write!(
+                    f,
+                    ": suspected since {since}, and held until they return or until {until} at the latest."
+                )
+            }
+            Phase::Releasing => {
+                write!(f, ": the hold ended {since}, and they go stale at a limited rate.")
+            }
+        }
+    }
+}
