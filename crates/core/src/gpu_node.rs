@@ -38,7 +38,6 @@ pub const TABLE: Table<State, Event> = Table(&[
     row(Offline,         Drain,             Draining,    Owner::Admin),
     row(Quarantined,     Recover,           Active,      Owner::Admin),
     row(Quarantined,     ProvenHealthy,     Active,      Owner::Reconciler),
-    row(Quarantined,     Onboarded,         Active,      Owner::Workflow),
     row(Quarantined,     Drain,             Draining,    Owner::Admin),
     row(Draining,        Drained,           Retired,     Owner::Workflow),
     row(Draining,        CleanupFinished,   Offline,     Owner::Workflow),
@@ -145,21 +144,28 @@ impl table::State for State {
         match self {
             // The bootstrap token lives for a day.
             BootstrapIssued => Some(SignedDuration::from_hours(24)),
-            // Commissioning, deployment and hardware sync, each with a retry.
-            Enrolling => Some(SignedDuration::from_hours(4)),
-            Draining => Some(SignedDuration::from_hours(2)),
-            // A full erase of large disks takes hours.
-            Removing => Some(SignedDuration::from_hours(12)),
+            // Each is longer than the stages that a run spends in it; while a run works on the node, the
+            // patience of its stage says more.
+            Enrolling => Some(SignedDuration::from_hours(8)),
+            Draining | Removing => Some(SignedDuration::from_hours(12)),
             Active | Offline | Quarantined | Retired | Deleted => None,
         }
     }
 
     fn remedy(self) -> Option<Call> {
-        self.needs_owner().then_some(Call {
-            request: "POST /api/v1/gpu-nodes/{id}/actions/resume",
-            role: Role::Operator,
-            precondition: None,
-        })
+        let call = |request, precondition| Some(Call { request, role: Role::Operator, precondition });
+        match self {
+            BootstrapIssued => call(
+                "POST /api/v1/gpu-nodes/{id}/actions/resume",
+                Some("issues a new token; the old one is void from then on"),
+            ),
+            Enrolling | Draining | Removing => call("POST /api/v1/gpu-nodes/{id}/actions/resume", None),
+            Quarantined => call(
+                "POST /api/v1/gpu-nodes/{id}/onboardings",
+                Some("for a node whose onboarding was cancelled"),
+            ),
+            Active | Offline | Retired | Deleted => None,
+        }
     }
 }
 
@@ -168,15 +174,15 @@ impl table::Event for Event {
         let call = |request, precondition| Some(Call { request, role: Role::Operator, precondition });
         match self {
             EnrollmentStarted | Onboarded | OnboardingBlocked | HeartbeatsMissed | Heartbeat | DriftFound
-            | ProvenHealthy | Drained | CleanupFinished | DrainFailed | Reenrolled | Uninstalled
-            | UninstallFailed => None,
-            StartOnboarding => {
-                call("POST /api/v1/gpu-nodes/{id}/onboardings", Some("a site that manages the machine"))
-            }
+            | ProvenHealthy | Drained | CleanupFinished | DrainFailed | Uninstalled | UninstallFailed => None,
+            StartOnboarding => call(
+                "POST /api/v1/gpu-nodes/{id}/onboardings",
+                Some("a site that manages the machine; an open bootstrap run is cancelled first"),
+            ),
             Quarantine => call("POST /api/v1/gpu-nodes/{id}/actions/quarantine", None),
             Recover => call(
                 "POST /api/v1/gpu-nodes/{id}/actions/recover",
-                Some("a healthy heartbeat since the quarantine and no drift in MAAS"),
+                Some("no open onboarding, a healthy heartbeat since the quarantine and no drift in MAAS"),
             ),
             Drain => call(
                 "POST /api/v1/gpu-nodes/{id}/actions/retire",
@@ -185,7 +191,11 @@ impl table::Event for Event {
             StopDrain => call("POST /api/v1/gpu-nodes/{id}/actions/stop-drain", None),
             Reactivate => call(
                 "POST /api/v1/gpu-nodes/{id}/actions/reactivate",
-                Some("the identity was kept: no uninstall has completed"),
+                Some("no open run, and the identity was kept: no uninstall has completed"),
+            ),
+            Reenrolled => call(
+                r#"POST /api/v1/gpu-nodes/{id}/decommissions {"mode":"reimage"}"#,
+                Some("a site that manages the machine; also for a node that was uninstalled"),
             ),
             Remove => call(
                 "POST /api/v1/gpu-nodes/{id}/actions/remove",

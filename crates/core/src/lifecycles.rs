@@ -3,7 +3,14 @@
 use serde::Serialize;
 
 use crate::{
-    device, gpu_node, node, run, satellite,
+    Named, device,
+    gpu_node::{self, maas, mapping},
+    node,
+    run::{
+        self,
+        plan::{Kind, Step},
+    },
+    satellite,
     table::{Call, Event, Owner, State, Table},
 };
 
@@ -52,6 +59,42 @@ pub struct MoveView {
     pub when: &'static str,
     /// How a person makes it happen.
     pub call: Option<Call>,
+}
+
+/// Everything about the lifecycles that is data.
+#[derive(Debug, Clone, Serialize)]
+pub struct Published {
+    /// Every lifecycle that is a table.
+    pub lifecycles: Vec<Lifecycle>,
+    /// The stages of each kind of run, in order.
+    pub plans: Vec<PlanView>,
+    /// Which states of a GPU node and of its current run go together.
+    pub gpu_node_runs: &'static [mapping::Fit],
+    /// What MAAS should say of a GPU node.
+    pub gpu_node_maas: &'static [maas::Expectation],
+}
+
+/// One plan as data.
+#[derive(Debug, Clone, Serialize)]
+pub struct PlanView {
+    /// What the run is for.
+    pub kind: Kind,
+    /// What that means.
+    pub meaning: &'static str,
+    /// Its stages.
+    pub steps: &'static [Step],
+}
+
+/// All that is published.
+#[must_use]
+pub fn published() -> Published {
+    let plan = |&kind: &Kind| PlanView { kind, meaning: kind.meaning(), steps: kind.plan() };
+    Published {
+        lifecycles: all(),
+        plans: Kind::ALL.iter().map(plan).collect(),
+        gpu_node_runs: mapping::FITS,
+        gpu_node_maas: maas::EXPECTATIONS,
+    }
 }
 
 /// Every lifecycle that is a table.

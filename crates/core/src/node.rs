@@ -39,6 +39,7 @@ pub const TABLE: Table<State, Event> = Table(&[
     row(Active,         Retire,             Retired,        Owner::Admin),
     row(Reprovision,    Requeue,            Pending,        Owner::Admin),
     row(Reprovision,    Retire,             Retired,        Owner::Admin),
+    row(Deprovisioning, FinishErasure,      Retired,        Owner::Admin),
     row(Deprovisioning, Retire,             Retired,        Owner::Admin),
     row(Migrating,      FinishMigration,    Active,         Owner::Admin),
     row(Migrating,      Retire,             Retired,        Owner::Admin),
@@ -102,6 +103,8 @@ names! {
         Requeue = "requeue",
         /// A person confirms that the hardware was replaced.
         FinishMigration = "finish_migration",
+        /// A person confirms that the data is erased.
+        FinishErasure = "finish_erasure",
         /// A person takes the node out of service for good.
         Retire = "retire",
     }
@@ -151,6 +154,10 @@ impl table::Event for Event {
             Migrate => to(r#"PATCH /api/v1/nodes/{id}/state {"state":"migrating"}"#, None),
             Requeue => to(r#"PATCH /api/v1/nodes/{id}/state {"state":"pending"}"#, None),
             FinishMigration => to(r#"PATCH /api/v1/nodes/{id}/state {"state":"active"}"#, None),
+            FinishErasure => to(
+                r#"PATCH /api/v1/nodes/{id}/state {"state":"retired"}"#,
+                Some("the erasure is complete, as its report or whoever did it says"),
+            ),
             Retire => to(r#"PATCH /api/v1/nodes/{id}/state {"state":"retired"}"#, None),
         }
     }

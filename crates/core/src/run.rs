@@ -11,10 +11,13 @@ use jiff::SignedDuration;
 use crate::{
     names::names,
     table::{self, Call, Owner, Role, Table, row},
+    why::Blocker,
 };
 
 pub mod action;
 pub mod plan;
+
+use plan::Stage;
 
 /// The moves of a run.
 #[rustfmt::skip]
@@ -97,7 +100,7 @@ names! {
         SpendBudget = "spend_budget",
         /// A stage meets something that only a person can decide.
         NeedOperator = "need_operator",
-        /// The worker reaches a safe point and sees that the run is to be cancelled or restarted.
+        /// The worker reaches a safe point, a failure included, and sees that the run is to be cancelled or restarted.
         StopForUndo = "stop_for_undo",
         /// The last undo is done, and the run was to be cancelled.
         FinishUndo = "finish_undo",
@@ -156,8 +159,8 @@ impl table::State for State {
         match self {
             // Somebody should take it within a few ticks of the workers.
             Pending => Some(SignedDuration::from_mins(5)),
-            // The sum of an onboarding's stages; the stage at work has a patience of its own.
-            Running => Some(SignedDuration::from_hours(4)),
+            // Longer than the longest plan; the stage at work has a patience of its own, which says more.
+            Running => Some(SignedDuration::from_hours(26)),
             Compensating => Some(SignedDuration::from_hours(1)),
             Completed | FailedRetryable | FailedManualIntervention | Cancelled | Reconciled => None,
         }
@@ -199,4 +202,18 @@ impl table::Event for Event {
             MarkManual => call("POST /api/v1/runs/{id}/actions/mark_manual_intervention_required", None),
         }
     }
+}
+
+/// What keeps a run where it is, beyond what its state says.
+#[must_use]
+pub fn blockers(state: State, stage: Stage, attempts: u32, failure: Option<&str>) -> Vec<Blocker> {
+    let Some(failure) = failure.filter(|_| state.is_open()) else { return Vec::new() };
+    let what = format!("{stage} failed {attempts} times: {failure}").into();
+    let fix = match state {
+        FailedRetryable => table::Event::call(RetryStage),
+        // Retrying blindly is what the run has given up; somebody has to look first.
+        FailedManualIntervention | Pending | Running | Compensating => None,
+        Completed | Cancelled | Reconciled => return Vec::new(),
+    };
+    vec![Blocker { what, fix }]
 }

@@ -131,15 +131,34 @@ pub fn explain_derived<S: Named>(
     }
 }
 
+/// How long a resource has been where it is, and how long it may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stay {
+    /// Since when.
+    pub since: Timestamp,
+    /// When its patience began to run: the last sign of progress, where there is one.
+    pub counted_from: Timestamp,
+    /// How long it may take from there; nothing for states to rest in.
+    pub patience: Option<SignedDuration>,
+}
+
+impl Stay {
+    /// A stay for which the state's own patience holds.
+    pub fn of<S: State>(state: S, since: Timestamp) -> Self {
+        Self { since, counted_from: since, patience: state.patience() }
+    }
+}
+
 /// Explains a state of a table.
 pub fn explain<S: State, E: Event>(
     table: Table<S, E>,
     state: S,
-    since: Timestamp,
+    stay: Stay,
     now: Timestamp,
     blockers: Vec<Blocker>,
 ) -> Why {
-    let patience_ends = state.patience().map(|patience| saturating_add(since, patience));
+    let Stay { since, counted_from, patience } = stay;
+    let patience_ends = patience.map(|patience| saturating_add(counted_from, patience));
     let overdue = patience_ends.is_some_and(|end| end < now);
     let next = next(table, state, &blockers, overdue);
     let exits = table.moves_from(state).map(|row| Exit {
@@ -161,8 +180,8 @@ pub fn explain<S: State, E: Event>(
     }
 }
 
-/// The first that applies: what is in the way, then the remedy or a person's move for what is overdue, then
-/// the preferred move of the state.
+/// The first that applies: what is in the way, then a way out of what is overdue, then the preferred move of the
+/// state. Work in progress is left alone while its patience lasts.
 fn next<S: State, E: Event>(table: Table<S, E>, state: S, blockers: &[Blocker], overdue: bool) -> Next {
     if S::TERMINAL.contains(&state) {
         return Next::Nothing;
@@ -173,11 +192,15 @@ fn next<S: State, E: Event>(table: Table<S, E>, state: S, blockers: &[Blocker], 
     if S::SERVICE.contains(&state) && !overdue {
         return Next::Nothing;
     }
-    if overdue && let Some(call) = state.remedy().or_else(|| way_out(table, state)) {
+    let preferred = table.moves_from(state).next();
+    let preferred_call = preferred.and_then(|row| row.on.call());
+    if overdue && let Some(call) = state.remedy().or_else(|| way_out(table, state)).or(preferred_call) {
         return Next::Call(call);
     }
-    match table.moves_from(state).next() {
-        Some(row) if row.by == Owner::Admin => row.on.call().map_or(Next::Nothing, Next::Call),
+    match preferred {
+        Some(row) if row.by == Owner::Admin && state.patience().is_none() => {
+            preferred_call.map_or(Next::Nothing, Next::Call)
+        }
         Some(row) => Next::Wait { by: row.by, until: Cow::Borrowed(row.on.meaning()) },
         None => Next::Nothing,
     }

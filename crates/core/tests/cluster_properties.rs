@@ -293,9 +293,11 @@ proptest! {
     fn silence_only_doubts(steps in steps(), patience in 0..600i64, now in 0..1200i64) {
         live(steps, |desired, _, stored| {
             let heard: Vec<_> = stored.statuses.iter().map(|status| Heard {
-                status,
-                received_at: status.last_report_time,
+                adapter: &status.adapter,
+                status: Some(status),
+                received_at: Some(status.last_report_time),
                 patience: SignedDuration::from_secs(patience),
+                excused: SignedDuration::ZERO,
             }).collect();
             let mut shown = stored.conditions.clone();
             overlay(desired, &heard, second(now), &mut shown);
@@ -309,7 +311,7 @@ proptest! {
             // Everybody speaks.
             let mut fresh = stored.conditions.clone();
             let received_at = second(now);
-            let spoken: Vec<_> = heard.iter().map(|heard| Heard { received_at, ..*heard }).collect();
+            let spoken: Vec<_> = heard.iter().map(|heard| Heard { received_at: Some(received_at), ..*heard }).collect();
             overlay(desired, &spoken, second(now), &mut fresh);
             assert_eq!(fresh, stored.conditions);
         });

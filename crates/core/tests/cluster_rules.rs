@@ -474,9 +474,11 @@ fn required_adapters_have_conditions_of_their_own() {
 fn at_minute(now: i64, a: AdapterStatus, b: AdapterStatus, cluster: &Desired<'_>) -> (String, String) {
     let statuses = [a, b];
     let heard = [(0, 1, 30), (1, 2, 60)].map(|(index, at, patience)| Heard {
-        status: &statuses[index],
-        received_at: minute(at),
+        adapter: &statuses[index].adapter,
+        status: Some(&statuses[index]),
+        received_at: Some(minute(at)),
         patience: SignedDuration::from_mins(patience),
+        excused: SignedDuration::ZERO,
     });
     let mut conditions = fold(cluster, &statuses, &[]);
     overlay(cluster, &heard, minute(now), &mut conditions);
@@ -514,9 +516,6 @@ fn only_who_must_speak_can_be_silent() {
     let required = names(&["a", "b"]);
     let told = |cluster: &Desired<'_>, a, b| at_minute(100, a, b, cluster).1;
 
-    let cluster = desired(2, &required);
-    let behind = told(&cluster, stored("a", 1, 1, True), stored("b", 1, 2, True));
-    assert!(!behind.contains("silent"), "an adapter behind the generation is missing, not silent: {behind}");
     let cluster = desired(1, &required[..1]);
     let other = told(&cluster, stored("a", 1, 1, True), stored("b", 1, 2, True));
     assert!(other.contains("a (last") && !other.contains("b (last"), "only a is required: {other}");
@@ -530,12 +529,41 @@ fn patience_may_be_endless() {
     let required = names(&["a"]);
     let status = stored("a", 1, 1, True);
     let silent_for = |patience, now| {
-        let heard = [Heard { status: &status, received_at: minute(1), patience }];
-        silent(&desired(1, &required), &heard, now)
+        let heard = [Heard {
+            adapter: "a",
+            status: Some(&status),
+            received_at: Some(minute(1)),
+            patience,
+            excused: SignedDuration::ZERO,
+        }];
+        silent(&Desired { updated_time: minute(0), ..desired(1, &required) }, &heard, now)
             .collect::<Vec<_>>()
             .first()
             .map(|Silent { since, .. }| *since)
     };
     assert_eq!(silent_for(SignedDuration::MAX, Timestamp::MAX), None);
     assert_eq!(silent_for(SignedDuration::ZERO, minute(2)), Some(minute(1)));
+}
+
+/// Who has said nothing about what is desired now is counted from when it was desired, not from its last word
+/// about something else; and nobody is charged for the time in which we did not listen.
+#[test]
+fn silence_counts_from_the_last_word_or_the_last_change() {
+    let required = names(&["a"]);
+    let cluster = Desired { updated_time: minute(10), ..desired(2, &required) };
+    let behind = stored("a", 1, 1, True);
+    let since = |received_at: Option<i64>, excused| {
+        let heard = [Heard {
+            adapter: "a",
+            status: received_at.map(|_| &behind),
+            received_at: received_at.map(minute),
+            patience: SignedDuration::from_mins(30),
+            excused: SignedDuration::from_mins(excused),
+        }];
+        silent(&cluster, &heard, minute(1000)).next().map(|silent| silent.since)
+    };
+    assert_eq!(since(None, 0), Some(minute(40)), "never heard");
+    assert_eq!(since(Some(1), 0), Some(minute(40)), "heard before the change only");
+    assert_eq!(since(Some(20), 0), Some(minute(50)), "heard since");
+    assert_eq!(since(Some(20), 100), Some(minute(150)), "and we were deaf for a while");
 }

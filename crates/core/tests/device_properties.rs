@@ -44,6 +44,7 @@ impl Device {
             self.texts.each_ref().map(|text| text.as_deref());
         ask(&Facts {
             last_seen: self.last_seen,
+            excused: SignedDuration::ZERO,
             timeout: self.timeout,
             report: self.report.as_ref().map(|report| report.borrowed(&applications)),
             rendered_version,

@@ -15,8 +15,8 @@ use wardroom_core::{
     table::{Event as _, Owner, State as _},
 };
 
-/// The arrows of the document's diagram, hooks folded into the arrow they sit on, `Canceled` left out.
-const DRAWN: [(&str, &str); 11] = [
+/// The arrows of the document's diagram, hooks folded into the arrow they sit on.
+const DRAWN: [(&str, &str); 13] = [
     ("Preparing", "ReadyToUpdate"),
     ("Preparing", "Error"),
     ("ReadyToUpdate", "ApplyingUpdate"),
@@ -28,14 +28,20 @@ const DRAWN: [(&str, &str); 11] = [
     ("ActivatingConfig", "Updated"),
     ("ActivatingConfig", "RollingBack"),
     ("RollingBack", "Error"),
+    ("Preparing", "Canceled"),
+    ("ReadyToUpdate", "Canceled"),
 ];
+
+/// What the document marks as not yet supported.
+const NOT_YET_SUPPORTED: [&str; 1] = ["Canceled"];
 
 /// Decision 001: a failed `beforeUpdating` hook aborts.
 const DECIDED: [(&str, &str); 1] = [("ReadyToUpdate", "Error")];
 
 #[test]
 fn the_arrows_are_those_of_the_document_and_one_decision() {
-    let drawn: BTreeSet<_> = DRAWN.into_iter().chain(DECIDED).collect();
+    let supported = |(_, to): &(&str, &str)| !NOT_YET_SUPPORTED.contains(to);
+    let drawn: BTreeSet<_> = DRAWN.into_iter().filter(supported).chain(DECIDED).collect();
     let ours: BTreeSet<_> = TABLE.0.iter().map(|row| (row.from.as_str(), row.to.as_str())).collect();
 
     assert_eq!(ours, drawn);

@@ -181,20 +181,12 @@ fn write_mapping(page: &mut String) {
     page.push_str(
         "\n## GPU node and its current run\n\n\
          Combinations that are sound; any other is reported and repaired. `enrolling`, `draining` and `removing`\n\
-         always have a run that is not over.\n",
+         always have a run that is not over.\n\n\
+         | Run of kind | Node | Run | Meaning | From |\n|---|---|---|---|---|\n",
     );
-    for (title, fits) in
-        [("onboarding", mapping::ONBOARDING), ("decommission, retirement, removal", mapping::DECOMMISSION)]
-    {
-        writeln!(page, "\n### {title}\n\n| Node | Run | Meaning | From |\n|---|---|---|---|").unwrap();
-        for fit in fits {
-            let source = match fit.source {
-                mapping::Source::Document => "document",
-                mapping::Source::Extension => "decision",
-            };
-            writeln!(page, "| {} | {} | {} | {source} |", names(fit.nodes), names(fit.runs), fit.meaning)
-                .unwrap();
-        }
+    for fit in mapping::FITS {
+        let (kinds, nodes, runs) = (names(fit.kinds), names(fit.nodes), names(fit.runs));
+        writeln!(page, "| {kinds} | {nodes} | {runs} | {} | {} |", fit.meaning, fit.source).unwrap();
     }
 }
 
@@ -206,7 +198,7 @@ fn write_expectations(page: &mut String) {
     page.push_str(
         "\n## GPU node and MAAS\n\n\
          What MAAS should say of a machine; anything else is drift.\n\n\
-         | Node | Expected | Also while a run works on it |\n|---|---|---|\n",
+         | Node | Expected | Also while a run is open |\n|---|---|---|\n",
     );
     for row in maas::EXPECTATIONS {
         let list = |expects: &[maas::Expect]| {

@@ -112,11 +112,10 @@ fn every_action_is_idempotent() {
 }
 
 #[test]
-fn every_decision_moves_along_a_row_and_a_live_worker_is_only_overtaken_by_a_freeze() {
+fn a_live_worker_is_only_overtaken_by_a_freeze() {
     for run in every_run() {
         for &action in Action::ALL {
             if let Ok(Decision::Move(event, _)) = decide(action, run) {
-                assert!(TABLE.find(run.state, event).is_some(), "{action} {run:?}");
                 assert!(
                     run.lease != Lease::Live || event == Event::MarkManual,
                     "{action} overtakes a worker: {run:?}"
@@ -203,6 +202,38 @@ fn a_run_that_failed_in_its_undo_can_be_undone_again_or_abandoned_but_not_contin
         let observed = Facts { observation: Observation::Finishes, ..run };
         check(Action::AdoptObservedState, observed, Err(Refusal::BeingUndone));
         check(Action::RestartClean, run, Ok(Decision::Move(Event::RestartAndUndo, Goal::Restart)));
+    }
+}
+
+/// Who recorded a cancel must not find the run going on as if nothing had been said.
+#[test]
+fn a_recorded_goal_survives_a_failure() {
+    for state in [State::FailedRetryable, State::FailedManualIntervention] {
+        for goal in [Goal::Cancel, Goal::Restart] {
+            let run = Facts { goal, observation: Observation::Continues, ..failed(state) };
+            check(Action::Rerun, run, Err(Refusal::BeingUndone));
+            check(Action::AdoptObservedState, run, Err(Refusal::BeingUndone));
+            check(Action::RetryStage, run, Ok(Decision::Move(Event::RetryStage, goal)));
+            check(Action::Resume, run, Ok(Decision::Move(Event::Resume, goal)));
+        }
+    }
+}
+
+/// What each action makes the run head for.
+#[test]
+fn every_action_has_its_goal() {
+    for run in every_run() {
+        for &action in Action::ALL {
+            let Ok(Decision::Move(event, goal)) = decide(action, run) else { continue };
+            let expected = match action {
+                Action::RetryStage | Action::Resume | Action::MarkManualInterventionRequired => run.goal,
+                Action::Rerun | Action::AdoptObservedState => Goal::Run,
+                Action::RestartClean if event == Event::RestartClean => Goal::Run,
+                Action::RestartClean => Goal::Restart,
+                Action::Cancel => Goal::Cancel,
+            };
+            assert_eq!(goal, expected, "{action} {run:?}");
+        }
     }
 }
 

@@ -84,6 +84,38 @@ fn the_arrows_of_a_gpu_node_are_those_of_document_001() {
     );
 }
 
+/// Section 3.3 of document 001: who owns each transition, in its own words; `|` is its "or".
+const OWNERS: &str = "
+    bootstrap_issued -> enrolling   admin | workflow
+    enrolling -> active             workflow
+    enrolling -> quarantined        workflow | admin
+    active -> offline               sweep | reconciler
+    offline -> active               agent | reconciler
+    active -> quarantined           reconciler | admin
+    offline -> quarantined          reconciler | admin
+    quarantined -> active           admin | reconciler
+    active -> draining              admin
+    offline -> draining             admin
+    quarantined -> draining         admin
+    draining -> retired             workflow
+    draining -> offline             workflow | admin
+    retired -> offline              admin | workflow
+    retired -> removing             workflow
+    removing -> retired             workflow | admin
+    removing -> deleted             workflow";
+
+/// The quarantine by an operator and the rollback by one are actions of the API that the document's text
+/// (\"investigation\", \"operator rollback\") asks for.
+#[test]
+fn the_owners_of_a_gpu_node_are_those_of_document_001() {
+    for row in lifecycle("gpu-node").moves {
+        let arrow = format!("{} -> {} ", row.from, row.to);
+        let line = OWNERS.lines().map(str::trim).find(|line| line.starts_with(&arrow)).unwrap();
+        let owners: Vec<_> = line[arrow.len()..].split('|').map(str::trim).collect();
+        assert!(owners.contains(&row.by.as_str()), "{arrow}by {}, not {owners:?}", row.by);
+    }
+}
+
 #[test]
 fn the_arrows_of_a_satellite_are_those_of_document_004() {
     check_arrows(
@@ -144,7 +176,7 @@ fn every_pair_of_a_node() {
          installed: verify>active (admin), auto_promote>active (system), retire>retired (admin)
          active: reinstall>reprovision (admin), deprovision>deprovisioning (admin), migrate>migrating (admin), retire>retired (admin)
          reprovision: requeue>pending (admin), retire>retired (admin)
-         deprovisioning: retire>retired (admin)
+         deprovisioning: finish_erasure>retired (admin), retire>retired (admin)
          migrating: finish_migration>active (admin), retire>retired (admin)",
     );
 }
@@ -157,7 +189,7 @@ fn every_pair_of_a_gpu_node() {
          enrolling: onboarded>active (workflow), onboarding_blocked>quarantined (workflow), quarantine>quarantined (admin)
          active: heartbeats_missed>offline (sweep), drift_found>quarantined (reconciler), quarantine>quarantined (admin), drain>draining (admin)
          offline: heartbeat>active (agent), drift_found>quarantined (reconciler), quarantine>quarantined (admin), drain>draining (admin)
-         quarantined: recover>active (admin), proven_healthy>active (reconciler), onboarded>active (workflow), drain>draining (admin)
+         quarantined: recover>active (admin), proven_healthy>active (reconciler), drain>draining (admin)
          draining: drained>retired (workflow), cleanup_finished>offline (workflow), drain_failed>offline (workflow), stop_drain>offline (admin)
          retired: reactivate>offline (admin), reenrolled>offline (workflow), remove>removing (workflow)
          removing: uninstalled>deleted (workflow), uninstall_failed>retired (workflow), rollback_remove>retired (admin)",

@@ -9,7 +9,7 @@ use wardroom_core::{
     },
     gpu_node, lifecycles, node, run, satellite,
     table::{Event, Owner, State, Table},
-    why::{Next, Why, explain},
+    why::{Next, Stay, Why, explain},
 };
 
 fn at(minutes: i64) -> Timestamp {
@@ -24,7 +24,7 @@ fn call(why: &Why) -> &'static str {
 fn explained<S: State, E: Event>(table: Table<S, E>) {
     for &state in S::ALL {
         for minutes in [0, 59, 60, 61, 1_000_000] {
-            let why = explain(table, state, at(0), at(minutes), vec![]);
+            let why = explain(table, state, Stay::of(state, at(0)), at(minutes), vec![]);
             assert_eq!(why.exits.len(), table.moves_from(state).count());
             let patience = state.patience().map(|patience| patience.as_mins());
             assert_eq!(
@@ -45,8 +45,9 @@ fn explained<S: State, E: Event>(table: Table<S, E>) {
                 let ends_a_life = table
                     .moves_from(state)
                     .any(|row| row.on.call() == Some(call) && S::TERMINAL.contains(&row.to));
-                // The one state that its document makes one-way towards the end.
-                assert_eq!(ends_a_life, state.as_str() == "deprovisioning", "advice for {}", state.as_str());
+                // The one state that its document makes one-way towards the end, when waiting has not helped.
+                let one_way = state.as_str() == "deprovisioning" && why.overdue;
+                assert_eq!(ends_a_life, one_way, "advice for {}", state.as_str());
             }
         }
     }
@@ -64,12 +65,24 @@ fn every_state_of_every_table_is_explained() {
 
 #[test]
 fn an_install_is_waited_for_until_its_patience_ends() {
-    let why = explain(node::TABLE, node::State::Installing, at(0), at(60), vec![]);
+    let why = explain(
+        node::TABLE,
+        node::State::Installing,
+        Stay::of(node::State::Installing, at(0)),
+        at(60),
+        vec![],
+    );
     assert!(!why.overdue);
     assert_eq!(why.patience_ends, Some(at(60)));
     assert!(matches!(why.next, Next::Wait { by: Owner::NodeReport, .. }), "{:?}", why.next);
 
-    let why = explain(node::TABLE, node::State::Installing, at(0), at(61), vec![]);
+    let why = explain(
+        node::TABLE,
+        node::State::Installing,
+        Stay::of(node::State::Installing, at(0)),
+        at(61),
+        vec![],
+    );
     assert!(why.overdue);
     assert_eq!(call(&why), r#"PATCH /api/v1/nodes/{id}/state {"state":"install_failed"}"#);
 }
@@ -77,16 +90,29 @@ fn an_install_is_waited_for_until_its_patience_ends() {
 #[test]
 fn what_is_in_the_way_comes_first() {
     let blockers = node::blockers(node::State::Pending, false, 0, None);
-    let why = explain(node::TABLE, node::State::Pending, at(0), at(1), blockers);
+    let why =
+        explain(node::TABLE, node::State::Pending, Stay::of(node::State::Pending, at(0)), at(1), blockers);
     assert_eq!(call(&why), r#"PATCH /api/v1/nodes/{id} {"workflow_id":"…"}"#);
 
     let blockers = node::blockers(node::State::Installing, true, 1, Some("disk not found"));
-    let why = explain(node::TABLE, node::State::Installing, at(0), at(1), blockers);
+    let why = explain(
+        node::TABLE,
+        node::State::Installing,
+        Stay::of(node::State::Installing, at(0)),
+        at(1),
+        blockers,
+    );
     let Next::Mend { what } = &why.next else { panic!("{:?}", why.next) };
     assert_eq!(what, "attempt 1 of 3 failed: disk not found");
 
     let blockers = node::blockers(node::State::InstallFailed, true, 3, None);
-    let why = explain(node::TABLE, node::State::InstallFailed, at(0), at(1), blockers);
+    let why = explain(
+        node::TABLE,
+        node::State::InstallFailed,
+        Stay::of(node::State::InstallFailed, at(0)),
+        at(1),
+        blockers,
+    );
     assert_eq!(call(&why), r#"PATCH /api/v1/nodes/{id}/state {"state":"pending","force":true}"#);
 
     assert!(node::blockers(node::State::Active, false, 0, None).is_empty());
@@ -94,27 +120,69 @@ fn what_is_in_the_way_comes_first() {
 
 #[test]
 fn stuck_work_is_resumed_and_a_persons_move_is_named() {
-    let why = explain(gpu_node::TABLE, gpu_node::State::Draining, at(0), at(200), vec![]);
+    let why = explain(
+        gpu_node::TABLE,
+        gpu_node::State::Draining,
+        Stay::of(gpu_node::State::Draining, at(0)),
+        at(800),
+        vec![],
+    );
     assert_eq!(call(&why), "POST /api/v1/gpu-nodes/{id}/actions/resume");
-    let why = explain(gpu_node::TABLE, gpu_node::State::Quarantined, at(0), at(0), vec![]);
+    let why = explain(
+        gpu_node::TABLE,
+        gpu_node::State::Quarantined,
+        Stay::of(gpu_node::State::Quarantined, at(0)),
+        at(0),
+        vec![],
+    );
     assert_eq!(call(&why), "POST /api/v1/gpu-nodes/{id}/actions/recover");
-    let why = explain(run::TABLE, run::State::FailedRetryable, at(0), at(0), vec![]);
+    let why = explain(
+        run::TABLE,
+        run::State::FailedRetryable,
+        Stay::of(run::State::FailedRetryable, at(0)),
+        at(0),
+        vec![],
+    );
     assert_eq!(call(&why), "POST /api/v1/runs/{id}/actions/retry_stage");
-    let why = explain(satellite::TABLE, satellite::State::Pending, at(0), at(25 * 60), vec![]);
+    let why = explain(
+        satellite::TABLE,
+        satellite::State::Pending,
+        Stay::of(satellite::State::Pending, at(0)),
+        at(25 * 60),
+        vec![],
+    );
     assert_eq!(call(&why), r#"POST /api/satellites/{name}/reenable {"mode":"reissue"}"#);
 }
 
 #[test]
 fn times_at_the_edge_of_the_calendar_do_not_overflow() {
-    let why = explain(node::TABLE, node::State::Installing, Timestamp::MAX, Timestamp::MAX, vec![]);
+    let why = explain(
+        node::TABLE,
+        node::State::Installing,
+        Stay::of(node::State::Installing, Timestamp::MAX),
+        Timestamp::MAX,
+        vec![],
+    );
     assert_eq!(why.patience_ends, Some(Timestamp::MAX));
-    let why = explain(node::TABLE, node::State::Installing, Timestamp::MIN, Timestamp::MAX, vec![]);
+    let why = explain(
+        node::TABLE,
+        node::State::Installing,
+        Stay::of(node::State::Installing, Timestamp::MIN),
+        Timestamp::MAX,
+        vec![],
+    );
     assert!(why.overdue);
 }
 
 #[test]
 fn an_explanation_is_served_as_json() {
-    let why = explain(satellite::TABLE, satellite::State::Revoked, at(0), at(1), vec![]);
+    let why = explain(
+        satellite::TABLE,
+        satellite::State::Revoked,
+        Stay::of(satellite::State::Revoked, at(0)),
+        at(1),
+        vec![],
+    );
     let json = serde_json::to_value(&why).unwrap();
     assert_eq!(json["next"]["do"], "call");
     assert_eq!(json["next"]["role"], "operator");
@@ -187,4 +255,79 @@ fn a_cluster_says_which_adapters_it_waits_for() {
     assert!(why.blockers[0].what.contains("dns"), "{:?}", why.blockers);
     assert!(matches!(why.next, Next::Wait { by: Owner::Adapter, .. }));
     assert!(cluster::why(&[]).is_none());
+}
+
+#[test]
+fn a_stay_is_counted_from_the_last_sign_of_progress() {
+    let state = node::State::Installing;
+    let stay = Stay { counted_from: at(50), ..Stay::of(state, at(0)) };
+    let why = explain(node::TABLE, state, stay, at(100), vec![]);
+    assert!(!why.overdue, "an install that reported a while ago is not overdue because it is long");
+    assert_eq!((why.since, why.patience_ends), (Some(at(0)), Some(at(110))));
+
+    let stage = run::plan::Stage::ScrubGpu;
+    let stay = Stay { since: at(0), counted_from: at(0), patience: Some(stage.patience()) };
+    assert!(
+        explain(run::TABLE, run::State::Running, stay, at(31), vec![]).overdue,
+        "a stage has its own patience"
+    );
+}
+
+#[test]
+fn work_in_progress_is_left_alone_while_its_patience_lasts() {
+    let stay = |state| Stay::of(state, at(0));
+    let why =
+        explain(node::TABLE, node::State::Deprovisioning, stay(node::State::Deprovisioning), at(1), vec![]);
+    assert!(matches!(why.next, Next::Wait { by: Owner::Admin, .. }), "{:?}", why.next);
+    let why = explain(
+        node::TABLE,
+        node::State::Deprovisioning,
+        stay(node::State::Deprovisioning),
+        at(25 * 60),
+        vec![],
+    );
+    let Next::Call(finish) = why.next else { panic!("{:?}", why.next) };
+    assert!(finish.precondition.unwrap().contains("erasure is complete"));
+}
+
+#[test]
+fn a_run_says_what_failed() {
+    let stage = run::plan::Stage::ConfigureStorage;
+    let told = |state| run::blockers(state, stage, 3, Some("no boot disk"));
+    let why = |state| explain(run::TABLE, state, Stay::of(state, at(0)), at(1), told(state));
+    let Next::Mend { what } = why(run::State::FailedManualIntervention).next else { panic!() };
+    assert_eq!(what, "configure_storage failed 3 times: no boot disk");
+    assert_eq!(call(&why(run::State::FailedRetryable)), "POST /api/v1/runs/{id}/actions/retry_stage");
+    assert!(told(run::State::Cancelled).is_empty());
+}
+
+/// Who has to act on a device that is out of date depends on what is in the way.
+#[test]
+fn a_device_that_is_out_of_date_names_who_acts() {
+    let report = device::Report { rendered_version: Some("3"), ..Default::default() };
+    let facts = device::Facts {
+        last_seen: Some(at(0)),
+        report: Some(report),
+        rendered_version: Some("4"),
+        ..Default::default()
+    };
+    let next = |facts: device::Facts<'_>| device::why(&facts, at(1))[1].next.clone();
+    assert!(matches!(next(facts), Next::Wait { by: Owner::Agent, .. }), "the agent applies it");
+    let missing_fleet = device::Facts { owner: Some("Fleet/x"), ..facts };
+    assert!(matches!(next(missing_fleet), Next::Mend { .. }), "a person creates the fleet");
+    let failed_rollout = device::Facts { last_rollout_error: Some("bad template"), ..facts };
+    assert!(matches!(next(failed_rollout), Next::Mend { .. }), "a person mends the template");
+    let fleet = Some(device::Fleet { template_version: Some("v2") });
+    let behind = device::Facts { owner: Some("Fleet/x"), fleet, template_version: Some("v1"), ..facts };
+    assert!(matches!(next(behind), Next::Wait { by: Owner::Agent, .. }));
+}
+
+#[test]
+fn a_deaf_server_makes_no_device_offline() {
+    let facts = device::Facts { last_seen: Some(at(0)), ..Default::default() };
+    assert!(facts.is_disconnected(at(6)));
+    let excused = device::Facts { excused: SignedDuration::from_mins(60), ..facts };
+    assert!(!excused.is_disconnected(at(6)));
+    assert!(!excused.is_disconnected(at(65)));
+    assert!(excused.is_disconnected(at(66)));
 }

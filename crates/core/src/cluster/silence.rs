@@ -12,12 +12,11 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{AdapterStatus, Condition, Desired, RECONCILED, Reason, Status};
 
-/// Only an adapter that must still speak can fall silent: it is required, it has reached the current generation
-/// (before that it is missing, which `Reconciled` already says), and it has not finalized.
-fn must_speak(desired: &Desired<'_>, status: &AdapterStatus) -> bool {
-    desired.required_adapters.contains(&status.adapter)
-        && status.observed_generation == desired.generation
-        && !(desired.deleted && status.finalized_at(desired.generation))
+/// Only an adapter that must still speak can fall silent: it is required, and it has not finalized.
+fn must_speak(desired: &Desired<'_>, heard: &Heard<'_>) -> bool {
+    let finalized = heard.status.is_some_and(|status| status.finalized_at(desired.generation));
+    desired.required_adapters.iter().any(|required| required == heard.adapter)
+        && !(desired.deleted && finalized)
 }
 
 /// Lays silence over the stored conditions of a cluster.
@@ -41,32 +40,40 @@ pub fn overlay(desired: &Desired<'_>, heard: &[Heard<'_>], now: Timestamp, condi
     reconciled.message = Some(message.into());
 }
 
-/// The adapters that are silent past their patience.
+/// The adapters that are silent past their patience, counted from their last word; from the change of what is
+/// desired, for one that has said nothing since.
 pub fn silent<'a>(
     desired: &Desired<'_>,
     heard: &[Heard<'a>],
     now: Timestamp,
 ) -> impl Iterator<Item = Silent<'a>> {
-    heard.iter().filter(|heard| must_speak(desired, heard.status)).filter_map(move |heard| {
+    let Desired { updated_time, generation, .. } = *desired;
+    heard.iter().filter(|heard| must_speak(desired, heard)).filter_map(move |heard| {
+        let speaks_of_it = heard.status.is_some_and(|status| status.observed_generation == generation);
+        let last_word = match heard.received_at {
+            Some(received_at) if speaks_of_it => received_at,
+            Some(received_at) => received_at.max(updated_time),
+            None => updated_time,
+        };
         // A patience past the end of time is one that never runs out.
-        let since = heard.received_at.checked_add(heard.patience).ok()?;
-        (since < now).then_some(Silent {
-            adapter: &heard.status.adapter,
-            received_at: heard.received_at,
-            since,
-        })
+        let since = last_word.checked_add(heard.patience.saturating_add(heard.excused)).ok()?;
+        (since < now).then_some(Silent { adapter: heard.adapter, received_at: heard.received_at, since })
     })
 }
 
-/// An adapter's stored status and when it was last heard.
+/// A required adapter, and when it was last heard.
 #[derive(Debug, Clone, Copy)]
 pub struct Heard<'a> {
-    /// What it last said.
-    pub status: &'a AdapterStatus,
+    /// Its name.
+    pub adapter: &'a str,
+    /// What it last said; nothing if it never spoke.
+    pub status: Option<&'a AdapterStatus>,
     /// When its last valid report arrived, a discarded one included: who repeats himself is not silent.
-    pub received_at: Timestamp,
+    pub received_at: Option<Timestamp>,
     /// How long it may say nothing.
     pub patience: SignedDuration,
+    /// How long since then we did not listen ourselves: that silence is charged to nobody.
+    pub excused: SignedDuration,
 }
 
 /// An adapter that is silent past its patience.
@@ -74,8 +81,8 @@ pub struct Heard<'a> {
 pub struct Silent<'a> {
     /// Who is silent.
     pub adapter: &'a str,
-    /// When it was last heard.
-    pub received_at: Timestamp,
+    /// When it was last heard; nothing if never.
+    pub received_at: Option<Timestamp>,
     /// When its patience ran out.
     pub since: Timestamp,
 }
@@ -85,7 +92,10 @@ fn name(silent: &[Silent<'_>]) -> String {
     for (index, silent) in silent.iter().enumerate() {
         let separator = if index == 0 { "" } else { ", " };
         // Writing to a string does not fail.
-        let _ = write!(text, "{separator}{} (last heard {})", silent.adapter, silent.received_at);
+        let _ = match silent.received_at {
+            Some(received_at) => write!(text, "{separator}{} (last heard {received_at})", silent.adapter),
+            None => write!(text, "{separator}{} (never heard)", silent.adapter),
+        };
     }
     text
 }

@@ -30,6 +30,8 @@ pub struct Facts<'a> {
     pub last_seen: Option<Timestamp>,
     /// How long it may be silent, from [`disconnection_timeout`].
     pub timeout: SignedDuration,
+    /// How long since then we did not listen ourselves: that silence is charged to nobody.
+    pub excused: SignedDuration,
     /// The agent's last report; nothing if it never sent one.
     pub report: Option<Report<'a>>,
     /// The version of the spec that the server rendered for the device.
@@ -56,6 +58,7 @@ impl Default for Facts<'_> {
         Self {
             last_seen: None,
             timeout: DEFAULT_TIMEOUT,
+            excused: SignedDuration::ZERO,
             report: None,
             rendered_version: None,
             template_version: None,
@@ -90,12 +93,13 @@ pub struct Report<'a> {
 }
 
 impl<'a> Facts<'a> {
-    /// `deviceIsDisconnected`: it was silent for longer than its timeout, or was never heard.
+    /// `deviceIsDisconnected`: it was silent for longer than its timeout while we listened, or was never heard.
     ///
     /// Compares durations: `last_seen + timeout` could leave the range of a timestamp, a difference cannot.
     #[must_use]
     pub fn is_disconnected(&self, now: Timestamp) -> bool {
-        self.last_seen.is_none_or(|seen| self.timeout < now.duration_since(seen))
+        let allowed = self.timeout.saturating_add(self.excused);
+        self.last_seen.is_none_or(|seen| allowed < now.duration_since(seen))
     }
 
     /// `deviceIsNotManaged`: no fleet owns it.
@@ -132,6 +136,12 @@ impl<'a> Facts<'a> {
     pub fn is_updated_to_fleet_spec(&self) -> bool {
         let wanted = self.fleet.and_then(|fleet| given(fleet.template_version));
         self.is_updated_to_device_spec() && wanted.is_some() && wanted == given(self.template_version)
+    }
+
+    /// No rollout can reach it: the last one failed, or its fleet or the fleet's template version is missing.
+    pub(super) fn is_out_of_reach(&self) -> bool {
+        let has_template = self.fleet.and_then(|fleet| given(fleet.template_version)).is_some();
+        given(self.last_rollout_error).is_some() || !(self.is_not_managed() || has_template)
     }
 
     /// The agent's conditions; none before its first report.

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Facts, derive};
+use super::{Facts, derive, updated};
 use crate::{
     table::{Call, Owner, Role},
     why::{Rule, Why, explain_derived},
@@ -17,6 +17,12 @@ const APPROVE: Option<Call> = Some(Call {
     request: "PUT /api/v1/enrollmentrequests/{name}/approval",
     role: Role::Installer,
     precondition: Some("an enrolment request of the device"),
+});
+
+const REMOVE: Option<Call> = Some(Call {
+    request: "DELETE /api/v1/devices/{name}",
+    role: Role::Operator,
+    precondition: Some("the device is being decommissioned and will not be heard again"),
 });
 
 /// The ways out of every status that is not a good one.
@@ -34,11 +40,22 @@ pub const RULES: &[Rule] = &[
     rule("applicationSummary", "Error",    "Healthy", "The applications that fail are mended.", Owner::Admin, None),
     rule("lifecycle", "Unknown",         "Enrolled",       "Its enrolment is approved.",                  Owner::Admin, APPROVE),
     rule("lifecycle", "Decommissioning", "Decommissioned", "Its agent ends the decommissioning, or fails.", Owner::Agent, None),
+    rule("lifecycle", "Decommissioning", "Decommissioned", "Somebody removes a device that will not come back.", Owner::Admin, REMOVE),
 ];
 
 /// An update that its agent gave up is not repeated: only a new version leads on.
 const GIVEN_UP: &[Rule] =
     &[rule("updated", "OutOfDate", "Updating", "A new version is rendered for it.", Owner::Admin, NEW_SPEC)];
+
+/// What keeps the rollout from reaching it has to be mended by a person; its agent has nothing to do.
+const ROLLOUT: &[Rule] = &[rule(
+    "updated",
+    "OutOfDate",
+    "Updating",
+    "What keeps the rollout from it is mended.",
+    Owner::Admin,
+    None,
+)];
 
 const fn rule(
     about: &'static str,
@@ -55,10 +72,19 @@ const fn rule(
 #[must_use]
 pub fn why(facts: &Facts<'_>, now: Timestamp) -> [Why; 4] {
     let statuses = derive(facts, now);
-    let update_rules = if facts.update_error().is_some() { GIVEN_UP } else { RULES };
+    let update_rules = match statuses.updated.status {
+        updated::Status::OutOfDate if facts.update_error().is_some() => GIVEN_UP,
+        updated::Status::OutOfDate if facts.is_out_of_reach() => ROLLOUT,
+        updated::Status::OutOfDate
+        | updated::Status::UpToDate
+        | updated::Status::Updating
+        | updated::Status::Unknown => RULES,
+    };
     let mut summary = explain_derived(RULES, "summary", statuses.summary.status, statuses.summary.info);
     if facts.is_disconnected(now) {
-        summary.since = facts.last_seen.and_then(|seen| seen.saturating_add(facts.timeout).ok());
+        summary.since = facts
+            .last_seen
+            .and_then(|seen| seen.saturating_add(facts.timeout.saturating_add(facts.excused)).ok());
     }
     [
         summary,

@@ -7,7 +7,8 @@ use super::State;
 use crate::names::names;
 
 /// MAAS's status of a machine: an integer on the wire, kept even when we do not know it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(from = "i64", into = "i64")]
 #[expect(missing_docs, reason = "the names are MAAS's own")]
 pub enum Status {
     New,
@@ -63,6 +64,18 @@ pub const STATUSES: [Status; 23] = [
     Testing,
     FailedTesting,
 ];
+
+impl From<i64> for Status {
+    fn from(code: i64) -> Self {
+        Self::from_code(code)
+    }
+}
+
+impl From<Status> for i64 {
+    fn from(status: Status) -> Self {
+        status.code()
+    }
+}
 
 impl Status {
     /// The status with this integer.
@@ -128,7 +141,8 @@ pub enum Observed {
 }
 
 /// What an observation may be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Expect {
     /// Anything, because nothing is required.
     Any,
@@ -143,13 +157,13 @@ pub enum Expect {
 }
 
 /// What is expected of MAAS while a node is in a state.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, serde::Serialize)]
 pub struct Expectation {
     /// The node's state.
     pub state: State,
     /// What fits at any time.
     pub expected: &'static [Expect],
-    /// What fits as well while a run works on the machine, because the run causes it.
+    /// What fits as well while a run is open, because the run causes it, or failed in it.
     pub while_worked_on: &'static [Expect],
 }
 
@@ -157,32 +171,41 @@ const fn is(status: Status) -> Expect {
     Expect::Is(status)
 }
 
-/// What the two directions of work pass through on their way: towards `Deployed` and back to `Ready`.
+/// What a run passes through, or fails in, on the way to `Deployed`.
 const DEPLOYING: &[Expect] = &[
     is(New),
     is(Commissioning),
     is(Testing),
+    is(Ready),
     is(Allocated),
     is(Deploying),
+    is(Deployed),
     is(Releasing),
     is(DiskErasing),
+    is(Broken),
     Failed,
-    Absent,
 ];
-const RELEASING: &[Expect] = &[is(New), is(Releasing), is(DiskErasing), Failed];
+/// The same, before the machine was created in MAAS.
+const ENROLLING: &[Expect] = &[is(Testing), is(Releasing), is(DiskErasing), is(Broken), Failed, Absent];
+/// What a run passes through, or fails in, on the way out of MAAS.
+const RELEASING: &[Expect] = &[is(New), is(Releasing), is(DiskErasing), is(Broken), Failed];
+/// A dead host is drained on paper; MAAS may say anything of it that it says of a quarantined one.
+const DRAINING: &[Expect] = &[is(New), is(Broken), Failed, Absent];
 
 /// The expected MAAS states by node state.
 ///
-/// The middle column is the design document's table. `Deployed` is also expected in `removing`, because
-/// the uninstall needs a live host and therefore comes before the release.
+/// The middle column is the design document's table, with two additions: `Deployed` in `removing`, because the
+/// uninstall needs a live host and therefore comes before the release; and `New` in `quarantined`, because a
+/// release ends there when the last commissioning did not pass. A machine that vanishes from MAAS in the middle
+/// of a run is never expected, unless the run has not created it yet.
 #[rustfmt::skip]
 pub const EXPECTATIONS: &[Expectation] = &[
     expect(State::BootstrapIssued, &[Any], &[]),
-    expect(State::Enrolling,       &[is(New), is(Commissioning), is(Ready), is(Allocated), is(Deploying), is(Deployed)], DEPLOYING),
+    expect(State::Enrolling,       &[is(New), is(Commissioning), is(Ready), is(Allocated), is(Deploying), is(Deployed)], ENROLLING),
     expect(State::Active,          &[is(Deployed)], &[]),
     expect(State::Offline,         &[is(Deployed)], &[]),
-    expect(State::Quarantined,     &[is(Ready), Failed, is(Broken), is(Deployed), Absent], DEPLOYING),
-    expect(State::Draining,        &[is(Deployed), is(Ready)], &[]),
+    expect(State::Quarantined,     &[is(Ready), Failed, is(Broken), is(Deployed), Absent, is(New)], DEPLOYING),
+    expect(State::Draining,        &[is(Deployed), is(Ready)], DRAINING),
     expect(State::Retired,         &[is(Deployed), is(Ready), PoweredOff], DEPLOYING),
     expect(State::Removing,        &[is(Deployed), is(Ready), PoweredOff, Absent], RELEASING),
     expect(State::Deleted,         &[Any], &[]),
@@ -196,12 +219,12 @@ const fn expect(
     Expectation { state, expected, while_worked_on }
 }
 
-/// Who works on a machine at the moment of an observation.
+/// Who may have caused what is observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
-    /// Nobody: whatever changed in MAAS, we did not cause it.
+    /// Nobody of ours: whatever changed in MAAS, somebody else did it.
     Nobody,
-    /// A run that is being worked on.
+    /// A run that is open, whether it is worked on or stuck.
     Run,
 }
 

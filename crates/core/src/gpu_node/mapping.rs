@@ -1,34 +1,40 @@
 //! Which states of a node and of its current run go together: an invariant that can be checked.
 //!
-//! Sections 4.3 and 5.3 of the document give the rows of [`Source::Document`]; where it is silent, the
-//! others say what our moves make possible. A combination without a row is a bug or damage, and the
+//! Sections 4.3 and 5.3 of the document give the rows of [`Source::Document`], narrowed to the kinds of run that
+//! can be meant; where it is silent, the others say what our moves make possible. A combination without a row is a bug or damage, and the
 //! sweeper that looks for it repairs or reports it.
 
 use State::*;
 
 use super::State;
-use crate::run::{
-    State::{
-        Cancelled, Compensating, Completed, FailedManualIntervention, FailedRetryable, Pending, Reconciled,
-        Running,
+use crate::{
+    names::names,
+    run::{
+        State::{
+            Cancelled, Compensating, Completed, FailedManualIntervention, FailedRetryable, Pending,
+            Reconciled, Running,
+        },
+        plan::Kind,
     },
-    plan::Kind,
 };
 
 type RunState = crate::run::State;
 
-/// Where a row comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
-    /// The design document says so.
-    Document,
-    /// The document is silent, and our moves make it possible.
-    Extension,
+names! {
+    /// Where a row comes from.
+    pub enum Source {
+        /// The design document says so.
+        Document = "document",
+        /// The document is silent, and our moves make it possible.
+        Decision = "decision",
+    }
 }
 
 /// One set of combinations that are sound.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, serde::Serialize)]
 pub struct Fit {
+    /// What the run is for.
+    pub kinds: &'static [Kind],
     /// The node's state.
     pub nodes: &'static [State],
     /// The state of its current run.
@@ -39,48 +45,81 @@ pub struct Fit {
     pub source: Source,
 }
 
-const fn document(nodes: &'static [State], runs: &'static [RunState], meaning: &'static str) -> Fit {
-    Fit { nodes, runs, meaning, source: Source::Document }
+const fn document(
+    kinds: &'static [Kind],
+    nodes: &'static [State],
+    runs: &'static [RunState],
+    meaning: &'static str,
+) -> Fit {
+    Fit { kinds, nodes, runs, meaning, source: Source::Document }
 }
 
-const fn extension(nodes: &'static [State], runs: &'static [RunState], meaning: &'static str) -> Fit {
-    Fit { nodes, runs, meaning, source: Source::Extension }
+const fn decision(
+    kinds: &'static [Kind],
+    nodes: &'static [State],
+    runs: &'static [RunState],
+    meaning: &'static str,
+) -> Fit {
+    Fit { kinds, nodes, runs, meaning, source: Source::Decision }
 }
 
-/// The current run is an onboarding.
-#[rustfmt::skip]
-pub const ONBOARDING: &[Fit] = &[
-    document(&[Enrolling], &[Pending, Running], "onboarding in progress"),
-    document(&[Enrolling], &[FailedRetryable], "not ready yet; a repeat is safe"),
-    document(&[Enrolling, Quarantined], &[FailedManualIntervention], "blocked until an operator decides"),
-    document(&[Active], &[Completed], "onboarded"),
-    document(&[Active], &[Reconciled], "onboarded after an operator adopted what was observed"),
-    extension(&[BootstrapIssued], &[Pending, Running, FailedRetryable, FailedManualIntervention, Compensating, Cancelled],
-        "bootstrapped by hand; the agent has not enrolled, and may never"),
-    extension(&[Quarantined], &[Pending, Running, FailedRetryable],
-        "quarantined, and the onboarding goes on; there is no way back to enrolling"),
-    extension(&[Enrolling, Quarantined], &[Compensating], "what the onboarding did is being undone"),
-    extension(&[Quarantined], &[Cancelled], "cancelled; the node is set aside in the same commit"),
-    extension(&[Offline, Quarantined], &[Completed, Reconciled], "onboarded, and silent or set aside since"),
+const IN: &[Kind] = &[Kind::Onboarding, Kind::Bootstrap];
+const OUT: &[Kind] = &[
+    Kind::SoftReset,
+    Kind::StorageCleanup,
+    Kind::Reimage,
+    Kind::FullDecommission,
+    Kind::Retire,
+    Kind::Remove,
 ];
+/// Kinds that drain the node.
+const DRAIN: &[Kind] =
+    &[Kind::SoftReset, Kind::StorageCleanup, Kind::Reimage, Kind::FullDecommission, Kind::Retire];
+/// Kinds that work on a node which is retired, or retire it on the way.
+const PAST_RETIRED: &[Kind] = &[Kind::Reimage, Kind::FullDecommission, Kind::Retire, Kind::Remove];
+/// Kinds that end the identity.
+const END: &[Kind] = &[Kind::FullDecommission, Kind::Remove];
+/// Kinds after which the node is used again.
+const RETURN: &[Kind] = &[Kind::SoftReset, Kind::StorageCleanup, Kind::Reimage];
 
-/// The current run is a decommission of any mode, a retirement or a removal.
+/// Which combinations are sound.
 #[rustfmt::skip]
-pub const DECOMMISSION: &[Fit] = &[
-    document(&[Active, Offline, Quarantined, Draining, Retired], &[Running], "cleanup or reimage in progress"),
-    document(&[Removing], &[Running], "removal in progress"),
-    document(&[Retired], &[FailedRetryable], "the removal failed; the identity is kept, a repeat is safe"),
-    document(&[Retired, Quarantined], &[FailedManualIntervention], "blocked until an operator decides"),
-    document(&[Deleted], &[Completed], "removed"),
-    extension(&[Active, Offline, Quarantined, Retired], &[Pending], "accepted, nothing done yet"),
-    extension(&[Draining], &[Pending], "to start again from the top; the drain is kept"),
-    extension(&[Draining], &[FailedRetryable, FailedManualIntervention], "the drain, or a stage after it, is stuck; resume, or stop the drain"),
-    extension(&[Active, Offline, Quarantined], &[FailedRetryable, FailedManualIntervention], "stuck before the drain began, or after it was given up"),
-    extension(&[Active, Offline, Quarantined, Draining, Retired, Removing], &[Compensating], "what the run did is being undone"),
-    extension(&[Active, Offline, Quarantined, Retired], &[Cancelled], "cancelled; a drain or removal was rolled back in the same commit"),
-    extension(&[Active, Offline, Quarantined], &[Completed, Reconciled], "cleaned or reimaged, and back in use as health allows"),
-    extension(&[Retired], &[Completed, Reconciled], "retired"),
-    extension(&[Deleted], &[Reconciled], "removed after an operator adopted what was observed"),
+pub const FITS: &[Fit] = &[
+    document(IN, &[Enrolling], &[Pending, Running], "onboarding in progress"),
+    document(IN, &[Enrolling], &[FailedRetryable], "not ready yet; a repeat is safe"),
+    document(IN, &[Enrolling, Quarantined], &[FailedManualIntervention], "blocked until an operator decides"),
+    document(IN, &[Active], &[Completed], "onboarded"),
+    document(IN, &[Active], &[Reconciled], "onboarded after an operator adopted what was observed"),
+    decision(&[Kind::Bootstrap], &[BootstrapIssued], &[Pending, Running, FailedRetryable, FailedManualIntervention, Compensating, Cancelled],
+        "bootstrapped by hand; the agent has not enrolled, and may never"),
+    decision(IN, &[Quarantined], &[Pending, Running, FailedRetryable],
+        "set aside while the onboarding goes on, or to be onboarded anew; there is no way back to enrolling"),
+    decision(IN, &[Enrolling, Quarantined], &[Compensating], "what the onboarding did is being undone"),
+    decision(IN, &[Active, Offline, Quarantined], &[Cancelled], "given up, the node set aside in the same commit; used again if it was proven healthy since"),
+    decision(IN, &[Offline, Quarantined], &[Completed, Reconciled], "onboarded, and silent or set aside since"),
+
+    document(DRAIN, &[Active, Offline, Quarantined, Draining], &[Running], "cleanup in progress"),
+    document(PAST_RETIRED, &[Retired], &[Running], "reimage or removal in progress"),
+    document(END, &[Removing], &[Running], "removal in progress"),
+    document(PAST_RETIRED, &[Retired], &[FailedRetryable], "failed after it was retired; the identity is kept, a repeat is safe"),
+    document(PAST_RETIRED, &[Retired], &[FailedManualIntervention], "blocked until an operator decides"),
+    document(DRAIN, &[Quarantined], &[FailedManualIntervention], "blocked until an operator decides"),
+    document(END, &[Deleted], &[Completed], "removed"),
+    decision(DRAIN, &[Active, Offline, Quarantined], &[Pending], "accepted, nothing done yet"),
+    decision(END, &[Retired], &[Pending], "accepted, nothing done yet"),
+    decision(&[Kind::Reimage], &[Retired], &[Pending], "accepted for a node that was retired before, or to start again"),
+    decision(DRAIN, &[Draining], &[Pending], "to start again from the top; the drain is kept"),
+    decision(DRAIN, &[Draining], &[FailedRetryable, FailedManualIntervention], "the drain, or a stage after it, is stuck; resume, or stop the drain"),
+    decision(DRAIN, &[Active, Offline], &[FailedRetryable, FailedManualIntervention], "stuck before the drain began, or after it was given up"),
+    decision(DRAIN, &[Quarantined], &[FailedRetryable], "stuck before the drain began, or after it was given up"),
+    decision(DRAIN, &[Active, Offline, Quarantined, Draining], &[Compensating], "what the run did is being undone"),
+    decision(PAST_RETIRED, &[Retired], &[Compensating], "what the run did is being undone"),
+    decision(END, &[Removing], &[Compensating], "what the run did is being undone"),
+    decision(OUT, &[Active, Offline, Quarantined, Retired], &[Cancelled], "cancelled; a drain or removal was rolled back in the same commit"),
+    decision(RETURN, &[Active, Offline, Quarantined], &[Completed, Reconciled], "cleaned or reimaged, and back in use as health allows"),
+    decision(&[Kind::Retire], &[Retired], &[Completed, Reconciled], "retired"),
+    decision(&[Kind::Retire], &[Active, Offline, Quarantined], &[Completed, Reconciled], "retired, and reactivated since"),
+    decision(END, &[Deleted], &[Reconciled], "removed after an operator adopted what was observed"),
 ];
 
 /// Why a node and its run do not go together.
@@ -111,8 +150,9 @@ pub fn check(node: State, run: Option<(Kind, RunState)>) -> Result<Option<&'stat
     let Some((kind, state)) = run else {
         return if node.needs_owner() { Err(Misfit::NoOwner(node)) } else { Ok(None) };
     };
-    let fits = if kind.is_onboarding() { ONBOARDING } else { DECOMMISSION };
-    let fit = fits.iter().find(|fit| fit.nodes.contains(&node) && fit.runs.contains(&state));
+    let fit = FITS
+        .iter()
+        .find(|fit| fit.kinds.contains(&kind) && fit.nodes.contains(&node) && fit.runs.contains(&state));
     match fit {
         Some(_) => Ok(fit),
         None if node.needs_owner() && !state.is_open() => Err(Misfit::NoOwner(node)),

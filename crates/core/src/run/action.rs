@@ -188,7 +188,9 @@ fn go_on(run: Facts, event: Event) -> Result<Decision, Refusal> {
 
 fn rerun(run: Facts) -> Result<Decision, Refusal> {
     match run.state {
-        State::FailedManualIntervention if run.goal != Goal::Run => Err(Refusal::BeingUndone),
+        State::FailedRetryable | State::FailedManualIntervention if run.goal != Goal::Run => {
+            Err(Refusal::BeingUndone)
+        }
         State::FailedRetryable | State::FailedManualIntervention => movement(run, Event::Rerun, Goal::Run),
         State::Running if run.at_first_stage && run.goal == Goal::Run => Ok(queue(run.lease)),
         State::Pending | State::Running => Err(Refusal::NothingFailed),
@@ -242,7 +244,9 @@ fn abandon(run: Facts) -> Result<Decision, Refusal> {
 
 fn adopt(run: Facts) -> Result<Decision, Refusal> {
     match run.state {
-        State::FailedManualIntervention if run.goal != Goal::Run => Err(Refusal::BeingUndone),
+        State::FailedRetryable | State::FailedManualIntervention if run.goal != Goal::Run => {
+            Err(Refusal::BeingUndone)
+        }
         State::FailedRetryable | State::FailedManualIntervention => match run.observation {
             Observation::Nothing => Err(Refusal::NothingObserved),
             Observation::Outdated => Err(Refusal::ObservationOutdated),

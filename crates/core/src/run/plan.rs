@@ -11,7 +11,7 @@ use jiff::SignedDuration;
 use crate::names::names;
 
 /// One stage of a plan, and when it is executed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Step {
     /// What is done.
     pub stage: Stage,
@@ -174,6 +174,12 @@ impl Kind {
             Self::Retire => RETIRE,
             Self::Remove => REMOVE,
         }
+    }
+
+    /// How long the run is expected to take at most: what its stages take together.
+    #[must_use]
+    pub fn patience(self) -> SignedDuration {
+        self.plan().iter().map(|step| step.stage.patience()).sum()
     }
 
     /// Whether the run brings a node in; every other one takes it out, wholly or for a while.
