@@ -1,0 +1,91 @@
+//! What can go wrong, sorted by what a caller does about it.
+
+use std::path::PathBuf;
+
+/// Shorthand for this crate's results.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Everything the store answers instead of a result.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Somebody else changed or created the resource first: read it again and decide again.
+    #[error("the resource was changed by somebody else first")]
+    Conflict,
+    /// Another living resource of the kind has this key.
+    #[error("the key {key:?} belongs to {holder}")]
+    KeyTaken {
+        /// The key in question.
+        key: String,
+        /// The id of the resource that has it.
+        holder: String,
+    },
+    /// The lease the change was made under belongs to somebody else by now.
+    #[error("the lease {lease:?} has moved on")]
+    Fenced {
+        /// The name of that lease.
+        lease: String,
+    },
+    /// The caller sent something that no database could keep.
+    #[error("{field}: {reason}")]
+    Invalid {
+        /// Which part of the input.
+        field: &'static str,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A feed cursor of another epoch, or no cursor at all: start again from the beginning or from the tail.
+    #[error("the cursor does not belong to this feed")]
+    ForeignCursor,
+    /// The database cannot be reached or refuses to work now. A commit that ends like this may have happened.
+    #[error("the database is unavailable: {0}")]
+    Unavailable(String),
+    /// A newer program has migrated this database.
+    #[error("the database has schema {found}, this program knows schemas up to {known}")]
+    NewerSchema {
+        /// The version in the database.
+        found: i64,
+        /// The newest version this program knows.
+        known: i64,
+    },
+    /// The database is older than this program and nobody has started a server on it yet.
+    #[error(
+        "the database has schema {found}, this program needs {known}; start the server once to migrate it"
+    )]
+    OlderSchema {
+        /// The version in the database.
+        found: i64,
+        /// The version this program needs.
+        known: i64,
+    },
+    /// A second server on one embedded database.
+    #[error("{} is in use by another server", .0.display())]
+    InUse(PathBuf),
+    /// The database is set up in a way that breaks a promise of the store.
+    #[error("the database is not safe to use: {0}")]
+    Unsafe(String),
+    /// The target of a restore has something in it.
+    #[error("the target of the restore is not empty")]
+    NotEmpty,
+    /// A backup that is cut, altered or of a format this program does not know.
+    #[error("the backup cannot be used: {0}")]
+    Damaged(String),
+    /// A file operation failed.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// The store and its database disagree in a way that should be impossible.
+    #[error("bug in the store: {0}")]
+    Bug(String),
+}
+
+impl Error {
+    /// Attaches the path to what the operating system said.
+    pub(crate) fn file(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::File { path, source }
+    }
+}

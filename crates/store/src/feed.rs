@@ -1,0 +1,131 @@
+//! The feed: every change of every resource, in one order, without gaps.
+//!
+//! History is the feed. What must stay true: what a reader has passed can never grow. On SQLite the one writer sees
+//! to that; on PostgreSQL rows are ordered by their transaction first and only those of settled transactions are
+//! read, because positions are handed out before commit.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::error::{Error, Result};
+use crate::history::HistoryRow;
+use crate::store::{Database, Store};
+use crate::value::{Row, params};
+
+/// How soon a commit of another server is noticed.
+const POLL: Duration = Duration::from_millis(250);
+
+/// A place in the feed. As text it is opaque to clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    epoch: Arc<str>,
+    xid: i64,
+    position: i64,
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:x}.{:x}", self.epoch, self.xid, self.position)
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let number = |part: &str| i64::from_str_radix(part, 16).ok().filter(|number| *number >= 0);
+        let parse = || {
+            let mut parts = text.split('.');
+            let (epoch, xid, position) = (parts.next()?, number(parts.next()?)?, number(parts.next()?)?);
+            parts.next().is_none().then(|| Self { epoch: epoch.into(), xid, position })
+        };
+        parse().ok_or(Error::ForeignCursor)
+    }
+}
+
+/// One change and its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FeedItem {
+    /// Where to go on after this one.
+    pub cursor: Cursor,
+    /// The change.
+    pub row: HistoryRow,
+}
+
+impl Store {
+    /// The place before the first change.
+    #[must_use]
+    pub fn feed_start(&self) -> Cursor {
+        self.cursor(0, 0)
+    }
+
+    /// The place after the newest change that [`Store::feed_after`] returns now.
+    pub async fn feed_tail(&self) -> Result<Cursor> {
+        let tail = self.database.read_one(self.database.dialect().feed_tail, params![]).await?;
+        tail.map_or_else(|| Ok(self.feed_start()), |mut row| Ok(self.cursor(row.int()?, row.int()?)))
+    }
+
+    /// The changes after a place, oldest first.
+    pub async fn feed_after(&self, after: &Cursor, limit: usize) -> Result<Vec<FeedItem>> {
+        self.own(after)?;
+        self.feed_page(self.database.dialect().feed_after, after, limit).await
+    }
+
+    /// The changes before a place, or the newest ones, newest first.
+    pub async fn history_before(&self, before: Option<&Cursor>, limit: usize) -> Result<Vec<FeedItem>> {
+        let end = self.cursor(i64::MAX, i64::MAX);
+        let before = before.unwrap_or(&end);
+        self.own(before)?;
+        self.feed_page(self.database.dialect().history_before, before, limit).await
+    }
+
+    /// Changes whenever something may be new in the feed. A hint: the feed itself is what counts.
+    #[must_use]
+    pub fn watch(&self) -> watch::Receiver<u64> {
+        self.hint.subscribe()
+    }
+
+    fn cursor(&self, xid: i64, position: i64) -> Cursor {
+        Cursor { epoch: Arc::clone(&self.epoch), xid, position }
+    }
+
+    fn own(&self, cursor: &Cursor) -> Result<()> {
+        if cursor.epoch == self.epoch { Ok(()) } else { Err(Error::ForeignCursor) }
+    }
+
+    async fn feed_page(&self, sql: &'static str, from: &Cursor, limit: usize) -> Result<Vec<FeedItem>> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = self.database.read(sql, params![from.xid, from.position, limit]).await?;
+        let item = |mut row: Row| {
+            let cursor = self.cursor(row.int()?, row.int()?);
+            Ok(FeedItem { cursor, row: HistoryRow::from_row(&mut row)? })
+        };
+        rows.into_iter().map(item).collect()
+    }
+
+    /// On PostgreSQL other servers commit too, and a commit of this one may settle later: look every now and then.
+    /// Ends when the last handle of the store is gone.
+    pub(crate) fn spawn_poller(&self) {
+        let Database::Postgres(postgres) = &*self.database else { return };
+        let tail = self.database.dialect().feed_tail;
+        let (postgres, store, hint) = (postgres.clone(), Arc::downgrade(&self.database), self.hint.clone());
+        tokio::spawn(async move {
+            let mut seen = None;
+            while store.strong_count() > 0 {
+                // An outage is not news; the next look may work.
+                if let Ok(mut rows) = postgres.run(tail, &[]).await {
+                    let newest = rows.pop().map(Row::rest);
+                    if newest != seen {
+                        seen = newest;
+                        hint.send_modify(|count| *count += 1);
+                    }
+                }
+                tokio::time::sleep(POLL).await;
+            }
+        });
+    }
+}

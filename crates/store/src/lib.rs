@@ -1,0 +1,37 @@
+//! Durable state, history and feed of Wardroom, on SQLite and PostgreSQL alike.
+//!
+//! The store knows resources, not what a node is: a caller reads a resource, lets `core` decide, and commits one
+//! [`Change`]; on [`Error::Conflict`] it reads and decides again.
+//!
+//! What must stay true:
+//! - A commit is one transaction: version check, exactly one history row, effects, labels, fields and keys. It is
+//!   answered after the database has made it durable.
+//! - A read that starts after an acknowledged commit sees it.
+//! - History is only ever appended to, and every row seals the one before it.
+//! - Readers of the feed see every change, in one order, without gaps.
+//! - No clock is read: times come from callers, the time of leases from the database.
+
+mod change;
+mod effects;
+mod error;
+mod feed;
+mod history;
+mod location;
+mod migrate;
+mod postgres;
+mod query;
+mod resource;
+mod sql;
+mod sqlite;
+mod store;
+mod value;
+
+pub use change::{Change, Committed, Effect, Fence};
+pub use effects::PendingEffect;
+pub use error::{Error, Result};
+pub use feed::{Cursor, FeedItem};
+pub use history::{Entry, HistoryRow, TRANSITION};
+pub use location::Location;
+pub use query::{List, Page, Requirement, Selector};
+pub use resource::{Content, Resource};
+pub use store::{Rows, StateCount, Store};

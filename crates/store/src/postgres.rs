@@ -1,0 +1,125 @@
+//! PostgreSQL, shared by any number of servers.
+//!
+//! What must stay true: a commit is one statement, so that it is one round trip and one transaction, and its answer
+//! comes after the server has made it durable.
+
+mod commit;
+mod connect;
+pub(crate) mod dialect;
+mod error;
+
+use std::time::Duration;
+
+use deadpool_postgres::{Client, Pool, Runtime};
+use tokio_postgres::types::Type;
+
+pub(crate) use connect::{Connected, connect, query, require_current};
+
+use crate::change::Prepared;
+use crate::error::{Error, Result};
+use crate::value::{Row, Value};
+use error::{retryable, server_error};
+
+const CONNECTIONS: usize = 24;
+const WAIT: Duration = Duration::from_secs(10);
+const ATTEMPTS: usize = 10;
+
+/// A pool of connections to one database.
+#[derive(Clone)]
+pub(crate) struct Postgres {
+    pool: Pool,
+}
+
+impl std::fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Postgres").finish_non_exhaustive()
+    }
+}
+
+impl Postgres {
+    pub(crate) async fn open(url: &str) -> Result<Self> {
+        connect::migrate(url).await?;
+        let manager = connect::manager(url)?;
+        let pool = Pool::builder(manager)
+            .max_size(CONNECTIONS)
+            .wait_timeout(Some(WAIT))
+            .create_timeout(Some(WAIT))
+            .runtime(Runtime::Tokio1)
+            .build()
+            .map_err(|error| Error::Bug(format!("no pool: {error}")))?;
+        Ok(Self { pool })
+    }
+
+    async fn client(&self) -> Result<Client> {
+        self.pool.get().await.map_err(|error| match error {
+            deadpool_postgres::PoolError::Backend(error) => server_error(error),
+            other => Error::Unavailable(other.to_string()),
+        })
+    }
+
+    /// Runs one of the constant statements, prepared once per connection.
+    pub(crate) async fn run(&self, sql: &str, params: &[Value]) -> Result<Vec<Row>> {
+        let client = self.client().await?;
+        let mut attempt = 1;
+        loop {
+            let statement = client.prepare_cached(sql).await.map_err(server_error)?;
+            match client.query_raw(&statement, params).await {
+                Ok(rows) => match connect::collect(rows).await {
+                    Err(error) if retryable(&error) && attempt < ATTEMPTS => attempt += 1,
+                    rows => return rows.map_err(server_error)?.iter().map(connect::from_postgres).collect(),
+                },
+                Err(error) if retryable(&error) && attempt < ATTEMPTS => attempt += 1,
+                Err(error) => return Err(server_error(error)),
+            }
+        }
+    }
+
+    /// Runs a statement that was put together for one caller: planned for its values, and not kept.
+    pub(crate) async fn run_once(&self, sql: &str, params: &[Value]) -> Result<Vec<Row>> {
+        let client = self.client().await?;
+        let typed = params.iter().map(|value| (value, type_of(value)));
+        let rows = client.query_typed_raw(sql, typed).await.map_err(server_error)?;
+        let rows = connect::collect(rows).await.map_err(server_error)?;
+        rows.iter().map(connect::from_postgres).collect()
+    }
+
+    /// One statement; no row back means that somebody else was first.
+    pub(crate) async fn commit(&self, change: &Prepared) -> Result<()> {
+        let (sql, params) = commit::statement(change)?;
+        match self.run(sql, &params).await {
+            Ok(rows) if !rows.is_empty() => Ok(()),
+            Ok(_) => Err(self.lost(change).await?),
+            Err(Error::Conflict) => Err(self.taken(change).await?),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Why no row came back: the lease moved on, or somebody else was first.
+    async fn lost(&self, change: &Prepared) -> Result<Error> {
+        if let Some(fence) = &change.fence
+            && self.run(dialect::FENCE, &commit::fence_params(fence)).await?.is_empty()
+        {
+            return Ok(Error::Fenced { lease: fence.lease.clone() });
+        }
+        Ok(Error::Conflict)
+    }
+
+    /// Who has one of the keys; when nobody has it any more, the caller should simply decide again.
+    async fn taken(&self, change: &Prepared) -> Result<Error> {
+        for key in &change.keys.added {
+            let params = crate::value::params![&change.row.kind, key];
+            if let Some(mut row) = self.run(crate::sql::KEY_HOLDER, &params).await?.pop() {
+                return Ok(Error::KeyTaken { key: key.clone(), holder: row.text()? });
+            }
+        }
+        Ok(Error::Conflict)
+    }
+}
+
+fn type_of(value: &Value) -> Type {
+    match value {
+        Value::Int(_) => Type::INT8,
+        Value::Null | Value::Text(_) => Type::TEXT,
+        Value::Texts(_) => Type::TEXT_ARRAY,
+    }
+}

@@ -1,0 +1,142 @@
+//! Connections to PostgreSQL, and values on their way there and back.
+
+use std::error::Error as StdError;
+use std::time::Duration;
+
+use deadpool_postgres::{Manager, ManagerConfig, RecyclingMethod};
+use futures_util::TryStreamExt as _;
+use tokio_postgres::types::private::BytesMut;
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
+use tokio_postgres::{Client, Config, NoTls, RowStream};
+
+use super::error::server_error;
+use crate::error::{Error, Result};
+use crate::migrate;
+use crate::value::{Row, Value};
+
+/// Any number that nothing else in the database locks.
+const MIGRATION_LOCK: &str = "SELECT pg_advisory_lock(7712038841)";
+
+fn config(url: &str) -> Result<Config> {
+    let invalid = |_| Error::Invalid { field: "database URL", reason: "is not a PostgreSQL URL" };
+    let mut config: Config = url.parse().map_err(invalid)?;
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(Duration::from_secs(5));
+    }
+    config.application_name("wardroom");
+    Ok(config)
+}
+
+pub(super) fn manager(url: &str) -> Result<Manager> {
+    let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    Ok(Manager::from_config(config(url)?, NoTls, recycling))
+}
+
+/// A connection of its own, with the task that drives it; both end together.
+#[derive(Debug)]
+pub(crate) struct Connected {
+    pub(crate) client: Client,
+    driver: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+pub(crate) async fn connect(url: &str) -> Result<Connected> {
+    let (client, connection) = config(url)?.connect(NoTls).await.map_err(server_error)?;
+    // Whatever ends the connection is also what the next statement on the client reports.
+    let driver = tokio::spawn(async move { drop(connection.await) });
+    Ok(Connected { client, driver })
+}
+
+/// Replicas that start together take turns; the lock ends with the connection.
+pub(super) async fn migrate(url: &str) -> Result<()> {
+    let mut connected = connect(url).await?;
+    let client = &mut connected.client;
+    require_durable(client).await?;
+    client.batch_execute(MIGRATION_LOCK).await.map_err(server_error)?;
+    migrate::refuse_newer(schema_version(client).await?)?;
+    let migrated = migrate::postgres_runner().run_async(client).await;
+    migrated.map(drop).map_err(|error| Error::Bug(format!("a migration failed: {error}")))
+}
+
+/// Without this an acknowledged commit could be lost.
+async fn require_durable(client: &Client) -> Result<()> {
+    let row = client.query_one("SHOW synchronous_commit", &[]).await.map_err(server_error)?;
+    match row.get::<_, &str>(0) {
+        "off" => Err(Error::Unsafe("synchronous_commit is off".to_owned())),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a database this program cannot read as it is.
+pub(crate) async fn require_current(client: &Client) -> Result<()> {
+    migrate::require_current(schema_version(client).await?)
+}
+
+/// 0 for a database that was never migrated.
+async fn schema_version(client: &Client) -> Result<i64> {
+    let exists = "SELECT to_regclass('refinery_schema_history') IS NOT NULL";
+    let row = client.query_one(exists, &[]).await.map_err(server_error)?;
+    if !row.get::<_, bool>(0) {
+        return Ok(0);
+    }
+    let row = client.query_one(migrate::SCHEMA_VERSION, &[]).await.map_err(server_error)?;
+    Ok(row.get(0))
+}
+
+/// Runs one statement on one connection and reads all its rows.
+pub(crate) async fn query(client: &Client, sql: &str, params: &[Value]) -> Result<Vec<Row>> {
+    let rows = client.query_raw(sql, params).await.map_err(server_error)?;
+    collect(rows).await.map_err(server_error)?.iter().map(from_postgres).collect()
+}
+
+pub(super) async fn collect(rows: RowStream) -> Result<Vec<tokio_postgres::Row>, tokio_postgres::Error> {
+    rows.try_collect().await
+}
+
+pub(super) fn from_postgres(row: &tokio_postgres::Row) -> Result<Row> {
+    let value = |column| row.try_get::<_, Value>(column).map_err(|error| Error::Bug(error.to_string()));
+    Ok(Row::new((0..row.len()).map(value).collect::<Result<_>>()?))
+}
+
+type Fault = Box<dyn StdError + Sync + Send>;
+
+impl<'a> FromSql<'a> for Value {
+    fn from_sql(ty: &Type, raw: &'a [u8]) -> Result<Self, Fault> {
+        if *ty == Type::INT8 {
+            i64::from_sql(ty, raw).map(Self::Int)
+        } else {
+            String::from_sql(ty, raw).map(Self::Text)
+        }
+    }
+
+    fn from_sql_null(_: &Type) -> Result<Self, Fault> {
+        Ok(Self::Null)
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        *ty == Type::INT8 || <String as FromSql<'_>>::accepts(ty)
+    }
+}
+
+impl ToSql for Value {
+    fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Result<IsNull, Fault> {
+        match self {
+            Self::Null => Ok(IsNull::Yes),
+            Self::Int(value) => value.to_sql_checked(ty, out),
+            Self::Text(text) => text.to_sql_checked(ty, out),
+            Self::Texts(texts) => texts.to_sql_checked(ty, out),
+        }
+    }
+
+    /// Each variant checks for itself.
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
+}

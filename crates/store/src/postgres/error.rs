@@ -1,0 +1,33 @@
+//! What PostgreSQL says, sorted by what a caller does about it.
+
+use std::error::Error as _;
+
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::WrongType;
+
+use crate::error::Error;
+
+/// The same statement may succeed when it is sent again: nothing of it has happened.
+pub(super) fn retryable(error: &tokio_postgres::Error) -> bool {
+    let again = [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED];
+    error.code().is_some_and(|code| again.contains(code))
+}
+
+/// Classes of errors that are about the server and not about the statement: connection, resources, operator
+/// intervention, system; then a server that became a standby, and transactions that stayed in conflict.
+const SERVER: [&str; 6] = ["08", "53", "57", "58", "25006", "40"];
+
+/// A unique violation is a conflict: only keys can cause one, everything else yields.
+pub(super) fn server_error(error: tokio_postgres::Error) -> Error {
+    match error.as_db_error() {
+        Some(said) if *said.code() == SqlState::UNIQUE_VIOLATION => Error::Conflict,
+        Some(said) if SERVER.iter().any(|class| said.code().code().starts_with(class)) => {
+            Error::Unavailable(said.message().to_owned())
+        }
+        Some(said) => Error::Bug(format!("{} ({})", said.message(), said.code().code())),
+        None if error.source().is_some_and(|source| source.is::<WrongType>()) => {
+            Error::Bug(error.to_string())
+        }
+        None => Error::Unavailable(error.to_string()),
+    }
+}

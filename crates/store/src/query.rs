@@ -1,0 +1,180 @@
+//! Lists of living resources, page by page in the order of their ids.
+//!
+//! What must stay true: a page starts where its cursor says by walking an index, so the last page costs what the
+//! first one does; and a cursor is the last id that was seen, so it never expires.
+
+use std::collections::BTreeMap;
+
+use crate::error::{Error, Result};
+use crate::resource::{Resource, field_term, label_term};
+use crate::sql::resource_columns;
+use crate::value::{Value, params};
+
+/// Filters of one list at most; each costs a probe for every row.
+const MOST_FILTERS: usize = 32;
+
+/// Which resources of a kind, and which page of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct List {
+    /// The kind.
+    pub kind: String,
+    /// Only in this state.
+    pub state: Option<String>,
+    /// Only with these values of filterable fields.
+    pub fields: BTreeMap<String, String>,
+    /// Only where all of these hold.
+    pub labels: Vec<Selector>,
+    /// The cursor of the page before.
+    pub after: Option<String>,
+    /// How many at most.
+    pub limit: usize,
+}
+
+/// One requirement on one label.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selector {
+    /// The label.
+    pub key: String,
+    /// What must hold for it.
+    pub requirement: Requirement,
+}
+
+/// What a label must be. `=` and `!=` are `In` and `NotIn` with one value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Requirement {
+    /// One of these values.
+    In(Vec<String>),
+    /// None of these values, or no such label.
+    NotIn(Vec<String>),
+    /// Any value.
+    Exists,
+    /// No such label.
+    Missing,
+}
+
+/// One page of a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page {
+    /// The resources, in the order of their ids.
+    pub items: Vec<Resource>,
+    /// The cursor of the next page, unless this is the last one.
+    pub next: Option<String>,
+}
+
+/// A statement put together from constant parts.
+#[derive(Debug)]
+pub(crate) struct Statement {
+    pub(crate) sql: String,
+    pub(crate) params: Vec<Value>,
+}
+
+impl Statement {
+    /// Adds the parameter and says how the text calls it.
+    fn bind(&mut self, value: impl Into<Value>) -> String {
+        self.params.push(value.into());
+        format!("${}", self.params.len())
+    }
+
+    fn bind_all(&mut self, values: &[String]) -> String {
+        let names = values.iter().map(|value| self.bind(value)).collect::<Vec<_>>();
+        names.join(", ")
+    }
+}
+
+impl List {
+    /// The statement asks for one row more than the page has, to know whether another page follows.
+    pub(crate) fn statement(&self) -> Result<Statement> {
+        self.check()?;
+        let (driver, others) = self.driver();
+        let mut statement = Statement { sql: String::new(), params: params![&self.kind] };
+        let after = statement.bind(self.after.as_deref().unwrap_or(""));
+        let order = match driver {
+            Some((term, value)) => {
+                let (term, value) = (statement.bind(term), statement.bind(value));
+                statement.sql = format!(
+                    "{BY_TERM} WHERE t.kind = $1 AND t.term = {term} AND t.value = {value} \
+                     AND t.resource_id > {after} AND r.kind = t.kind AND r.id = t.resource_id"
+                );
+                "t.resource_id"
+            }
+            None => {
+                statement.sql = format!("{LIVING} WHERE r.kind = $1 AND r.deleted = 0 AND r.id > {after}");
+                "r.id"
+            }
+        };
+        if let Some(state) = &self.state {
+            let state = statement.bind(state);
+            statement.sql += &format!(" AND r.state = {state}");
+        }
+        for selector in others {
+            statement.require(&selector);
+        }
+        let limit = statement.bind(i64::try_from(self.limit + 1).unwrap_or(i64::MAX));
+        statement.sql += &format!(" ORDER BY {order} LIMIT {limit}");
+        Ok(statement)
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.labels.len() + self.fields.len() > MOST_FILTERS {
+            return Err(Error::Invalid { field: "selector", reason: "has too many requirements" });
+        }
+        let values = self.labels.iter().flat_map(|selector| match &selector.requirement {
+            Requirement::In(values) | Requirement::NotIn(values) => values.as_slice(),
+            Requirement::Exists | Requirement::Missing => &[],
+        });
+        let keys = self.labels.iter().map(|selector| &selector.key);
+        let fields = self.fields.iter().flat_map(|(field, value)| [field, value]);
+        let mut texts =
+            values.chain(keys).chain(fields).chain(&self.state).chain(&self.after).chain([&self.kind]);
+        texts.try_for_each(|text| crate::change::refuse_nul("selector", text))
+    }
+
+    /// The equality whose index is walked in the order of ids, and what is left to probe; terms carry their prefix.
+    fn driver(&self) -> (Option<(String, String)>, Vec<Selector>) {
+        let fields = self.fields.iter().map(|(field, value)| Selector {
+            key: field_term(field),
+            requirement: Requirement::In(vec![value.clone()]),
+        });
+        let labels = self.labels.iter().map(|selector| Selector {
+            key: label_term(&selector.key),
+            requirement: selector.requirement.clone(),
+        });
+        let mut all: Vec<Selector> = fields.chain(labels).collect();
+        let equality = |selector: &Selector| match &selector.requirement {
+            Requirement::In(values) if values.len() == 1 => Some((selector.key.clone(), values[0].clone())),
+            Requirement::In(_) | Requirement::NotIn(_) | Requirement::Exists | Requirement::Missing => None,
+        };
+        let driver = all.iter().enumerate().find_map(|(at, selector)| Some((at, equality(selector)?)));
+        let driver = driver.map(|(at, driver)| {
+            all.remove(at);
+            driver
+        });
+        (driver, all)
+    }
+}
+
+const LIVING: &str = concat!("SELECT ", resource_columns!("r."), " FROM resources r");
+
+/// The cross join pins the order in which SQLite visits the tables.
+const BY_TERM: &str = concat!("SELECT ", resource_columns!("r."), " FROM terms t CROSS JOIN resources r");
+
+impl Statement {
+    fn require(&mut self, selector: &Selector) {
+        let (quantifier, values) = match &selector.requirement {
+            Requirement::In(values) => ("EXISTS", Some(values)),
+            Requirement::NotIn(values) => ("NOT EXISTS", Some(values)),
+            Requirement::Exists => ("EXISTS", None),
+            Requirement::Missing => ("NOT EXISTS", None),
+        };
+        let term = self.bind(&selector.key);
+        let values = match values {
+            Some(values) if values.is_empty() => " AND 1 = 0".to_owned(),
+            Some(values) => format!(" AND x.value IN ({})", self.bind_all(values)),
+            None => String::new(),
+        };
+        self.sql += &format!(
+            " AND {quantifier} (SELECT 1 FROM terms x \
+             WHERE x.kind = r.kind AND x.resource_id = r.id AND x.term = {term}{values})"
+        );
+    }
+}

@@ -1,0 +1,119 @@
+//! A resource of any kind, as the store keeps it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use jiff::Timestamp;
+
+use crate::error::Result;
+use crate::value::{Row, Texts, Value, json_text, params};
+
+/// What callers say about a resource; everything else the store keeps itself.
+#[derive(Clone, PartialEq)]
+pub struct Content {
+    /// The kind, such as `node`.
+    pub kind: String,
+    /// Unique within its kind; a UUIDv7, so that pages in order of ids are pages in order of creation.
+    pub id: String,
+    /// The name people use.
+    pub name: String,
+    /// The lifecycle state.
+    pub state: String,
+    /// The typed document of the kind.
+    pub document: serde_json::Value,
+    /// Labels, found by selectors.
+    pub labels: BTreeMap<String, String>,
+    /// The filterable fields of the kind with their values, found by equality.
+    pub fields: BTreeMap<String, String>,
+    /// What only one living resource of the kind may have.
+    pub keys: BTreeSet<String>,
+    /// A deleted resource keeps its row and its history, gives up its keys and is in no list.
+    pub deleted: bool,
+}
+
+/// The document stays out: it may hold what should not be in a log.
+impl fmt::Debug for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("Content");
+        out.field("kind", &self.kind).field("id", &self.id).field("name", &self.name);
+        out.field("state", &self.state).field("deleted", &self.deleted).finish_non_exhaustive()
+    }
+}
+
+/// A resource as it was read or committed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resource {
+    /// What callers said.
+    pub content: Content,
+    /// Starts at 1 and grows by one with every change; also the sequence of the newest history row.
+    pub version: i64,
+    /// The hash of the newest history row.
+    pub head: String,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
+    /// When it entered its state.
+    pub state_changed_at: Timestamp,
+}
+
+impl Content {
+    /// The index terms of a living resource: labels and fields, each under its own prefix.
+    pub(crate) fn terms(&self) -> BTreeSet<(String, String)> {
+        if self.deleted {
+            return BTreeSet::new();
+        }
+        let labels = self.labels.iter().map(|(key, value)| (label_term(key), value.clone()));
+        let fields = self.fields.iter().map(|(key, value)| (field_term(key), value.clone()));
+        labels.chain(fields).collect()
+    }
+
+    /// The keys a living resource holds.
+    pub(crate) fn held_keys(&self) -> BTreeSet<String> {
+        if self.deleted { BTreeSet::new() } else { self.keys.clone() }
+    }
+}
+
+pub(crate) fn label_term(key: &str) -> String {
+    format!("label/{key}")
+}
+
+pub(crate) fn field_term(key: &str) -> String {
+    format!("field/{key}")
+}
+
+impl Resource {
+    /// Reads the columns of [`crate::sql::RESOURCE_COLUMNS`].
+    pub(crate) fn from_row(row: &mut Row) -> Result<Self> {
+        let (kind, id, name) = (row.text()?, row.text()?, row.text()?);
+        let (version, head, state) = (row.int()?, row.text()?, row.text()?);
+        let document = row.json()?;
+        let (labels, fields): (Texts, Texts) = (row.json()?, row.json()?);
+        let keys = row.json()?;
+        let deleted = row.int()? != 0;
+        let content = Content { kind, id, name, state, document, labels, fields, keys, deleted };
+        let (created_at, updated_at, state_changed_at) = (row.time()?, row.time()?, row.time()?);
+        Ok(Self { content, version, head, created_at, updated_at, state_changed_at })
+    }
+
+    /// The same columns as parameters.
+    pub(crate) fn params(&self) -> Result<Vec<Value>> {
+        let content = &self.content;
+        Ok(params![
+            &content.kind,
+            &content.id,
+            &content.name,
+            self.version,
+            &self.head,
+            &content.state,
+            json_text(&content.document)?,
+            json_text(&content.labels)?,
+            json_text(&content.fields)?,
+            json_text(&content.keys)?,
+            content.deleted,
+            self.created_at,
+            self.updated_at,
+            self.state_changed_at,
+        ])
+    }
+}

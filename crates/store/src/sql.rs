@@ -1,0 +1,168 @@
+//! The statements both databases understand, and the shape of those they do not share.
+//!
+//! Every statement is a constant here or in a [`Dialect`]; a test prepares them all on both databases. Parameters
+//! are written `$1`, `$2`, …
+
+/// The columns [`crate::Resource`] is read from, in order.
+macro_rules! resource_columns {
+    ($of:literal) => {
+        concat!(
+            $of,
+            "kind, ",
+            $of,
+            "id, ",
+            $of,
+            "name, ",
+            $of,
+            "version, ",
+            $of,
+            "head, ",
+            $of,
+            "state, ",
+            $of,
+            "document, ",
+            $of,
+            "labels, ",
+            $of,
+            "fields, ",
+            $of,
+            "keys, ",
+            $of,
+            "deleted, ",
+            $of,
+            "created_at, ",
+            $of,
+            "updated_at, ",
+            $of,
+            "state_changed_at"
+        )
+    };
+}
+pub(crate) use resource_columns;
+
+/// The columns [`crate::HistoryRow`] is read from, in order.
+macro_rules! history_columns {
+    () => {
+        "kind, resource_id, sequence, type, from_state, to_state, triggered_by, user_id, comment, metadata, \
+         request_id, created_at, hash"
+    };
+}
+pub(crate) use history_columns;
+
+/// The statements that differ between the databases.
+#[derive(Debug)]
+pub(crate) struct Dialect {
+    /// History in feed order after `$1` (xid), `$2` (position), at most `$3`: only what can no longer be overtaken.
+    pub(crate) feed_after: &'static str,
+    /// The newest xid and position that `feed_after` would return.
+    pub(crate) feed_tail: &'static str,
+    /// History newest first, before `$1` (xid), `$2` (position), at most `$3`.
+    pub(crate) history_before: &'static str,
+    /// Takes or renews the lease `$1` for `$2`, `$3` milliseconds; returns epoch and milliseconds left.
+    pub(crate) lease_acquire: &'static str,
+    /// Every lease, with the milliseconds left by the database's clock.
+    pub(crate) leases: &'static str,
+    /// Gives the feed another epoch.
+    pub(crate) new_epoch: &'static str,
+}
+
+impl Dialect {
+    pub(crate) fn all(&self) -> [&'static str; 6] {
+        let Self { feed_after, feed_tail, history_before, lease_acquire, leases, new_epoch } = self;
+        [feed_after, feed_tail, history_before, lease_acquire, leases, new_epoch]
+    }
+}
+
+/// Declares the shared statements and the list that the prepare test walks.
+macro_rules! statements {
+    ($($(#[$doc:meta])* $name:ident = $sql:expr;)*) => {
+        $($(#[$doc])* pub(crate) const $name: &str = $sql;)*
+
+        /// All of them.
+        #[cfg(test)]
+        pub(crate) const SHARED: &[&str] = &[$($name),*];
+    };
+}
+
+statements! {
+    RESOURCE = concat!("SELECT ", resource_columns!(""), " FROM resources WHERE kind = $1 AND id = $2");
+
+    RESOURCE_BY_KEY = concat!(
+        "SELECT ", resource_columns!("r."), " FROM resource_keys k \
+         JOIN resources r ON r.kind = k.kind AND r.id = k.resource_id WHERE k.kind = $1 AND k.key = $2"
+    );
+
+    KEY_HOLDER = "SELECT resource_id FROM resource_keys WHERE kind = $1 AND key = $2";
+
+    COUNT_BY_STATE =
+        "SELECT kind, state, count(*) FROM resources WHERE deleted = 0 GROUP BY kind, state ORDER BY kind, state";
+
+    HISTORY = concat!(
+        "SELECT ", history_columns!(), " FROM history WHERE kind = $1 AND resource_id = $2 \
+         ORDER BY sequence DESC LIMIT $3 OFFSET $4"
+    );
+
+    HISTORY_TOTAL = "SELECT count(*) FROM history WHERE kind = $1 AND resource_id = $2";
+
+    TRANSITIONS = concat!(
+        "SELECT ", history_columns!(), " FROM history \
+         WHERE kind = $1 AND resource_id = $2 AND type = 'transition' \
+         ORDER BY sequence DESC LIMIT $3 OFFSET $4"
+    );
+
+    TRANSITIONS_TOTAL =
+        "SELECT count(*) FROM history WHERE kind = $1 AND resource_id = $2 AND type = 'transition'";
+
+    /// Every chain in order, by keyset.
+    CHAINS = concat!(
+        "SELECT ", history_columns!(), " FROM history \
+         WHERE (kind, resource_id, sequence) > ($1, $2, $3) \
+         ORDER BY kind, resource_id, sequence LIMIT $4"
+    );
+
+    /// Every head in the order of the chains, by keyset.
+    HEADS =
+        "SELECT kind, id, version, head, state FROM resources WHERE (kind, id) > ($1, $2) ORDER BY kind, id LIMIT $3";
+
+    EPOCH = "SELECT value FROM meta WHERE key = 'epoch'";
+
+    EFFECTS_PENDING =
+        "SELECT id, kind, resource_id, sequence, type, payload, created_at FROM effects \
+         WHERE done_at IS NULL AND id > $1 ORDER BY id LIMIT $2";
+
+    EFFECT_DONE = "UPDATE effects SET done_at = $2 WHERE id = $1 AND done_at IS NULL RETURNING id";
+
+    CHECKPOINT_LAST =
+        "SELECT number, row_count, xid, position, seal, created_at, signature FROM checkpoints \
+         ORDER BY number DESC LIMIT 1";
+
+    CHECKPOINTS_AFTER =
+        "SELECT number, row_count, xid, position, seal, created_at, signature FROM checkpoints \
+         WHERE number > $1 ORDER BY number LIMIT $2";
+
+    CHECKPOINT_INSERT =
+        "INSERT INTO checkpoints (number, row_count, xid, position, seal, created_at, signature) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (number) DO NOTHING RETURNING number";
+
+    /// Takes the key, unless somebody has it and it has not expired.
+    IDEMPOTENCY_CLAIM =
+        "INSERT INTO idempotency (scope, key, request_hash, expires_at) VALUES ($1, $2, $3, $5) \
+         ON CONFLICT (scope, key) DO UPDATE SET request_hash = excluded.request_hash, status = NULL, \
+         answer = NULL, expires_at = excluded.expires_at WHERE idempotency.expires_at <= $4 RETURNING key";
+
+    IDEMPOTENCY_FIND =
+        "SELECT request_hash, status, answer FROM idempotency WHERE scope = $1 AND key = $2 AND expires_at > $3";
+
+    IDEMPOTENCY_ANSWER =
+        "UPDATE idempotency SET status = $4, answer = $5, expires_at = $6 \
+         WHERE scope = $1 AND key = $2 AND request_hash = $3 RETURNING key";
+
+    IDEMPOTENCY_RELEASE =
+        "DELETE FROM idempotency \
+         WHERE scope = $1 AND key = $2 AND request_hash = $3 AND answer IS NULL RETURNING key";
+
+    IDEMPOTENCY_SWEEP = "DELETE FROM idempotency WHERE expires_at <= $1 RETURNING key";
+
+    LEASE_RELEASE =
+        "UPDATE leases SET expires_at = 0 WHERE name = $1 AND holder = $2 AND epoch = $3 RETURNING name";
+}

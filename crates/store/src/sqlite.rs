@@ -1,0 +1,98 @@
+//! The embedded database: one writer thread, a few readers, one file.
+//!
+//! What must stay true: only this process writes the file (the lock says so), and only the writer thread does.
+
+mod connect;
+pub(crate) mod dialect;
+mod writer;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rusqlite::Connection;
+use tokio::sync::Semaphore;
+
+pub(crate) use connect::{query, read_only, writable};
+
+use crate::change::Prepared;
+use crate::error::{Error, Result};
+use crate::value::{Row, Value};
+use writer::{Work, Writer};
+
+/// Readers kept open, and long reads that run at once.
+const READERS: usize = 4;
+
+/// A running embedded database.
+#[derive(Debug)]
+pub(crate) struct Sqlite {
+    writer: Writer,
+    readers: Arc<Readers>,
+    long_reads: Arc<Semaphore>,
+    _lock: File,
+}
+
+impl Sqlite {
+    pub(crate) fn open(dir: &Path) -> Result<Self> {
+        connect::require_version()?;
+        let lock = connect::lock(dir)?;
+        let path = connect::file(dir);
+        let mut connection = writable(&path)?;
+        connect::migrate(&mut connection)?;
+        let readers = Readers { path, idle: Mutex::new(Vec::new()) };
+        Ok(Self {
+            writer: Writer::spawn(connection)?,
+            readers: Arc::new(readers),
+            long_reads: Arc::new(Semaphore::new(READERS)),
+            _lock: lock,
+        })
+    }
+
+    /// A point read, answered on the calling thread: a page of the cache is nearer than another thread.
+    pub(crate) fn read_now(&self, sql: &str, params: &[Value]) -> Result<Vec<Row>> {
+        self.readers.read(sql, params)
+    }
+
+    /// A read of any length, off the calling thread.
+    pub(crate) async fn read(&self, sql: String, params: Vec<Value>) -> Result<Vec<Row>> {
+        let readers = Arc::clone(&self.readers);
+        let permit = Arc::clone(&self.long_reads).acquire_owned().await;
+        let read = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            readers.read(&sql, &params)
+        });
+        read.await.map_err(|_| Error::Unavailable("a read was given up".to_owned()))?
+    }
+
+    pub(crate) async fn write(&self, sql: &'static str, params: Vec<Value>) -> Result<Vec<Row>> {
+        self.writer.send(Work::Statement(sql, params)).await
+    }
+
+    pub(crate) async fn commit(&self, change: Prepared) -> Result<()> {
+        self.writer.send(Work::Commit(Box::new(change))).await.map(drop)
+    }
+}
+
+#[derive(Debug)]
+struct Readers {
+    path: PathBuf,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Readers {
+    /// Never waits for another reader: when all are busy, one more is opened.
+    fn read(&self, sql: &str, params: &[Value]) -> Result<Vec<Row>> {
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = idle().pop();
+        let connection = match taken {
+            Some(connection) => connection,
+            None => read_only(&self.path)?,
+        };
+        let rows = query(&connection, sql, params);
+        let mut idle = idle();
+        if idle.len() < READERS {
+            idle.push(connection);
+        }
+        rows
+    }
+}

@@ -1,0 +1,91 @@
+//! The statements only SQLite runs.
+
+use crate::sql::{Dialect, history_columns, resource_columns};
+
+/// Milliseconds of the database's clock.
+macro_rules! now {
+    () => {
+        "CAST(unixepoch('now', 'subsec') * 1000 AS INTEGER)"
+    };
+}
+
+/// There is one writer, so the order of positions is the order of commits.
+pub(crate) const DIALECT: Dialect = Dialect {
+    feed_after: concat!(
+        "SELECT 0, position, ",
+        history_columns!(),
+        " FROM history WHERE $1 >= 0 AND position > $2 ORDER BY position LIMIT $3"
+    ),
+    feed_tail: "SELECT 0, position FROM history ORDER BY position DESC LIMIT 1",
+    history_before: concat!(
+        "SELECT 0, position, ",
+        history_columns!(),
+        " FROM history WHERE $1 >= 0 AND position < $2 ORDER BY position DESC LIMIT $3"
+    ),
+    lease_acquire: concat!(
+        "INSERT INTO leases (name, holder, epoch, expires_at) VALUES ($1, $2, 1, ",
+        now!(),
+        " + $3) \
+         ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at, \
+         epoch = epoch + (leases.holder <> excluded.holder OR leases.expires_at <= ",
+        now!(),
+        ") \
+         WHERE leases.holder = excluded.holder OR leases.expires_at <= ",
+        now!(),
+        " \
+         RETURNING epoch, $3"
+    ),
+    leases: concat!(
+        "SELECT name, holder, epoch, max(0, expires_at - ",
+        now!(),
+        ") FROM leases ORDER BY name"
+    ),
+    new_epoch: "UPDATE meta SET value = lower(hex(randomblob(8))) WHERE key = 'epoch'",
+};
+
+pub(super) const FENCE: &str = "SELECT epoch FROM leases WHERE name = $1 AND epoch = $2";
+
+pub(super) const INSERT_RESOURCE: &str = concat!(
+    "INSERT INTO resources (",
+    resource_columns!(""),
+    ") \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT DO NOTHING"
+);
+
+pub(super) const UPDATE_RESOURCE: &str = "UPDATE resources SET name = $3, version = $4, head = $5, state = $6, document = $7, labels = $8, fields = $9, \
+     keys = $10, deleted = $11, created_at = $12, updated_at = $13, state_changed_at = $14 \
+     WHERE kind = $1 AND id = $2 AND version = $15 AND head = $16";
+
+pub(super) const INSERT_HISTORY: &str = concat!(
+    "INSERT INTO history (",
+    history_columns!(),
+    ") \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
+);
+
+pub(super) const INSERT_EFFECT: &str = "INSERT INTO effects (kind, resource_id, sequence, type, payload, created_at) VALUES ($1, $2, $3, $4, $5, $6)";
+
+pub(super) const INSERT_TERM: &str =
+    "INSERT INTO terms (kind, term, value, resource_id) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
+
+pub(super) const DELETE_TERM: &str =
+    "DELETE FROM terms WHERE kind = $1 AND term = $2 AND value = $3 AND resource_id = $4";
+
+pub(super) const INSERT_KEY: &str =
+    "INSERT INTO resource_keys (kind, key, resource_id) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+
+pub(super) const DELETE_KEY: &str =
+    "DELETE FROM resource_keys WHERE kind = $1 AND key = $2 AND resource_id = $3";
+
+#[cfg(test)]
+pub(crate) const COMMIT: [&str; 9] = [
+    FENCE,
+    INSERT_RESOURCE,
+    UPDATE_RESOURCE,
+    INSERT_HISTORY,
+    INSERT_EFFECT,
+    INSERT_TERM,
+    DELETE_TERM,
+    INSERT_KEY,
+    DELETE_KEY,
+];

@@ -1,0 +1,174 @@
+//! The one thread that writes: it commits whatever has queued up with a single sync.
+//!
+//! While one batch syncs, the next one queues; nobody waits for a timer. Every command runs in a savepoint, so that
+//! a conflict undoes only itself, and nobody is answered before the batch is durable.
+
+use std::thread::JoinHandle;
+
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot};
+
+use super::connect::{execute, query, sqlite_error};
+use super::dialect;
+use crate::change::Prepared;
+use crate::error::{Error, Result};
+use crate::sql;
+use crate::value::{Row, Value, params};
+
+/// Commands in one transaction at most, so that the first of them is not kept waiting.
+const BATCH: usize = 512;
+
+/// Commands that may wait; further callers are held back.
+const QUEUE: usize = 1024;
+
+/// What the writer is asked to do.
+#[derive(Debug)]
+pub(super) enum Work {
+    Commit(Box<Prepared>),
+    Statement(&'static str, Vec<Value>),
+}
+
+type Answer = Result<Vec<Row>>;
+
+struct Job {
+    work: Work,
+    reply: oneshot::Sender<Answer>,
+}
+
+/// The handle of the thread; dropping it finishes what has queued up and waits for the end.
+#[derive(Debug)]
+pub(super) struct Writer {
+    queue: Option<mpsc::Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    pub(super) fn spawn(connection: Connection) -> Result<Self> {
+        let (queue, jobs) = mpsc::channel(QUEUE);
+        let thread = std::thread::Builder::new().name("store-writer".to_owned());
+        let thread = thread.spawn(move || run(&connection, jobs));
+        let thread =
+            thread.map_err(|error| Error::Unavailable(format!("no thread for the writer: {error}")))?;
+        Ok(Self { queue: Some(queue), thread: Some(thread) })
+    }
+
+    pub(super) async fn send(&self, work: Work) -> Answer {
+        let gone = || Error::Unavailable("the writer has stopped".to_owned());
+        let (reply, answer) = oneshot::channel();
+        let queue = self.queue.as_ref().ok_or_else(gone)?;
+        queue.send(Job { work, reply }).await.map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())?
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        drop(self.queue.take());
+        if let Some(thread) = self.thread.take() {
+            // A writer that panicked has already told every caller that it is gone.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(connection: &Connection, mut jobs: mpsc::Receiver<Job>) {
+    while let Some(first) = jobs.blocking_recv() {
+        let mut batch = vec![first];
+        while batch.len() < BATCH
+            && let Ok(job) = jobs.try_recv()
+        {
+            batch.push(job);
+        }
+        let (work, replies): (Vec<_>, Vec<_>) = batch.into_iter().map(|job| (job.work, job.reply)).unzip();
+        let answers = transact(connection, &work);
+        for (reply, answer) in replies.into_iter().zip(answers) {
+            // A caller that went away does not undo its commit.
+            let _ = reply.send(answer);
+        }
+    }
+}
+
+/// One transaction for all; when it fails as a whole, so does everything in it.
+fn transact(connection: &Connection, batch: &[Work]) -> Vec<Answer> {
+    let transaction = || -> Result<Vec<Answer>> {
+        execute(connection, "BEGIN IMMEDIATE", &[])?;
+        let answers = batch.iter().map(|work| in_savepoint(connection, work)).collect::<Result<_>>()?;
+        execute(connection, "COMMIT", &[])?;
+        Ok(answers)
+    };
+    transaction().unwrap_or_else(|error| {
+        if !connection.is_autocommit() {
+            // Nothing to add: everybody in the batch hears of the first error.
+            let _ = execute(connection, "ROLLBACK", &[]);
+        }
+        batch.iter().map(|_| Err(Error::Unavailable(error.to_string()))).collect()
+    })
+}
+
+/// The outer result is about the transaction, the inner one about this command.
+fn in_savepoint(connection: &Connection, work: &Work) -> Result<Answer> {
+    execute(connection, "SAVEPOINT command", &[])?;
+    let answer = match work {
+        Work::Commit(change) => apply(connection, change).map(|()| Vec::new()),
+        Work::Statement(sql, params) => query(connection, sql, params),
+    };
+    if answer.is_err() {
+        execute(connection, "ROLLBACK TO command", &[])?;
+    }
+    execute(connection, "RELEASE command", &[])?;
+    Ok(answer)
+}
+
+fn apply(connection: &Connection, change: &Prepared) -> Result<()> {
+    if let Some(fence) = &change.fence
+        && query(connection, dialect::FENCE, &params![&fence.lease, fence.epoch])?.is_empty()
+    {
+        return Err(Error::Fenced { lease: fence.lease.clone() });
+    }
+    let mut resource = change.committed.resource.params()?;
+    let changed = match &change.expected {
+        None => execute(connection, dialect::INSERT_RESOURCE, &resource)?,
+        Some((version, head)) => {
+            resource.extend(params![*version, head]);
+            execute(connection, dialect::UPDATE_RESOURCE, &resource)?
+        }
+    };
+    if changed == 0 {
+        return Err(Error::Conflict);
+    }
+    execute(connection, dialect::INSERT_HISTORY, &change.row.params())?;
+    index(connection, change)
+}
+
+fn index(connection: &Connection, change: &Prepared) -> Result<()> {
+    let row = &change.row;
+    for (effect, payload) in &change.effects {
+        let params = params![&row.kind, &row.resource_id, row.sequence, effect, payload, &row.created_at];
+        execute(connection, dialect::INSERT_EFFECT, &params)?;
+    }
+    for (term, value) in &change.terms.removed {
+        execute(connection, dialect::DELETE_TERM, &params![&row.kind, term, value, &row.resource_id])?;
+    }
+    for (term, value) in &change.terms.added {
+        execute(connection, dialect::INSERT_TERM, &params![&row.kind, term, value, &row.resource_id])?;
+    }
+    for key in &change.keys.removed {
+        execute(connection, dialect::DELETE_KEY, &params![&row.kind, key, &row.resource_id])?;
+    }
+    for key in &change.keys.added {
+        if execute(connection, dialect::INSERT_KEY, &params![&row.kind, key, &row.resource_id])? == 0 {
+            return Err(taken(connection, &row.kind, key));
+        }
+    }
+    Ok(())
+}
+
+fn taken(connection: &Connection, kind: &str, key: &str) -> Error {
+    let holder = query(connection, sql::KEY_HOLDER, &params![kind, key]).and_then(|mut rows| {
+        rows.pop().ok_or_else(|| sqlite_error(rusqlite::Error::QueryReturnedNoRows))?.text()
+    });
+    match holder {
+        Ok(holder) => Error::KeyTaken { key: key.to_owned(), holder },
+        Err(error) => error,
+    }
+}

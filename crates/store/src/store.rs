@@ -1,0 +1,185 @@
+//! The store itself: reads, and the one way to change something.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::change::{Change, Committed};
+use crate::error::Result;
+use crate::history::HistoryRow;
+use crate::location::Location;
+use crate::postgres::{self, Postgres};
+use crate::query::{List, Page};
+use crate::resource::Resource;
+use crate::sql::{self, Dialect};
+use crate::sqlite::{self, Sqlite};
+use crate::value::{Row, Value, params};
+
+/// A handle on one database; clones share it.
+#[derive(Clone, Debug)]
+pub struct Store {
+    pub(crate) database: Arc<Database>,
+    pub(crate) epoch: Arc<str>,
+    pub(crate) hint: watch::Sender<u64>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Database {
+    Sqlite(Sqlite),
+    Postgres(Postgres),
+}
+
+/// Which rows of a resource's history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rows {
+    /// All of them.
+    All,
+    /// Only moves from one state to another.
+    Transitions,
+}
+
+/// How many living resources of a kind are in a state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateCount {
+    /// The kind.
+    pub kind: String,
+    /// The state.
+    pub state: String,
+    /// How many.
+    pub count: i64,
+}
+
+impl Store {
+    /// Opens the database, creating and migrating it as needed.
+    pub async fn open(location: &Location) -> Result<Self> {
+        let database = match location {
+            Location::Sqlite { dir } => Database::Sqlite(Sqlite::open(dir)?),
+            Location::Postgres { url } => Database::Postgres(Postgres::open(url).await?),
+        };
+        let epoch = one(database.read(sql::EPOCH, params![]).await?)?.text()?;
+        let store = Self { database: Arc::new(database), epoch: epoch.into(), hint: watch::Sender::new(0) };
+        store.spawn_poller();
+        Ok(store)
+    }
+
+    /// Reads one resource, deleted or not.
+    pub async fn get(&self, kind: &str, id: &str) -> Result<Option<Resource>> {
+        let rows = self.database.read_one(sql::RESOURCE, params![kind, id]).await?;
+        rows.map(|mut row| Resource::from_row(&mut row)).transpose()
+    }
+
+    /// Reads the living resource that has a key.
+    pub async fn get_by_key(&self, kind: &str, key: &str) -> Result<Option<Resource>> {
+        let rows = self.database.read_one(sql::RESOURCE_BY_KEY, params![kind, key]).await?;
+        rows.map(|mut row| Resource::from_row(&mut row)).transpose()
+    }
+
+    /// Reads one page of living resources.
+    pub async fn list(&self, list: &List) -> Result<Page> {
+        let statement = list.statement()?;
+        let rows = self.database.read_once(statement.sql, statement.params).await?;
+        let more = rows.len() > list.limit;
+        let rows = rows.into_iter().take(list.limit);
+        let items = rows.map(|mut row| Resource::from_row(&mut row)).collect::<Result<Vec<_>>>()?;
+        let next = items.last().filter(|_| more).map(|last| last.content.id.clone());
+        Ok(Page { items, next })
+    }
+
+    /// Counts living resources by kind and state.
+    pub async fn count_by_state(&self) -> Result<Vec<StateCount>> {
+        let rows = self.database.read(sql::COUNT_BY_STATE, params![]).await?;
+        let count =
+            |mut row: Row| Ok(StateCount { kind: row.text()?, state: row.text()?, count: row.int()? });
+        rows.into_iter().map(count).collect()
+    }
+
+    /// Reads the history of one resource, newest first, and how many rows there are in all.
+    pub async fn history(
+        &self,
+        kind: &str,
+        id: &str,
+        rows: Rows,
+        limit: usize,
+        offset: usize,
+    ) -> Result<(Vec<HistoryRow>, i64)> {
+        let (page, total) = match rows {
+            Rows::All => (sql::HISTORY, sql::HISTORY_TOTAL),
+            Rows::Transitions => (sql::TRANSITIONS, sql::TRANSITIONS_TOTAL),
+        };
+        let window = [limit, offset].map(|number| Value::Int(i64::try_from(number).unwrap_or(i64::MAX)));
+        let mut params = params![kind, id];
+        let total = one(self.database.read(total, params.clone()).await?)?.int()?;
+        params.extend(window);
+        let rows = self.database.read(page, params).await?;
+        let rows = rows.into_iter().map(|mut row| HistoryRow::from_row(&mut row));
+        Ok((rows.collect::<Result<_>>()?, total))
+    }
+
+    /// Commits one change; when this returns, it is durable and every later read sees it.
+    pub async fn commit(&self, change: Change) -> Result<Committed> {
+        let prepared = change.prepare()?;
+        let committed = prepared.committed.clone();
+        match &*self.database {
+            Database::Sqlite(sqlite) => sqlite.commit(prepared).await?,
+            Database::Postgres(postgres) => postgres.commit(&prepared).await?,
+        }
+        self.hint.send_modify(|count| *count += 1);
+        Ok(committed)
+    }
+
+    /// Commits many changes, each for itself, and answers for each in the order given.
+    pub async fn commit_all(&self, changes: Vec<Change>) -> Vec<Result<Committed>> {
+        use futures_util::stream::{StreamExt as _, iter};
+        iter(changes).map(|change| self.commit(change)).buffered(AT_ONCE).collect().await
+    }
+}
+
+/// Changes of one call that are under way together; the rest of the queue is left to other callers.
+const AT_ONCE: usize = 64;
+
+impl Database {
+    pub(crate) fn dialect(&self) -> &'static Dialect {
+        match self {
+            Self::Sqlite(_) => &sqlite::dialect::DIALECT,
+            Self::Postgres(_) => &postgres::dialect::DIALECT,
+        }
+    }
+
+    /// A read of one row by an index.
+    pub(crate) async fn read_one(&self, sql: &'static str, params: Vec<Value>) -> Result<Option<Row>> {
+        let mut rows = match self {
+            Self::Sqlite(sqlite) => sqlite.read_now(sql, &params)?,
+            Self::Postgres(postgres) => postgres.run(sql, &params).await?,
+        };
+        Ok(rows.pop())
+    }
+
+    pub(crate) async fn read(&self, sql: &'static str, params: Vec<Value>) -> Result<Vec<Row>> {
+        match self {
+            Self::Sqlite(sqlite) => sqlite.read(sql.to_owned(), params).await,
+            Self::Postgres(postgres) => postgres.run(sql, &params).await,
+        }
+    }
+
+    /// A read whose statement was put together for this caller.
+    pub(crate) async fn read_once(&self, sql: String, params: Vec<Value>) -> Result<Vec<Row>> {
+        match self {
+            Self::Sqlite(sqlite) => sqlite.read(sql, params).await,
+            Self::Postgres(postgres) => postgres.run_once(&sql, &params).await,
+        }
+    }
+
+    /// One statement that writes, in a transaction of its own.
+    pub(crate) async fn write(&self, sql: &'static str, params: Vec<Value>) -> Result<Vec<Row>> {
+        match self {
+            Self::Sqlite(sqlite) => sqlite.write(sql, params).await,
+            Self::Postgres(postgres) => postgres.run(sql, &params).await,
+        }
+    }
+}
+
+/// The row of a statement that always has one.
+pub(crate) fn one(rows: Vec<Row>) -> Result<Row> {
+    let first = rows.into_iter().next();
+    first.ok_or_else(|| crate::error::Error::Bug("a statement that always has a row had none".to_owned()))
+}

@@ -1,0 +1,151 @@
+//! One writer: who wins, who is told so, and what is written.
+
+use wardroom_store::{Change, Content, Effect, Error, Rows};
+
+use crate::database::Database;
+use crate::sample::{create, created, moved, node, to_state};
+
+pub(crate) async fn reads_what_it_wrote(database: Database) {
+    let store = database.open().await;
+    let first = created(&store, 1).await;
+    assert_eq!(first.version, 1);
+    let committed = moved(&store, &first, "pending").await;
+    assert_eq!((committed.resource.version, committed.row.sequence), (2, 2));
+    assert_eq!(committed.row.from_state.as_deref(), Some("discovered"));
+
+    let read = store.get("node", &first.content.id).await.unwrap().unwrap();
+    assert_eq!(read, committed.resource);
+    assert_eq!(store.get_by_key("node", "mac:000000000001").await.unwrap(), Some(read));
+    let (rows, total) = store.history("node", &first.content.id, Rows::All, 1, 0).await.unwrap();
+    assert_eq!((rows, total), (vec![committed.row.clone()], 2));
+    let (rows, total) = store.history("node", &first.content.id, Rows::Transitions, 10, 0).await.unwrap();
+    assert_eq!((rows, total), (vec![committed.row], 1));
+    assert_eq!(store.get("node", "nobody").await.unwrap(), None);
+}
+
+pub(crate) async fn one_winner_per_version(database: Database) {
+    let store = database.open().await;
+    let before = created(&store, 1).await;
+    let racers = (0..50).map(|racer| {
+        let (store, change) = (store.clone(), to_state(&before, &format!("state-{}", racer % 3)));
+        tokio::spawn(async move { store.commit(change).await })
+    });
+    let (mut won, mut lost) = (0, 0);
+    for racer in racers.collect::<Vec<_>>() {
+        match racer.await.unwrap() {
+            Ok(_) => won += 1,
+            Err(Error::Conflict) => lost += 1,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert_eq!((won, lost), (1, 49));
+    assert_eq!(store.history("node", &before.content.id, Rows::All, 10, 0).await.unwrap().1, 2);
+}
+
+pub(crate) async fn one_holder_per_key(database: Database) {
+    let store = database.open().await;
+    let racers = (1..=50).map(|racer| {
+        let content = Content { keys: ["mac:same".to_owned()].into(), ..node(racer) };
+        let (store, change) = (store.clone(), create(content));
+        tokio::spawn(async move { store.commit(change).await })
+    });
+    let (mut winner, mut holders) = (None, vec![]);
+    for racer in racers.collect::<Vec<_>>() {
+        match racer.await.unwrap() {
+            Ok(committed) => assert!(winner.replace(committed.resource.content.id).is_none()),
+            Err(Error::KeyTaken { key, holder }) => {
+                assert_eq!(key, "mac:same");
+                holders.push(holder);
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert_eq!(holders, vec![winner.unwrap(); 49]);
+    assert_eq!(store.feed_after(&store.feed_start(), 100).await.unwrap().len(), 1);
+}
+
+pub(crate) async fn a_conflict_leaves_its_neighbours_alone(database: Database) {
+    let store = database.open().await;
+    let stale = created(&store, 1).await;
+    moved(&store, &stale, "pending").await;
+    let mut changes: Vec<Change> = (2..100).map(|number| create(node(number))).collect();
+    changes.insert(50, to_state(&stale, "retired"));
+    changes.insert(60, create(node(1)));
+    changes.insert(70, create(Content { keys: ["mac:000000000001".to_owned()].into(), ..node(200) }));
+
+    let results = store.commit_all(changes).await;
+    let failed = |at: usize| results[at].as_ref().unwrap_err();
+    assert!(matches!(failed(50), Error::Conflict));
+    assert!(matches!(failed(60), Error::Conflict));
+    assert!(matches!(failed(70), Error::KeyTaken { .. }));
+    assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 98);
+    assert_eq!(store.feed_after(&store.feed_start(), 1000).await.unwrap().len(), 100);
+    let untouched = store.get("node", &stale.content.id).await.unwrap().unwrap();
+    assert_eq!(untouched.content.state, "pending");
+}
+
+pub(crate) async fn a_deleted_resource_gives_up_its_keys(database: Database) {
+    let store = database.open().await;
+    let before = created(&store, 1).await;
+    let mut delete = to_state(&before, "retired");
+    delete.after.deleted = true;
+    let gone = store.commit(delete).await.unwrap().resource;
+    assert!(store.get_by_key("node", "mac:000000000001").await.unwrap().is_none());
+    let heir = Content { keys: before.content.keys.clone(), ..node(2) };
+    store.commit(create(heir)).await.unwrap();
+
+    let mut revive = to_state(&gone, "discovered");
+    revive.after.deleted = false;
+    assert!(matches!(store.commit(revive).await, Err(Error::KeyTaken { .. })));
+    assert_eq!(store.get("node", &before.content.id).await.unwrap(), Some(gone));
+    assert_eq!(store.history("node", &before.content.id, Rows::All, 10, 0).await.unwrap().1, 2);
+}
+
+pub(crate) async fn reads_see_acknowledged_writes(database: Database) {
+    let store = database.open().await;
+    let workers = (1..=16).map(|number| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let mut resource = created(&store, number).await;
+            for round in 0..20 {
+                resource = moved(&store, &resource, &format!("state-{round}")).await.resource;
+                let read = store.get("node", &resource.content.id).await.unwrap();
+                assert_eq!(read.as_ref(), Some(&resource));
+            }
+        })
+    });
+    for worker in workers.collect::<Vec<_>>() {
+        worker.await.unwrap();
+    }
+}
+
+pub(crate) async fn refuses_what_no_database_keeps(database: Database) {
+    let store = database.open().await;
+    let refused = async |change: Change| match store.commit(change).await {
+        Err(Error::Invalid { field, .. }) => field,
+        other => panic!("{other:?}"),
+    };
+    let mut change = create(node(1));
+    change.entry.comment = Some("a\0b".to_owned());
+    assert_eq!(refused(change).await, "comment");
+    let mut change = create(node(1));
+    change.after.labels.insert("rack".to_owned(), "x".repeat(4000));
+    assert_eq!(refused(change).await, "labels");
+    let mut change = create(node(1));
+    change.after.document = serde_json::json!({ "text": "a\0b" });
+    let kept = store.commit(change).await.unwrap().resource;
+    assert_eq!(store.get("node", &kept.content.id).await.unwrap(), Some(kept));
+}
+
+pub(crate) async fn effects_are_pending_until_done(database: Database) {
+    let store = database.open().await;
+    let effect = |name: &str| Effect { effect_type: name.to_owned(), payload: serde_json::json!({ "a": 1 }) };
+    let mut change = create(node(1));
+    change.effects = vec![effect("first"), effect("second")];
+    store.commit(change).await.unwrap();
+    let pending = store.pending_effects(0, 10).await.unwrap();
+    assert_eq!(pending.iter().map(|task| &*task.effect.effect_type).collect::<Vec<_>>(), ["first", "second"]);
+    assert!(store.finish_effect(pending[0].id, crate::sample::at(1)).await.unwrap());
+    assert!(!store.finish_effect(pending[0].id, crate::sample::at(1)).await.unwrap());
+    assert_eq!(store.pending_effects(0, 10).await.unwrap(), pending[1..]);
+}
