@@ -130,6 +130,9 @@ fn check(before: Option<&Resource>, after: &Content, entry: &Entry) -> Result<()
     {
         return Err(Error::Invalid { field: "id", reason: "a change cannot move to another resource" });
     }
+    if after.kind.is_empty() || after.id.is_empty() {
+        return Err(Error::Invalid { field: "id", reason: "a resource needs a kind and an id" });
+    }
     let texts = [
         ("kind", Some(&after.kind)),
         ("id", Some(&after.id)),

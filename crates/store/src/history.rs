@@ -68,7 +68,7 @@ impl HistoryRow {
 
     /// Reads the columns of [`crate::sql::HISTORY_COLUMNS`].
     pub(crate) fn from_row(row: &mut Row) -> Result<Self> {
-        Ok(RawRow::from_row(row)?.parse()?)
+        RawRow::from_row(row)?.parse()
     }
 }
 

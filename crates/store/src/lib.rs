@@ -11,27 +11,42 @@
 //! - Readers of the feed see every change, in one order, without gaps.
 //! - No clock is read: times come from callers, the time of leases from the database.
 
+mod backup;
 mod change;
+mod checkpoint;
 mod effects;
 mod error;
 mod feed;
 mod history;
+mod idempotency;
+mod lease;
 mod location;
 mod migrate;
 mod postgres;
 mod query;
 mod resource;
+mod restore;
+mod session;
 mod sql;
 mod sqlite;
 mod store;
+mod token;
 mod value;
+mod verify;
 
+pub use backup::backup;
 pub use change::{Change, Committed, Effect, Fence};
+pub use checkpoint::{Checkpoint, SealKey};
 pub use effects::PendingEffect;
 pub use error::{Error, Result};
 pub use feed::{Cursor, FeedItem};
 pub use history::{Entry, HistoryRow, TRANSITION};
+pub use idempotency::{Answer, Claim, IdempotencyKey};
+pub use lease::Lease;
 pub use location::Location;
 pub use query::{List, Page, Requirement, Selector};
 pub use resource::{Content, Resource};
+pub use restore::restore;
 pub use store::{Rows, StateCount, Store};
+pub use token::{TOKEN_KIND, Token};
+pub use verify::{CheckpointFault, Fault, Report, RowFault, verify};

@@ -10,10 +10,10 @@ mod error;
 
 use std::time::Duration;
 
-use deadpool_postgres::{Client, Pool, Runtime};
+use deadpool_postgres::{Client, Pool, PoolError, Runtime};
 use tokio_postgres::types::Type;
 
-pub(crate) use connect::{Connected, connect, query, require_current};
+pub(crate) use connect::{Connected, connect, connect_migrated, query, require_current};
 
 use crate::change::Prepared;
 use crate::error::{Error, Result};
@@ -38,7 +38,7 @@ impl std::fmt::Debug for Postgres {
 
 impl Postgres {
     pub(crate) async fn open(url: &str) -> Result<Self> {
-        connect::migrate(url).await?;
+        connect_migrated(url).await?;
         let manager = connect::manager(url)?;
         let pool = Pool::builder(manager)
             .max_size(CONNECTIONS)
@@ -52,8 +52,11 @@ impl Postgres {
 
     async fn client(&self) -> Result<Client> {
         self.pool.get().await.map_err(|error| match error {
-            deadpool_postgres::PoolError::Backend(error) => server_error(error),
-            other => Error::Unavailable(other.to_string()),
+            PoolError::Backend(error) => server_error(error),
+            PoolError::Timeout(_)
+            | PoolError::Closed
+            | PoolError::NoRuntimeSpecified
+            | PoolError::PostCreateHook(_) => Error::Unavailable(error.to_string()),
         })
     }
 

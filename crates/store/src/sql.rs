@@ -56,20 +56,38 @@ pub(crate) struct Dialect {
     pub(crate) feed_after: &'static str,
     /// The newest xid and position that `feed_after` would return.
     pub(crate) feed_tail: &'static str,
+    /// Like `feed_after`, but everything that was committed: for readers with a snapshot.
+    pub(crate) history_after: &'static str,
     /// History newest first, before `$1` (xid), `$2` (position), at most `$3`.
     pub(crate) history_before: &'static str,
-    /// Takes or renews the lease `$1` for `$2`, `$3` milliseconds; returns epoch and milliseconds left.
+    /// Takes or renews the lease `$1` for `$2`, `$3` milliseconds; returns its epoch.
     pub(crate) lease_acquire: &'static str,
     /// Every lease, with the milliseconds left by the database's clock.
     pub(crate) leases: &'static str,
-    /// Gives the feed another epoch.
-    pub(crate) new_epoch: &'static str,
+    /// Starts a transaction that reads one state of everything.
+    pub(crate) begin_snapshot: &'static str,
+    /// Starts a transaction that nobody else writes beside.
+    pub(crate) begin_alone: &'static [&'static str],
+    /// The xid of rows that this transaction writes.
+    pub(crate) current_xid: &'static str,
+    /// Gives the feed another epoch, and lets numbering go on after what was restored.
+    pub(crate) after_restore: &'static [&'static str],
 }
 
 impl Dialect {
-    pub(crate) fn all(&self) -> [&'static str; 6] {
-        let Self { feed_after, feed_tail, history_before, lease_acquire, leases, new_epoch } = self;
-        [feed_after, feed_tail, history_before, lease_acquire, leases, new_epoch]
+    /// All but those that start a transaction, for the test that prepares them.
+    #[cfg(test)]
+    pub(crate) fn all(&self) -> Vec<&'static str> {
+        let single = [
+            self.feed_after,
+            self.feed_tail,
+            self.history_after,
+            self.history_before,
+            self.lease_acquire,
+            self.leases,
+            self.current_xid,
+        ];
+        single.into_iter().chain(self.after_restore.iter().copied()).collect()
     }
 }
 
@@ -133,11 +151,11 @@ statements! {
     EFFECT_DONE = "UPDATE effects SET done_at = $2 WHERE id = $1 AND done_at IS NULL RETURNING id";
 
     CHECKPOINT_LAST =
-        "SELECT number, row_count, xid, position, seal, created_at, signature FROM checkpoints \
+        "SELECT xid, position, number, row_count, seal, created_at, signature FROM checkpoints \
          ORDER BY number DESC LIMIT 1";
 
     CHECKPOINTS_AFTER =
-        "SELECT number, row_count, xid, position, seal, created_at, signature FROM checkpoints \
+        "SELECT number, row_count, seal, created_at, signature FROM checkpoints \
          WHERE number > $1 ORDER BY number LIMIT $2";
 
     CHECKPOINT_INSERT =

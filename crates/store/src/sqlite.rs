@@ -13,10 +13,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
-pub(crate) use connect::{query, read_only, writable};
+pub(crate) use connect::{query, read_only};
 
 use crate::change::Prepared;
 use crate::error::{Error, Result};
+use crate::migrate;
 use crate::value::{Row, Value};
 use writer::{Work, Writer};
 
@@ -34,12 +35,8 @@ pub(crate) struct Sqlite {
 
 impl Sqlite {
     pub(crate) fn open(dir: &Path) -> Result<Self> {
-        connect::require_version()?;
-        let lock = connect::lock(dir)?;
-        let path = connect::file(dir);
-        let mut connection = writable(&path)?;
-        connect::migrate(&mut connection)?;
-        let readers = Readers { path, idle: Mutex::new(Vec::new()) };
+        let (connection, lock) = exclusive(dir)?;
+        let readers = Readers { path: connect::file(dir), idle: Mutex::new(Vec::new()) };
         Ok(Self {
             writer: Writer::spawn(connection)?,
             readers: Arc::new(readers),
@@ -71,6 +68,20 @@ impl Sqlite {
     pub(crate) async fn commit(&self, change: Prepared) -> Result<()> {
         self.writer.send(Work::Commit(Box::new(change))).await.map(drop)
     }
+}
+
+/// A connection that reads the database of a folder, also beside its server.
+pub(crate) fn existing(dir: &Path) -> Result<Connection> {
+    let connection = read_only(&connect::file(dir))?;
+    migrate::require_current(connect::schema_version(&connection)?)?;
+    Ok(connection)
+}
+
+/// A migrated database that no server uses; the lock must outlive the connection.
+pub(crate) fn exclusive(dir: &Path) -> Result<(Connection, File)> {
+    connect::require_version()?;
+    let lock = connect::lock(dir)?;
+    Ok((connect::migrated(&connect::file(dir))?, lock))
 }
 
 #[derive(Debug)]

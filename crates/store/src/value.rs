@@ -64,7 +64,9 @@ impl<T: Into<Value>> From<Option<T>> for Value {
 
 /// `params![a, b]` turns anything a column can hold into parameters.
 macro_rules! params {
-    ($($value:expr),* $(,)?) => { vec![$($crate::value::Value::from($value)),*] };
+    ($($value:expr),* $(,)?) => {
+        Vec::<$crate::value::Value>::from([$($crate::value::Value::from($value)),*])
+    };
 }
 pub(crate) use params;
 

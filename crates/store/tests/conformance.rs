@@ -1,9 +1,21 @@
 //! The promises of the store, each kept on both databases.
 
+#[path = "suite/access.rs"]
+mod access;
+#[path = "suite/backups.rs"]
+mod backups;
 #[path = "suite/commit.rs"]
 mod commit;
 #[path = "suite/database.rs"]
 mod database;
+#[path = "suite/feed.rs"]
+mod feed;
+#[path = "suite/integrity.rs"]
+mod integrity;
+#[path = "suite/lists.rs"]
+mod lists;
+#[path = "suite/opening.rs"]
+mod opening;
 #[path = "suite/sample.rs"]
 mod sample;
 
@@ -35,4 +47,68 @@ on_both! {
         reads_see_acknowledged_writes,
         refuses_what_no_database_keeps,
         effects_are_pending_until_done;
+    feed:
+        pages_join_without_gaps,
+        refuses_foreign_cursors,
+        hints_at_new_changes;
+    integrity:
+        an_honest_history_verifies,
+        history_is_append_only,
+        every_column_is_sealed,
+        a_missing_row_is_named,
+        a_cut_tail_is_noticed,
+        a_cut_resource_is_noticed,
+        another_order_is_noticed,
+        checkpoints_cannot_be_forged;
+    lists:
+        filters_find_what_they_say,
+        terms_follow_the_resource;
+    access:
+        tokens_are_found_by_hash_and_revoked_once,
+        one_request_per_key,
+        leases_change_hands_with_a_new_epoch,
+        one_holder_per_lease;
+    opening:
+        opens_again_with_everything_in_place,
+        refuses_a_newer_schema;
+    backups:
+        carries_over_to_sqlite,
+        carries_over_to_postgres,
+        damage_is_noticed_before_anything_is_written;
+}
+
+/// What only several servers on one database can show, or only one in a folder.
+mod servers {
+    use crate::database::Database;
+    use crate::{feed, opening};
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn two_servers_share_one_feed() {
+        feed::two_servers_share_one_feed(Database::postgres().await).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_busy_feed_loses_nothing() {
+        feed::a_busy_feed_loses_nothing(Database::postgres().await).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_slow_transaction_is_waited_for() {
+        feed::a_slow_transaction_is_waited_for(Database::postgres().await).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn replicas_may_start_together() {
+        opening::replicas_may_start_together(Database::postgres().await).await;
+    }
+
+    #[tokio::test]
+    async fn one_server_per_folder() {
+        opening::one_server_per_folder(Database::sqlite()).await;
+    }
+
+    #[tokio::test]
+    async fn says_when_there_is_no_database() {
+        opening::says_when_there_is_no_database().await;
+    }
 }

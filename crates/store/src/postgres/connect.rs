@@ -16,6 +16,7 @@ use crate::value::{Row, Value};
 
 /// Any number that nothing else in the database locks.
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_lock(7712038841)";
+const MIGRATION_UNLOCK: &str = "SELECT pg_advisory_unlock(7712038841)";
 
 fn config(url: &str) -> Result<Config> {
     let invalid = |_| Error::Invalid { field: "database URL", reason: "is not a PostgreSQL URL" };
@@ -52,15 +53,17 @@ pub(crate) async fn connect(url: &str) -> Result<Connected> {
     Ok(Connected { client, driver })
 }
 
-/// Replicas that start together take turns; the lock ends with the connection.
-pub(super) async fn migrate(url: &str) -> Result<()> {
+/// A connection to a database of the newest schema. Replicas that start together take turns.
+pub(crate) async fn connect_migrated(url: &str) -> Result<Connected> {
     let mut connected = connect(url).await?;
     let client = &mut connected.client;
     require_durable(client).await?;
     client.batch_execute(MIGRATION_LOCK).await.map_err(server_error)?;
     migrate::refuse_newer(schema_version(client).await?)?;
     let migrated = migrate::postgres_runner().run_async(client).await;
-    migrated.map(drop).map_err(|error| Error::Bug(format!("a migration failed: {error}")))
+    migrated.map_err(|error| Error::Bug(format!("a migration failed: {error}")))?;
+    client.batch_execute(MIGRATION_UNLOCK).await.map_err(server_error)?;
+    Ok(connected)
 }
 
 /// Without this an acknowledged commit could be lost.

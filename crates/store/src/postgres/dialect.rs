@@ -31,6 +31,11 @@ pub(crate) const DIALECT: Dialect = Dialect {
         settled!(),
         " ORDER BY xid DESC, position DESC LIMIT 1"
     ),
+    history_after: concat!(
+        "SELECT xid, position, ",
+        history_columns!(),
+        " FROM history WHERE (xid, position) > ($1, $2) ORDER BY xid, position LIMIT $3"
+    ),
     history_before: concat!(
         "SELECT xid, position, ",
         history_columns!(),
@@ -47,23 +52,28 @@ pub(crate) const DIALECT: Dialect = Dialect {
         " THEN 1 ELSE 0 END \
          WHERE leases.holder = excluded.holder OR leases.expires_at <= ",
         now!(),
-        " \
-         RETURNING epoch, $3::bigint"
+        " RETURNING epoch"
     ),
     leases: concat!(
         "SELECT name, holder, epoch, greatest(0, expires_at - ",
         now!(),
         ") FROM leases ORDER BY name"
     ),
-    new_epoch: "UPDATE meta SET value = substr(md5(gen_random_uuid()::text), 1, 16) WHERE key = 'epoch'",
+    begin_snapshot: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+    begin_alone: &["BEGIN", "LOCK TABLE resources, history, effects, checkpoints IN EXCLUSIVE MODE"],
+    current_xid: "SELECT pg_current_xact_id()::text::bigint",
+    after_restore: &[
+        "UPDATE meta SET value = substr(md5(gen_random_uuid()::text), 1, 16) WHERE key = 'epoch'",
+        "SELECT setval(pg_get_serial_sequence('history', 'position'), max(position)) FROM history",
+        "SELECT setval(pg_get_serial_sequence('effects', 'id'), max(id)) FROM effects",
+    ],
 };
 
-/// Held until the commit, so that the lease cannot move on in between.
 pub(super) const FENCE: &str = "SELECT epoch FROM leases WHERE name = $1 AND epoch = $2";
 
 /// One statement per change. `$1`–`$14` are the resource, `$15`–`$21` what history has beyond it, then pairs of
 /// arrays: `$22`, `$23` effects, `$24`, `$25` new terms, `$26`, `$27` old terms; `$28` new keys, `$29` old keys;
-/// `$30`, `$31` the fence. Nothing below `moved` happens unless it returns its row.
+/// `$30`, `$31` the fence, held until the commit so that the lease cannot move on in between. Nothing below `moved` happens unless it returns its row.
 macro_rules! commit {
     ($moved:expr) => {
         concat!(

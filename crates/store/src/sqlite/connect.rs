@@ -45,8 +45,16 @@ fn create_private(dir: &Path) -> std::io::Result<()> {
     builder.create(dir)
 }
 
-/// A connection that may write, durable before a commit returns.
-pub(crate) fn writable(path: &Path) -> Result<Connection> {
+/// A connection that may write, durable before a commit returns, to a database of the newest schema.
+pub(super) fn migrated(path: &Path) -> Result<Connection> {
+    let mut connection = writable(path)?;
+    migrate::refuse_newer(schema_version(&connection)?)?;
+    let migrated = migrate::sqlite_runner().run(&mut connection);
+    migrated.map_err(|error| Error::Bug(format!("a migration failed: {error}")))?;
+    Ok(connection)
+}
+
+fn writable(path: &Path) -> Result<Connection> {
     let connection = Connection::open(path).map_err(sqlite_error)?;
     let set = |name, value: &str| connection.pragma_update(None, name, value).map_err(sqlite_error);
     set("journal_mode", "WAL")?;
@@ -64,12 +72,6 @@ fn prepare_connection(connection: Connection) -> Result<Connection> {
     connection.busy_timeout(Duration::from_secs(10)).map_err(sqlite_error)?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)
-}
-
-pub(super) fn migrate(connection: &mut Connection) -> Result<()> {
-    migrate::refuse_newer(schema_version(connection)?)?;
-    let migrated = migrate::sqlite_runner().run(connection);
-    migrated.map(drop).map_err(|error| Error::Bug(format!("a migration failed: {error}")))
 }
 
 /// 0 for a database that was never migrated.

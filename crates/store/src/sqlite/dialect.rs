@@ -17,6 +17,11 @@ pub(crate) const DIALECT: Dialect = Dialect {
         " FROM history WHERE $1 >= 0 AND position > $2 ORDER BY position LIMIT $3"
     ),
     feed_tail: "SELECT 0, position FROM history ORDER BY position DESC LIMIT 1",
+    history_after: concat!(
+        "SELECT 0, position, ",
+        history_columns!(),
+        " FROM history WHERE $1 >= 0 AND position > $2 ORDER BY position LIMIT $3"
+    ),
     history_before: concat!(
         "SELECT 0, position, ",
         history_columns!(),
@@ -32,15 +37,17 @@ pub(crate) const DIALECT: Dialect = Dialect {
         ") \
          WHERE leases.holder = excluded.holder OR leases.expires_at <= ",
         now!(),
-        " \
-         RETURNING epoch, $3"
+        " RETURNING epoch"
     ),
     leases: concat!(
         "SELECT name, holder, epoch, max(0, expires_at - ",
         now!(),
         ") FROM leases ORDER BY name"
     ),
-    new_epoch: "UPDATE meta SET value = lower(hex(randomblob(8))) WHERE key = 'epoch'",
+    begin_snapshot: "BEGIN",
+    begin_alone: &["BEGIN IMMEDIATE"],
+    current_xid: "SELECT 0",
+    after_restore: &["UPDATE meta SET value = lower(hex(randomblob(8))) WHERE key = 'epoch'"],
 };
 
 pub(super) const FENCE: &str = "SELECT epoch FROM leases WHERE name = $1 AND epoch = $2";

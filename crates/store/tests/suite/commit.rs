@@ -61,7 +61,7 @@ pub(crate) async fn one_holder_per_key(database: Database) {
         }
     }
     assert_eq!(holders, vec![winner.unwrap(); 49]);
-    assert_eq!(store.feed_after(&store.feed_start(), 100).await.unwrap().len(), 1);
+    assert_eq!(store.history_before(None, 100).await.unwrap().len(), 1);
 }
 
 pub(crate) async fn a_conflict_leaves_its_neighbours_alone(database: Database) {
@@ -79,7 +79,7 @@ pub(crate) async fn a_conflict_leaves_its_neighbours_alone(database: Database) {
     assert!(matches!(failed(60), Error::Conflict));
     assert!(matches!(failed(70), Error::KeyTaken { .. }));
     assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 98);
-    assert_eq!(store.feed_after(&store.feed_start(), 1000).await.unwrap().len(), 100);
+    assert_eq!(store.history_before(None, 1000).await.unwrap().len(), 100);
     let untouched = store.get("node", &stale.content.id).await.unwrap().unwrap();
     assert_eq!(untouched.content.state, "pending");
 }

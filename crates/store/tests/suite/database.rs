@@ -45,19 +45,15 @@ impl Database {
         }
     }
 
-    /// Runs SQL that the append-only triggers would refuse.
-    pub(crate) async fn tamper(&self, sql: &str) {
-        let (off, on) = match self {
-            Self::Sqlite(_) => (
-                "DROP TRIGGER history_no_update; DROP TRIGGER history_no_delete; \
-                 DROP TRIGGER checkpoints_no_update; DROP TRIGGER checkpoints_no_delete;",
-                "",
-            ),
-            Self::Postgres(_) => {
-                ("SET session_replication_role = replica;", "RESET session_replication_role;")
+    /// A session that the append-only triggers do not stop.
+    pub(crate) async fn tampering(&self) -> Tampering<'_> {
+        if let Self::Sqlite(_) = self {
+            let triggers = self.column("SELECT name FROM sqlite_schema WHERE type = 'trigger'").await;
+            for trigger in triggers {
+                self.execute(&format!("DROP TRIGGER {trigger}")).await.unwrap();
             }
-        };
-        self.execute(&format!("{off} {sql}; {on}")).await.unwrap();
+        }
+        Tampering(self)
     }
 
     pub(crate) async fn column(&self, sql: &str) -> Vec<String> {
@@ -74,6 +70,18 @@ impl Database {
                 rows.iter().map(|row| row.get(0)).collect()
             }
         }
+    }
+}
+
+pub(crate) struct Tampering<'a>(&'a Database);
+
+impl Tampering<'_> {
+    pub(crate) async fn execute(&mut self, sql: &str) {
+        let off = match self.0 {
+            Database::Sqlite(_) => "",
+            Database::Postgres(_) => "SET session_replication_role = replica;",
+        };
+        self.0.execute(&format!("{off} {sql}")).await.unwrap();
     }
 }
 

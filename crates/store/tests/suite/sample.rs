@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use wardroom_store::{Change, Committed, Content, Entry, Resource, Store};
+use wardroom_store::{Change, Committed, Content, Entry, FeedItem, Resource, Store};
 
 /// Ids in the order of their numbers, shaped like UUIDs.
 pub(crate) fn id(number: usize) -> String {
@@ -55,4 +55,17 @@ pub(crate) async fn created(store: &Store, number: usize) -> Resource {
 
 pub(crate) async fn moved(store: &Store, before: &Resource, state: &str) -> Committed {
     store.commit(to_state(before, state)).await.unwrap()
+}
+
+/// The whole feed once it has this many changes: another transaction of the cluster may hold it back for a moment.
+pub(crate) async fn feed_of(store: &Store, count: usize) -> Vec<FeedItem> {
+    for _ in 0..400 {
+        let items = store.feed_after(&store.feed_start(), count + 1).await.unwrap();
+        if items.len() >= count {
+            assert_eq!(items.len(), count);
+            return items;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(25)).await;
+    }
+    panic!("the feed never had {count} changes");
 }

@@ -1,0 +1,115 @@
+//! Idempotency keys: the same request again gets the same answer, not a second effect.
+
+use std::fmt;
+
+use jiff::Timestamp;
+
+use crate::change::refuse_nul;
+use crate::error::{Error, Result};
+use crate::sql;
+use crate::store::Store;
+use crate::value::{Value, params};
+
+/// A key within the scope of whoever sent it, and what it was sent with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdempotencyKey {
+    /// Whose key it is, and for what: one caller cannot see another's answers.
+    pub scope: String,
+    /// The key.
+    pub key: String,
+    /// The hash of the request.
+    pub request_hash: String,
+}
+
+/// What became of an attempt to claim a key.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Claim {
+    /// It is this caller's: do the work, then answer or release.
+    Claimed,
+    /// Somebody is at it.
+    InFlight,
+    /// It was done, with this answer.
+    Answered(Answer),
+    /// The key came with another request before.
+    OtherRequest,
+}
+
+/// What was answered.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The body, or whatever the caller needs to answer again.
+    pub body: String,
+}
+
+/// Answers may show a secret once; they are never printed.
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer").field("status", &self.status).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Claimed => f.write_str("Claimed"),
+            Self::InFlight => f.write_str("InFlight"),
+            Self::Answered(answer) => f.debug_tuple("Answered").field(answer).finish(),
+            Self::OtherRequest => f.write_str("OtherRequest"),
+        }
+    }
+}
+
+impl IdempotencyKey {
+    fn params(&self) -> Vec<Value> {
+        params![&self.scope, &self.key, &self.request_hash]
+    }
+}
+
+impl Store {
+    /// Claims a key until a time by which the work is done or its worker is dead.
+    pub async fn claim_key(&self, key: &IdempotencyKey, now: Timestamp, until: Timestamp) -> Result<Claim> {
+        refuse_nul("idempotency key", &key.key)?;
+        refuse_nul("idempotency key", &key.scope)?;
+        loop {
+            let mut params = key.params();
+            params.extend(params![now, until]);
+            if !self.database.write(sql::IDEMPOTENCY_CLAIM, params).await?.is_empty() {
+                return Ok(Claim::Claimed);
+            }
+            let found =
+                self.database.read_one(sql::IDEMPOTENCY_FIND, params![&key.scope, &key.key, now]).await?;
+            // Released in between: try to claim it again.
+            let Some(mut row) = found else { continue };
+            if row.text()? != key.request_hash {
+                return Ok(Claim::OtherRequest);
+            }
+            return Ok(match (row.opt_int()?, row.opt_text()?) {
+                (Some(status), Some(body)) => Claim::Answered(Answer { status: status_of(status)?, body }),
+                _ => Claim::InFlight,
+            });
+        }
+    }
+
+    /// Keeps the answer of a claimed key until a time.
+    pub async fn answer_key(&self, key: &IdempotencyKey, answer: &Answer, until: Timestamp) -> Result<()> {
+        let mut params = key.params();
+        params.extend(params![i64::from(answer.status), &answer.body, until]);
+        self.database.write(sql::IDEMPOTENCY_ANSWER, params).await.map(drop)
+    }
+
+    /// Gives up a claim without an answer, so that the request can be sent again.
+    pub async fn release_key(&self, key: &IdempotencyKey) -> Result<()> {
+        self.database.write(sql::IDEMPOTENCY_RELEASE, key.params()).await.map(drop)
+    }
+
+    /// Forgets what has expired.
+    pub async fn sweep_keys(&self, now: Timestamp) -> Result<usize> {
+        Ok(self.database.write(sql::IDEMPOTENCY_SWEEP, params![now]).await?.len())
+    }
+}
+
+fn status_of(status: i64) -> Result<u16> {
+    u16::try_from(status).map_err(|_| Error::Bug(format!("{status} is no status")))
+}

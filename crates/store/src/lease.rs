@@ -1,0 +1,64 @@
+//! Leases: who does a job that only one server may do, by the database's clock.
+//!
+//! What must stay true: an epoch belongs to one holder without a break. Whoever writes under a lease puts its
+//! [`Fence`] into the change, so that a holder that lost it without noticing changes nothing.
+
+use std::time::Duration;
+
+use crate::change::Fence;
+use crate::error::Result;
+use crate::sql;
+use crate::store::Store;
+use crate::value::{Row, params};
+
+/// A lease as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// What it is about.
+    pub name: String,
+    /// Who has it.
+    pub holder: String,
+    /// Grows whenever it changes hands or had lapsed.
+    pub epoch: i64,
+    /// How long it is still held; zero when it has lapsed.
+    pub remaining: Duration,
+}
+
+impl Lease {
+    /// What changes made under this lease carry.
+    #[must_use]
+    pub fn fence(&self) -> Fence {
+        Fence { lease: self.name.clone(), epoch: self.epoch }
+    }
+}
+
+impl Store {
+    /// Takes a free lease or renews an own one; nothing comes back while somebody else has it.
+    pub async fn acquire_lease(&self, name: &str, holder: &str, length: Duration) -> Result<Option<Lease>> {
+        let millis = i64::try_from(length.as_millis()).unwrap_or(i64::MAX / 2);
+        let sql = self.database.dialect().lease_acquire;
+        let mut rows = self.database.write(sql, params![name, holder, millis]).await?;
+        let lease = |mut row: Row| {
+            let (name, holder) = (name.to_owned(), holder.to_owned());
+            Ok(Lease { name, holder, epoch: row.int()?, remaining: length })
+        };
+        rows.pop().map(lease).transpose()
+    }
+
+    /// Lets go of a lease; false when it was no longer held.
+    pub async fn release_lease(&self, lease: &Lease) -> Result<bool> {
+        let params = params![&lease.name, &lease.holder, lease.epoch];
+        Ok(!self.database.write(sql::LEASE_RELEASE, params).await?.is_empty())
+    }
+
+    /// All leases, held or lapsed.
+    pub async fn leases(&self) -> Result<Vec<Lease>> {
+        let lease = |mut row: Row| {
+            let (name, holder, epoch) = (row.text()?, row.text()?, row.int()?);
+            let remaining = Duration::from_millis(u64::try_from(row.int()?).unwrap_or(0));
+            Ok(Lease { name, holder, epoch, remaining })
+        };
+        let rows = self.database.read(self.database.dialect().leases, params![]).await?;
+        rows.into_iter().map(lease).collect()
+    }
+}

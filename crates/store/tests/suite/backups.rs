@@ -1,0 +1,124 @@
+//! Backups: whole, portable, and refused when they are not.
+
+use std::path::PathBuf;
+
+use wardroom_store::{Error, Rows, SealKey, Store, Token, backup, restore, verify};
+
+use crate::database::Database;
+use crate::sample::{at, create, created, entry, feed_of, id, moved, node};
+
+fn key() -> SealKey {
+    SealKey::new(vec![7; 32]).unwrap()
+}
+
+async fn filled(store: &Store) {
+    for number in 1..=5 {
+        let resource = created(store, number).await;
+        moved(store, &resource, "pending").await;
+    }
+    let mut change = create(node(6));
+    change.effects =
+        vec![wardroom_store::Effect { effect_type: "call".to_owned(), payload: serde_json::json!([1]) }];
+    store.commit(change).await.unwrap();
+    feed_of(store, 11).await;
+    store.seal(&key(), at(1)).await.unwrap().unwrap();
+    let token = Token {
+        id: id(1),
+        name: "ci".to_owned(),
+        hash: "h".to_owned(),
+        roles: ["viewer".to_owned()].into(),
+        kinds: None,
+        expires_at: None,
+        revoked_at: None,
+        created_by: "ada".to_owned(),
+    };
+    store.create_token(token, entry("credential")).await.unwrap();
+    feed_of(store, 12).await;
+}
+
+/// Restores what `from` has into `to` and compares everything a reader can see.
+async fn carries_over(from: Database, to: Database) {
+    let (folder, file) = target();
+    let store = from.open().await;
+    filled(&store).await;
+    backup(&from.location(), &file).await.unwrap();
+    let cursor = store.feed_tail().await.unwrap();
+
+    restore(&file, &to.location()).await.unwrap();
+    let report = verify(&to.location(), Some(&key()), &store.checkpoints(0, 10).await.unwrap()).await.unwrap();
+    assert_eq!((report.fault, report.rows, report.sealed_rows), (None, 12, 11));
+
+    let copy = to.open().await;
+    assert!(matches!(copy.feed_after(&cursor, 1).await, Err(Error::ForeignCursor)));
+    let rows = |items: Vec<wardroom_store::FeedItem>| items.into_iter().map(|item| item.row).collect::<Vec<_>>();
+    assert_eq!(rows(feed_of(&copy, 12).await), rows(feed_of(&store, 12).await));
+    for number in 1..=6 {
+        assert_eq!(copy.get("node", &id(number)).await.unwrap(), store.get("node", &id(number)).await.unwrap());
+    }
+    assert_eq!(copy.pending_effects(0, 9).await.unwrap(), store.pending_effects(0, 9).await.unwrap());
+    assert_eq!(copy.token_by_hash("h").await.unwrap(), store.token_by_hash("h").await.unwrap());
+
+    // The copy lives on: chains, seals, effects and keys go on where they ended.
+    let before = copy.get("node", &id(1)).await.unwrap().unwrap();
+    moved(&copy, &before, "installing").await;
+    assert_eq!(copy.history("node", &id(1), Rows::All, 9, 0).await.unwrap().1, 3);
+    let mut change = create(node(7));
+    change.effects = copy.pending_effects(0, 1).await.unwrap().into_iter().map(|task| task.effect).collect();
+    copy.commit(change).await.unwrap();
+    assert!(matches!(copy.commit(create(node(1))).await, Err(Error::Conflict)));
+    feed_of(&copy, 14).await;
+    copy.seal(&key(), at(2)).await.unwrap().unwrap();
+    let report = verify(&to.location(), Some(&key()), &[]).await.unwrap();
+    assert_eq!((report.fault, report.sealed_rows, report.checkpoints), (None, 14, 2));
+    drop(copy);
+    assert!(matches!(restore(&file, &to.location()).await, Err(Error::NotEmpty)));
+    drop(folder);
+}
+
+pub(crate) async fn carries_over_to_sqlite(database: Database) {
+    carries_over(database, Database::sqlite()).await;
+}
+
+pub(crate) async fn carries_over_to_postgres(database: Database) {
+    carries_over(database, Database::postgres().await).await;
+}
+
+fn target() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("wardroom.backup");
+    (folder, file)
+}
+
+pub(crate) async fn damage_is_noticed_before_anything_is_written(database: Database) {
+    let (_folder, file) = target();
+    let source = Database::sqlite();
+    let store = source.open().await;
+    filled(&store).await;
+    backup(&source.location(), &file).await.unwrap();
+    assert!(matches!(backup(&source.location(), &file).await, Err(Error::File { .. })), "never overwritten");
+
+    let whole = std::fs::read_to_string(&file).unwrap();
+    let lines: Vec<&str> = whole.lines().collect();
+    let damaged = [
+        String::new(),
+        "{}".to_owned(),
+        whole.replacen("pending", "retired", 1),
+        lines[..lines.len() - 1].join("\n"),
+        lines[..lines.len() / 2].join("\n"),
+        whole.replacen("wardroom backup 1", "wardroom backup 9", 1),
+        [&lines[..3], &lines[4..]].concat().join("\n"),
+    ];
+    for text in damaged {
+        std::fs::write(&file, &text).unwrap();
+        assert!(matches!(restore(&file, &database.location()).await, Err(Error::Damaged(_))), "{text}");
+    }
+    std::fs::write(&file, whole.replacen("\"schema\":1", "\"schema\":99", 1)).unwrap();
+    assert!(matches!(restore(&file, &database.location()).await, Err(Error::NewerSchema { .. })));
+
+    // A newer schema has columns that the backup does not name.
+    drop(database.open().await);
+    database.execute("ALTER TABLE resources ADD COLUMN added TEXT NOT NULL DEFAULT 'x'").await.unwrap();
+    std::fs::write(&file, &whole).unwrap();
+    restore(&file, &database.location()).await.unwrap();
+    assert_eq!(database.open().await.get("node", &id(1)).await.unwrap().unwrap().version, 2);
+}

@@ -1,0 +1,137 @@
+//! The feed: every change once, in one order, and never behind a reader's back.
+
+use std::time::Duration;
+
+use wardroom_store::{Cursor, Error, FeedItem, Store};
+
+use crate::database::{Database, connect};
+use crate::sample::{created, feed_of, moved};
+
+async fn read_all(store: &Store, page: usize) -> Vec<FeedItem> {
+    let (mut items, mut cursor) = (vec![], store.feed_start());
+    loop {
+        let next = store.feed_after(&cursor, page).await.unwrap();
+        let Some(last) = next.last() else { return items };
+        cursor = last.cursor.to_string().parse().unwrap();
+        items.extend(next);
+    }
+}
+
+pub(crate) async fn pages_join_without_gaps(database: Database) {
+    let store = database.open().await;
+    let first = created(&store, 1).await;
+    let second = created(&store, 2).await;
+    moved(&store, &first, "pending").await;
+    feed_of(&store, 3).await;
+    let tail = store.feed_tail().await.unwrap();
+    moved(&store, &second, "pending").await;
+
+    feed_of(&store, 4).await;
+    let items = read_all(&store, 1).await;
+    let seen: Vec<_> = items.iter().map(|item| (&*item.row.resource_id, item.row.sequence)).collect();
+    let (one, two) = (&*first.content.id, &*second.content.id);
+    assert_eq!(seen, [(one, 1), (two, 1), (one, 2), (two, 2)]);
+    assert_eq!(store.feed_after(&tail, 10).await.unwrap(), items[3..]);
+
+    let newest = store.history_before(None, 3).await.unwrap();
+    let older = store.history_before(Some(&newest[2].cursor), 3).await.unwrap();
+    let mut backwards: Vec<_> = newest.into_iter().chain(older).collect();
+    backwards.reverse();
+    assert_eq!(backwards, items);
+}
+
+pub(crate) async fn refuses_foreign_cursors(database: Database) {
+    let store = database.open().await;
+    for text in ["", "x", "0.0", "0123456789abcdef.0.0", "0123456789abcdef.-1.0", "a.1.1.1"] {
+        let refused = match text.parse::<Cursor>() {
+            Ok(cursor) => store.feed_after(&cursor, 1).await.map(drop),
+            Err(error) => Err(error),
+        };
+        assert!(matches!(refused, Err(Error::ForeignCursor)), "{text:?}");
+    }
+}
+
+pub(crate) async fn hints_at_new_changes(database: Database) {
+    let store = database.open().await;
+    let mut hint = store.watch();
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    hint.mark_unchanged();
+    created(&store, 1).await;
+    tokio::time::timeout(Duration::from_secs(5), hint.changed()).await.unwrap().unwrap();
+}
+
+/// Two servers on one PostgreSQL: each sees the other's commits, by itself.
+pub(crate) async fn two_servers_share_one_feed(database: Database) {
+    let (one, two) = (database.open().await, database.open().await);
+    let mut hint = two.watch();
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    hint.mark_unchanged();
+    let before = created(&one, 1).await;
+    tokio::time::timeout(Duration::from_secs(5), hint.changed()).await.unwrap().unwrap();
+    feed_of(&two, 1).await;
+
+    let racers = (0..50).map(|racer| {
+        let store = if racer % 2 == 0 { one.clone() } else { two.clone() };
+        let change = crate::sample::to_state(&before, "pending");
+        tokio::spawn(async move { store.commit(change).await.is_ok() })
+    });
+    let mut won = 0;
+    for racer in racers.collect::<Vec<_>>() {
+        won += usize::from(racer.await.unwrap());
+    }
+    assert_eq!(won, 1);
+}
+
+/// A reader keeps up while both servers write: it must have seen everything, in the order that a later reader sees.
+pub(crate) async fn a_busy_feed_loses_nothing(database: Database) {
+    let stores = [database.open().await, database.open().await];
+    let reader = {
+        let store = stores[0].clone();
+        tokio::spawn(async move {
+            let (mut seen, mut cursor) = (vec![], store.feed_start());
+            while seen.len() < 16 * 26 {
+                let items = store.feed_after(&cursor, 7).await.unwrap();
+                cursor = items.last().map_or(cursor, |item| item.cursor.clone());
+                seen.extend(items);
+            }
+            seen
+        })
+    };
+    let writers = (1..=16).map(|number| {
+        let store = stores[number % 2].clone();
+        tokio::spawn(async move {
+            let mut resource = created(&store, number).await;
+            for round in 0..25 {
+                resource = moved(&store, &resource, &format!("state-{round}")).await.resource;
+            }
+        })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        writer.await.unwrap();
+    }
+    let seen = tokio::time::timeout(Duration::from_secs(30), reader).await.unwrap().unwrap();
+    assert_eq!(seen, read_all(&stores[1], 1000).await);
+}
+
+/// A transaction that took its position early and commits late must not be passed by.
+pub(crate) async fn a_slow_transaction_is_waited_for(database: Database) {
+    let store = database.open().await;
+    let Database::Postgres(cluster) = &database else { panic!("PostgreSQL only") };
+    let slow = connect(&cluster.url).await;
+    slow.batch_execute(
+        "BEGIN; INSERT INTO history \
+         (kind, resource_id, sequence, type, to_state, triggered_by, created_at, hash) \
+         VALUES ('node', 'slow', 1, 'registered', 'discovered', 'admin', '2026-01-01T00:00:00.000000Z', 'h')",
+    )
+    .await
+    .unwrap();
+    created(&store, 1).await;
+    let early = store.feed_after(&store.feed_start(), 10).await.unwrap();
+    let cursor = early.last().map_or(store.feed_start(), |item| item.cursor.clone());
+    let mut seen: Vec<_> = early.into_iter().map(|item| item.row.resource_id).collect();
+    slow.batch_execute("COMMIT").await.unwrap();
+    feed_of(&store, 2).await;
+    let late = store.feed_after(&cursor, 10).await.unwrap();
+    seen.extend(late.into_iter().map(|item| item.row.resource_id));
+    assert_eq!(seen, ["slow".to_owned(), crate::sample::id(1)]);
+}

@@ -1,0 +1,59 @@
+//! Starting: migrations, versions, and who may be there already.
+
+use wardroom_store::{Error, Location, Store, backup, verify};
+
+use crate::database::Database;
+use crate::sample::created;
+
+pub(crate) async fn opens_again_with_everything_in_place(database: Database) {
+    let store = database.open().await;
+    let kept = created(&store, 1).await;
+    let cursor = store.feed_start();
+    drop(store);
+    let store = database.open().await;
+    assert_eq!(store.get("node", &kept.content.id).await.unwrap(), Some(kept));
+    store.feed_after(&cursor, 1).await.unwrap();
+}
+
+pub(crate) async fn refuses_a_newer_schema(database: Database) {
+    drop(database.open().await);
+    let insert = "INSERT INTO refinery_schema_history (version, name, applied_on, checksum) \
+                  VALUES (999, 'later', '2030-01-01T00:00:00Z', '1')";
+    database.execute(insert).await.unwrap();
+    let refused = [
+        Store::open(&database.location()).await.map(drop),
+        verify(&database.location(), None, &[]).await.map(drop),
+        backup(&database.location(), std::path::Path::new("never-written")).await,
+    ];
+    for refused in refused {
+        assert!(matches!(refused, Err(Error::NewerSchema { found: 999, .. })), "{refused:?}");
+    }
+}
+
+pub(crate) async fn one_server_per_folder(database: Database) {
+    let store = database.open().await;
+    assert!(matches!(Store::open(&database.location()).await, Err(Error::InUse(_))));
+    drop(store);
+    database.open().await;
+}
+
+pub(crate) async fn replicas_may_start_together(database: Database) {
+    let starts = (0..6).map(|_| {
+        let location = database.location();
+        tokio::spawn(async move { Store::open(&location).await.unwrap() })
+    });
+    let mut stores = vec![];
+    for start in starts.collect::<Vec<_>>() {
+        stores.push(start.await.unwrap());
+    }
+    created(&stores[0], 1).await;
+    assert_eq!(stores[5].count_by_state().await.unwrap().len(), 1);
+}
+
+pub(crate) async fn says_when_there_is_no_database() {
+    let url = "postgres://ada:secret@127.0.0.1:1/none".to_owned();
+    let location = Location::Postgres { url };
+    let refused = Store::open(&location).await.unwrap_err();
+    assert!(matches!(refused, Error::Unavailable(_)), "{refused:?}");
+    assert!(!format!("{location:?} {refused:?}").contains("secret"));
+}
