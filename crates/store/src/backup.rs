@@ -104,7 +104,7 @@ impl Table {
         format!("SELECT {columns} FROM {name} WHERE ({key}) > ({places}) ORDER BY {key} LIMIT ${limit}")
     }
 
-    fn rows(&self, session: &Session) -> Stream<Vec<Value>> {
+    pub(crate) fn rows(&self, session: &Session) -> Stream<Vec<Value>> {
         let start = self.start();
         let width = start.len();
         let key = move |row: &Vec<Value>| row[..width].to_vec();

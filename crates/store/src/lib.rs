@@ -50,3 +50,12 @@ pub use restore::restore;
 pub use store::{Rows, StateCount, Store};
 pub use token::{TOKEN_KIND, Token};
 pub use verify::{CheckpointFault, Fault, Report, RowFault, verify};
+
+/// Tests of this crate share their databases with those in `tests/`, which know it by its name.
+#[cfg(test)]
+extern crate self as wardroom_store;
+#[cfg(test)]
+#[path = "../tests/suite/database.rs"]
+mod database;
+#[cfg(test)]
+mod plans;

@@ -159,6 +159,7 @@ const LIVING: &str = concat!("SELECT ", resource_columns!("r."), " FROM resource
 const BY_TERM: &str = concat!("SELECT ", resource_columns!("r."), " FROM terms t CROSS JOIN resources r");
 
 impl Statement {
+    /// The offset keeps PostgreSQL from turning the probe of each row into a join with everything that matches.
     fn require(&mut self, selector: &Selector) {
         let (quantifier, values) = match &selector.requirement {
             Requirement::In(values) => ("EXISTS", Some(values)),
@@ -174,7 +175,7 @@ impl Statement {
         };
         self.sql += &format!(
             " AND {quantifier} (SELECT 1 FROM terms x \
-             WHERE x.kind = r.kind AND x.resource_id = r.id AND x.term = {term}{values})"
+             WHERE x.kind = r.kind AND x.resource_id = r.id AND x.term = {term}{values} LIMIT 1 OFFSET 0)"
         );
     }
 }

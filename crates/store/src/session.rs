@@ -85,11 +85,14 @@ impl Session {
 /// Rows at a time: few enough to be forgotten, many enough to be quick.
 const PAGE: usize = 1000;
 
+/// The key of a row, from which the next page starts.
+type Key<T> = Box<dyn Fn(&T) -> Vec<Value> + Send>;
+
 /// Reads everything a statement can reach by its keyset, a page at a time.
 pub(crate) struct Stream<T> {
     sql: String,
     after: Vec<Value>,
-    key: Box<dyn Fn(&T) -> Vec<Value> + Send>,
+    key: Key<T>,
     parse: fn(Row) -> Result<T>,
     page: VecDeque<T>,
     ended: bool,

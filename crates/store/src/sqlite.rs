@@ -13,7 +13,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
-pub(crate) use connect::{query, read_only};
+pub(crate) use connect::query;
+use connect::read_only;
+#[cfg(test)]
+pub(crate) use connect::{file, native};
 
 use crate::change::Prepared;
 use crate::error::{Error, Result};

@@ -21,7 +21,7 @@ pub(crate) fn require_version() -> Result<()> {
     Err(Error::Unsafe(format!("SQLite {} has a known corruption race", rusqlite::version())))
 }
 
-pub(super) fn file(dir: &Path) -> PathBuf {
+pub(crate) fn file(dir: &Path) -> PathBuf {
     dir.join("wardroom.db")
 }
 
@@ -63,7 +63,7 @@ fn writable(path: &Path) -> Result<Connection> {
 }
 
 /// A connection that cannot write, also beside a running server.
-pub(crate) fn read_only(path: &Path) -> Result<Connection> {
+pub(super) fn read_only(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     prepare_connection(Connection::open_with_flags(path, flags).map_err(sqlite_error)?)
 }

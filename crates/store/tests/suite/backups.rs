@@ -45,15 +45,20 @@ async fn carries_over(from: Database, to: Database) {
     let cursor = store.feed_tail().await.unwrap();
 
     restore(&file, &to.location()).await.unwrap();
-    let report = verify(&to.location(), Some(&key()), &store.checkpoints(0, 10).await.unwrap()).await.unwrap();
+    let report =
+        verify(&to.location(), Some(&key()), &store.checkpoints(0, 10).await.unwrap()).await.unwrap();
     assert_eq!((report.fault, report.rows, report.sealed_rows), (None, 12, 11));
 
     let copy = to.open().await;
     assert!(matches!(copy.feed_after(&cursor, 1).await, Err(Error::ForeignCursor)));
-    let rows = |items: Vec<wardroom_store::FeedItem>| items.into_iter().map(|item| item.row).collect::<Vec<_>>();
+    let rows =
+        |items: Vec<wardroom_store::FeedItem>| items.into_iter().map(|item| item.row).collect::<Vec<_>>();
     assert_eq!(rows(feed_of(&copy, 12).await), rows(feed_of(&store, 12).await));
     for number in 1..=6 {
-        assert_eq!(copy.get("node", &id(number)).await.unwrap(), store.get("node", &id(number)).await.unwrap());
+        assert_eq!(
+            copy.get("node", &id(number)).await.unwrap(),
+            store.get("node", &id(number)).await.unwrap()
+        );
     }
     assert_eq!(copy.pending_effects(0, 9).await.unwrap(), store.pending_effects(0, 9).await.unwrap());
     assert_eq!(copy.token_by_hash("h").await.unwrap(), store.token_by_hash("h").await.unwrap());

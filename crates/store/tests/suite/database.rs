@@ -44,45 +44,6 @@ impl Database {
             }
         }
     }
-
-    /// A session that the append-only triggers do not stop.
-    pub(crate) async fn tampering(&self) -> Tampering<'_> {
-        if let Self::Sqlite(_) = self {
-            let triggers = self.column("SELECT name FROM sqlite_schema WHERE type = 'trigger'").await;
-            for trigger in triggers {
-                self.execute(&format!("DROP TRIGGER {trigger}")).await.unwrap();
-            }
-        }
-        Tampering(self)
-    }
-
-    pub(crate) async fn column(&self, sql: &str) -> Vec<String> {
-        match self {
-            Self::Sqlite(dir) => {
-                let connection = rusqlite::Connection::open(dir.path().join("wardroom.db")).unwrap();
-                let mut statement = connection.prepare(sql).unwrap();
-                let last = statement.column_count() - 1;
-                let rows = statement.query_map([], |row| row.get::<_, String>(last)).unwrap();
-                rows.map(Result::unwrap).collect()
-            }
-            Self::Postgres(cluster) => {
-                let rows = connect(&cluster.url).await.query(sql, &[]).await.unwrap();
-                rows.iter().map(|row| row.get(0)).collect()
-            }
-        }
-    }
-}
-
-pub(crate) struct Tampering<'a>(&'a Database);
-
-impl Tampering<'_> {
-    pub(crate) async fn execute(&mut self, sql: &str) {
-        let off = match self.0 {
-            Database::Sqlite(_) => "",
-            Database::Postgres(_) => "SET session_replication_role = replica;",
-        };
-        self.0.execute(&format!("{off} {sql}")).await.unwrap();
-    }
 }
 
 pub(crate) struct Cluster {

@@ -4,6 +4,7 @@ use wardroom_store::{CheckpointFault, Fault, Report, RowFault, SealKey, verify};
 
 use crate::database::Database;
 use crate::sample::{at, created, entry, feed_of, id, moved, to_state};
+use crate::tampering::tampering;
 
 fn key() -> SealKey {
     SealKey::new(vec![7; 32]).unwrap()
@@ -89,7 +90,7 @@ pub(crate) async fn every_column_is_sealed(database: Database) {
         ("hash", "'x'"),
     ];
     let place = format!("WHERE resource_id = '{}' AND sequence = 2", id(2));
-    let mut session = database.tampering().await;
+    let session = tampering(&database).await;
     for (column, value) in columns {
         session.execute(&format!("CREATE TABLE kept AS SELECT * FROM history {place}")).await;
         session.execute(&format!("UPDATE history SET {column} = {value} {place}")).await;
@@ -102,7 +103,7 @@ pub(crate) async fn every_column_is_sealed(database: Database) {
 
 pub(crate) async fn a_missing_row_is_named(database: Database) {
     filled(&database).await;
-    let mut session = database.tampering().await;
+    let session = tampering(&database).await;
     session.execute(&format!("DELETE FROM history WHERE resource_id = '{}' AND sequence = 2", id(2))).await;
     assert_eq!(check(&database).await.fault, row(2, 2, RowFault::Missing));
     session.execute(&format!("DELETE FROM history WHERE resource_id = '{}'", id(1))).await;
@@ -111,7 +112,7 @@ pub(crate) async fn a_missing_row_is_named(database: Database) {
 
 pub(crate) async fn a_cut_tail_is_noticed(database: Database) {
     filled(&database).await;
-    let mut session = database.tampering().await;
+    let session = tampering(&database).await;
     session.execute(&format!("DELETE FROM history WHERE resource_id = '{}' AND sequence = 3", id(2))).await;
     assert_eq!(check(&database).await.fault, row(2, 2, RowFault::HeadDiffers));
     let head = "(SELECT hash FROM history WHERE resource_id = resources.id AND sequence = 2)";
@@ -123,7 +124,7 @@ pub(crate) async fn a_cut_tail_is_noticed(database: Database) {
 
 pub(crate) async fn a_cut_resource_is_noticed(database: Database) {
     filled(&database).await;
-    let mut session = database.tampering().await;
+    let session = tampering(&database).await;
     session.execute(&format!("DELETE FROM resources WHERE id = '{}'", id(3))).await;
     assert_eq!(check(&database).await.fault, row(3, 3, RowFault::ResourceGone));
     session.execute(&format!("DELETE FROM history WHERE resource_id = '{}'", id(3))).await;
@@ -132,7 +133,7 @@ pub(crate) async fn a_cut_resource_is_noticed(database: Database) {
 
 pub(crate) async fn another_order_is_noticed(database: Database) {
     filled(&database).await;
-    let mut session = database.tampering().await;
+    let session = tampering(&database).await;
     session.execute("UPDATE history SET position = 1000 WHERE position = 2").await;
     session.execute("UPDATE history SET position = 2 WHERE position = 3").await;
     if let Database::Postgres(_) = database {
@@ -150,7 +151,7 @@ pub(crate) async fn checkpoints_cannot_be_forged(database: Database) {
     let store = database.open().await;
     let exported = store.checkpoints(0, 10).await.unwrap();
     drop(store);
-    let mut session = database.tampering().await;
+    let session = tampering(&database).await;
     session.execute("DELETE FROM checkpoints WHERE number = 1").await;
     assert_eq!(check(&database).await.fault, checkpoint(1, CheckpointFault::Missing));
 

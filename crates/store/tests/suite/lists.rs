@@ -85,7 +85,8 @@ pub(crate) async fn terms_follow_the_resource(database: Database) {
     let store = filled(&database).await;
     let one = store.get("node", &id(1)).await.unwrap().unwrap();
     let mut change = to_state(&one, "discovered");
-    change.after.labels = BTreeMap::from([("rack".to_owned(), "r9".to_owned()), ("new".to_owned(), String::new())]);
+    change.after.labels =
+        BTreeMap::from([("rack".to_owned(), "r9".to_owned()), ("new".to_owned(), String::new())]);
     change.after.fields.clear();
     let changed = store.commit(change).await.unwrap().resource;
     assert_eq!(store.get("node", &id(1)).await.unwrap(), Some(changed));

@@ -1,23 +1,18 @@
 //! The promises of the store, each kept on both databases.
+#![expect(clippy::unwrap_used, reason = "a panic is how a test says no")]
 
-#[path = "suite/access.rs"]
 mod access;
-#[path = "suite/backups.rs"]
 mod backups;
-#[path = "suite/commit.rs"]
 mod commit;
-#[path = "suite/database.rs"]
 mod database;
-#[path = "suite/feed.rs"]
+mod differential;
+mod durability;
 mod feed;
-#[path = "suite/integrity.rs"]
 mod integrity;
-#[path = "suite/lists.rs"]
 mod lists;
-#[path = "suite/opening.rs"]
 mod opening;
-#[path = "suite/sample.rs"]
 mod sample;
+mod tampering;
 
 /// Runs every promise against both databases.
 macro_rules! on_both {

@@ -1,0 +1,144 @@
+//! Every statement can be prepared on its database, and no page of a list scans or sorts.
+
+use crate::backup::TABLES;
+use crate::database::Database;
+use crate::query::{List, Requirement, Selector};
+use crate::session::Session;
+use crate::sql;
+use crate::store::Store;
+use crate::{postgres, sqlite};
+
+/// Rows of the list: enough that a database has a choice.
+const ROWS: usize = 20_000;
+
+#[tokio::test]
+async fn sqlite_prepares_every_statement() {
+    let database = Database::sqlite();
+    let store = database.open().await;
+    let connection = rusqlite::Connection::open(sqlite::file(&folder(&database))).unwrap();
+    let own = sqlite::dialect::DIALECT.all();
+    for statement in sql::SHARED.iter().chain(&own).chain(&sqlite::dialect::COMMIT) {
+        if let Err(error) = connection.prepare(&sqlite::native(statement)) {
+            panic!("{statement}: {error}");
+        }
+    }
+    drop(store);
+    prepare_backup(&database).await;
+}
+
+#[tokio::test]
+async fn postgres_prepares_every_statement() {
+    let database = Database::postgres().await;
+    let _store = database.open().await;
+    let Database::Postgres(cluster) = &database else { unreachable!() };
+    let client = crate::database::connect(&cluster.url).await;
+    let own = postgres::dialect::DIALECT.all();
+    for statement in sql::SHARED.iter().chain(&own).chain(&postgres::dialect::COMMIT) {
+        if let Err(error) = client.prepare(statement).await {
+            panic!("{statement}: {error:?}");
+        }
+    }
+    prepare_backup(&database).await;
+}
+
+fn folder(database: &Database) -> std::path::PathBuf {
+    let Database::Sqlite(folder) = database else { unreachable!() };
+    folder.path().to_owned()
+}
+
+/// The statements of a backup are put together from its table of tables.
+async fn prepare_backup(database: &Database) {
+    let session = Session::snapshot(&database.location()).await.unwrap();
+    for table in &TABLES {
+        assert!(table.rows(&session).next(&session).await.unwrap().is_none());
+    }
+}
+
+fn lists() -> Vec<List> {
+    let all = || List { kind: "node".to_owned(), limit: 100, ..List::default() };
+    let label = |key: &str, requirement| {
+        let selector = Selector { key: key.to_owned(), requirement };
+        List { labels: vec![selector], ..all() }
+    };
+    let one = |value: &str| vec![value.to_owned()];
+    let workflow = [("workflow".to_owned(), "w1".to_owned())];
+    let indexed = [
+        all(),
+        List { state: Some("active".to_owned()), ..all() },
+        List { fields: workflow.clone().into(), ..all() },
+        List { fields: workflow.into(), state: Some("active".to_owned()), ..all() },
+        label("rack", Requirement::In(one("r1"))),
+        label("rack", Requirement::NotIn(one("r1"))),
+        label("rack", Requirement::In(vec!["r1".to_owned(), "r2".to_owned()])),
+        label("rack", Requirement::Exists),
+        label("rack", Requirement::Missing),
+    ];
+    let last = |list: &List| List { after: Some(format!("{:012}", ROWS - 200)), ..list.clone() };
+    indexed.iter().flat_map(|list| [list.clone(), last(list)]).collect()
+}
+
+/// Fills the tables behind the store's back; one statement per table, with the database's way to count.
+async fn fill(database: &Database, numbers: &str, id: &str) {
+    let times = "'2026-01-01T00:00:00.000000Z'";
+    let statements = [
+        format!(
+            "INSERT INTO resources SELECT 'node', {id}, 'n', 1, 'h', CASE n % 2 WHEN 0 THEN 'active' ELSE 'pending' \
+             END, '{{}}', '{{}}', '{{}}', '[]', 0, {times}, {times}, {times} FROM {numbers}"
+        ),
+        format!(
+            "INSERT INTO terms (kind, term, value, resource_id) \
+             SELECT 'node', 'label/rack', 'r' || (n % 4), {id} FROM {numbers}"
+        ),
+        format!(
+            "INSERT INTO terms (kind, term, value, resource_id) \
+             SELECT 'node', 'field/workflow', 'w' || (n % 3), {id} FROM {numbers}"
+        ),
+        "ANALYZE".to_owned(),
+    ];
+    for statement in statements {
+        database.execute(&statement).await.unwrap();
+    }
+}
+
+async fn explain(store: &Store, list: &List, explain: &str) -> String {
+    let statement = list.statement().unwrap();
+    let rows =
+        store.database.read_once(format!("{explain} {}", statement.sql), statement.params).await.unwrap();
+    let lines = rows.into_iter().map(|row| format!("{:?}", row.rest().pop().unwrap()));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test]
+async fn sqlite_walks_an_index_for_every_page() {
+    let database = Database::sqlite();
+    let store = database.open().await;
+    let numbers = format!(
+        "(WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < {ROWS}) SELECT n FROM c)"
+    );
+    fill(&database, &numbers, "printf('%012d', n)").await;
+    for list in lists() {
+        let plan = explain(&store, &list, "EXPLAIN QUERY PLAN").await;
+        assert!(plan.contains("SEARCH"), "{list:?}\n{plan}");
+        assert!(!plan.contains("SCAN") && !plan.contains("TEMP B-TREE"), "{list:?}\n{plan}");
+        assert!(!store.list(&list).await.unwrap().items.is_empty() || is_missing(&list));
+    }
+}
+
+#[tokio::test]
+async fn postgres_walks_an_index_for_every_page() {
+    let database = Database::postgres().await;
+    let store = database.open().await;
+    let numbers = format!("generate_series(1, {ROWS}) AS n");
+    fill(&database, &numbers, "lpad(n::text, 12, '0')").await;
+    for list in lists() {
+        let plan = explain(&store, &list, "EXPLAIN").await;
+        assert!(plan.contains("Index"), "{list:?}\n{plan}");
+        assert!(!plan.contains("Seq Scan") && !plan.contains("Sort"), "{list:?}\n{plan}");
+        assert!(!store.list(&list).await.unwrap().items.is_empty() || is_missing(&list));
+    }
+}
+
+/// Every node has a rack, so that one list is empty.
+fn is_missing(list: &List) -> bool {
+    list.labels.iter().any(|selector| selector.requirement == Requirement::Missing)
+}
