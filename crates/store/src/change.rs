@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use crate::error::{Error, Result};
 use crate::history::{Entry, GENESIS, HistoryRow, RawRow};
 use crate::resource::{Content, Resource};
-use crate::value::{json_text, to_micros};
+use crate::value::{Value, json_text, to_micros};
 
 /// What a caller decided.
 #[derive(Clone, Debug)]
@@ -57,8 +57,10 @@ pub struct Committed {
 pub(crate) struct Prepared {
     pub(crate) committed: Committed,
     pub(crate) row: RawRow,
-    /// Version and head to compare with; nothing for an insert.
-    pub(crate) expected: Option<(i64, String)>,
+    /// The columns of the resource.
+    pub(crate) resource: Vec<Value>,
+    /// The head that was read; nothing for an insert. The version that was read is one below the new one.
+    pub(crate) expected_head: Option<String>,
     /// Type and payload of each effect.
     pub(crate) effects: Vec<(String, String)>,
     pub(crate) terms: Difference<(String, String)>,
@@ -79,6 +81,20 @@ impl<T: Ord + Clone> Difference<T> {
             added: after.difference(before).cloned().collect(),
             removed: before.difference(after).cloned().collect(),
         }
+    }
+}
+
+impl<T> Difference<T> {
+    fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.removed.is_empty()
+    }
+}
+
+impl Prepared {
+    /// Whether this touches nothing but an existing resource and its history.
+    pub(crate) fn is_plain_move(&self) -> bool {
+        let alone = self.effects.is_empty() && self.terms.is_empty() && self.keys.is_empty();
+        alone && self.fence.is_none() && self.expected_head.is_some()
     }
 }
 
@@ -107,9 +123,10 @@ impl Change {
         let keys = Difference::new(&old_keys, &after.held_keys());
         let effects = effects.into_iter().map(|effect| Ok((effect.effect_type, json_text(&effect.payload)?)));
         let effects = effects.collect::<Result<Vec<_>>>()?;
-        let expected = before.as_ref().map(|before| (before.version, before.head.clone()));
+        let expected_head = before.as_ref().map(|before| before.head.clone());
         let committed = Committed { resource: resulting(before, after, &row), row };
-        Ok(Prepared { committed, row: raw, expected, effects, terms, keys, fence })
+        let resource = committed.resource.params()?;
+        Ok(Prepared { committed, row: raw, resource, expected_head, effects, terms, keys, fence })
     }
 }
 

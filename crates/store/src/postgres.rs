@@ -88,7 +88,7 @@ impl Postgres {
 
     /// One statement; no row back means that somebody else was first.
     pub(crate) async fn commit(&self, change: &Prepared) -> Result<()> {
-        let (sql, params) = commit::statement(change)?;
+        let (sql, params) = commit::statement(change);
         match self.run(sql, &params).await {
             Ok(rows) if !rows.is_empty() => Ok(()),
             Ok(_) => Err(self.lost(change).await?),

@@ -2,13 +2,12 @@
 
 use super::dialect;
 use crate::change::{Fence, Prepared};
-use crate::error::Result;
 use crate::value::{Value, params};
 
 /// The statement of the change and its parameters, in the order [`dialect`] names them.
-pub(super) fn statement(change: &Prepared) -> Result<(&'static str, Vec<Value>)> {
+pub(super) fn statement(change: &Prepared) -> (&'static str, Vec<Value>) {
     let row = &change.row;
-    let mut params = change.committed.resource.params()?;
+    let mut params = change.resource.clone();
     params.extend(params![
         &row.entry_type,
         row.from_state.as_ref(),
@@ -17,19 +16,20 @@ pub(super) fn statement(change: &Prepared) -> Result<(&'static str, Vec<Value>)>
         row.comment.as_ref(),
         row.metadata.as_ref(),
         row.request_id.as_ref(),
+        change.expected_head.as_ref(),
     ]);
+    if change.is_plain_move() {
+        return (dialect::MOVE, params);
+    }
     for pairs in [&change.effects, &change.terms.added, &change.terms.removed] {
         let (names, values) = pairs.iter().cloned().unzip();
         params.extend([Value::Texts(names), Value::Texts(values)]);
     }
     params.extend([Value::Texts(change.keys.added.clone()), Value::Texts(change.keys.removed.clone())]);
     params.extend(change.fence.as_ref().map_or_else(|| vec![Value::Null, Value::Null], fence_params));
-    match &change.expected {
-        None => Ok((dialect::INSERT, params)),
-        Some((_, head)) => {
-            params.push(head.into());
-            Ok((dialect::UPDATE, params))
-        }
+    match change.expected_head {
+        None => (dialect::INSERT, params),
+        Some(_) => (dialect::UPDATE, params),
     }
 }
 

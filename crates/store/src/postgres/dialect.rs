@@ -71,59 +71,86 @@ pub(crate) const DIALECT: Dialect = Dialect {
 
 pub(super) const FENCE: &str = "SELECT epoch FROM leases WHERE name = $1 AND epoch = $2";
 
-/// One statement per change. `$1`–`$14` are the resource, `$15`–`$21` what history has beyond it, then pairs of
-/// arrays: `$22`, `$23` effects, `$24`, `$25` new terms, `$26`, `$27` old terms; `$28` new keys, `$29` old keys;
-/// `$30`, `$31` the fence, held until the commit so that the lease cannot move on in between. Nothing below `moved` happens unless it returns its row.
+/// One statement per change. `$1`–`$14` are the resource, `$15`–`$21` what history has beyond it, `$22` the head
+/// that was read, if any. Nothing below `moved` happens unless it returns its row.
 macro_rules! commit {
-    ($moved:expr) => {
+    ($fence:expr, $moved:expr, $further:expr) => {
         concat!(
-            "WITH fence AS (SELECT 1 FROM leases WHERE name = $30 AND epoch = $31 FOR SHARE), \
-             moved AS (", $moved, " RETURNING 1), \
-             entry AS (INSERT INTO history (", history_columns!(), ") \
-               SELECT $1, $2, $4, $15, $16, $6, $17, $18, $19, $20, $21, $13, $5 FROM moved RETURNING position), \
-             effect AS (INSERT INTO effects (kind, resource_id, sequence, type, payload, created_at) \
-               SELECT $1, $2, $4, type, payload, $13 \
-               FROM moved, unnest($22::text[], $23::text[]) AS wanted (type, payload)), \
-             old_terms AS (DELETE FROM terms USING moved, unnest($26::text[], $27::text[]) AS old (term, value) \
-               WHERE terms.kind = $1 AND terms.resource_id = $2 \
-               AND terms.term = old.term AND terms.value = old.value), \
-             new_terms AS (INSERT INTO terms (kind, term, value, resource_id) \
-               SELECT $1, term, value, $2 FROM moved, unnest($24::text[], $25::text[]) AS new (term, value) \
-               ON CONFLICT DO NOTHING), \
-             old_keys AS (DELETE FROM resource_keys USING moved \
-               WHERE resource_keys.kind = $1 AND resource_keys.resource_id = $2 \
-               AND resource_keys.key = ANY ($29::text[])), \
-             new_keys AS (INSERT INTO resource_keys (kind, key, resource_id) \
-               SELECT $1, key, $2 FROM moved, unnest($28::text[]) AS new (key)) \
-             SELECT position FROM entry"
+            "WITH ",
+            $fence,
+            "moved AS (",
+            $moved,
+            " RETURNING 1), \
+             entry AS (INSERT INTO history (",
+            history_columns!(),
+            ") SELECT $1, $2, $4, $15, $16, $6, $17, $18, $19, $20, $21, $13, $5 FROM moved RETURNING position)",
+            $further,
+            " SELECT position FROM entry"
         )
+    };
+}
+
+/// What most changes do not need, in pairs of arrays: `$23`, `$24` effects, `$25`, `$26` new terms, `$27`, `$28` old
+/// terms; `$29` new keys, `$30` old keys.
+macro_rules! further {
+    () => {
+        ", effect AS (INSERT INTO effects (kind, resource_id, sequence, type, payload, created_at) \
+           SELECT $1, $2, $4, type, payload, $13 \
+           FROM moved, unnest($23::text[], $24::text[]) AS wanted (type, payload)), \
+         old_terms AS (DELETE FROM terms USING moved, unnest($27::text[], $28::text[]) AS old (term, value) \
+           WHERE terms.kind = $1 AND terms.resource_id = $2 \
+           AND terms.term = old.term AND terms.value = old.value), \
+         new_terms AS (INSERT INTO terms (kind, term, value, resource_id) \
+           SELECT $1, term, value, $2 FROM moved, unnest($25::text[], $26::text[]) AS new (term, value) \
+           ON CONFLICT DO NOTHING), \
+         old_keys AS (DELETE FROM resource_keys USING moved \
+           WHERE resource_keys.kind = $1 AND resource_keys.resource_id = $2 \
+           AND resource_keys.key = ANY ($30::text[])), \
+         new_keys AS (INSERT INTO resource_keys (kind, key, resource_id) \
+           SELECT $1, key, $2 FROM moved, unnest($29::text[]) AS new (key))"
+    };
+}
+
+/// The lease `$31` in its epoch `$32`, held until the commit so that it cannot move on in between.
+macro_rules! fence {
+    () => {
+        "fence AS (SELECT 1 FROM leases WHERE name = $31 AND epoch = $32 FOR SHARE), "
     };
 }
 
 /// The lease is still in its epoch, or there is none to mind.
 macro_rules! unfenced {
     () => {
-        "($30::text IS NULL OR EXISTS (SELECT 1 FROM fence))"
+        "($31::text IS NULL OR EXISTS (SELECT 1 FROM fence))"
     };
 }
 
-pub(super) const INSERT: &str = commit!(concat!(
-    "INSERT INTO resources (",
-    resource_columns!(""),
-    ") \
-     SELECT $1::text, $2::text, $3, $4::bigint, $5::text, $6::text, $7, $8, $9, $10, $11::bigint, $12, \
-     $13::text, $14 WHERE ",
-    unfenced!(),
-    " ON CONFLICT DO NOTHING"
-));
+macro_rules! update {
+    () => {
+        "UPDATE resources SET name = $3, version = $4::bigint, head = $5::text, state = $6::text, document = $7, \
+         labels = $8, fields = $9, keys = $10, deleted = $11, created_at = $12, updated_at = $13::text, \
+         state_changed_at = $14 \
+         WHERE kind = $1::text AND id = $2::text AND version = $4::bigint - 1 AND head = $22"
+    };
+}
 
-pub(super) const UPDATE: &str = commit!(concat!(
-    "UPDATE resources SET name = $3, version = $4::bigint, head = $5::text, state = $6::text, document = $7, \
-     labels = $8, fields = $9, keys = $10, deleted = $11, created_at = $12, updated_at = $13::text, \
-     state_changed_at = $14 \
-     WHERE kind = $1::text AND id = $2::text AND version = $4::bigint - 1 AND head = $32 AND ",
-    unfenced!()
-));
+/// A change that touches nothing but the resource and its history.
+pub(super) const MOVE: &str = commit!("", update!(), "");
+
+pub(super) const UPDATE: &str = commit!(fence!(), concat!(update!(), " AND ", unfenced!()), further!());
+
+pub(super) const INSERT: &str = commit!(
+    fence!(),
+    concat!(
+        "INSERT INTO resources (",
+        resource_columns!(""),
+        ") SELECT $1::text, $2::text, $3, $4::bigint, $5::text, $6::text, $7, $8, $9, $10, $11::bigint, $12, \
+         $13::text, $14 WHERE $22::text IS NULL AND ",
+        unfenced!(),
+        " ON CONFLICT DO NOTHING"
+    ),
+    further!()
+);
 
 #[cfg(test)]
-pub(crate) const COMMIT: [&str; 3] = [FENCE, INSERT, UPDATE];
+pub(crate) const COMMIT: [&str; 4] = [FENCE, MOVE, UPDATE, INSERT];

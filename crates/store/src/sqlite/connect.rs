@@ -95,9 +95,13 @@ pub(crate) fn query(connection: &Connection, sql: &str, params: &[Value]) -> Res
     Ok(read)
 }
 
-/// Runs one statement and counts the rows it changed.
-pub(super) fn execute(connection: &Connection, sql: &str, params: &[Value]) -> Result<usize> {
-    let mut statement = connection.prepare_cached(&native(sql)).map_err(sqlite_error)?;
+/// Runs one statement of SQLite's own and counts the rows it changed.
+pub(super) fn execute<'a>(
+    connection: &Connection,
+    sql: &str,
+    params: impl IntoIterator<Item = &'a Value>,
+) -> Result<usize> {
+    let mut statement = connection.prepare_cached(sql).map_err(sqlite_error)?;
     statement.execute(params_from_iter(params)).map_err(sqlite_error)
 }
 

@@ -50,39 +50,41 @@ pub(crate) const DIALECT: Dialect = Dialect {
     after_restore: &["UPDATE meta SET value = lower(hex(randomblob(8))) WHERE key = 'epoch'"],
 };
 
-pub(super) const FENCE: &str = "SELECT epoch FROM leases WHERE name = $1 AND epoch = $2";
+// What the writer runs for every change is written in SQLite's own way, `?1`, and spared the translation.
+
+pub(super) const FENCE: &str = "SELECT epoch FROM leases WHERE name = ?1 AND epoch = ?2";
 
 pub(super) const INSERT_RESOURCE: &str = concat!(
     "INSERT INTO resources (",
     resource_columns!(""),
     ") \
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT DO NOTHING"
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT DO NOTHING"
 );
 
-pub(super) const UPDATE_RESOURCE: &str = "UPDATE resources SET name = $3, version = $4, head = $5, state = $6, document = $7, labels = $8, fields = $9, \
-     keys = $10, deleted = $11, created_at = $12, updated_at = $13, state_changed_at = $14 \
-     WHERE kind = $1 AND id = $2 AND version = $15 AND head = $16";
+pub(super) const UPDATE_RESOURCE: &str = "UPDATE resources SET name = ?3, version = ?4, head = ?5, state = ?6, document = ?7, labels = ?8, fields = ?9, \
+     keys = ?10, deleted = ?11, created_at = ?12, updated_at = ?13, state_changed_at = ?14 \
+     WHERE kind = ?1 AND id = ?2 AND version = ?4 - 1 AND head = ?15";
 
 pub(super) const INSERT_HISTORY: &str = concat!(
     "INSERT INTO history (",
     history_columns!(),
     ") \
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"
 );
 
-pub(super) const INSERT_EFFECT: &str = "INSERT INTO effects (kind, resource_id, sequence, type, payload, created_at) VALUES ($1, $2, $3, $4, $5, $6)";
+pub(super) const INSERT_EFFECT: &str = "INSERT INTO effects (kind, resource_id, sequence, type, payload, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 
 pub(super) const INSERT_TERM: &str =
-    "INSERT INTO terms (kind, term, value, resource_id) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
+    "INSERT INTO terms (kind, term, value, resource_id) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
 
 pub(super) const DELETE_TERM: &str =
-    "DELETE FROM terms WHERE kind = $1 AND term = $2 AND value = $3 AND resource_id = $4";
+    "DELETE FROM terms WHERE kind = ?1 AND term = ?2 AND value = ?3 AND resource_id = ?4";
 
 pub(super) const INSERT_KEY: &str =
-    "INSERT INTO resource_keys (kind, key, resource_id) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+    "INSERT INTO resource_keys (kind, key, resource_id) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
 
 pub(super) const DELETE_KEY: &str =
-    "DELETE FROM resource_keys WHERE kind = $1 AND key = $2 AND resource_id = $3";
+    "DELETE FROM resource_keys WHERE kind = ?1 AND key = ?2 AND resource_id = ?3";
 
 #[cfg(test)]
 pub(crate) const COMMIT: [&str; 9] = [

@@ -91,15 +91,15 @@ fn run(connection: &Connection, mut jobs: mpsc::Receiver<Job>) {
 /// One transaction for all; when it fails as a whole, so does everything in it.
 fn transact(connection: &Connection, batch: &[Work]) -> Vec<Answer> {
     let transaction = || -> Result<Vec<Answer>> {
-        execute(connection, "BEGIN IMMEDIATE", &[])?;
+        execute(connection, "BEGIN IMMEDIATE", [])?;
         let answers = batch.iter().map(|work| in_savepoint(connection, work)).collect::<Result<_>>()?;
-        execute(connection, "COMMIT", &[])?;
+        execute(connection, "COMMIT", [])?;
         Ok(answers)
     };
     transaction().unwrap_or_else(|error| {
         if !connection.is_autocommit() {
             // Nothing to add: everybody in the batch hears of the first error.
-            let _ = execute(connection, "ROLLBACK", &[]);
+            let _ = execute(connection, "ROLLBACK", []);
         }
         batch.iter().map(|_| Err(Error::Unavailable(error.to_string()))).collect()
     })
@@ -107,15 +107,15 @@ fn transact(connection: &Connection, batch: &[Work]) -> Vec<Answer> {
 
 /// The outer result is about the transaction, the inner one about this command.
 fn in_savepoint(connection: &Connection, work: &Work) -> Result<Answer> {
-    execute(connection, "SAVEPOINT command", &[])?;
+    execute(connection, "SAVEPOINT command", [])?;
     let answer = match work {
         Work::Commit(change) => apply(connection, change).map(|()| Vec::new()),
         Work::Statement(sql, params) => query(connection, sql, params),
     };
     if answer.is_err() {
-        execute(connection, "ROLLBACK TO command", &[])?;
+        execute(connection, "ROLLBACK TO command", [])?;
     }
-    execute(connection, "RELEASE command", &[])?;
+    execute(connection, "RELEASE command", [])?;
     Ok(answer)
 }
 
@@ -125,15 +125,11 @@ fn apply(connection: &Connection, change: &Prepared) -> Result<()> {
     {
         return Err(Error::Fenced { lease: fence.lease.clone() });
     }
-    let mut resource = change.committed.resource.params()?;
-    let changed = match &change.expected {
-        None => execute(connection, dialect::INSERT_RESOURCE, &resource)?,
-        Some((version, head)) => {
-            resource.extend(params![*version, head]);
-            execute(connection, dialect::UPDATE_RESOURCE, &resource)?
-        }
+    let (statement, head) = match &change.expected_head {
+        None => (dialect::INSERT_RESOURCE, None),
+        Some(head) => (dialect::UPDATE_RESOURCE, Some(Value::from(head))),
     };
-    if changed == 0 {
+    if execute(connection, statement, change.resource.iter().chain(&head))? == 0 {
         return Err(Error::Conflict);
     }
     execute(connection, dialect::INSERT_HISTORY, &change.row.params())?;
