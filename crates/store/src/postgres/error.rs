@@ -17,10 +17,13 @@ pub(super) fn retryable(error: &tokio_postgres::Error) -> bool {
 /// intervention, system; then a server that became a standby, and transactions that stayed in conflict.
 const SERVER: [&str; 6] = ["08", "53", "57", "58", "25006", "40"];
 
-/// A unique violation is a conflict: only keys can cause one, everything else yields.
+/// Where two living resources meet over a key; every other unique index is guarded by the version check.
+const KEYS: &str = "resource_keys_pkey";
+
+/// A key that is taken is a conflict, for the caller to look into.
 pub(super) fn server_error(error: tokio_postgres::Error) -> Error {
     match error.as_db_error() {
-        Some(said) if *said.code() == SqlState::UNIQUE_VIOLATION => Error::Conflict,
+        Some(said) if said.constraint() == Some(KEYS) => Error::Conflict,
         Some(said) if SERVER.iter().any(|class| said.code().code().starts_with(class)) => {
             Error::Unavailable(said.message().to_owned())
         }

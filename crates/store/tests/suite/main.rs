@@ -97,6 +97,11 @@ mod servers {
         opening::replicas_may_start_together(Database::postgres().await).await;
     }
 
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn recovers_when_its_connections_are_cut() {
+        opening::recovers_when_its_connections_are_cut(Database::postgres().await).await;
+    }
+
     #[tokio::test]
     async fn one_server_per_folder() {
         opening::one_server_per_folder(Database::sqlite()).await;

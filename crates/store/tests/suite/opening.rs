@@ -57,3 +57,22 @@ pub(crate) async fn says_when_there_is_no_database() {
     assert!(matches!(refused, Error::Unavailable(_)), "{refused:?}");
     assert!(!format!("{location:?} {refused:?}").contains("secret"));
 }
+
+pub(crate) async fn recovers_when_its_connections_are_cut(database: Database) {
+    let store = database.open().await;
+    let before = created(&store, 1).await;
+    let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+               WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    database.execute(cut).await.unwrap();
+    for _ in 0..50 {
+        match store.get("node", &before.content.id).await {
+            Ok(found) => {
+                assert_eq!(found, Some(before));
+                return;
+            }
+            Err(Error::Unavailable(_)) => tokio::time::sleep(std::time::Duration::from_millis(20)).await,
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    panic!("the store never recovered");
+}
