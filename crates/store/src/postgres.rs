@@ -7,6 +7,7 @@ mod commit;
 mod connect;
 pub(crate) mod dialect;
 mod error;
+mod transport;
 
 use std::time::Duration;
 

@@ -10,6 +10,7 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Config, NoTls, RowStream};
 
 use super::error::server_error;
+use super::transport::Transport;
 use crate::error::{Error, Result};
 use crate::migrate;
 use crate::value::{Row, Value};
@@ -18,19 +19,24 @@ use crate::value::{Row, Value};
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_lock(7712038841)";
 const MIGRATION_UNLOCK: &str = "SELECT pg_advisory_unlock(7712038841)";
 
-fn config(url: &str) -> Result<Config> {
+/// How to connect, and over what.
+fn config(url: &str) -> Result<(Config, Transport)> {
     let invalid = |_| Error::Invalid { field: "database URL", reason: "is not a PostgreSQL URL" };
     let mut config: Config = url.parse().map_err(invalid)?;
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(Duration::from_secs(5));
     }
     config.application_name("wardroom");
-    Ok(config)
+    let transport = Transport::choose(&mut config)?;
+    Ok((config, transport))
 }
 
 pub(super) fn manager(url: &str) -> Result<Manager> {
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    Ok(Manager::from_config(config(url)?, NoTls, recycling))
+    Ok(match config(url)? {
+        (config, Transport::Plain) => Manager::from_config(config, NoTls, recycling),
+        (config, Transport::Tls(tls)) => Manager::from_config(config, tls, recycling),
+    })
 }
 
 /// A connection of its own, with the task that drives it; both end together.
@@ -47,9 +53,17 @@ impl Drop for Connected {
 }
 
 pub(crate) async fn connect(url: &str) -> Result<Connected> {
-    let (client, connection) = config(url)?.connect(NoTls).await.map_err(server_error)?;
     // Whatever ends the connection is also what the next statement on the client reports.
-    let driver = tokio::spawn(async move { drop(connection.await) });
+    let (client, driver) = match config(url)? {
+        (config, Transport::Plain) => {
+            let (client, connection) = config.connect(NoTls).await.map_err(server_error)?;
+            (client, tokio::spawn(async move { drop(connection.await) }))
+        }
+        (config, Transport::Tls(tls)) => {
+            let (client, connection) = config.connect(tls).await.map_err(server_error)?;
+            (client, tokio::spawn(async move { drop(connection.await) }))
+        }
+    };
     Ok(Connected { client, driver })
 }
 
