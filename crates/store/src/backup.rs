@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, Result};
-use crate::history::hex;
+use crate::hash::hex;
 use crate::location::Location;
 use crate::migrate;
 use crate::session::{Session, Stream};

@@ -17,6 +17,7 @@ mod checkpoint;
 mod effects;
 mod error;
 mod feed;
+mod hash;
 mod history;
 mod idempotency;
 mod lease;

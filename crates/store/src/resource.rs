@@ -83,7 +83,7 @@ pub(crate) fn field_term(key: &str) -> String {
 }
 
 impl Resource {
-    /// Reads the columns of [`crate::sql::RESOURCE_COLUMNS`].
+    /// Reads the columns that `resource_columns!` lists.
     pub(crate) fn from_row(row: &mut Row) -> Result<Self> {
         let (kind, id, name) = (row.text()?, row.text()?, row.text()?);
         let (version, head, state) = (row.int()?, row.text()?, row.text()?);

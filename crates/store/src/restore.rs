@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::backup::{CHECKPOINTS, FORMAT, HISTORY, Header, TABLES, Table, TableLine, Trailer};
 use crate::error::{Error, Result};
-use crate::history::hex;
+use crate::hash::hex;
 use crate::location::Location;
 use crate::migrate;
 use crate::session::Session;

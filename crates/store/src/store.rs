@@ -62,6 +62,11 @@ impl Store {
         Ok(store)
     }
 
+    /// Whether the database answers.
+    pub async fn ping(&self) -> Result<()> {
+        self.database.read_one(sql::EPOCH, params![]).await.map(drop)
+    }
+
     /// Reads one resource, deleted or not.
     pub async fn get(&self, kind: &str, id: &str) -> Result<Option<Resource>> {
         let rows = self.database.read_one(sql::RESOURCE, params![kind, id]).await?;

@@ -31,6 +31,11 @@ pub(super) fn server_error(error: tokio_postgres::Error) -> Error {
         None if error.source().is_some_and(|source| source.is::<WrongType>()) => {
             Error::Bug(error.to_string())
         }
-        None => Error::Unavailable(error.to_string()),
+        None => Error::Unavailable(with_cause(&error)),
     }
+}
+
+/// The driver's own words rarely say what happened underneath.
+fn with_cause(error: &tokio_postgres::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
 }

@@ -59,6 +59,8 @@ fn writable(path: &Path) -> Result<Connection> {
     let set = |name, value: &str| connection.pragma_update(None, name, value).map_err(sqlite_error);
     set("journal_mode", "WAL")?;
     set("synchronous", "FULL")?;
+    // A long read keeps the log from being reused; afterwards it shrinks again.
+    set("journal_size_limit", "67108864")?;
     prepare_connection(connection)
 }
 

@@ -8,7 +8,7 @@ use crate::database::Database;
 use crate::sample::{at, create, created, entry, feed_of, id, moved, node};
 
 fn key() -> SealKey {
-    SealKey::new(vec![7; 32]).unwrap()
+    SealKey::new(&[7; 32]).unwrap()
 }
 
 async fn filled(store: &Store) {

@@ -7,7 +7,7 @@ use crate::sample::{at, created, entry, feed_of, id, moved, to_state};
 use crate::tampering::tampering;
 
 fn key() -> SealKey {
-    SealKey::new(vec![7; 32]).unwrap()
+    SealKey::new(&[7; 32]).unwrap()
 }
 
 async fn check(database: &Database) -> Report {
@@ -144,7 +144,7 @@ pub(crate) async fn another_order_is_noticed(database: Database) {
 
 pub(crate) async fn checkpoints_cannot_be_forged(database: Database) {
     filled(&database).await;
-    let other = SealKey::new(vec![8; 32]).unwrap();
+    let other = SealKey::new(&[8; 32]).unwrap();
     let report = verify(&database.location(), Some(&other), &[]).await.unwrap();
     assert_eq!(report.fault, checkpoint(1, CheckpointFault::BadSignature));
 
