@@ -172,7 +172,11 @@ impl Writer {
         self.line(&Trailer { rows, sha256 })?;
         let file = self.out.into_inner().map_err(|error| Error::file(&self.partial)(error.into_error()))?;
         file.sync_all().map_err(Error::file(&self.partial))?;
-        std::fs::rename(&self.partial, &self.to).map_err(Error::file(&self.to))
+        std::fs::rename(&self.partial, &self.to).map_err(Error::file(&self.to))?;
+        let folder =
+            self.to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // The name is as durable as the file only once its folder is.
+        File::open(folder).and_then(|folder| folder.sync_all()).map_err(Error::file(folder))
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! History is the feed. What must stay true: what a reader has passed can never grow. On SQLite the one writer sees
 //! to that; on PostgreSQL rows are ordered by their transaction first and only those of settled transactions are
-//! read, because positions are handed out before commit.
+//! read, because positions are handed out before commit. A transaction left open anywhere on that server holds the
+//! feed back until it ends; it never makes it lose a row.
 
 use std::fmt;
 use std::str::FromStr;

@@ -9,6 +9,7 @@ use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Config, NoTls, RowStream};
 
+use super::dialect;
 use super::error::server_error;
 use super::transport::Transport;
 use crate::error::{Error, Result};
@@ -77,7 +78,18 @@ pub(crate) async fn connect_migrated(url: &str) -> Result<Connected> {
     let migrated = migrate::postgres_runner().run_async(client).await;
     migrated.map_err(|error| Error::Bug(format!("a migration failed: {error}")))?;
     client.batch_execute(MIGRATION_UNLOCK).await.map_err(server_error)?;
+    require_own_transactions(client).await?;
     Ok(connected)
+}
+
+/// The feed orders history by transaction, and a copy made by the database's own tools counts transactions anew.
+async fn require_own_transactions(client: &Client) -> Result<()> {
+    let row = client.query_one(dialect::FOREIGN_TRANSACTIONS, &[]).await.map_err(server_error)?;
+    if row.get::<_, bool>(0) {
+        let reason = "its history was copied from another PostgreSQL; restore a Wardroom backup instead";
+        return Err(Error::Unsafe(reason.to_owned()));
+    }
+    Ok(())
 }
 
 /// Without this an acknowledged commit could be lost.

@@ -69,6 +69,10 @@ pub(crate) const DIALECT: Dialect = Dialect {
     ],
 };
 
+/// Whether there are rows of transactions that this server has not run yet.
+pub(super) const FOREIGN_TRANSACTIONS: &str =
+    "SELECT coalesce(max(xid), 0) >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint FROM history";
+
 pub(super) const FENCE: &str = "SELECT epoch FROM leases WHERE name = $1 AND epoch = $2";
 
 /// One statement per change. `$1`–`$14` are the resource, `$15`–`$21` what history has beyond it, `$22` the head
@@ -153,4 +157,4 @@ pub(super) const INSERT: &str = commit!(
 );
 
 #[cfg(test)]
-pub(crate) const COMMIT: [&str; 4] = [FENCE, MOVE, UPDATE, INSERT];
+pub(crate) const COMMIT: [&str; 5] = [FOREIGN_TRANSACTIONS, FENCE, MOVE, UPDATE, INSERT];

@@ -88,6 +88,42 @@ pub(crate) async fn carries_over_to_postgres(database: Database) {
     carries_over(database, Database::postgres().await).await;
 }
 
+/// Backup and verification each see one state of everything, whatever is being written.
+pub(crate) async fn is_one_state_while_servers_write(database: Database) {
+    let (_folder, file) = target();
+    let store = database.open().await;
+    let mut writers = tokio::task::JoinSet::new();
+    for number in 1..=8 {
+        let store = store.clone();
+        writers.spawn(async move {
+            let mut resource = created(&store, number).await;
+            loop {
+                let state = format!("state-{}", resource.version % 7);
+                resource = moved(&store, &resource, &state).await.resource;
+            }
+        });
+    }
+    feed_grows_to(&store, 200).await;
+    for round in 0..5 {
+        store.seal(&key(), at(round)).await.unwrap();
+        let report = verify(&database.location(), Some(&key()), &[]).await.unwrap();
+        assert_eq!(report.fault, None);
+    }
+    backup(&database.location(), &file).await.unwrap();
+    writers.shutdown().await;
+    let copy = Database::sqlite();
+    restore(&file, &copy.location()).await.unwrap();
+    let report = verify(&copy.location(), Some(&key()), &[]).await.unwrap();
+    assert_eq!((report.fault, report.resources), (None, 8));
+    assert!(report.rows >= 200 && report.checkpoints >= 1, "{} rows", report.rows);
+}
+
+async fn feed_grows_to(store: &Store, rows: usize) {
+    while store.feed_after(&store.feed_start(), rows).await.unwrap().len() < rows {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+}
+
 fn target() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("wardroom.backup");

@@ -67,6 +67,7 @@ on_both! {
         opens_again_with_everything_in_place,
         refuses_a_newer_schema;
     backups:
+        is_one_state_while_servers_write,
         carries_over_to_sqlite,
         carries_over_to_postgres,
         damage_is_noticed_before_anything_is_written;
@@ -100,6 +101,11 @@ mod servers {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn recovers_when_its_connections_are_cut() {
         opening::recovers_when_its_connections_are_cut(Database::postgres().await).await;
+    }
+
+    #[tokio::test]
+    async fn refuses_history_of_another_cluster() {
+        opening::refuses_history_of_another_cluster(Database::postgres().await).await;
     }
 
     #[tokio::test]

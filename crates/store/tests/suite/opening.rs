@@ -76,3 +76,13 @@ pub(crate) async fn recovers_when_its_connections_are_cut(database: Database) {
     }
     panic!("the store never recovered");
 }
+
+pub(crate) async fn refuses_history_of_another_cluster(database: Database) {
+    let store = database.open().await;
+    created(&store, 1).await;
+    drop(store);
+    let session = crate::tampering::tampering(&database).await;
+    session.execute("UPDATE history SET xid = xid + 1000000000").await;
+    let refused = Store::open(&database.location()).await;
+    assert!(matches!(refused, Err(Error::Unsafe(_))), "{refused:?}");
+}
