@@ -1,8 +1,8 @@
 //! Backups: everything in one file of JSON lines, taken from one snapshot while servers run.
 //!
-//! The file is a header, then for each table a line with its columns and a line per row, then a trailer with the
-//! SHA-256 of all lines before it. It names columns and no places in the feed, so that it can be restored into the
-//! other database and into a newer schema.
+//! The file is a header, then for each table a line with its columns and a line per row, then a trailer with
+//! the SHA-256 of all lines before it. It names columns and no places in the feed, so that it can be restored
+//! into the other database and into a newer schema.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
@@ -37,7 +37,7 @@ pub(crate) struct TableLine {
 /// The last line.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Trailer {
-    pub(crate) rows: u64,
+    rows: u64,
     pub(crate) sha256: String,
 }
 
@@ -75,7 +75,9 @@ pub(crate) const TABLES: [Table; 8] = [
     Table { name: "effects", order: Order::Number, columns: &[
         "id", "kind", "resource_id", "sequence", "type", "payload", "created_at", "done_at",
     ] },
-    Table { name: CHECKPOINTS, order: Order::Number, columns: &["number", "row_count", "seal", "created_at", "signature"] },
+    Table { name: CHECKPOINTS, order: Order::Number, columns: &[
+        "number", "row_count", "seal", "created_at", "signature",
+    ] },
     Table { name: "idempotency", order: Order::Texts(2), columns: &[
         "scope", "key", "request_hash", "status", "answer", "expires_at",
     ] },

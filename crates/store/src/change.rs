@@ -1,7 +1,7 @@
 //! One change of one resource: what is committed together or not at all.
 //!
-//! Everything a commit writes is computed here, without a database: the version check guarantees that the head the
-//! caller read is still the head, so the new hash is known before the transaction starts.
+//! Everything a commit writes is computed here, without a database: the version check guarantees that the
+//! head the caller read is still the head, so the new hash is known before the transaction starts.
 
 use std::collections::BTreeSet;
 

@@ -1,9 +1,9 @@
 //! Checkpoints: a signed seal over every history row so far, in feed order.
 //!
-//! A chain alone cannot tell that its newest rows were cut off together with the head that named them; the seal can,
-//! because it covers every row there ever was. What must stay true: a seal goes on where the last one ended, so the
-//! cost is that of the new rows; and what is signed means the same after a restore, so places in the feed are not
-//! part of it, only how many rows there are.
+//! A chain alone cannot tell that its newest rows were cut off together with the head that named them; the
+//! seal can, because it covers every row there ever was. What must stay true: a seal goes on where the last
+//! one ended, so the cost is that of the new rows; and what is signed means the same after a restore, so
+//! places in the feed are not part of it, only how many rows there are.
 
 use std::fmt;
 

@@ -26,8 +26,8 @@ pub struct PendingEffect {
 }
 
 impl Store {
-    /// Effects not done yet with ids above `after`, oldest first. A slow commit may add a lower id later: start
-    /// from 0 again after the last page.
+    /// Effects not done yet with ids above `after`, oldest first. A slow commit may add a lower id later:
+    /// start from 0 again after the last page.
     pub async fn pending_effects(&self, after: i64, limit: usize) -> Result<Vec<PendingEffect>> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let pending = |mut row: Row| {

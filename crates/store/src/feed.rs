@@ -1,9 +1,9 @@
 //! The feed: every change of every resource, in one order, without gaps.
 //!
-//! History is the feed. What must stay true: what a reader has passed can never grow. On SQLite the one writer sees
-//! to that; on PostgreSQL rows are ordered by their transaction first and only those of settled transactions are
-//! read, because positions are handed out before commit. A transaction left open anywhere on that server holds the
-//! feed back until it ends; it never makes it lose a row.
+//! History is the feed. What must stay true: what a reader has passed can never grow. On SQLite the one
+//! writer sees to that; on PostgreSQL rows are ordered by their transaction first and only those of settled
+//! transactions are read, because positions are handed out before commit. A transaction left open anywhere on
+//! that server holds the feed back until it ends; it never makes it lose a row.
 
 use std::fmt;
 use std::str::FromStr;
@@ -108,8 +108,8 @@ impl Store {
         rows.into_iter().map(item).collect()
     }
 
-    /// On PostgreSQL other servers commit too, and a commit of this one may settle later: look every now and then.
-    /// Ends when the last handle of the store is gone.
+    /// On PostgreSQL other servers commit too, and a commit of this one may settle later: look every now and
+    /// then. Ends when the last handle of the store is gone.
     pub(crate) fn spawn_poller(&self) {
         let Database::Postgres(postgres) = &*self.database else { return };
         let tail = self.database.dialect().feed_tail;

@@ -1,7 +1,7 @@
 //! The history of a resource: one row per change, each sealed by a hash over itself and the row before.
 //!
-//! What must stay true: the encoding is unambiguous and the same on both databases, so a row that verifies on one
-//! verifies on the other. It never changes; another encoding needs another domain string.
+//! What must stay true: the encoding is unambiguous and the same on both databases, so a row that verifies on
+//! one verifies on the other. It never changes; another encoding needs another domain string.
 
 use jiff::Timestamp;
 

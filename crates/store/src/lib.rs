@@ -1,11 +1,11 @@
 //! Durable state, history and feed of Wardroom, on SQLite and PostgreSQL alike.
 //!
-//! The store knows resources, not what a node is: a caller reads a resource, lets `core` decide, and commits one
-//! [`Change`]; on [`Error::Conflict`] it reads and decides again.
+//! The store knows resources, not what a node is: a caller reads a resource, lets `core` decide, and commits
+//! one [`Change`]; on [`Error::Conflict`] it reads and decides again.
 //!
 //! What must stay true:
-//! - A commit is one transaction: version check, exactly one history row, effects, labels, fields and keys. It is
-//!   answered after the database has made it durable.
+//! - A commit is one transaction: version check, exactly one history row, effects, labels, fields and keys.
+//!   It is answered after the database has made it durable.
 //! - A read that starts after an acknowledged commit sees it.
 //! - History is only ever appended to, and every row seals the one before it.
 //! - Readers of the feed see every change, in one order, without gaps.

@@ -1,7 +1,7 @@
 //! Lists of living resources, page by page in the order of their ids.
 //!
-//! What must stay true: a page starts where its cursor says by walking an index, so the last page costs what the
-//! first one does; and a cursor is the last id that was seen, so it never expires.
+//! What must stay true: a page starts where its cursor says by walking an index, so the last page costs what
+//! the first one does; and a cursor is the last id that was seen, so it never expires.
 
 use std::collections::BTreeMap;
 
@@ -129,7 +129,8 @@ impl List {
         texts.try_for_each(|text| crate::change::refuse_nul("selector", text))
     }
 
-    /// The equality whose index is walked in the order of ids, and what is left to probe; terms carry their prefix.
+    /// The equality whose index is walked in the order of ids, and what is left to probe; terms carry their
+    /// prefix.
     fn driver(&self) -> (Option<(String, String)>, Vec<Selector>) {
         let fields = self.fields.iter().map(|(field, value)| Selector {
             key: field_term(field),
@@ -159,7 +160,8 @@ const LIVING: &str = concat!("SELECT ", resource_columns!("r."), " FROM resource
 const BY_TERM: &str = concat!("SELECT ", resource_columns!("r."), " FROM terms t CROSS JOIN resources r");
 
 impl Statement {
-    /// The offset keeps PostgreSQL from turning the probe of each row into a join with everything that matches.
+    /// The offset keeps PostgreSQL from turning the probe of each row into a join with everything that
+    /// matches.
     fn require(&mut self, selector: &Selector) {
         let (quantifier, values) = match &selector.requirement {
             Requirement::In(values) => ("EXISTS", Some(values)),

@@ -1,7 +1,7 @@
 //! Restoring a backup into an empty database of either sort.
 //!
-//! What must stay true: nothing is written before the whole file has been checked, and then everything or nothing.
-//! The feed starts a new epoch: places of the old one mean nothing here.
+//! What must stay true: nothing is written before the whole file has been checked, and then everything or
+//! nothing. The feed starts a new epoch: places of the old one mean nothing here.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -23,19 +23,16 @@ const BATCH: usize = 200;
 
 /// Restores a backup. The target is created and migrated as needed, and must be empty; no server may use it.
 pub async fn restore(from: &Path, location: &Location) -> Result<()> {
-    let rows = check(from)?;
+    check(from)?;
     let session = Session::alone(location).await?;
     refuse_filled(&session).await?;
     let mut target = Target::new(&session).await?;
     let mut lines = Lines::open(from)?;
-    lines.next()?;
-    let mut left = rows;
     while let Some(line) = lines.next()? {
-        if let Ok(table) = parse::<TableLine>(&line) {
-            target.start(&table).await?;
-        } else if left > 0 {
-            left -= 1;
+        if line.starts_with('[') {
             target.row(parse(&line)?).await?;
+        } else if let Ok(table) = parse::<TableLine>(&line) {
+            target.start(&table).await?;
         }
     }
     target.flush().await?;
@@ -46,7 +43,7 @@ pub async fn restore(from: &Path, location: &Location) -> Result<()> {
 }
 
 /// Reads the file once: is it whole, unaltered, and of a format and schema this program knows?
-fn check(from: &Path) -> Result<u64> {
+fn check(from: &Path) -> Result<()> {
     let damaged = |what: &str| Error::Damaged(what.to_owned());
     let mut lines = Lines::open(from)?;
     let first = lines.next()?.ok_or_else(|| damaged("it is empty"))?;
@@ -64,7 +61,7 @@ fn check(from: &Path) -> Result<u64> {
     if trailer.sha256 != hex(&hash.finalize()) {
         return Err(damaged("its checksum is wrong"));
     }
-    Ok(trailer.rows)
+    Ok(())
 }
 
 async fn refuse_filled(session: &Session) -> Result<()> {

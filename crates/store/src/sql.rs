@@ -1,7 +1,7 @@
 //! The statements both databases understand, and the shape of those they do not share.
 //!
-//! Every statement is a constant here or in a [`Dialect`]; a test prepares them all on both databases. Parameters
-//! are written `$1`, `$2`, …
+//! Every statement is a constant here or in a [`Dialect`]; a test prepares them all on both databases.
+//! Parameters are written `$1`, `$2`, …
 
 /// The columns [`crate::Resource`] is read from, in order.
 macro_rules! resource_columns {
@@ -52,7 +52,8 @@ pub(crate) use history_columns;
 /// The statements that differ between the databases.
 #[derive(Debug)]
 pub(crate) struct Dialect {
-    /// History in feed order after `$1` (xid), `$2` (position), at most `$3`: only what can no longer be overtaken.
+    /// History in feed order after `$1` (xid), `$2` (position), at most `$3`: only what can no longer be
+    /// overtaken.
     pub(crate) feed_after: &'static str,
     /// The newest xid and position that `feed_after` would return.
     pub(crate) feed_tail: &'static str,
@@ -113,7 +114,8 @@ statements! {
     KEY_HOLDER = "SELECT resource_id FROM resource_keys WHERE kind = $1 AND key = $2";
 
     COUNT_BY_STATE =
-        "SELECT kind, state, count(*) FROM resources WHERE deleted = 0 GROUP BY kind, state ORDER BY kind, state";
+        "SELECT kind, state, count(*) FROM resources WHERE deleted = 0 \
+         GROUP BY kind, state ORDER BY kind, state";
 
     HISTORY = concat!(
         "SELECT ", history_columns!(), " FROM history WHERE kind = $1 AND resource_id = $2 \
@@ -140,7 +142,8 @@ statements! {
 
     /// Every head in the order of the chains, by keyset.
     HEADS =
-        "SELECT kind, id, version, head, state FROM resources WHERE (kind, id) > ($1, $2) ORDER BY kind, id LIMIT $3";
+        "SELECT kind, id, version, head, state FROM resources \
+         WHERE (kind, id) > ($1, $2) ORDER BY kind, id LIMIT $3";
 
     EPOCH = "SELECT value FROM meta WHERE key = 'epoch'";
 
@@ -169,7 +172,8 @@ statements! {
          answer = NULL, expires_at = excluded.expires_at WHERE idempotency.expires_at <= $4 RETURNING key";
 
     IDEMPOTENCY_FIND =
-        "SELECT request_hash, status, answer FROM idempotency WHERE scope = $1 AND key = $2 AND expires_at > $3";
+        "SELECT request_hash, status, answer FROM idempotency \
+         WHERE scope = $1 AND key = $2 AND expires_at > $3";
 
     IDEMPOTENCY_ANSWER =
         "UPDATE idempotency SET status = $4, answer = $5, expires_at = $6 \

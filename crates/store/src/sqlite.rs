@@ -1,6 +1,7 @@
 //! The embedded database: one writer thread, a few readers, one file.
 //!
-//! What must stay true: only this process writes the file (the lock says so), and only the writer thread does.
+//! What must stay true: only this process writes the file (the lock says so), and only the writer thread
+//! does.
 
 mod connect;
 pub(crate) mod dialect;

@@ -1,4 +1,5 @@
-//! API tokens: resources of a kind of their own, so that issuing and revoking them is in history like anything else.
+//! API tokens: resources of a kind of their own, so that issuing and revoking them is in history like
+//! anything else.
 //!
 //! What must stay true: only the hash of a secret gets here, and it is the key by which a token is found.
 

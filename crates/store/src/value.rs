@@ -1,7 +1,7 @@
 //! Parameters and rows as both databases understand them.
 //!
-//! Only integers and text cross this line: times, hashes and JSON are text, so that both databases hold the same
-//! bytes and one statement serves both.
+//! Only integers and text cross this line: times, hashes and JSON are text, so that both databases hold the
+//! same bytes and one statement serves both.
 
 use std::collections::BTreeMap;
 

@@ -99,8 +99,8 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Verifies a database. With the key signatures count too; checkpoints that were exported before are compared even
-/// if the database has lost them.
+/// Verifies a database. With the key signatures count too; checkpoints that were exported before are compared
+/// even if the database has lost them.
 pub async fn verify(location: &Location, key: Option<&SealKey>, exported: &[Checkpoint]) -> Result<Report> {
     let session = Session::snapshot(location).await?;
     let mut report = Report::default();

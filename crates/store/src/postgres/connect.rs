@@ -82,7 +82,8 @@ pub(crate) async fn connect_migrated(url: &str) -> Result<Connected> {
     Ok(connected)
 }
 
-/// The feed orders history by transaction, and a copy made by the database's own tools counts transactions anew.
+/// The feed orders history by transaction, and a copy made by the database's own tools counts transactions
+/// anew.
 async fn require_own_transactions(client: &Client) -> Result<()> {
     let row = client.query_one(dialect::FOREIGN_TRANSACTIONS, &[]).await.map_err(server_error)?;
     if row.get::<_, bool>(0) {

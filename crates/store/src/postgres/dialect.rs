@@ -16,8 +16,8 @@ macro_rules! settled {
     };
 }
 
-/// Positions are handed out before commit, so their order is not the order of commits: the transaction comes first,
-/// and only settled ones are read.
+/// Positions are handed out before commit, so their order is not the order of commits: the transaction comes
+/// first, and only settled ones are read.
 pub(crate) const DIALECT: Dialect = Dialect {
     feed_after: concat!(
         "SELECT xid, position, ",
@@ -75,8 +75,8 @@ pub(super) const FOREIGN_TRANSACTIONS: &str =
 
 pub(super) const FENCE: &str = "SELECT epoch FROM leases WHERE name = $1 AND epoch = $2";
 
-/// One statement per change. `$1`–`$14` are the resource, `$15`–`$21` what history has beyond it, `$22` the head
-/// that was read, if any. Nothing below `moved` happens unless it returns its row.
+/// One statement per change. `$1`–`$14` are the resource, `$15`–`$21` what history has beyond it, `$22` the
+/// head that was read, if any. Nothing below `moved` happens unless it returns its row.
 macro_rules! commit {
     ($fence:expr, $moved:expr, $further:expr) => {
         concat!(
@@ -94,8 +94,8 @@ macro_rules! commit {
     };
 }
 
-/// What most changes do not need, in pairs of arrays: `$23`, `$24` effects, `$25`, `$26` new terms, `$27`, `$28` old
-/// terms; `$29` new keys, `$30` old keys.
+/// What most changes do not need, in pairs of arrays: `$23`, `$24` effects, `$25`, `$26` new terms, `$27`,
+/// `$28` old terms; `$29` new keys, `$30` old keys.
 macro_rules! further {
     () => {
         ", effect AS (INSERT INTO effects (kind, resource_id, sequence, type, payload, created_at) \

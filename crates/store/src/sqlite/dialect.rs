@@ -9,19 +9,17 @@ macro_rules! now {
     };
 }
 
+const AFTER: &str = concat!(
+    "SELECT 0, position, ",
+    history_columns!(),
+    " FROM history WHERE $1 >= 0 AND position > $2 ORDER BY position LIMIT $3"
+);
+
 /// There is one writer, so the order of positions is the order of commits.
 pub(crate) const DIALECT: Dialect = Dialect {
-    feed_after: concat!(
-        "SELECT 0, position, ",
-        history_columns!(),
-        " FROM history WHERE $1 >= 0 AND position > $2 ORDER BY position LIMIT $3"
-    ),
+    feed_after: AFTER,
     feed_tail: "SELECT 0, position FROM history ORDER BY position DESC LIMIT 1",
-    history_after: concat!(
-        "SELECT 0, position, ",
-        history_columns!(),
-        " FROM history WHERE $1 >= 0 AND position > $2 ORDER BY position LIMIT $3"
-    ),
+    history_after: AFTER,
     history_before: concat!(
         "SELECT 0, position, ",
         history_columns!(),
@@ -57,22 +55,23 @@ pub(super) const FENCE: &str = "SELECT epoch FROM leases WHERE name = ?1 AND epo
 pub(super) const INSERT_RESOURCE: &str = concat!(
     "INSERT INTO resources (",
     resource_columns!(""),
-    ") \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT DO NOTHING"
+    ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT DO NOTHING"
 );
 
-pub(super) const UPDATE_RESOURCE: &str = "UPDATE resources SET name = ?3, version = ?4, head = ?5, state = ?6, document = ?7, labels = ?8, fields = ?9, \
-     keys = ?10, deleted = ?11, created_at = ?12, updated_at = ?13, state_changed_at = ?14 \
+pub(super) const UPDATE_RESOURCE: &str = "\
+     UPDATE resources SET name = ?3, version = ?4, head = ?5, state = ?6, document = ?7, labels = ?8, \
+     fields = ?9, keys = ?10, deleted = ?11, created_at = ?12, updated_at = ?13, state_changed_at = ?14 \
      WHERE kind = ?1 AND id = ?2 AND version = ?4 - 1 AND head = ?15";
 
 pub(super) const INSERT_HISTORY: &str = concat!(
     "INSERT INTO history (",
     history_columns!(),
-    ") \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"
+    ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"
 );
 
-pub(super) const INSERT_EFFECT: &str = "INSERT INTO effects (kind, resource_id, sequence, type, payload, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+pub(super) const INSERT_EFFECT: &str = "\
+     INSERT INTO effects (kind, resource_id, sequence, type, payload, created_at) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 
 pub(super) const INSERT_TERM: &str =
     "INSERT INTO terms (kind, term, value, resource_id) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";

@@ -1,7 +1,7 @@
 //! The one thread that writes: it commits whatever has queued up with a single sync.
 //!
-//! While one batch syncs, the next one queues; nobody waits for a timer. Every command runs in a savepoint, so that
-//! a conflict undoes only itself, and nobody is answered before the batch is durable.
+//! While one batch syncs, the next one queues; nobody waits for a timer. Every command runs in a savepoint,
+//! so that a conflict undoes only itself, and nobody is answered before the batch is durable.
 
 use std::thread::JoinHandle;
 

@@ -82,7 +82,8 @@ pub(crate) async fn two_servers_share_one_feed(database: Database) {
     assert_eq!(won, 1);
 }
 
-/// A reader keeps up while both servers write: it must have seen everything, in the order that a later reader sees.
+/// A reader keeps up while both servers write: it must have seen everything, in the order that a later reader
+/// sees.
 pub(crate) async fn a_busy_feed_loses_nothing(database: Database) {
     let stores = [database.open().await, database.open().await];
     let reader = {

@@ -57,7 +57,8 @@ pub(crate) async fn moved(store: &Store, before: &Resource, state: &str) -> Comm
     store.commit(to_state(before, state)).await.unwrap()
 }
 
-/// The whole feed once it has this many changes: another transaction of the cluster may hold it back for a moment.
+/// The whole feed once it has this many changes: another transaction of the cluster may hold it back for a
+/// moment.
 pub(crate) async fn feed_of(store: &Store, count: usize) -> Vec<FeedItem> {
     for _ in 0..400 {
         let items = store.feed_after(&store.feed_start(), count + 1).await.unwrap();
