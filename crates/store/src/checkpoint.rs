@@ -114,13 +114,12 @@ impl Store {
         let seal = last.map_or_else(String::new, |last| last.seal);
         let created_at = to_micros(at);
         let mut next = Checkpoint { number, row_count: sealed, seal, created_at, signature: String::new() };
-        loop {
-            let feed = self.database.dialect().feed_after;
-            let rows = self.database.read(feed, params![place.0, place.1, PAGE]).await?;
-            if rows.is_empty() {
-                break;
-            }
-            for mut row in rows {
+        // The end is fixed first: servers that keep writing must not keep the seal from ending.
+        let dialect = self.database.dialect();
+        let tail = self.database.read_one(dialect.feed_tail, params![]).await?;
+        let end = tail.map_or(Ok((0, 0)), |mut row| Ok::<_, Error>((row.int()?, row.int()?)))?;
+        while place < end {
+            for mut row in self.database.read(dialect.feed_after, params![place.0, place.1, PAGE]).await? {
                 place = (row.int()?, row.int()?);
                 next.seal = seal_row(&next.seal, &RawRow::from_row(&mut row)?);
                 next.row_count += 1;
