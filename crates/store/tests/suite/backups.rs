@@ -104,7 +104,7 @@ pub(crate) async fn is_one_state_while_servers_write(database: Database) {
         });
     }
     feed_grows_to(&store, 200).await;
-    for round in 0..5 {
+    for round in 0..3 {
         store.seal(&key(), at(round)).await.unwrap();
         let report = verify(&database.location(), Some(&key()), &[]).await.unwrap();
         assert_eq!(report.fault, None);
