@@ -31,7 +31,6 @@ mod session;
 mod sql;
 mod sqlite;
 mod store;
-mod token;
 mod value;
 mod verify;
 
@@ -49,7 +48,6 @@ pub use query::{List, Page, Requirement, Selector};
 pub use resource::{Content, Resource};
 pub use restore::restore;
 pub use store::{Rows, StateCount, Store};
-pub use token::{TOKEN_KIND, Token};
 pub use verify::{CheckpointFault, Fault, Report, RowFault, verify};
 
 /// Tests of this crate share their databases with those in `tests/`, which know it by its name.

@@ -1,47 +1,11 @@
-//! Tokens, idempotency keys and leases.
+//! Idempotency keys and leases.
 
 use std::time::Duration;
 
-use wardroom_store::{Answer, Claim, Error, IdempotencyKey, Rows, TOKEN_KIND, Token};
+use wardroom_store::{Answer, Claim, Error, IdempotencyKey};
 
 use crate::database::Database;
-use crate::sample::{at, created, entry, id, to_state};
-
-fn token(number: usize) -> Token {
-    Token {
-        id: id(number),
-        name: format!("token {number}"),
-        hash: format!("hash-{number}"),
-        roles: ["operator".to_owned()].into(),
-        kinds: Some(["node".to_owned()].into()),
-        expires_at: Some(at(1_000_000)),
-        revoked_at: None,
-        created_by: "ada".to_owned(),
-    }
-}
-
-pub(crate) async fn tokens_are_found_by_hash_and_revoked_once(database: Database) {
-    let store = database.open().await;
-    for number in 1..=3 {
-        assert_eq!(store.create_token(token(number), entry("credential")).await.unwrap(), token(number));
-    }
-    let twin = Token { hash: "hash-1".to_owned(), ..token(4) };
-    assert!(matches!(store.create_token(twin, entry("credential")).await, Err(Error::KeyTaken { .. })));
-    assert_eq!(store.token_by_hash("hash-2").await.unwrap(), Some(token(2)));
-    assert_eq!(store.token_by_hash("hash-9").await.unwrap(), None);
-
-    let revoked = Token { revoked_at: Some(at(0)), ..token(2) };
-    for _ in 0..2 {
-        assert_eq!(store.revoke_token(&id(2), entry("credential")).await.unwrap().as_ref(), Some(&revoked));
-    }
-    assert_eq!(store.token_by_hash("hash-2").await.unwrap().as_ref(), Some(&revoked));
-    assert_eq!(store.revoke_token(&id(9), entry("credential")).await.unwrap(), None);
-    assert_eq!(store.history(TOKEN_KIND, &id(2), Rows::All, 10, 0).await.unwrap().1, 2);
-    let (page, next) = store.tokens(None, 2).await.unwrap();
-    assert_eq!(page, [token(1), revoked]);
-    assert_eq!(store.tokens(next.as_deref(), 2).await.unwrap(), (vec![token(3)], None));
-    assert!(!format!("{:?}", token(1)).contains("hash-1"));
-}
+use crate::sample::{at, created, to_state};
 
 fn key(request_hash: &str) -> IdempotencyKey {
     let [scope, key, request_hash] = ["ada POST /nodes", "k", request_hash].map(str::to_owned);

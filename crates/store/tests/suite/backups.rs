@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use wardroom_store::{Error, Rows, SealKey, Store, Token, backup, restore, verify};
+use wardroom_store::{Error, Rows, SealKey, Store, backup, restore, verify};
 
 use crate::database::Database;
-use crate::sample::{at, create, created, entry, feed_of, id, moved, node};
+use crate::sample::{at, create, created, feed_of, id, moved, node};
 
 fn key() -> SealKey {
     SealKey::new(&[7; 32]).unwrap()
@@ -22,17 +22,7 @@ async fn filled(store: &Store) {
     store.commit(change).await.unwrap();
     feed_of(store, 11).await;
     store.seal(&key(), at(1)).await.unwrap().unwrap();
-    let token = Token {
-        id: id(1),
-        name: "ci".to_owned(),
-        hash: "h".to_owned(),
-        roles: ["viewer".to_owned()].into(),
-        kinds: None,
-        expires_at: None,
-        revoked_at: None,
-        created_by: "ada".to_owned(),
-    };
-    store.create_token(token, entry("credential")).await.unwrap();
+    created(store, 8).await;
     feed_of(store, 12).await;
 }
 
@@ -61,7 +51,6 @@ async fn carries_over(from: Database, to: Database) {
         );
     }
     assert_eq!(copy.pending_effects(0, 9).await.unwrap(), store.pending_effects(0, 9).await.unwrap());
-    assert_eq!(copy.token_by_hash("h").await.unwrap(), store.token_by_hash("h").await.unwrap());
 
     // The copy lives on: chains, seals, effects and keys go on where they ended.
     let before = copy.get("node", &id(1)).await.unwrap().unwrap();

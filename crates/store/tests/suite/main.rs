@@ -59,7 +59,6 @@ on_both! {
         filters_find_what_they_say,
         terms_follow_the_resource;
     access:
-        tokens_are_found_by_hash_and_revoked_once,
         one_request_per_key,
         leases_change_hands_with_a_new_epoch,
         one_holder_per_lease;

@@ -1,0 +1,26 @@
+//! The wire types of Wardroom's HTTP API.
+//!
+//! What people send is strict: a field that is not known is refused, so that a typing error is not ignored.
+//! What agents send is tolerant: a newer agent may say more than this server understands.
+
+pub mod envelope;
+pub mod group;
+pub mod history;
+pub mod node;
+pub mod problem;
+pub mod token;
+pub mod workflow;
+
+pub use envelope::{Envelope, Page};
+pub use problem::{FieldError, Problem};
+
+/// Deserialises a field that may be absent, null or a value, and keeps the three apart.
+///
+/// Absent leaves a thing as it is, null clears it.
+pub(crate) fn present<'de, D, T>(deserializer: D) -> Result<Option<Option<T>>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: serde::Deserialize<'de>,
+{
+    serde::Deserialize::deserialize(deserializer).map(Some)
+}

@@ -1,0 +1,167 @@
+//! Who may do what: one table over every route.
+//!
+//! Deny by default: a route without a row is refused to everybody, and a test walks the routes of
+//! `openapi.json` and fails for one that has none. What depends on the object (an installer may only
+//! approve, a machine may only speak of itself) is checked by the handler.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+};
+
+use Allow::{Anyone, Machine, Roles};
+use wardroom_core::table::Role::{self, Admin, Auditor, Installer, Operator, Viewer};
+
+use crate::{
+    auth::{Caller, Who},
+    error::Error,
+};
+
+/// Who may use a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Allow {
+    /// Everybody, with credentials or without.
+    Anyone,
+    /// Tokens with one of these roles, within their kinds.
+    Roles(&'static [Role]),
+    /// A machine that is being installed, as its node allows; or a token with one of these roles.
+    Machine(&'static [Role]),
+}
+
+/// Which bucket a request counts against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Class {
+    /// Reads.
+    Read,
+    /// Writes by people and programs.
+    Write,
+    /// Boots and reports of machines.
+    Report,
+}
+
+/// One route.
+#[derive(Debug, Clone, Copy)]
+pub struct Route {
+    /// The method.
+    pub method: &'static str,
+    /// The path as it is registered.
+    pub path: &'static str,
+    /// The kind that a token's scope must cover; empty for what belongs to no kind.
+    pub kind: &'static str,
+    /// Who may use it.
+    pub allow: Allow,
+    /// Which bucket it counts against.
+    pub class: Class,
+}
+
+const READERS: Allow = Roles(&[Viewer, Operator, Admin, Installer, Auditor]);
+const OPERATORS: Allow = Roles(&[Operator, Admin]);
+const APPROVERS: Allow = Roles(&[Operator, Admin, Installer]);
+const ADMINS: Allow = Roles(&[Admin]);
+const AUDITORS: Allow = Roles(&[Viewer, Operator, Admin, Auditor]);
+
+/// Every route.
+#[rustfmt::skip]
+pub const ROUTES: &[Route] = &[
+    route("GET",    "/livez",                                      "",         Anyone,    Class::Read),
+    route("GET",    "/readyz",                                     "",         Anyone,    Class::Read),
+    route("GET",    "/openapi.json",                               "",         Anyone,    Class::Read),
+    route("GET",    "/api/v1/lifecycles",                          "",         READERS,   Class::Read),
+    route("GET",    "/api/v1/summary",                             "",         READERS,   Class::Read),
+    route("GET",    "/api/v1/history",                             "",         AUDITORS,  Class::Read),
+    route("GET",    "/api/v1/events",                              "",         AUDITORS,  Class::Read),
+    route("GET",    "/api/v1/resources/{kind}/{id}/why",           "",         READERS,   Class::Read),
+    route("GET",    "/api/v1/tokens",                              "token",    ADMINS,    Class::Read),
+    route("POST",   "/api/v1/tokens",                              "token",    ADMINS,    Class::Write),
+    route("DELETE", "/api/v1/tokens/{id}",                         "token",    ADMINS,    Class::Write),
+    route("GET",    "/api/v1/nodes",                               "node",     READERS,   Class::Read),
+    route("POST",   "/api/v1/nodes",                               "node",     OPERATORS, Class::Write),
+    route("GET",    "/api/v1/nodes/{id}",                          "node",     READERS,   Class::Read),
+    route("PATCH",  "/api/v1/nodes/{id}",                          "node",     OPERATORS, Class::Write),
+    route("DELETE", "/api/v1/nodes/{id}",                          "node",     OPERATORS, Class::Write),
+    route("PATCH",  "/api/v1/nodes/{id}/state",                    "node",     APPROVERS, Class::Write),
+    route("POST",   "/api/v1/nodes/bulk/state",                    "node",     APPROVERS, Class::Write),
+    route("GET",    "/api/v1/nodes/{id}/history",                  "node",     READERS,   Class::Read),
+    route("POST",   "/api/v1/nodes/{id}/installation-status",      "node",     Machine(&[Operator, Admin]), Class::Report),
+    route("POST",   "/api/v1/report",                              "node",     Machine(&[Operator, Admin]), Class::Report),
+    route("GET",    "/api/v1/boot",                                "node",     Anyone,    Class::Report),
+    route("GET",    "/api/v1/workflows",                           "workflow", READERS,   Class::Read),
+    route("POST",   "/api/v1/workflows",                           "workflow", OPERATORS, Class::Write),
+    route("GET",    "/api/v1/workflows/{id}",                      "workflow", READERS,   Class::Read),
+    route("PUT",    "/api/v1/workflows/{id}",                      "workflow", OPERATORS, Class::Write),
+    route("DELETE", "/api/v1/workflows/{id}",                      "workflow", OPERATORS, Class::Write),
+    route("GET",    "/api/v1/groups",                              "group",    READERS,   Class::Read),
+    route("POST",   "/api/v1/groups",                              "group",    OPERATORS, Class::Write),
+    route("GET",    "/api/v1/groups/{id}",                         "group",    READERS,   Class::Read),
+    route("PUT",    "/api/v1/groups/{id}",                         "group",    OPERATORS, Class::Write),
+    route("DELETE", "/api/v1/groups/{id}",                         "group",    OPERATORS, Class::Write),
+];
+
+const fn route(
+    method: &'static str,
+    path: &'static str,
+    kind: &'static str,
+    allow: Allow,
+    class: Class,
+) -> Route {
+    Route { method, path, kind, allow, class }
+}
+
+/// The row of a route.
+pub(crate) fn find(method: &str, path: &str) -> Option<&'static Route> {
+    // A HEAD is answered like the GET it asks about.
+    let method = if method == "HEAD" { "GET" } else { method };
+    ROUTES.iter().find(|route| route.path == path && route.method == method)
+}
+
+/// Whether the caller may use the route at all.
+pub(crate) fn check(route: &Route, caller: &Caller) -> Result<(), Error> {
+    let roles = match (route.allow, &caller.who) {
+        (Anyone, _) | (Machine(_), Who::Machine(_) | Who::Nobody) => return Ok(()),
+        (Roles(roles) | Machine(roles), Who::Token(_)) => roles,
+        (Roles(_), Who::Machine(_)) => {
+            return Err(Error::Unauthenticated("the token is not valid: it is unknown or was revoked"));
+        }
+        (Roles(_), Who::Nobody) => {
+            return Err(Error::Unauthenticated("send an API token as Authorization: Bearer …"));
+        }
+    };
+    let Some(identity) = caller.identity() else { return Err(Error::Internal) };
+    if !roles.contains(&identity.role) {
+        let needed: Vec<_> = roles.iter().map(|role| role.as_str()).collect();
+        let (role, needed) = (identity.role, needed.join(", "));
+        return Err(Error::Forbidden(format!("the role {role} may not do this; it takes one of: {needed}")));
+    }
+    if !route.kind.is_empty() && !identity.covers(route.kind) {
+        return Err(Error::Forbidden(format!(
+            "the token covers {}, not {}",
+            identity.kinds.join(", "),
+            route.kind
+        )));
+    }
+    Ok(())
+}
+
+/// Denials since the last time they were recorded: counted, not a row each.
+#[derive(Debug, Default)]
+pub(crate) struct Denials(Mutex<BTreeMap<(String, &'static str, u16), u64>>);
+
+/// Different denials that are told apart; past that they are counted together.
+const MOST_DENIALS: usize = 1000;
+
+impl Denials {
+    pub(crate) fn count(&self, caller: &str, path: &'static str, status: u16) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (caller.to_owned(), path, status);
+        let key = if counts.contains_key(&key) || counts.len() < MOST_DENIALS {
+            key
+        } else {
+            ("others".to_owned(), "", status)
+        };
+        *counts.entry(key).or_default() += 1;
+    }
+
+    pub(crate) fn take(&self) -> BTreeMap<(String, &'static str, u16), u64> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

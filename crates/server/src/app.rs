@@ -1,0 +1,170 @@
+//! What every handler holds: the store, the clock and the settings. No upstream can be called from here.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use tokio::sync::watch;
+use wardroom_store::{Change, Committed, Content, Entry, Error as StoreError, Resource, Store};
+
+use crate::{
+    access::Denials,
+    auth::{Caller, Tokens},
+    clock::Clock,
+    config::Config,
+    error::Error,
+    limit::Limiter,
+    secret::Key,
+};
+
+/// The server's shared state.
+#[derive(Clone)]
+pub struct App(Arc<Inner>);
+
+/// The parts of the state.
+pub struct Inner {
+    /// The data.
+    pub store: Store,
+    /// The time.
+    pub clock: Clock,
+    /// The settings.
+    pub config: Config,
+    /// The server's key.
+    pub key: Key,
+    /// Since when this server listens: silence before that is charged to nobody.
+    pub started_at: Timestamp,
+    pub(crate) tokens: Tokens,
+    pub(crate) limiter: Limiter,
+    pub(crate) denials: Denials,
+    /// Says that the server is about to stop, so that nobody is kept waiting.
+    pub(crate) stopping: watch::Sender<bool>,
+}
+
+impl std::ops::Deref for App {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}
+
+/// How often a change is decided again when others change the resource at the same moment. A resource that
+/// so many move at once gives each of them a turn before that.
+const DECISIONS: usize = 200;
+
+/// What was decided about a resource.
+pub(crate) enum Decided<T> {
+    /// Commit this.
+    Commit(Box<(Content, Entry)>, T),
+    /// There is nothing to commit.
+    Nothing(T),
+}
+
+impl App {
+    /// Puts the parts together.
+    #[must_use]
+    pub fn new(store: Store, config: Config, key: Key) -> Self {
+        let limiter = Limiter::new(&config);
+        let tokens = Tokens::new(&config);
+        let (clock, denials) = (Clock, Denials::default());
+        let started_at = clock.now();
+        let stopping = watch::Sender::new(false);
+        Self(Arc::new(Inner { store, clock, config, key, started_at, tokens, limiter, denials, stopping }))
+    }
+
+    /// The time now.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Reads, decides and commits; decides again when somebody else was faster.
+    ///
+    /// The decision must be a function of the resource: it is made once for every version that is met.
+    pub(crate) async fn change<T>(
+        &self,
+        kind: &'static str,
+        id: &str,
+        decide: impl Fn(&Resource) -> Result<Decided<T>, Error>,
+    ) -> Result<(Resource, T), Error> {
+        for _ in 0..DECISIONS {
+            let found = self.store.get(kind, id).await?.filter(|found| !found.content.deleted);
+            let before = found.ok_or_else(|| Error::not_found(kind, id))?;
+            let (content, entry, answer) = match decide(&before)? {
+                Decided::Nothing(answer) => return Ok((before, answer)),
+                Decided::Commit(change, answer) => (change.0, change.1, answer),
+            };
+            let change =
+                Change { before: Some(before), after: content, entry, effects: Vec::new(), fence: None };
+            match self.commit(change).await {
+                Ok(resource) => return Ok((resource, answer)),
+                Err(StoreError::Conflict) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Error::Unavailable("the resource is changed by too many at once: repeat"))
+    }
+
+    /// Creates a resource.
+    pub(crate) async fn create(&self, content: Content, entry: Entry) -> Result<Resource, StoreError> {
+        self.commit(Change { before: None, after: content, entry, effects: Vec::new(), fence: None }).await
+    }
+
+    /// Creates a resource whose name is its id. The row of one that was deleted is taken up again, with its
+    /// history; one that lives is a conflict.
+    pub(crate) async fn create_named(&self, content: Content, entry: Entry) -> Result<Resource, StoreError> {
+        let before = self.store.get(&content.kind, &content.id).await?;
+        if before.as_ref().is_some_and(|before| !before.content.deleted) {
+            return Err(StoreError::Conflict);
+        }
+        self.commit(Change { before, after: content, entry, effects: Vec::new(), fence: None }).await
+    }
+
+    async fn commit(&self, change: Change) -> Result<Resource, StoreError> {
+        let committed = self.store.commit(change).await?;
+        log(&committed);
+        Ok(committed.resource)
+    }
+}
+
+/// One line for every change, with what history has.
+fn log(committed: &Committed) {
+    let row = &committed.row;
+    tracing::info!(
+        kind = row.kind,
+        id = row.resource_id,
+        sequence = row.sequence,
+        r#type = row.entry.entry_type,
+        from = row.from_state.as_deref().unwrap_or(""),
+        to = row.to_state,
+        triggered_by = row.entry.triggered_by,
+        user = row.entry.user_id.as_deref().unwrap_or(""),
+        request_id = row.entry.request_id.as_deref().unwrap_or(""),
+        "changed"
+    );
+}
+
+/// A history entry for what a person does.
+pub(crate) fn by_person(app: &App, caller: &Caller, entry_type: &str, comment: Option<String>) -> Entry {
+    Entry {
+        entry_type: entry_type.to_owned(),
+        triggered_by: "admin".to_owned(),
+        user_id: Some(caller.name().to_owned()),
+        comment,
+        metadata: serde_json::Value::Null,
+        request_id: Some(caller.request_id.to_string()),
+        at: app.now(),
+    }
+}
+
+/// A history entry for what the server does by itself.
+pub(crate) fn by_system(app: &App, entry_type: &str, metadata: serde_json::Value) -> Entry {
+    Entry {
+        entry_type: entry_type.to_owned(),
+        triggered_by: "system".to_owned(),
+        user_id: None,
+        comment: None,
+        metadata,
+        request_id: None,
+        at: app.now(),
+    }
+}

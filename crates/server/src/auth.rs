@@ -1,0 +1,167 @@
+//! Who is calling: tokens of people and programs, and the install tokens of machines.
+
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use wardroom_core::table::Role;
+use wardroom_store::{Location, Resource, Store};
+
+use crate::{config::Config, error::Error, secret};
+
+/// The kind under which tokens are stored.
+pub(crate) const TOKEN: &str = "token";
+
+/// Who is calling, and in which request.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    pub(crate) who: Who,
+    /// The address the request came from.
+    pub(crate) address: IpAddr,
+    pub(crate) request_id: Arc<str>,
+}
+
+/// Who is calling.
+#[derive(Debug, Clone)]
+pub(crate) enum Who {
+    /// Nobody we know.
+    Nobody,
+    /// Somebody with an API token.
+    Token(Arc<Identity>),
+    /// A machine that is being installed; what it presented is checked against its node.
+    Machine(Arc<str>),
+}
+
+/// What a token says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) role: Role,
+    pub(crate) kinds: Vec<String>,
+    pub(crate) group_id: Option<String>,
+    pub(crate) expires_at: Timestamp,
+}
+
+/// What is stored of a token.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct TokenDocument {
+    pub(crate) role: Role,
+    pub(crate) kinds: Vec<String>,
+    pub(crate) group_id: Option<String>,
+    pub(crate) expires_at: Timestamp,
+}
+
+impl Caller {
+    /// The name that history gets.
+    pub(crate) fn name(&self) -> &str {
+        match &self.who {
+            Who::Token(identity) => &identity.name,
+            Who::Machine(_) => "machine",
+            Who::Nobody => "nobody",
+        }
+    }
+
+    /// The token of a person or program.
+    pub(crate) fn identity(&self) -> Option<&Identity> {
+        match &self.who {
+            Who::Token(identity) => Some(identity),
+            Who::Machine(_) | Who::Nobody => None,
+        }
+    }
+}
+
+impl Identity {
+    /// Whether the token's scope covers a kind.
+    pub(crate) fn covers(&self, kind: &str) -> bool {
+        self.kinds.is_empty() || self.kinds.iter().any(|covered| covered == kind)
+    }
+
+    /// The identity that a stored token gives, unless it was revoked.
+    pub(crate) fn of(resource: &Resource) -> Option<Self> {
+        let content = &resource.content;
+        if content.deleted || content.state != "active" {
+            return None;
+        }
+        let document: TokenDocument = serde_json::from_value(content.document.clone()).ok()?;
+        let TokenDocument { role, kinds, group_id, expires_at } = document;
+        Some(Self { id: content.id.clone(), name: content.name.clone(), role, kinds, group_id, expires_at })
+    }
+}
+
+/// Looks tokens up. An embedded database has no other writer, so what was found is remembered until a token
+/// changes; with PostgreSQL another server may revoke a token at any time, so every request asks.
+pub(crate) struct Tokens {
+    remembered: Option<RwLock<Remembered>>,
+}
+
+/// What was found since the last change of a token. The count of changes tells a reader that was overtaken
+/// by a revocation not to remember what it read.
+#[derive(Default)]
+struct Remembered {
+    changes: u64,
+    identities: HashMap<String, Arc<Identity>>,
+}
+
+/// More tokens than this are not remembered at once.
+const MOST_REMEMBERED: usize = 10_000;
+
+const UNKNOWN: Error = Error::Unauthenticated("the token is not valid: it is unknown or was revoked");
+
+impl Tokens {
+    pub(crate) fn new(config: &Config) -> Self {
+        let embedded = matches!(config.location, Location::Sqlite { .. });
+        Self { remembered: embedded.then(Default::default) }
+    }
+
+    /// The identity behind a bearer token.
+    pub(crate) async fn find(
+        &self,
+        store: &Store,
+        token: &str,
+        now: Timestamp,
+    ) -> Result<Arc<Identity>, Error> {
+        let hash = secret::hash_token(token);
+        let (changes, known) = self.recall(&hash);
+        let identity = match known {
+            Some(identity) => identity,
+            None => self.read(store, hash, changes).await?,
+        };
+        if identity.expires_at <= now {
+            return Err(Error::Unauthenticated("the token has expired: ask an administrator for a new one"));
+        }
+        Ok(identity)
+    }
+
+    /// Forgets everything, because a token changed.
+    pub(crate) fn forget(&self) {
+        if let Some(remembered) = &self.remembered {
+            let mut remembered = remembered.write().unwrap_or_else(PoisonError::into_inner);
+            remembered.changes += 1;
+            remembered.identities.clear();
+        }
+    }
+
+    fn recall(&self, hash: &str) -> (u64, Option<Arc<Identity>>) {
+        let Some(remembered) = &self.remembered else { return (0, None) };
+        let remembered = remembered.read().unwrap_or_else(PoisonError::into_inner);
+        (remembered.changes, remembered.identities.get(hash).cloned())
+    }
+
+    async fn read(&self, store: &Store, hash: String, changes: u64) -> Result<Arc<Identity>, Error> {
+        let found = store.get_by_key(TOKEN, &hash).await?.ok_or(UNKNOWN)?;
+        let held = found.content.keys.iter().any(|key| secret::same(key.as_bytes(), hash.as_bytes()));
+        let identity = Identity::of(&found).filter(|_| held).map(Arc::new).ok_or(UNKNOWN)?;
+        if let Some(remembered) = &self.remembered {
+            let mut remembered = remembered.write().unwrap_or_else(PoisonError::into_inner);
+            if remembered.changes == changes && remembered.identities.len() < MOST_REMEMBERED {
+                remembered.identities.insert(hash, Arc::clone(&identity));
+            }
+        }
+        Ok(identity)
+    }
+}

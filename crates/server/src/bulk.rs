@@ -1,0 +1,52 @@
+//! Moving many nodes at once, with a result for each.
+
+use axum::{Extension, Json, extract::State};
+use futures_util::{StreamExt as _, stream};
+use wardroom_api::{
+    Envelope,
+    node::{BulkItem, BulkResult, BulkTransition, StateTransition},
+};
+
+use crate::{
+    app::App,
+    auth::Caller,
+    body::Body,
+    error::Error,
+    node::{self, document},
+    problems::Problems,
+};
+
+/// How many are under way together; more would only wait in the store's queue.
+const AT_ONCE: usize = 64;
+
+/// Moves nodes to a state; each succeeds or fails by itself.
+#[utoipa::path(
+    post, path = "/api/v1/nodes/bulk/state", request_body = BulkTransition,
+    responses((status = 200, body = Envelope<BulkResult>), Problems)
+)]
+pub(crate) async fn transition(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Body(bulk): Body<BulkTransition>,
+) -> Result<Json<Envelope<BulkResult>>, Error> {
+    if bulk.node_ids.is_empty() || bulk.node_ids.len() > 1000 {
+        return Err(Error::invalid("node_ids", "must name 1 to 1000 nodes"));
+    }
+    document::parse_state("state", &bulk.state)?;
+    let wanted = StateTransition { state: bulk.state, comment: bulk.comment, force: bulk.force };
+    let (app, caller, wanted) = (&app, &caller, &wanted);
+    let one = |id: String| async move {
+        match node::move_node(app, caller, &id, None, wanted).await {
+            Ok(node) => BulkItem { id, status: 200, state: Some(node.content.state), problem: None },
+            Err(error) => {
+                let problem = error.problem(&caller.request_id);
+                BulkItem { id, status: problem.status, state: None, problem: Some(problem) }
+            }
+        }
+    };
+    let items: Vec<_> = stream::iter(bulk.node_ids).map(one).buffered(AT_ONCE).collect().await;
+    let moved = items.iter().filter(|item| item.problem.is_none()).count();
+    let refused = items.len() - moved;
+    let message = format!("{moved} moved, {refused} refused.");
+    Ok(Json(Envelope::said(BulkResult { moved, refused, items }, message)))
+}

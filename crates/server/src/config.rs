@@ -1,0 +1,329 @@
+//! Configuration: raw values laid over each other, then resolved once.
+//!
+//! Default < file < environment < flags. After [`resolve`] nothing is parsed, defaulted or checked again.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use ipnet::IpNet;
+use serde::Deserialize;
+use toml::{Table, Value};
+use wardroom_store::Location;
+
+/// The commented default, which is the real one.
+pub const DEFAULT: &str = include_str!("../../../wardroom.default.toml");
+
+/// What is wrong with a configuration, and where.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct ConfigError(pub String);
+
+/// Where values come from, the weakest first.
+#[derive(Debug, Default)]
+pub struct Sources {
+    /// The text of the configuration file.
+    pub file: Option<String>,
+    /// Environment variables.
+    pub environment: Vec<(String, String)>,
+    /// `section.key` and value of each flag that was given.
+    pub flags: Vec<(&'static str, String)>,
+}
+
+/// The configuration of a server, resolved.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where people and integrators connect.
+    pub listen: SocketAddr,
+    /// Where files are kept.
+    pub data_dir: PathBuf,
+    /// Where the data is.
+    pub location: Location,
+    /// Certificate chain and key; nothing for plain HTTP.
+    pub tls: Option<(PathBuf, PathBuf)>,
+    /// The server's secret key.
+    pub key_file: PathBuf,
+    /// How long one request may take.
+    pub request_timeout: Duration,
+    /// How long requests under way may take at the end.
+    pub shutdown: Duration,
+    /// The listener for machines that boot.
+    pub boot: Option<Boot>,
+    /// The URL under which machines reach it.
+    pub boot_url: String,
+    /// Whether install reports must carry a token.
+    pub require_install_token: bool,
+    /// How long that token is valid.
+    pub install_token: Duration,
+    /// Discovery of unknown machines.
+    pub discovery: Discovery,
+    /// How long an install may be silent.
+    pub install_patience: Duration,
+    /// Rate limits.
+    pub limits: Limits,
+    /// How often histories are sealed.
+    pub checkpoint: Duration,
+    /// Log filter.
+    pub log_level: String,
+    /// Whether logs are JSON.
+    pub log_json: bool,
+}
+
+/// The listener for machines that boot.
+#[derive(Debug, Clone)]
+pub struct Boot {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Who may use it.
+    pub networks: Vec<IpNet>,
+}
+
+/// How unknown machines are taken in.
+#[derive(Debug, Clone, Copy)]
+pub struct Discovery {
+    /// Whether at all.
+    pub enabled: bool,
+    /// How many in a minute.
+    pub per_minute: u32,
+    /// How many in all.
+    pub max: i64,
+}
+
+/// Requests a second for each identity.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Reads.
+    pub read: u32,
+    /// Writes.
+    pub write: u32,
+    /// Reports and boots.
+    pub report: u32,
+    /// Callers without an identity, by address.
+    pub anonymous: u32,
+}
+
+/// Lays the sources over the default and resolves the result.
+///
+/// # Errors
+/// What is wrong, with the key it is about.
+pub fn resolve(sources: &Sources) -> Result<Config, ConfigError> {
+    let mut table = parse(DEFAULT, "the built-in default")?;
+    if let Some(file) = &sources.file {
+        overlay(&mut table, parse(file, "the configuration file")?)?;
+    }
+    for (name, value) in &sources.environment {
+        if let Some((section, key)) = environment_key(&table, name) {
+            set(&mut table, &section, &key, value, name)?;
+        }
+    }
+    for (key, value) in &sources.flags {
+        let (section, key) = key.split_once('.').ok_or_else(|| ConfigError(format!("flag {key}")))?;
+        set(&mut table, section, key, value, key)?;
+    }
+    let raw: Raw = serde_path_to_error::deserialize(Value::Table(table))
+        .map_err(|error| ConfigError(format!("{}: {}", error.path(), error.inner().message())))?;
+    raw.resolve()
+}
+
+fn parse(text: &str, source: &str) -> Result<Table, ConfigError> {
+    text.parse().map_err(|error: toml::de::Error| ConfigError(format!("{source} is not TOML: {error}")))
+}
+
+/// Only keys that the default has exist: a typing error is an error.
+fn overlay(table: &mut Table, over: Table) -> Result<(), ConfigError> {
+    for (section, values) in over {
+        let Value::Table(values) = values else {
+            return Err(ConfigError(format!("{section}: is a section, write [{section}]")));
+        };
+        let known = table.get_mut(&section).and_then(Value::as_table_mut);
+        let known = known.ok_or_else(|| ConfigError(format!("[{section}]: no such section")))?;
+        for (key, value) in values {
+            let default = known.get(&key);
+            let default = default.ok_or_else(|| ConfigError(format!("{section}.{key}: no such key")))?;
+            if !default.same_type(&value) {
+                let (wanted, given) = (default.type_str(), value.type_str());
+                return Err(ConfigError(format!("{section}.{key}: is a {given}, must be a {wanted}")));
+            }
+            known.insert(key, value);
+        }
+    }
+    Ok(())
+}
+
+fn environment_key(table: &Table, name: &str) -> Option<(String, String)> {
+    let name = name.strip_prefix("WARDROOM_")?.to_lowercase();
+    table.iter().find_map(|(section, keys)| {
+        let key = name.strip_prefix(section)?.strip_prefix('_')?;
+        keys.as_table()?.contains_key(key).then(|| (section.clone(), key.to_owned()))
+    })
+}
+
+/// Reads a text as the type that the default has; a list is separated by commas.
+fn set(table: &mut Table, section: &str, key: &str, text: &str, source: &str) -> Result<(), ConfigError> {
+    let wrong = |wanted: &str| ConfigError(format!("{source}: {text:?} must be {wanted}"));
+    let slot = table.get_mut(section).and_then(Value::as_table_mut).and_then(|keys| keys.get_mut(key));
+    let slot = slot.ok_or_else(|| ConfigError(format!("{source}: no such key")))?;
+    *slot = match slot {
+        Value::Boolean(_) => Value::Boolean(text.parse().map_err(|_| wrong("true or false"))?),
+        Value::Integer(_) => Value::Integer(text.parse().map_err(|_| wrong("a whole number"))?),
+        Value::Array(_) => {
+            let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+            Value::Array(items.map(|item| Value::String(item.to_owned())).collect())
+        }
+        Value::String(_) | Value::Float(_) | Value::Datetime(_) | Value::Table(_) => {
+            Value::String(text.to_owned())
+        }
+    };
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct Raw {
+    server: RawServer,
+    boot: RawBoot,
+    nodes: RawNodes,
+    limits: Limits,
+    audit: RawAudit,
+    log: RawLog,
+}
+
+#[derive(Deserialize)]
+struct RawServer {
+    listen: String,
+    data_dir: String,
+    database_url: String,
+    tls_certificate: String,
+    tls_key: String,
+    insecure_http: bool,
+    key_file: String,
+    request_timeout_seconds: u64,
+    shutdown_seconds: u64,
+}
+
+#[derive(Deserialize)]
+struct RawBoot {
+    listen: String,
+    networks: Vec<String>,
+    base_url: String,
+    require_install_token: bool,
+    install_token_minutes: u64,
+}
+
+#[derive(Deserialize)]
+struct RawNodes {
+    discover: bool,
+    discover_per_minute: u32,
+    discover_max: i64,
+    install_patience_minutes: u64,
+}
+
+#[derive(Deserialize)]
+struct RawAudit {
+    checkpoint_seconds: u64,
+}
+
+#[derive(Deserialize)]
+struct RawLog {
+    level: String,
+    format: String,
+}
+
+impl Raw {
+    fn resolve(self) -> Result<Config, ConfigError> {
+        let Self { server, boot, nodes, limits, audit, log } = self;
+        let listen = address("server.listen", &server.listen)?;
+        let tls = tls(&server)?;
+        if tls.is_none() && !listen.ip().is_loopback() && !server.insecure_http {
+            return Err(ConfigError(format!(
+                "server.listen: {listen} is not loopback; set server.tls_certificate and server.tls_key, or server.insecure_http (--insecure-http)"
+            )));
+        }
+        let data_dir = PathBuf::from(&server.data_dir);
+        let location = if server.database_url.is_empty() {
+            Location::Sqlite { dir: data_dir.clone() }
+        } else if server.database_url.starts_with("postgres://")
+            || server.database_url.starts_with("postgresql://")
+        {
+            Location::Postgres { url: server.database_url }
+        } else {
+            return Err(ConfigError("server.database_url: must start with postgres://".to_owned()));
+        };
+        let key_file =
+            if server.key_file.is_empty() { data_dir.join("server.key") } else { server.key_file.into() };
+        for (key, value) in [
+            ("server.request_timeout_seconds", server.request_timeout_seconds),
+            ("boot.install_token_minutes", boot.install_token_minutes),
+            ("nodes.install_patience_minutes", nodes.install_patience_minutes),
+            ("audit.checkpoint_seconds", audit.checkpoint_seconds),
+        ] {
+            if value == 0 {
+                return Err(ConfigError(format!("{key}: must be at least 1")));
+            }
+        }
+        let log_json = match log.format.as_str() {
+            "json" => true,
+            "text" => false,
+            other => return Err(ConfigError(format!("log.format: {other:?} must be text or json"))),
+        };
+        let boot_url = if boot.base_url.is_empty() {
+            format!("http://{}", boot.listen)
+        } else {
+            boot.base_url.trim_end_matches('/').to_owned()
+        };
+        let boot_listener = boot_listener(&boot.listen, &boot.networks)?;
+        Ok(Config {
+            listen,
+            data_dir,
+            location,
+            tls,
+            key_file,
+            request_timeout: Duration::from_secs(server.request_timeout_seconds),
+            shutdown: Duration::from_secs(server.shutdown_seconds),
+            boot: boot_listener,
+            boot_url,
+            require_install_token: boot.require_install_token,
+            install_token: Duration::from_secs(boot.install_token_minutes.saturating_mul(60)),
+            discovery: Discovery {
+                enabled: nodes.discover,
+                per_minute: nodes.discover_per_minute,
+                max: nodes.discover_max,
+            },
+            install_patience: Duration::from_secs(nodes.install_patience_minutes.saturating_mul(60)),
+            limits,
+            checkpoint: Duration::from_secs(audit.checkpoint_seconds),
+            log_level: log.level,
+            log_json,
+        })
+    }
+}
+
+fn address(key: &str, text: &str) -> Result<SocketAddr, ConfigError> {
+    text.parse().map_err(|_| {
+        ConfigError(format!("{key}: {text:?} must be an address and a port, such as 127.0.0.1:8440"))
+    })
+}
+
+fn tls(server: &RawServer) -> Result<Option<(PathBuf, PathBuf)>, ConfigError> {
+    match (server.tls_certificate.as_str(), server.tls_key.as_str()) {
+        ("", "") => Ok(None),
+        ("", _) => {
+            Err(ConfigError("server.tls_certificate: is missing, but server.tls_key is set".to_owned()))
+        }
+        (_, "") => {
+            Err(ConfigError("server.tls_key: is missing, but server.tls_certificate is set".to_owned()))
+        }
+        (certificate, key) => Ok(Some((certificate.into(), key.into()))),
+    }
+}
+
+fn boot_listener(listen: &str, networks: &[String]) -> Result<Option<Boot>, ConfigError> {
+    if listen.is_empty() {
+        return Ok(None);
+    }
+    let network = |text: &String| {
+        text.parse().map_err(|_| {
+            ConfigError(format!("boot.networks: {text:?} must be a network, such as 10.0.0.0/8"))
+        })
+    };
+    let networks = networks.iter().map(network).collect::<Result<_, _>>()?;
+    Ok(Some(Boot { listen: address("boot.listen", listen)?, networks }))
+}

@@ -1,0 +1,234 @@
+//! Groups: a tree of devices whose settings are inherited, and groups of users.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse as _, Response},
+};
+use wardroom_api::{
+    Envelope, Page,
+    group::{Group, GroupSpec, GroupType},
+};
+use wardroom_store::{Content, Error as StoreError, List, Resource};
+
+use crate::{
+    app::{App, Decided, by_person},
+    auth::{Caller, TOKEN},
+    body::Body,
+    error::Error,
+    etag,
+    list::{ListQuery, Pages},
+    node::document::KIND as NODE,
+    problems::Problems,
+    text,
+};
+
+const KIND: &str = "group";
+
+/// A tree that is deeper than this is a mistake, or a circle.
+const DEEPEST: usize = 32;
+
+/// Lists groups.
+#[utoipa::path(get, path = "/api/v1/groups", params(Pages), responses((status = 200, body = Page<Group>), Problems))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    ListQuery(pages): ListQuery<Pages>,
+) -> Result<Json<Page<Group>>, Error> {
+    let list =
+        List { kind: KIND.to_owned(), after: pages.after()?, limit: pages.limit()?, ..List::default() };
+    let page = app.store.list(&list).await?;
+    let mut data = Vec::with_capacity(page.items.len());
+    for group in &page.items {
+        data.push(view(&app, group).await?);
+    }
+    Ok(Json(Page { success: true, data, next: page.next }))
+}
+
+/// Makes a group.
+#[utoipa::path(post, path = "/api/v1/groups", request_body = GroupSpec, responses((status = 201, body = Envelope<Group>), Problems))]
+pub(crate) async fn create(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Body(spec): Body<GroupSpec>,
+) -> Result<Response, Error> {
+    check(&app, &spec).await?;
+    let name = spec.name.clone();
+    match app.create_named(content(&spec)?, by_person(&app, &caller, "registered", None)).await {
+        Ok(resource) => answer(&app, StatusCode::CREATED, &resource).await,
+        Err(StoreError::Conflict) => Err(Error::Conflict {
+            code: "name_taken",
+            detail: format!("there is a group {name:?} already: replace it with PUT"),
+            allowed: vec![format!("PUT /api/v1/groups/{name}")],
+        }),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Reads one group.
+#[utoipa::path(get, path = "/api/v1/groups/{id}", params(("id" = String, Path)), responses((status = 200, body = Envelope<Group>), Problems))]
+pub(crate) async fn get(State(app): State<App>, Path(id): Path<String>) -> Result<Response, Error> {
+    let found = find(&app, &id).await?.ok_or_else(|| Error::not_found(KIND, &id))?;
+    answer(&app, StatusCode::OK, &found).await
+}
+
+/// Replaces a group.
+#[utoipa::path(put, path = "/api/v1/groups/{id}", request_body = GroupSpec, params(("id" = String, Path)), responses((status = 200, body = Envelope<Group>), Problems))]
+pub(crate) async fn replace(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    Body(spec): Body<GroupSpec>,
+) -> Result<Response, Error> {
+    if spec.name != id {
+        return Err(Error::invalid("name", format!("must be {id:?}: a group keeps its name")));
+    }
+    check(&app, &spec).await?;
+    let (resource, ()) = app
+        .change(KIND, &id, |group| {
+            etag::check(&headers, &tag(group)?)?;
+            let content = content(&spec)?;
+            if content == group.content {
+                return Ok(Decided::Nothing(()));
+            }
+            Ok(Decided::Commit(Box::new((content, by_person(&app, &caller, "changed", None))), ()))
+        })
+        .await?;
+    answer(&app, StatusCode::OK, &resource).await
+}
+
+/// Deletes a group that nothing is in.
+#[utoipa::path(delete, path = "/api/v1/groups/{id}", params(("id" = String, Path)), responses((status = 200, body = Envelope<Group>), Problems))]
+pub(crate) async fn delete(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Error> {
+    for (kind, field) in [(NODE, "group_id"), (KIND, "parent_id"), (TOKEN, "group_id")] {
+        let fields = BTreeMap::from([(field.to_owned(), id.clone())]);
+        let members = List { kind: kind.to_owned(), fields, limit: 1, ..List::default() };
+        if let Some(member) = app.store.list(&members).await?.items.first() {
+            let detail = format!("{kind} {} is in the group: take it out first", member.content.id);
+            return Err(Error::Conflict { code: "in_use", detail, allowed: Vec::new() });
+        }
+    }
+    let (resource, ()) = app
+        .change(KIND, &id, |group| {
+            etag::check(&headers, &tag(group)?)?;
+            let content = Content { deleted: true, ..group.content.clone() };
+            Ok(Decided::Commit(Box::new((content, by_person(&app, &caller, "deleted", None))), ()))
+        })
+        .await?;
+    answer(&app, StatusCode::OK, &resource).await
+}
+
+/// Whether installed nodes of a group become active by themselves: the nearest setting up the tree holds.
+pub(crate) async fn auto_promotes(app: &App, id: &str) -> Result<bool, Error> {
+    let mut id = id.to_owned();
+    for _ in 0..DEEPEST {
+        let Some(group) = find(app, &id).await? else { return Ok(false) };
+        let spec = spec(&group)?;
+        match (spec.auto_promote, spec.parent_id) {
+            (Some(setting), _) => return Ok(setting),
+            (None, Some(parent)) => id = parent,
+            (None, None) => return Ok(false),
+        }
+    }
+    Ok(false)
+}
+
+/// Refuses a group of nodes that does not exist.
+pub(crate) async fn require_device_group(app: &App, id: &str) -> Result<(), Error> {
+    require(app, "group_id", id, GroupType::Device).await
+}
+
+/// Refuses a group of users that does not exist.
+pub(crate) async fn require_user_group(app: &App, id: &str) -> Result<(), Error> {
+    require(app, "group_id", id, GroupType::User).await
+}
+
+async fn require(app: &App, field: &str, id: &str, type_: GroupType) -> Result<(), Error> {
+    let found = match find(app, id).await? {
+        Some(found) => Some(spec(&found)?),
+        None => None,
+    };
+    if found.is_some_and(|found| found.type_ == type_) {
+        return Ok(());
+    }
+    let kind = if type_ == GroupType::Device { "device" } else { "user" };
+    let id: String = id.chars().take(100).collect();
+    Err(Error::invalid(field, format!("there is no {kind} group {id:?}: make it with POST /api/v1/groups")))
+}
+
+async fn check(app: &App, spec: &GroupSpec) -> Result<(), Error> {
+    text::check_name("name", &spec.name)?;
+    let Some(parent) = &spec.parent_id else { return Ok(()) };
+    require(app, "parent_id", parent, spec.type_).await?;
+    let mut above = Some(parent.clone());
+    for _ in 0..DEEPEST {
+        match above {
+            None => return Ok(()),
+            Some(id) if id == spec.name => break,
+            Some(id) => {
+                above = match find(app, &id).await? {
+                    Some(group) => self::spec(&group)?.parent_id,
+                    None => None,
+                }
+            }
+        }
+    }
+    Err(Error::invalid("parent_id", format!("the tree would be a circle, or deeper than {DEEPEST}")))
+}
+
+async fn find(app: &App, id: &str) -> Result<Option<Resource>, Error> {
+    Ok(app.store.get(KIND, id).await?.filter(|found| !found.content.deleted))
+}
+
+fn content(spec: &GroupSpec) -> Result<Content, Error> {
+    let fields = spec.parent_id.iter().map(|parent| ("parent_id".to_owned(), parent.clone())).collect();
+    Ok(Content {
+        kind: KIND.to_owned(),
+        id: spec.name.clone(),
+        name: spec.name.clone(),
+        state: "ready".to_owned(),
+        document: serde_json::to_value(spec).map_err(|_| Error::Internal)?,
+        labels: BTreeMap::new(),
+        fields,
+        keys: BTreeSet::new(),
+        deleted: false,
+    })
+}
+
+fn spec(resource: &Resource) -> Result<GroupSpec, Error> {
+    serde_json::from_value(resource.content.document.clone()).map_err(|_| Error::Internal)
+}
+
+fn tag(resource: &Resource) -> Result<String, Error> {
+    etag::of(&(&resource.content.id, &resource.content.document))
+}
+
+async fn view(app: &App, resource: &Resource) -> Result<Group, Error> {
+    let GroupSpec { name, type_, parent_id, auto_promote } = spec(resource)?;
+    let effective_auto_promote = auto_promotes(app, &name).await?;
+    let (created_at, updated_at) = (resource.created_at, resource.updated_at);
+    Ok(Group {
+        id: name.clone(),
+        name,
+        type_,
+        parent_id,
+        auto_promote,
+        effective_auto_promote,
+        created_at,
+        updated_at,
+    })
+}
+
+async fn answer(app: &App, status: StatusCode, resource: &Resource) -> Result<Response, Error> {
+    let mut response = (status, Json(Envelope::new(view(app, resource).await?))).into_response();
+    etag::set(&mut response, &tag(resource)?);
+    Ok(response)
+}

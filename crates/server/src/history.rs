@@ -1,0 +1,82 @@
+//! History of everything, newest first.
+
+use axum::{Extension, Json, extract::State};
+use serde::Deserialize;
+use utoipa::IntoParams;
+use wardroom_api::history::{Row, Rows};
+use wardroom_store::{FeedItem, Rows as Which};
+
+use crate::{
+    app::App,
+    auth::Caller,
+    error::Error,
+    events,
+    list::{ListQuery, number},
+    problems::Problems,
+};
+
+/// Which history, and which page of it.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HistoryQuery {
+    /// Only of this kind; needs `id`.
+    kind: Option<String>,
+    /// Only of this resource; needs `kind`.
+    id: Option<String>,
+    /// How many at most: 1 to 1000, 100 unless told.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<String>,
+    /// The cursor of the page before.
+    #[serde(rename = "continue")]
+    cursor: Option<String>,
+}
+
+/// Every row of every type, newest first; of one resource, or of all.
+#[utoipa::path(get, path = "/api/v1/history", params(HistoryQuery), responses((status = 200, body = Rows), Problems))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    ListQuery(query): ListQuery<HistoryQuery>,
+) -> Result<Json<Rows>, Error> {
+    let limit = number("limit", query.limit.as_deref(), 100, 1..=1000)?;
+    match (&query.kind, &query.id) {
+        (Some(kind), Some(id)) => of_resource(&app, &caller, kind, id, limit, query.cursor.as_deref()).await,
+        (None, None) => of_all(&app, &caller, limit, query.cursor.as_deref()).await,
+        (Some(_), None) => Err(Error::invalid("id", "is missing: kind and id go together")),
+        (None, Some(_)) => Err(Error::invalid("kind", "is missing: kind and id go together")),
+    }
+}
+
+async fn of_resource(
+    app: &App,
+    caller: &Caller,
+    kind: &str,
+    id: &str,
+    limit: usize,
+    cursor: Option<&str>,
+) -> Result<Json<Rows>, Error> {
+    if !events::may_see(caller, kind) {
+        return Err(Error::Forbidden(format!("the token does not cover {kind}")));
+    }
+    let offset = match cursor {
+        Some(text) => text.parse().map_err(|_| Error::invalid("continue", "is not a cursor of this list"))?,
+        None => 0,
+    };
+    let (rows, total) = app.store.history(kind, id, Which::All, limit, offset).await?;
+    let seen = offset + rows.len();
+    let next = (i64::try_from(seen).unwrap_or(i64::MAX) < total).then(|| seen.to_string());
+    Ok(Json(Rows { data: rows.into_iter().map(|row| events::shown(row, String::new())).collect(), next }))
+}
+
+async fn of_all(app: &App, caller: &Caller, limit: usize, cursor: Option<&str>) -> Result<Json<Rows>, Error> {
+    let before = cursor.map(str::parse).transpose()?;
+    let items = app.store.history_before(before.as_ref(), limit).await?;
+    let next = items.last().filter(|_| items.len() == limit).map(|item| item.cursor.to_string());
+    let data: Vec<Row> = items
+        .into_iter()
+        .filter(|item| events::may_see(caller, &item.row.kind))
+        .map(|FeedItem { cursor, row }| events::shown(row, cursor.to_string()))
+        .collect();
+    Ok(Json(Rows { data, next }))
+}

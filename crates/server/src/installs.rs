@@ -1,0 +1,81 @@
+//! The timer of installations: one that stays silent past its patience counts as a failed attempt.
+//!
+//! A timer of the server notices, not the next boot. Nobody is charged for time in which this server was not
+//! there to listen.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+use wardroom_core::node::{
+    State, TABLE,
+    report::{Facts, Outcome, judge_silence},
+};
+use wardroom_store::{List, Resource, TRANSITION};
+
+use crate::{
+    app::{App, Decided, by_system},
+    error::Error,
+    node::document::{self, Document, KIND},
+};
+
+/// Counts an attempt for every installation that has been silent for too long.
+pub(crate) async fn time_out(app: &App) -> Result<(), Error> {
+    let state = Some(State::Installing.to_string());
+    let mut list = List { kind: KIND.to_owned(), state, limit: 500, ..List::default() };
+    loop {
+        let page = app.store.list(&list).await?;
+        for node in &page.items {
+            if is_silent(app, node)? {
+                time_out_one(app, &node.content.id).await?;
+            }
+        }
+        match page.next {
+            Some(next) => list.after = Some(next),
+            None => return Ok(()),
+        }
+    }
+}
+
+/// Since when an installation is silent.
+pub(crate) fn heard(app: &App, node: &Resource) -> Result<Timestamp, Error> {
+    let reported = Document::of(node)?.last_install_report.unwrap_or(node.state_changed_at);
+    Ok(reported.max(node.state_changed_at).max(app.started_at))
+}
+
+fn is_silent(app: &App, node: &Resource) -> Result<bool, Error> {
+    Ok(patience(app) < app.now().duration_since(heard(app, node)?))
+}
+
+/// How long an installation may be silent.
+pub(crate) fn patience(app: &App) -> SignedDuration {
+    SignedDuration::try_from(app.config.install_patience).unwrap_or(SignedDuration::MAX)
+}
+
+async fn time_out_one(app: &App, id: &str) -> Result<(), Error> {
+    let decided = app.change(KIND, id, |node| {
+        let mut document = Document::of(node)?;
+        let state = document::state(node)?;
+        // The node may have been heard since the list was read; another server may have been faster.
+        if state != State::Installing || !is_silent(app, node)? {
+            return Ok(Decided::Nothing(()));
+        }
+        let facts = Facts { state, attempts: document.install_attempts, counted_attempt: None };
+        let (to, attempts, entry_type) = match judge_silence(facts) {
+            Outcome::Attempt { attempts } => (state, attempts, "attempt"),
+            Outcome::Move { event, attempts } => {
+                (TABLE.find(state, event).ok_or(Error::Internal)?.to, attempts, TRANSITION)
+            }
+            Outcome::Progress | Outcome::Ignored(_) => return Ok(Decided::Nothing(())),
+        };
+        let error = format!("no report for {} min", patience(app).as_mins());
+        document.install_attempts = attempts;
+        document.last_install_error = Some(error.clone());
+        document.last_install_report = Some(app.now());
+        let content = document.into_content_of(node, to.as_str(), node.content.labels.clone())?;
+        let entry = by_system(app, entry_type, json!({"attempt": attempts, "error": error}));
+        Ok(Decided::Commit(Box::new((content, entry)), ()))
+    });
+    match decided.await {
+        Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}

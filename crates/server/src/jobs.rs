@@ -1,0 +1,102 @@
+//! Background jobs: what has to happen without anybody asking.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde_json::json;
+use tokio::{sync::watch, task::JoinSet};
+use wardroom_store::{Content, Error as StoreError, SealKey};
+
+use crate::{
+    app::{App, Decided, by_system},
+    error::Error,
+    installs, promote,
+};
+
+/// Starts all jobs; they end when `stop` says so.
+pub(crate) fn spawn_all(app: &App, stop: &watch::Receiver<bool>) -> JoinSet<()> {
+    let seconds = Duration::from_secs;
+    let mut jobs = JoinSet::new();
+    let start = |period, name, job| every(app.clone(), stop.clone(), period, name, job);
+    jobs.spawn(start(seconds(5), "installs", |app| Box::pin(installs::time_out(app))));
+    jobs.spawn(start(seconds(5), "promotions", |app| Box::pin(promote::carry_out_all(app))));
+    jobs.spawn(start(seconds(60), "denials", |app| Box::pin(record_denials(app))));
+    jobs.spawn(start(seconds(300), "sweep", |app| Box::pin(sweep(app))));
+    jobs.spawn(start(app.config.checkpoint, "checkpoint", |app| Box::pin(seal(app))));
+    jobs
+}
+
+/// What should not be lost at the end.
+pub(crate) async fn finish(app: &App) {
+    for (name, result) in [("denials", record_denials(app).await), ("checkpoint", seal(app).await)] {
+        if let Err(error) = result {
+            tracing::warn!(job = name, %error, "a job failed at the end");
+        }
+    }
+}
+
+type Job = for<'a> fn(&'a App) -> std::pin::Pin<Box<dyn Future<Output = Result<(), Error>> + Send + 'a>>;
+
+async fn every(app: App, mut stop: watch::Receiver<bool>, period: Duration, name: &'static str, job: Job) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(period) => {}
+            _ = stop.wait_for(|stop| *stop) => return,
+        }
+        if let Err(error) = job(&app).await {
+            tracing::warn!(job = name, %error, "a job failed; it is tried again");
+        }
+    }
+}
+
+/// Denials are recorded in aggregate: one row for what was refused since the last one.
+async fn record_denials(app: &App) -> Result<(), Error> {
+    const KIND: &str = "server";
+    const ID: &str = "access";
+    let denials = app.denials.take();
+    if denials.is_empty() {
+        return Ok(());
+    }
+    let total: u64 = denials.values().sum();
+    let shown = denials.iter().take(200).map(|((caller, path, status), count)| {
+        json!({"caller": caller, "path": path, "status": status, "count": count})
+    });
+    let metadata = json!({"total": total, "denials": shown.collect::<Vec<_>>()});
+    let entry = by_system(app, "denials", metadata);
+    match app.create(server_record(KIND, ID), entry.clone()).await {
+        Ok(_) => return Ok(()),
+        Err(StoreError::Conflict) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let again = |before: &wardroom_store::Resource| {
+        Ok(Decided::Commit(Box::new((before.content.clone(), entry.clone())), ()))
+    };
+    app.change(KIND, ID, again).await.map(drop)
+}
+
+/// What the server keeps about itself.
+pub(crate) fn server_record(kind: &str, id: &str) -> Content {
+    Content {
+        kind: kind.to_owned(),
+        id: id.to_owned(),
+        name: id.to_owned(),
+        state: "kept".to_owned(),
+        document: serde_json::Value::Null,
+        labels: BTreeMap::new(),
+        fields: BTreeMap::new(),
+        keys: std::collections::BTreeSet::new(),
+        deleted: false,
+    }
+}
+
+async fn sweep(app: &App) -> Result<(), Error> {
+    app.limiter.sweep();
+    app.store.sweep_keys(app.now()).await?;
+    Ok(())
+}
+
+/// Seals the heads of all histories, so that a tail that is cut off is noticed.
+async fn seal(app: &App) -> Result<(), Error> {
+    let key = SealKey::new(&app.key.derive("checkpoint"))?;
+    app.store.seal(&key, app.now()).await?;
+    Ok(())
+}

@@ -1,0 +1,42 @@
+//! The Wardroom server: HTTP API, background jobs and wiring.
+//!
+//! Data goes one way: a handler reads a resource, lets `core` decide, and commits one change through the
+//! store; on a conflict it decides again. Handlers hold the store and the clock and nothing else, so they
+//! cannot call an upstream even by mistake.
+
+pub mod access;
+pub mod app;
+mod auth;
+mod body;
+mod boot;
+mod bulk;
+pub mod clock;
+pub mod config;
+mod discovery;
+mod error;
+mod etag;
+mod events;
+mod group;
+mod health;
+mod history;
+mod idempotency;
+mod install_token;
+mod installs;
+mod jobs;
+mod lifecycle;
+mod limit;
+mod list;
+mod listen;
+mod node;
+mod problems;
+mod promote;
+mod report;
+mod request;
+pub mod router;
+pub mod secret;
+pub mod serve;
+mod summary;
+mod text;
+mod token;
+mod why;
+mod workflow;

@@ -1,0 +1,151 @@
+//! Lists: pages, label and field selectors.
+
+use std::collections::BTreeMap;
+
+use axum::{extract::FromRequestParts, http::request::Parts};
+use serde::{Deserialize, de::DeserializeOwned};
+use utoipa::IntoParams;
+use wardroom_store::{Requirement, Selector};
+
+use crate::error::Error;
+
+/// A query string, with errors that name the parameter.
+pub(crate) struct ListQuery<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for ListQuery<T> {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Error> {
+        axum::extract::Query::try_from_uri(&parts.uri)
+            .map(|query: axum::extract::Query<T>| Self(query.0))
+            .map_err(|error| Error::invalid("query", error.body_text()))
+    }
+}
+
+/// Which page of a list.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Pages {
+    /// How many at most: 1 to 1000, 100 unless told.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<String>,
+    /// The cursor of the page before.
+    #[serde(rename = "continue")]
+    cursor: Option<String>,
+}
+
+impl Pages {
+    pub(crate) fn limit(&self) -> Result<usize, Error> {
+        number("limit", self.limit.as_deref(), 100, 1..=1000)
+    }
+
+    pub(crate) fn after(&self) -> Result<Option<String>, Error> {
+        cursor(self.cursor.as_deref())
+    }
+}
+
+/// A whole number from a query string.
+pub(crate) fn number(
+    field: &str,
+    text: Option<&str>,
+    default: usize,
+    range: std::ops::RangeInclusive<usize>,
+) -> Result<usize, Error> {
+    let Some(text) = text else { return Ok(default) };
+    let parsed = text.parse().ok().filter(|number| range.contains(number));
+    parsed.ok_or_else(|| {
+        Error::invalid(field, format!("must be a whole number from {} to {}", range.start(), range.end()))
+    })
+}
+
+/// A cursor is the last id that was seen: opaque to callers, and it never expires.
+pub(crate) fn cursor(text: Option<&str>) -> Result<Option<String>, Error> {
+    let Some(text) = text else { return Ok(None) };
+    let decent = text.len() <= 200 && text.bytes().all(|byte| byte.is_ascii_graphic());
+    if decent {
+        Ok(Some(text.to_owned()))
+    } else {
+        Err(Error::invalid("continue", "is not a cursor of this list"))
+    }
+}
+
+/// Reads `key=value, key!=value, key in (a,b), key notin (a,b), key, !key`.
+pub(crate) fn label_selector(text: &str) -> Result<Vec<Selector>, Error> {
+    split(text).into_iter().map(|part| requirement(part.trim())).collect()
+}
+
+/// Splits at commas that are not inside brackets.
+fn split(text: &str) -> Vec<&str> {
+    let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'(' => depth += 1,
+            b')' => depth -= 1,
+            b',' if depth == 0 => {
+                parts.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[start..]);
+    parts
+}
+
+fn requirement(part: &str) -> Result<Selector, Error> {
+    let wrong = || {
+        Error::invalid(
+            "labelSelector",
+            format!(
+                "cannot read {part:?}; write key=value, key!=value, key in (a,b), key notin (a,b), key or !key"
+            ),
+        )
+    };
+    let one = |value: &str| vec![value.trim().to_owned()];
+    let (key, requirement) = if let Some((key, value)) = part.split_once("!=") {
+        (key, Requirement::NotIn(one(value)))
+    } else if let Some((key, value)) = part.split_once("==").or_else(|| part.split_once('=')) {
+        (key, Requirement::In(one(value)))
+    } else if let Some((key, values)) = part.split_once(" notin ") {
+        (key, Requirement::NotIn(values_of(values).ok_or_else(wrong)?))
+    } else if let Some((key, values)) = part.split_once(" in ") {
+        (key, Requirement::In(values_of(values).ok_or_else(wrong)?))
+    } else if let Some(key) = part.strip_prefix('!') {
+        (key, Requirement::Missing)
+    } else {
+        (part, Requirement::Exists)
+    };
+    let key = key.trim();
+    let decent =
+        !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-/".contains(&byte));
+    if decent { Ok(Selector { key: key.to_owned(), requirement }) } else { Err(wrong()) }
+}
+
+fn values_of(text: &str) -> Option<Vec<String>> {
+    let inner = text.trim().strip_prefix('(')?.strip_suffix(')')?;
+    let values: Vec<_> = inner.split(',').map(|value| value.trim().to_owned()).collect();
+    values.iter().all(|value| !value.is_empty()).then_some(values)
+}
+
+/// Reads `field=value, field=value`; an unknown field is told which there are.
+pub(crate) fn field_selector(text: &str, known: &[&str]) -> Result<BTreeMap<String, String>, Error> {
+    let mut fields = BTreeMap::new();
+    for part in text.split(',') {
+        let (field, value) = part.split_once("==").or_else(|| part.split_once('=')).ok_or_else(|| {
+            Error::invalid(
+                "fieldSelector",
+                format!("cannot read {part:?}; write field=value with one of: {}", known.join(", ")),
+            )
+        })?;
+        let field = field.trim();
+        if !known.contains(&field) {
+            return Err(Error::invalid(
+                "fieldSelector",
+                format!("cannot select by {field:?}, only by: {}", known.join(", ")),
+            ));
+        }
+        fields.insert(field.to_owned(), value.trim().to_owned());
+    }
+    Ok(fields)
+}

@@ -1,0 +1,118 @@
+//! Listeners: accepting connections, TLS, and an end that lets requests finish.
+
+use std::{fs, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+
+use axum::{Extension, Router, extract::ConnectInfo};
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    server::graceful::GracefulShutdown,
+    service::TowerToHyperService,
+};
+use ipnet::IpNet;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream},
+    sync::watch,
+};
+use tokio_rustls::TlsAcceptor;
+
+/// Where a connection comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer(pub(crate) SocketAddr);
+
+/// One listener.
+pub(crate) struct Listener {
+    pub(crate) socket: TcpListener,
+    pub(crate) tls: Option<TlsAcceptor>,
+    /// Networks that may connect; nothing for all.
+    pub(crate) networks: Option<Vec<IpNet>>,
+    pub(crate) router: Router,
+}
+
+/// A client must send its headers within this time.
+const HEADERS: Duration = Duration::from_secs(15);
+
+/// A client must finish its TLS handshake within this time.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+impl Listener {
+    /// Serves until `stop` changes, then lets requests under way finish for a while.
+    pub(crate) async fn run(self, mut stop: watch::Receiver<bool>, grace: Duration) {
+        let graceful = GracefulShutdown::new();
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.socket.accept() => accepted,
+                _ = stop.wait_for(|stop| *stop) => break,
+            };
+            match accepted {
+                Ok((stream, peer)) => self.spawn_connection(stream, peer, &graceful),
+                Err(error) => {
+                    // Out of file descriptors, most likely: give connections time to end.
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+        drop(self.socket);
+        if tokio::time::timeout(grace, graceful.shutdown()).await.is_err() {
+            tracing::warn!("some requests did not finish in time and were cut off");
+        }
+    }
+
+    fn spawn_connection(&self, stream: TcpStream, peer: SocketAddr, graceful: &GracefulShutdown) {
+        let ip = peer.ip().to_canonical();
+        if self
+            .networks
+            .as_ref()
+            .is_some_and(|networks| !networks.iter().any(|network| network.contains(&ip)))
+        {
+            tracing::debug!(%peer, "a connection from outside the listed networks was closed");
+            return;
+        }
+        // Small answers must not wait for more data; a socket without the option still works.
+        let _ = stream.set_nodelay(true);
+        let router = self.router.clone().layer(Extension(ConnectInfo(Peer(peer))));
+        let (tls, watcher) = (self.tls.clone(), graceful.watcher());
+        tokio::spawn(async move {
+            match tls {
+                None => serve(stream, router, watcher).await,
+                Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
+                    Ok(Ok(stream)) => serve(stream, router, watcher).await,
+                    Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS handshake"),
+                    Err(_) => tracing::debug!(%peer, "the TLS handshake took too long"),
+                },
+            }
+        });
+    }
+}
+
+async fn serve<S>(stream: S, router: Router, watcher: hyper_util::server::graceful::Watcher)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let mut builder = hyper::server::conn::http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEADERS).max_buf_size(64 << 10);
+    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!(%error, "a connection ended badly");
+    }
+}
+
+/// TLS from PEM files.
+pub(crate) fn tls(certificate: &Path, key: &Path) -> Result<TlsAcceptor, String> {
+    let wrong = |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let read = |path: &Path| fs::read(path).map_err(|error| wrong(path, &error));
+    let chain = CertificateDer::pem_slice_iter(&read(certificate)?)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| wrong(certificate, &error))?;
+    let private = PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|error| wrong(key, &error))?;
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_no_client_auth()
+        .with_single_cert(chain, private)
+        .map_err(|error| wrong(certificate, &error))?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}

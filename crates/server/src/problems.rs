@@ -1,0 +1,25 @@
+//! The answers that every route may give instead of its own.
+
+use std::collections::BTreeMap;
+
+use utoipa::{
+    IntoResponses, PartialSchema, ToSchema,
+    openapi::{ContentBuilder, RefOr, Response, ResponseBuilder},
+};
+use wardroom_api::Problem;
+
+/// Documents that a refusal is a problem, whatever its status.
+pub(crate) struct Problems;
+
+impl IntoResponses for Problems {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        let _ = Problem::schema;
+        let schema = utoipa::openapi::Ref::from_schema_name(Problem::name());
+        let content = ContentBuilder::new().schema(Some(schema)).build();
+        let response = ResponseBuilder::new()
+            .description("A refusal or failure: what is wrong, where, and what to do")
+            .content("application/problem+json", content)
+            .build();
+        BTreeMap::from([("default".to_owned(), response.into())])
+    }
+}

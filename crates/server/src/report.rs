@@ -1,0 +1,321 @@
+//! Reports of machines: what they are, and how their installation goes.
+
+use axum::{
+    Extension,
+    extract::{Path, State},
+    response::Response,
+};
+use serde_json::json;
+use wardroom_api::{
+    Envelope,
+    node::{InstallationStatus, Node, NodeCreate, NodeReport},
+};
+use wardroom_core::node::{
+    State as NodeState, TABLE,
+    report::{Facts, InstallStatus, Outcome, judge},
+};
+use wardroom_store::{Content, Entry, Resource, TRANSITION};
+
+use crate::{
+    app::{App, Decided},
+    auth::{Caller, Who},
+    body::Reported,
+    discovery,
+    error::Error,
+    install_token,
+    node::{
+        self,
+        document::{self, Document, KIND},
+    },
+    problems::Problems,
+    promote, text,
+};
+
+/// A node reports what it is and how its installation goes; a machine that nobody knows is registered.
+#[utoipa::path(
+    post, path = "/api/v1/report", request_body = NodeReport, security((), ("token" = [])),
+    responses((status = 200, body = Envelope<Node>), Problems)
+)]
+pub(crate) async fn report(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Reported { value: report, ignored }: Reported<NodeReport>,
+) -> Result<Response, Error> {
+    let mac = text::mac("mac_address", &report.mac_address)?;
+    let news = News::of_report(&report)?;
+    let resource = match node::find_by_mac(&app, &mac).await? {
+        Some(resource) => resource,
+        None => discovery::discover(&app, &caller, &mac, &news.hardware).await?,
+    };
+    let mut response = take(&app, &caller, &resource, &news, report.install_token.as_deref()).await?;
+    ignored.warn(&mut response);
+    Ok(response)
+}
+
+/// A node reports how its installation goes, and nothing else.
+#[utoipa::path(
+    post, path = "/api/v1/nodes/{id}/installation-status", request_body = InstallationStatus, security((), ("token" = [])),
+    params(("id" = String, Path)), responses((status = 200, body = Envelope<Node>), Problems)
+)]
+pub(crate) async fn installation_status(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    Reported { value: status, ignored }: Reported<InstallationStatus>,
+) -> Result<Response, Error> {
+    let news = News::of_status(&status)?;
+    let resource = node::find(&app, &id).await?;
+    let mut response = take(&app, &caller, &resource, &news, status.install_token.as_deref()).await?;
+    ignored.warn(&mut response);
+    Ok(response)
+}
+
+/// What a report says, checked.
+struct News {
+    hardware: Hardware,
+    installation: Option<Installation>,
+}
+
+/// What a machine says of itself; absent says nothing.
+#[derive(Default, Clone)]
+pub(crate) struct Hardware {
+    pub(crate) ip_address: Option<String>,
+    pub(crate) hostname: Option<String>,
+    pub(crate) vendor: Option<String>,
+    pub(crate) model: Option<String>,
+    pub(crate) serial_number: Option<String>,
+    pub(crate) system_uuid: Option<String>,
+}
+
+struct Installation {
+    status: InstallStatus,
+    progress: Option<u8>,
+    error: Option<String>,
+    attempt: Option<String>,
+}
+
+impl News {
+    fn of_report(report: &NodeReport) -> Result<Self, Error> {
+        let status = report.installation_status.as_deref();
+        let progress = percent("installation_progress", report.installation_progress)?;
+        text::check_prose("installation_error", report.installation_error.as_deref(), 4000)?;
+        text::check_some("attempt_id", report.attempt_id.as_deref(), 100)?;
+        let installation = match status {
+            Some(status) => Some(Installation {
+                status: parse("installation_status", status)?,
+                progress,
+                error: report.installation_error.clone(),
+                attempt: report.attempt_id.clone(),
+            }),
+            None => None,
+        };
+        let hardware = Hardware {
+            ip_address: report.ip_address.clone(),
+            hostname: report.hostname.clone(),
+            vendor: report.vendor.clone(),
+            model: report.model.clone(),
+            serial_number: report.serial_number.clone(),
+            system_uuid: report.system_uuid.clone(),
+        };
+        Ok(Self { hardware, installation })
+    }
+
+    fn of_status(status: &InstallationStatus) -> Result<Self, Error> {
+        text::check_prose("error", status.error.as_deref(), 4000)?;
+        text::check_some("attempt_id", status.attempt_id.as_deref(), 100)?;
+        let installation = Installation {
+            status: parse("status", &status.status)?,
+            progress: percent("progress", status.progress)?,
+            error: status.error.clone(),
+            attempt: status.attempt_id.clone(),
+        };
+        Ok(Self { hardware: Hardware::default(), installation: Some(installation) })
+    }
+}
+
+impl News {
+    fn completes(&self) -> bool {
+        self.installation.as_ref().is_some_and(|installation| installation.status == InstallStatus::Complete)
+    }
+}
+
+fn parse(field: &str, text: &str) -> Result<InstallStatus, Error> {
+    text.parse().map_err(|error: wardroom_core::UnknownName| Error::invalid(field, error.to_string()))
+}
+
+fn percent(field: &str, value: Option<i64>) -> Result<Option<u8>, Error> {
+    let Some(value) = value else { return Ok(None) };
+    let percent = u8::try_from(value).ok().filter(|percent| *percent <= 100);
+    percent.map(Some).ok_or_else(|| Error::invalid(field, "must be a whole number from 0 to 100"))
+}
+
+/// Takes a report in: one commit, whatever it says.
+async fn take(
+    app: &App,
+    caller: &Caller,
+    found: &Resource,
+    news: &News,
+    token_in_body: Option<&str>,
+) -> Result<Response, Error> {
+    let id = &found.content.id;
+    // A machine that shows a token is held to it, whatever it says.
+    if news.installation.is_some() || matches!(caller.who, Who::Machine(_)) {
+        authenticate(app, caller, found, token_in_body)?;
+    }
+    let promotion = if news.completes() { promote::setting(app, &Document::of(found)?).await? } else { None };
+    let (resource, message) = app
+        .change(KIND, id, |node| {
+            let before = Document::of(node)?;
+            let mut document = before.clone();
+            if document::state(node)? != NodeState::Retired {
+                note(&mut document, &news.hardware);
+                document.check()?;
+            }
+            let Step { state, entry_type, metadata, message } = step(app, node, &mut document, news)?;
+            if state == NodeState::Installed && entry_type == TRANSITION {
+                document.promotion.clone_from(&promotion);
+            }
+            let content =
+                document.clone().into_content_of(node, state.as_str(), node.content.labels.clone())?;
+            if content == node.content {
+                return Ok(Decided::Nothing(message));
+            }
+            let entry = by_report(app, caller, entry_type, metadata);
+            Ok(Decided::Commit(Box::new((content, entry)), message))
+        })
+        .await?;
+    let resource = promote::carry_out(app, resource).await?;
+    node::answer(&resource, Some(&message))
+}
+
+/// What a report leads to.
+struct Step {
+    state: NodeState,
+    entry_type: &'static str,
+    metadata: serde_json::Value,
+    message: String,
+}
+
+fn step(app: &App, node: &Resource, document: &mut Document, news: &News) -> Result<Step, Error> {
+    let state = document::state(node)?;
+    let still = |entry_type, message: &str| Step {
+        state,
+        entry_type,
+        metadata: serde_json::Value::Null,
+        message: message.to_owned(),
+    };
+    let Some(installation) = &news.installation else {
+        return Ok(still("reported", "The report was noted."));
+    };
+    let facts = Facts {
+        state,
+        attempts: document.install_attempts,
+        counted_attempt: document.counted_attempt.as_deref(),
+    };
+    let outcome = judge(facts, installation.status, installation.attempt.as_deref());
+    if !matches!(outcome, Outcome::Ignored(_)) {
+        document.last_install_report = Some(app.now());
+    }
+    Ok(match outcome {
+        Outcome::Ignored(reason) => {
+            use wardroom_core::Named as _;
+            still("reported", reason.meaning())
+        }
+        Outcome::Progress => {
+            document.install_progress = installation.progress.or(document.install_progress);
+            still("progress", "The progress was noted.")
+        }
+        Outcome::Attempt { attempts } => {
+            failed(document, installation, attempts);
+            let metadata = json!({"attempt": attempts, "error": installation.error});
+            Step {
+                state,
+                entry_type: "attempt",
+                metadata,
+                message: format!("Attempt {attempts} failed; the next boot tries again."),
+            }
+        }
+        Outcome::Move { event, attempts } => {
+            let to = TABLE.find(state, event).ok_or(Error::Internal)?.to;
+            let metadata = if to == NodeState::InstallFailed {
+                failed(document, installation, attempts);
+                json!({"attempt": attempts, "error": installation.error})
+            } else {
+                document.enter(to, true, None);
+                serde_json::Value::Null
+            };
+            if to == NodeState::Installed {
+                document.install_progress = Some(100);
+            }
+            Step { state: to, entry_type: TRANSITION, metadata, message: format!("The node is {to}.") }
+        }
+    })
+}
+
+fn failed(document: &mut Document, installation: &Installation, attempts: u32) {
+    document.install_attempts = attempts;
+    document.last_install_error.clone_from(&installation.error);
+    document.counted_attempt.clone_from(&installation.attempt);
+}
+
+fn note(document: &mut Document, hardware: &Hardware) {
+    let pairs = [
+        (&mut document.ip_address, &hardware.ip_address),
+        (&mut document.hostname, &hardware.hostname),
+        (&mut document.vendor, &hardware.vendor),
+        (&mut document.model, &hardware.model),
+        (&mut document.serial_number, &hardware.serial_number),
+        (&mut document.system_uuid, &hardware.system_uuid),
+    ];
+    for (slot, said) in pairs {
+        if said.is_some() {
+            slot.clone_from(said);
+        }
+    }
+}
+
+/// Who may speak for a node about its installation: the node with the token of its boot script, or an operator.
+fn authenticate(
+    app: &App,
+    caller: &Caller,
+    node: &Resource,
+    token_in_body: Option<&str>,
+) -> Result<(), Error> {
+    if caller.identity().is_some() || !app.config.require_install_token {
+        return Ok(());
+    }
+    let presented = match &caller.who {
+        Who::Machine(token) => Some(&**token),
+        Who::Token(_) | Who::Nobody => token_in_body,
+    };
+    let Some(presented) = presented else {
+        app.denials.count("machine", "/api/v1/report", 401);
+        return Err(Error::Unauthenticated(
+            "send the install token of the boot script as Authorization: Bearer … or as install_token",
+        ));
+    };
+    let round = Document::of(node)?.install_round;
+    install_token::verify(&app.key, presented, &node.content.id, round, app.now())
+        .inspect_err(|error| app.denials.count("machine", "/api/v1/report", error.status().as_u16()))
+}
+
+/// A history entry for what a machine says.
+pub(crate) fn by_report(app: &App, caller: &Caller, entry_type: &str, metadata: serde_json::Value) -> Entry {
+    Entry {
+        entry_type: entry_type.to_owned(),
+        triggered_by: "node_report".to_owned(),
+        user_id: caller.identity().map(|identity| identity.name.clone()),
+        comment: None,
+        metadata,
+        request_id: Some(caller.request_id.to_string()),
+        at: app.now(),
+    }
+}
+
+/// The content of a node that was just discovered.
+pub(crate) fn discovered(mac: &str, hardware: &Hardware) -> Result<Content, Error> {
+    let mut document = Document::new(NodeCreate { mac_address: mac.to_owned(), ..NodeCreate::default() })?;
+    note(&mut document, hardware);
+    document.check()?;
+    document.into_content(NodeState::Discovered, None)
+}

@@ -1,0 +1,90 @@
+//! Every route, in one place. Who may use them is in [`crate::access`].
+
+use axum::{Json, Router, middleware, response::IntoResponse};
+use utoipa::{
+    Modify, OpenApi,
+    openapi::security::{Http, HttpAuthScheme, SecurityScheme},
+};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use crate::{
+    app::App, boot, bulk, error::Error, events, group, health, history, lifecycle, node, report, request,
+    summary, token, why, workflow,
+};
+
+#[derive(OpenApi)]
+#[openapi(
+    info(title = "Wardroom", description = "A fleet lifecycle control plane."),
+    modifiers(&Bearer),
+    security(("token" = []))
+)]
+struct Document;
+
+struct Bearer;
+
+impl Modify for Bearer {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let components = document.components.get_or_insert_default();
+        components.add_security_scheme("token", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
+    }
+}
+
+/// What people and integrators use.
+pub(crate) fn api(app: App) -> Router {
+    let (router, document) = routes().split_for_parts();
+    let document = Json(document);
+    let router =
+        router.route("/openapi.json", axum::routing::get(|| async move { document.into_response() }));
+    finish(router, app)
+}
+
+/// What machines use while they boot and install.
+pub(crate) fn boot(app: App) -> Router {
+    let (router, _) = machine_routes().split_for_parts();
+    finish(router, app)
+}
+
+/// The OpenAPI document of everything that is served.
+#[must_use]
+pub fn openapi() -> utoipa::openapi::OpenApi {
+    routes().into_openapi()
+}
+
+fn machine_routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(boot::script))
+        .routes(routes!(report::report))
+        .routes(routes!(report::installation_status))
+}
+
+fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::with_openapi(Document::openapi())
+        .routes(routes!(health::live))
+        .routes(routes!(health::ready))
+        .routes(routes!(lifecycle::list))
+        .routes(routes!(summary::summary))
+        .routes(routes!(history::list))
+        .routes(routes!(events::events))
+        .routes(routes!(why::why))
+        .routes(routes!(token::list, token::create))
+        .routes(routes!(token::revoke))
+        .routes(routes!(node::list, node::create))
+        .routes(routes!(node::get, node::patch, node::delete))
+        .routes(routes!(node::transition))
+        .routes(routes!(bulk::transition))
+        .routes(routes!(node::transitions))
+        .routes(routes!(workflow::list, workflow::create))
+        .routes(routes!(workflow::get, workflow::replace, workflow::delete))
+        .routes(routes!(group::list, group::create))
+        .routes(routes!(group::get, group::replace, group::delete))
+        .merge(machine_routes())
+}
+
+fn finish(router: Router<App>, app: App) -> Router {
+    router
+        .fallback(|| async { Error::NoRoute })
+        .method_not_allowed_fallback(|| async { Error::Method })
+        .route_layer(middleware::from_fn_with_state(app.clone(), request::admit))
+        .layer(middleware::from_fn_with_state(app.clone(), request::answer))
+        .with_state(app)
+}

@@ -1,0 +1,182 @@
+//! A server from its configuration: opens the store, makes the first token, starts listeners and jobs.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use jiff::SignedDuration;
+use tokio::{net::TcpListener, sync::watch, task::JoinSet};
+use wardroom_core::table::Role;
+use wardroom_store::{Error as StoreError, List, Store};
+
+use crate::{
+    app::{App, by_system},
+    auth::{TOKEN, TokenDocument},
+    config::Config,
+    jobs,
+    listen::{self, Listener},
+    router,
+    secret::{self, Key},
+    token,
+};
+
+/// What keeps a server from starting.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A file or an address.
+    #[error("{0}")]
+    Setup(String),
+    /// The database.
+    #[error(transparent)]
+    Store(#[from] wardroom_store::Error),
+}
+
+/// A server that listens, and is about to serve.
+pub struct Server {
+    app: App,
+    listeners: Vec<Listener>,
+    /// Where people connect.
+    pub address: std::net::SocketAddr,
+    /// Where machines boot.
+    pub boot_address: Option<std::net::SocketAddr>,
+    /// Where the first admin token was written, on the first start.
+    pub first_token: Option<PathBuf>,
+}
+
+impl Server {
+    /// Opens the store and the sockets.
+    ///
+    /// # Errors
+    /// What is in the way.
+    pub async fn start(config: Config) -> Result<Self, StartError> {
+        make_private_dir(&config.data_dir)?;
+        let key = Key::load_or_create(&config.key_file).map_err(StartError::Setup)?;
+        let store = Store::open(&config.location).await?;
+        let tls = match &config.tls {
+            Some((certificate, key)) => Some(listen::tls(certificate, key).map_err(StartError::Setup)?),
+            None => None,
+        };
+        let app = App::new(store, config, key);
+        same_key(&app).await?;
+        let first_token = first_token(&app).await?;
+
+        let socket = bind(app.config.listen).await?;
+        let address = socket.local_addr().map_err(|error| StartError::Setup(error.to_string()))?;
+        let mut listeners = vec![Listener { socket, tls, networks: None, router: router::api(app.clone()) }];
+        let mut boot_address = None;
+        if let Some(boot) = &app.config.boot {
+            let socket = bind(boot.listen).await?;
+            boot_address = socket.local_addr().ok();
+            let (networks, router) = (Some(boot.networks.clone()), router::boot(app.clone()));
+            listeners.push(Listener { socket, tls: None, networks, router });
+        }
+        Ok(Self { app, listeners, address, boot_address, first_token })
+    }
+
+    /// Serves until `stop` says so.
+    pub async fn run(self, stop: watch::Receiver<bool>) {
+        let mut tasks = JoinSet::new();
+        let grace = self.app.config.shutdown;
+        for listener in self.listeners {
+            tasks.spawn(listener.run(stop.clone(), grace));
+        }
+        let jobs = jobs::spawn_all(&self.app, &stop);
+        let (app, mut stopped) = (self.app.clone(), stop.clone());
+        tasks.spawn(async move {
+            // A sender that is gone means the same.
+            let _ = stopped.wait_for(|stop| *stop).await;
+            app.stopping.send_replace(true);
+        });
+        while tasks.join_next().await.is_some() {}
+        jobs.join_all().await;
+        jobs::finish(&self.app).await;
+    }
+}
+
+async fn bind(address: std::net::SocketAddr) -> Result<TcpListener, StartError> {
+    TcpListener::bind(address).await.map_err(|error| StartError::Setup(format!("{address}: {error}")))
+}
+
+fn make_private_dir(path: &Path) -> Result<(), StartError> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|error| StartError::Setup(format!("{}: {error}", path.display())))
+}
+
+/// On an empty store somebody has to be let in: makes an admin token and writes it where only its owner reads.
+async fn first_token(app: &App) -> Result<Option<PathBuf>, StartError> {
+    let any = app.store.list(&List { kind: TOKEN.to_owned(), limit: 1, ..List::default() }).await?;
+    if !any.items.is_empty() {
+        return Ok(None);
+    }
+    let path = app.config.data_dir.join("admin.token");
+    let token = secret::new_token();
+    // The file first: a token that nobody has is of no use, a file without its token is mended by the next start.
+    let _ = std::fs::remove_file(&path);
+    secret::write_private(&path, format!("{token}\n").as_bytes())
+        .map_err(|error| StartError::Setup(format!("{}: {error}", path.display())))?;
+    let now = app.now();
+    let document = TokenDocument {
+        role: Role::Admin,
+        kinds: Vec::new(),
+        group_id: None,
+        expires_at: now + SignedDuration::from_hours(24 * 365 * 10),
+    };
+    let mut entry = by_system(app, "registered", serde_json::Value::Null);
+    entry.comment = Some("the first token of an empty store".to_owned());
+    let content = token::content("first-admin", &document, &token)
+        .map_err(|error| StartError::Setup(error.to_string()))?;
+    match app.create(content, entry).await {
+        Ok(_) => Ok(Some(path)),
+        // Another server was faster; its token is the one that works.
+        Err(StoreError::KeyTaken { .. }) => {
+            let _ = std::fs::remove_file(&path);
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Servers that share a database must share the key: with another one, tokens of boot scripts and seals of
+/// one server would be void on the next.
+async fn same_key(app: &App) -> Result<(), StartError> {
+    let mut record = jobs::server_record("server", "key");
+    let fingerprint = serde_json::json!({"fingerprint": secret::encode(&app.key.derive("fingerprint")[..8])});
+    record.document.clone_from(&fingerprint);
+    let stored = match app.create(record, by_system(app, "registered", serde_json::Value::Null)).await {
+        Ok(stored) => stored,
+        Err(StoreError::Conflict) => {
+            let stored = app.store.get("server", "key").await?;
+            stored.ok_or_else(|| StartError::Setup("the record of the server's key is gone".to_owned()))?
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if stored.content.document == fingerprint {
+        return Ok(());
+    }
+    let path = app.config.key_file.display();
+    Err(StartError::Setup(format!(
+        "{path}: is not the key that this database was made with; copy that one here, or name it with server.key_file"
+    )))
+}
+
+/// Tells a server to stop when the process is told to.
+///
+/// # Panics
+/// When signals cannot be listened to, which leaves no way to stop cleanly.
+#[must_use]
+pub fn stop_on_signal() -> watch::Receiver<bool> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (sender, receiver) = watch::channel(false);
+    let sender = Arc::new(sender);
+    for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
+        let sender = Arc::clone(&sender);
+        let mut signals = signal(kind).expect("signals can be listened to");
+        tokio::spawn(async move {
+            signals.recv().await;
+            let _ = sender.send(true);
+        });
+    }
+    receiver
+}

@@ -1,0 +1,80 @@
+//! Checks of texts that people and machines send.
+
+use std::ops::RangeInclusive;
+
+use crate::error::Error;
+
+/// A text of some length without control characters.
+pub(crate) fn check(field: &str, text: &str, length: RangeInclusive<usize>) -> Result<(), Error> {
+    let count = text.chars().count();
+    if !length.contains(&count) {
+        let (least, most) = (length.start(), length.end());
+        return Err(Error::invalid(field, format!("has {count} characters, must have {least} to {most}")));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(Error::invalid(field, "contains control characters"));
+    }
+    Ok(())
+}
+
+/// As [`check`], for a text that may be absent.
+pub(crate) fn check_some(field: &str, text: Option<&str>, most: usize) -> Result<(), Error> {
+    text.map_or(Ok(()), |text| check(field, text, 0..=most))
+}
+
+/// A longer text in which lines may be broken.
+pub(crate) fn check_prose(field: &str, text: Option<&str>, most: usize) -> Result<(), Error> {
+    let Some(text) = text else { return Ok(()) };
+    if text.chars().count() > most {
+        return Err(Error::invalid(field, format!("is longer than {most} characters")));
+    }
+    if text.chars().any(|character| character.is_control() && !matches!(character, '\n' | '\t' | '\r')) {
+        return Err(Error::invalid(field, "contains control characters"));
+    }
+    Ok(())
+}
+
+/// A name that people type and URLs carry.
+pub(crate) fn check_name(field: &str, name: &str) -> Result<(), Error> {
+    let decent = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);
+    let starts = name.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    if name.len() > 63 || !starts || !name.bytes().all(decent) {
+        return Err(Error::invalid(
+            field,
+            "must be 1 to 63 lower case letters, digits, '.', '_' and '-', starting with a letter or digit",
+        ));
+    }
+    Ok(())
+}
+
+/// A label: a key of 1 to 63 decent characters, and a value of at most 63.
+pub(crate) fn check_label(key: &str, value: &str) -> Result<(), Error> {
+    let decent = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/".contains(&byte);
+    if key.is_empty() || key.len() > 63 || !key.bytes().all(decent) {
+        return Err(Error::invalid(
+            "labels",
+            format!("the key {key:?} must be 1 to 63 letters, digits, '.', '_', '-' and '/'"),
+        ));
+    }
+    if value.len() > 63 || !value.bytes().all(|byte| decent(byte) && byte != b'/') {
+        return Err(Error::invalid(
+            format!("labels.{key}"),
+            "must be at most 63 letters, digits, '.', '_' and '-'",
+        ));
+    }
+    Ok(())
+}
+
+/// A MAC address with colons or hyphens in any case, as lower case with colons.
+pub(crate) fn mac(field: &str, text: &str) -> Result<String, Error> {
+    let parts: Vec<_> = text.split([':', '-']).collect();
+    let is_byte = |part: &&str| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if parts.len() != 6 || !parts.iter().all(is_byte) {
+        return Err(Error::invalid(field, "must be a MAC address such as 52:54:00:12:34:56"));
+    }
+    let mac = parts.join(":").to_ascii_lowercase();
+    if mac == "00:00:00:00:00:00" || mac == "ff:ff:ff:ff:ff:ff" {
+        return Err(Error::invalid(field, "must be the address of one machine"));
+    }
+    Ok(mac)
+}

@@ -1,0 +1,148 @@
+//! API tokens: made once, shown once, revoked at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::StatusCode,
+};
+use jiff::SignedDuration;
+use uuid::Uuid;
+use wardroom_api::{
+    Envelope, Page,
+    token::{NewToken, Token, TokenCreate},
+};
+use wardroom_core::table::Role;
+use wardroom_store::{Content, Error as StoreError, List, Resource};
+
+use crate::{
+    app::{App, Decided, by_person},
+    auth::{Caller, TOKEN, TokenDocument},
+    body::Body,
+    error::Error,
+    group,
+    list::{ListQuery, Pages},
+    problems::Problems,
+    secret, text,
+};
+
+/// Kinds that a token can be scoped to.
+const KINDS: &[&str] = &["node", "workflow", "group", "token"];
+
+const DEFAULT_LIFETIME: SignedDuration = SignedDuration::from_hours(24 * 90);
+
+/// Lists tokens, without their secrets.
+#[utoipa::path(get, path = "/api/v1/tokens", params(Pages), responses((status = 200, body = Page<Token>), Problems))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    ListQuery(pages): ListQuery<Pages>,
+) -> Result<Json<Page<Token>>, Error> {
+    let list =
+        List { kind: TOKEN.to_owned(), after: pages.after()?, limit: pages.limit()?, ..List::default() };
+    let page = app.store.list(&list).await?;
+    let data = page.items.iter().map(view).collect::<Result<_, _>>()?;
+    Ok(Json(Page { success: true, data, next: page.next }))
+}
+
+/// Makes a token; its secret is in this answer and nowhere else.
+#[utoipa::path(
+    post, path = "/api/v1/tokens", request_body = TokenCreate,
+    responses((status = 201, body = Envelope<NewToken>), Problems)
+)]
+pub(crate) async fn create(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Body(create): Body<TokenCreate>,
+) -> Result<(StatusCode, Json<Envelope<NewToken>>), Error> {
+    text::check("name", &create.name, 1..=100)?;
+    let role: Role = create
+        .role
+        .parse()
+        .map_err(|error: wardroom_core::UnknownName| Error::invalid("role", error.to_string()))?;
+    for kind in &create.kinds {
+        if !KINDS.contains(&kind.as_str()) {
+            return Err(Error::invalid("kinds", format!("{kind:?} is not one of: {}", KINDS.join(", "))));
+        }
+    }
+    if let Some(id) = &create.group_id {
+        group::require_user_group(&app, id).await?;
+    }
+    let now = app.now();
+    let expires_at = create.expires_at.unwrap_or(now + DEFAULT_LIFETIME);
+    if expires_at <= now {
+        return Err(Error::invalid("expires_at", "must be in the future"));
+    }
+    let document = TokenDocument { role, kinds: create.kinds, group_id: create.group_id, expires_at };
+    let secret = secret::new_token();
+    let content = content(&create.name, &document, &secret)?;
+    let entry = by_person(&app, &caller, "registered", None);
+    let resource = match app.create(content, entry).await {
+        Ok(resource) => resource,
+        Err(StoreError::KeyTaken { .. }) => {
+            let detail = format!(
+                "the name {:?} was used before, and history tells callers apart by it: use another",
+                create.name
+            );
+            return Err(Error::Conflict { code: "name_taken", detail, allowed: Vec::new() });
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let token = view(&resource)?;
+    Ok((
+        StatusCode::CREATED,
+        Json(Envelope::said(NewToken { token, secret }, "The secret is shown only now.")),
+    ))
+}
+
+/// Revokes a token; it is refused from the next request on.
+#[utoipa::path(delete, path = "/api/v1/tokens/{id}", params(("id" = String, Path)), responses((status = 200, body = Envelope<Token>), Problems))]
+pub(crate) async fn revoke(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Json<Envelope<Token>>, Error> {
+    let (resource, ()) = app
+        .change(TOKEN, &id, |token| {
+            if token.content.state == "revoked" {
+                return Ok(Decided::Nothing(()));
+            }
+            let content = Content { state: "revoked".to_owned(), ..token.content.clone() };
+            Ok(Decided::Commit(Box::new((content, by_person(&app, &caller, "transition", None))), ()))
+        })
+        .await?;
+    app.tokens.forget();
+    Ok(Json(Envelope::new(view(&resource)?)))
+}
+
+/// A token as it is stored: its hash is its key, its secret is nowhere.
+pub(crate) fn content(name: &str, document: &TokenDocument, secret: &str) -> Result<Content, Error> {
+    Ok(Content {
+        kind: TOKEN.to_owned(),
+        id: Uuid::now_v7().to_string(),
+        name: name.to_owned(),
+        state: "active".to_owned(),
+        document: serde_json::to_value(document).map_err(|_| Error::Internal)?,
+        labels: BTreeMap::new(),
+        fields: document.group_id.iter().map(|id| ("group_id".to_owned(), id.clone())).collect(),
+        // A name is never used twice, also when its token was revoked: history tells callers apart by it.
+        keys: BTreeSet::from([secret::hash_token(secret), format!("name/{name}")]),
+        deleted: false,
+    })
+}
+
+fn view(resource: &Resource) -> Result<Token, Error> {
+    let content = &resource.content;
+    let document: TokenDocument =
+        serde_json::from_value(content.document.clone()).map_err(|_| Error::Internal)?;
+    Ok(Token {
+        id: content.id.clone(),
+        name: content.name.clone(),
+        role: document.role.to_string(),
+        kinds: document.kinds,
+        group_id: document.group_id,
+        state: content.state.clone(),
+        expires_at: document.expires_at,
+        created_at: resource.created_at,
+    })
+}

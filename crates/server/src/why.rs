@@ -1,0 +1,55 @@
+//! Why a resource is where it is.
+
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+};
+use wardroom_core::{
+    node::{self, TABLE},
+    why::{Stay, Why, explain},
+};
+
+use crate::{
+    app::App,
+    auth::Caller,
+    error::Error,
+    events, installs,
+    node::{
+        document::{self, Document, KIND},
+        find,
+    },
+    problems::Problems,
+};
+
+/// What must hold to leave the state, who can act, since when, and what to do next.
+#[utoipa::path(
+    get, path = "/api/v1/resources/{kind}/{id}/why", params(("kind" = String, Path), ("id" = String, Path)),
+    responses((status = 200, description = "The explanations", body = Vec<Object>), Problems)
+)]
+pub(crate) async fn why(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path((kind, id)): Path<(String, String)>,
+) -> Result<Json<Vec<Why>>, Error> {
+    if kind != KIND {
+        return Err(Error::invalid("kind", "must be node"));
+    }
+    if !events::may_see(&caller, KIND) {
+        return Err(Error::Forbidden(format!("the token does not cover {KIND}")));
+    }
+    let resource = find(&app, &id).await?;
+    let (state, document) = (document::state(&resource)?, Document::of(&resource)?);
+    let blockers = node::blockers(
+        state,
+        document.workflow_id.is_some(),
+        document.install_attempts,
+        document.last_install_error.as_deref(),
+    );
+    // An installation is overdue when it has been silent for too long, not when it is long.
+    let mut stay = Stay::of(state, resource.state_changed_at);
+    if state == node::State::Installing {
+        stay.counted_from = installs::heard(&app, &resource)?;
+        stay.patience = Some(installs::patience(&app));
+    }
+    Ok(Json(vec![explain(TABLE, state, stay, app.now(), blockers)]))
+}

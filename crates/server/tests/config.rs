@@ -1,0 +1,70 @@
+//! Configuration: the default, what is laid over it, and errors that name the key.
+
+use wardroom_server::config::{Config, Sources, resolve};
+
+fn with(file: &str) -> Result<Config, String> {
+    resolve(&Sources { file: Some(file.to_owned()), ..Sources::default() }).map_err(|error| error.to_string())
+}
+
+#[test]
+fn the_default_is_complete_and_safe() {
+    let config = resolve(&Sources::default()).unwrap();
+    assert!(config.listen.ip().is_loopback());
+    assert!(config.require_install_token);
+    assert_eq!(config.boot.unwrap().networks.len(), 2);
+}
+
+#[test]
+fn flags_win_over_the_environment_and_that_over_the_file() {
+    let mut sources =
+        Sources { file: Some("[server]\nlisten = \"127.0.0.1:1\"\n".to_owned()), ..Sources::default() };
+    assert_eq!(resolve(&sources).unwrap().listen.port(), 1);
+    sources.environment.push(("WARDROOM_SERVER_LISTEN".to_owned(), "127.0.0.1:2".to_owned()));
+    assert_eq!(resolve(&sources).unwrap().listen.port(), 2);
+    sources.flags.push(("server.listen", "127.0.0.1:3".to_owned()));
+    assert_eq!(resolve(&sources).unwrap().listen.port(), 3);
+}
+
+#[test]
+fn an_environment_variable_takes_the_type_of_its_key() {
+    let set = |name: &str, value: &str| {
+        let environment = vec![(name.to_owned(), value.to_owned())];
+        resolve(&Sources { environment, ..Sources::default() })
+    };
+    assert!(!set("WARDROOM_NODES_DISCOVER", "false").unwrap().discovery.enabled);
+    assert_eq!(
+        set("WARDROOM_BOOT_NETWORKS", "10.0.0.0/8, 192.168.0.0/16").unwrap().boot.unwrap().networks.len(),
+        2
+    );
+    let error = set("WARDROOM_LIMITS_READ", "many").unwrap_err().to_string();
+    assert_eq!(error, "WARDROOM_LIMITS_READ: \"many\" must be a whole number");
+    assert!(set("WARDROOM_TOKEN", "of the command line").is_ok(), "other variables are not ours");
+}
+
+#[test]
+fn mistakes_are_named() {
+    for (file, expected) in [
+        ("[server]\nlisten = \"nonsense\"", "server.listen"),
+        ("[server]\nlisten = 5", "server.listen: is a integer, must be a string"),
+        ("[server]\nlistn = \"127.0.0.1:1\"", "server.listn: no such key"),
+        ("[sever]\n", "[sever]: no such section"),
+        ("listen = 1", "listen: is a section"),
+        ("[server", "the configuration file is not TOML"),
+        ("[server]\nlisten = \"0.0.0.0:8440\"", "insecure_http"),
+        ("[server]\ntls_key = \"key.pem\"", "server.tls_certificate: is missing"),
+        ("[server]\ndatabase_url = \"mysql://x\"", "server.database_url: must start with postgres://"),
+        ("[boot]\nnetworks = [\"everywhere\"]", "boot.networks"),
+        ("[nodes]\ninstall_patience_minutes = 0", "nodes.install_patience_minutes: must be at least 1"),
+        ("[log]\nformat = \"xml\"", "log.format"),
+        ("[limits]\nread = -1", "read"),
+    ] {
+        let error = with(file).unwrap_err();
+        assert!(error.contains(expected), "{file}: {error}");
+    }
+}
+
+#[test]
+fn plain_http_beyond_loopback_must_be_asked_for_by_name() {
+    assert!(with("[server]\nlisten = \"0.0.0.0:8440\"\ninsecure_http = true").is_ok());
+    assert!(with("[server]\nlisten = \"0.0.0.0:8440\"\ntls_certificate = \"c\"\ntls_key = \"k\"").is_ok());
+}
