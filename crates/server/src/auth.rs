@@ -4,14 +4,15 @@ use std::{
     collections::HashMap,
     net::IpAddr,
     sync::{Arc, PoisonError, RwLock},
+    time::{Duration, Instant},
 };
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use wardroom_core::table::Role;
-use wardroom_store::{Location, Resource, Store};
+use wardroom_store::{Location, Resource};
 
-use crate::{config::Config, error::Error, secret};
+use crate::{app::App, config::Config, error::Error, secret};
 
 /// The kind under which tokens are stored.
 pub(crate) const TOKEN: &str = "token";
@@ -93,10 +94,15 @@ impl Identity {
     }
 }
 
-/// Looks tokens up. An embedded database has no other writer, so what was found is remembered until a token
-/// changes; with PostgreSQL another server may revoke a token at any time, so every request asks.
+/// Looks tokens up, and remembers what was found.
+///
+/// An embedded database has no other writer, so what was found holds until this server changes a token. With
+/// PostgreSQL another server may revoke one at any time, so it holds for `memory` only, and whoever
+/// revokes a token waits for that long before saying so: from the answer on, no server lets it in.
 pub(crate) struct Tokens {
-    remembered: Option<RwLock<Remembered>>,
+    remembered: RwLock<Remembered>,
+    /// How long what was found holds; nothing for as long as no token changes.
+    memory: Option<Duration>,
 }
 
 /// What was found since the last change of a token. The count of changes tells a reader that was overtaken
@@ -104,7 +110,13 @@ pub(crate) struct Tokens {
 #[derive(Default)]
 struct Remembered {
     changes: u64,
-    identities: HashMap<String, Arc<Identity>>,
+    identities: HashMap<String, Found>,
+}
+
+struct Found {
+    identity: Arc<Identity>,
+    /// When the read that found it began.
+    asked_at: Instant,
 }
 
 /// More tokens than this are not remembered at once.
@@ -114,53 +126,64 @@ const UNKNOWN: Error = Error::Unauthenticated("the token is not valid: it is unk
 
 impl Tokens {
     pub(crate) fn new(config: &Config) -> Self {
-        let embedded = matches!(config.location, Location::Sqlite { .. });
-        Self { remembered: embedded.then(Default::default) }
+        let memory = match config.location {
+            Location::Sqlite { .. } => None,
+            Location::Postgres { .. } => Some(Duration::from_millis(500)),
+        };
+        Self { remembered: RwLock::default(), memory }
     }
 
     /// The identity behind a bearer token.
-    pub(crate) async fn find(
-        &self,
-        store: &Store,
-        token: &str,
-        now: Timestamp,
-    ) -> Result<Arc<Identity>, Error> {
+    pub(crate) async fn find(&self, app: &App, token: &str) -> Result<Arc<Identity>, Error> {
         let hash = secret::hash_token(token);
-        let (changes, known) = self.recall(&hash);
+        let asked_at = app.clock.instant();
+        let (changes, known) = self.recall(&hash, asked_at);
         let identity = match known {
             Some(identity) => identity,
-            None => self.read(store, hash, changes).await?,
+            None => self.read(app, hash, asked_at, changes).await?,
         };
-        if identity.expires_at <= now {
+        if identity.expires_at <= app.now() {
             return Err(Error::Unauthenticated("the token has expired: ask an administrator for a new one"));
         }
         Ok(identity)
     }
 
-    /// Forgets everything, because a token changed.
-    pub(crate) fn forget(&self) {
-        if let Some(remembered) = &self.remembered {
-            let mut remembered = remembered.write().unwrap_or_else(PoisonError::into_inner);
+    /// Forgets everything, because a token changed, and waits until every other server has.
+    pub(crate) async fn forget(&self) {
+        {
+            let mut remembered = self.remembered.write().unwrap_or_else(PoisonError::into_inner);
             remembered.changes += 1;
             remembered.identities.clear();
         }
+        if let Some(memory) = self.memory {
+            tokio::time::sleep(memory).await;
+        }
     }
 
-    fn recall(&self, hash: &str) -> (u64, Option<Arc<Identity>>) {
-        let Some(remembered) = &self.remembered else { return (0, None) };
-        let remembered = remembered.read().unwrap_or_else(PoisonError::into_inner);
-        (remembered.changes, remembered.identities.get(hash).cloned())
+    fn recall(&self, hash: &str, now: Instant) -> (u64, Option<Arc<Identity>>) {
+        let remembered = self.remembered.read().unwrap_or_else(PoisonError::into_inner);
+        let holds =
+            |found: &&Found| self.memory.is_none_or(|memory| now.duration_since(found.asked_at) < memory);
+        let found = remembered.identities.get(hash).filter(holds);
+        (remembered.changes, found.map(|found| Arc::clone(&found.identity)))
     }
 
-    async fn read(&self, store: &Store, hash: String, changes: u64) -> Result<Arc<Identity>, Error> {
-        let found = store.get_by_key(TOKEN, &hash).await?.ok_or(UNKNOWN)?;
+    async fn read(
+        &self,
+        app: &App,
+        hash: String,
+        asked_at: Instant,
+        changes: u64,
+    ) -> Result<Arc<Identity>, Error> {
+        let found = app.store.get_by_key(TOKEN, &hash).await?.ok_or(UNKNOWN)?;
         let held = found.content.keys.iter().any(|key| secret::same(key.as_bytes(), hash.as_bytes()));
         let identity = Identity::of(&found).filter(|_| held).map(Arc::new).ok_or(UNKNOWN)?;
-        if let Some(remembered) = &self.remembered {
-            let mut remembered = remembered.write().unwrap_or_else(PoisonError::into_inner);
-            if remembered.changes == changes && remembered.identities.len() < MOST_REMEMBERED {
-                remembered.identities.insert(hash, Arc::clone(&identity));
-            }
+        let mut remembered = self.remembered.write().unwrap_or_else(PoisonError::into_inner);
+        if remembered.identities.len() >= MOST_REMEMBERED {
+            remembered.identities.clear();
+        }
+        if remembered.changes == changes {
+            remembered.identities.insert(hash, Found { identity: Arc::clone(&identity), asked_at });
         }
         Ok(identity)
     }

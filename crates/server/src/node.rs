@@ -121,9 +121,8 @@ pub(crate) async fn create(
     let mac = content.name.clone();
     match app.create(content, by_person(&app, &caller, "registered", None)).await {
         Ok(resource) => {
-            let body = Json(Envelope::said(document::view(&resource)?, "The node is registered."));
-            let mut response = (StatusCode::CREATED, body).into_response();
-            etag::set(&mut response, &document::etag(&resource)?);
+            let mut response = answer(&resource, Some("The node is registered."))?;
+            *response.status_mut() = StatusCode::CREATED;
             Ok(response)
         }
         Err(StoreError::KeyTaken { holder, .. }) => Err(taken(&mac, &holder)),
@@ -342,9 +341,9 @@ pub(crate) async fn find_by_mac(app: &App, mac: &str) -> Result<Option<Resource>
 
 /// A node in its envelope, with its ETag.
 pub(crate) fn answer(resource: &Resource, message: Option<&str>) -> Result<Response, Error> {
-    let node = document::view(resource)?;
-    let envelope = Envelope { success: true, data: node, message: message.map(str::to_owned) };
+    let (data, tag) = document::view_and_etag(resource)?;
+    let envelope = Envelope { success: true, data, message: message.map(str::to_owned) };
     let mut response = Json(envelope).into_response();
-    etag::set(&mut response, &document::etag(resource)?);
+    etag::set(&mut response, &tag);
     Ok(response)
 }

@@ -93,9 +93,7 @@ async fn admitted(app: &App, request: &mut Request) -> Result<(), Error> {
 async fn who(app: &App, token: Option<&str>, route: &access::Route) -> Result<Who, Error> {
     match token {
         None => Ok(Who::Nobody),
-        Some(token) if token.starts_with("wrt_") => {
-            Ok(Who::Token(app.tokens.find(&app.store, token, app.now()).await?))
-        }
+        Some(token) if token.starts_with("wrt_") => Ok(Who::Token(app.tokens.find(app, token).await?)),
         // Only routes for machines take other tokens, and their handlers check them.
         Some(token) if matches!(route.allow, access::Allow::Machine(_)) => Ok(Who::Machine(token.into())),
         Some(_) => Err(Error::Unauthenticated("the token is not valid: it is unknown or was revoked")),

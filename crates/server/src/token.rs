@@ -111,7 +111,7 @@ pub(crate) async fn revoke(
             Ok(Decided::Commit(Box::new((content, by_person(&app, &caller, "transition", None))), ()))
         })
         .await?;
-    app.tokens.forget();
+    app.tokens.forget().await;
     Ok(Json(Envelope::new(view(&resource)?)))
 }
 

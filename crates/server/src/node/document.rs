@@ -63,7 +63,7 @@ impl Document {
     }
 
     pub(crate) fn of(resource: &Resource) -> Result<Self, Error> {
-        serde_json::from_value(resource.content.document.clone()).map_err(|error| {
+        Self::deserialize(&resource.content.document).map_err(|error| {
             tracing::error!(id = resource.content.id, %error, "a stored node cannot be read");
             Error::Internal
         })
@@ -205,7 +205,10 @@ pub(crate) fn parse_state(field: &str, text: &str) -> Result<State, Error> {
 /// What an operator's `If-Match` is about: what is wanted of the node, and its state. What the node reports
 /// never invalidates it.
 pub(crate) fn etag(resource: &Resource) -> Result<String, Error> {
-    let document = Document::of(resource)?;
+    tag(resource, &Document::of(resource)?)
+}
+
+fn tag(resource: &Resource, document: &Document) -> Result<String, Error> {
     let content = &resource.content;
     etag::of(&(
         &content.id,
@@ -217,10 +220,20 @@ pub(crate) fn etag(resource: &Resource) -> Result<String, Error> {
     ))
 }
 
+/// A node as the API shows it, with its ETag.
+pub(crate) fn view_and_etag(resource: &Resource) -> Result<(Node, String), Error> {
+    let document = Document::of(resource)?;
+    let tag = tag(resource, &document)?;
+    Ok((shown(resource, document), tag))
+}
+
 /// A node as the API shows it.
 pub(crate) fn view(resource: &Resource) -> Result<Node, Error> {
-    let document = Document::of(resource)?;
-    Ok(Node {
+    Ok(shown(resource, Document::of(resource)?))
+}
+
+fn shown(resource: &Resource, document: Document) -> Node {
+    Node {
         id: resource.content.id.clone(),
         mac_address: document.mac_address,
         hostname: document.hostname,
@@ -239,5 +252,5 @@ pub(crate) fn view(resource: &Resource) -> Result<Node, Error> {
         state_changed_at: resource.state_changed_at,
         created_at: resource.created_at,
         updated_at: resource.updated_at,
-    })
+    }
 }

@@ -1,0 +1,122 @@
+//! The spine under load, each number beside a baseline of the same run.
+//!
+//! Starts the release binary and drives it over HTTP from this process, on the same machine: the load generator
+//! is part of what is measured, on both sides of every ratio. PostgreSQL is measured when
+//! `WARDROOM_TEST_POSTGRES` names a cluster (`./dev bench` does).
+
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark panics and prints")]
+#![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+
+#[path = "spine/client.rs"]
+mod client;
+#[path = "spine/raw.rs"]
+mod raw;
+#[path = "spine/seed.rs"]
+mod seed;
+#[path = "spine/server.rs"]
+mod server;
+
+use std::time::{Duration, Instant};
+
+use server::Server;
+
+/// One thing that is measured.
+type Measure = fn(&tokio::runtime::Runtime);
+
+fn main() {
+    if std::env::args().any(|word| word == server::NOOP) {
+        return server::run_noop();
+    }
+    // `cargo bench` passes --bench; other words select what runs.
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let measure: [(&str, Measure); 4] =
+        [("transitions", transitions), ("postgres", postgres), ("get", get), ("fleet", fleet)];
+    for (name, run) in measure {
+        if wanted.is_empty() || wanted.iter().any(|word| word == name) {
+            run(&runtime);
+        }
+    }
+}
+
+/// How long each rate is measured.
+const PERIOD: Duration = Duration::from_secs(5);
+
+fn transitions(runtime: &tokio::runtime::Runtime) {
+    let written = runtime.block_on(seed::written());
+    let raw = |together| {
+        let folder = tempfile::tempdir().unwrap();
+        runtime.block_on(seed::schema(folder.path(), 64));
+        raw::transitions(folder.path(), &written, together, PERIOD)
+    };
+    let (single, grouped) = (raw(1), raw(64));
+    let server = Server::start(&[]);
+    let ours = runtime.block_on(client::transitions(&server, 64, PERIOD));
+    println!("durable transitions over HTTP, SQLite, 64 clients: {ours:.0}/s");
+    println!(
+        "  raw SQLite, 64 of the same rows in one commit:   {grouped:.0}/s, ratio {:.2} (at least 0.5)",
+        ours / grouped
+    );
+    println!(
+        "  raw SQLite, one commit each:                     {single:.0}/s, ratio {:.2} (above 1)",
+        ours / single
+    );
+}
+
+fn postgres(runtime: &tokio::runtime::Runtime) {
+    let Ok(admin) = std::env::var("WARDROOM_TEST_POSTGRES") else {
+        println!("PostgreSQL: WARDROOM_TEST_POSTGRES is not set, not measured");
+        return;
+    };
+    let baseline = raw::pgbench(&admin, 32, PERIOD);
+    let database = seed::new_database(&admin);
+    let server = Server::start(&["--database-url", &database]);
+    let ours = runtime.block_on(client::transitions(&server, 32, PERIOD));
+    println!("durable transitions over HTTP, PostgreSQL, 32 clients: {ours:.0}/s");
+    println!(
+        "  pgbench -N, 32 clients:                              {baseline:.0}/s, ratio {:.2} (at least 0.8)",
+        ours / baseline
+    );
+}
+
+fn get(runtime: &tokio::runtime::Runtime) {
+    let server = Server::start(&[]);
+    let noop = server::Noop::start();
+    let node = runtime.block_on(client::make_nodes(&server, 1)).pop().unwrap();
+    let path = format!("/api/v1/nodes/{node}");
+    let ours = runtime.block_on(client::reads(server.address, &server.token, &path, 32, PERIOD));
+    let baseline = runtime.block_on(client::reads(noop.address, "", "/", 32, PERIOD));
+    println!("GET of one node, 32 clients:          {ours:.0}/s");
+    println!(
+        "  no-op handler of the same stack:     {baseline:.0}/s, ratio {:.2} (at least 0.5)",
+        ours / baseline
+    );
+}
+
+/// 100,000 nodes and 1,000,000 history rows: start, memory, and pages wherever they are.
+fn fleet(runtime: &tokio::runtime::Runtime) {
+    let folder = tempfile::tempdir().unwrap();
+    let began = Instant::now();
+    runtime.block_on(seed::fleet(folder.path(), 100_000, 10));
+    println!("seeded 100,000 nodes and 1,000,000 history rows in {:.0} s", began.elapsed().as_secs_f64());
+    let began = Instant::now();
+    let server = Server::start_in(folder.path(), &[]);
+    println!("ready after {:.2} s (under 3)", began.elapsed().as_secs_f64());
+    let page = |query: &str| {
+        let path = format!("/api/v1/nodes?limit=100{query}");
+        runtime.block_on(client::reads(server.address, &server.token, &path, 4, Duration::from_secs(2)))
+    };
+    let first = page("");
+    let last = page(&format!("&continue={}", seed::id_of(99_800)));
+    println!("pages of 100: first {first:.0}/s, last {last:.0}/s, ratio {:.2}", last / first);
+    for (name, query) in [
+        ("state", "&state=migrating"),
+        ("label", "&labelSelector=rack%3Dr7"),
+        ("workflow", "&fieldSelector=workflow_id%3Ddebian"),
+        ("group", "&group_id=berlin"),
+    ] {
+        let (first, last) = (page(query), page(&format!("{query}&continue={}", seed::id_of(90_000))));
+        println!("  with {name}: first {first:.0}/s, late {last:.0}/s, ratio {:.2}", last / first);
+    }
+    println!("resident memory: {} MB (under 150)", server.resident_megabytes());
+}

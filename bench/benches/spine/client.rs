@@ -1,0 +1,134 @@
+//! A small HTTP client over keep-alive connections: as little work as a client can do.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+
+use crate::server::Server;
+
+pub(crate) struct Connection {
+    stream: TcpStream,
+    token: String,
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    pub(crate) async fn open(address: SocketAddr, token: &str) -> Self {
+        let stream = TcpStream::connect(address).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self { stream, token: token.to_owned(), buffer: vec![0; 1 << 20] }
+    }
+
+    /// Sends a request and reads the whole answer.
+    pub(crate) async fn send(&mut self, method: &str, path: &str, body: &str) -> (u16, String) {
+        let (token, length) = (&self.token, body.len());
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: wardroom\r\nauthorization: Bearer {token}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+        );
+        self.stream.write_all(request.as_bytes()).await.unwrap();
+        let mut filled = 0;
+        loop {
+            let read = self.stream.read(&mut self.buffer[filled..]).await.unwrap();
+            assert!(read > 0, "the server closed the connection");
+            filled += read;
+            let Some(end) = self.buffer[..filled].windows(4).position(|four| four == b"\r\n\r\n") else {
+                continue;
+            };
+            let head = std::str::from_utf8(&self.buffer[..end]).unwrap();
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+            let whole = end + 4 + length.parse::<usize>().unwrap();
+            if filled >= whole {
+                let status = head[9..12].parse().unwrap();
+                return (status, String::from_utf8_lossy(&self.buffer[end + 4..whole]).into_owned());
+            }
+        }
+    }
+}
+
+/// Registers nodes and says their ids.
+pub(crate) async fn make_nodes(server: &Server, count: usize) -> Vec<String> {
+    let mut connection = Connection::open(server.address, &server.token).await;
+    let mut ids = Vec::new();
+    for number in 0..count {
+        let body = format!("{{\"mac_address\":\"02:00:00:00:{:02x}:{:02x}\"}}", number / 256, number % 256);
+        let (status, answer) = connection.send("POST", "/api/v1/nodes", &body).await;
+        assert_eq!(status, 201, "{answer}");
+        ids.push(answer.split("\"id\":\"").nth(1).unwrap().split('"').next().unwrap().to_owned());
+    }
+    ids
+}
+
+/// Transitions a second: every client moves a node of its own between active and migrating.
+pub(crate) async fn transitions(server: &Server, clients: usize, period: Duration) -> f64 {
+    let ids = make_nodes(server, clients).await;
+    let mut connections = Vec::new();
+    for id in ids {
+        let mut connection = Connection::open(server.address, &server.token).await;
+        let path = format!("/api/v1/nodes/{id}/state");
+        for state in ["pending", "installing", "installed", "active"] {
+            let (status, answer) =
+                connection.send("PATCH", &path, &format!("{{\"state\":\"{state}\"}}")).await;
+            assert_eq!(status, 200, "{answer}");
+        }
+        connections.push((connection, path));
+    }
+    let done = Arc::new(AtomicU64::new(0));
+    let began = Instant::now();
+    let mut tasks = Vec::new();
+    for (mut connection, path) in connections {
+        let done = Arc::clone(&done);
+        tasks.push(tokio::spawn(async move {
+            let states = [r#"{"state":"migrating"}"#, r#"{"state":"active"}"#];
+            for body in states.iter().cycle() {
+                if began.elapsed() > period {
+                    return;
+                }
+                let (status, answer) = connection.send("PATCH", &path, body).await;
+                assert_eq!(status, 200, "{answer}");
+                done.fetch_add(1, Ordering::Relaxed);
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    done.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64()
+}
+
+/// Reads a second of one path.
+pub(crate) async fn reads(
+    address: SocketAddr,
+    token: &str,
+    path: &str,
+    clients: usize,
+    period: Duration,
+) -> f64 {
+    let done = Arc::new(AtomicU64::new(0));
+    let began = Instant::now();
+    let mut tasks = Vec::new();
+    for _ in 0..clients {
+        let (done, token, path) = (Arc::clone(&done), token.to_owned(), path.to_owned());
+        tasks.push(tokio::spawn(async move {
+            let mut connection = Connection::open(address, &token).await;
+            while began.elapsed() < period {
+                let (status, answer) = connection.send("GET", &path, "").await;
+                assert_eq!(status, 200, "{answer}");
+                done.fetch_add(1, Ordering::Relaxed);
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    done.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64()
+}
