@@ -6,6 +6,50 @@ use axum::{
 };
 use wardroom_api::{FieldError, Problem};
 
+/// One kind of problem.
+#[derive(Debug, Clone, Copy)]
+pub struct Class {
+    /// The stable word for programs.
+    pub code: &'static str,
+    /// The status of the answer.
+    pub status: u16,
+    /// What it is, in a few words.
+    pub title: &'static str,
+    /// What it means, and what to do; published in `docs/errors.md`.
+    pub advice: &'static str,
+}
+
+const fn class(code: &'static str, status: u16, title: &'static str, advice: &'static str) -> Class {
+    Class { code, status, title, advice }
+}
+
+/// Every kind of problem there is.
+#[rustfmt::skip]
+pub const CLASSES: &[Class] = &[
+    class("invalid",           400, "The request is not valid", "A field is wrong; `errors` names each one and what would be right."),
+    class("unauthenticated",   401, "Credentials are needed", "No token, or one that is unknown, revoked or expired. Send `Authorization: Bearer …`."),
+    class("forbidden",         403, "The credentials do not suffice", "The token's role or kinds do not cover this; `detail` says which would."),
+    class("not_found",         404, "There is no such resource", "There is no such resource."),
+    class("no_route",          404, "There is no such path", "There is nothing at this path; `/openapi.json` lists what there is."),
+    class("method",            405, "The method is not allowed", "The path does not take this method."),
+    class("no_such_move",      409, "The state does not allow it", "The state does not allow this move; `allowed_actions` lists the states that it does."),
+    class("already_there",     409, "The state does not allow it", "The node is in that state already."),
+    class("retry_limit",       409, "The state does not allow it", "The install failed as often as it may; repeat with `force: true`."),
+    class("not_retired",       409, "The state does not allow it", "Only a retired node is deleted."),
+    class("mac_taken",         409, "The MAC is taken", "The MAC belongs to another node, which `detail` names."),
+    class("name_taken",        409, "The name is taken", "The name is in use, or was."),
+    class("in_use",            409, "It is in use", "Something still refers to it; `detail` says what."),
+    class("in_flight",         409, "The request is being answered", "A request with this `Idempotency-Key` is being answered; repeat it in a moment."),
+    class("shown_once",        409, "The secret was shown", "The request was done before, and its secret is not shown again."),
+    class("changed",           412, "The resource has changed", "The resource changed since it was read; read it again."),
+    class("too_large",         413, "The body is too large", "The body is larger than it may be."),
+    class("content_type",      415, "The content type is not understood", "Send `Content-Type: application/json`."),
+    class("key_reused",        422, "The idempotency key was used", "The `Idempotency-Key` was used for another request."),
+    class("too_many_requests", 429, "Too many requests", "Repeat after `Retry-After` seconds."),
+    class("unavailable",       503, "The server cannot answer now", "The database or another part cannot answer now; repeat after `Retry-After` seconds."),
+    class("internal",          500, "The server failed", "A bug; the log has it under the request id."),
+];
+
 /// A refusal or failure.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum Error {
@@ -66,47 +110,43 @@ impl Error {
         Self::NotFound { kind, id: id.chars().take(100).collect() }
     }
 
-    /// Status, code and title.
-    fn class(&self) -> (StatusCode, &'static str, &'static str) {
+    fn code(&self) -> &'static str {
         match self {
-            Self::Invalid(_) => (StatusCode::BAD_REQUEST, "invalid", "The request is not valid"),
-            Self::ContentType => {
-                (StatusCode::UNSUPPORTED_MEDIA_TYPE, "content_type", "The content type is not understood")
-            }
-            Self::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "too_large", "The body is too large"),
-            Self::Unauthenticated(_) => {
-                (StatusCode::UNAUTHORIZED, "unauthenticated", "Credentials are needed")
-            }
-            Self::Forbidden(_) => (StatusCode::FORBIDDEN, "forbidden", "The credentials do not suffice"),
-            Self::NotFound { .. } => (StatusCode::NOT_FOUND, "not_found", "There is no such resource"),
-            Self::NoRoute => (StatusCode::NOT_FOUND, "no_route", "There is no such path"),
-            Self::Method => (StatusCode::METHOD_NOT_ALLOWED, "method", "The method is not allowed"),
-            Self::Conflict { code, .. } => (StatusCode::CONFLICT, code, "The state does not allow it"),
-            Self::Precondition => (StatusCode::PRECONDITION_FAILED, "changed", "The resource has changed"),
-            Self::KeyReused => {
-                (StatusCode::UNPROCESSABLE_ENTITY, "key_reused", "The idempotency key was used")
-            }
-            Self::TooMany(_) => (StatusCode::TOO_MANY_REQUESTS, "too_many_requests", "Too many requests"),
-            Self::Unavailable(_) => {
-                (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "The server cannot answer now")
-            }
-            Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal", "The server failed"),
+            Self::Invalid(_) => "invalid",
+            Self::ContentType => "content_type",
+            Self::TooLarge(_) => "too_large",
+            Self::Unauthenticated(_) => "unauthenticated",
+            Self::Forbidden(_) => "forbidden",
+            Self::NotFound { .. } => "not_found",
+            Self::NoRoute => "no_route",
+            Self::Method => "method",
+            Self::Conflict { code, .. } => code,
+            Self::Precondition => "changed",
+            Self::KeyReused => "key_reused",
+            Self::TooMany(_) => "too_many_requests",
+            Self::Unavailable(_) => "unavailable",
+            Self::Internal => "internal",
         }
     }
 
+    fn class(&self) -> &'static Class {
+        let code = self.code();
+        CLASSES.iter().find(|class| class.code == code).unwrap_or(&CLASSES[CLASSES.len() - 1])
+    }
+
     pub(crate) fn status(&self) -> StatusCode {
-        self.class().0
+        StatusCode::from_u16(self.class().status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
     /// The problem to send, as part of the request with this id.
     pub(crate) fn problem(&self, request_id: &str) -> Problem {
-        let (status, code, title) = self.class();
+        let Class { code, status, title, .. } = *self.class();
         let errors = if let Self::Invalid(errors) = self { errors.clone() } else { Vec::new() };
         let allowed = if let Self::Conflict { allowed, .. } = self { Some(allowed.clone()) } else { None };
         Problem {
             type_: format!("urn:wardroom:problem:{code}"),
             title: title.to_owned(),
-            status: status.as_u16(),
+            status,
             detail: self.to_string(),
             code: code.to_owned(),
             request_id: request_id.to_owned(),

@@ -13,7 +13,7 @@ mod bulk;
 pub mod clock;
 pub mod config;
 mod discovery;
-mod error;
+pub mod error;
 mod etag;
 mod events;
 mod group;
