@@ -1,8 +1,9 @@
-//! The wire types of Wardroom's HTTP API.
+//! The wire types of Wardroom's HTTP API, and a client that speaks them.
 //!
 //! What people send is strict: a field that is not known is refused, so that a typing error is not ignored.
 //! What agents send is tolerant: a newer agent may say more than this server understands.
 
+pub mod client;
 pub mod envelope;
 pub mod group;
 pub mod history;

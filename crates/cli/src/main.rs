@@ -1,33 +1,26 @@
 //! `wardroom`: the server and the command line in one program.
 
+mod arguments;
 mod command;
+mod connection;
+#[cfg(test)]
+mod docs;
+mod exit;
+mod follow;
+mod kind;
+mod outcome;
+mod output;
+mod place;
+mod select;
+mod table;
+mod text;
+mod view;
 
-use clap::{Parser, Subcommand};
-
-/// A fleet lifecycle control plane.
-#[derive(Parser)]
-#[command(name = "wardroom", version, propagate_version = true)]
-struct Arguments {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    /// Runs the server.
-    Serve(command::serve::Serve),
-}
+use clap::Parser as _;
 
 fn main() -> std::process::ExitCode {
-    let done = match Arguments::parse().command {
-        Command::Serve(serve) => serve.run(),
-    };
-    match done {
+    match arguments::Arguments::parse().command.run() {
         Ok(()) => std::process::ExitCode::SUCCESS,
-        Err(error) => {
-            use std::io::Write as _;
-            let _ = writeln!(std::io::stderr(), "wardroom: {error:#}");
-            std::process::ExitCode::FAILURE
-        }
+        Err(error) => exit::explain(&error),
     }
 }

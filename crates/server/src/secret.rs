@@ -18,23 +18,29 @@ impl fmt::Debug for Key {
 }
 
 impl Key {
-    /// Reads the key, or makes one.
+    /// Reads the key; nothing when there is no such file.
     ///
     /// # Errors
-    /// When the file cannot be read or written, or does not hold a key.
-    pub fn load_or_create(path: &Path) -> Result<Self, String> {
-        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    /// When the file cannot be read, or does not hold a key.
+    pub fn load(path: &Path) -> Result<Option<Self>, String> {
         match fs::read(path) {
-            Ok(bytes) => <[u8; 32]>::try_from(bytes)
-                .map(Self)
-                .map_err(|_| format!("{}: must be exactly 32 bytes", path.display())),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let key = random();
-                write_private(path, &key).map_err(failed)?;
-                Ok(Self(key))
+            Ok(bytes) => {
+                let key = <[u8; 32]>::try_from(bytes).map(Self);
+                key.map(Some).map_err(|_| format!("{}: must be exactly 32 bytes", path.display()))
             }
-            Err(error) => Err(failed(error)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(format!("{}: {error}", path.display())),
         }
+    }
+
+    /// Makes a key and writes it where only its owner can read it.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn create(path: &Path) -> Result<Self, String> {
+        let key = random();
+        write_private(path, &key).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Self(key))
     }
 
     /// Signs parts that cannot run into each other, for one purpose.

@@ -51,8 +51,8 @@ impl Server {
     /// What is in the way.
     pub async fn start(config: Config) -> Result<Self, StartError> {
         make_private_dir(&config.data_dir)?;
-        let key = Key::load_or_create(&config.key_file).map_err(StartError::Setup)?;
         let store = Store::open(&config.location).await?;
+        let key = load_key(&store, &config.key_file).await?;
         let tls = match &config.tls {
             Some((certificate, key)) => Some(listen::tls(certificate, key).map_err(StartError::Setup)?),
             None => None,
@@ -136,6 +136,20 @@ async fn first_token(app: &App) -> Result<Option<PathBuf>, StartError> {
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// The server's key. One is made for a new store only: a store that was made with a key needs that one.
+async fn load_key(store: &Store, path: &Path) -> Result<Key, StartError> {
+    if let Some(key) = Key::load(path).map_err(StartError::Setup)? {
+        return Ok(key);
+    }
+    if store.get("server", "key").await?.is_some() {
+        let path = path.display();
+        return Err(StartError::Setup(format!(
+            "{path}: is missing, and this database was made with a key; copy that one here, or name it with server.key_file"
+        )));
+    }
+    Key::create(path).map_err(StartError::Setup)
 }
 
 /// Servers that share a database must share the key: with another one, tokens of boot scripts and seals of

@@ -15,6 +15,8 @@ use sha2::Sha256;
 use crate::error::{Error, Result};
 use crate::hash::{Encoder, hex};
 use crate::history::RawRow;
+use crate::location::Location;
+use crate::session::Session;
 use crate::sql;
 use crate::store::Store;
 use crate::value::{Row, params, time_text, to_micros};
@@ -140,5 +142,21 @@ impl Store {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let rows = self.database.read(sql::CHECKPOINTS_AFTER, params![after, limit]).await?;
         rows.into_iter().map(|mut row| Checkpoint::from_row(&mut row)).collect()
+    }
+}
+
+/// Every checkpoint of a database, in order; reads beside running servers.
+pub async fn checkpoints(location: &Location) -> Result<Vec<Checkpoint>> {
+    let session = Session::snapshot(location).await?;
+    let mut found: Vec<Checkpoint> = Vec::new();
+    loop {
+        let after = found.last().map_or(0, |last| last.number);
+        let rows = session.run(sql::CHECKPOINTS_AFTER, params![after, PAGE]).await?;
+        if rows.is_empty() {
+            return Ok(found);
+        }
+        for mut row in rows {
+            found.push(Checkpoint::from_row(&mut row)?);
+        }
     }
 }

@@ -36,7 +36,7 @@ mod verify;
 
 pub use backup::backup;
 pub use change::{Change, Committed, Effect, Fence};
-pub use checkpoint::{Checkpoint, SealKey};
+pub use checkpoint::{Checkpoint, SealKey, checkpoints};
 pub use effects::PendingEffect;
 pub use error::{Error, Result};
 pub use feed::{Cursor, FeedItem};

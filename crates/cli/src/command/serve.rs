@@ -1,13 +1,15 @@
 //! `wardroom serve`.
 
-use std::{io::Write as _, path::PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
 use wardroom_server::{
-    config::{self, Config, Sources},
+    config::Config,
     serve::{Server, stop_on_signal},
 };
+
+use crate::{output, place};
 
 /// Runs the server.
 #[derive(Args)]
@@ -41,12 +43,6 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn resolve(&self) -> anyhow::Result<Config> {
-        let file = match &self.config {
-            Some(path) => Some(
-                std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?,
-            ),
-            None => None,
-        };
         let given = [
             ("server.listen", self.listen.clone()),
             ("boot.listen", self.boot_listen.clone()),
@@ -55,8 +51,7 @@ impl Settings {
             ("server.insecure_http", self.insecure_http.then(|| "true".to_owned())),
         ];
         let flags = given.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
-        let environment = std::env::vars().filter(|(name, _)| name.starts_with("WARDROOM_")).collect();
-        Ok(config::resolve(&Sources { file, environment, flags })?)
+        place::resolve(self.config.as_deref(), flags)
     }
 }
 
@@ -75,17 +70,16 @@ impl Serve {
     }
 }
 
+/// Nobody may be listening to standard output; the server goes on.
 fn announce(server: &Server) {
-    let mut out = std::io::stdout().lock();
-    // Nobody may be listening to standard output; the server goes on.
-    let _ = writeln!(out, "wardroom listens on {}", server.address);
+    let mut said = format!("wardroom listens on {}\n", server.address);
     if let Some(address) = server.boot_address {
-        let _ = writeln!(out, "machines boot from {address}");
+        said.push_str(&format!("machines boot from {address}\n"));
     }
     if let Some(path) = &server.first_token {
-        let _ = writeln!(out, "the first admin token is in {}", path.display());
+        said.push_str(&format!("the first admin token is in {}\n", path.display()));
     }
-    let _ = out.flush();
+    let _ = output::print(&said);
 }
 
 fn start_logging(config: &Config) -> anyhow::Result<()> {

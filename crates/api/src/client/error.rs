@@ -1,0 +1,60 @@
+//! What a call can end with instead of an answer.
+
+use crate::Problem;
+
+/// A refusal, or no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// An option cannot be used; nothing was sent.
+    #[error("{0}")]
+    Setup(String),
+    /// The server refused, and says why.
+    #[error("{}", .0.detail)]
+    Problem(Box<Problem>),
+    /// The server did not answer in time; what was asked for may have happened.
+    #[error("the server did not answer in time")]
+    Timeout,
+    /// The server cannot be reached, or the connection was cut.
+    #[error("the server cannot be reached: {0}")]
+    Unreachable(String),
+    /// An answer that this client does not understand.
+    #[error("{detail}")]
+    Unexpected {
+        /// The status code of the answer.
+        status: u16,
+        /// What was wrong with it.
+        detail: String,
+    },
+}
+
+impl Error {
+    /// The status code of the answer, if there was one.
+    #[must_use]
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::Problem(problem) => Some(problem.status),
+            Self::Unexpected { status, .. } => Some(*status),
+            Self::Setup(_) | Self::Timeout | Self::Unreachable(_) => None,
+        }
+    }
+
+    pub(super) fn network(error: &reqwest::Error) -> Self {
+        if error.is_timeout() && !error.is_connect() {
+            Self::Timeout
+        } else {
+            Self::Unreachable(chain(error))
+        }
+    }
+}
+
+/// The innermost cause says what happened; what is around it only says that something did.
+pub(super) fn chain(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    match error.url() {
+        Some(url) => format!("{}: {cause}", url.origin().ascii_serialization()),
+        None => cause.to_string(),
+    }
+}

@@ -1,0 +1,111 @@
+//! How things stand: the summary, and why one resource is where it is.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{Client, Error};
+
+/// Counts by kind and state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    /// For each kind, how many are in each state.
+    pub kinds: BTreeMap<String, BTreeMap<String, i64>>,
+}
+
+/// The explanation of one state or status.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Why {
+    /// What is explained: `state`, or the derived status it is about.
+    pub about: String,
+    /// Where the resource is.
+    pub state: String,
+    /// What that means.
+    pub meaning: String,
+    /// Since when; nothing when it was never known.
+    pub since: Option<Timestamp>,
+    /// When patience runs out, for work in progress.
+    pub patience_ends: Option<Timestamp>,
+    /// Whether it has run out.
+    pub overdue: bool,
+    /// What keeps this resource where it is, beyond what its state says.
+    pub blockers: Vec<Blocker>,
+    /// The ways out, the preferred one first.
+    pub exits: Vec<Exit>,
+    /// What to do next.
+    pub next: Next,
+}
+
+/// A fact that keeps a resource where it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blocker {
+    /// What is in the way.
+    pub what: String,
+    /// The call that clears it, when a person can.
+    pub fix: Option<Call>,
+}
+
+/// One way out of a state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exit {
+    /// Where it leads.
+    pub to: String,
+    /// What must happen.
+    pub when: String,
+    /// Who makes it happen in the normal course.
+    pub by: String,
+    /// How a person makes it happen.
+    pub call: Option<Call>,
+}
+
+/// The API call by which a person makes something happen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// Method, path and, where it decides, the body.
+    pub request: String,
+    /// The least role that may make it.
+    pub role: String,
+    /// What must hold before it succeeds.
+    pub precondition: Option<String>,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+pub enum Next {
+    /// Nothing: all is well, or it is over.
+    Nothing,
+    /// Wait for somebody else to act.
+    Wait {
+        /// Who acts.
+        by: String,
+        /// What is waited for.
+        until: String,
+    },
+    /// Make this call.
+    Call(Call),
+    /// Look at what is in the way; no call clears it.
+    Mend {
+        /// What is in the way.
+        what: String,
+    },
+}
+
+impl Client {
+    /// How many of what are where.
+    ///
+    /// # Errors
+    /// As for every call.
+    pub async fn summary(&self) -> Result<Summary, Error> {
+        self.get(&["summary"], &[]).await
+    }
+
+    /// Why a resource is where it is.
+    ///
+    /// # Errors
+    /// As for every call.
+    pub async fn why(&self, kind: &str, id: &str) -> Result<Vec<Why>, Error> {
+        self.get(&["resources", kind, id, "why"], &[]).await
+    }
+}

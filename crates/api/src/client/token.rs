@@ -1,0 +1,35 @@
+//! API tokens.
+
+use reqwest::Method;
+
+use super::{Client, Error, Pages};
+use crate::{
+    Envelope, Page,
+    token::{NewToken, Token, TokenCreate},
+};
+
+impl Client {
+    /// One page of tokens, without their secrets.
+    ///
+    /// # Errors
+    /// As for every call.
+    pub async fn tokens(&self, pages: &Pages) -> Result<Page<Token>, Error> {
+        self.page("tokens", pages).await
+    }
+
+    /// Makes a token; its secret is in this answer and nowhere else.
+    ///
+    /// # Errors
+    /// As for every call.
+    pub async fn create_token(&self, create: &TokenCreate) -> Result<NewToken, Error> {
+        self.send::<Envelope<_>>(Method::POST, &["tokens"], create).await.map(|answer| answer.data)
+    }
+
+    /// Revokes a token; it is refused from the next request on.
+    ///
+    /// # Errors
+    /// As for every call.
+    pub async fn revoke_token(&self, id: &str) -> Result<Token, Error> {
+        self.delete::<Envelope<_>>(&["tokens", id]).await.map(|answer| answer.data)
+    }
+}

@@ -1,0 +1,88 @@
+//! Every command, in one place.
+
+use clap::{Parser, Subcommand};
+
+use crate::command;
+
+/// A fleet lifecycle control plane: the server and its command line.
+#[derive(Parser)]
+#[command(name = "wardroom", version, propagate_version = true, after_help = crate::exit::HELP)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Lists resources, or shows one.
+    Get(command::get::Get),
+    /// Shows one resource with its explanation and its last history.
+    Describe(command::describe::Describe),
+    /// Explains why a resource is where it is, who can act, and what to do next.
+    Why(command::why::Why),
+    /// Shows who changed what, when and why; newest first.
+    History(command::history::History),
+    /// Shows the feed of changes, oldest first, and follows it.
+    Events(command::events::Events),
+    /// Counts resources by kind and state.
+    Summary(command::summary::Summary),
+    /// Registers, moves and changes nodes.
+    #[command(subcommand)]
+    Node(command::node::Node),
+    /// Makes a node, a workflow or a group.
+    #[command(subcommand)]
+    Create(command::create::Create),
+    /// Makes or changes what a file describes.
+    Apply(command::apply::Apply),
+    /// Deletes resources.
+    Delete(command::delete::Delete),
+    /// Makes, lists and revokes API tokens.
+    #[command(subcommand)]
+    Token(command::token::Token),
+    /// Runs the server.
+    Serve(command::serve::Serve),
+    /// Checks and shows the configuration of the server.
+    #[command(subcommand)]
+    Config(command::config::Config),
+    /// Verifies history, and exports its checkpoints.
+    #[command(subcommand)]
+    Audit(command::audit::Audit),
+    /// Writes everything to one file, also while servers run.
+    Backup(command::backup::Backup),
+    /// Restores a backup into an empty store.
+    Restore(command::restore::Restore),
+    /// Writes the completion script of a shell.
+    Completion(command::completion::Completion),
+    /// Shows the version.
+    Version,
+}
+
+impl Command {
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        match self {
+            Self::Get(command) => wait(command.run()),
+            Self::Describe(command) => wait(command.run()),
+            Self::Why(command) => wait(command.run()),
+            Self::History(command) => wait(command.run()),
+            Self::Events(command) => wait(command.run()),
+            Self::Summary(command) => wait(command.run()),
+            Self::Node(command) => wait(command.run()),
+            Self::Create(command) => wait(command.run()),
+            Self::Apply(command) => wait(command.run()),
+            Self::Delete(command) => wait(command.run()),
+            Self::Token(command) => wait(command.run()),
+            Self::Serve(command) => command.run(),
+            Self::Config(command) => command.run(),
+            Self::Audit(command) => wait(command.run()),
+            Self::Backup(command) => wait(command.run()),
+            Self::Restore(command) => wait(command.run()),
+            Self::Completion(command) => command.run(),
+            Self::Version => crate::output::line(concat!("wardroom ", env!("CARGO_PKG_VERSION"))),
+        }
+    }
+}
+
+/// A command waits for one thing at a time; only the server needs more threads.
+fn wait(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(command)
+}

@@ -1,0 +1,27 @@
+//! `wardroom backup`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use wardroom_server::maintenance;
+
+use crate::{output, place::Place};
+
+/// Writes everything to one file, also while servers run.
+#[derive(Args)]
+pub(crate) struct Backup {
+    /// The file to write; it must not exist yet.
+    to: PathBuf,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Backup {
+    pub(crate) async fn run(self) -> anyhow::Result<()> {
+        let config = self.place.resolve(None)?;
+        maintenance::backup(&config, &self.to).await?;
+        output::line(&format!("the backup is in {}", self.to.display()))?;
+        output::note(&format!("keep {} too: it is not part of the backup", config.key_file.display()));
+        Ok(())
+    }
+}

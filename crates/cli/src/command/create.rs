@@ -1,0 +1,106 @@
+//! `wardroom create`.
+
+use clap::{Args, Subcommand, ValueEnum};
+use wardroom_api::{
+    group::{GroupSpec, GroupType},
+    workflow::WorkflowSpec,
+};
+
+use super::node;
+use crate::{
+    connection::Connection,
+    view::{Made, print_made},
+};
+
+/// Makes a node, a workflow or a group.
+#[derive(Subcommand)]
+pub(crate) enum Create {
+    /// Registers a node.
+    Node(node::create::Create),
+    /// Makes an install profile.
+    Workflow(Workflow),
+    /// Makes a group of devices or of users.
+    Group(Group),
+}
+
+#[derive(Args)]
+pub(crate) struct Workflow {
+    /// The name by which nodes refer to it.
+    name: String,
+    /// The URL of the kernel.
+    #[arg(long, value_name = "URL")]
+    kernel: String,
+    /// The URL of an initial RAM disk. Can be repeated.
+    #[arg(long, value_name = "URL")]
+    initrd: Vec<String>,
+    /// The kernel's arguments.
+    #[arg(long, value_name = "TEXT", default_value = "", allow_hyphen_values = true)]
+    arguments: String,
+    /// The URL of the image that the installer writes.
+    #[arg(long, value_name = "URL")]
+    image: Option<String>,
+    /// Nodes become active at the end of the install.
+    #[arg(long)]
+    promote: bool,
+    #[command(flatten)]
+    made: Made,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Args)]
+pub(crate) struct Group {
+    /// The name.
+    name: String,
+    /// What is in it.
+    #[arg(long = "type", value_enum, default_value = "device", value_name = "TYPE")]
+    members: Members,
+    /// The group above it, whose settings it inherits.
+    #[arg(long, value_name = "NAME")]
+    parent: Option<String>,
+    /// Whether installed nodes become active by themselves; inherited unless told.
+    #[arg(long, value_name = "true|false")]
+    auto_promote: Option<bool>,
+    #[command(flatten)]
+    made: Made,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Members {
+    /// Nodes.
+    Device,
+    /// Users, whose tokens name it.
+    User,
+}
+
+impl Create {
+    pub(crate) async fn run(self) -> anyhow::Result<()> {
+        match self {
+            Self::Node(create) => create.run().await,
+            Self::Workflow(workflow) => workflow.run().await,
+            Self::Group(group) => group.run().await,
+        }
+    }
+}
+
+impl Workflow {
+    async fn run(self) -> anyhow::Result<()> {
+        let Self { name, kernel, initrd, arguments, image, promote, made, connection } = self;
+        let spec = WorkflowSpec { name, kernel, initrd, arguments, image, promote };
+        print_made(&made, &connection.client()?.create_workflow(&spec).await?)
+    }
+}
+
+impl Group {
+    async fn run(self) -> anyhow::Result<()> {
+        let type_ = match self.members {
+            Members::Device => GroupType::Device,
+            Members::User => GroupType::User,
+        };
+        let (name, parent_id, auto_promote) = (self.name, self.parent, self.auto_promote);
+        let spec = GroupSpec { name, type_, parent_id, auto_promote };
+        print_made(&self.made, &self.connection.client()?.create_group(&spec).await?)
+    }
+}

@@ -1,0 +1,133 @@
+//! `wardroom get`.
+
+use clap::Args;
+use wardroom_api::{
+    client::{self, Client, NodeQuery},
+    group::Group,
+    node::Node,
+    token::Token,
+    workflow::Workflow,
+};
+
+use crate::{
+    connection::Connection,
+    exit::{Code, failure},
+    follow::{self, Follower},
+    kind::Kind,
+    select::Selection,
+    view::{Mode, Printer, Resource, Shape, print_one},
+};
+
+/// Most that one request asks for.
+const PAGE: usize = 500;
+
+/// Lists resources, or shows one.
+#[derive(Args)]
+pub(crate) struct Get {
+    /// What to get; singular and short names are understood too (node, no, wf, …).
+    #[arg(value_enum)]
+    kind: Kind,
+    /// The id of one resource; of a node also its MAC.
+    id: Option<String>,
+    #[command(flatten)]
+    selection: Selection,
+    /// Show at most this many; all unless told.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: Option<u32>,
+    /// Go on and show every change as it happens.
+    #[arg(short, long)]
+    watch: bool,
+    #[command(flatten)]
+    shape: Shape,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+impl Get {
+    pub(crate) async fn run(self) -> anyhow::Result<()> {
+        let client = self.connection.client()?;
+        match self.kind {
+            Kind::Node => self.show::<Node>(&client).await,
+            Kind::Workflow => self.show::<Workflow>(&client).await,
+            Kind::Group => self.show::<Group>(&client).await,
+            Kind::Token => self.show::<Token>(&client).await,
+        }
+    }
+
+    async fn show<T: Resource>(&self, client: &Client) -> anyhow::Result<()> {
+        if !self.selection.is_empty() && (T::KIND != Kind::Node || self.id.is_some()) {
+            return Err(failure(Code::Usage, "only lists of nodes can be selected from"));
+        }
+        if self.watch {
+            return self.watch::<T>(client).await;
+        }
+        match &self.id {
+            Some(id) => print_one(self.shape, &T::find(client, id).await?),
+            None => Printer::start(self.shape, Mode::Whole, &self.list::<T>(client).await?).map(drop),
+        }
+    }
+
+    async fn list<T: Resource>(&self, client: &Client) -> anyhow::Result<Vec<T>> {
+        let most = self.limit.map_or(usize::MAX, |limit| limit as usize);
+        list(client, &self.selection.query(), most).await
+    }
+
+    /// The place in the feed is taken before the list is read: a change in between is shown twice, never missed.
+    async fn watch<T: Resource>(&self, client: &Client) -> anyhow::Result<()> {
+        let mut follower = Follower::start(client, None).await?;
+        let items = match &self.id {
+            Some(id) => vec![T::find(client, id).await?],
+            None => self.list(client).await?,
+        };
+        let printer = Printer::start(self.shape, Mode::Stream, &items)?;
+        let only = self.id.as_ref().and(items.first()).map(|item| item.id().to_owned());
+        loop {
+            let row = follower.next().await?;
+            let is_wanted = only.as_ref().is_none_or(|id| *id == row.resource_id);
+            if row.kind == T::KIND.as_str() && is_wanted {
+                self.changed::<T>(client, &printer, &row.resource_id).await?;
+            }
+        }
+    }
+
+    /// Shows one resource as it is now, however long the server is away meanwhile.
+    async fn changed<T: Resource>(&self, client: &Client, printer: &Printer, id: &str) -> anyhow::Result<()> {
+        loop {
+            match self.selected::<T>(client, id).await {
+                Ok(Some(item)) => return printer.add(&item),
+                Ok(None) => return Ok(()),
+                Err(error) => match error.downcast_ref::<client::Error>() {
+                    Some(refused) if refused.status() == Some(404) => return printer.gone(T::KIND, id),
+                    Some(refused) if follow::is_passing(refused) => {}
+                    Some(_) | None => return Err(error),
+                },
+            }
+            tokio::time::sleep(follow::SHORTEST).await;
+        }
+    }
+
+    async fn selected<T: Resource>(&self, client: &Client, id: &str) -> anyhow::Result<Option<T>> {
+        let item = T::find(client, id).await?;
+        let is_selected = item.is_selected(client, &self.selection.query()).await?;
+        Ok(is_selected.then_some(item))
+    }
+}
+
+/// Everything a query selects, at most so many.
+pub(crate) async fn list<T: Resource>(
+    client: &Client,
+    query: &NodeQuery,
+    most: usize,
+) -> anyhow::Result<Vec<T>> {
+    let mut query = query.clone();
+    let mut items = Vec::new();
+    loop {
+        query.limit = Some(PAGE.min(most - items.len()));
+        let page = T::page(client, &query).await?;
+        items.extend(page.data);
+        if page.next.is_none() || items.len() >= most {
+            return Ok(items);
+        }
+        query.cursor = page.next;
+    }
+}

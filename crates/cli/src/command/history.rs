@@ -1,0 +1,63 @@
+//! `wardroom history`.
+
+use clap::Args;
+use wardroom_api::{client::HistoryQuery, history::Row};
+use wardroom_server::clock::Clock;
+
+use crate::{
+    connection::Connection,
+    kind::Kind,
+    table::{Heads, Level, Writer},
+    view::{Mode, Printer, Shape, columns, node},
+};
+
+/// Shows who changed what, when and why; newest first. History outlives its resource.
+#[derive(Args)]
+pub(crate) struct History {
+    /// Only of one resource: its kind …
+    #[arg(value_enum, requires = "id")]
+    kind: Option<Kind>,
+    /// … and its id; of a node also its MAC.
+    id: Option<String>,
+    /// Show at most this many rows.
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+    #[command(flatten)]
+    shape: Shape,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+impl History {
+    pub(crate) async fn run(self) -> anyhow::Result<()> {
+        let client = self.connection.client()?;
+        let resource = match (self.kind, self.id) {
+            (Some(Kind::Node), Some(id)) => Some(("node".to_owned(), node::id(&client, &id).await?)),
+            (Some(kind), Some(id)) => Some((kind.as_str().to_owned(), id)),
+            (_, None) | (None, _) => None,
+        };
+        let most = self.limit as usize;
+        let mut query = HistoryQuery { resource, limit: None, cursor: None };
+        let mut rows = Vec::new();
+        while rows.len() < most {
+            query.limit = Some((most - rows.len()).min(1000));
+            let page = client.history(&query).await?;
+            rows.extend(page.data);
+            query.cursor = page.next;
+            if query.cursor.is_none() {
+                break;
+            }
+        }
+        Printer::start(self.shape, Mode::Whole, &rows).map(drop)
+    }
+}
+
+/// Rows of one resource, which is named already.
+pub(crate) fn compact(rows: &[Row]) -> anyhow::Result<()> {
+    let shown = || columns::<Row>(Level::Narrow).filter(|column| column.head != "RESOURCE");
+    let heads: Vec<_> = shown().map(|column| column.head).collect();
+    let now = Clock.now();
+    let cells: Vec<_> =
+        rows.iter().map(|row| shown().map(|column| (column.cell)(row, now)).collect()).collect();
+    Writer::start(&heads, &cells, Heads::Shown).map(drop)
+}

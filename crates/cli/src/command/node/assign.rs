@@ -1,0 +1,61 @@
+//! `wardroom node assign`.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use wardroom_api::node::NodePatch;
+
+use super::targets::Targets;
+use crate::{
+    exit::{Code, failure},
+    outcome::Outcome,
+};
+
+/// Says what nodes install, and where they belong. What is not given stays; an empty text clears.
+#[derive(Args)]
+pub(crate) struct Assign {
+    #[command(flatten)]
+    targets: Targets,
+    /// What they install.
+    #[arg(long, value_name = "NAME")]
+    workflow: Option<String>,
+    /// The device group they belong to.
+    #[arg(long, value_name = "NAME")]
+    group: Option<String>,
+    /// The name of the host.
+    #[arg(long, value_name = "NAME")]
+    hostname: Option<String>,
+    /// Set a label, or take it off: key=value or key-. Can be repeated.
+    #[arg(long = "label", value_name = "LABEL", value_parser = label)]
+    set_labels: Vec<(String, Option<String>)>,
+}
+
+impl Assign {
+    pub(crate) async fn run(self) -> anyhow::Result<()> {
+        let filled = |text: String| (!text.is_empty()).then_some(text);
+        let patch = NodePatch {
+            hostname: self.hostname.map(filled),
+            workflow_id: self.workflow.map(filled),
+            group_id: self.group.map(filled),
+            labels: BTreeMap::from_iter(self.set_labels),
+        };
+        if patch == NodePatch::default() {
+            return Err(failure(Code::Usage, "give --workflow, --group, --hostname or --label"));
+        }
+        let (client, ids) = self.targets.find("change").await?;
+        let mut outcome = Outcome::default();
+        for id in &ids {
+            let changed = client.patch_node(id, &patch).await;
+            outcome.add(&format!("node/{id}"), changed.map(|_| "changed".to_owned()).map_err(Into::into))?;
+        }
+        outcome.finish()
+    }
+}
+
+fn label(text: &str) -> Result<(String, Option<String>), String> {
+    match (text.split_once('='), text.strip_suffix('-')) {
+        (Some((key, value)), _) => Ok((key.to_owned(), Some(value.to_owned()))),
+        (None, Some(key)) => Ok((key.to_owned(), None)),
+        (None, None) => Err("write key=value to set a label, key- to take it off".to_owned()),
+    }
+}

@@ -1,0 +1,66 @@
+//! `wardroom node create`, which is also `wardroom create node`.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use wardroom_api::node::NodeCreate;
+
+use crate::{
+    connection::Connection,
+    view::{Made, print_made},
+};
+
+/// Registers a node.
+#[derive(Args)]
+pub(crate) struct Create {
+    /// The MAC address, with colons or hyphens.
+    #[arg(long, value_name = "MAC")]
+    mac: String,
+    /// The name of the host.
+    #[arg(long, value_name = "NAME")]
+    hostname: Option<String>,
+    /// The device group it belongs to.
+    #[arg(long, value_name = "NAME")]
+    group: Option<String>,
+    /// What it shall install.
+    #[arg(long, value_name = "NAME")]
+    workflow: Option<String>,
+    /// A label. Can be repeated.
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
+    labels: Vec<(String, String)>,
+    /// Who made it.
+    #[arg(long, value_name = "TEXT")]
+    vendor: Option<String>,
+    /// Which model it is.
+    #[arg(long, value_name = "TEXT")]
+    model: Option<String>,
+    /// Its serial number.
+    #[arg(long, value_name = "TEXT")]
+    serial_number: Option<String>,
+    #[command(flatten)]
+    made: Made,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+impl Create {
+    pub(crate) async fn run(self) -> anyhow::Result<()> {
+        let create = NodeCreate {
+            mac_address: self.mac,
+            hostname: self.hostname,
+            group_id: self.group,
+            workflow_id: self.workflow,
+            vendor: self.vendor,
+            model: self.model,
+            serial_number: self.serial_number,
+            system_uuid: None,
+            labels: BTreeMap::from_iter(self.labels),
+        };
+        print_made(&self.made, &self.connection.client()?.create_node(&create).await?)
+    }
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("write key=value")?;
+    Ok((key.to_owned(), value.to_owned()))
+}

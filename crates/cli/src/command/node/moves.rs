@@ -1,0 +1,79 @@
+//! `wardroom node move`, and the verbs that are moves: `approve` and `retire`.
+
+use clap::Args;
+use wardroom_api::{
+    client::{self, Client},
+    node::{BulkItem, BulkTransition, StateTransition},
+};
+
+use super::targets::Targets;
+use crate::outcome::Outcome;
+
+/// Most nodes in one request.
+const MOST: usize = 1000;
+
+/// Nodes, and why.
+#[derive(Args)]
+pub(crate) struct Verb {
+    #[command(flatten)]
+    targets: Targets,
+    /// Why, for history.
+    #[arg(long, value_name = "TEXT")]
+    comment: Option<String>,
+}
+
+/// Moves nodes to a state.
+#[derive(Args)]
+pub(crate) struct Move {
+    /// The state to go to; `wardroom why node ID` says which are possible.
+    #[arg(long, value_name = "STATE")]
+    to: String,
+    /// Lift the retry limit and clear the counters; opens no move that does not exist.
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    verb: Verb,
+}
+
+impl Verb {
+    pub(crate) async fn run(self, state: &str) -> anyhow::Result<()> {
+        self.go(StateTransition { state: state.to_owned(), ..StateTransition::default() }).await
+    }
+
+    async fn go(self, wanted: StateTransition) -> anyhow::Result<()> {
+        let wanted = StateTransition { comment: self.comment, ..wanted };
+        let (client, ids) = self.targets.find(&format!("move to {}", wanted.state)).await?;
+        let mut outcome = Outcome::default();
+        if let [id] = ids.as_slice() {
+            let moved = client.move_node(id, &wanted).await;
+            outcome.add(&format!("node/{id}"), moved.map(|node| node.state).map_err(Into::into))?;
+        } else {
+            for node_ids in ids.chunks(MOST) {
+                let StateTransition { state, comment, force } = wanted.clone();
+                let wanted = BulkTransition { node_ids: node_ids.to_vec(), state, comment, force };
+                move_many(&client, &wanted, &mut outcome).await?;
+            }
+        }
+        outcome.finish()
+    }
+}
+
+impl Move {
+    pub(crate) async fn run(self) -> anyhow::Result<()> {
+        self.verb.go(StateTransition { state: self.to, comment: None, force: self.force }).await
+    }
+}
+
+async fn move_many(client: &Client, wanted: &BulkTransition, outcome: &mut Outcome) -> anyhow::Result<()> {
+    for BulkItem { id, status, state, problem } in client.move_nodes(wanted).await?.items {
+        let result = match (state, problem) {
+            (_, Some(problem)) => Err(client::Error::Problem(Box::new(problem))),
+            (Some(state), None) => Ok(state),
+            (None, None) => {
+                Err(client::Error::Unexpected { status, detail: "neither moved nor refused".to_owned() })
+            }
+        };
+        outcome.add(&format!("node/{id}"), result.map_err(Into::into))?;
+    }
+    Ok(())
+}

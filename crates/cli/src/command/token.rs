@@ -1,0 +1,163 @@
+//! `wardroom token`.
+
+use std::{
+    io::Write as _,
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand};
+use jiff::{Span, SpanRelativeTo, Timestamp};
+use wardroom_api::token::{Token as ApiToken, TokenCreate};
+use wardroom_server::clock::Clock;
+
+use super::get::list;
+use crate::{
+    connection::Connection,
+    outcome::Outcome,
+    output::{self, Format},
+    view::{Mode, Printer, Shape},
+};
+
+/// Makes, lists and revokes API tokens.
+#[derive(Subcommand)]
+pub(crate) enum Token {
+    /// Makes a token; its secret is written once, alone, to standard output or into a file.
+    Create(Create),
+    /// Lists tokens, without their secrets.
+    List(List),
+    /// Revokes tokens; they are refused from the next request on.
+    Revoke(Revoke),
+}
+
+#[derive(Args)]
+pub(crate) struct Create {
+    /// Whose it is or what it is for; history names it.
+    name: String,
+    /// What it may do: viewer, operator, admin, installer, adapter or auditor.
+    #[arg(long)]
+    role: String,
+    /// A kind that it may touch; all unless told. Can be repeated.
+    #[arg(long = "kind", value_name = "KIND")]
+    kinds: Vec<String>,
+    /// The user group it belongs to.
+    #[arg(long, value_name = "NAME")]
+    group: Option<String>,
+    /// When it ends: a time, or how long from now, such as 30d or 12h; 90 days unless told.
+    #[arg(long, value_name = "TIME")]
+    expires: Option<String>,
+    /// Write the secret into this new file, which only its owner can read.
+    #[arg(long, value_name = "FILE")]
+    secret_file: Option<PathBuf>,
+    /// Write everything, secret included, as json or yaml.
+    #[arg(short, long, value_enum, value_name = "FORMAT", conflicts_with = "secret_file")]
+    output: Option<Format>,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    shape: Shape,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Args)]
+pub(crate) struct Revoke {
+    /// The ids of the tokens.
+    #[arg(required = true, value_name = "ID")]
+    ids: Vec<String>,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+impl Token {
+    pub(crate) async fn run(self) -> anyhow::Result<()> {
+        match self {
+            Self::Create(create) => create.run().await,
+            Self::List(List { shape, connection }) => {
+                let tokens: Vec<ApiToken> =
+                    list(&connection.client()?, &Default::default(), usize::MAX).await?;
+                Printer::start(shape, Mode::Whole, &tokens).map(drop)
+            }
+            Self::Revoke(revoke) => revoke.run().await,
+        }
+    }
+}
+
+impl Create {
+    async fn run(self) -> anyhow::Result<()> {
+        let expires_at = self.expires.as_deref().map(|text| expiry(text, Clock.now())).transpose()?;
+        let create = TokenCreate {
+            name: self.name,
+            role: self.role,
+            kinds: self.kinds,
+            group_id: self.group,
+            expires_at,
+        };
+        let client = self.connection.client()?;
+        // The file is opened first: a secret that cannot be written down is lost.
+        let file = self.secret_file.as_deref().map(private).transpose()?;
+        let made = client.create_token(&create).await;
+        if let (Err(_), Some(path)) = (&made, &self.secret_file) {
+            let _ = std::fs::remove_file(path);
+        }
+        let made = made?;
+        match (file, self.output) {
+            (Some(mut file), _) => writeln!(file, "{}", made.secret)?,
+            (None, Some(Format::Json)) => output::json(&made)?,
+            (None, Some(Format::Yaml)) => output::yaml(&made)?,
+            (None, Some(Format::Table | Format::Wide | Format::Name) | None) => output::line(&made.secret)?,
+        }
+        let token = made.token;
+        output::note(&format!("token/{} created; its secret is not shown again", token.id));
+        Ok(())
+    }
+}
+
+impl Revoke {
+    async fn run(self) -> anyhow::Result<()> {
+        let client = self.connection.client()?;
+        let mut outcome = Outcome::default();
+        for id in &self.ids {
+            let revoked = client.revoke_token(id).await;
+            outcome.add(&format!("token/{id}"), revoked.map(|token| token.state).map_err(Into::into))?;
+        }
+        outcome.finish()
+    }
+}
+
+fn private(path: &Path) -> anyhow::Result<std::fs::File> {
+    let opened = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    opened.with_context(|| format!("cannot make {}", path.display()))
+}
+
+/// A time, or a length of time from now.
+fn expiry(text: &str, now: Timestamp) -> anyhow::Result<Timestamp> {
+    if let Ok(time) = text.parse() {
+        return Ok(time);
+    }
+    let span: Span = text
+        .parse()
+        .with_context(|| format!("{text:?} is neither a time nor a length of time such as 30d"))?;
+    Ok(now.checked_add(span.to_duration(SpanRelativeTo::days_are_24_hours())?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::{SignedDuration, Timestamp};
+
+    use super::expiry;
+
+    #[test]
+    fn an_end_is_a_time_or_a_length_of_time() {
+        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        assert_eq!(expiry("30d", now).unwrap(), now + SignedDuration::from_hours(720));
+        assert_eq!(expiry("12h", now).unwrap(), now + SignedDuration::from_hours(12));
+        assert_eq!(expiry("2026-02-01T00:00:00Z", now).unwrap().to_string(), "2026-02-01T00:00:00Z");
+        assert!(expiry("soon", now).is_err());
+    }
+}

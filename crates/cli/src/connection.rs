@@ -1,0 +1,72 @@
+//! Which server a command talks to, and as whom.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use clap::Args;
+use wardroom_api::client::{self, Client, Options};
+
+/// The file that a server on this machine writes on its first start.
+const LOCAL_TOKEN: &str = "wardroom-data/admin.token";
+
+/// Which server, and as whom.
+#[derive(Args)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct Connection {
+    /// The URL of the server.
+    #[arg(long, value_name = "URL", env = "WARDROOM_SERVER_URL", default_value = "http://127.0.0.1:8440")]
+    server: String,
+    /// A file with the API token; wins over WARDROOM_TOKEN and WARDROOM_TOKEN_FILE.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// PEM certificates to trust instead of the system's.
+    #[arg(long, value_name = "FILE", env = "WARDROOM_CA_FILE")]
+    ca_file: Option<PathBuf>,
+    /// How long an answer may take.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    timeout: u64,
+}
+
+impl Connection {
+    /// A client with the token that was found.
+    pub(crate) fn client(&self) -> anyhow::Result<Client> {
+        let certificates = match &self.ca_file {
+            Some(path) => {
+                Some(std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?)
+            }
+            None => None,
+        };
+        let timeout = Some(Duration::from_secs(self.timeout));
+        let options = Options { server: self.server.clone(), token: self.token()?, certificates, timeout };
+        Ok(Client::new(&options)?)
+    }
+
+    /// The first source that there is. The admin token of this machine is offered to no other one.
+    fn token(&self) -> anyhow::Result<Option<String>> {
+        if let Some(path) = &self.token_file {
+            return read(path).map(Some);
+        }
+        if let Some(token) = variable("WARDROOM_TOKEN") {
+            return Ok(Some(token));
+        }
+        if let Some(path) = variable("WARDROOM_TOKEN_FILE") {
+            return read(Path::new(&path)).map(Some);
+        }
+        let local = Path::new(LOCAL_TOKEN);
+        let offered = client::is_local(&self.server) && local.exists();
+        if offered { read(local).map(Some) } else { Ok(None) }
+    }
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+}
+
+fn read(path: &Path) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the token in {}", path.display()))?;
+    Ok(text.trim().to_owned())
+}

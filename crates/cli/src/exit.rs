@@ -1,0 +1,194 @@
+//! How a command ends: its exit code, and what it says when it fails.
+
+use std::{fmt, io::ErrorKind, process::ExitCode};
+
+use wardroom_api::{Problem, client};
+
+use crate::{output, text};
+
+/// Listed by `--help`.
+pub(crate) const HELP: &str = "\
+Exit codes:
+  0  done
+  1  failed, or something is wrong
+  2  the command line is wrong
+  3  there is no such resource
+  4  the state of a resource does not allow it, or somebody else was first
+  5  the token is missing, not valid or does not suffice
+  6  the server did not answer in time
+  7  the server cannot be reached, or cannot answer now
+  8  some of several resources could not be changed
+
+Commands that talk to a server find it by --server or WARDROOM_SERVER_URL, and take their token from, in this
+order: --token-file, WARDROOM_TOKEN, WARDROOM_TOKEN_FILE, and ./wardroom-data/admin.token if the server is on
+this machine.";
+
+/// The exit codes other than 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Code {
+    Failed = 1,
+    Usage = 2,
+    NotFound = 3,
+    Conflict = 4,
+    Denied = 5,
+    Timeout = 6,
+    Unreachable = 7,
+    Partial = 8,
+}
+
+/// A failure that is not the server's, with its exit code.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: Code,
+    message: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Makes a failure.
+pub(crate) fn failure(code: Code, message: impl Into<String>) -> anyhow::Error {
+    anyhow::Error::new(Failure { code, message: message.into() })
+}
+
+/// Says what went wrong and what to do next.
+pub(crate) fn explain(error: &anyhow::Error) -> ExitCode {
+    if is_broken_pipe(error) {
+        return ExitCode::SUCCESS;
+    }
+    for (number, line) in said(error).lines().enumerate() {
+        let start = if number == 0 { "wardroom: " } else { "  " };
+        output::note(&format!("{start}{}", text::clean(line)));
+    }
+    if let Some(next) = error.downcast_ref().and_then(next_step) {
+        output::note(&format!("  next: {next}"));
+    }
+    ExitCode::from(code(error) as u8)
+}
+
+/// Whoever reads may stop reading, as `head` does.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let io = error.downcast_ref::<std::io::Error>();
+    io.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+}
+
+/// What is said about an error, in one or more lines.
+pub(crate) fn said(error: &anyhow::Error) -> String {
+    match error.downcast_ref() {
+        Some(client::Error::Problem(problem)) => problem_text(problem),
+        Some(_) | None => causes(error),
+    }
+}
+
+/// Each cause, unless the one before tells it already.
+fn causes(error: &anyhow::Error) -> String {
+    let mut said = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if said.is_empty() {
+            said = cause;
+        } else if !said.ends_with(&cause) {
+            said.push_str(&format!(": {cause}"));
+        }
+    }
+    said
+}
+
+/// The exit code of an error.
+pub(crate) fn code(error: &anyhow::Error) -> Code {
+    if let Some(failure) = error.downcast_ref::<Failure>() {
+        return failure.code;
+    }
+    error.downcast_ref::<client::Error>().map_or(Code::Failed, of_client)
+}
+
+fn of_client(error: &client::Error) -> Code {
+    match error {
+        client::Error::Setup(_) => Code::Usage,
+        client::Error::Timeout => Code::Timeout,
+        client::Error::Unreachable(_) => Code::Unreachable,
+        client::Error::Problem(_) | client::Error::Unexpected { .. } => {
+            of_status(error.status().unwrap_or_default())
+        }
+    }
+}
+
+/// The exit code that fits the status of an answer.
+fn of_status(status: u16) -> Code {
+    match status {
+        401 | 403 => Code::Denied,
+        404 => Code::NotFound,
+        409 | 412 | 422 => Code::Conflict,
+        408 | 504 => Code::Timeout,
+        502 | 503 => Code::Unreachable,
+        _ => Code::Failed,
+    }
+}
+
+/// The detail, or the fields that are wrong; what is allowed instead; and the request when the server failed.
+fn problem_text(problem: &Problem) -> String {
+    let mut said = if problem.errors.is_empty() { problem.detail.clone() } else { problem.title.clone() };
+    for error in &problem.errors {
+        said.push_str(&format!("\n{}: {}", error.field, error.message));
+    }
+    if let Some(allowed) = problem.allowed_actions.as_ref().filter(|allowed| !allowed.is_empty()) {
+        said.push_str(&format!("\nallowed now: {}", allowed.join(", ")));
+    }
+    if problem.status >= 500 {
+        said.push_str(&format!("\nrequest: {}", problem.request_id));
+    }
+    said
+}
+
+fn next_step(error: &client::Error) -> Option<&'static str> {
+    match error {
+        client::Error::Setup(_) => None,
+        client::Error::Timeout => Some("look whether it happened before you repeat it"),
+        client::Error::Unreachable(why) if why.contains("certificate") => {
+            Some("trust the certificate of its authority: --ca-file FILE or WARDROOM_CA_FILE")
+        }
+        client::Error::Unreachable(_) => {
+            Some("start it with `wardroom serve`, or say where it is: --server or WARDROOM_SERVER_URL")
+        }
+        client::Error::Unexpected { .. } => Some("check --server and WARDROOM_SERVER_URL"),
+        client::Error::Problem(problem) => match problem.status {
+            401 => Some("give a valid token: --token-file FILE, WARDROOM_TOKEN or WARDROOM_TOKEN_FILE"),
+            403 => Some("ask an admin for such a token: `wardroom token create NAME --role ROLE`"),
+            404 => Some("list what there is: `wardroom get KIND`"),
+            409 if problem.allowed_actions.as_ref().is_some_and(|allowed| !allowed.is_empty()) => {
+                Some("`wardroom why KIND ID` says what can be done")
+            }
+            500 => Some("look into the log of the server for this request"),
+            _ => None,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Code, of_status};
+
+    #[test]
+    fn every_class_of_answer_has_its_code() {
+        let cases = [
+            (400, Code::Failed),
+            (401, Code::Denied),
+            (403, Code::Denied),
+            (404, Code::NotFound),
+            (409, Code::Conflict),
+            (412, Code::Conflict),
+            (429, Code::Failed),
+            (500, Code::Failed),
+            (503, Code::Unreachable),
+            (504, Code::Timeout),
+        ];
+        for (status, code) in cases {
+            assert_eq!(of_status(status), code, "{status}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! The one place that writes: results to standard output, everything else to standard error.
+
+use std::io::{IsTerminal as _, Write as _};
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+/// How results are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Columns for people.
+    #[default]
+    Table,
+    /// More columns.
+    Wide,
+    /// JSON, as the API gives it.
+    Json,
+    /// YAML.
+    Yaml,
+    /// Only kind and id.
+    Name,
+}
+
+/// Writes a text as it is.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}
+
+/// Writes a line.
+pub(crate) fn line(text: &str) -> anyhow::Result<()> {
+    print(&format!("{text}\n"))
+}
+
+/// Writes a value as indented JSON.
+pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<()> {
+    line(&serde_json::to_string_pretty(value)?)
+}
+
+/// Writes a value as JSON in one line, for streams.
+pub(crate) fn json_line(value: &impl Serialize) -> anyhow::Result<()> {
+    line(&serde_json::to_string(value)?)
+}
+
+/// Writes a value as a YAML document.
+pub(crate) fn yaml(value: &impl Serialize) -> anyhow::Result<()> {
+    print(&serde_saphyr::to_string(value)?)
+}
+
+/// Says something that is not a result. Nobody may be listening; the command goes on.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// Whether results may be coloured: only for people, and never when they ask for none.
+pub(crate) fn is_coloured() -> bool {
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    !refused && std::io::stdout().is_terminal()
+}
+
+/// Asks a person who is there to answer; nobody there is a no.
+pub(crate) fn confirm(question: &str) -> Option<bool> {
+    if !std::io::stdin().is_terminal() {
+        return None;
+    }
+    let mut errors = std::io::stderr().lock();
+    let _ = write!(errors, "{question} [y/N] ");
+    let _ = errors.flush();
+    let mut answer = String::new();
+    let read = std::io::stdin().read_line(&mut answer);
+    Some(read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes"))
+}

@@ -1,0 +1,121 @@
+//! Tables of stable columns, for people and for `awk`.
+
+use jiff::Timestamp;
+use unicode_width::UnicodeWidthStr as _;
+use wardroom_core::{node::State, table::State as _};
+
+use crate::{output, text};
+
+/// When a column is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    /// Always.
+    Narrow,
+    /// With `-o wide`.
+    Wide,
+    /// When one resource is described.
+    Full,
+}
+
+/// One column: its head, when it is shown, and what it says about a resource.
+pub(crate) struct Column<T> {
+    pub(crate) head: &'static str,
+    pub(crate) level: Level,
+    pub(crate) cell: fn(&T, Timestamp) -> String,
+}
+
+/// Writes a column in the order it is read.
+pub(crate) const fn column<T>(
+    head: &'static str,
+    level: Level,
+    cell: fn(&T, Timestamp) -> String,
+) -> Column<T> {
+    Column { head, level, cell }
+}
+
+/// What is in a cell without a value.
+pub(crate) const NONE: &str = "<none>";
+
+/// A text that may be absent.
+pub(crate) fn or_none(text: Option<&str>) -> String {
+    text.filter(|text| !text.is_empty()).unwrap_or(NONE).to_owned()
+}
+
+/// Whether the names of the columns are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Heads {
+    Shown,
+    Hidden,
+}
+
+/// A table that is written row by row; columns keep the width that the first rows gave them.
+pub(crate) struct Writer {
+    widths: Vec<usize>,
+    state: Option<usize>,
+    colour: bool,
+}
+
+impl Writer {
+    /// Writes heads and the first rows.
+    pub(crate) fn start(heads: &[&str], rows: &[Vec<String>], shown: Heads) -> anyhow::Result<Self> {
+        let mut widths: Vec<usize> =
+            heads.iter().map(|head| if shown == Heads::Shown { head.width() } else { 0 }).collect();
+        let rows: Vec<Vec<String>> = rows.iter().map(|row| cleaned(row)).collect();
+        for row in &rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = cell.width().max(*width);
+            }
+        }
+        let state = heads.iter().position(|head| *head == "STATE");
+        let writer = Self { widths, state, colour: output::is_coloured() };
+        let mut text = String::new();
+        if shown == Heads::Shown {
+            let heads: Vec<String> = heads.iter().map(|head| (*head).to_owned()).collect();
+            text.push_str(&writer.render(&heads));
+        }
+        for row in &rows {
+            text.push_str(&writer.render(row));
+        }
+        output::print(&text)?;
+        Ok(writer)
+    }
+
+    /// Writes one more row.
+    pub(crate) fn row(&self, row: &[String]) -> anyhow::Result<()> {
+        output::print(&self.render(&cleaned(row)))
+    }
+
+    fn render(&self, row: &[String]) -> String {
+        let mut line = String::new();
+        for (index, cell) in row.iter().enumerate() {
+            let padding = self.widths.get(index).copied().unwrap_or_default().saturating_sub(cell.width());
+            match tone(cell).filter(|_| self.colour && self.state == Some(index)) {
+                Some(tone) => line.push_str(&format!("\u{1b}[{tone}m{cell}\u{1b}[0m")),
+                None => line.push_str(cell),
+            }
+            if index + 1 < row.len() {
+                line.push_str(&" ".repeat(padding + 3));
+            }
+        }
+        line.push('\n');
+        line
+    }
+}
+
+fn cleaned(row: &[String]) -> Vec<String> {
+    row.iter().map(|cell| text::clean(cell)).collect()
+}
+
+/// In service green, at its end grey, failed red, on its way yellow.
+fn tone(state: &str) -> Option<&'static str> {
+    let state: State = state.parse().ok()?;
+    Some(if State::SERVICE.contains(&state) {
+        "32"
+    } else if State::TERMINAL.contains(&state) {
+        "90"
+    } else if state == State::InstallFailed {
+        "31"
+    } else {
+        "33"
+    })
+}

@@ -1,0 +1,65 @@
+//! API tokens in columns; a secret is never among them.
+
+use wardroom_api::{
+    Page,
+    client::{Client, NodeQuery, Pages},
+    token::Token,
+};
+
+use super::{Resource, View};
+use crate::{
+    exit::{Code, failure},
+    kind::Kind,
+    table::{
+        Column,
+        Level::{Full, Narrow, Wide},
+        column, or_none,
+    },
+    text::{age, time},
+};
+
+impl View for Token {
+    #[rustfmt::skip]
+    const COLUMNS: &'static [Column<Self>] = &[
+        column("ID",      Narrow, |token, _| token.id.clone()),
+        column("NAME",    Narrow, |token, _| token.name.clone()),
+        column("ROLE",    Narrow, |token, _| token.role.clone()),
+        column("STATE",   Narrow, |token, _| token.state.clone()),
+        column("EXPIRES", Narrow, |token, _| time(token.expires_at)),
+        column("AGE",     Narrow, |token, now| age(token.created_at, now)),
+        column("KINDS",   Wide,   |token, _| if token.kinds.is_empty() { "<all>".to_owned() } else { token.kinds.join(",") }),
+        column("GROUP",   Wide,   |token, _| or_none(token.group_id.as_deref())),
+        column("CREATED", Full,   |token, _| time(token.created_at)),
+    ];
+
+    fn name(&self) -> String {
+        format!("token/{}", self.id)
+    }
+}
+
+impl Resource for Token {
+    const KIND: Kind = Kind::Token;
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    async fn page(client: &Client, query: &NodeQuery) -> anyhow::Result<Page<Self>> {
+        Ok(client.tokens(&Pages { limit: query.limit, cursor: query.cursor.clone() }).await?)
+    }
+
+    /// The API lists tokens and does not show one; there are few.
+    async fn find(client: &Client, id: &str) -> anyhow::Result<Self> {
+        let mut pages = Pages { limit: Some(1000), cursor: None };
+        loop {
+            let page = client.tokens(&pages).await?;
+            if let Some(token) = page.data.into_iter().find(|token| token.id == id) {
+                return Ok(token);
+            }
+            if page.next.is_none() {
+                return Err(failure(Code::NotFound, format!("there is no token {id:?}")));
+            }
+            pages.cursor = page.next;
+        }
+    }
+}

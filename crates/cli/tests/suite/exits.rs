@@ -1,0 +1,116 @@
+//! Every class of failure has its exit code, and says what to do.
+
+use std::net::TcpListener;
+
+use crate::fixture::{Ran, Server, program};
+
+#[test]
+fn the_command_line_is_checked_first() {
+    let server = Server::start();
+    server.run(&["get", "unicorns"]).says(2, &["unicorns", "nodes"]);
+    server.run(&["node", "move", "x"]).says(2, &["--to"]);
+    server.run(&["node", "approve"]).says(2, &["ID"]);
+    server.run(&["get", "groups", "-l", "a=b"]).says(2, &["only lists of nodes"]);
+    server.run(&["get", "nodes", "--server", "not a url"]).says(2, &["not a URL"]);
+    assert!(server.ok(&["--help"]).contains("8  some of several"));
+}
+
+#[test]
+fn wrong_input_names_the_field() {
+    let server = Server::start();
+    server.run(&["get", "nodes", "--state", "bogus"]).says(1, &["  state: ", "discovered"]);
+    server.run(&["get", "nodes", "--field-selector", "a=b"]).says(1, &["  fieldSelector: ", "mac_address"]);
+    server.run(&["node", "create", "--mac", "nonsense"]).says(1, &["  mac_address: "]);
+}
+
+#[test]
+fn what_is_not_there_is_not_found() {
+    let server = Server::start();
+    server.run(&["get", "node", "nope"]).says(3, &["there is no node \"nope\"", "next: "]);
+    server.run(&["get", "node", "52:54:00:00:00:99"]).says(3, &["no node with the MAC"]);
+    server.run(&["get", "token", "nope"]).says(3, &["there is no token"]);
+    server.run(&["node", "retire", "-l", "site=nowhere", "--yes"]).says(3, &["no node is selected"]);
+}
+
+#[test]
+fn a_conflict_says_what_is_allowed() {
+    let server = Server::start();
+    let id = server.node("52:54:00:00:00:01", &[]);
+    server
+        .run(&["node", "move", &id, "--to", "active"])
+        .says(4, &["allowed now: pending, retired", "next: "]);
+    server.run(&["node", "delete", &id]).says(4, &["retire it first"]);
+    server.run(&["node", "create", "--mac", "52:54:00:00:00:01"]).says(4, &[&id]);
+}
+
+#[test]
+fn who_may_not_is_denied() {
+    let server = Server::start();
+    let mut command = server.command(&["get", "nodes"]);
+    command.env("WARDROOM_TOKEN", "wrt_unknown");
+    Ran::of(command).says(5, &["the token is not valid", "--token-file"]);
+
+    server.ok(&["token", "create", "reader", "--role", "viewer", "--secret-file", "reader.token"]);
+    server.ok(&["get", "nodes", "--token-file", "reader.token"]);
+    let create = ["node", "create", "--mac", "52:54:00:00:00:01", "--token-file", "reader.token"];
+    server.run(&create).says(5, &["the role viewer may not do this", "operator"]);
+
+    let elsewhere = tempfile::tempdir().unwrap();
+    let mut command = program(elsewhere.path());
+    command.args(["get", "nodes", "--server", &server.url]);
+    Ran::of(command).says(5, &["WARDROOM_TOKEN_FILE"]);
+}
+
+#[test]
+fn the_strongest_source_of_a_token_wins() {
+    let server = Server::start();
+    let secret = server.ok(&["token", "create", "reader", "--role", "viewer"]);
+    std::fs::write(server.dir.path().join("bad.token"), "wrt_unknown\n").unwrap();
+    let run = |flags: &[&str], variables: &[(&str, &str)]| {
+        let mut command = server.command(&[&["get", "nodes"], flags].concat());
+        command.envs(variables.iter().copied());
+        Ran::of(command).code
+    };
+    let (good, bad) = (secret.trim(), "wrt_unknown");
+    assert_eq!(run(&["--token-file", "bad.token"], &[("WARDROOM_TOKEN", good)]), 5);
+    assert_eq!(run(&["--token-file", "wardroom-data/admin.token"], &[("WARDROOM_TOKEN", bad)]), 0);
+    assert_eq!(run(&[], &[("WARDROOM_TOKEN", good), ("WARDROOM_TOKEN_FILE", "bad.token")]), 0);
+    assert_eq!(run(&[], &[("WARDROOM_TOKEN_FILE", "bad.token")]), 5);
+    assert_eq!(run(&["--token-file", "missing.token"], &[]), 1);
+}
+
+#[test]
+fn a_server_that_is_not_there_is_unreachable() {
+    let dir = tempfile::tempdir().unwrap();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut command = program(dir.path());
+    command.args(["get", "nodes", "--server", &format!("http://{free}")]);
+    Ran::of(command).says(7, &["cannot be reached", "wardroom serve"]);
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_given_up() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = program(dir.path());
+    command.args(["get", "nodes", "--server", &url, "--timeout", "1"]);
+    Ran::of(command).says(6, &["did not answer in time", "before you repeat it"]);
+}
+
+#[test]
+fn something_else_that_answers_is_an_error() {
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", other.local_addr().unwrap());
+    let answering = std::thread::spawn(move || {
+        use std::io::{Read as _, Write as _};
+        let (mut stream, _) = other.accept().unwrap();
+        let _ = stream.read(&mut [0; 4096]);
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello").unwrap();
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = program(dir.path());
+    command.args(["get", "nodes", "--server", &url]);
+    Ran::of(command).says(1, &["is this a Wardroom server?"]);
+    answering.join().unwrap();
+}

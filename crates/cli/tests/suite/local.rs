@@ -1,0 +1,110 @@
+//! Commands on a store and on a configuration, without or beside a server.
+
+use crate::fixture::{Ran, Server, program};
+
+#[test]
+fn a_backup_is_taken_beside_the_server_and_restored() {
+    let mut server = Server::start();
+    let id = server.node("52:54:00:00:00:01", &[]);
+    let data = server.data_dir();
+    let data = data.to_str().unwrap();
+    assert!(server.ok(&["audit", "verify", "--data-dir", data]).starts_with("history is good: "));
+    server.ok(&["backup", "all.backup", "--data-dir", data]);
+    server.run(&["backup", "all.backup", "--data-dir", data]).says(1, &["exists"]);
+    server.run(&["restore", "all.backup", "--data-dir", data]).says(1, &["in use"]);
+
+    let restored = server.run(&["restore", "all.backup", "--data-dir", "other"]);
+    restored.says(0, &["server.key"]);
+    server.run(&["restore", "all.backup", "--data-dir", "other"]).says(1, &["not empty"]);
+    let verified = server.run(&["audit", "verify", "--data-dir", "other"]);
+    verified.says(0, &["signatures were not checked", "other/server.key"]);
+
+    // The tokens come along with the backup: the old one lets in. The key does not.
+    server.kill();
+    let other = server.dir.path().join("other");
+    for file in ["admin.token", "server.key"] {
+        std::fs::copy(server.data_dir().join(file), other.join(file)).unwrap();
+    }
+    std::fs::remove_dir_all(server.data_dir()).unwrap();
+    std::fs::rename(other, server.data_dir()).unwrap();
+    server.restart();
+    assert!(server.ok(&["get", "node", &id]).contains("discovered"));
+}
+
+#[test]
+fn a_damaged_backup_is_refused() {
+    let server = Server::start();
+    server.ok(&["backup", "all.backup", "--data-dir", "wardroom-data"]);
+    let path = server.dir.path().join("all.backup");
+    let text = std::fs::read_to_string(&path).unwrap().replace("first-admin", "other-admin");
+    std::fs::write(&path, text).unwrap();
+    server.run(&["restore", "all.backup", "--data-dir", "other"]).says(1, &["checksum"]);
+}
+
+#[test]
+fn exported_checkpoints_are_compared() {
+    let mut server = Server::start();
+    server.node("52:54:00:00:00:01", &[]);
+    // A server seals what is new when it stops in good order.
+    server.stop();
+    let exported = server.ok(&["audit", "export", "--data-dir", "wardroom-data"]);
+    assert_eq!(exported.lines().count(), 1, "{exported}");
+    let path = server.dir.path().join("checkpoints");
+    let verify = ["audit", "verify", "--data-dir", "wardroom-data", "--checkpoint", "checkpoints"];
+    std::fs::write(&path, &exported).unwrap();
+    server.run(&verify).says(0, &[]);
+    std::fs::write(&path, exported.replace("\"row_count\":", "\"row_count\":1")).unwrap();
+    server.run(&verify).says(1, &["history is not as it was written", "checkpoint 1"]);
+    std::fs::write(&path, "nonsense\n").unwrap();
+    server.run(&verify).says(1, &["line 1 is not a checkpoint"]);
+    assert!(
+        server
+            .data_dir()
+            .read_dir()
+            .unwrap()
+            .all(|file| { !file.unwrap().file_name().to_string_lossy().starts_with(".export") })
+    );
+}
+
+#[test]
+fn another_key_did_not_sign() {
+    let mut server = Server::start();
+    server.stop();
+    std::fs::write(server.dir.path().join("other.key"), [7; 32]).unwrap();
+    let verify = ["audit", "verify", "--data-dir", "wardroom-data", "--key-file", "other.key"];
+    server.run(&verify).says(1, &["checkpoint 1 is not signed by this key"]);
+    let missing = ["audit", "verify", "--data-dir", "wardroom-data", "--key-file", "missing.key"];
+    server.run(&missing).says(1, &["missing.key"]);
+    server.run(&["audit", "verify", "--data-dir", "nowhere"]).says(1, &["nowhere"]);
+}
+
+#[test]
+fn configurations_are_checked_and_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = program(dir.path());
+        command.args(arguments);
+        Ran::of(command)
+    };
+    let default = run(&["config", "default"]).success();
+    std::fs::write(dir.path().join("wardroom.toml"), &default).unwrap();
+    run(&["config", "check", "--config", "wardroom.toml"]).says(0, &[]);
+    run(&["config", "check", "--listen", "0.0.0.0:8440"]).says(1, &["server.listen", "loopback"]);
+    std::fs::write(dir.path().join("wrong.toml"), "[server]\nlisten = 1\n").unwrap();
+    run(&["config", "check", "--config", "wrong.toml"]).says(1, &["server.listen"]);
+    let printed = run(&["config", "print", "--database-url", "postgres://me:secret@db/wardroom"]).success();
+    assert!(printed.contains("postgres://me:***@db/wardroom") && !printed.contains("secret"), "{printed}");
+}
+
+#[test]
+fn shells_are_completed() {
+    let dir = tempfile::tempdir().unwrap();
+    for shell in ["bash", "zsh", "fish"] {
+        let mut command = program(dir.path());
+        command.args(["completion", shell]);
+        assert!(Ran::of(command).success().contains("describe"), "{shell}");
+    }
+    let mut command = program(dir.path());
+    command.arg("version");
+    assert!(Ran::of(command).success().starts_with("wardroom "));
+}

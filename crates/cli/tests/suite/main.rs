@@ -1,0 +1,10 @@
+//! The command line against a server, both as they are built, as a user runs them.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test says no")]
+
+mod exits;
+mod fixture;
+mod local;
+mod output;
+mod verbs;
+mod watch;

@@ -1,0 +1,99 @@
+//! What commands write: tables, JSON, YAML and names.
+
+use serde_json::Value;
+
+use crate::fixture::Server;
+
+fn heads(table: &str) -> Vec<&str> {
+    table.lines().next().unwrap().split_whitespace().collect()
+}
+
+#[test]
+fn lists_are_tables_with_stable_columns() {
+    let server = Server::start();
+    let id = server.node("52:54:00:00:00:01", &["--hostname", "alpha", "--label", "site=berlin"]);
+    server.node("52:54:00:00:00:02", &[]);
+
+    let table = server.ok(&["get", "nodes"]);
+    assert_eq!(heads(&table), ["ID", "MAC", "HOSTNAME", "STATE", "WORKFLOW", "SINCE", "AGE"]);
+    let cells: Vec<_> = table.lines().nth(1).unwrap().split_whitespace().take(5).collect();
+    assert_eq!(cells, [id.as_str(), "52:54:00:00:00:01", "alpha", "discovered", "<none>"]);
+    assert!(!table.contains('\u{1b}'), "no colour where nobody looks");
+
+    let wide = server.ok(&["get", "no", "-o", "wide"]);
+    assert!(wide.contains("LABELS") && wide.contains("site=berlin"), "{wide}");
+    let bare = server.ok(&["get", "node", "--no-headers", "-l", "site=berlin"]);
+    assert_eq!(bare.lines().count(), 1);
+    assert!(bare.starts_with(&id), "{bare}");
+    assert_eq!(server.ok(&["get", "nodes", "--limit", "1", "-o", "name"]), format!("node/{id}\n"));
+    assert_eq!(server.ok(&["get", "nodes", "--state", "active", "-o", "name"]), "");
+    let by_field = ["get", "nodes", "--field-selector", "hostname=alpha", "-o", "name"];
+    assert_eq!(server.ok(&by_field), format!("node/{id}\n"));
+}
+
+#[test]
+fn lists_go_past_one_page() {
+    let server = Server::start();
+    let documents: Vec<String> = (0..503)
+        .map(|n| format!("kind: node\nmac_address: 52:54:00:00:{:02x}:{:02x}\n", n / 256, n % 256))
+        .collect();
+    let file = server.dir.path().join("nodes.yaml");
+    std::fs::write(&file, documents.join("---\n")).unwrap();
+    server.ok(&["apply", "-f", file.to_str().unwrap()]);
+    assert_eq!(server.ok(&["get", "nodes", "-o", "name"]).lines().count(), 503);
+    assert_eq!(server.ok(&["get", "nodes", "-o", "name", "--limit", "501"]).lines().count(), 501);
+}
+
+#[test]
+fn json_and_yaml_are_what_the_api_gives() {
+    let server = Server::start();
+    let id = server.node("52:54:00:00:00:01", &["--label", "site=berlin"]);
+    let one: Value = serde_json::from_str(&server.ok(&["get", "node", &id, "-o", "json"])).unwrap();
+    let all: Value = serde_json::from_str(&server.ok(&["get", "nodes", "-o", "json"])).unwrap();
+    assert_eq!(all, Value::Array(vec![one.clone()]));
+    assert_eq!((&one["id"], &one["labels"]["site"]), (&Value::from(id.as_str()), &Value::from("berlin")));
+    let yaml: Value =
+        serde_saphyr::from_str(&server.ok(&["get", "node", "52-54-00-00-00-01", "-o", "yaml"])).unwrap();
+    assert_eq!(yaml, one);
+    let summary: Value = serde_json::from_str(&server.ok(&["summary", "-o", "json"])).unwrap();
+    assert_eq!(summary["kinds"]["node"]["discovered"], 1);
+    assert!(server.ok(&["summary"]).lines().any(|line| line.split_whitespace().eq([
+        "node",
+        "discovered",
+        "1"
+    ])));
+}
+
+#[test]
+fn control_characters_do_not_reach_the_terminal() {
+    let server = Server::start();
+    let id = server.node("52:54:00:00:00:01", &[]);
+    server.ok(&["node", "approve", &id, "--comment", "two\nlines\u{202e}turned"]);
+    let table = server.ok(&["history", "node", &id]);
+    assert!(table.contains("two linesturned"), "{table}");
+    assert_eq!(table.lines().count(), 3);
+}
+
+#[test]
+fn a_node_is_described_with_its_explanation_and_history() {
+    let server = Server::start();
+    let id = server.node("52:54:00:00:00:01", &[]);
+    server.ok(&["node", "approve", &id, "--comment", "looks good"]);
+    let described = server.ok(&["describe", "node", "52:54:00:00:00:01"]);
+    let next = format!("Next: wardroom node assign {id} --workflow NAME");
+    for text in ["Vendor:", "no workflow is assigned", "looks good", &next] {
+        assert!(described.contains(text), "{text:?} is missing in {described}");
+    }
+    assert!(server.ok(&["why", "node", &id]).contains(&next));
+    let why: Value = serde_json::from_str(&server.ok(&["why", "node", &id, "-o", "json"])).unwrap();
+    assert_eq!(why[0]["next"]["do"], "call");
+}
+
+#[test]
+fn nobody_reading_is_no_error() {
+    let server = Server::start();
+    server.node("52:54:00:00:00:01", &[]);
+    let mut child = server.command(&["get", "nodes"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}

@@ -1,0 +1,96 @@
+//! Making, changing and moving things.
+
+use serde_json::Value;
+
+use crate::fixture::{Ran, Server};
+
+#[test]
+fn a_node_goes_through_its_life() {
+    let server = Server::start();
+    server.ok(&["create", "workflow", "debian", "--kernel", "http://boot/vmlinuz", "--arguments", "--quiet"]);
+    server.ok(&["create", "group", "edge", "--auto-promote", "true"]);
+    let id = server.node("52:54:00:00:00:01", &[]);
+    let assign = ["node", "assign", &id, "--workflow", "debian", "--group", "edge", "--label", "site=berlin"];
+    assert_eq!(server.ok(&assign), format!("node/{id} changed\n"));
+    server.ok(&["node", "assign", &id, "--group", "", "--label", "rack=1", "--label", "site-"]);
+    let node: Value = serde_json::from_str(&server.ok(&["get", "node", &id, "-o", "json"])).unwrap();
+    assert_eq!((&node["workflow_id"], &node["group_id"]), (&Value::from("debian"), &Value::Null));
+    assert_eq!(node["labels"], serde_json::json!({"rack": "1"}));
+
+    assert_eq!(server.ok(&["node", "approve", &id]), format!("node/{id} pending\n"));
+    for state in ["installing", "installed", "active"] {
+        server.ok(&["node", "move", &id, "--to", state, "--comment", "by hand"]);
+    }
+    server.run(&["delete", "workflow", "debian"]).says(4, &["uses the workflow"]);
+    server.ok(&["node", "retire", &id]);
+    server.ok(&["node", "delete", &id]);
+    server.run(&["get", "node", &id]).says(3, &[]);
+    let history = server.ok(&["history", "node", &id]);
+    assert!(history.lines().nth(1).unwrap().contains("deleted"), "{history}");
+    assert_eq!(server.ok(&["delete", "group", "edge"]), "group/edge deleted\n");
+}
+
+#[test]
+fn many_nodes_need_a_yes_and_each_is_told() {
+    let server = Server::start();
+    let one = server.node("52:54:00:00:00:01", &["--label", "site=berlin"]);
+    let two = server.node("52:54:00:00:00:02", &["--label", "site=berlin"]);
+    server.node("52:54:00:00:00:03", &[]);
+    server.run(&["node", "approve", "-l", "site=berlin"]).says(2, &["move to pending: 2 nodes", "--yes"]);
+    server.ok(&["node", "approve", &one]);
+
+    let partial = server.run(&["node", "approve", "-l", "site=berlin", "--yes"]);
+    partial.says(8, &[&format!("node/{one}: the node is pending already"), "1 done, 1 refused"]);
+    assert_eq!(partial.out, format!("node/{two} pending\n"));
+    server.run(&["node", "approve", &one, &two, "--yes"]).says(4, &["0 done, 2 refused"]);
+    let retired = server.ok(&["node", "retire", &one, "52:54:00:00:00:02", "--yes"]);
+    assert_eq!(retired, format!("node/{one} retired\nnode/{two} retired\n"));
+    assert_eq!(server.ok(&["get", "nodes", "--state", "discovered", "-o", "name"]).lines().count(), 1);
+}
+
+#[test]
+fn files_are_applied_again_and_again() {
+    let server = Server::start();
+    let file = server.dir.path().join("site.yaml");
+    let text = "kind: workflow\nname: debian\nkernel: http://boot/vmlinuz\n---\n\
+                kind: group\nname: edge\n---\n\
+                kind: node\nmac_address: 52:54:00:00:00:01\nworkflow_id: debian\ngroup_id: edge\n";
+    std::fs::write(&file, text).unwrap();
+    let created = server.ok(&["apply", "-f", "site.yaml"]);
+    assert_eq!(created, "workflow/debian created\ngroup/edge created\nnode/52:54:00:00:00:01 created\n");
+    std::fs::write(&file, format!("{text}hostname: alpha\n")).unwrap();
+    let applied = server.ok(&["apply", "-f", "site.yaml"]);
+    assert_eq!(applied, created.replace("created", "applied"));
+    assert!(server.ok(&["get", "node", "52:54:00:00:00:01"]).contains("alpha"));
+
+    std::fs::write(&file, "kind: workflow\nname: x\nkernl: http://boot\n").unwrap();
+    server.run(&["apply", "-f", "site.yaml"]).says(1, &["kernl"]);
+}
+
+#[test]
+fn tokens_are_shown_once_and_revoked_at_once() {
+    let server = Server::start();
+    let made = server.run(&["token", "create", "ci", "--role", "operator", "--expires", "30d"]);
+    let (secret, id) = (made.out.trim(), made.err.split(['/', ' ']).nth(1).unwrap().to_owned());
+    assert!(
+        secret.starts_with("wrt_") && !secret.contains(char::is_whitespace),
+        "only the secret is written"
+    );
+    let as_ci = |arguments: &[&str]| {
+        let mut command = server.command(arguments);
+        command.env("WARDROOM_TOKEN", secret);
+        Ran::of(command)
+    };
+    as_ci(&["get", "nodes"]).says(0, &[]);
+    let listed = server.ok(&["token", "list", "-o", "json"]);
+    assert!(listed.contains(&id) && !listed.contains("wrt_"), "{listed}");
+    assert_eq!(server.ok(&["token", "revoke", &id]), format!("token/{id} revoked\n"));
+    as_ci(&["get", "nodes"]).says(5, &[]);
+
+    server.ok(&["token", "create", "file", "--role", "viewer", "--secret-file", "file.token"]);
+    let path = server.dir.path().join("file.token");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    let again = ["token", "create", "file", "--role", "viewer", "--secret-file", "file.token"];
+    server.run(&again).says(1, &["file.token"]);
+}

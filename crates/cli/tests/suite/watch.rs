@@ -1,0 +1,50 @@
+//! Following changes, also over a cut.
+
+use crate::fixture::Server;
+
+#[test]
+fn a_watched_list_shows_what_happens() {
+    let server = Server::start();
+    let first = server.node("52:54:00:00:00:01", &["--label", "site=berlin"]);
+    let all = server.watch(&["get", "nodes", "-w"]);
+    let berlin = server.watch(&["get", "nodes", "-w", "-l", "site=berlin", "-o", "json"]);
+    assert!(all.line_with("MAC").contains("STATE"));
+    all.line_with(&first);
+    berlin.line_with(&first);
+
+    let second = server.node("52:54:00:00:00:02", &["--label", "site=bonn"]);
+    assert!(all.line_with(&second).contains("discovered"));
+    server.ok(&["node", "retire", &first]);
+    assert!(all.line_with(&first).contains("retired"));
+    // The node of another site was passed over.
+    let next = berlin.line_with("mac_address");
+    assert!(next.contains(&first) && next.contains("retired"), "{next}");
+    server.ok(&["node", "delete", &first]);
+    assert_eq!(all.line_with("deleted"), format!("node/{first} deleted"));
+}
+
+#[test]
+fn events_go_on_where_they_were_cut() {
+    let mut server = Server::start();
+    let seen = server.node("52:54:00:00:00:01", &[]);
+    let events = server.watch(&["events", "-w", "-o", "json", "--after", "start"]);
+    events.line_with(&seen);
+    server.restart();
+    events.note_with("connecting again");
+    let missed = server.node("52:54:00:00:00:02", &[]);
+    let line = events.line_with("\"kind\":\"node\"");
+    assert!(line.contains(&missed), "neither twice nor missed: {line}");
+}
+
+#[test]
+fn events_come_in_pages() {
+    let server = Server::start();
+    server.node("52:54:00:00:00:01", &[]);
+    let first = server.run(&["events", "--limit", "1", "-o", "name"]);
+    assert_eq!(first.out.lines().count(), 1);
+    let cursor = first.err.trim().rsplit(' ').next().unwrap().to_owned();
+    let rest = server.run(&["events", "--after", &cursor, "-o", "name"]);
+    let all = server.ok(&["events", "-o", "name"]);
+    assert_eq!(format!("{}{}", first.out, rest.out), all);
+    server.run(&["events", "--after", "nonsense"]).says(1, &["cursor"]);
+}

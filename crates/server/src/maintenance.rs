@@ -1,0 +1,63 @@
+//! What is done to a store from outside a server: verifying, backing up, restoring.
+//!
+//! Verifying and backing up read one snapshot beside running servers; restoring needs an empty store that no
+//! server uses.
+
+use std::path::Path;
+
+use wardroom_store::SealKey;
+pub use wardroom_store::{Checkpoint, Error, Fault, Location, Report};
+
+use crate::{config::Config, secret::Key};
+
+/// What verification found, and whether it could check signatures.
+#[derive(Debug, Clone)]
+pub struct Verified {
+    /// What was walked, and the first fault if there is one.
+    pub report: Report,
+    /// Why signatures were not checked; nothing when they were.
+    pub unsigned: Option<String>,
+}
+
+/// Verifies the history of a store, also against checkpoints that were exported before.
+///
+/// # Errors
+/// When the store cannot be read.
+pub async fn verify(config: &Config, exported: &[Checkpoint]) -> Result<Verified, Error> {
+    let (key, unsigned) = match seal_key(&config.key_file) {
+        Ok(key) => (Some(key), None),
+        Err(reason) => (None, Some(reason)),
+    };
+    let report = wardroom_store::verify(&config.location, key.as_ref(), exported).await?;
+    Ok(Verified { report, unsigned })
+}
+
+/// The key of the server, if it can be read; verification never makes one.
+fn seal_key(path: &Path) -> Result<SealKey, String> {
+    let key = Key::load(path)?.ok_or_else(|| format!("there is no key in {}", path.display()))?;
+    SealKey::new(&key.derive("checkpoint")).map_err(|error| error.to_string())
+}
+
+/// Every checkpoint of a store, the oldest first.
+///
+/// # Errors
+/// When the store cannot be read.
+pub async fn checkpoints(config: &Config) -> Result<Vec<Checkpoint>, Error> {
+    wardroom_store::checkpoints(&config.location).await
+}
+
+/// Writes everything to a new file that only its owner can read.
+///
+/// # Errors
+/// When the store cannot be read or the file not be written; an existing file is not replaced.
+pub async fn backup(config: &Config, to: &Path) -> Result<(), Error> {
+    wardroom_store::backup(&config.location, to).await
+}
+
+/// Restores a backup into an empty store.
+///
+/// # Errors
+/// When the backup is damaged, or the store is not empty or in use; nothing is changed then.
+pub async fn restore(from: &Path, config: &Config) -> Result<(), Error> {
+    wardroom_store::restore(from, &config.location).await
+}
