@@ -1,0 +1,52 @@
+//! The commands of `docs/getting-started.md`, run as they are written.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use crate::fixture::program;
+
+/// The blocks of a page that a shell runs.
+fn blocks(page: &str) -> Vec<&str> {
+    page.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
+}
+
+#[test]
+fn getting_started_works_as_it_is_written() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/getting-started.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let blocks = blocks(&page);
+    assert_eq!(blocks[0], "wardroom serve\n", "the server is started first");
+
+    // Free ports instead of the default ones: other tests run at the same time.
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = program(folder.path());
+    server.args(["serve", "--listen", "127.0.0.1:0", "--boot-listen", "127.0.0.1:0"]);
+    let mut server = server.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    let mut said = |words: &str| lines.next().unwrap().strip_prefix(words).unwrap().to_owned();
+    let (address, boot) = (said("wardroom listens on "), said("machines boot from "));
+
+    let script = blocks[1..].concat().replace("127.0.0.1:8441", &boot);
+    let programs = Path::new(env!("CARGO_BIN_EXE_wardroom")).parent().unwrap().to_owned();
+    let path = std::env::join_paths(
+        [programs].into_iter().chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+    );
+    let ran = Command::new("bash")
+        .args(["-euo", "pipefail", "-c", &script])
+        .current_dir(folder.path())
+        .env("PATH", path.unwrap())
+        .env("WARDROOM_SERVER_URL", format!("http://{address}"))
+        .env_remove("WARDROOM_TOKEN")
+        .output()
+        .unwrap();
+    let _ = server.kill();
+    let _ = server.wait();
+    let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    assert!(ran.status.success(), "{out}\n{err}");
+    for expected in ["kernel http://boot.example/vmlinuz", "looks good", "active", "history is good"] {
+        assert!(out.contains(expected), "{expected:?} is not in:\n{out}\n{err}");
+    }
+}
