@@ -1,6 +1,7 @@
 //! A server from its configuration: opens the store, makes the first token, starts listeners and jobs.
 
 use std::{
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -37,9 +38,9 @@ pub struct Server {
     app: App,
     listeners: Vec<Listener>,
     /// Where people connect.
-    pub address: std::net::SocketAddr,
+    pub address: SocketAddr,
     /// Where machines boot.
-    pub boot_address: Option<std::net::SocketAddr>,
+    pub boot_address: Option<SocketAddr>,
     /// Where the first admin token was written, on the first start.
     pub first_token: Option<PathBuf>,
 }
@@ -50,26 +51,34 @@ impl Server {
     /// # Errors
     /// What is in the way.
     pub async fn start(config: Config) -> Result<Self, StartError> {
-        make_private_dir(&config.data_dir)?;
-        let store = Store::open(&config.location).await?;
-        let key = load_key(&store, &config.key_file).await?;
+        // What cannot be had is found before anything is written.
         let tls = match &config.tls {
             Some((certificate, key)) => Some(listen::tls(certificate, key).map_err(StartError::Setup)?),
             None => None,
         };
+        let (socket, address) = bind(config.listen).await?;
+        let boot = match &config.boot {
+            Some(boot) => Some((bind(boot.listen).await?, boot.networks.clone())),
+            None => None,
+        };
+
+        make_private_dir(&config.data_dir)?;
+        let store = Store::open(&config.location).await?;
+        let key = load_key(&store, &config.key_file).await?;
         let app = App::new(store, config, key);
         same_key(&app).await?;
         let first_token = first_token(&app).await?;
 
-        let socket = bind(app.config.listen).await?;
-        let address = socket.local_addr().map_err(|error| StartError::Setup(error.to_string()))?;
         let mut listeners = vec![Listener { socket, tls, networks: None, router: router::api(app.clone()) }];
         let mut boot_address = None;
-        if let Some(boot) = &app.config.boot {
-            let socket = bind(boot.listen).await?;
-            boot_address = socket.local_addr().ok();
-            let (networks, router) = (Some(boot.networks.clone()), router::boot(app.clone()));
-            listeners.push(Listener { socket, tls: None, networks, router });
+        if let Some(((socket, address), networks)) = boot {
+            boot_address = Some(address);
+            listeners.push(Listener {
+                socket,
+                tls: None,
+                networks: Some(networks),
+                router: router::boot(app.clone()),
+            });
         }
         Ok(Self { app, listeners, address, boot_address, first_token })
     }
@@ -94,8 +103,11 @@ impl Server {
     }
 }
 
-async fn bind(address: std::net::SocketAddr) -> Result<TcpListener, StartError> {
-    TcpListener::bind(address).await.map_err(|error| StartError::Setup(format!("{address}: {error}")))
+async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+    let failed = |error: std::io::Error| StartError::Setup(format!("cannot listen on {address}: {error}"));
+    let socket = TcpListener::bind(address).await.map_err(failed)?;
+    let bound = socket.local_addr().map_err(failed)?;
+    Ok((socket, bound))
 }
 
 fn make_private_dir(path: &Path) -> Result<(), StartError> {
