@@ -13,6 +13,7 @@ use Allow::{Anyone, Machine, Roles};
 use wardroom_core::table::Role::{self, Admin, Auditor, Installer, Operator, Viewer};
 
 use crate::{
+    app::App,
     auth::{Caller, Who},
     error::Error,
 };
@@ -37,6 +38,8 @@ pub enum Class {
     Write,
     /// Boots and reports of machines.
     Report,
+    /// Questions after the server's health, which are always answered.
+    Health,
 }
 
 /// One route.
@@ -63,8 +66,8 @@ const AUDITORS: Allow = Roles(&[Viewer, Operator, Admin, Auditor]);
 /// Every route.
 #[rustfmt::skip]
 pub const ROUTES: &[Route] = &[
-    route("GET",    "/livez",                                      "",         Anyone,    Class::Read),
-    route("GET",    "/readyz",                                     "",         Anyone,    Class::Read),
+    route("GET",    "/livez",                                      "",         Anyone,    Class::Health),
+    route("GET",    "/readyz",                                     "",         Anyone,    Class::Health),
     route("GET",    "/openapi.json",                               "",         Anyone,    Class::Read),
     route("GET",    "/api/v1/lifecycles",                          "",         READERS,   Class::Read),
     route("GET",    "/api/v1/summary",                             "",         READERS,   Class::Read),
@@ -84,7 +87,7 @@ pub const ROUTES: &[Route] = &[
     route("GET",    "/api/v1/nodes/{id}/history",                  "node",     READERS,   Class::Read),
     route("POST",   "/api/v1/nodes/{id}/installation-status",      "node",     Machine(&[Operator, Admin]), Class::Report),
     route("POST",   "/api/v1/report",                              "node",     Machine(&[Operator, Admin]), Class::Report),
-    route("GET",    "/api/v1/boot",                                "node",     Anyone,    Class::Report),
+    route("GET",    "/api/v1/boot",                                "node",     Machine(&[Viewer, Operator, Admin]), Class::Report),
     route("GET",    "/api/v1/workflows",                           "workflow", READERS,   Class::Read),
     route("POST",   "/api/v1/workflows",                           "workflow", OPERATORS, Class::Write),
     route("GET",    "/api/v1/workflows/{id}",                      "workflow", READERS,   Class::Read),
@@ -115,9 +118,17 @@ pub(crate) fn find(method: &str, path: &str) -> Option<&'static Route> {
 }
 
 /// Whether the caller may use the route at all.
-pub(crate) fn check(route: &Route, caller: &Caller) -> Result<(), Error> {
+pub(crate) fn check(app: &App, route: &Route, caller: &Caller) -> Result<(), Error> {
     let roles = match (route.allow, &caller.who) {
-        (Anyone, _) | (Machine(_), Who::Machine(_) | Who::Nobody) => return Ok(()),
+        // What a machine shows is checked against its node.
+        (Anyone, _) | (Machine(_), Who::Machine(_)) => return Ok(()),
+        // Without anything to show, only the networks that machines boot in.
+        (Machine(_), Who::Nobody) if app.config.is_boot_network(caller.address) => return Ok(()),
+        (Machine(_), Who::Nobody) => {
+            return Err(Error::Unauthenticated(
+                "send an API token or an install token as Authorization: Bearer …; this address is not in boot.networks",
+            ));
+        }
         (Roles(roles) | Machine(roles), Who::Token(_)) => roles,
         (Roles(_), Who::Machine(_)) => {
             return Err(Error::Unauthenticated("the token is not valid: it is unknown or was revoked"));
@@ -142,26 +153,36 @@ pub(crate) fn check(route: &Route, caller: &Caller) -> Result<(), Error> {
     Ok(())
 }
 
+/// How often whom what was refused: caller, path and status.
+pub(crate) type Counts = BTreeMap<(String, &'static str, u16), u64>;
+
 /// Denials since the last time they were recorded: counted, not a row each.
 #[derive(Debug, Default)]
-pub(crate) struct Denials(Mutex<BTreeMap<(String, &'static str, u16), u64>>);
+pub(crate) struct Denials(Mutex<Counts>);
 
 /// Different denials that are told apart; past that they are counted together.
 const MOST_DENIALS: usize = 1000;
 
 impl Denials {
     pub(crate) fn count(&self, caller: &str, path: &'static str, status: u16) {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (caller.to_owned(), path, status);
-        let key = if counts.contains_key(&key) || counts.len() < MOST_DENIALS {
-            key
-        } else {
-            ("others".to_owned(), "", status)
-        };
-        *counts.entry(key).or_default() += 1;
+        self.add((caller.to_owned(), path, status), 1);
     }
 
-    pub(crate) fn take(&self) -> BTreeMap<(String, &'static str, u16), u64> {
+    pub(crate) fn take(&self) -> Counts {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Counts again what could not be recorded.
+    pub(crate) fn put_back(&self, counts: Counts) {
+        for (key, count) in counts {
+            self.add(key, count);
+        }
+    }
+
+    fn add(&self, key: (String, &'static str, u16), count: u64) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = counts.contains_key(&key) || counts.len() < MOST_DENIALS;
+        let key = if known { key } else { ("others".to_owned(), "", key.2) };
+        *counts.entry(key).or_default() += count;
     }
 }

@@ -1,6 +1,6 @@
 //! What every handler holds: the store, the clock and the settings. No upstream can be called from here.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -30,8 +30,10 @@ pub struct Inner {
     pub config: Config,
     /// The server's key.
     pub key: Key,
-    /// Since when this server listens: silence before that is charged to nobody.
-    pub started_at: Timestamp,
+    /// The URL under which machines reach the server while they boot.
+    pub boot_url: String,
+    /// Since when this server listens without a break: silence before that is charged to nobody.
+    listening_since: Mutex<Timestamp>,
     pub(crate) tokens: Tokens,
     pub(crate) limiter: Limiter,
     pub(crate) denials: Denials,
@@ -62,13 +64,34 @@ pub(crate) enum Decided<T> {
 impl App {
     /// Puts the parts together.
     #[must_use]
-    pub fn new(store: Store, config: Config, key: Key) -> Self {
+    pub fn new(store: Store, config: Config, key: Key, boot_url: String) -> Self {
         let limiter = Limiter::new(&config);
         let tokens = Tokens::new(&config);
         let (clock, denials) = (Clock, Denials::default());
-        let started_at = clock.now();
+        let listening_since = Mutex::new(clock.now());
         let stopping = watch::Sender::new(false);
-        Self(Arc::new(Inner { store, clock, config, key, started_at, tokens, limiter, denials, stopping }))
+        Self(Arc::new(Inner {
+            store,
+            clock,
+            config,
+            key,
+            boot_url,
+            listening_since,
+            tokens,
+            limiter,
+            denials,
+            stopping,
+        }))
+    }
+
+    /// Since when this server listens without a break.
+    pub(crate) fn listening_since(&self) -> Timestamp {
+        *self.listening_since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that until now the server could not hear, because its database did not answer.
+    pub(crate) fn was_deaf(&self) {
+        *self.listening_since.lock().unwrap_or_else(PoisonError::into_inner) = self.now();
     }
 
     /// The time now.

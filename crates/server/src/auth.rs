@@ -27,7 +27,7 @@ pub(crate) struct Caller {
 }
 
 /// Who is calling.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) enum Who {
     /// Nobody we know.
     Nobody,
@@ -35,6 +35,17 @@ pub(crate) enum Who {
     Token(Arc<Identity>),
     /// A machine that is being installed; what it presented is checked against its node.
     Machine(Arc<str>),
+}
+
+/// What a machine presents is a secret.
+impl std::fmt::Debug for Who {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Nobody => f.write_str("Nobody"),
+            Self::Token(identity) => f.debug_tuple("Token").field(&identity.name).finish(),
+            Self::Machine(_) => f.write_str("Machine"),
+        }
+    }
 }
 
 /// What a token says.
@@ -134,13 +145,17 @@ impl Tokens {
     }
 
     /// The identity behind a bearer token.
-    pub(crate) async fn find(&self, app: &App, token: &str) -> Result<Arc<Identity>, Error> {
+    pub(crate) async fn find(&self, app: &App, token: &str, from: IpAddr) -> Result<Arc<Identity>, Error> {
         let hash = secret::hash_token(token);
         let asked_at = app.clock.instant();
         let (changes, known) = self.recall(&hash, asked_at);
         let identity = match known {
             Some(identity) => identity,
-            None => self.read(app, hash, asked_at, changes).await?,
+            None => {
+                // A token that is not known costs a read: guessing must not be free.
+                app.limiter.check_lookup(from)?;
+                self.read(app, hash, asked_at, changes).await?
+            }
         };
         if identity.expires_at <= app.now() {
             return Err(Error::Unauthenticated("the token has expired: ask an administrator for a new one"));

@@ -93,6 +93,10 @@ fn parse<T: DeserializeOwned>(
     if depth(bytes) > DEPTH {
         return Err(Error::invalid("body", format!("is nested deeper than {DEPTH} levels")));
     }
+    // A list would be taken for the fields in their order.
+    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|first| *first == b'[') {
+        return Err(Error::invalid("body", "must be an object"));
+    }
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let mut track = serde_path_to_error::Track::new();
     let tracked = serde_path_to_error::Deserializer::new(&mut json, &mut track);

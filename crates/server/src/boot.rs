@@ -119,7 +119,7 @@ async fn for_node(app: &App, node: &Resource) -> Result<String, Error> {
 fn install(app: &App, node: &Resource, document: &Document, workflow: &Workflow) -> String {
     let lifetime = SignedDuration::try_from(app.config.install_token).unwrap_or(SignedDuration::MAX);
     let token = install_token::issue(&app.key, &node.content.id, document.install_round, app.now(), lifetime);
-    let (base, id) = (&app.config.boot_url, &node.content.id);
+    let (base, id) = (&app.boot_url, &node.content.id);
     let mut script = format!("#!ipxe\necho Wardroom: installing {} on node {id}\n", workflow.name);
     let mut arguments = format!(
         "{} wardroom.report={base}/api/v1/report wardroom.node={id} wardroom.mac={} wardroom.token={token}",

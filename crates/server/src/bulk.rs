@@ -14,6 +14,7 @@ use crate::{
     error::Error,
     node::{self, document},
     problems::Problems,
+    text,
 };
 
 /// How many are under way together; more would only wait in the store's queue.
@@ -33,6 +34,7 @@ pub(crate) async fn transition(
         return Err(Error::invalid("node_ids", "must name 1 to 1000 nodes"));
     }
     document::parse_state("state", &bulk.state)?;
+    text::check_prose("comment", bulk.comment.as_deref(), 2000)?;
     let wanted = StateTransition { state: bulk.state, comment: bulk.comment, force: bulk.force };
     let (app, caller, wanted) = (&app, &caller, &wanted);
     let one = |id: String| async move {

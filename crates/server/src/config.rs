@@ -2,7 +2,11 @@
 //!
 //! Default < file < environment < flags. After [`resolve`] nothing is parsed, defaulted or checked again.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
 
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -46,9 +50,11 @@ pub struct Config {
     /// How long requests under way may take at the end.
     pub shutdown: Duration,
     /// The listener for machines that boot.
-    pub boot: Option<Boot>,
-    /// The URL under which machines reach it.
-    pub boot_url: String,
+    pub boot: Option<SocketAddr>,
+    /// Networks that machines boot in.
+    pub boot_networks: Vec<IpNet>,
+    /// The URL under which machines reach it; nothing for the address it listens on.
+    pub boot_url: Option<String>,
     /// Whether install reports must carry a token.
     pub require_install_token: bool,
     /// How long that token is valid.
@@ -67,13 +73,12 @@ pub struct Config {
     pub log_json: bool,
 }
 
-/// The listener for machines that boot.
-#[derive(Debug, Clone)]
-pub struct Boot {
-    /// Where it listens.
-    pub listen: SocketAddr,
-    /// Who may use it.
-    pub networks: Vec<IpNet>,
+impl Config {
+    /// Whether machines boot at this address.
+    pub(crate) fn is_boot_network(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.boot_networks.iter().any(|network| network.contains(&address))
+    }
 }
 
 /// How unknown machines are taken in.
@@ -264,12 +269,16 @@ impl Raw {
             "text" => false,
             other => return Err(ConfigError(format!("log.format: {other:?} must be text or json"))),
         };
-        let boot_url = if boot.base_url.is_empty() {
-            format!("http://{}", boot.listen)
-        } else {
-            boot.base_url.trim_end_matches('/').to_owned()
-        };
-        let boot_listener = boot_listener(&boot.listen, &boot.networks)?;
+        let boot_networks = networks(&boot.networks)?;
+        let boot_url = (!boot.base_url.is_empty()).then(|| boot.base_url.trim_end_matches('/').to_owned());
+        let boot_listen =
+            if boot.listen.is_empty() { None } else { Some(address("boot.listen", &boot.listen)?) };
+        if boot_listen.is_some_and(|listen| listen.ip().is_unspecified()) && boot_url.is_none() {
+            return Err(ConfigError(format!(
+                "boot.base_url: is missing; machines cannot reach {}, say under which address they can",
+                boot.listen
+            )));
+        }
         Ok(Config {
             listen,
             data_dir,
@@ -278,7 +287,8 @@ impl Raw {
             key_file,
             request_timeout: Duration::from_secs(server.request_timeout_seconds),
             shutdown: Duration::from_secs(server.shutdown_seconds),
-            boot: boot_listener,
+            boot: boot_listen,
+            boot_networks,
             boot_url,
             require_install_token: boot.require_install_token,
             install_token: Duration::from_secs(boot.install_token_minutes.saturating_mul(60)),
@@ -315,15 +325,11 @@ fn tls(server: &RawServer) -> Result<Option<(PathBuf, PathBuf)>, ConfigError> {
     }
 }
 
-fn boot_listener(listen: &str, networks: &[String]) -> Result<Option<Boot>, ConfigError> {
-    if listen.is_empty() {
-        return Ok(None);
-    }
+fn networks(texts: &[String]) -> Result<Vec<IpNet>, ConfigError> {
     let network = |text: &String| {
         text.parse().map_err(|_| {
             ConfigError(format!("boot.networks: {text:?} must be a network, such as 10.0.0.0/8"))
         })
     };
-    let networks = networks.iter().map(network).collect::<Result<_, _>>()?;
-    Ok(Some(Boot { listen: address("boot.listen", listen)?, networks }))
+    texts.iter().map(network).collect()
 }

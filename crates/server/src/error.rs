@@ -38,6 +38,7 @@ pub const CLASSES: &[Class] = &[
     class("not_retired",       409, "The state does not allow it", "Only a retired node is deleted."),
     class("mac_taken",         409, "The MAC is taken", "The MAC belongs to another node, which `detail` names."),
     class("name_taken",        409, "The name is taken", "The name is in use, or was."),
+    class("last_admin",        409, "It is the last one", "Nobody could let anybody in without this token; make another admin token first."),
     class("in_use",            409, "It is in use", "Something still refers to it; `detail` says what."),
     class("in_flight",         409, "The request is being answered", "A request with this `Idempotency-Key` is being answered; repeat it in a moment."),
     class("shown_once",        409, "The secret was shown", "The request was done before, and its secret is not shown again."),

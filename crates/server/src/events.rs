@@ -16,7 +16,7 @@ use wardroom_store::{Cursor, FeedItem, HistoryRow};
 
 use crate::{
     app::App,
-    auth::Caller,
+    auth::{Caller, Identity, TOKEN},
     error::Error,
     list::{ListQuery, number},
     problems::Problems,
@@ -94,11 +94,15 @@ async fn page(
     let deadline = tokio::time::Instant::now() + wait;
     loop {
         hint.mark_unchanged();
+        if !still_valid(app, caller).await {
+            return Err(Error::Unauthenticated("the token is not valid any more"));
+        }
         let items = app.store.feed_after(&after, limit).await?;
         if let Some(last) = items.last() {
             after = last.cursor.clone();
             let data: Vec<Row> = visible(caller, items).map(|(row, _)| row).collect();
-            if !data.is_empty() {
+            // Who may see little is not kept longer than it wanted to wait.
+            if !data.is_empty() || deadline <= tokio::time::Instant::now() {
                 return Ok(Rows { data, next: Some(after.to_string()) });
             }
             continue;
@@ -120,6 +124,10 @@ fn follow(app: App, caller: Caller, after: Cursor) -> impl Stream<Item = Result<
     stream::unfold((app, caller, after, hint), |(app, caller, mut after, mut hint)| async move {
         loop {
             hint.mark_unchanged();
+            // A token that was revoked or has expired sees nothing more, also on a stream that is open.
+            if !still_valid(&app, &caller).await {
+                return None;
+            }
             let items = match app.store.feed_after(&after, PAGE).await {
                 Ok(items) => items,
                 // The client resumes with the id of the last event it has.
@@ -138,17 +146,26 @@ fn follow(app: App, caller: Caller, after: Cursor) -> impl Stream<Item = Result<
                 return Some((stream::iter(events), (app, caller, after, hint)));
             }
             let mut stopping = app.stopping.subscribe();
-            let news = tokio::select! {
-                changed = hint.changed() => changed.is_ok(),
+            let goes_on = tokio::select! {
+                changed = tokio::time::timeout(KEEP_ALIVE, hint.changed()) => !matches!(changed, Ok(Err(_))),
                 _ = stopping.wait_for(|stopping| *stopping) => false,
             };
-            if !news {
+            if !goes_on {
                 return None;
             }
         }
     })
     .flatten()
     .map(Ok)
+}
+
+/// Whether the token behind a request still lets its holder in.
+async fn still_valid(app: &App, caller: &Caller) -> bool {
+    let Some(identity) = caller.identity() else { return false };
+    match app.store.get(TOKEN, &identity.id).await {
+        Ok(Some(token)) => Identity::of(&token).is_some_and(|identity| app.now() < identity.expires_at),
+        Ok(None) | Err(_) => false,
+    }
 }
 
 fn event(row: &Row, id: &str) -> Option<sse::Event> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use axum::{
     Extension, Json,
-    extract::{Path, State},
+    extract::State,
     http::{HeaderMap, StatusCode},
     response::{IntoResponse as _, Response},
 };
@@ -22,6 +22,7 @@ use crate::{
     etag,
     list::{ListQuery, Pages},
     node::document::KIND as NODE,
+    path::Path,
     problems::Problems,
     text,
 };
@@ -90,6 +91,9 @@ pub(crate) async fn replace(
     let (resource, ()) = app
         .change(KIND, &id, |group| {
             etag::check(&headers, &tag(group)?)?;
+            if self::spec(group)?.type_ != spec.type_ {
+                return Err(Error::invalid("type", "a group keeps its type: make another group"));
+            }
             let content = content(&spec)?;
             if content == group.content {
                 return Ok(Decided::Nothing(()));

@@ -59,14 +59,27 @@ async fn of_resource(
     if !events::may_see(caller, kind) {
         return Err(Error::Forbidden(format!("the token does not cover {kind}")));
     }
-    let offset = match cursor {
-        Some(text) => text.parse().map_err(|_| Error::invalid("continue", "is not a cursor of this list"))?,
+    // A cursor is the sequence of the last row that was seen: rows that come later do not move it.
+    let before = match cursor {
+        Some(text) => {
+            let sequence: i64 =
+                text.parse().map_err(|_| Error::invalid("continue", "is not a cursor of this list"))?;
+            Some(sequence)
+        }
+        None => None,
+    };
+    let newer = match before {
+        Some(before) => {
+            let (_, total) = app.store.history(kind, id, Which::All, 1, 0).await?;
+            usize::try_from(total - before + 1).unwrap_or_default()
+        }
         None => 0,
     };
-    let (rows, total) = app.store.history(kind, id, Which::All, limit, offset).await?;
-    let seen = offset + rows.len();
-    let next = (i64::try_from(seen).unwrap_or(i64::MAX) < total).then(|| seen.to_string());
-    Ok(Json(Rows { data: rows.into_iter().map(|row| events::shown(row, String::new())).collect(), next }))
+    let (rows, _) = app.store.history(kind, id, Which::All, limit, newer).await?;
+    let rows = rows.into_iter().filter(|row| before.is_none_or(|before| row.sequence < before));
+    let data: Vec<_> = rows.map(|row| events::shown(row, String::new())).collect();
+    let next = data.last().map(|last| last.sequence).filter(|last| *last > 1).map(|last| last.to_string());
+    Ok(Json(Rows { data, next }))
 }
 
 async fn of_all(app: &App, caller: &Caller, limit: usize, cursor: Option<&str>) -> Result<Json<Rows>, Error> {

@@ -19,8 +19,8 @@ const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// How long an answer is remembered.
 const MEMORY: SignedDuration = SignedDuration::from_hours(24);
 
-/// How long a claim holds when its server dies over it.
-const CLAIM: SignedDuration = SignedDuration::from_mins(2);
+/// How much longer than a request a claim holds when its server dies over it.
+const CLAIM: SignedDuration = SignedDuration::from_mins(1);
 
 /// What is read of a body before the handler sees it; its own limit may be lower.
 const MOST_BYTES: usize = 1 << 20;
@@ -49,7 +49,9 @@ async fn remembered(app: &App, request: Request, next: Next) -> Result<Response,
     let bytes = bytes.map_err(|_| Error::TooLarge(MOST_BYTES))?.to_bytes();
     let key = IdempotencyKey { scope, key, request_hash: hash(&parts.uri.to_string(), &bytes) };
     let now = app.now();
-    match app.store.claim_key(&key, now, now + CLAIM).await? {
+    let limit = SignedDuration::try_from(app.config.request_timeout).unwrap_or(SignedDuration::MAX);
+    let until = now.saturating_add(limit.saturating_add(CLAIM)).unwrap_or(jiff::Timestamp::MAX);
+    match app.store.claim_key(&key, now, until).await? {
         Claim::Answered(answer) => return repeat(&answer),
         Claim::OtherRequest => return Err(Error::KeyReused),
         Claim::InFlight => {

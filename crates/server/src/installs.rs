@@ -24,8 +24,13 @@ pub(crate) async fn time_out(app: &App) -> Result<(), Error> {
     loop {
         let page = app.store.list(&list).await?;
         for node in &page.items {
-            if is_silent(app, node)? {
-                time_out_one(app, &node.content.id).await?;
+            // One node that cannot be read must not keep the others from being looked at.
+            match is_silent(app, node) {
+                Ok(true) => time_out_one(app, &node.content.id).await?,
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::warn!(id = node.content.id, %error, "an installation cannot be judged")
+                }
             }
         }
         match page.next {
@@ -38,7 +43,7 @@ pub(crate) async fn time_out(app: &App) -> Result<(), Error> {
 /// Since when an installation is silent.
 pub(crate) fn heard(app: &App, node: &Resource) -> Result<Timestamp, Error> {
     let reported = Document::of(node)?.last_install_report.unwrap_or(node.state_changed_at);
-    Ok(reported.max(node.state_changed_at).max(app.started_at))
+    Ok(reported.max(node.state_changed_at).max(app.listening_since()))
 }
 
 fn is_silent(app: &App, node: &Resource) -> Result<bool, Error> {

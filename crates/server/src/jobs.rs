@@ -7,6 +7,7 @@ use tokio::{sync::watch, task::JoinSet};
 use wardroom_store::{Content, Error as StoreError, SealKey};
 
 use crate::{
+    access::Counts,
     app::{App, Decided, by_system},
     error::Error,
     installs, promote,
@@ -44,15 +45,25 @@ async fn every(app: App, mut stop: watch::Receiver<bool>, period: Duration, name
         }
         if let Err(error) = job(&app).await {
             tracing::warn!(job = name, %error, "a job failed; it is tried again");
+            // What the database could not take, machines could not report either.
+            app.was_deaf();
         }
     }
 }
 
 /// Denials are recorded in aggregate: one row for what was refused since the last one.
 async fn record_denials(app: &App) -> Result<(), Error> {
+    let denials = app.denials.take();
+    let recorded = record(app, &denials).await;
+    if recorded.is_err() {
+        app.denials.put_back(denials);
+    }
+    recorded
+}
+
+async fn record(app: &App, denials: &Counts) -> Result<(), Error> {
     const KIND: &str = "server";
     const ID: &str = "access";
-    let denials = app.denials.take();
     if denials.is_empty() {
         return Ok(());
     }

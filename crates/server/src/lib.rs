@@ -29,6 +29,7 @@ mod list;
 mod listen;
 pub mod maintenance;
 mod node;
+mod path;
 mod problems;
 mod promote;
 mod report;

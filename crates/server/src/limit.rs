@@ -1,6 +1,6 @@
 //! Rate limits: a bucket for each identity and class of route, so that nobody can use up another's.
 
-use std::{num::NonZeroU32, time::Duration};
+use std::{net::IpAddr, num::NonZeroU32, time::Duration};
 
 use governor::{
     DefaultKeyedRateLimiter, Quota, RateLimiter,
@@ -42,6 +42,9 @@ impl Limiter {
 
     /// Counts a request.
     pub(crate) fn check(&self, route: &Route, caller: &Caller) -> Result<(), Error> {
+        if route.class == Class::Health {
+            return Ok(());
+        }
         let (buckets, identity) = match &caller.who {
             Who::Token(identity) => (self.of(route.class), identity.id.clone()),
             // A secret is no name: machines are told apart by their address until their node is known.
@@ -50,6 +53,14 @@ impl Limiter {
         };
         let Some(buckets) = buckets else { return Ok(()) };
         buckets.check_key(&(route.class, identity)).map_err(|until| {
+            Error::TooMany(whole_seconds(until.wait_time_from(DefaultClock::default().now())))
+        })
+    }
+
+    /// Counts the lookup of a token that is not known yet.
+    pub(crate) fn check_lookup(&self, from: IpAddr) -> Result<(), Error> {
+        let Some(buckets) = &self.anonymous else { return Ok(()) };
+        buckets.check_key(&(Class::Read, format!("lookup {from}"))).map_err(|until| {
             Error::TooMany(whole_seconds(until.wait_time_from(DefaultClock::default().now())))
         })
     }
@@ -71,7 +82,7 @@ impl Limiter {
 
     fn of(&self, class: Class) -> &Option<Buckets> {
         match class {
-            Class::Read => &self.read,
+            Class::Read | Class::Health => &self.read,
             Class::Write => &self.write,
             Class::Report => &self.report,
         }

@@ -13,7 +13,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::watch,
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
 };
 use tokio_rustls::TlsAcceptor;
 
@@ -30,6 +30,11 @@ pub(crate) struct Listener {
     pub(crate) router: Router,
 }
 
+/// Connections that one listener holds at once.
+const MOST_CONNECTIONS: usize = 16 * 1024;
+
+type Place = OwnedSemaphorePermit;
+
 /// A client must send its headers within this time.
 const HEADERS: Duration = Duration::from_secs(15);
 
@@ -40,13 +45,14 @@ impl Listener {
     /// Serves until `stop` changes, then lets requests under way finish for a while.
     pub(crate) async fn run(self, mut stop: watch::Receiver<bool>, grace: Duration) {
         let graceful = GracefulShutdown::new();
+        let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
         loop {
             let accepted = tokio::select! {
-                accepted = self.socket.accept() => accepted,
+                accepted = self.accept(&places) => accepted,
                 _ = stop.wait_for(|stop| *stop) => break,
             };
             match accepted {
-                Ok((stream, peer)) => self.spawn_connection(stream, peer, &graceful),
+                Ok((stream, peer, place)) => self.spawn_connection(stream, peer, place, &graceful),
                 Err(error) => {
                     // Out of file descriptors, most likely: give connections time to end.
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -60,7 +66,20 @@ impl Listener {
         }
     }
 
-    fn spawn_connection(&self, stream: TcpStream, peer: SocketAddr, graceful: &GracefulShutdown) {
+    /// The next connection, once there is a place for it; until then it waits in the system's queue.
+    async fn accept(&self, places: &Arc<Semaphore>) -> std::io::Result<(TcpStream, SocketAddr, Place)> {
+        let place = Arc::clone(places).acquire_owned().await.map_err(std::io::Error::other)?;
+        let (stream, peer) = self.socket.accept().await?;
+        Ok((stream, peer, place))
+    }
+
+    fn spawn_connection(
+        &self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        place: Place,
+        graceful: &GracefulShutdown,
+    ) {
         let ip = peer.ip().to_canonical();
         if self
             .networks
@@ -75,6 +94,7 @@ impl Listener {
         let router = self.router.clone().layer(Extension(ConnectInfo(Peer(peer))));
         let (tls, watcher) = (self.tls.clone(), graceful.watcher());
         tokio::spawn(async move {
+            let _place = place;
             match tls {
                 None => serve(stream, router, watcher).await,
                 Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {

@@ -2,7 +2,7 @@
 
 use axum::{
     Extension, Json,
-    extract::{Path, State},
+    extract::State,
     http::{HeaderMap, StatusCode},
     response::{IntoResponse as _, Response},
 };
@@ -29,6 +29,7 @@ use crate::{
     error::Error,
     etag, group,
     list::{ListQuery, field_selector, label_selector, number},
+    path::Path,
     problems::Problems,
     text, workflow,
 };
@@ -72,7 +73,14 @@ impl NodeQuery {
         if let Some(group) = &self.group_id {
             fields.insert("group_id".to_owned(), group.clone());
         }
-        let state = match self.state.clone().or_else(|| fields.remove("state")) {
+        let selected = fields.remove("state");
+        if self.state.is_some() && selected.is_some() && self.state != selected {
+            return Err(Error::invalid(
+                "state",
+                "differs from the state in fieldSelector: a node has one state",
+            ));
+        }
+        let state = match self.state.clone().or(selected) {
             Some(state) => Some(document::parse_state("state", &state)?.to_string()),
             None => None,
         };

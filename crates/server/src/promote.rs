@@ -52,12 +52,16 @@ pub(crate) async fn carry_out(app: &App, node: Resource) -> Result<Resource, Err
 
 /// Carries out what a server that died has left.
 pub(crate) async fn carry_out_all(app: &App) -> Result<(), Error> {
-    let state = Some(State::Installed.to_string());
-    let mut list = List { kind: KIND.to_owned(), state, limit: 500, ..List::default() };
+    let fields = [(document::PROMOTION.to_owned(), document::DUE.to_owned())].into();
+    let mut list = List { kind: KIND.to_owned(), fields, limit: 500, ..List::default() };
     loop {
         let page = app.store.list(&list).await?;
         for node in page.items {
-            carry_out(app, node).await?;
+            let id = node.content.id.clone();
+            // One node that cannot be promoted must not keep the others waiting.
+            if let Err(error) = carry_out(app, node).await {
+                tracing::warn!(id, %error, "a node could not be promoted; it is tried again");
+            }
         }
         match page.next {
             Some(next) => list.after = Some(next),

@@ -1,10 +1,7 @@
 //! Reports of machines: what they are, and how their installation goes.
 
-use axum::{
-    Extension,
-    extract::{Path, State},
-    response::Response,
-};
+use axum::{Extension, extract::State, response::Response};
+use jiff::SignedDuration;
 use serde_json::json;
 use wardroom_api::{
     Envelope,
@@ -27,6 +24,7 @@ use crate::{
         self,
         document::{self, Document, KIND},
     },
+    path::Path,
     problems::Problems,
     promote, text,
 };
@@ -158,16 +156,18 @@ async fn take(
     token_in_body: Option<&str>,
 ) -> Result<Response, Error> {
     let id = &found.content.id;
-    // A machine that shows a token is held to it, whatever it says.
-    if news.installation.is_some() || matches!(caller.who, Who::Machine(_)) {
-        authenticate(app, caller, found, token_in_body)?;
-    }
     let promotion = if news.completes() { promote::setting(app, &Document::of(found)?).await? } else { None };
     let (resource, message) = app
         .change(KIND, id, |node| {
-            let before = Document::of(node)?;
-            let mut document = before.clone();
-            if document::state(node)? != NodeState::Retired {
+            let mut document = Document::of(node)?;
+            let known = authenticate(app, caller, node, &document, token_in_body);
+            // A machine that shows a token is held to it, whatever it says.
+            if news.installation.is_some() || matches!(caller.who, Who::Machine(_)) {
+                known.clone()?;
+            }
+            // Anybody can claim to be a machine that nobody has approved yet; afterwards it has to be proven.
+            let state = document::state(node)?;
+            if state == NodeState::Discovered || (known.is_ok() && state != NodeState::Retired) {
                 note(&mut document, &news.hardware);
                 document.check()?;
             }
@@ -187,6 +187,9 @@ async fn take(
     let resource = promote::carry_out(app, resource).await?;
     node::answer(&resource, Some(&message))
 }
+
+/// How often an installation that says nothing new is noted to be alive.
+const ALIVE: SignedDuration = SignedDuration::from_mins(1);
 
 /// What a report leads to.
 struct Step {
@@ -213,7 +216,10 @@ fn step(app: &App, node: &Resource, document: &mut Document, news: &News) -> Res
         counted_attempt: document.counted_attempt.as_deref(),
     };
     let outcome = judge(facts, installation.status, installation.attempt.as_deref());
-    if !matches!(outcome, Outcome::Ignored(_)) {
+    let reports = state == NodeState::Installing || !matches!(outcome, Outcome::Ignored(_));
+    // That an installation is alive is noted once a minute: a report that says nothing new is not a change.
+    let noted = document.last_install_report.is_some_and(|at| app.now().duration_since(at) < ALIVE);
+    if reports && !(noted && matches!(outcome, Outcome::Progress | Outcome::Ignored(_))) {
         document.last_install_report = Some(app.now());
     }
     Ok(match outcome {
@@ -261,7 +267,7 @@ fn failed(document: &mut Document, installation: &Installation, attempts: u32) {
 fn note(document: &mut Document, hardware: &Hardware) {
     let pairs = [
         (&mut document.ip_address, &hardware.ip_address),
-        (&mut document.hostname, &hardware.hostname),
+        (&mut document.reported_hostname, &hardware.hostname),
         (&mut document.vendor, &hardware.vendor),
         (&mut document.model, &hardware.model),
         (&mut document.serial_number, &hardware.serial_number),
@@ -274,11 +280,12 @@ fn note(document: &mut Document, hardware: &Hardware) {
     }
 }
 
-/// Who may speak for a node about its installation: the node with the token of its boot script, or an operator.
+/// Who may speak for a node: the node with the token of its boot script, or an operator.
 fn authenticate(
     app: &App,
     caller: &Caller,
     node: &Resource,
+    document: &Document,
     token_in_body: Option<&str>,
 ) -> Result<(), Error> {
     if caller.identity().is_some() || !app.config.require_install_token {
@@ -288,15 +295,10 @@ fn authenticate(
         Who::Machine(token) => Some(&**token),
         Who::Token(_) | Who::Nobody => token_in_body,
     };
-    let Some(presented) = presented else {
-        app.denials.count("machine", "/api/v1/report", 401);
-        return Err(Error::Unauthenticated(
-            "send the install token of the boot script as Authorization: Bearer … or as install_token",
-        ));
-    };
-    let round = Document::of(node)?.install_round;
-    install_token::verify(&app.key, presented, &node.content.id, round, app.now())
-        .inspect_err(|error| app.denials.count("machine", "/api/v1/report", error.status().as_u16()))
+    let presented = presented.ok_or(Error::Unauthenticated(
+        "send the install token of the boot script as Authorization: Bearer … or as install_token",
+    ))?;
+    install_token::verify(&app.key, presented, &node.content.id, document.install_round, app.now())
 }
 
 /// A history entry for what a machine says.

@@ -1,11 +1,11 @@
 //! The layers around every handler: request id, time limit, caller, access, rate limit, idempotency; and the
 //! body of every refusal.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use axum::{
     extract::{ConnectInfo, MatchedPath, Request, State},
-    http::{HeaderMap, HeaderValue, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -22,20 +22,20 @@ use crate::{
 
 const REQUEST_ID: &str = "x-request-id";
 
+/// How long an answer may be held back on request.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
 /// The outermost layer: names the request, limits its time, and writes the body of a refusal.
 pub(crate) async fn answer(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let id = request_id(request.headers());
     request.extensions_mut().insert(Arc::clone(&id));
     let method = request.method().clone();
-    // Events are meant to be held open.
-    let is_stream = request.uri().path() == "/api/v1/events";
-    let answered = if is_stream {
-        next.run(request).await
-    } else {
-        match tokio::time::timeout(app.config.request_timeout, next.run(request)).await {
-            Ok(response) => response,
-            Err(_) => Error::Unavailable("the request took too long: repeat").into_response(),
-        }
+    // Who waits for events asks for it; a stream is answered at once, and goes on after its answer.
+    let waits = request.uri().path() == "/api/v1/events";
+    let limit = app.config.request_timeout + if waits { LONGEST_WAIT } else { Duration::ZERO };
+    let answered = match tokio::time::timeout(limit, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => Error::Unavailable("the request took too long: repeat").into_response(),
     };
     let mut response = match answered.extensions().get::<Error>() {
         Some(error) => error.respond(&id),
@@ -55,13 +55,35 @@ pub(crate) async fn answer(State(app): State<App>, mut request: Request, next: N
 
 /// The layer inside the router: knows the route, so it decides who may go on.
 pub(crate) async fn admit(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    match admitted(&app, &mut request).await {
-        Ok(()) => idempotency::run(&app, request, next).await,
-        Err(error) => error.into_response(),
+    let (route, caller) = match admitted(&app, &mut request).await {
+        Ok(admitted) => admitted,
+        Err(error) => return error.into_response(),
+    };
+    let response = if request.method().is_safe() {
+        next.run(request).await
+    } else {
+        to_its_end(app.clone(), request, next).await
+    };
+    if matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+        app.denials.count(caller.name(), route.path, response.status().as_u16());
+    }
+    response
+}
+
+/// What changes something is carried out to its end, also when its caller hangs up in the middle: what follows
+/// a commit must follow it.
+async fn to_its_end(app: App, request: Request, next: Next) -> Response {
+    let task = tokio::spawn(async move { idempotency::run(&app, request, next).await });
+    match task.await {
+        Ok(response) => response,
+        Err(error) => {
+            tracing::error!(%error, "a request panicked");
+            Error::Internal.into_response()
+        }
     }
 }
 
-async fn admitted(app: &App, request: &mut Request) -> Result<(), Error> {
+async fn admitted(app: &App, request: &mut Request) -> Result<(&'static access::Route, Caller), Error> {
     let matched = request.extensions().get::<MatchedPath>().ok_or(Error::NoRoute)?;
     let route = access::find(request.method().as_str(), matched.as_str()).ok_or(Error::Method)?;
     let token = bearer(request.headers()).map(|token| token.map(str::to_owned));
@@ -71,7 +93,9 @@ async fn admitted(app: &App, request: &mut Request) -> Result<(), Error> {
     let address = peer.map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0.0.ip());
 
     let who = match token {
-        Ok(token) => who(app, token.as_deref(), route).await,
+        // Who needs no credentials is not asked for them, so that health depends on nothing.
+        _ if route.allow == access::Allow::Anyone => Ok(Who::Nobody),
+        Ok(token) => who(app, token.as_deref(), route, address).await,
         Err(error) => Err(error),
     };
     let (who, refused) = match who {
@@ -81,19 +105,19 @@ async fn admitted(app: &App, request: &mut Request) -> Result<(), Error> {
     let caller = Caller { who, address, request_id };
     // Who is refused counts as well, or guessing would be free.
     app.limiter.check(route, &caller)?;
-    let checked = refused.map_or_else(|| access::check(route, &caller), Err);
+    let checked = refused.map_or_else(|| access::check(app, route, &caller), Err);
     if let Err(error) = &checked {
         app.denials.count(caller.name(), route.path, error.status().as_u16());
     }
     checked?;
-    request.extensions_mut().insert(caller);
-    Ok(())
+    request.extensions_mut().insert(caller.clone());
+    Ok((route, caller))
 }
 
-async fn who(app: &App, token: Option<&str>, route: &access::Route) -> Result<Who, Error> {
+async fn who(app: &App, token: Option<&str>, route: &access::Route, from: IpAddr) -> Result<Who, Error> {
     match token {
         None => Ok(Who::Nobody),
-        Some(token) if token.starts_with("wrt_") => Ok(Who::Token(app.tokens.find(app, token).await?)),
+        Some(token) if token.starts_with("wrt_") => Ok(Who::Token(app.tokens.find(app, token, from).await?)),
         // Only routes for machines take other tokens, and their handlers check them.
         Some(token) if matches!(route.allow, access::Allow::Machine(_)) => Ok(Who::Machine(token.into())),
         Some(_) => Err(Error::Unauthenticated("the token is not valid: it is unknown or was revoked")),

@@ -58,27 +58,24 @@ impl Server {
         };
         let (socket, address) = bind(config.listen).await?;
         let boot = match &config.boot {
-            Some(boot) => Some((bind(boot.listen).await?, boot.networks.clone())),
+            Some(address) => Some(bind(*address).await?),
             None => None,
         };
 
         make_private_dir(&config.data_dir)?;
         let store = Store::open(&config.location).await?;
         let key = load_key(&store, &config.key_file).await?;
-        let app = App::new(store, config, key);
+        let boot_address = boot.as_ref().map(|(_, address)| *address);
+        let boot_url =
+            config.boot_url.clone().unwrap_or_else(|| format!("http://{}", boot_address.unwrap_or(address)));
+        let app = App::new(store, config, key, boot_url);
         same_key(&app).await?;
         let first_token = first_token(&app).await?;
 
         let mut listeners = vec![Listener { socket, tls, networks: None, router: router::api(app.clone()) }];
-        let mut boot_address = None;
-        if let Some(((socket, address), networks)) = boot {
-            boot_address = Some(address);
-            listeners.push(Listener {
-                socket,
-                tls: None,
-                networks: Some(networks),
-                router: router::boot(app.clone()),
-            });
+        if let Some((socket, _)) = boot {
+            let (networks, router) = (Some(app.config.boot_networks.clone()), router::boot(app.clone()));
+            listeners.push(Listener { socket, tls: None, networks, router });
         }
         Ok(Self { app, listeners, address, boot_address, first_token })
     }
@@ -98,8 +95,14 @@ impl Server {
             app.stopping.send_replace(true);
         });
         while tasks.join_next().await.is_some() {}
-        jobs.join_all().await;
-        jobs::finish(&self.app).await;
+        // A database that does not answer must not keep the server from ending.
+        let finish = async {
+            jobs.join_all().await;
+            jobs::finish(&self.app).await;
+        };
+        if tokio::time::timeout(grace, finish).await.is_err() {
+            tracing::warn!("the last jobs did not finish in time and were cut off");
+        }
     }
 }
 
@@ -202,6 +205,9 @@ pub fn stop_on_signal() -> watch::Receiver<bool> {
         tokio::spawn(async move {
             signals.recv().await;
             let _ = sender.send(true);
+            // Whoever asks twice does not want to wait.
+            signals.recv().await;
+            std::process::exit(1);
         });
     }
     receiver

@@ -2,11 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use axum::{
-    Extension, Json,
-    extract::{Path, State},
-    http::StatusCode,
-};
+use axum::{Extension, Json, extract::State, http::StatusCode};
 use jiff::SignedDuration;
 use uuid::Uuid;
 use wardroom_api::{
@@ -18,11 +14,12 @@ use wardroom_store::{Content, Error as StoreError, List, Resource};
 
 use crate::{
     app::{App, Decided, by_person},
-    auth::{Caller, TOKEN, TokenDocument},
+    auth::{Caller, Identity, TOKEN, TokenDocument},
     body::Body,
     error::Error,
     group,
     list::{ListQuery, Pages},
+    path::Path,
     problems::Problems,
     secret, text,
 };
@@ -65,6 +62,12 @@ pub(crate) async fn create(
             return Err(Error::invalid("kinds", format!("{kind:?} is not one of: {}", KINDS.join(", "))));
         }
     }
+    let gives_more = |me: &Identity| {
+        !me.kinds.is_empty() && (create.kinds.is_empty() || !create.kinds.iter().all(|kind| me.covers(kind)))
+    };
+    if caller.identity().is_some_and(gives_more) {
+        return Err(Error::Forbidden("a token gives no more kinds than it has itself".to_owned()));
+    }
     if let Some(id) = &create.group_id {
         group::require_user_group(&app, id).await?;
     }
@@ -102,6 +105,14 @@ pub(crate) async fn revoke(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<Json<Envelope<Token>>, Error> {
+    if is_last_admin(&app, &id).await? {
+        return Err(Error::Conflict {
+            code: "last_admin",
+            detail: "this is the last admin token that covers everything: make another before it goes"
+                .to_owned(),
+            allowed: vec!["POST /api/v1/tokens".to_owned()],
+        });
+    }
     let (resource, ()) = app
         .change(TOKEN, &id, |token| {
             if token.content.state == "revoked" {
@@ -113,6 +124,31 @@ pub(crate) async fn revoke(
         .await?;
     app.tokens.forget().await;
     Ok(Json(Envelope::new(view(&resource)?)))
+}
+
+/// Whether nobody could let anybody in any more without this token.
+async fn is_last_admin(app: &App, id: &str) -> Result<bool, Error> {
+    let is_admin = |token: &Resource| {
+        Identity::of(token).is_some_and(|identity| {
+            identity.role == Role::Admin && identity.kinds.is_empty() && app.now() < identity.expires_at
+        })
+    };
+    let mut list =
+        List { kind: TOKEN.to_owned(), state: Some("active".to_owned()), limit: 500, ..List::default() };
+    let mut this_is_one = false;
+    loop {
+        let page = app.store.list(&list).await?;
+        for token in page.items.iter().filter(|token| is_admin(token)) {
+            if token.content.id != id {
+                return Ok(false);
+            }
+            this_is_one = true;
+        }
+        match page.next {
+            Some(next) => list.after = Some(next),
+            None => return Ok(this_is_one),
+        }
+    }
 }
 
 /// A token as it is stored: its hash is its key, its secret is nowhere.

@@ -1,9 +1,6 @@
 //! Why a resource is where it is.
 
-use axum::{
-    Extension, Json,
-    extract::{Path, State},
-};
+use axum::{Extension, Json, extract::State};
 use wardroom_core::{
     node::{self, TABLE},
     why::{Stay, Why, explain},
@@ -18,6 +15,7 @@ use crate::{
         document::{self, Document, KIND},
         find,
     },
+    path::Path,
     problems::Problems,
 };
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use axum::{
     Extension, Json,
-    extract::{Path, State},
+    extract::State,
     http::{HeaderMap, StatusCode},
     response::{IntoResponse as _, Response},
 };
@@ -22,6 +22,7 @@ use crate::{
     etag,
     list::{ListQuery, Pages},
     node::document::KIND as NODE,
+    path::Path,
     problems::Problems,
     text,
 };

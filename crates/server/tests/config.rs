@@ -11,7 +11,7 @@ fn the_default_is_complete_and_safe() {
     let config = resolve(&Sources::default()).unwrap();
     assert!(config.listen.ip().is_loopback());
     assert!(config.require_install_token);
-    assert_eq!(config.boot.unwrap().networks.len(), 2);
+    assert_eq!(config.boot_networks.len(), 2);
 }
 
 #[test]
@@ -32,10 +32,7 @@ fn an_environment_variable_takes_the_type_of_its_key() {
         resolve(&Sources { environment, ..Sources::default() })
     };
     assert!(!set("WARDROOM_NODES_DISCOVER", "false").unwrap().discovery.enabled);
-    assert_eq!(
-        set("WARDROOM_BOOT_NETWORKS", "10.0.0.0/8, 192.168.0.0/16").unwrap().boot.unwrap().networks.len(),
-        2
-    );
+    assert_eq!(set("WARDROOM_BOOT_NETWORKS", "10.0.0.0/8, 192.168.0.0/16").unwrap().boot_networks.len(), 2);
     let error = set("WARDROOM_LIMITS_READ", "many").unwrap_err().to_string();
     assert_eq!(error, "WARDROOM_LIMITS_READ: \"many\" must be a whole number");
     assert!(set("WARDROOM_TOKEN", "of the command line").is_ok(), "other variables are not ours");
@@ -54,6 +51,7 @@ fn mistakes_are_named() {
         ("[server]\ntls_key = \"key.pem\"", "server.tls_certificate: is missing"),
         ("[server]\ndatabase_url = \"mysql://x\"", "server.database_url: must start with postgres://"),
         ("[boot]\nnetworks = [\"everywhere\"]", "boot.networks"),
+        ("[boot]\nlisten = \"0.0.0.0:8441\"", "boot.base_url: is missing"),
         ("[nodes]\ninstall_patience_minutes = 0", "nodes.install_patience_minutes: must be at least 1"),
         ("[log]\nformat = \"xml\"", "log.format"),
         ("[limits]\nread = -1", "read"),

@@ -69,12 +69,19 @@ impl Store {
 
     /// Reads one resource, deleted or not.
     pub async fn get(&self, kind: &str, id: &str) -> Result<Option<Resource>> {
+        // Nothing has a name with NUL in it, and PostgreSQL would not take one.
+        if id.contains('\0') || kind.contains('\0') {
+            return Ok(None);
+        }
         let rows = self.database.read_one(sql::RESOURCE, params![kind, id]).await?;
         rows.map(|mut row| Resource::from_row(&mut row)).transpose()
     }
 
     /// Reads the living resource that has a key.
     pub async fn get_by_key(&self, kind: &str, key: &str) -> Result<Option<Resource>> {
+        if key.contains('\0') {
+            return Ok(None);
+        }
         let rows = self.database.read_one(sql::RESOURCE_BY_KEY, params![kind, key]).await?;
         rows.map(|mut row| Resource::from_row(&mut row)).transpose()
     }
@@ -107,6 +114,8 @@ impl Store {
         limit: usize,
         offset: usize,
     ) -> Result<(Vec<HistoryRow>, i64)> {
+        crate::change::refuse_nul("kind", kind)?;
+        crate::change::refuse_nul("id", id)?;
         let (page, total) = match rows {
             Rows::All => (sql::HISTORY, sql::HISTORY_TOTAL),
             Rows::Transitions => (sql::TRANSITIONS, sql::TRANSITIONS_TOTAL),

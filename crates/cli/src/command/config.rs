@@ -41,10 +41,8 @@ fn toml(config: &Resolved) -> String {
         Location::Postgres { url } => redacted(url),
     };
     let insecure = config.tls.is_none() && !config.listen.ip().is_loopback();
-    let (boot, networks) = config.boot.as_ref().map_or_else(Default::default, |boot| {
-        let networks: Vec<_> = boot.networks.iter().map(ToString::to_string).collect();
-        (boot.listen.to_string(), networks)
-    });
+    let boot = config.boot.map(|boot| boot.to_string()).unwrap_or_default();
+    let networks: Vec<_> = config.boot_networks.iter().map(ToString::to_string).collect();
     let (discovery, limits) = (&config.discovery, &config.limits);
     let minutes = |duration: std::time::Duration| (duration.as_secs() / 60).to_string();
     let seconds = |duration: std::time::Duration| duration.as_secs().to_string();
@@ -64,7 +62,7 @@ fn toml(config: &Resolved) -> String {
         ("boot", &[
             ("listen", quoted(boot)),
             ("networks", format!("[{}]", networks.iter().map(quoted).collect::<Vec<_>>().join(", "))),
-            ("base_url", quoted(&config.boot_url)),
+            ("base_url", quoted(config.boot_url.as_deref().unwrap_or_default())),
             ("require_install_token", config.require_install_token.to_string()),
             ("install_token_minutes", minutes(config.install_token)),
         ]),

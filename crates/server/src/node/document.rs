@@ -14,11 +14,19 @@ use crate::{error::Error, etag, text};
 /// The kind under which nodes are stored.
 pub(crate) const KIND: &str = "node";
 
+/// The field by which nodes that are still to be promoted are found, and its value.
+pub(crate) const PROMOTION: &str = "promotion";
+pub(crate) const DUE: &str = "due";
+
 /// What is stored of a node beside its state and labels.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Document {
     pub(crate) mac_address: String,
+    /// What people call it.
     pub(crate) hostname: Option<String>,
+    /// What it calls itself; shown as long as nobody has named it.
+    #[serde(default)]
+    pub(crate) reported_hostname: Option<String>,
     pub(crate) ip_address: Option<String>,
     pub(crate) vendor: Option<String>,
     pub(crate) model: Option<String>,
@@ -72,6 +80,7 @@ impl Document {
     pub(crate) fn check(&self) -> Result<(), Error> {
         let texts = [
             ("hostname", &self.hostname),
+            ("hostname", &self.reported_hostname),
             ("ip_address", &self.ip_address),
             ("vendor", &self.vendor),
             ("model", &self.model),
@@ -82,6 +91,10 @@ impl Document {
             text::check_some(field, value.as_deref(), 255)?;
         }
         check_labels(&self.labels)
+    }
+
+    fn shown_hostname(&self) -> &Option<String> {
+        if self.hostname.is_some() { &self.hostname } else { &self.reported_hostname }
     }
 
     /// Applies what a person wants; absent stays, null clears.
@@ -155,12 +168,18 @@ impl Document {
 
     fn content(self, id: String, state: &str, labels: BTreeMap<String, String>) -> Result<Content, Error> {
         let mut fields = BTreeMap::from([("mac_address".to_owned(), self.mac_address.clone())]);
-        let optional =
-            [("workflow_id", &self.workflow_id), ("group_id", &self.group_id), ("hostname", &self.hostname)];
+        let optional = [
+            ("workflow_id", &self.workflow_id),
+            ("group_id", &self.group_id),
+            ("hostname", self.shown_hostname()),
+        ];
         for (field, value) in optional {
             if let Some(value) = value {
                 fields.insert(field.to_owned(), value.clone());
             }
+        }
+        if self.promotion.is_some() {
+            fields.insert(PROMOTION.to_owned(), DUE.to_owned());
         }
         // A retired node gives its MAC up: an administrator may register the machine anew.
         let keys = if state == State::Retired.as_str() {
@@ -216,6 +235,7 @@ fn tag(resource: &Resource, document: &Document) -> Result<String, Error> {
         &content.labels,
         &document.workflow_id,
         &document.group_id,
+        &document.hostname,
         &document.install_round,
     ))
 }
@@ -236,7 +256,7 @@ fn shown(resource: &Resource, document: Document) -> Node {
     Node {
         id: resource.content.id.clone(),
         mac_address: document.mac_address,
-        hostname: document.hostname,
+        hostname: document.hostname.or(document.reported_hostname),
         ip_address: document.ip_address,
         state: resource.content.state.clone(),
         workflow_id: document.workflow_id,

@@ -20,6 +20,9 @@ use crate::value::{Row, Value};
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_lock(7712038841)";
 const MIGRATION_UNLOCK: &str = "SELECT pg_advisory_unlock(7712038841)";
 
+/// How long a server may leave what was sent to it without any answer of its system.
+const VANISHED: Duration = Duration::from_secs(15);
+
 /// How to connect, and over what.
 fn config(url: &str) -> Result<(Config, Transport)> {
     let invalid = |_| Error::Invalid { field: "database URL", reason: "is not a PostgreSQL URL" };
@@ -28,6 +31,8 @@ fn config(url: &str) -> Result<(Config, Transport)> {
         config.connect_timeout(Duration::from_secs(5));
     }
     config.application_name("wardroom");
+    // A server that vanished is noticed, and not waited for as long as the system would.
+    config.keepalives_idle(VANISHED).tcp_user_timeout(VANISHED);
     let transport = Transport::choose(&mut config)?;
     Ok((config, transport))
 }

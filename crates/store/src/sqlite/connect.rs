@@ -54,7 +54,15 @@ pub(super) fn migrated(path: &Path) -> Result<Connection> {
     Ok(connection)
 }
 
+/// Makes the file before SQLite does, so that only its owner can read it.
+fn keep_private(path: &Path) -> Result<()> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let file = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+    file.map(drop).map_err(Error::file(path))
+}
+
 fn writable(path: &Path) -> Result<Connection> {
+    keep_private(path)?;
     let connection = Connection::open(path).map_err(sqlite_error)?;
     let set = |name, value: &str| connection.pragma_update(None, name, value).map_err(sqlite_error);
     set("journal_mode", "WAL")?;
