@@ -1,0 +1,87 @@
+//! Machines that nobody knows: registered to await approval, limited in rate and number, or not at all.
+
+use serde_json::json;
+
+use crate::support::{Backend, Site, at_once, mac, on_both};
+
+on_both! {
+    an_unknown_machine_is_registered,
+    discovery_can_be_turned_off,
+    discovery_is_limited_in_rate,
+    discovery_is_limited_in_number,
+}
+
+fn count(site: &Site) -> usize {
+    site.admin().get("/api/v1/nodes?limit=1000").expect(200)["data"].as_array().unwrap().len()
+}
+
+fn boot(site: &Site, number: usize) {
+    let script = site.machine(None).get(&format!("/api/v1/boot?mac={}", mac(number)));
+    assert_eq!(script.status, 200, "a machine must boot whatever we think of it: {}", script.text());
+    assert!(script.text().contains("sanboot"), "{}", script.text());
+}
+
+fn an_unknown_machine_is_registered(on: Backend) {
+    let site = Site::start(on);
+    site.machine(None).get(&format!("/api/v1/boot?mac={}&vendor=Acme&model=X&serial=7&uuid=u", mac(1)));
+    let report = json!({
+        "mac_address": mac(2), "ip_address": "10.0.0.7", "hostname": "n2", "vendor": "Acme", "model": "X",
+        "serial_number": "7", "system_uuid": "u",
+    });
+    site.machine(None).post("/api/v1/report", &report).expect(200);
+    let nodes = site.admin().get("/api/v1/nodes").expect(200)["data"].clone();
+    for (index, node) in nodes.as_array().unwrap().iter().enumerate() {
+        assert_eq!(node["mac_address"], mac(index + 1));
+        assert_eq!(node["state"], "discovered");
+        for (field, value) in
+            [("vendor", "Acme"), ("model", "X"), ("serial_number", "7"), ("system_uuid", "u")]
+        {
+            assert_eq!(node[field], value, "{node}");
+        }
+        let id = node["id"].as_str().unwrap();
+        let rows = site.admin().get(&format!("/api/v1/history?kind=node&id={id}")).expect(200);
+        assert_eq!(rows["data"][0]["triggered_by"], "node_report");
+        assert_eq!(rows["data"][0]["type"], "registered");
+    }
+    assert_eq!(count(&site), 2);
+}
+
+fn discovery_can_be_turned_off(on: Backend) {
+    let site = Site::start_with(on, &[("WARDROOM_NODES_DISCOVER", "false")]);
+    boot(&site, 1);
+    site.machine(None).post("/api/v1/report", &json!({"mac_address": mac(1)})).problem(404);
+    assert_eq!(count(&site), 0);
+}
+
+fn discovery_is_limited_in_rate(on: Backend) {
+    let site = Site::start_with(on, &[("WARDROOM_NODES_DISCOVER_PER_MINUTE", "5")]);
+    for number in 0..30 {
+        boot(&site, number);
+    }
+    // Each server has its own bucket, and a token comes back in the meantime.
+    assert!((5..=7 * site.servers.len()).contains(&count(&site)), "{} were registered", count(&site));
+    let refused = site.machine(None).post("/api/v1/report", &json!({"mac_address": mac(99)}));
+    refused.problem(429);
+    assert!(refused.header("retry-after").is_some());
+}
+
+fn discovery_is_limited_in_number(on: Backend) {
+    let site = Site::start_with(on, &[("WARDROOM_NODES_DISCOVER_MAX", "3")]);
+    for number in 0..6 {
+        boot(&site, number);
+    }
+    assert_eq!(count(&site), 3);
+    let report = site.machine(None).post("/api/v1/report", &json!({"mac_address": mac(9)}));
+    assert!(
+        report.problem(report.status)["detail"].as_str().unwrap().contains("approv"),
+        "{}",
+        report.text()
+    );
+    assert!([403, 429, 503].contains(&report.status), "{}", report.status);
+    let waiting = site.admin().get("/api/v1/nodes").expect(200)["data"][0]["id"].clone();
+    site.admin().to_state(waiting.as_str().unwrap(), "pending").expect(200);
+    boot(&site, 9);
+    assert_eq!(count(&site), 4);
+    at_once(20, |index| boot(&site, 100 + index));
+    assert!(count(&site) <= 4 + 20, "a cap under load is approximate, and each machine still boots");
+}

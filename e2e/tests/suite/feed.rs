@@ -1,0 +1,181 @@
+//! The feed: every change once and in order, also across cuts, servers and transactions that overlap.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    thread,
+};
+
+use serde_json::{Value, json};
+
+use crate::support::{Api, Backend, Site, at_once, chain::all_rows, http::Sent, node_in, on_both, wait_for};
+
+on_both! {
+    a_stream_resumes_without_gap_or_duplicate,
+    a_long_poll_waits_for_the_next_change,
+    pages_of_the_feed_join,
+    silence_is_broken_by_comments,
+    a_cursor_of_another_feed_is_refused,
+    a_scope_covers_the_feed,
+}
+
+fn a_stream_resumes_without_gap_or_duplicate(on: Backend) {
+    let site = Site::start(on);
+    let ids: Vec<_> = (0..6).map(|number| node_in(&site.admin(), "active", number)).collect();
+    let seen = thread::scope(|scope| {
+        let reader = scope.spawn(|| read_with_cuts(&site, 6 * 5 + 6 * 30));
+        at_once(ids.len(), |index| {
+            for round in 0..30 {
+                let state = ["migrating", "active"][round % 2];
+                site.admin_at(index + round).to_state(&ids[index], state).expect(200);
+            }
+        });
+        reader.join().unwrap()
+    });
+
+    let cursors: BTreeSet<_> = seen.iter().map(|row| row["cursor"].as_str().unwrap()).collect();
+    assert_eq!(cursors.len(), seen.len(), "a change came twice");
+    let mut sequences: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for row in &seen {
+        sequences.entry(row["resource_id"].as_str().unwrap()).or_default().push(row["sequence"].as_i64());
+    }
+    let all = all_rows(&site.admin());
+    for id in &ids {
+        let expected: Vec<_> =
+            all[&("node".to_owned(), id.clone())].iter().map(|row| row["sequence"].as_i64()).collect();
+        assert_eq!(sequences[&**id], expected, "{id}: a gap, or out of order");
+    }
+}
+
+/// Follows the feed from its start and cuts the stream all the time, going on at the other server.
+fn read_with_cuts(site: &Site, nodes_rows: usize) -> Vec<Value> {
+    let mut seen: Vec<Value> = Vec::new();
+    let mut last = "start".to_owned();
+    for cut in 0..1000 {
+        let mut events = site.admin_at(cut).with("last-event-id", &last).follow("/api/v1/events");
+        for _ in 0..17 {
+            let (id, row) = events.event();
+            assert_eq!(row["cursor"], *id);
+            last = id;
+            seen.push(row);
+            if seen.iter().filter(|row| row["kind"] == "node").count() == nodes_rows {
+                return seen;
+            }
+        }
+    }
+    panic!("{} rows after many cuts", seen.len());
+}
+
+fn a_long_poll_waits_for_the_next_change(on: Backend) {
+    let site = Site::start(on);
+    let id = node_in(&site.admin(), "active", 1);
+    let tail = settled_tail(&site);
+    let empty = site.admin().get(&format!("/api/v1/events?wait=0&after={tail}")).expect(200);
+    assert_eq!((&empty["data"], &empty["continue"]), (&json!([]), &json!(tail)));
+
+    thread::scope(|scope| {
+        let poll = scope.spawn(|| site.admin_at(1).get(&format!("/api/v1/events?wait=30&after={tail}")));
+        site.admin_at(0).to_state(&id, "migrating").expect(200);
+        let page = poll.join().unwrap().expect(200);
+        assert_eq!(page["data"][0]["resource_id"], *id);
+        assert_eq!(page["data"][0]["to_state"], "migrating");
+    });
+}
+
+/// The end of the feed once everything acknowledged so far is in it.
+fn settled_tail(site: &Site) -> String {
+    let newest = site.admin().get("/api/v1/history?limit=1").expect(200)["data"][0]["cursor"].clone();
+    wait_for("the feed to catch up", || {
+        let page = site.admin().get("/api/v1/events?wait=0&after=start&limit=1000").expect(200);
+        page["continue"].as_str().filter(|next| *next == newest).map(str::to_owned)
+    })
+}
+
+fn pages_of_the_feed_join(on: Backend) {
+    let site = Site::start(on);
+    let id = node_in(&site.admin(), "active", 1);
+    settled_tail(&site);
+    let (mut after, mut sequences) = ("start".to_owned(), Vec::new());
+    for page in 0..20 {
+        let path = format!("/api/v1/events?wait=0&limit=2&after={after}");
+        let rows = site.admin_at(page).get(&path).expect(200);
+        assert!(rows["data"].as_array().unwrap().len() <= 2);
+        for row in rows["data"].as_array().unwrap().iter().filter(|row| row["resource_id"] == *id) {
+            sequences.push(row["sequence"].as_i64().unwrap());
+        }
+        after = rows["continue"].as_str().unwrap().to_owned();
+    }
+    assert_eq!(sequences, [1, 2, 3, 4, 5]);
+}
+
+fn silence_is_broken_by_comments(on: Backend) {
+    let site = Site::start(on);
+    let mut events = site.admin().follow("/api/v1/events");
+    for _ in 0..10 {
+        match events.next() {
+            Sent::Comment => return,
+            // The end of the start-up may still be on its way.
+            Sent::Event { .. } => {}
+            Sent::End => break,
+        }
+    }
+    panic!("no comment");
+}
+
+fn a_cursor_of_another_feed_is_refused(on: Backend) {
+    let site = Site::start(on);
+    for cursor in ["0", "nonsense", "abc.1.1", "-1", "%00", "start.1.1", "..", "1.zz.1"] {
+        let wrong = site.admin().get(&format!("/api/v1/events?wait=0&after={cursor}")).wrong_fields();
+        assert_eq!(wrong.len(), 1, "{cursor}");
+    }
+}
+
+fn a_scope_covers_the_feed(on: Backend) {
+    let site = Site::start(on);
+    node_in(&site.admin(), "active", 1);
+    settled_tail(&site);
+    let scoped = |kinds: &[&str]| {
+        site.new_token(&json!({"name": kinds.join(" "), "role": "auditor", "kinds": kinds})).1
+    };
+    let kinds = |api: &Api, path: &str| -> BTreeSet<String> {
+        let rows = api.get(path).expect(200);
+        rows["data"].as_array().unwrap().iter().map(|row| row["kind"].as_str().unwrap().to_owned()).collect()
+    };
+    let (of_nodes, of_groups) = (scoped(&["node"]), scoped(&["group"]));
+    for path in ["/api/v1/events?wait=0&after=start", "/api/v1/history"] {
+        assert_eq!(kinds(&site.caller(0, Some(&of_nodes)), path), BTreeSet::from(["node".to_owned()]));
+        assert_eq!(kinds(&site.caller(0, Some(&of_groups)), path), BTreeSet::new());
+    }
+}
+
+/// A transaction that began first may commit last. A reader that ran ahead of it would never see its change.
+#[test]
+fn a_transaction_that_commits_late_is_not_skipped() {
+    let site = Site::start(Backend::Postgres);
+    let slow = node_in(&site.admin(), "active", 1);
+    let fast = node_in(&site.admin(), "active", 2);
+    let tail = settled_tail(&site);
+    let mut events = site.admin_at(1).with("last-event-id", &tail).follow("/api/v1/events");
+    thread::scope(|scope| {
+        let lock = format!("SELECT 1 FROM resources WHERE kind = 'node' AND id = '{slow}' FOR UPDATE");
+        let waiting = site.database.hold(&lock, || {
+            let waiting = scope.spawn(|| site.admin_at(0).to_state(&slow, "migrating"));
+            wait_for("the move to wait for the lock", || {
+                let waits = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() \
+                             AND wait_event_type = 'Lock'";
+                (site.database.count(waits) > 0).then_some(())
+            });
+            for state in ["migrating", "active", "migrating"] {
+                site.admin_at(1).to_state(&fast, state).expect(200);
+            }
+            // Time for a reader that would run ahead.
+            thread::sleep(std::time::Duration::from_millis(600));
+            waiting
+        });
+        waiting.join().unwrap().expect(200);
+    });
+    let mut seen: Vec<_> = (0..4).map(|_| events.event().1["resource_id"].clone()).collect();
+    seen.sort_by_key(ToString::to_string);
+    let mut expected = [json!(slow), json!(fast), json!(fast), json!(fast)];
+    expected.sort_by_key(ToString::to_string);
+    assert_eq!(seen, expected);
+}

@@ -1,0 +1,95 @@
+//! `Idempotency-Key`: a repeated POST has one effect, whichever server it reaches.
+
+use serde_json::json;
+
+use crate::support::{Backend, Site, at_once, mac, node_in, on_both};
+
+on_both! {
+    a_repeat_gets_the_same_answer,
+    many_at_once_have_one_effect,
+    a_refused_request_may_be_mended,
+    a_secret_is_not_repeated,
+    a_key_belongs_to_its_caller,
+}
+
+fn a_repeat_gets_the_same_answer(on: Backend) {
+    let site = Site::start(on);
+    let create = json!({"mac_address": mac(1)});
+    let first = site.admin_at(0).with("idempotency-key", "k1").post("/api/v1/nodes", &create);
+    let again = site.admin_at(1).with("idempotency-key", "k1").post("/api/v1/nodes", &create);
+    assert_eq!(first.expect(201), again.expect(201));
+    assert_eq!(
+        (first.header("idempotency-replayed"), again.header("idempotency-replayed")),
+        (None, Some("true"))
+    );
+
+    // The same key with another body, or for another path, is a mistake.
+    let other = json!({"mac_address": mac(2)});
+    for index in 0..2 {
+        let api = site.admin_at(index).with("idempotency-key", "k1");
+        assert_eq!(api.post("/api/v1/nodes", &other).problem(422)["code"], "key_reused");
+        assert_eq!(api.post("/api/v1/groups", &create).problem(422)["code"], "key_reused");
+    }
+    // Without the key it is what it is.
+    site.admin().post("/api/v1/nodes", &create).problem(409);
+    assert_eq!(site.admin().get("/api/v1/nodes").expect(200)["data"].as_array().unwrap().len(), 1);
+    let long = "k".repeat(256);
+    let wrong = site.admin().with("idempotency-key", &long).post("/api/v1/nodes", &other).wrong_fields();
+    assert_eq!(wrong, ["Idempotency-Key"]);
+}
+
+fn many_at_once_have_one_effect(on: Backend) {
+    let site = Site::start(on);
+    let ids: Vec<_> = (0..200).map(|number| node_in(&site.admin(), "discovered", number)).collect();
+    let bulk = json!({"node_ids": ids, "state": "pending"});
+    let replies = at_once(8, |index| {
+        site.admin_at(index).with("idempotency-key", "bulk").post("/api/v1/nodes/bulk/state", &bulk)
+    });
+    let (mut in_flight, mut done) = (0, 0);
+    for reply in &replies {
+        match reply.status {
+            200 => {
+                assert_eq!(reply.json()["data"]["moved"], 200, "{}", reply.text());
+                done += 1;
+            }
+            _ => {
+                assert_eq!(reply.problem(409)["code"], "in_flight");
+                in_flight += 1;
+            }
+        }
+    }
+    assert!(done >= 1 && in_flight >= 1, "{done} done, {in_flight} in flight");
+    let repeat = site.admin().with("idempotency-key", "bulk").post("/api/v1/nodes/bulk/state", &bulk);
+    assert_eq!(repeat.expect(200)["data"]["moved"], 200);
+    for id in &ids {
+        assert_eq!(site.admin().get(&format!("/api/v1/nodes/{id}/history")).expect(200)["total"], 1);
+    }
+}
+
+fn a_refused_request_may_be_mended(on: Backend) {
+    let site = Site::start(on);
+    let api = site.admin().with("idempotency-key", "k");
+    api.post("/api/v1/nodes", &json!({"mac_address": "nonsense"})).problem(400);
+    api.post("/api/v1/nodes", &json!({"mac_address": mac(1)})).expect(201);
+}
+
+fn a_secret_is_not_repeated(on: Backend) {
+    let site = Site::start(on);
+    let create = json!({"name": "robot", "role": "viewer"});
+    let secret = site.admin().with("idempotency-key", "t").post("/api/v1/tokens", &create).expect(201);
+    let again = site.admin().with("idempotency-key", "t").post("/api/v1/tokens", &create);
+    assert_eq!(again.problem(409)["code"], "shown_once");
+    assert!(!again.text().contains(secret["data"]["secret"].as_str().unwrap()));
+    let tokens = site.admin().get("/api/v1/tokens").expect(200);
+    assert_eq!(tokens["data"].as_array().unwrap().len(), 2);
+}
+
+fn a_key_belongs_to_its_caller(on: Backend) {
+    let site = Site::start(on);
+    let (_, other) = site.new_token(&json!({"name": "other", "role": "operator"}));
+    let create = |number| json!({"mac_address": mac(number)});
+    site.admin().with("idempotency-key", "k").post("/api/v1/nodes", &create(1)).expect(201);
+    let reply = site.caller(1, Some(&other)).with("idempotency-key", "k").post("/api/v1/nodes", &create(2));
+    reply.expect(201);
+    assert_eq!(reply.header("idempotency-replayed"), None);
+}

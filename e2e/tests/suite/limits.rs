@@ -1,0 +1,39 @@
+//! Rate limits: a bucket for each identity and class, so that nobody uses up another's.
+
+use serde_json::json;
+
+use crate::support::{Backend, Reply, Site, mac, on_both};
+
+on_both! {
+    buckets_are_separate,
+}
+
+fn buckets_are_separate(on: Backend) {
+    let settings = [
+        ("WARDROOM_LIMITS_READ", "20"),
+        ("WARDROOM_LIMITS_WRITE", "20"),
+        ("WARDROOM_LIMITS_ANONYMOUS", "5"),
+        ("WARDROOM_LIMITS_REPORT", "5"),
+    ];
+    let site = Site::start_with(on, &settings);
+    let (_, other) = site.new_token(&json!({"name": "other", "role": "operator"}));
+    let admin = site.admin_at(0);
+    let limited = exhaust(|| admin.get("/api/v1/nodes"));
+    assert!(limited.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
+    // Another identity, another class and another server have their own.
+    site.caller(0, Some(&other)).get("/api/v1/nodes").expect(200);
+    admin.post("/api/v1/nodes", &json!({"mac_address": mac(1)})).expect(201);
+    // Guessing is not free.
+    exhaust(|| site.caller(0, Some("wrt_guess")).get("/api/v1/nodes"));
+    exhaust(|| site.caller(0, None).get("/api/v1/nodes"));
+    exhaust(|| site.caller(0, Some("wri_guess")).post("/api/v1/report", &json!({"mac_address": mac(2)})));
+    site.caller(0, Some(&other)).get("/api/v1/nodes").expect(200);
+}
+
+/// Sends until it is refused for being too much.
+fn exhaust(send: impl Fn() -> Reply) -> Reply {
+    let refused = (0..500).map(|_| send()).find(|reply| reply.status == 429);
+    let refused = refused.expect("500 requests in a row");
+    assert_eq!(refused.problem(429)["code"], "too_many_requests");
+    refused
+}

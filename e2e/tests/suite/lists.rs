@@ -1,0 +1,128 @@
+//! Lists: pages, selectors, and errors that say what there is.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use crate::support::{Api, Backend, Site, mac, on_both};
+
+on_both! {
+    pages_join_while_the_list_changes,
+    selectors_select,
+    wrong_selectors_are_told_what_there_is,
+    limits_have_bounds,
+}
+
+fn register(api: &Api, number: usize, labels: &serde_json::Value) -> String {
+    let create = json!({"mac_address": mac(number), "hostname": format!("n{number}"), "labels": labels});
+    api.post("/api/v1/nodes", &create).expect(201)["data"]["id"].as_str().unwrap().to_owned()
+}
+
+fn pages_join_while_the_list_changes(on: Backend) {
+    let site = Site::start(on);
+    let ids: Vec<_> = (0..25).map(|number| register(&site.admin(), number, &json!({}))).collect();
+    let (mut seen, mut next) = (Vec::new(), String::new());
+    for page in 0..20 {
+        let listed = site.admin_at(page).get(&format!("/api/v1/nodes?limit=4{next}")).expect(200);
+        let nodes = listed["data"].as_array().unwrap();
+        assert!(nodes.len() <= 4);
+        seen.extend(nodes.iter().map(|node| node["id"].as_str().unwrap().to_owned()));
+        // What is moved or removed between two pages takes nothing else with it.
+        let last = seen.last().unwrap().clone();
+        site.admin().to_state(&last, "retired").expect(200);
+        site.admin().delete(&format!("/api/v1/nodes/{last}")).expect(200);
+        match listed["continue"].as_str() {
+            Some(cursor) => next = format!("&continue={cursor}"),
+            None => break,
+        }
+    }
+    assert_eq!(seen, ids, "oldest first, each once");
+}
+
+fn selectors_select(on: Backend) {
+    let site = Site::start(on);
+    let api = site.admin();
+    register(&api, 0, &json!({"site": "berlin", "rack": "a"}));
+    register(&api, 1, &json!({"site": "berlin", "rack": "b"}));
+    register(&api, 2, &json!({"site": "paris"}));
+    let last = register(&api, 3, &json!({}));
+    api.to_state(&last, "pending").expect(200);
+    for (query, expected) in [
+        ("labelSelector=site=berlin", "0 1"),
+        ("labelSelector=site==berlin,rack=b", "1"),
+        ("labelSelector=site!=berlin", "2 3"),
+        ("labelSelector=site%20in%20(berlin,paris)", "0 1 2"),
+        ("labelSelector=rack%20notin%20(a)", "1 2 3"),
+        ("labelSelector=rack", "0 1"),
+        ("labelSelector=!rack,site", "2"),
+        ("labelSelector=nothing=here", ""),
+        ("state=pending", "3"),
+        ("fieldSelector=state=pending", "3"),
+        ("fieldSelector=hostname=n2", "2"),
+        ("fieldSelector=hostname=n2,state=pending", ""),
+        ("fieldSelector=mac_address=52:54:00:00:00:01", "1"),
+        ("state=discovered&labelSelector=site=berlin&fieldSelector=hostname=n1", "1"),
+        ("limit=1&labelSelector=site=paris", "2"),
+        ("group_id=missing", ""),
+    ] {
+        let listed = site.admin().get(&format!("/api/v1/nodes?{query}")).expect(200);
+        let found: BTreeSet<_> = listed["data"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|node| node["hostname"].as_str().unwrap())
+            .collect();
+        let expected: Vec<_> = expected.split_whitespace().map(|number| format!("n{number}")).collect();
+        assert_eq!(found, expected.iter().map(|name| &**name).collect(), "{query}");
+    }
+}
+
+fn wrong_selectors_are_told_what_there_is(on: Backend) {
+    let site = Site::start(on);
+    for (query, field, told) in [
+        ("fieldSelector=colour=red", "fieldSelector", "state, mac_address, workflow_id, group_id, hostname"),
+        ("fieldSelector=state", "fieldSelector", "state, mac_address, workflow_id, group_id, hostname"),
+        ("fieldSelector=state=asleep", "state", "discovered"),
+        ("state=asleep", "state", "discovered"),
+        ("labelSelector=a%20b%20c", "labelSelector", "key in (a,b)"),
+        ("labelSelector==x", "labelSelector", "key=value"),
+        ("labelSelector=rack%20in%20a", "labelSelector", "key in (a,b)"),
+        ("colour=red", "", "labelSelector"),
+        ("limit=1&limit=2", "", "limit"),
+        ("continue=%00", "continue", "cursor"),
+        ("continue=%ff", "", ""),
+    ] {
+        let reply = site.admin().get(&format!("/api/v1/nodes?{query}"));
+        let problem = reply.problem(400);
+        let error = &problem["errors"][0];
+        assert!(error["field"].as_str().unwrap().contains(field), "{query}: {problem}");
+        assert!(error["message"].as_str().unwrap().contains(told), "{query}: {problem}");
+    }
+}
+
+fn limits_have_bounds(on: Backend) {
+    let site = Site::start(on);
+    for path in ["nodes", "workflows", "groups", "tokens", "history", "events?wait=0&after=start"] {
+        for limit in ["0", "-1", "1001", "1.5", "ten", "99999999999999999999999", ""] {
+            let separator = if path.contains('?') { '&' } else { '?' };
+            let reply = site.admin().get(&format!("/api/v1/{path}{separator}limit={limit}"));
+            assert_eq!(reply.wrong_fields(), ["limit"], "{path} {limit}");
+        }
+        let separator = if path.contains('?') { '&' } else { '?' };
+        site.admin().get(&format!("/api/v1/{path}{separator}limit=1000")).expect(200);
+    }
+    let id = register(&site.admin(), 1, &json!({}));
+    let history = format!("/api/v1/nodes/{id}/history");
+    for (query, field) in
+        [("limit=-1", "limit"), ("limit=0", "limit"), ("offset=-1", "offset"), ("offset=x", "offset")]
+    {
+        assert_eq!(site.admin().get(&format!("{history}?{query}")).wrong_fields(), [field]);
+    }
+    assert_eq!(site.admin().get(&format!("{history}?offset=1000000")).expect(200)["data"], json!([]));
+    for (query, field) in [("wait=-1", "wait"), ("wait=61", "wait"), ("wait=x", "wait")] {
+        assert_eq!(site.admin().get(&format!("/api/v1/events?{query}")).wrong_fields(), [field]);
+    }
+    for (query, field) in [("kind=node", "id"), ("id=x", "kind"), ("kind=node&id=x&continue=y", "continue")] {
+        assert_eq!(site.admin().get(&format!("/api/v1/history?{query}")).wrong_fields(), [field]);
+    }
+}

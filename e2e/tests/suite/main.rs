@@ -1,0 +1,29 @@
+//! The guarantees of Wardroom, tested against the built program over HTTP.
+//!
+//! Every guarantee is tested on SQLite and on two servers that share a PostgreSQL; `docs/reliability.md` says
+//! which mechanism each one rests on and how its test fails without it.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test says no")]
+
+mod support;
+
+mod boot;
+mod bulk;
+mod concurrency;
+mod contract;
+mod discovery;
+mod faults;
+mod feed;
+mod fuzz;
+mod groups;
+mod history;
+mod idempotency;
+mod input;
+mod limits;
+mod lists;
+mod patience;
+mod process;
+mod reports;
+mod resources;
+mod retired;
+mod tokens;

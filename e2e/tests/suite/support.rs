@@ -1,0 +1,61 @@
+//! Starting servers, talking to them, and looking behind their back.
+
+pub(crate) mod chain;
+pub(crate) mod database;
+pub(crate) mod fleet;
+pub(crate) mod http;
+pub(crate) mod site;
+
+use std::{thread, time::Duration};
+
+pub(crate) use fleet::{mac, node_in};
+pub(crate) use http::{Api, Reply};
+pub(crate) use site::{Backend, Site};
+
+/// Makes two tests of each function: on SQLite, and on two servers over PostgreSQL.
+macro_rules! on_both {
+    ($($test:ident),+ $(,)?) => {
+        $(mod $test {
+            use crate::support::Backend;
+
+            #[test]
+            fn on_sqlite() {
+                super::$test(Backend::Sqlite);
+            }
+
+            #[test]
+            fn on_postgres() {
+                super::$test(Backend::Postgres);
+            }
+        })+
+    };
+}
+pub(crate) use on_both;
+
+/// Looks until there is something to see, for a while.
+pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..1000 {
+        if let Some(seen) = look() {
+            return seen;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    panic!("waited in vain for {what}");
+}
+
+/// Runs something many times at once, and gives what each run gave.
+pub(crate) fn at_once<T: Send>(count: usize, run: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let start = std::sync::Barrier::new(count);
+    thread::scope(|scope| {
+        let started: Vec<_> = (0..count)
+            .map(|index| {
+                let (start, run) = (&start, &run);
+                scope.spawn(move || {
+                    start.wait();
+                    run(index)
+                })
+            })
+            .collect();
+        started.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
