@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::support::{Backend, Site, on_both};
+use crate::support::{Backend, Site, fleet::workflow, node_in, on_both};
 
 on_both! {
     fuzz_every_operation,
@@ -20,13 +20,11 @@ fn fuzz_every_operation(on: Backend) {
     let examples = std::env::var("WARDROOM_FUZZ_EXAMPLES").unwrap_or_else(|_| "10".to_owned());
     let site = Site::start(on);
     let dir = tempfile::tempdir().unwrap();
-    // A stream has no end to wait for, so the feed is asked for pages; and the walk may not revoke its own token.
-    let (victim, _) = site.new_token(&json!({"name": "victim", "role": "viewer"}));
-    let config = format!(
-        "[[operations]]\ninclude-path = \"/api/v1/events\"\nparameters = {{ wait = 0 }}\n\
-         [[operations]]\ninclude-path = \"/api/v1/tokens/{{id}}\"\nparameters = {{ id = \"{victim}\" }}\n"
-    );
-    std::fs::write(dir.path().join("schemathesis.toml"), config).unwrap();
+    let settings: String = parameters(&site)
+        .iter()
+        .map(|(path, set)| format!("[[operations]]\ninclude-path = \"{path}\"\nparameters = {{ {set} }}\n"))
+        .collect();
+    std::fs::write(dir.path().join("schemathesis.toml"), settings).unwrap();
     let output = Command::new(program)
         .arg("--config-file")
         .arg(dir.path().join("schemathesis.toml"))
@@ -41,4 +39,25 @@ fn fuzz_every_operation(on: Backend) {
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
     site.admin().get("/api/v1/nodes").expect(200);
+}
+
+/// What generated requests are about: things that exist, or most would end in a 404. A stream has no end to wait
+/// for, so the feed is asked for pages; and the walk may not revoke its own token.
+fn parameters(site: &Site) -> Vec<(&'static str, String)> {
+    let node = node_in(&site.admin(), "installing", 1);
+    workflow(&site.admin(), "debian");
+    site.admin().post("/api/v1/groups", &json!({"name": "rack"})).expect(201);
+    let (victim, _) = site.new_token(&json!({"name": "victim", "role": "viewer"}));
+    let id = |id: &str| format!("id = \"{id}\"");
+    vec![
+        ("/api/v1/events", "wait = 0".to_owned()),
+        ("/api/v1/tokens/{id}", id(&victim)),
+        ("/api/v1/nodes/{id}", id(&node)),
+        ("/api/v1/nodes/{id}/state", id(&node)),
+        ("/api/v1/nodes/{id}/history", id(&node)),
+        ("/api/v1/nodes/{id}/installation-status", id(&node)),
+        ("/api/v1/resources/{kind}/{id}/why", format!("kind = \"node\", {}", id(&node))),
+        ("/api/v1/workflows/{id}", id("debian")),
+        ("/api/v1/groups/{id}", id("rack")),
+    ]
 }
