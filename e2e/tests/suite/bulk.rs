@@ -40,6 +40,7 @@ fn a_bulk_request_has_bounds(on: Backend) {
         (json!({"node_ids": [], "state": "pending"}), "node_ids"),
         (json!({"node_ids": many, "state": "pending"}), "node_ids"),
         (json!({"node_ids": ["x"], "state": "asleep"}), "state"),
+        (json!({"node_ids": ["x"], "state": "pending", "comment": "x".repeat(2001)}), "comment"),
         (json!({"node_ids": [7], "state": "pending"}), "node_ids[0]"),
         (json!({"node_ids": ["x"]}), "state"),
     ] {

@@ -8,6 +8,7 @@ on_both! {
     wrong_values_name_their_field,
     broken_bodies_are_refused,
     bodies_have_bounds,
+    hostile_paths_and_queries_are_refused,
     hostile_headers_are_refused,
     hostile_texts_are_data,
 }
@@ -54,7 +55,9 @@ fn wrong_values() -> Vec<(&'static str, &'static str, Value, &'static str)> {
         ("POST", "/api/v1/nodes", json!({"mac_address": "52:54:00:00:00:01", "hostname": long}), "hostname"),
         ("POST", "/api/v1/nodes", json!({"mac_address": "52:54:00:00:00:01", "vendor": "a\u{0}b"}), "vendor"),
         ("POST", "/api/v1/nodes", json!({"mac_address": "52:54:00:00:00:01", "model": "a\u{1b}[31m"}), "model"),
+        ("POST", "/api/v1/nodes", json!({"mac_address": "52:54:00:00:00:01", "group_id": "a\u{0}b"}), "group_id"),
         ("POST", "/api/v1/nodes", json!({"mac_address": "52:54:00:00:00:01", "workflow_id": "no"}), "workflow_id"),
+        ("POST", "/api/v1/nodes", json!({"mac_address": "52:54:00:00:00:01", "workflow_id": "a\u{0}b"}), "workflow_id"),
         ("POST", "/api/v1/nodes", json!({"mac_address": "52:54:00:00:00:01", "labels": []}), "labels"),
         ("POST", "/api/v1/nodes", json!({"mac_address": "52:54:00:00:00:01", "labels": {"a": 1}}), "labels.a"),
         ("POST", "/api/v1/nodes", json!({"mac_address": "52:54:00:00:00:01", "labels": {"a": "\u{0}"}}), "labels.a"),
@@ -63,6 +66,7 @@ fn wrong_values() -> Vec<(&'static str, &'static str, Value, &'static str)> {
         ("PATCH", "{node}", json!({"hostname": 7}), "hostname"),
         ("PATCH", "{node}", json!({"hostname": "a\u{0}b"}), "hostname"),
         ("PATCH", "{node}", json!({"mac_address": "52:54:00:00:00:01"}), "mac_address"),
+        ("PATCH", "{node}", json!([]), "body"),
         ("PATCH", "{node}", json!("text"), "body"),
         ("PATCH", "{node}/state", json!({}), "state"),
         ("PATCH", "{node}/state", json!({"state": "asleep"}), "state"),
@@ -95,6 +99,7 @@ fn wrong_values() -> Vec<(&'static str, &'static str, Value, &'static str)> {
         ("POST", "/api/v1/workflows", json!({"name": "x", "kernel": "http://a", "promote": 1}), "promote"),
         ("POST", "/api/v1/workflows", json!({"name": "x", "kernel": "http://a", "initrd": vec!["http://b"; 17]}), "initrd"),
         ("POST", "/api/v1/groups", json!({"name": "a\u{0}b"}), "name"),
+        ("POST", "/api/v1/groups", json!({"name": "x", "parent_id": "a\u{0}b"}), "parent_id"),
         ("POST", "/api/v1/groups", json!({"name": "x", "auto_promote": "yes"}), "auto_promote"),
         ("POST", "/api/v1/tokens", json!({"name": "a\u{0}b", "role": "viewer"}), "name"),
         ("POST", "/api/v1/tokens", json!({"name": "x", "role": "viewer", "kinds": "node"}), "kinds"),
@@ -203,6 +208,48 @@ fn bodies_have_bounds(on: Backend) {
     let reply = site.admin().to_state(&id, &long);
     assert_eq!(reply.wrong_fields(), ["state"]);
     assert!(reply.body.len() < 10_000, "a refusal does not repeat the input: {} bytes", reply.body.len());
+}
+
+fn hostile_paths_and_queries_are_refused(on: Backend) {
+    let (site, id) = site_with_node(on);
+    let long = "x".repeat(5000);
+    for part in
+        ["%00", "a%00b", "%ff", "%c3%28", "..%2f..%2fetc%2fpasswd", "'%20OR%201=1--", &long, "%25", "%"]
+    {
+        for path in [
+            format!("/api/v1/nodes/{part}"),
+            format!("/api/v1/nodes/{part}/history"),
+            format!("/api/v1/workflows/{part}"),
+            format!("/api/v1/groups/{part}"),
+            format!("/api/v1/resources/node/{part}/why"),
+            format!("/api/v1/resources/{part}/x/why"),
+        ] {
+            refused(&site, &path, &site.admin().get(&path));
+        }
+        for path in [
+            format!("/api/v1/nodes/{part}"),
+            format!("/api/v1/tokens/{part}"),
+            format!("/api/v1/groups/{part}"),
+        ] {
+            refused(&site, &path, &site.admin().delete(&path));
+        }
+        let path = format!("/api/v1/nodes/{part}/state");
+        refused(&site, &path, &site.admin().patch(&path, &json!({"state": "pending"})));
+        for query in ["continue=", "state=", "fieldSelector=", "labelSelector=a%20in%20", "limit="] {
+            let path = format!("/api/v1/nodes?{query}{part}");
+            let reply = site.admin().get(&path);
+            // Some of these are cursors and labels that nothing has.
+            assert!(reply.status == 200 || refused(&site, &path, &reply).is_object(), "{path}");
+            assert!(reply.status < 500, "{path}: {}", reply.text());
+        }
+        let path = format!("/api/v1/history?kind=node&id={part}");
+        assert!(site.admin().get(&path).status < 500, "{path}: {}", site.admin().get(&path).text());
+        let path = format!("/api/v1/boot?mac={}&vendor={part}", mac(90));
+        assert!(site.machine(None).get(&path).status < 500, "{path}");
+    }
+    let many = vec!["a=b"; 1000].join(",");
+    refused(&site, "many labels", &site.admin().get(&format!("/api/v1/nodes?labelSelector={many}")));
+    site.admin().get(&format!("/api/v1/nodes/{id}")).expect(200);
 }
 
 fn hostile_headers_are_refused(on: Backend) {

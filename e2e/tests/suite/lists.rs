@@ -11,6 +11,7 @@ on_both! {
     selectors_select,
     wrong_selectors_are_told_what_there_is,
     limits_have_bounds,
+    pages_of_one_history_join_while_it_grows,
 }
 
 fn register(api: &Api, number: usize, labels: &serde_json::Value) -> String {
@@ -125,4 +126,27 @@ fn limits_have_bounds(on: Backend) {
     for (query, field) in [("kind=node", "id"), ("id=x", "kind"), ("kind=node&id=x&continue=y", "continue")] {
         assert_eq!(site.admin().get(&format!("/api/v1/history?{query}")).wrong_fields(), [field]);
     }
+}
+
+fn pages_of_one_history_join_while_it_grows(on: Backend) {
+    let site = Site::start(on);
+    let id = register(&site.admin(), 1, &json!({}));
+    for state in ["pending", "installing", "installed", "active", "migrating", "active"] {
+        site.admin().to_state(&id, state).expect(200);
+    }
+    let (mut sequences, mut next) = (Vec::new(), String::new());
+    for page in 0..10 {
+        let path = format!("/api/v1/history?kind=node&id={id}&limit=2{next}");
+        let rows = site.admin_at(page).get(&path).expect(200);
+        sequences
+            .extend(rows["data"].as_array().unwrap().iter().map(|row| row["sequence"].as_i64().unwrap()));
+        site.admin()
+            .patch(&format!("/api/v1/nodes/{id}"), &json!({"labels": {"page": page.to_string()}}))
+            .expect(200);
+        match rows["continue"].as_str() {
+            Some(cursor) => next = format!("&continue={cursor}"),
+            None => break,
+        }
+    }
+    assert_eq!(sequences, [7, 6, 5, 4, 3, 2, 1], "newest first, each once");
 }

@@ -7,6 +7,7 @@
 
 mod support;
 
+mod access;
 mod boot;
 mod bulk;
 mod concurrency;

@@ -8,6 +8,8 @@ on_both! {
     a_revoked_token_is_refused_on_the_next_request,
     an_expired_token_is_refused,
     a_secret_is_shown_once,
+    a_scoped_administrator_cannot_widen_its_scope,
+    a_stream_ends_with_its_token,
 }
 
 fn a_revoked_token_is_refused_on_the_next_request(on: Backend) {
@@ -72,5 +74,33 @@ fn a_secret_is_shown_once(on: Backend) {
         (json!({"name": "x", "role": "viewer", "expires_at": "tomorrow"}), "expires_at"),
     ] {
         assert_eq!(site.admin().post("/api/v1/tokens", &create).wrong_fields(), [field]);
+    }
+}
+
+fn a_scoped_administrator_cannot_widen_its_scope(on: Backend) {
+    let site = Site::start(on);
+    let (_, secret) = site.new_token(&json!({"name": "clerk", "role": "admin", "kinds": ["token"]}));
+    let clerk = site.caller(1, Some(&secret));
+    clerk.post("/api/v1/tokens", &json!({"name": "x", "role": "viewer", "kinds": ["token"]})).expect(201);
+    for kinds in [json!([]), json!(["node"]), json!(["token", "node"])] {
+        let wider = json!({"name": kinds.to_string(), "role": "admin", "kinds": kinds});
+        clerk.post("/api/v1/tokens", &wider).problem(403);
+    }
+}
+
+fn a_stream_ends_with_its_token(on: Backend) {
+    let site = Site::start(on);
+    let (id, secret) = site.new_token(&json!({"name": "watcher", "role": "auditor"}));
+    let mut events = site.caller(1, Some(&secret)).follow("/api/v1/events");
+    site.admin_at(0).delete(&format!("/api/v1/tokens/{id}")).expect(200);
+    let after = site.new_token(&json!({"name": "later", "role": "viewer"})).0;
+    for _ in 0..20 {
+        match events.next() {
+            crate::support::http::Sent::End => return,
+            crate::support::http::Sent::Comment => {}
+            crate::support::http::Sent::Event { row, .. } => {
+                assert_ne!(row["resource_id"], *after, "a revoked token still reads the feed");
+            }
+        }
     }
 }

@@ -1,0 +1,239 @@
+//! Who may do what: one table over every route, and every kind of caller tries every one of them.
+//!
+//! The table is written here by hand and shares nothing with the server's own. A route without a row fails.
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    Backend, Reply, Site,
+    fleet::{token_in, workflow},
+    mac, node_in, on_both, wait_for,
+};
+
+on_both! {
+    every_caller_tries_every_route,
+    denials_are_recorded_in_aggregate,
+}
+
+/// Who is let in: everybody; some roles; or some roles and the machine it is about.
+enum Open {
+    Everybody,
+    To(&'static [&'static str]),
+    ToMachineAnd(&'static [&'static str]),
+}
+use Open::{Everybody, To, ToMachineAnd};
+
+const READ: Open = To(&["viewer", "operator", "admin", "installer", "auditor"]);
+const AUDIT: Open = To(&["viewer", "operator", "admin", "auditor"]);
+const WRITE: Open = To(&["operator", "admin"]);
+const APPROVE: Open = To(&["operator", "admin", "installer"]);
+const ADMIN: Open = To(&["admin"]);
+const REPORT: Open = ToMachineAnd(&["operator", "admin"]);
+
+/// Method, path, the kind that a scope must cover (none: any scope will do), and who is let in.
+#[rustfmt::skip]
+const TABLE: &[(&str, &str, Option<&str>, Open)] = &[
+    ("GET",    "/livez",                                 None,             Everybody),
+    ("GET",    "/readyz",                                None,             Everybody),
+    ("GET",    "/openapi.json",                          None,             Everybody),
+    ("GET",    "/api/v1/lifecycles",                     None,             READ),
+    ("GET",    "/api/v1/summary",                        None,             READ),
+    ("GET",    "/api/v1/history",                        None,             AUDIT),
+    ("GET",    "/api/v1/events",                         None,             AUDIT),
+    ("GET",    "/api/v1/resources/{kind}/{id}/why",      Some("node"),     READ),
+    ("GET",    "/api/v1/tokens",                         Some("token"),    ADMIN),
+    ("POST",   "/api/v1/tokens",                         Some("token"),    ADMIN),
+    ("DELETE", "/api/v1/tokens/{id}",                    Some("token"),    ADMIN),
+    ("GET",    "/api/v1/nodes",                          Some("node"),     READ),
+    ("POST",   "/api/v1/nodes",                          Some("node"),     WRITE),
+    ("GET",    "/api/v1/nodes/{id}",                     Some("node"),     READ),
+    ("PATCH",  "/api/v1/nodes/{id}",                     Some("node"),     WRITE),
+    ("DELETE", "/api/v1/nodes/{id}",                     Some("node"),     WRITE),
+    ("PATCH",  "/api/v1/nodes/{id}/state",               Some("node"),     APPROVE),
+    ("POST",   "/api/v1/nodes/bulk/state",               Some("node"),     APPROVE),
+    ("GET",    "/api/v1/nodes/{id}/history",             Some("node"),     READ),
+    ("POST",   "/api/v1/nodes/{id}/installation-status", Some("node"),     REPORT),
+    ("POST",   "/api/v1/report",                         Some("node"),     REPORT),
+    ("GET",    "/api/v1/boot",                           None,             Everybody),
+    ("GET",    "/api/v1/workflows",                      Some("workflow"), READ),
+    ("POST",   "/api/v1/workflows",                      Some("workflow"), WRITE),
+    ("GET",    "/api/v1/workflows/{id}",                 Some("workflow"), READ),
+    ("PUT",    "/api/v1/workflows/{id}",                 Some("workflow"), WRITE),
+    ("DELETE", "/api/v1/workflows/{id}",                 Some("workflow"), WRITE),
+    ("GET",    "/api/v1/groups",                         Some("group"),    READ),
+    ("POST",   "/api/v1/groups",                         Some("group"),    WRITE),
+    ("GET",    "/api/v1/groups/{id}",                    Some("group"),    READ),
+    ("PUT",    "/api/v1/groups/{id}",                    Some("group"),    WRITE),
+    ("DELETE", "/api/v1/groups/{id}",                    Some("group"),    WRITE),
+];
+
+const ROLES: &[&str] = &["viewer", "operator", "admin", "installer", "adapter", "auditor"];
+
+/// What a caller is, and what it shows.
+struct Caller {
+    is: Is,
+    token: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Is {
+    /// Without a token, or with one that is worth nothing.
+    Nobody,
+    Role(&'static str),
+    /// An administrator whose scope is another kind.
+    ScopedTo(&'static str),
+    Machine,
+    OtherMachine,
+}
+
+/// The class of answer that the table asks for; 0 is anything but a refusal of the caller.
+fn expected(open: &Open, kind: Option<&str>, is: Is) -> u16 {
+    let roles = match open {
+        Everybody => return 0,
+        To(roles) | ToMachineAnd(roles) => roles,
+    };
+    let for_machines = matches!(open, ToMachineAnd(_));
+    match is {
+        Is::Machine if for_machines => 0,
+        Is::Nobody | Is::Machine | Is::OtherMachine => 401,
+        Is::Role(role) if roles.contains(&role) => 0,
+        Is::Role(_) => 403,
+        Is::ScopedTo(covered) if kind.is_none_or(|kind| kind == covered) => 0,
+        Is::ScopedTo(_) => 403,
+    }
+}
+
+fn every_caller_tries_every_route(on: Backend) {
+    let site = Site::start(on);
+    let document = site.admin().get("/openapi.json").expect(200);
+    let mut served = routes(&document);
+    served.push(("GET".to_owned(), "/openapi.json".to_owned()));
+    for (method, path, ..) in TABLE {
+        assert!(
+            served.iter().any(|(m, p)| m == method && p == path),
+            "{method} {path} is gone: strike its row"
+        );
+    }
+    let (id, callers) = callers(&site);
+    let mut wrong = Vec::new();
+    for (method, path) in &served {
+        let row = TABLE.iter().find(|(m, p, ..)| m == method && p == path);
+        let (_, _, kind, open) = row.unwrap_or_else(|| panic!("{method} {path} has no row in the table"));
+        for (index, caller) in callers.iter().enumerate() {
+            let reply = try_route(&site, index, method, path, &id, caller.token.as_deref());
+            let class = if matches!(reply.status, 401 | 403) { reply.status } else { 0 };
+            assert!(reply.status < 500, "{method} {path}: {}", reply.text());
+            let expected = expected(open, *kind, caller.is);
+            if class != expected {
+                wrong.push(format!(
+                    "{method} {path} by {:?} ({:?}): {class}, not {expected}",
+                    caller.is, caller.token
+                ));
+            }
+            if class != 0 {
+                reply.problem(class);
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} answers are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    let node = site.admin().get(&format!("/api/v1/nodes/{id}")).expect(200);
+    assert_eq!(node["data"]["state"], "installing", "nobody broke what was walked");
+}
+
+fn routes(document: &Value) -> Vec<(String, String)> {
+    let paths = document["paths"].as_object().unwrap();
+    let methods = ["get", "put", "post", "delete", "patch", "head", "options", "trace"];
+    paths
+        .iter()
+        .flat_map(|(path, item)| {
+            let served = item.as_object().unwrap().keys().filter(|method| methods.contains(&&***method));
+            served.map(|method| (method.to_uppercase(), path.clone())).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+/// A machine that installs, and every kind of caller.
+fn callers(site: &Site) -> (String, Vec<Caller>) {
+    workflow(&site.admin(), "debian");
+    let ids: Vec<_> = (0..2).map(|number| node_in(&site.admin(), "installing", number)).collect();
+    for id in &ids {
+        site.admin().patch(&format!("/api/v1/nodes/{id}"), &json!({"workflow_id": "debian"})).expect(200);
+    }
+    let install_token =
+        |number| token_in(&site.machine(None).get(&format!("/api/v1/boot?mac={}", mac(number))).text());
+    let nobody = |token: &str| Caller { is: Is::Nobody, token: Some(token.to_owned()) };
+    let (revoked_id, revoked) = site.new_token(&json!({"name": "revoked", "role": "admin"}));
+    site.admin().delete(&format!("/api/v1/tokens/{revoked_id}")).expect(200);
+    let mut callers = vec![
+        Caller { is: Is::Nobody, token: None },
+        nobody("garbage"),
+        nobody("wrt_garbage"),
+        nobody("wri_1_1_garbage"),
+        nobody(&revoked),
+        nobody(&expired(site)),
+        Caller { is: Is::Machine, token: Some(install_token(0)) },
+        Caller { is: Is::OtherMachine, token: Some(install_token(1)) },
+    ];
+    for role in ROLES {
+        let (_, token) = site.new_token(&json!({"name": role, "role": role}));
+        callers.push(Caller { is: Is::Role(role), token: Some(token) });
+    }
+    for kind in ["node", "workflow", "group", "token"] {
+        let (_, token) = site.new_token(&json!({"name": kind, "role": "admin", "kinds": [kind]}));
+        callers.push(Caller { is: Is::ScopedTo(kind), token: Some(token) });
+    }
+    (ids[0].clone(), callers)
+}
+
+/// The token of an administrator that has expired.
+fn expired(site: &Site) -> String {
+    let clock = site.admin().post("/api/v1/tokens", &json!({"name": "clock", "role": "viewer"})).expect(201);
+    let now: jiff::Timestamp = clock["data"]["created_at"].as_str().unwrap().parse().unwrap();
+    let soon = jiff::Timestamp::from_millisecond(now.as_millisecond() + 500).unwrap();
+    let (_, token) = site.new_token(&json!({"name": "expired", "role": "admin", "expires_at": soon}));
+    wait_for("a token to expire", || {
+        (site.caller(0, Some(&token)).get("/api/v1/nodes").status == 401).then_some(())
+    });
+    token
+}
+
+/// Asks for what exists where that does no harm, and for what does not exist elsewhere.
+fn try_route(site: &Site, index: usize, method: &str, path: &str, id: &str, token: Option<&str>) -> Reply {
+    let is_report = path.ends_with("/installation-status");
+    let id = if is_report || method == "GET" { id } else { "missing" };
+    let mut target = path.replace("{kind}", "node").replace("{id}", id);
+    match path {
+        "/api/v1/events" => target += "?wait=0",
+        "/api/v1/boot" => target += &format!("?mac={}", mac(0)),
+        _ => {}
+    }
+    let body = match path {
+        "/api/v1/report" => json!({"mac_address": mac(0), "installation_status": "progress"}),
+        _ if is_report => json!({"status": "progress"}),
+        "/api/v1/nodes/{id}/state" => json!({"state": "pending"}),
+        "/api/v1/nodes/bulk/state" => json!({"state": "pending", "node_ids": ["missing"]}),
+        _ => json!({}),
+    };
+    let api = site.caller(index, token);
+    if method == "GET" { api.get(&target) } else { api.json(method, &target, &body) }
+}
+
+fn denials_are_recorded_in_aggregate(on: Backend) {
+    let mut site = Site::start(on);
+    let (_, viewer) = site.new_token(&json!({"name": "vera", "role": "viewer"}));
+    for _ in 0..20 {
+        site.caller(0, Some(&viewer)).post("/api/v1/nodes", &json!({})).problem(403);
+        site.caller(0, None).get("/api/v1/nodes").problem(401);
+    }
+    // What was counted is written down at the end at the latest.
+    site.servers[0].terminate();
+    assert!(site.servers[0].wait().success());
+    site.restart(0);
+    let rows = site.admin().get("/api/v1/history?limit=1000").expect(200);
+    let denials: Vec<_> =
+        rows["data"].as_array().unwrap().iter().filter(|row| row["type"] == "denials").collect();
+    let counted: u64 = denials.iter().map(|row| row["metadata"]["total"].as_u64().unwrap()).sum();
+    assert_eq!(counted, 40, "{denials:?}");
+    assert!(denials.len() <= 2, "a row each is not an aggregate: {denials:?}");
+    assert!(denials[0]["metadata"].to_string().contains("vera"), "{denials:?}");
+}
