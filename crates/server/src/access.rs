@@ -6,10 +6,11 @@
 
 use std::{
     collections::BTreeMap,
+    net::IpAddr,
     sync::{Mutex, PoisonError},
 };
 
-use Allow::{Anyone, Machine, Roles};
+use Allow::{Anyone, Machine, Network, Roles};
 use wardroom_core::table::Role::{self, Admin, Auditor, Installer, Operator, Viewer};
 
 use crate::{
@@ -27,6 +28,8 @@ pub enum Allow {
     Roles(&'static [Role]),
     /// A machine that is being installed, as its node allows; or a token with one of these roles.
     Machine(&'static [Role]),
+    /// Everybody in the networks that machines boot in; elsewhere a token with one of these roles.
+    Network(&'static [Role]),
 }
 
 /// Which bucket a request counts against.
@@ -87,7 +90,7 @@ pub const ROUTES: &[Route] = &[
     route("GET",    "/api/v1/nodes/{id}/history",                  "node",     READERS,   Class::Read),
     route("POST",   "/api/v1/nodes/{id}/installation-status",      "node",     Machine(&[Operator, Admin]), Class::Report),
     route("POST",   "/api/v1/report",                              "node",     Machine(&[Operator, Admin]), Class::Report),
-    route("GET",    "/api/v1/boot",                                "node",     Machine(&[Viewer, Operator, Admin]), Class::Report),
+    route("GET",    "/api/v1/boot",                                "node",     Network(&[Viewer, Operator, Admin]), Class::Report),
     route("GET",    "/api/v1/workflows",                           "workflow", READERS,   Class::Read),
     route("POST",   "/api/v1/workflows",                           "workflow", OPERATORS, Class::Write),
     route("GET",    "/api/v1/workflows/{id}",                      "workflow", READERS,   Class::Read),
@@ -117,22 +120,33 @@ pub(crate) fn find(method: &str, path: &str) -> Option<&'static Route> {
     ROUTES.iter().find(|route| route.path == path && route.method == method)
 }
 
+/// Whether the route is open to whoever calls from there.
+pub(crate) fn is_open(app: &App, route: &Route, address: IpAddr) -> bool {
+    match route.allow {
+        Anyone => true,
+        Network(_) => app.config.is_boot_network(address),
+        Roles(_) | Machine(_) => false,
+    }
+}
+
 /// Whether the caller may use the route at all.
 pub(crate) fn check(app: &App, route: &Route, caller: &Caller) -> Result<(), Error> {
     let roles = match (route.allow, &caller.who) {
+        _ if is_open(app, route, caller.address) => return Ok(()),
         // What a machine shows is checked against its node.
-        (Anyone, _) | (Machine(_), Who::Machine(_)) => return Ok(()),
+        (Machine(_), Who::Machine(_)) => return Ok(()),
         // Without anything to show, only the networks that machines boot in.
         (Machine(_), Who::Nobody) if app.config.is_boot_network(caller.address) => return Ok(()),
-        (Machine(_), Who::Nobody) => {
+        (Machine(_) | Network(_), Who::Nobody) => {
             return Err(Error::Unauthenticated(
                 "send an API token or an install token as Authorization: Bearer …; this address is not in boot.networks",
             ));
         }
-        (Roles(roles) | Machine(roles), Who::Token(_)) => roles,
-        (Roles(_), Who::Machine(_)) => {
+        (Roles(roles) | Machine(roles) | Network(roles), Who::Token(_)) => roles,
+        (Roles(_) | Network(_), Who::Machine(_)) => {
             return Err(Error::Unauthenticated("the token is not valid: it is unknown or was revoked"));
         }
+        (Anyone, _) => return Ok(()),
         (Roles(_), Who::Nobody) => {
             return Err(Error::Unauthenticated("send an API token as Authorization: Bearer …"));
         }

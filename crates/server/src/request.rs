@@ -94,7 +94,7 @@ async fn admitted(app: &App, request: &mut Request) -> Result<(&'static access::
 
     let who = match token {
         // Who needs no credentials is not asked for them, so that health depends on nothing.
-        _ if route.allow == access::Allow::Anyone => Ok(Who::Nobody),
+        _ if access::is_open(app, route, address) => Ok(Who::Nobody),
         Ok(token) => who(app, token.as_deref(), route, address).await,
         Err(error) => Err(error),
     };
