@@ -13,6 +13,7 @@ mod bulk;
 mod concurrency;
 mod contract;
 mod discovery;
+mod doors;
 mod faults;
 mod feed;
 mod fuzz;

@@ -10,6 +10,8 @@ on_both! {
     a_secret_is_shown_once,
     a_scoped_administrator_cannot_widen_its_scope,
     a_stream_ends_with_its_token,
+    a_revocation_is_heeded_when_its_caller_hangs_up,
+    the_last_administrator_cannot_be_revoked,
 }
 
 fn a_revoked_token_is_refused_on_the_next_request(on: Backend) {
@@ -103,4 +105,34 @@ fn a_stream_ends_with_its_token(on: Backend) {
             }
         }
     }
+}
+
+/// What follows a commit must follow it: a caller that hangs up in the middle does not keep a token alive.
+fn a_revocation_is_heeded_when_its_caller_hangs_up(on: Backend) {
+    let site = Site::start(on);
+    for round in 0..20 {
+        let (id, secret) = site.new_token(&json!({"name": format!("gone {round}"), "role": "viewer"}));
+        let holder = site.caller(0, Some(&secret));
+        holder.get("/api/v1/nodes").expect(200);
+        wait_for("the revocation to be heeded", || {
+            // A request that was lost with its connection changes nothing: hang up on another.
+            drop(site.admin_at(0).open("DELETE", &format!("/api/v1/tokens/{id}"), 0, "close").unwrap());
+            let tokens = site.admin_at(0).get("/api/v1/tokens?limit=1000").expect(200);
+            let token = tokens["data"].as_array().unwrap().iter().find(|token| token["id"] == *id).unwrap();
+            (token["state"] == "revoked").then_some(())
+        });
+        wait_for("the holder to be refused", || (holder.get("/api/v1/nodes").status == 401).then_some(()));
+    }
+}
+
+fn the_last_administrator_cannot_be_revoked(on: Backend) {
+    let site = Site::start(on);
+    let tokens = site.admin().get("/api/v1/tokens").expect(200);
+    let first = tokens["data"][0]["id"].as_str().unwrap().to_owned();
+    site.new_token(&json!({"name": "scoped", "role": "admin", "kinds": ["token"]}));
+    let problem = site.admin().delete(&format!("/api/v1/tokens/{first}")).problem(409);
+    assert_eq!(problem["code"], "last_admin");
+    let (_, secret) = site.new_token(&json!({"name": "second", "role": "admin"}));
+    site.caller(0, Some(&secret)).delete(&format!("/api/v1/tokens/{first}")).expect(200);
+    site.caller(1, Some(&secret)).get("/api/v1/nodes").expect(200);
 }

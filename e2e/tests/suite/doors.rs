@@ -1,0 +1,58 @@
+//! What can be had without credentials, and from where.
+
+use serde_json::json;
+
+use crate::support::{
+    Backend, Site,
+    fleet::{token_in, workflow},
+    mac, node_in, on_both,
+};
+
+on_both! {
+    strangers_get_no_install_token,
+    nobody_renames_an_approved_machine,
+}
+
+/// The listener for people opens the routes of machines only to the networks that machines boot in.
+fn strangers_get_no_install_token(on: Backend) {
+    let site = Site::start_with(on, &[("WARDROOM_BOOT_NETWORKS", "10.99.0.0/16")]);
+    let stranger = site.caller(0, None);
+    stranger.get(&format!("/api/v1/boot?mac={}", mac(1))).problem(401);
+    stranger.post("/api/v1/report", &json!({"mac_address": mac(1)})).problem(401);
+    assert_eq!(site.admin().get("/api/v1/nodes").expect(200)["data"], json!([]));
+
+    workflow(&site.admin(), "debian");
+    let id = node_in(&site.admin(), "pending", 1);
+    site.admin().patch(&format!("/api/v1/nodes/{id}"), &json!({"workflow_id": "debian"})).expect(200);
+    let script = site.admin().get(&format!("/api/v1/boot?mac={}", mac(1))).text();
+    let token = token_in(&script);
+    let started = json!({"mac_address": mac(1), "installation_status": "started"});
+    let node = site.caller(1, Some(&token)).post("/api/v1/report", &started).expect(200);
+    assert_eq!(node["data"]["state"], "installing", "who shows the node's token speaks for it from anywhere");
+}
+
+/// A machine that awaits approval may say what it is; afterwards that has to be proven. What people call a machine
+/// is theirs, and a report does not touch the ETag that covers it.
+fn nobody_renames_an_approved_machine(on: Backend) {
+    let site = Site::start(on);
+    let claim =
+        |hostname: &str| json!({"mac_address": mac(1), "hostname": hostname, "ip_address": "10.0.0.66"});
+    let id = node_in(&site.admin(), "discovered", 1);
+    let path = format!("/api/v1/nodes/{id}");
+    let said = site.machine(None).post("/api/v1/report", &claim("itself")).expect(200);
+    assert_eq!(said["data"]["hostname"], "itself");
+
+    let reply = site.admin().get(&path);
+    let tag = reply.header("etag").unwrap().to_owned();
+    let held = site.admin().with("if-match", &tag);
+    assert_eq!(held.patch(&path, &json!({"hostname": "ours"})).expect(200)["data"]["hostname"], "ours");
+    held.patch(&path, &json!({"hostname": "theirs"})).problem(412);
+
+    site.admin().to_state(&id, "pending").expect(200);
+    let tag = site.admin().get(&path).header("etag").unwrap().to_owned();
+    site.machine(None).post("/api/v1/report", &claim("evil")).expect(200);
+    let node = site.admin().get(&path);
+    assert_eq!(node.header("etag"), Some(&*tag));
+    assert_eq!(node.expect(200)["data"]["hostname"], "ours");
+    site.machine(Some("wri_1_1_x")).post("/api/v1/report", &claim("evil")).problem(401);
+}
