@@ -25,14 +25,21 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let (child, address) = serve(dir.path(), "127.0.0.1:0");
+        let (child, address) = serve(dir.path(), "127.0.0.1:0", &[]);
         Self { url: format!("http://{address}"), dir, child }
+    }
+
+    /// A server in this folder that speaks TLS.
+    pub(crate) fn start_with_tls(dir: TempDir, certificate: &str, key: &str) -> Self {
+        let settings = [("WARDROOM_SERVER_TLS_CERTIFICATE", certificate), ("WARDROOM_SERVER_TLS_KEY", key)];
+        let (child, address) = serve(dir.path(), "127.0.0.1:0", &settings);
+        Self { url: format!("https://{address}"), dir, child }
     }
 
     /// Ends the server at once and starts another at the same address.
     pub(crate) fn restart(&mut self) {
         self.kill();
-        let (child, _) = serve(self.dir.path(), self.url.strip_prefix("http://").unwrap());
+        let (child, _) = serve(self.dir.path(), self.url.strip_prefix("http://").unwrap(), &[]);
         self.child = child;
     }
 
@@ -89,8 +96,9 @@ impl Drop for Server {
     }
 }
 
-fn serve(dir: &Path, listen: &str) -> (Child, String) {
+fn serve(dir: &Path, listen: &str, settings: &[(&str, &str)]) -> (Child, String) {
     let mut command = program(dir);
+    command.envs(settings.iter().copied());
     command.args(["serve", "--listen", listen, "--boot-listen", "", "--data-dir", "wardroom-data"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let said = lines(child.stdout.take().unwrap());

@@ -7,5 +7,6 @@ mod exits;
 mod fixture;
 mod local;
 mod output;
+mod tls;
 mod verbs;
 mod watch;

@@ -6,64 +6,31 @@ use Status::*;
 use super::State;
 use crate::names::names;
 
-/// MAAS's status of a machine: an integer on the wire, kept even when we do not know it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(from = "i64", into = "i64")]
-#[expect(missing_docs, reason = "the names are MAAS's own")]
-pub enum Status {
-    New,
-    Commissioning,
-    FailedCommissioning,
-    Missing,
-    Ready,
-    Reserved,
-    Deployed,
-    Retired,
-    Broken,
-    Deploying,
-    Allocated,
-    FailedDeployment,
-    Releasing,
-    FailedReleasing,
-    DiskErasing,
-    FailedDiskErasing,
-    RescueMode,
-    EnteringRescueMode,
-    FailedEnteringRescueMode,
-    ExitingRescueMode,
-    FailedExitingRescueMode,
-    Testing,
-    FailedTesting,
-    /// A status that a newer MAAS knows and we do not.
-    Unknown(i64),
+/// Lists the statuses in the order of MAAS's integers, once.
+macro_rules! statuses {
+    ($($Name:ident,)+) => {
+        /// MAAS's status of a machine: an integer on the wire, kept even when we do not know it.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+        #[serde(from = "i64", into = "i64")]
+        #[expect(missing_docs, reason = "the names are MAAS's own")]
+        pub enum Status {
+            $($Name,)+
+            /// A status that a newer MAAS knows and we do not.
+            Unknown(i64),
+        }
+
+        /// Every known status; its position is MAAS's integer.
+        pub const STATUSES: [Status; 23] = [$(Status::$Name,)+];
+    };
 }
 
-/// Every known status; its position is MAAS's integer.
-pub const STATUSES: [Status; 23] = [
-    New,
-    Commissioning,
-    FailedCommissioning,
-    Missing,
-    Ready,
-    Reserved,
-    Deployed,
-    Retired,
-    Broken,
-    Deploying,
-    Allocated,
-    FailedDeployment,
-    Releasing,
-    FailedReleasing,
-    DiskErasing,
-    FailedDiskErasing,
-    RescueMode,
-    EnteringRescueMode,
-    FailedEnteringRescueMode,
-    ExitingRescueMode,
-    FailedExitingRescueMode,
-    Testing,
-    FailedTesting,
-];
+#[rustfmt::skip]
+statuses! {
+    New, Commissioning, FailedCommissioning, Missing, Ready, Reserved,
+    Deployed, Retired, Broken, Deploying, Allocated, FailedDeployment,
+    Releasing, FailedReleasing, DiskErasing, FailedDiskErasing, RescueMode, EnteringRescueMode,
+    FailedEnteringRescueMode, ExitingRescueMode, FailedExitingRescueMode, Testing, FailedTesting,
+}
 
 impl From<i64> for Status {
     fn from(code: i64) -> Self {
