@@ -146,7 +146,9 @@ fn overlay(table: &mut Table, over: Table) -> Result<(), ConfigError> {
             let default = default.ok_or_else(|| ConfigError(format!("{section}.{key}: no such key")))?;
             if !default.same_type(&value) {
                 let (wanted, given) = (default.type_str(), value.type_str());
-                return Err(ConfigError(format!("{section}.{key}: is a {given}, must be a {wanted}")));
+                return Err(ConfigError(format!(
+                    "{section}.{key}: is of type {given}, must be of type {wanted}"
+                )));
             }
             known.insert(key, value);
         }

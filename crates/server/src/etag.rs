@@ -21,10 +21,10 @@ pub(crate) fn set(response: &mut Response, tag: &str) {
     }
 }
 
-/// Refuses a change of something that is not what its caller read.
-pub(crate) fn check(headers: &HeaderMap, tag: &str) -> Result<(), Error> {
+/// Refuses a change of something that is not what its caller read; the tag is made only for who asks.
+pub(crate) fn check(headers: &HeaderMap, tag: impl FnOnce() -> Result<String, Error>) -> Result<(), Error> {
     let Some(wanted) = headers.get(header::IF_MATCH) else { return Ok(()) };
-    let wanted = wanted.to_str().unwrap_or_default();
+    let (wanted, tag) = (wanted.to_str().unwrap_or_default(), tag()?);
     let matches = wanted.split(',').map(str::trim).any(|wanted| wanted == "*" || wanted == tag);
     if matches { Ok(()) } else { Err(Error::Precondition) }
 }

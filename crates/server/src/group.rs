@@ -90,7 +90,7 @@ pub(crate) async fn replace(
     check(&app, &spec).await?;
     let (resource, ()) = app
         .change(KIND, &id, |group| {
-            etag::check(&headers, &tag(group)?)?;
+            etag::check(&headers, || tag(group))?;
             if self::spec(group)?.type_ != spec.type_ {
                 return Err(Error::invalid("type", "a group keeps its type: make another group"));
             }
@@ -122,7 +122,7 @@ pub(crate) async fn delete(
     }
     let (resource, ()) = app
         .change(KIND, &id, |group| {
-            etag::check(&headers, &tag(group)?)?;
+            etag::check(&headers, || tag(group))?;
             let content = Content { deleted: true, ..group.content.clone() };
             Ok(Decided::Commit(Box::new((content, by_person(&app, &caller, "deleted", None))), ()))
         })

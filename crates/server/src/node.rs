@@ -172,7 +172,7 @@ pub(crate) async fn patch(
     }
     let (resource, ()) = app
         .change(KIND, &id, |node| {
-            etag::check(&headers, &document::etag(node)?)?;
+            etag::check(&headers, || document::etag(node))?;
             let mut document = Document::of(node)?;
             let mut labels = node.content.labels.clone();
             document.apply(&patch, &mut labels)?;
@@ -198,7 +198,7 @@ pub(crate) async fn delete(
 ) -> Result<Response, Error> {
     let (resource, ()) = app
         .change(KIND, &id, |node| {
-            etag::check(&headers, &document::etag(node)?)?;
+            etag::check(&headers, || document::etag(node))?;
             if node.content.state != NodeState::Retired.as_str() {
                 return Err(Error::Conflict {
                     code: "not_retired",
@@ -247,7 +247,7 @@ pub(crate) async fn move_node(
     let (resource, ()) = app
         .change(KIND, id, |node| {
             if let Some(headers) = headers {
-                etag::check(headers, &document::etag(node)?)?;
+                etag::check(headers, || document::etag(node))?;
             }
             let mut document = Document::of(node)?;
             let from = document::state(node)?;

@@ -84,7 +84,7 @@ pub(crate) async fn replace(
     }
     let (resource, ()) = app
         .change(KIND, &id, |workflow| {
-            etag::check(&headers, &tag(workflow)?)?;
+            etag::check(&headers, || tag(workflow))?;
             let content = content(spec.clone())?;
             if content == workflow.content {
                 return Ok(Decided::Nothing(()));
@@ -118,7 +118,7 @@ pub(crate) async fn delete(
     }
     let (resource, ()) = app
         .change(KIND, &id, |workflow| {
-            etag::check(&headers, &tag(workflow)?)?;
+            etag::check(&headers, || tag(workflow))?;
             let content = Content { deleted: true, ..workflow.content.clone() };
             Ok(Decided::Commit(Box::new((content, by_person(&app, &caller, "deleted", None))), ()))
         })

@@ -42,7 +42,7 @@ fn an_environment_variable_takes_the_type_of_its_key() {
 fn mistakes_are_named() {
     for (file, expected) in [
         ("[server]\nlisten = \"nonsense\"", "server.listen"),
-        ("[server]\nlisten = 5", "server.listen: is a integer, must be a string"),
+        ("[server]\nlisten = 5", "server.listen: is of type integer, must be of type string"),
         ("[server]\nlistn = \"127.0.0.1:1\"", "server.listn: no such key"),
         ("[sever]\n", "[sever]: no such section"),
         ("listen = 1", "listen: is a section"),

@@ -94,3 +94,21 @@ fn tokens_are_shown_once_and_revoked_at_once() {
     let again = ["token", "create", "file", "--role", "viewer", "--secret-file", "file.token"];
     server.run(&again).says(1, &["file.token"]);
 }
+
+#[test]
+fn what_a_file_does_not_name_stays() {
+    let server = Server::start();
+    let apply = |text: &str| {
+        std::fs::write(server.dir.path().join("some.yaml"), text).unwrap();
+        server.run(&["apply", "-f", "some.yaml"])
+    };
+    apply("kind: workflow\nname: debian\nkernel: http://b/k\narguments: quiet\npromote: true\n").success();
+    apply("kind: group\nname: top\n---\nkind: group\nname: mid\nparent_id: top\n").success();
+    apply("kind: workflow\nname: debian\nkernel: http://b/k2\n").success();
+    apply("kind: group\nname: mid\nauto_promote: false\n").success();
+    let workflow = server.ok(&["get", "workflow", "debian", "-o", "json"]);
+    assert!(workflow.contains("http://b/k2") && workflow.contains("quiet"), "{workflow}");
+    assert!(server.ok(&["get", "group", "mid", "-o", "json"]).contains("\"top\""));
+    apply("").says(1, &["nothing to apply"]);
+    apply("name: x\n").says(1, &["kind: workflow, group or node"]);
+}
