@@ -41,7 +41,7 @@ fn contract_device_statuses_are_those_of_the_document() {
     }
 
     println!("replayed {replayed:?}");
-    assert!(replayed.values().any(|&rows| rows > 0), "nothing was replayed");
+    assert!(replayed["summary"] > 0 && replayed["updated"] > 0, "the main tables are there: {replayed:?}");
     assert!(wrong.is_empty(), "{} rows differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 

@@ -45,8 +45,11 @@ async fn every(app: App, mut stop: watch::Receiver<bool>, period: Duration, name
         }
         if let Err(error) = job(&app).await {
             tracing::warn!(job = name, %error, "a job failed; it is tried again");
-            // What the database could not take, machines could not report either.
-            app.was_deaf();
+            // What the database could not take, machines could not report either. Any other failure is ours
+            // alone: it must not put off the patience with everybody.
+            if matches!(error, Error::Unavailable(_)) {
+                app.was_deaf();
+            }
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::{
     body::Reported,
     discovery,
     error::Error,
-    install_token,
+    install_token, installs,
     node::{
         self,
         document::{self, Document, KIND},
@@ -188,7 +188,8 @@ async fn take(
     node::answer(&resource, Some(&message))
 }
 
-/// How often an installation that says nothing new is noted to be alive.
+/// How often an installation that says nothing new is noted to be alive, unless its patience is short: then a tenth
+/// of that, so that who talks is never taken for silent.
 const ALIVE: SignedDuration = SignedDuration::from_mins(1);
 
 /// What a report leads to.
@@ -217,8 +218,9 @@ fn step(app: &App, node: &Resource, document: &mut Document, news: &News) -> Res
     };
     let outcome = judge(facts, installation.status, installation.attempt.as_deref());
     let reports = state == NodeState::Installing || !matches!(outcome, Outcome::Ignored(_));
-    // That an installation is alive is noted once a minute: a report that says nothing new is not a change.
-    let noted = document.last_install_report.is_some_and(|at| app.now().duration_since(at) < ALIVE);
+    // That an installation is alive is noted now and then: a report that says nothing new is not a change.
+    let often = installs::patience(app).checked_div(10).unwrap_or(ALIVE).min(ALIVE);
+    let noted = document.last_install_report.is_some_and(|at| app.now().duration_since(at) < often);
     if reports && !(noted && matches!(outcome, Outcome::Progress | Outcome::Ignored(_))) {
         document.last_install_report = Some(app.now());
     }
