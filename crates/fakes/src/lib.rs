@@ -1,0 +1,1 @@
+//! Stateful fakes of the systems Wardroom drives, held to recorded behaviour, with faults to order.
