@@ -25,7 +25,7 @@ fn node(number: usize, state: &str) -> Content {
         id: id_of(number),
         name: mac.clone(),
         state: state.to_owned(),
-        document,
+        document: wardroom_store::Document::of(&document).unwrap(),
         labels: [("rack".to_owned(), format!("r{}", number % 100))].into(),
         fields: fields.map(|(field, value)| (field.to_owned(), value.to_owned())).into(),
         keys: [mac].into(),
@@ -92,7 +92,7 @@ pub(crate) async fn written() -> Written {
         fence: None,
     };
     let resource = store.commit(change).await.unwrap().resource;
-    Written { document: resource.content.document.to_string(), head: resource.head }
+    Written { document: resource.content.document.as_str().to_owned(), head: resource.head }
 }
 
 /// Makes the schema, and the nodes that raw transitions move.

@@ -99,7 +99,7 @@ impl Identity {
         if content.deleted || content.state != "active" {
             return None;
         }
-        let document: TokenDocument = serde_json::from_value(content.document.clone()).ok()?;
+        let document: TokenDocument = content.document.read().ok()?;
         let TokenDocument { role, kinds, group_id, expires_at } = document;
         Some(Self { id: content.id.clone(), name: content.name.clone(), role, kinds, group_id, expires_at })
     }

@@ -12,7 +12,7 @@ use wardroom_api::{
     Envelope, Page,
     group::{Group, GroupSpec, GroupType},
 };
-use wardroom_store::{Content, Error as StoreError, List, Resource};
+use wardroom_store::{Content, Document, Error as StoreError, List, Resource};
 
 use crate::{
     app::{App, Decided, by_person},
@@ -199,7 +199,7 @@ fn content(spec: &GroupSpec) -> Result<Content, Error> {
         id: spec.name.clone(),
         name: spec.name.clone(),
         state: "ready".to_owned(),
-        document: serde_json::to_value(spec).map_err(|_| Error::Internal)?,
+        document: Document::of(spec)?,
         labels: BTreeMap::new(),
         fields,
         keys: BTreeSet::new(),
@@ -208,11 +208,11 @@ fn content(spec: &GroupSpec) -> Result<Content, Error> {
 }
 
 fn spec(resource: &Resource) -> Result<GroupSpec, Error> {
-    serde_json::from_value(resource.content.document.clone()).map_err(|_| Error::Internal)
+    Ok(resource.content.document.read()?)
 }
 
 fn tag(resource: &Resource) -> Result<String, Error> {
-    etag::of(&(&resource.content.id, &resource.content.document))
+    etag::of(&(&resource.content.id, resource.content.document.as_str()))
 }
 
 async fn view(app: &App, resource: &Resource) -> Result<Group, Error> {

@@ -94,7 +94,7 @@ pub(crate) fn server_record(kind: &str, id: &str) -> Content {
         id: id.to_owned(),
         name: id.to_owned(),
         state: "kept".to_owned(),
-        document: serde_json::Value::Null,
+        document: wardroom_store::Document::default(),
         labels: BTreeMap::new(),
         fields: BTreeMap::new(),
         keys: std::collections::BTreeSet::new(),

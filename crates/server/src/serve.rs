@@ -9,7 +9,7 @@ use std::{
 use jiff::SignedDuration;
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use wardroom_core::table::Role;
-use wardroom_store::{Error as StoreError, List, Store};
+use wardroom_store::{Document, Error as StoreError, List, Store};
 
 use crate::{
     app::{App, by_system},
@@ -171,7 +171,9 @@ async fn load_key(store: &Store, path: &Path) -> Result<Key, StartError> {
 /// one server would be void on the next.
 async fn same_key(app: &App) -> Result<(), StartError> {
     let mut record = jobs::server_record("server", "key");
-    let fingerprint = serde_json::json!({"fingerprint": secret::encode(&app.key.derive("fingerprint")[..8])});
+    let fingerprint = Document::of(
+        &serde_json::json!({"fingerprint": secret::encode(&app.key.derive("fingerprint")[..8])}),
+    )?;
     record.document.clone_from(&fingerprint);
     let stored = match app.create(record, by_system(app, "registered", serde_json::Value::Null)).await {
         Ok(stored) => stored,

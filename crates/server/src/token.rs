@@ -10,7 +10,7 @@ use wardroom_api::{
     token::{NewToken, Token, TokenCreate},
 };
 use wardroom_core::table::Role;
-use wardroom_store::{Content, Error as StoreError, List, Resource};
+use wardroom_store::{Content, Document, Error as StoreError, List, Resource};
 
 use crate::{
     app::{App, Decided, by_person},
@@ -158,7 +158,7 @@ pub(crate) fn content(name: &str, document: &TokenDocument, secret: &str) -> Res
         id: Uuid::now_v7().to_string(),
         name: name.to_owned(),
         state: "active".to_owned(),
-        document: serde_json::to_value(document).map_err(|_| Error::Internal)?,
+        document: Document::of(document)?,
         labels: BTreeMap::new(),
         fields: document.group_id.iter().map(|id| ("group_id".to_owned(), id.clone())).collect(),
         // A name is never used twice, also when its token was revoked: history tells callers apart by it.
@@ -169,8 +169,7 @@ pub(crate) fn content(name: &str, document: &TokenDocument, secret: &str) -> Res
 
 fn view(resource: &Resource) -> Result<Token, Error> {
     let content = &resource.content;
-    let document: TokenDocument =
-        serde_json::from_value(content.document.clone()).map_err(|_| Error::Internal)?;
+    let document: TokenDocument = content.document.read()?;
     Ok(Token {
         id: content.id.clone(),
         name: content.name.clone(),

@@ -12,7 +12,7 @@ use wardroom_api::{
     Envelope, Page,
     workflow::{Workflow, WorkflowSpec},
 };
-use wardroom_store::{Content, Error as StoreError, List, Resource};
+use wardroom_store::{Content, Document, Error as StoreError, List, Resource};
 
 use crate::{
     app::{App, Decided, by_person},
@@ -176,7 +176,7 @@ fn content(spec: WorkflowSpec) -> Result<Content, Error> {
         id: spec.name.clone(),
         name: spec.name.clone(),
         state: "ready".to_owned(),
-        document: serde_json::to_value(&spec).map_err(|_| Error::Internal)?,
+        document: Document::of(&spec)?,
         labels: BTreeMap::new(),
         fields: BTreeMap::new(),
         keys: BTreeSet::new(),
@@ -185,12 +185,11 @@ fn content(spec: WorkflowSpec) -> Result<Content, Error> {
 }
 
 fn tag(resource: &Resource) -> Result<String, Error> {
-    etag::of(&(&resource.content.id, &resource.content.document))
+    etag::of(&(&resource.content.id, resource.content.document.as_str()))
 }
 
 fn view(resource: &Resource) -> Result<Workflow, Error> {
-    let spec: WorkflowSpec =
-        serde_json::from_value(resource.content.document.clone()).map_err(|_| Error::Internal)?;
+    let spec: WorkflowSpec = resource.content.document.read()?;
     let WorkflowSpec { name, kernel, initrd, arguments, image, promote } = spec;
     let (created_at, updated_at) = (resource.created_at, resource.updated_at);
     Ok(Workflow { id: name.clone(), name, kernel, initrd, arguments, image, promote, created_at, updated_at })

@@ -14,6 +14,7 @@
 mod backup;
 mod change;
 mod checkpoint;
+mod document;
 mod effects;
 mod error;
 mod feed;
@@ -37,6 +38,7 @@ mod verify;
 pub use backup::backup;
 pub use change::{Change, Committed, Effect, Fence};
 pub use checkpoint::{Checkpoint, SealKey, checkpoints};
+pub use document::Document;
 pub use effects::PendingEffect;
 pub use error::{Error, Result};
 pub use feed::{Cursor, FeedItem};

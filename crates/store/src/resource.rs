@@ -5,6 +5,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 
+use crate::document::Document;
 use crate::error::Result;
 use crate::value::{Row, Texts, Value, json_text, params};
 
@@ -20,7 +21,7 @@ pub struct Content {
     /// The lifecycle state.
     pub state: String,
     /// The typed document of the kind.
-    pub document: serde_json::Value,
+    pub document: Document,
     /// Labels, found by selectors.
     pub labels: BTreeMap<String, String>,
     /// The filterable fields of the kind with their values, found by equality.
@@ -87,7 +88,7 @@ impl Resource {
     pub(crate) fn from_row(row: &mut Row) -> Result<Self> {
         let (kind, id, name) = (row.text()?, row.text()?, row.text()?);
         let (version, head, state) = (row.int()?, row.text()?, row.text()?);
-        let document = row.json()?;
+        let document = Document::from_stored(row.text()?);
         let (labels, fields): (Texts, Texts) = (row.json()?, row.json()?);
         let keys = row.json()?;
         let deleted = row.int()? != 0;
@@ -106,7 +107,7 @@ impl Resource {
             self.version,
             &self.head,
             &content.state,
-            json_text(&content.document)?,
+            content.document.as_str(),
             json_text(&content.labels)?,
             json_text(&content.fields)?,
             json_text(&content.keys)?,

@@ -71,7 +71,7 @@ impl Document {
     }
 
     pub(crate) fn of(resource: &Resource) -> Result<Self, Error> {
-        Self::deserialize(&resource.content.document).map_err(|error| {
+        resource.content.document.read().map_err(|error| {
             tracing::error!(id = resource.content.id, %error, "a stored node cannot be read");
             Error::Internal
         })
@@ -192,7 +192,7 @@ impl Document {
             id,
             name: self.mac_address.clone(),
             state: state.to_owned(),
-            document: serde_json::to_value(&self).map_err(|_| Error::Internal)?,
+            document: wardroom_store::Document::of(&self)?,
             labels,
             fields,
             keys,

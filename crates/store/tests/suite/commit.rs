@@ -1,6 +1,6 @@
 //! One writer: who wins, who is told so, and what is written.
 
-use wardroom_store::{Change, Content, Effect, Error, Rows};
+use wardroom_store::{Change, Content, Document, Effect, Error, Rows};
 
 use crate::database::Database;
 use crate::sample::{create, created, moved, node, to_state};
@@ -132,7 +132,7 @@ pub(crate) async fn refuses_what_no_database_keeps(database: Database) {
     change.after.labels.insert("rack".to_owned(), "x".repeat(4000));
     assert_eq!(refused(change).await, "labels");
     let mut change = create(node(1));
-    change.after.document = serde_json::json!({ "text": "a\0b" });
+    change.after.document = Document::of(&serde_json::json!({ "text": "a\0b" })).unwrap();
     let kept = store.commit(change).await.unwrap().resource;
     assert_eq!(store.get("node", &kept.content.id).await.unwrap(), Some(kept));
 }

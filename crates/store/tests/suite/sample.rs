@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use wardroom_store::{Change, Committed, Content, Entry, FeedItem, Resource, Store};
+use wardroom_store::{Change, Committed, Content, Document, Entry, FeedItem, Resource, Store};
 
 /// Ids in the order of their numbers, shaped like UUIDs.
 pub(crate) fn id(number: usize) -> String {
@@ -32,7 +32,7 @@ pub(crate) fn node(number: usize) -> Content {
         id: id(number),
         name: format!("node-{number}"),
         state: "discovered".to_owned(),
-        document: serde_json::json!({ "attempts": 0 }),
+        document: Document::of(&serde_json::json!({ "attempts": 0 })).unwrap(),
         labels: BTreeMap::from([("rack".to_owned(), format!("r{}", number % 3))]),
         fields: BTreeMap::from([("workflow".to_owned(), format!("w{}", number % 2))]),
         keys: BTreeSet::from([format!("mac:{number:012x}")]),

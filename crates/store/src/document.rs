@@ -1,0 +1,49 @@
+//! The typed document of a resource, kept as the JSON text that the database has.
+
+use std::fmt;
+
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::error::{Error, Result};
+use crate::value::json_text;
+
+/// JSON text that its kind can read. It is parsed by whoever needs it, straight into the type of the kind.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Document(String);
+
+impl Document {
+    /// The document of a value.
+    pub fn of(value: &impl Serialize) -> Result<Self> {
+        json_text(value).map(Self)
+    }
+
+    /// What the kind reads in it.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T> {
+        serde_json::from_str(&self.0)
+            .map_err(|error| Error::Bug(format!("a stored document does not parse: {error}")))
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn from_stored(text: String) -> Self {
+        Self(text)
+    }
+}
+
+/// For kinds that have nothing to say beside their name and state.
+impl Default for Document {
+    fn default() -> Self {
+        Self("null".to_owned())
+    }
+}
+
+/// The text stays out: it may hold what should not be in a log.
+impl fmt::Debug for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Document").finish_non_exhaustive()
+    }
+}
