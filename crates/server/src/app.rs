@@ -9,10 +9,11 @@ use wardroom_store::{Change, Committed, Content, Entry, Error as StoreError, Res
 use crate::{
     access::Denials,
     auth::{Caller, Tokens},
-    clock::Clock,
+    clock::{Hand, Timepiece},
     config::Config,
     error::Error,
     limit::Limiter,
+    liveness::{Liveness, kinds},
     secret::Key,
 };
 
@@ -25,7 +26,7 @@ pub struct Inner {
     /// The data.
     pub store: Store,
     /// The time.
-    pub clock: Clock,
+    pub clock: Timepiece,
     /// The settings.
     pub config: Config,
     /// The server's key.
@@ -34,6 +35,8 @@ pub struct Inner {
     pub boot_url: String,
     /// Since when this server listens without a break: silence before that is charged to nobody.
     listening_since: Mutex<Timestamp>,
+    /// Who beats, and who fell silent.
+    pub liveness: Liveness,
     pub(crate) tokens: Tokens,
     pub(crate) limiter: Limiter,
     pub(crate) denials: Denials,
@@ -67,7 +70,10 @@ impl App {
     pub fn new(store: Store, config: Config, key: Key, boot_url: String) -> Self {
         let limiter = Limiter::new(&config);
         let tokens = Tokens::new(&config);
-        let (clock, denials) = (Clock, Denials::default());
+        let hand = config.test_clock.clone().map(Hand::of_file);
+        let clock = hand.map_or_else(Timepiece::default, Timepiece::turned_by);
+        let liveness = Liveness::new(clock, config.liveness.clone(), kinds::BEATING);
+        let denials = Denials::default();
         let listening_since = Mutex::new(clock.now());
         let stopping = watch::Sender::new(false);
         Self(Arc::new(Inner {
@@ -77,6 +83,7 @@ impl App {
             key,
             boot_url,
             listening_since,
+            liveness,
             tokens,
             limiter,
             denials,

@@ -13,6 +13,8 @@ use serde::Deserialize;
 use toml::{Table, Value};
 use wardroom_store::Location;
 
+use crate::liveness;
+
 /// The commented default, which is the real one.
 pub const DEFAULT: &str = include_str!("../../../wardroom.default.toml");
 
@@ -65,6 +67,10 @@ pub struct Config {
     pub install_patience: Duration,
     /// Rate limits.
     pub limits: Limits,
+    /// How silence is judged.
+    pub liveness: liveness::Settings,
+    /// For tests only: a file that moves the clock.
+    pub test_clock: Option<PathBuf>,
     /// How often histories are sealed.
     pub checkpoint: Duration,
     /// Log filter.
@@ -189,6 +195,7 @@ struct Raw {
     boot: RawBoot,
     nodes: RawNodes,
     limits: Limits,
+    liveness: liveness::RawSettings,
     audit: RawAudit,
     log: RawLog,
 }
@@ -236,7 +243,7 @@ struct RawLog {
 
 impl Raw {
     fn resolve(self) -> Result<Config, ConfigError> {
-        let Self { server, boot, nodes, limits, audit, log } = self;
+        let Self { server, boot, nodes, limits, liveness, audit, log } = self;
         let listen = address("server.listen", &server.listen)?;
         let tls = tls(&server)?;
         if tls.is_none() && !listen.ip().is_loopback() && !server.insecure_http {
@@ -281,6 +288,10 @@ impl Raw {
                 boot.listen
             )));
         }
+        let test_clock =
+            (!liveness.test_clock_file.is_empty()).then(|| liveness.test_clock_file.clone().into());
+        let liveness =
+            liveness.resolve(matches!(location, Location::Postgres { .. })).map_err(ConfigError)?;
         Ok(Config {
             listen,
             data_dir,
@@ -301,6 +312,8 @@ impl Raw {
             },
             install_patience: Duration::from_secs(nodes.install_patience_minutes.saturating_mul(60)),
             limits,
+            liveness,
+            test_clock,
             checkpoint: Duration::from_secs(audit.checkpoint_seconds),
             log_level: log.level,
             log_json,

@@ -27,6 +27,7 @@ mod lifecycle;
 mod limit;
 mod list;
 mod listen;
+pub mod liveness;
 pub mod maintenance;
 mod node;
 mod path;

@@ -68,6 +68,17 @@ impl Interval {
         SignedDuration::from_secs(i64::from(self.0))
     }
 
+    /// The interval spread by up to so many hundredths either way, so that members do not beat together.
+    ///
+    /// `random` is any number; at most a tenth is spread, as [`Interval::healthy_gap`] allows for.
+    #[must_use]
+    pub fn spread(self, percent: u32, random: u32) -> Self {
+        let percent = percent.min(10);
+        let hundredths = u64::from(100 - percent + random % (2 * percent + 1));
+        let seconds = (u64::from(self.0) * hundredths + 50) / 100;
+        Self(u32::try_from(seconds).unwrap_or(Self::LONGEST.0).clamp(1, Self::LONGEST.0))
+    }
+
     /// As long as so many beats take.
     #[must_use]
     pub fn times(self, beats: u32) -> SignedDuration {

@@ -1,0 +1,217 @@
+//! Liveness of every kind that beats: who was heard when, and who fell silent.
+//!
+//! ```text
+//! beat ─▶ seat (memory) ─▶ flush ─▶ narrow table ─▶ load at start, merge from other servers
+//!              │
+//!              └─▶ sweep ─▶ core's guard ─▶ go_stale of the kind, in batches;  incidents
+//! ```
+//!
+//! What must stay true: a beat is a look-up and a few atomic stores, whatever the sweep and the database do;
+//! and whether silence means something is decided by `core`, from facts counted here.
+
+mod directory;
+mod judge;
+pub(crate) mod kinds;
+mod settings;
+mod slab;
+mod stale;
+mod zones;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use directory::Directory;
+use jiff::{SignedDuration, Timestamp};
+use judge::Judge;
+use kinds::Beating;
+pub(crate) use settings::RawSettings;
+pub use settings::Settings;
+pub use slab::Seat;
+use slab::{Record, Slab};
+use wardroom_core::liveness::{Interval, Silence, Standing, adopt, in_force};
+use zones::Zones;
+
+use crate::clock::Timepiece;
+
+/// Everybody who beats.
+#[derive(Debug)]
+pub struct Liveness {
+    clock: Timepiece,
+    settings: Settings,
+    kinds: &'static [Beating],
+    slab: Slab,
+    directory: Directory,
+    zones: Zones,
+    judge: Mutex<Judge>,
+}
+
+/// What is known of a member that takes a seat.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NewSeat<'a> {
+    /// Its zone.
+    pub zone: Option<&'a str>,
+    /// The interval it was given.
+    pub given: Option<Interval>,
+    /// When it was last heard; nothing for now.
+    pub last_seen: Option<Timestamp>,
+}
+
+/// What a member is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Beat {
+    /// When to beat next, spread a little.
+    pub next: Interval,
+    /// The time here.
+    pub server_time: Timestamp,
+}
+
+impl Liveness {
+    /// Nobody yet.
+    pub(crate) fn new(clock: Timepiece, settings: Settings, kinds: &'static [Beating]) -> Self {
+        let slab = Slab::new(clock.steady_millis());
+        let judge = Mutex::new(Judge::new(clock.steady()));
+        Self { clock, settings, kinds, slab, directory: Directory::new(), zones: Zones::default(), judge }
+    }
+
+    /// Gives a member a seat and watches it from now on. A member that has one keeps it; its zone and interval
+    /// are set anew.
+    ///
+    /// Only for a member whose stored state is one that beats: its state is committed first.
+    pub fn seat(&self, kind: &'static str, id: &str, new: NewSeat<'_>) -> Seat {
+        let now = self.clock.steady_millis();
+        let last = new.last_seen.map_or(now, |seen| self.steady_of(seen));
+        self.take(kind, id, new.zone, new.given, new.given, last)
+    }
+
+    /// The seat of a member that is watched.
+    #[must_use]
+    pub fn find(&self, kind: &str, id: &str) -> Option<Seat> {
+        let seat = self.directory.find(&self.slab, self.kind(kind)?, id)?;
+        self.slab.at(seat).filter(|(chunk, at)| chunk.is_watched(*at)).map(|_| seat)
+    }
+
+    /// Notes that a member was heard. One that lost its seat meanwhile is not noted.
+    pub fn beat(&self, seat: Seat, said: Option<Interval>) -> Beat {
+        let now = self.clock.steady_millis();
+        let mut base = self.settings.interval;
+        if let Some((chunk, at)) = self.slab.at(seat) {
+            let Record { last, interval, given, .. } = chunk.record(at);
+            let gap = SignedDuration::from_millis(now.saturating_sub(last));
+            let interval = adopt(interval, in_force(said, given), gap);
+            chunk.beat(at, now, interval, self.late_step(now, interval));
+            base = given.or(interval).unwrap_or(base);
+        }
+        let next = base.spread(self.settings.jitter, random(seat, now));
+        Beat { next, server_time: self.clock.now() }
+    }
+
+    /// Watches a member no longer: it is revoked, deleted, or stale. When it was last heard stays known.
+    pub fn unseat(&self, kind: &str, id: &str) {
+        let seat = self.kind(kind).and_then(|kind| self.directory.find(&self.slab, kind, id));
+        if let Some((chunk, at)) = seat.and_then(|seat| self.slab.at(seat)) {
+            chunk.rest(at);
+        }
+    }
+
+    /// When a member was last heard, by any server.
+    #[must_use]
+    pub fn last_seen(&self, kind: &str, id: &str) -> Option<Timestamp> {
+        let seat = self.directory.find(&self.slab, self.kind(kind)?, id)?;
+        let record = self.slab.record(seat)?;
+        Some(self.clock.wall_of(millis(record.last)))
+    }
+
+    /// What is known of a watched member's silence, for people: times are wall times.
+    #[must_use]
+    pub fn standing(&self, kind: &str, id: &str) -> Option<Silence> {
+        let record = self.slab.record(self.find(kind, id)?)?;
+        let mut silence = self.silence(&record, &self.judge_state(), self.clock.steady());
+        silence.heard = self.clock.wall_of(silence.heard);
+        silence.due = self.clock.wall_of(silence.due);
+        if let Some(held) = &mut silence.held {
+            held.since = self.clock.wall_of(held.since);
+            held.until = self.clock.wall_of(held.until);
+        }
+        Some(silence)
+    }
+
+    /// Whether a watched member is past its deadline, held or not.
+    #[must_use]
+    pub fn is_due(&self, kind: &str, id: &str) -> bool {
+        let record = self.find(kind, id).and_then(|seat| self.slab.record(seat));
+        record.is_some_and(|record| {
+            let silence = self.silence(&record, &self.judge_state(), self.clock.steady());
+            matches!(silence.standing, Standing::Due | Standing::Suspected)
+        })
+    }
+
+    fn judge_state(&self) -> MutexGuard<'_, Judge> {
+        self.judge.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of a kind that beats.
+    fn kind(&self, kind: &str) -> Option<u8> {
+        let found = self.kinds.iter().position(|row| row.kind == kind);
+        found.and_then(|number| u8::try_from(number).ok())
+    }
+
+    fn take(
+        &self,
+        kind: &str,
+        id: &str,
+        zone: Option<&str>,
+        given: Option<Interval>,
+        interval: Option<Interval>,
+        last: i64,
+    ) -> Seat {
+        // A kind without a row is not watched, and neither is a member past the number that seats can have.
+        const NOWHERE: Seat = Seat { index: u32::MAX, life: 0 };
+        let Some(kind) = self.kind(kind) else {
+            tracing::error!(kind, "a kind that is not known to beat was given a seat");
+            return NOWHERE;
+        };
+        let record = Record { kind, zone: self.zones.number(zone), last, interval, given };
+        let Some((seat, new)) = self.directory.find_or_take(&self.slab, id, &record) else {
+            tracing::error!(most = Slab::MOST, "there are more members than seats");
+            return NOWHERE;
+        };
+        if let Some((chunk, at)) = self.slab.at(seat) {
+            if !new {
+                // A shorter interval holds once the member keeps it, a longer one at once.
+                chunk.set(at, record.zone, given, chunk.record(at).interval.max(given));
+                chunk.heard(at, last);
+            }
+            chunk.claim(at);
+            let Record { last, interval, .. } = chunk.record(at);
+            chunk.watch(at, self.late_step(last, interval));
+        }
+        seat
+    }
+
+    /// The step at which a member is late at the earliest: deaf time can only put it off.
+    fn late_step(&self, last: i64, interval: Option<Interval>) -> u32 {
+        let policy = &self.settings.policy;
+        let silence = policy.grace(interval).min(policy.allowance(interval)).saturating_add(policy.flush_lag);
+        let silence = i64::try_from(silence.as_millis()).unwrap_or(i64::MAX);
+        self.slab.step(last.saturating_add(silence))
+    }
+
+    /// Wall time as milliseconds of the steady axis; nothing lies in the future.
+    fn steady_of(&self, wall: Timestamp) -> i64 {
+        let age = self.clock.now().duration_since(wall).max(SignedDuration::ZERO);
+        let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+        self.clock.steady_millis().saturating_sub(age)
+    }
+}
+
+/// Milliseconds of the steady axis as an instant.
+fn millis(millis: i64) -> Timestamp {
+    Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MIN)
+}
+
+/// A number that differs from seat to seat and from beat to beat; nobody has to be unable to guess it.
+fn random(seat: Seat, now: i64) -> u32 {
+    let mut mixed = (now as u64) ^ (u64::from(seat.index) << 32);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (mixed >> 33) as u32
+}

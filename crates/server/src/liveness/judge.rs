@@ -1,0 +1,164 @@
+//! The sweep's judgement: facts from the seats, rules from `core`.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use wardroom_core::liveness::{
+    Deadline, Facts, Fleet, Heard, Incident, Listening, Period, Silence, Standing, Zone, deadline,
+};
+
+use super::{
+    Liveness, millis,
+    slab::{Record, Seat},
+};
+
+/// What is remembered between sweeps.
+#[derive(Debug)]
+pub(super) struct Judge {
+    pub(super) listening: Listening,
+    pub(super) fleet: Fleet,
+    /// Since when this server listens without a break.
+    pub(super) since: Timestamp,
+}
+
+/// What a sweep may do now.
+#[derive(Debug, Default)]
+pub(super) struct Verdict {
+    /// Who goes stale, by the number of the kind; the longest silent first.
+    pub(super) release: BTreeMap<u8, Vec<Due>>,
+    /// What people are told.
+    pub(super) incidents: Vec<Incident>,
+    /// How many are late, due, and due but held.
+    pub(super) silent: u32,
+    pub(super) due: u32,
+    pub(super) held: u32,
+}
+
+/// A member whose silence is past its deadline.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Due {
+    pub(super) seat: Seat,
+    /// How often somebody had asked to watch it when it was judged.
+    pub(super) claims: u32,
+    at: Timestamp,
+    zone: u32,
+    kind: u8,
+}
+
+impl Judge {
+    pub(super) fn new(now: Timestamp) -> Self {
+        Self { listening: Listening::starting(None), fleet: Fleet::default(), since: now }
+    }
+
+    /// Writes down that the server was deaf for a while.
+    pub(super) fn was_deaf(&mut self, period: Period) {
+        self.listening.record(period);
+        self.since = self.since.max(period.to);
+    }
+}
+
+impl Liveness {
+    /// Judges everybody who may be late. Not to be asked while the server is deaf.
+    pub(super) fn judge(&self, judge: &mut Judge, now: Timestamp) -> Verdict {
+        let mut late = Vec::new();
+        self.slab.late(self.slab.step(now.as_millisecond()), |index| late.push(index));
+        let quiet = late.is_empty() && judge.fleet.whole().is_idle() && judge.fleet.zones().is_empty();
+        if quiet {
+            return Verdict::default();
+        }
+        let mut facts = self.count_watched();
+        let due = self.count_silent(&late, &judge.listening, &mut facts, now);
+        let names = self.zones.names();
+        let by_zone: BTreeMap<Zone, Facts> =
+            names.into_iter().zip(facts).filter(|(_, facts)| facts.watched > 0).collect();
+        let whole = by_zone.values().copied().fold(Facts::default(), Facts::and);
+        let ruling = judge.fleet.rule(&by_zone, &self.settings.limits, now);
+        let released: u32 = ruling.release.values().sum();
+        Verdict {
+            release: self.pick(due, ruling.release),
+            incidents: ruling.incidents,
+            silent: whole.silent,
+            due: whole.due,
+            held: whole.due.saturating_sub(released),
+        }
+    }
+
+    /// How many are watched in each zone, and the longest interval there.
+    fn count_watched(&self) -> Vec<Facts> {
+        let fallback = self.settings.policy.fallback;
+        let mut counts: Vec<(u32, u32, bool)> = vec![(0, 0, false); self.zones.names().len()];
+        self.slab.watched(|_, zone, interval| {
+            if let Some((watched, longest, unknown)) = counts.get_mut(zone as usize) {
+                *watched += 1;
+                *longest = (*longest).max(interval);
+                *unknown |= interval == 0;
+            }
+        });
+        let facts = |(watched, longest, unknown): (u32, u32, bool)| {
+            let longest = SignedDuration::from_secs(longest.into());
+            let longest = if unknown { longest.max(fallback) } else { longest };
+            Facts { watched, longest, ..Facts::default() }
+        };
+        counts.into_iter().map(facts).collect()
+    }
+
+    /// Judges each member that may be late exactly, and puts off whoever is not.
+    fn count_silent(
+        &self,
+        late: &[u32],
+        listening: &Listening,
+        facts: &mut [Facts],
+        now: Timestamp,
+    ) -> Vec<Due> {
+        let mut due = Vec::new();
+        for seat in late.iter().filter_map(|index| self.slab.seat(*index)) {
+            let Some((chunk, at)) = self.slab.at(seat) else { continue };
+            let record = chunk.record(at);
+            let exact = self.deadline(&record, listening, now);
+            let standing = exact.standing(now);
+            if standing == Standing::Heard {
+                chunk.put_off(at, self.slab.step(exact.late.as_millisecond()));
+                continue;
+            }
+            // A zone that is newer than the list of names is judged by the next sweep.
+            let Some(facts) = facts.get_mut(record.zone as usize) else { continue };
+            facts.silent += 1;
+            if standing == Standing::Due {
+                facts.due += 1;
+                facts.oldest = facts.oldest.into_iter().chain([exact.due]).min();
+                let (zone, kind, claims) = (record.zone, record.kind, chunk.claims(at));
+                due.push(Due { seat, claims, at: exact.due, zone, kind });
+            }
+        }
+        due
+    }
+
+    /// Of each zone so many as the ruling says, the longest due first.
+    fn pick(&self, mut due: Vec<Due>, release: BTreeMap<Zone, u32>) -> BTreeMap<u8, Vec<Due>> {
+        due.sort_unstable_by_key(|due| (due.at, due.seat.index));
+        let numbers = release.into_iter().map(|(zone, count)| (self.zones.number(zone.as_deref()), count));
+        let mut left: BTreeMap<u32, u32> = numbers.collect();
+        let mut picked: BTreeMap<u8, Vec<Due>> = BTreeMap::new();
+        for due in due {
+            if let Some(left) = left.get_mut(&due.zone).filter(|left| **left > 0) {
+                *left -= 1;
+                picked.entry(due.kind).or_default().push(due);
+            }
+        }
+        picked
+    }
+
+    fn deadline(&self, record: &Record, listening: &Listening, now: Timestamp) -> Deadline {
+        deadline(&heard(record), &self.settings.policy, listening, now)
+    }
+
+    /// What is known of a record's silence, on the steady axis.
+    pub(super) fn silence(&self, record: &Record, judge: &Judge, now: Timestamp) -> Silence {
+        let held = judge.fleet.held(&self.zones.name(record.zone), &self.settings.limits);
+        Silence::of(&heard(record), &self.settings.policy, &judge.listening, held, now)
+    }
+}
+
+fn heard(record: &Record) -> Heard {
+    Heard { last: millis(record.last), interval: record.interval }
+}

@@ -1,0 +1,101 @@
+//! How silence is judged, from the configuration.
+
+use std::{num::NonZeroU32, time::Duration};
+
+use jiff::SignedDuration;
+use serde::Deserialize;
+use wardroom_core::liveness::{Interval, Limits, Policy};
+
+/// How silence is judged.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How much silence is accepted.
+    pub policy: Policy,
+    /// When to hold and how to let go.
+    pub limits: Limits,
+    /// What is given to a member that says nothing.
+    pub interval: Interval,
+    /// By how many hundredths the next interval is spread.
+    pub jitter: u32,
+    /// The label that names a member's zone.
+    pub zone_label: String,
+    /// How often silence is judged.
+    pub sweep: Duration,
+    /// A beat is stored once it is newer than the stored one by this much.
+    pub granularity: Duration,
+    /// Whether other servers may hear the members too.
+    pub shared: bool,
+}
+
+/// The section of the configuration.
+#[derive(Debug, Deserialize)]
+pub(crate) struct RawSettings {
+    missed_beats: u32,
+    default_threshold_minutes: u32,
+    default_interval_seconds: u32,
+    jitter_percent: u32,
+    grace_seconds: u32,
+    zone_label: String,
+    hold_members: u32,
+    hold_minutes: u32,
+    release_per_second: u32,
+    window_minutes: u32,
+    sweep_seconds: u32,
+    flush_seconds: u32,
+    flush_seconds_shared: u32,
+    pub(crate) test_clock_file: String,
+}
+
+/// What it takes at most, beside flushing and merging, from the server that heard a beat to the one that sweeps.
+const SLACK: u32 = 2;
+
+impl RawSettings {
+    pub(crate) fn resolve(self, shared: bool) -> Result<Settings, String> {
+        let positive = |key: &str, value: u32| {
+            NonZeroU32::new(value).ok_or_else(|| format!("liveness.{key}: must be at least 1"))
+        };
+        let interval = Interval::from_seconds(self.default_interval_seconds)
+            .ok_or("liveness.default_interval_seconds: must be between 1 and 604800")?;
+        if self.jitter_percent > 10 {
+            return Err("liveness.jitter_percent: must be at most 10".to_owned());
+        }
+        let flush = if shared {
+            positive("flush_seconds_shared", self.flush_seconds_shared)?
+        } else {
+            positive("flush_seconds", self.flush_seconds)?
+        };
+        // Beats of others are flushed and then merged, each once in that time.
+        let lag = if shared { flush.get().saturating_mul(2).saturating_add(SLACK) } else { 0 };
+        Ok(Settings {
+            policy: Policy {
+                beats: positive("missed_beats", self.missed_beats)?,
+                fallback: minutes(
+                    positive("default_threshold_minutes", self.default_threshold_minutes)?.get(),
+                ),
+                least: SignedDuration::ZERO,
+                settle: seconds(self.grace_seconds),
+                flush_lag: seconds(lag),
+            },
+            limits: Limits {
+                members: self.hold_members,
+                hold: minutes(self.hold_minutes),
+                rate: positive("release_per_second", self.release_per_second)?,
+                window: minutes(positive("window_minutes", self.window_minutes)?.get()),
+            },
+            interval,
+            jitter: self.jitter_percent,
+            zone_label: self.zone_label,
+            sweep: Duration::from_secs(positive("sweep_seconds", self.sweep_seconds)?.get().into()),
+            granularity: Duration::from_secs(flush.get().into()),
+            shared,
+        })
+    }
+}
+
+fn seconds(count: u32) -> SignedDuration {
+    SignedDuration::from_secs(count.into())
+}
+
+fn minutes(count: u32) -> SignedDuration {
+    seconds(count).saturating_mul(60)
+}
