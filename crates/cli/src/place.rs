@@ -35,12 +35,12 @@ impl Place {
         if let Some(path) = key_file {
             flags.push(("server.key_file", path.to_owned()));
         }
-        resolve(self.config.as_deref(), flags)
+        Ok(config::resolve(&sources(self.config.as_deref(), flags)?)?)
     }
 }
 
-/// Reads file and environment, and lays flags over them.
-pub(crate) fn resolve(file: Option<&Path>, flags: Vec<(&'static str, String)>) -> anyhow::Result<Config> {
+/// Reads file and environment, and puts flags beside them.
+pub(crate) fn sources(file: Option<&Path>, flags: Vec<(&'static str, String)>) -> anyhow::Result<Sources> {
     let read = |path: &Path| {
         std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
     };
@@ -49,5 +49,5 @@ pub(crate) fn resolve(file: Option<&Path>, flags: Vec<(&'static str, String)>) -
     let variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let environment = variables.filter(|(name, _)| name.starts_with("WARDROOM_")).collect();
-    Ok(config::resolve(&Sources { file, environment, flags })?)
+    Ok(Sources { file, environment, flags })
 }

@@ -117,12 +117,62 @@ pub struct Limits {
 /// # Errors
 /// What is wrong, with the key it is about.
 pub fn resolve(sources: &Sources) -> Result<Config, ConfigError> {
+    let raw: Raw = serde_path_to_error::deserialize(Value::Table(merged(sources)?))
+        .map_err(|error| ConfigError(format!("{}: {}", error.path(), error.inner().message())))?;
+    raw.resolve()
+}
+
+/// The configuration in force as a file with the comments of the default, without passwords.
+///
+/// # Errors
+/// What is wrong, with the key it is about.
+pub fn print(sources: &Sources) -> Result<String, ConfigError> {
+    let table = merged(sources)?;
+    let mut section = "";
+    let mut printed = String::new();
+    for line in DEFAULT.lines() {
+        if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            section = name;
+        }
+        let key = line.split_once(" = ").map(|(key, _)| key).filter(|key| !key.starts_with('#'));
+        let value = key.and_then(|key| Some((key, table.get(section)?.get(key)?)));
+        match value {
+            Some((key, Value::String(text))) if key.ends_with("_url") => {
+                printed.push_str(&format!("{key} = {}\n", Value::String(redacted(text))));
+            }
+            Some((key, value)) => printed.push_str(&format!("{key} = {value}\n")),
+            None => printed.push_str(&format!("{line}\n")),
+        }
+    }
+    Ok(printed)
+}
+
+/// A URL without its password, wherever it is: before the host or among the parameters.
+fn redacted(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let (rest, query) = rest.split_once('?').map_or((rest, None), |(rest, query)| (rest, Some(query)));
+    let rest = match rest.rsplit_once('@') {
+        Some((user, host)) => match user.split_once(':') {
+            Some((user, _)) => format!("{user}:***@{host}"),
+            None => rest.to_owned(),
+        },
+        None => rest.to_owned(),
+    };
+    let hidden = |pair: &str| match pair.split_once('=') {
+        Some((name, _)) if name.contains("password") => format!("{name}=***"),
+        Some(_) | None => pair.to_owned(),
+    };
+    let query = query.map(|query| query.split('&').map(hidden).collect::<Vec<_>>().join("&"));
+    format!("{scheme}://{rest}{}", query.map_or_else(String::new, |query| format!("?{query}")))
+}
+
+fn merged(sources: &Sources) -> Result<Table, ConfigError> {
     let mut table = parse(DEFAULT, "the built-in default")?;
     if let Some(file) = &sources.file {
         overlay(&mut table, parse(file, "the configuration file")?)?;
     }
     for (name, value) in &sources.environment {
-        if let Some((section, key)) = environment_key(&table, name) {
+        if let Some((section, key)) = environment_key(&table, name)? {
             set(&mut table, &section, &key, value, name)?;
         }
     }
@@ -130,9 +180,7 @@ pub fn resolve(sources: &Sources) -> Result<Config, ConfigError> {
         let (section, key) = key.split_once('.').ok_or_else(|| ConfigError(format!("flag {key}")))?;
         set(&mut table, section, key, value, key)?;
     }
-    let raw: Raw = serde_path_to_error::deserialize(Value::Table(table))
-        .map_err(|error| ConfigError(format!("{}: {}", error.path(), error.inner().message())))?;
-    raw.resolve()
+    Ok(table)
 }
 
 fn parse(text: &str, source: &str) -> Result<Table, ConfigError> {
@@ -162,12 +210,25 @@ fn overlay(table: &mut Table, over: Table) -> Result<(), ConfigError> {
     Ok(())
 }
 
-fn environment_key(table: &Table, name: &str) -> Option<(String, String)> {
-    let name = name.strip_prefix("WARDROOM_")?.to_lowercase();
-    table.iter().find_map(|(section, keys)| {
-        let key = name.strip_prefix(section)?.strip_prefix('_')?;
-        keys.as_table()?.contains_key(key).then(|| (section.clone(), key.to_owned()))
-    })
+/// Looks like a key of the section `server`, but says where clients find one.
+const OF_CLIENTS: &str = "WARDROOM_SERVER_URL";
+
+/// A variable that names a section must also name a key of it: a typing error is an error.
+fn environment_key(table: &Table, name: &str) -> Result<Option<(String, String)>, ConfigError> {
+    let Some(rest) = name.strip_prefix("WARDROOM_").filter(|_| name != OF_CLIENTS) else { return Ok(None) };
+    let rest = rest.to_lowercase();
+    let in_section =
+        |section: &String| Some(rest.strip_prefix(section.as_str())?.strip_prefix('_')?.to_owned());
+    let Some((section, key)) = table.keys().find_map(|section| Some((section.clone(), in_section(section)?)))
+    else {
+        return Ok(None);
+    };
+    let known = table.get(&section).and_then(Value::as_table).is_some_and(|keys| keys.contains_key(&key));
+    if known {
+        Ok(Some((section, key)))
+    } else {
+        Err(ConfigError(format!("{name}: no such key in [{section}]")))
+    }
 }
 
 /// Reads a text as the type that the default has; a list is separated by commas.
@@ -347,4 +408,38 @@ fn networks(texts: &[String]) -> Result<Vec<IpNet>, ConfigError> {
         })
     };
     texts.iter().map(network).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DEFAULT, Sources, print, redacted, resolve};
+
+    #[test]
+    fn passwords_are_not_shown() {
+        let check = |url: &str, expected: &str| assert_eq!(redacted(url), expected);
+        check("postgres://me:secret@db:5432/w", "postgres://me:***@db:5432/w");
+        check("postgres://me:se@cr:et@db/w?sslmode=require", "postgres://me:***@db/w?sslmode=require");
+        check("postgres://db/w?user=me&password=secret", "postgres://db/w?user=me&password=***");
+        check("postgres://db/w", "postgres://db/w");
+        check("", "");
+    }
+
+    #[test]
+    fn what_is_printed_gives_the_same_configuration() {
+        let given =
+            Sources { environment: vec![("WARDROOM_LIMITS_READ".into(), "7".into())], ..Sources::default() };
+        assert_eq!(print(&Sources::default()).unwrap(), DEFAULT);
+        let again = Sources { file: Some(print(&given).unwrap()), ..Sources::default() };
+        assert_eq!(format!("{:?}", resolve(&again).unwrap()), format!("{:?}", resolve(&given).unwrap()));
+    }
+
+    #[test]
+    fn a_variable_of_a_section_must_be_one_of_its_keys() {
+        let named =
+            |name: &str| Sources { environment: vec![(name.into(), "1".into())], ..Sources::default() };
+        assert!(resolve(&named("WARDROOM_LIMITS_REED")).unwrap_err().0.contains("WARDROOM_LIMITS_REED"));
+        for other in ["WARDROOM_SERVER_URL", "WARDROOM_TOKEN_FILE", "WARDROOM_BLESS"] {
+            assert!(resolve(&named(other)).is_ok(), "{other}");
+        }
+    }
 }

@@ -113,6 +113,25 @@ async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartErr
     Ok((socket, bound))
 }
 
+/// Whether a server could start with this configuration, as far as its files go. The database is not asked.
+///
+/// # Errors
+/// The file or folder that is wrong, and how.
+pub fn check(config: &Config) -> Result<(), StartError> {
+    if let Some((certificate, key)) = &config.tls {
+        listen::tls(certificate, key).map_err(StartError::Setup)?;
+    }
+    let there = config.data_dir.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."));
+    let there = if there.as_os_str().is_empty() { Path::new(".") } else { there };
+    let refused = |error: &dyn std::fmt::Display| {
+        StartError::Setup(format!("server.data_dir: {} cannot be written: {error}", there.display()))
+    };
+    let probe = there.join(format!(".wardroom-check-{}", std::process::id()));
+    std::fs::write(&probe, []).map_err(|error| refused(&error))?;
+    std::fs::remove_file(&probe).map_err(|error| refused(&error))?;
+    Key::load(&config.key_file).map(drop).map_err(StartError::Setup)
+}
+
 fn make_private_dir(path: &Path) -> Result<(), StartError> {
     use std::os::unix::fs::DirBuilderExt as _;
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);

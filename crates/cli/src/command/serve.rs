@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use clap::Args;
 use wardroom_server::{
-    config::Config,
+    config::{self, Config, Sources},
     serve::{Server, stop_on_signal},
 };
 
@@ -43,6 +43,10 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn resolve(&self) -> anyhow::Result<Config> {
+        Ok(config::resolve(&self.sources()?)?)
+    }
+
+    pub(crate) fn sources(&self) -> anyhow::Result<Sources> {
         let given = [
             ("server.listen", self.listen.clone()),
             ("boot.listen", self.boot_listen.clone()),
@@ -51,7 +55,7 @@ impl Settings {
             ("server.insecure_http", self.insecure_http.then(|| "true".to_owned())),
         ];
         let flags = given.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
-        place::resolve(self.config.as_deref(), flags)
+        place::sources(self.config.as_deref(), flags)
     }
 }
 

@@ -93,7 +93,16 @@ fn configurations_are_checked_and_shown() {
     std::fs::write(dir.path().join("wrong.toml"), "[server]\nlisten = 1\n").unwrap();
     run(&["config", "check", "--config", "wrong.toml"]).says(1, &["server.listen"]);
     let printed = run(&["config", "print", "--database-url", "postgres://me:secret@db/wardroom"]).success();
-    assert!(printed.contains("postgres://me:***@db/wardroom") && !printed.contains("secret"), "{printed}");
+    assert!(printed.contains("postgres://me:***@db/wardroom") && !printed.contains(":secret"), "{printed}");
+    std::fs::write(
+        dir.path().join("tls.toml"),
+        "[server]\ntls_certificate = \"no.pem\"\ntls_key = \"no.key\"\n",
+    )
+    .unwrap();
+    run(&["config", "check", "--config", "tls.toml"]).says(1, &["no.pem"]);
+    run(&["config", "check", "--data-dir", "wardroom.toml/data"])
+        .says(1, &["server.data_dir", "wardroom.toml"]);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 3, "a check leaves nothing behind");
 }
 
 #[test]
