@@ -117,26 +117,31 @@ impl Printer {
     }
 
     /// Writes that one is there no longer.
-    pub(crate) fn gone(&self, kind: Kind, id: &str) -> anyhow::Result<()> {
+    pub(crate) fn gone(&self, kind: Kind, id: &str, how: Gone) -> anyhow::Result<()> {
         let id = text::clean(id);
+        let (said, mark) = match how {
+            Gone::Deleted => ("deleted", "deleted"),
+            Gone::Left => ("is no longer selected", "left_selection"),
+        };
+        let marked = serde_json::json!({"id": id, mark: true});
         match self.format {
             Format::Table | Format::Wide | Format::Name => {
-                output::line(&format!("{}/{id} deleted", kind.as_str()))
+                output::line(&format!("{}/{id} {said}", kind.as_str()))
             }
-            Format::Json => output::json_line(&Gone { id, deleted: true }),
+            Format::Json => output::json_line(&marked),
             Format::Yaml => {
                 output::line("---")?;
-                output::yaml(&Gone { id, deleted: true })
+                output::yaml(&marked)
             }
         }
     }
 }
 
-/// A resource that was deleted, in a stream of resources.
-#[derive(Serialize)]
-struct Gone {
-    id: String,
-    deleted: bool,
+/// How a resource goes out of a watched list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gone {
+    Deleted,
+    Left,
 }
 
 /// Writes one resource by itself.

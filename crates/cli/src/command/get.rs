@@ -1,5 +1,7 @@
 //! `wardroom get`.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 use wardroom_api::{
     client::{self, Client, NodeQuery},
@@ -15,7 +17,7 @@ use crate::{
     follow::{self, Follower},
     kind::Kind,
     select::Selection,
-    view::{Mode, Printer, Resource, Shape, print_one},
+    view::{Gone, Mode, Printer, Resource, Shape, print_one},
 };
 
 /// Most that one request asks for.
@@ -81,23 +83,41 @@ impl Get {
         };
         let printer = Printer::start(self.shape, Mode::Stream, &items)?;
         let only = self.id.as_ref().and(items.first()).map(|item| item.id().to_owned());
+        let mut shown: BTreeSet<_> = items.iter().map(|item| item.id().to_owned()).collect();
         loop {
             let row = follower.next().await?;
             let is_wanted = only.as_ref().is_none_or(|id| *id == row.resource_id);
             if row.kind == T::KIND.as_str() && is_wanted {
-                self.changed::<T>(client, &printer, &row.resource_id).await?;
+                self.changed::<T>(client, &printer, &mut shown, &row.resource_id).await?;
             }
         }
     }
 
     /// Shows one resource as it is now, however long the server is away meanwhile.
-    async fn changed<T: Resource>(&self, client: &Client, printer: &Printer, id: &str) -> anyhow::Result<()> {
+    async fn changed<T: Resource>(
+        &self,
+        client: &Client,
+        printer: &Printer,
+        shown: &mut BTreeSet<String>,
+        id: &str,
+    ) -> anyhow::Result<()> {
         loop {
             match self.selected::<T>(client, id).await {
-                Ok(Some(item)) => return printer.add(&item),
+                Ok(Some(item)) => {
+                    shown.insert(id.to_owned());
+                    return printer.add(&item);
+                }
+                Ok(None) if shown.remove(id) => return printer.gone(T::KIND, id, Gone::Left),
                 Ok(None) => return Ok(()),
                 Err(error) => match error.downcast_ref::<client::Error>() {
-                    Some(refused) if refused.status() == Some(404) => return printer.gone(T::KIND, id),
+                    Some(refused) if refused.status() == Some(404) => {
+                        // Without a selection every deletion is news; with one, only of what was in it.
+                        let was_shown = shown.remove(id);
+                        if was_shown || self.selection.is_empty() {
+                            return printer.gone(T::KIND, id, Gone::Deleted);
+                        }
+                        return Ok(());
+                    }
                     Some(refused) if follow::is_passing(refused) => {}
                     Some(_) | None => return Err(error),
                 },

@@ -67,9 +67,9 @@ pub(crate) struct List {
 
 #[derive(Args)]
 pub(crate) struct Revoke {
-    /// The ids of the tokens.
-    #[arg(required = true, value_name = "ID")]
-    ids: Vec<String>,
+    /// Their ids or names.
+    #[arg(required = true, value_name = "TOKEN")]
+    tokens: Vec<String>,
     #[command(flatten)]
     connection: Connection,
 }
@@ -122,12 +122,18 @@ impl Revoke {
     async fn run(self) -> anyhow::Result<()> {
         let client = self.connection.client()?;
         let mut outcome = Outcome::default();
-        for id in &self.ids {
-            let revoked = client.revoke_token(id).await;
-            outcome.add(&format!("token/{id}"), revoked.map(|token| token.state).map_err(Into::into))?;
+        let known: Vec<ApiToken> = list(&client, &Default::default(), usize::MAX).await?;
+        for token in &self.tokens {
+            let revoked = client.revoke_token(id_of(&known, token)).await;
+            outcome.add(&format!("token/{token}"), revoked.map(|token| token.state).map_err(Into::into))?;
         }
         outcome.finish()
     }
+}
+
+/// The id of the token with this id or name; what is unknown is left to the server.
+fn id_of<'a>(known: &'a [ApiToken], wanted: &'a str) -> &'a str {
+    known.iter().find(|token| token.name == wanted).map_or(wanted, |token| &token.id)
 }
 
 fn private(path: &Path) -> anyhow::Result<std::fs::File> {

@@ -85,6 +85,8 @@ fn tokens_are_shown_once_and_revoked_at_once() {
     let listed = server.ok(&["token", "list", "-o", "json"]);
     assert!(listed.contains(&id) && !listed.contains("wrt_"), "{listed}");
     assert_eq!(server.ok(&["token", "revoke", &id]), format!("token/{id} revoked\n"));
+    server.ok(&["token", "create", "single", "--role", "viewer"]);
+    assert_eq!(server.ok(&["token", "revoke", "single"]), "token/single revoked\n");
     as_ci(&["get", "nodes"]).says(5, &[]);
 
     server.ok(&["token", "create", "file", "--role", "viewer", "--secret-file", "file.token"]);

@@ -19,6 +19,10 @@ fn a_watched_list_shows_what_happens() {
     // The node of another site was passed over.
     let next = berlin.line_with("mac_address");
     assert!(next.contains(&first) && next.contains("retired"), "{next}");
+    let retired = server.watch(&["get", "nodes", "-w", "--state", "discovered"]);
+    retired.line_with(&second);
+    server.ok(&["node", "retire", &second]);
+    assert_eq!(retired.line_with("no longer"), format!("node/{second} is no longer selected"));
     server.ok(&["node", "delete", &first]);
     assert_eq!(all.line_with("deleted"), format!("node/{first} deleted"));
 }
