@@ -30,6 +30,7 @@ fn node(number: usize, state: &str) -> Content {
         fields: fields.map(|(field, value)| (field.to_owned(), value.to_owned())).into(),
         keys: [mac].into(),
         deleted: false,
+        due_at: None,
     }
 }
 
@@ -59,6 +60,7 @@ pub(crate) async fn fleet(folder: &Path, nodes: usize, rows: usize) {
             entry: entry("registered"),
             effects: Vec::new(),
             fence: None,
+            holds: vec![],
         };
         let mut resources = commit_all(&store, (first..first + 5_000).map(change).collect()).await;
         for row in 1..rows {
@@ -69,6 +71,7 @@ pub(crate) async fn fleet(folder: &Path, nodes: usize, rows: usize) {
                 entry: entry("transition"),
                 effects: Vec::new(),
                 fence: None,
+                holds: vec![],
             });
             resources = commit_all(&store, changes.collect()).await;
         }
@@ -90,6 +93,7 @@ pub(crate) async fn written() -> Written {
         entry: entry("registered"),
         effects: Vec::new(),
         fence: None,
+        holds: vec![],
     };
     let resource = store.commit(change).await.unwrap().resource;
     Written { document: resource.content.document.as_str().to_owned(), head: resource.head }
@@ -104,6 +108,7 @@ pub(crate) async fn schema(folder: &Path, nodes: usize) {
         entry: entry("registered"),
         effects: Vec::new(),
         fence: None,
+        holds: vec![],
     };
     commit_all(&store, (0..nodes).map(change).collect()).await;
 }

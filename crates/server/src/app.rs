@@ -123,8 +123,14 @@ impl App {
                 Decided::Nothing(answer) => return Ok((before, answer)),
                 Decided::Commit(change, answer) => (change.0, change.1, answer),
             };
-            let change =
-                Change { before: Some(before), after: content, entry, effects: Vec::new(), fence: None };
+            let change = Change {
+                before: Some(before),
+                after: content,
+                entry,
+                effects: Vec::new(),
+                fence: None,
+                holds: Vec::new(),
+            };
             match self.commit(change).await {
                 Ok(resource) => return Ok((resource, answer)),
                 Err(StoreError::Conflict) => {}
@@ -136,7 +142,15 @@ impl App {
 
     /// Creates a resource.
     pub(crate) async fn create(&self, content: Content, entry: Entry) -> Result<Resource, StoreError> {
-        self.commit(Change { before: None, after: content, entry, effects: Vec::new(), fence: None }).await
+        self.commit(Change {
+            before: None,
+            after: content,
+            entry,
+            effects: Vec::new(),
+            fence: None,
+            holds: Vec::new(),
+        })
+        .await
     }
 
     /// Creates a resource whose name is its id. The row of one that was deleted is taken up again, with its
@@ -146,7 +160,15 @@ impl App {
         if before.as_ref().is_some_and(|before| !before.content.deleted) {
             return Err(StoreError::Conflict);
         }
-        self.commit(Change { before, after: content, entry, effects: Vec::new(), fence: None }).await
+        self.commit(Change {
+            before,
+            after: content,
+            entry,
+            effects: Vec::new(),
+            fence: None,
+            holds: Vec::new(),
+        })
+        .await
     }
 
     async fn commit(&self, change: Change) -> Result<Resource, StoreError> {

@@ -211,6 +211,11 @@ impl From<wardroom_store::Error> for Error {
             Store::Conflict | Store::KeyTaken { .. } => {
                 Self::Unavailable("the resource is changed by too many at once: repeat")
             }
+            Store::Used { kind, id } => Self::Conflict {
+                code: "in_use",
+                detail: format!("{kind} {id} uses it: take it out first"),
+                allowed: Vec::new(),
+            },
             Store::Fenced { .. } => Self::Unavailable("another server took this work over: repeat"),
             Store::ForeignCursor => {
                 Self::invalid("continue", "this cursor is not one of this feed: start again without it")

@@ -204,6 +204,7 @@ fn content(spec: &GroupSpec) -> Result<Content, Error> {
         fields,
         keys: BTreeSet::new(),
         deleted: false,
+        due_at: None,
     })
 }
 

@@ -54,7 +54,7 @@ async fn remembered(app: &App, request: Request, next: Next) -> Result<Response,
     match app.store.claim_key(&key, now, until).await? {
         Claim::Answered(answer) => return repeat(&answer),
         Claim::OtherRequest => return Err(Error::KeyReused),
-        Claim::InFlight => {
+        Claim::InFlight | Claim::Done(_) => {
             return Err(Error::Conflict {
                 code: "in_flight",
                 detail: "the same request is being answered: repeat it in a moment".to_owned(),

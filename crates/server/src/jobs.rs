@@ -99,6 +99,7 @@ pub(crate) fn server_record(kind: &str, id: &str) -> Content {
         fields: BTreeMap::new(),
         keys: std::collections::BTreeSet::new(),
         deleted: false,
+        due_at: None,
     }
 }
 

@@ -164,6 +164,7 @@ pub(crate) fn content(name: &str, document: &TokenDocument, secret: &str) -> Res
         // A name is never used twice, also when its token was revoked: history tells callers apart by it.
         keys: BTreeSet::from([secret::hash_token(secret), format!("name/{name}")]),
         deleted: false,
+        due_at: None,
     })
 }
 

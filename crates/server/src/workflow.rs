@@ -181,6 +181,7 @@ fn content(spec: WorkflowSpec) -> Result<Content, Error> {
         fields: BTreeMap::new(),
         keys: BTreeSet::new(),
         deleted: false,
+        due_at: None,
     })
 }
 

@@ -61,10 +61,10 @@ pub(crate) const HISTORY: &str = "history";
 pub(crate) const CHECKPOINTS: &str = "checkpoints";
 
 #[rustfmt::skip]
-pub(crate) const TABLES: [Table; 8] = [
+pub(crate) const TABLES: [Table; 9] = [
     Table { name: "resources", order: Order::Texts(2), columns: &[
         "kind", "id", "name", "version", "head", "state", "document", "labels", "fields", "keys", "deleted",
-        "created_at", "updated_at", "state_changed_at",
+        "created_at", "updated_at", "state_changed_at", "due_at",
     ] },
     Table { name: "terms", order: Order::Texts(4), columns: &["kind", "term", "value", "resource_id"] },
     Table { name: "resource_keys", order: Order::Texts(2), columns: &["kind", "key", "resource_id"] },
@@ -73,13 +73,17 @@ pub(crate) const TABLES: [Table; 8] = [
         "metadata", "request_id", "created_at", "hash",
     ] },
     Table { name: "effects", order: Order::Number, columns: &[
-        "id", "kind", "resource_id", "sequence", "type", "payload", "created_at", "done_at",
+        "id", "kind", "resource_id", "sequence", "type", "payload", "created_at", "done_at", "attempts",
+        "next_attempt_at", "last_error",
     ] },
     Table { name: CHECKPOINTS, order: Order::Number, columns: &[
         "number", "row_count", "seal", "created_at", "signature",
     ] },
     Table { name: "idempotency", order: Order::Texts(2), columns: &[
-        "scope", "key", "request_hash", "status", "answer", "expires_at",
+        "scope", "key", "request_hash", "status", "answer", "marker", "expires_at",
+    ] },
+    Table { name: "observations", order: Order::Texts(3), columns: &[
+        "kind", "resource_id", "source", "version", "document", "observed_at", "received_at",
     ] },
     Table { name: "leases", order: Order::Texts(1), columns: &["name", "holder", "epoch", "expires_at"] },
 ];

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::error::{Error, Result};
 use crate::history::{Entry, GENESIS, HistoryRow, RawRow};
+use crate::idempotency::Mark;
 use crate::resource::{Content, Resource};
 use crate::value::{Value, json_text, to_micros};
 
@@ -23,6 +24,39 @@ pub struct Change {
     pub effects: Vec<Effect>,
     /// The lease this was decided under, if any: the commit fails once somebody else holds it.
     pub fence: Option<Fence>,
+    /// Other resources that this was decided on: the commit is a conflict once one of them was changed.
+    pub holds: Vec<Held>,
+}
+
+/// Another resource that must still be at this version when a change commits.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Held {
+    /// Its kind.
+    pub kind: String,
+    /// Its id.
+    pub id: String,
+    /// Its version; 0 when it must never have existed.
+    pub version: i64,
+}
+
+impl Held {
+    /// Holds a resource as it was read.
+    #[must_use]
+    pub fn at(resource: &Resource) -> Self {
+        let (kind, id) = (resource.content.kind.clone(), resource.content.id.clone());
+        Self { kind, id, version: resource.version }
+    }
+}
+
+/// A way in which living resources may use another one: by naming it in a filterable field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Use {
+    /// The kind of the users.
+    pub kind: String,
+    /// The field.
+    pub field: String,
+    /// What it says.
+    pub value: String,
 }
 
 /// Work that a change asks for, performed at least once by a worker.
@@ -66,6 +100,11 @@ pub(crate) struct Prepared {
     pub(crate) terms: Difference<(String, String)>,
     pub(crate) keys: Difference<String>,
     pub(crate) fence: Option<Fence>,
+    pub(crate) holds: Vec<Held>,
+    /// Nobody may use it so.
+    pub(crate) unused: Vec<Use>,
+    /// The request that is carried out with it.
+    pub(crate) mark: Option<Mark>,
 }
 
 /// What a set gains and loses.
@@ -94,15 +133,20 @@ impl Prepared {
     /// Whether this touches nothing but an existing resource and its history.
     pub(crate) fn is_plain_move(&self) -> bool {
         let alone = self.effects.is_empty() && self.terms.is_empty() && self.keys.is_empty();
-        alone && self.fence.is_none() && self.expected_head.is_some()
+        let unbound = self.fence.is_none() && self.holds.is_empty() && self.mark.is_none();
+        alone && unbound && self.expected_head.is_some()
     }
 }
 
 impl Change {
     pub(crate) fn prepare(self) -> Result<Prepared> {
-        let Self { before, after, mut entry, effects, fence } = self;
+        let Self { before, mut after, mut entry, effects, fence, holds } = self;
         entry.at = to_micros(entry.at);
+        after.due_at = after.due_at.map(to_micros);
         check(before.as_ref(), &after, &entry)?;
+        holds
+            .iter()
+            .try_for_each(|held| refuse_nul("id", &held.kind).and_then(|()| refuse_nul("id", &held.id)))?;
 
         let mut row = HistoryRow {
             kind: after.kind.clone(),
@@ -126,7 +170,21 @@ impl Change {
         let expected_head = before.as_ref().map(|before| before.head.clone());
         let committed = Committed { resource: resulting(before, after, &row), row };
         let resource = committed.resource.params()?;
-        Ok(Prepared { committed, row: raw, resource, expected_head, effects, terms, keys, fence })
+        let row = raw;
+        let (unused, mark) = (Vec::new(), None);
+        Ok(Prepared {
+            committed,
+            row,
+            resource,
+            expected_head,
+            effects,
+            terms,
+            keys,
+            fence,
+            holds,
+            unused,
+            mark,
+        })
     }
 }
 

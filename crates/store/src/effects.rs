@@ -1,4 +1,9 @@
-//! Work that changes asked for and that is not done yet.
+//! Work that changes asked for, until it is done.
+//!
+//! What must stay true: effects of one type for one resource are performed one at a time, in the order they were
+//! asked for; each at least once.
+
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -25,27 +30,126 @@ pub struct PendingEffect {
     pub created_at: Timestamp,
 }
 
+/// An effect that a worker has taken on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClaimedEffect {
+    /// Names it when it is done or has to be tried again.
+    pub id: i64,
+    /// The kind of the resource whose change asked for it.
+    pub kind: String,
+    /// The id of that resource.
+    pub resource_id: String,
+    /// The sequence of that change.
+    pub sequence: i64,
+    /// What to do.
+    pub effect: Effect,
+    /// When it was asked for.
+    pub created_at: Timestamp,
+    /// How often it was begun, this time included.
+    pub attempts: i64,
+}
+
+/// How far an effect is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EffectProgress {
+    /// Its number.
+    pub id: i64,
+    /// What to do.
+    pub effect_type: String,
+    /// The sequence of the change that asked for it.
+    pub sequence: i64,
+    /// When it was asked for.
+    pub created_at: Timestamp,
+    /// How often it was begun.
+    pub attempts: i64,
+    /// What went wrong the last time.
+    pub last_error: Option<String>,
+    /// When it is tried again, if it has to be.
+    pub next_attempt_at: Option<Timestamp>,
+    /// When it was done.
+    pub done_at: Option<Timestamp>,
+}
+
+impl PendingEffect {
+    fn from_row(row: &mut Row) -> Result<Self> {
+        Ok(Self {
+            id: row.int()?,
+            kind: row.text()?,
+            resource_id: row.text()?,
+            sequence: row.int()?,
+            effect: Effect { effect_type: row.text()?, payload: row.json()? },
+            created_at: row.time()?,
+        })
+    }
+}
+
+impl ClaimedEffect {
+    fn from_row(mut row: Row) -> Result<Self> {
+        let pending = PendingEffect::from_row(&mut row)?;
+        let PendingEffect { id, kind, resource_id, sequence, effect, created_at } = pending;
+        Ok(Self { id, kind, resource_id, sequence, effect, created_at, attempts: row.int()? })
+    }
+}
+
+impl EffectProgress {
+    fn from_row(mut row: Row) -> Result<Self> {
+        Ok(Self {
+            id: row.int()?,
+            effect_type: row.text()?,
+            sequence: row.int()?,
+            created_at: row.time()?,
+            attempts: row.int()?,
+            last_error: row.opt_text()?,
+            next_attempt_at: row.opt_time()?,
+            done_at: row.opt_time()?,
+        })
+    }
+}
+
 impl Store {
     /// Effects not done yet with ids above `after`, oldest first. A slow commit may add a lower id later:
     /// start from 0 again after the last page.
     pub async fn pending_effects(&self, after: i64, limit: usize) -> Result<Vec<PendingEffect>> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let pending = |mut row: Row| {
-            Ok(PendingEffect {
-                id: row.int()?,
-                kind: row.text()?,
-                resource_id: row.text()?,
-                sequence: row.int()?,
-                effect: Effect { effect_type: row.text()?, payload: row.json()? },
-                created_at: row.time()?,
-            })
-        };
         let rows = self.database.read(sql::EFFECTS_PENDING, params![after, limit]).await?;
-        rows.into_iter().map(pending).collect()
+        rows.into_iter().map(|mut row| PendingEffect::from_row(&mut row)).collect()
+    }
+
+    /// Takes on effects that are due and that nobody is at, oldest first. Of one type for one resource it is the
+    /// oldest one that is not done; the next one waits for it. Who does not finish in time is taken for dead.
+    pub async fn claim_effects(
+        &self,
+        holder: &str,
+        length: Duration,
+        limit: usize,
+    ) -> Result<Vec<ClaimedEffect>> {
+        let millis = i64::try_from(length.as_millis()).unwrap_or(i64::MAX / 2);
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let sql = self.database.dialect().effects_claim;
+        let rows = self.database.write(sql, params![holder, millis, limit]).await?;
+        let mut claimed = rows.into_iter().map(ClaimedEffect::from_row).collect::<Result<Vec<_>>>()?;
+        claimed.sort_by_key(|effect| effect.id);
+        Ok(claimed)
     }
 
     /// Marks an effect as done; false when it was already.
     pub async fn finish_effect(&self, id: i64, at: Timestamp) -> Result<bool> {
         Ok(!self.database.write(sql::EFFECT_DONE, params![id, at]).await?.is_empty())
+    }
+
+    /// Lets go of an effect that did not work, to be tried again from a time on; false when it is done already.
+    pub async fn retry_effect(&self, id: i64, next_attempt_at: Timestamp, error: &str) -> Result<bool> {
+        let error = error.replace('\0', "\u{fffd}");
+        let params = params![id, next_attempt_at, error];
+        Ok(!self.database.write(sql::EFFECT_RETRY, params).await?.is_empty())
+    }
+
+    /// The effects of a resource that are not done, and the last one of each type that is.
+    pub async fn effects_of(&self, kind: &str, id: &str) -> Result<Vec<EffectProgress>> {
+        if id.contains('\0') {
+            return Ok(Vec::new());
+        }
+        let rows = self.database.read(sql::EFFECTS_OF, params![kind, id]).await?;
+        rows.into_iter().map(EffectProgress::from_row).collect()
     }
 }

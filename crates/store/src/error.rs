@@ -19,6 +19,14 @@ pub enum Error {
         /// The id of the resource that has it.
         holder: String,
     },
+    /// Somebody uses what was to go.
+    #[error("{kind} {id} uses it")]
+    Used {
+        /// The kind of the user.
+        kind: String,
+        /// The id of the user.
+        id: String,
+    },
     /// The lease the change was made under belongs to somebody else by now.
     #[error("the lease {lease:?} has moved on")]
     Fenced {

@@ -3,12 +3,14 @@
 use std::fmt;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::change::refuse_nul;
 use crate::error::{Error, Result};
+use crate::history::RawRow;
 use crate::sql;
 use crate::store::Store;
-use crate::value::{Value, params};
+use crate::value::{Value, json_text, params};
 
 /// A key within the scope of whoever sent it, and what it was sent with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,8 +32,41 @@ pub enum Claim {
     InFlight,
     /// It was done, with this answer.
     Answered(Answer),
+    /// It was done, and this is what it changed; its answer is not there, or not there yet.
+    Done(Marker),
     /// The key came with another request before.
     OtherRequest,
+}
+
+/// The last change of a request, written with that change: whatever becomes of the answer, the request was run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Marker {
+    /// The kind of the resource.
+    pub kind: String,
+    /// The id of the resource.
+    pub id: String,
+    /// The sequence of the change.
+    pub sequence: i64,
+}
+
+/// A claimed key that a change carries out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The key.
+    pub key: IdempotencyKey,
+    /// How long it is remembered.
+    pub until: Timestamp,
+}
+
+impl Mark {
+    /// The key, the time and the marker of a change.
+    pub(crate) fn params(&self, row: &RawRow) -> Result<Vec<Value>> {
+        let (kind, id) = (row.kind.clone(), row.resource_id.clone());
+        let marker = json_text(&Marker { kind, id, sequence: row.sequence })?;
+        let mut params = self.key.params();
+        params.extend(params![marker, self.until]);
+        Ok(params)
+    }
 }
 
 /// What was answered.
@@ -55,6 +90,7 @@ impl fmt::Debug for Claim {
         match self {
             Self::Claimed => f.write_str("Claimed"),
             Self::InFlight => f.write_str("InFlight"),
+            Self::Done(marker) => f.debug_tuple("Done").field(marker).finish(),
             Self::Answered(answer) => f.debug_tuple("Answered").field(answer).finish(),
             Self::OtherRequest => f.write_str("OtherRequest"),
         }
@@ -85,10 +121,13 @@ impl Store {
             if row.text()? != key.request_hash {
                 return Ok(Claim::OtherRequest);
             }
-            return Ok(match (row.opt_int()?, row.opt_text()?) {
-                (Some(status), Some(body)) => Claim::Answered(Answer { status: status_of(status)?, body }),
-                _ => Claim::InFlight,
-            });
+            return match (row.opt_int()?, row.opt_text()?, row.opt_text()?) {
+                (Some(status), Some(body), _) => {
+                    Ok(Claim::Answered(Answer { status: status_of(status)?, body }))
+                }
+                (_, _, Some(marker)) => marker_of(&marker).map(Claim::Done),
+                _ => Ok(Claim::InFlight),
+            };
         }
     }
 
@@ -99,7 +138,8 @@ impl Store {
         self.database.write(sql::IDEMPOTENCY_ANSWER, params).await.map(drop)
     }
 
-    /// Gives up a claim without an answer, so that the request can be sent again.
+    /// Gives up a claim without an answer, so that the request can be sent again; not if it has changed
+    /// something.
     pub async fn release_key(&self, key: &IdempotencyKey) -> Result<()> {
         self.database.write(sql::IDEMPOTENCY_RELEASE, key.params()).await.map(drop)
     }
@@ -108,6 +148,10 @@ impl Store {
     pub async fn sweep_keys(&self, now: Timestamp) -> Result<usize> {
         Ok(self.database.write(sql::IDEMPOTENCY_SWEEP, params![now]).await?.len())
     }
+}
+
+fn marker_of(text: &str) -> Result<Marker> {
+    serde_json::from_str(text).map_err(|error| Error::Bug(format!("a stored marker does not parse: {error}")))
 }
 
 fn status_of(status: i64) -> Result<u16> {

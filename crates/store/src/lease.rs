@@ -51,6 +51,12 @@ impl Store {
         Ok(!self.database.write(sql::LEASE_RELEASE, params).await?.is_empty())
     }
 
+    /// Forgets the leases of single resources that lapsed so long ago.
+    pub async fn sweep_leases(&self, ago: Duration) -> Result<usize> {
+        let millis = i64::try_from(ago.as_millis()).unwrap_or(i64::MAX / 2);
+        Ok(self.database.write(self.database.dialect().lease_sweep, params![millis]).await?.len())
+    }
+
     /// All leases, held or lapsed.
     pub async fn leases(&self) -> Result<Vec<Lease>> {
         let lease = |mut row: Row| {

@@ -84,7 +84,7 @@ async fn fill(database: &Database, numbers: &str, id: &str) {
     let statements = [
         format!(
             "INSERT INTO resources SELECT 'node', {id}, 'n', 1, 'h', CASE n % 2 WHEN 0 THEN 'active' ELSE 'pending' \
-             END, '{{}}', '{{}}', '{{}}', '[]', 0, {times}, {times}, {times} FROM {numbers}"
+             END, '{{}}', '{{}}', '{{}}', '[]', 0, {times}, {times}, {times}, {times} FROM {numbers}"
         ),
         format!(
             "INSERT INTO terms (kind, term, value, resource_id) \
@@ -97,6 +97,10 @@ async fn fill(database: &Database, numbers: &str, id: &str) {
         format!(
             "INSERT INTO history (kind, resource_id, sequence, type, to_state, triggered_by, created_at, hash) \
              SELECT 'node', {id}, 1, 'registered', 'active', 'admin', {times}, 'h' FROM {numbers}"
+        ),
+        format!(
+            "INSERT INTO leases (name, holder, epoch, expires_at) \
+             SELECT 'node/' || {id}, 'server', 1, 0 FROM {numbers}"
         ),
         "ANALYZE".to_owned(),
     ];
@@ -117,6 +121,7 @@ fn pages(dialect: &sql::Dialect) -> Vec<Statement> {
         (dialect.history_after, params![0, 19_000, 1000]),
         (dialect.history_before, params![i64::MAX, 19_000, 1000]),
         (dialect.feed_tail, params![]),
+        (dialect.due_next, params!["node"]),
     ];
     let history = history.into_iter().map(|(sql, params)| Statement { sql: sql.to_owned(), params });
     lists.chain(history).collect()

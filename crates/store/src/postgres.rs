@@ -7,6 +7,7 @@ mod commit;
 mod connect;
 pub(crate) mod dialect;
 mod error;
+mod together;
 mod transport;
 
 use std::time::Duration;
@@ -66,14 +67,9 @@ impl Postgres {
         let client = self.client().await?;
         let mut attempt = 1;
         loop {
-            let statement = client.prepare_cached(sql).await.map_err(server_error)?;
-            match client.query_raw(&statement, params).await {
-                Ok(rows) => match connect::collect(rows).await {
-                    Err(error) if retryable(&error) && attempt < ATTEMPTS => attempt += 1,
-                    rows => return rows.map_err(server_error)?.iter().map(connect::from_postgres).collect(),
-                },
-                Err(error) if retryable(&error) && attempt < ATTEMPTS => attempt += 1,
-                Err(error) => return Err(server_error(error)),
+            match run_on(&client, sql, params).await {
+                Err(Failed::Server(error)) if retryable(&error) && attempt < ATTEMPTS => attempt += 1,
+                ran => return ran.map_err(Failed::into_error),
             }
         }
     }
@@ -89,7 +85,10 @@ impl Postgres {
 
     /// One statement; no row back means that somebody else was first.
     pub(crate) async fn commit(&self, change: &Prepared) -> Result<()> {
-        let (sql, params) = commit::statement(change);
+        if !commit::locks(change).is_empty() {
+            return self.commit_together(std::slice::from_ref(change)).await;
+        }
+        let (sql, params) = commit::statement(change)?;
         match self.run(sql, &params).await {
             Ok(rows) if !rows.is_empty() => Ok(()),
             Ok(_) => Err(self.lost(change).await?),
@@ -117,6 +116,29 @@ impl Postgres {
             }
         }
         Ok(Error::Conflict)
+    }
+}
+
+/// Runs one of the constant statements on one connection.
+async fn run_on(client: &Client, sql: &str, params: &[Value]) -> Result<Vec<Row>, Failed> {
+    let statement = client.prepare_cached(sql).await.map_err(Failed::Server)?;
+    let rows = client.query_raw(&statement, params).await.map_err(Failed::Server)?;
+    let rows = connect::collect(rows).await.map_err(Failed::Server)?;
+    rows.iter().map(connect::from_postgres).collect::<Result<_>>().map_err(Failed::Store)
+}
+
+/// Why something did not work, as the server said it or as we see it.
+enum Failed {
+    Server(tokio_postgres::Error),
+    Store(Error),
+}
+
+impl Failed {
+    fn into_error(self) -> Error {
+        match self {
+            Self::Server(error) => server_error(error),
+            Self::Store(error) => error,
+        }
     }
 }
 

@@ -30,6 +30,8 @@ pub struct Content {
     pub keys: BTreeSet<String>,
     /// A deleted resource keeps its row and its history, gives up its keys and is in no list.
     pub deleted: bool,
+    /// When somebody has to look at it again; nothing for most kinds.
+    pub due_at: Option<Timestamp>,
 }
 
 /// The document stays out: it may hold what should not be in a log.
@@ -92,8 +94,9 @@ impl Resource {
         let (labels, fields): (Texts, Texts) = (row.json()?, row.json()?);
         let keys = row.json()?;
         let deleted = row.int()? != 0;
-        let content = Content { kind, id, name, state, document, labels, fields, keys, deleted };
         let (created_at, updated_at, state_changed_at) = (row.time()?, row.time()?, row.time()?);
+        let due_at = row.opt_time()?;
+        let content = Content { kind, id, name, state, document, labels, fields, keys, deleted, due_at };
         Ok(Self { content, version, head, created_at, updated_at, state_changed_at })
     }
 
@@ -115,6 +118,7 @@ impl Resource {
             self.created_at,
             self.updated_at,
             self.state_changed_at,
+            content.due_at,
         ])
     }
 }

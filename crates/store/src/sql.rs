@@ -34,7 +34,9 @@ macro_rules! resource_columns {
             $of,
             "updated_at, ",
             $of,
-            "state_changed_at"
+            "state_changed_at, ",
+            $of,
+            "due_at"
         )
     };
 }
@@ -65,6 +67,15 @@ pub(crate) struct Dialect {
     pub(crate) lease_acquire: &'static str,
     /// Every lease, with the milliseconds left by the database's clock.
     pub(crate) leases: &'static str,
+    /// Forgets the leases of resources that lapsed more than `$1` milliseconds ago.
+    pub(crate) lease_sweep: &'static str,
+    /// Takes the lease of due resources of the kind `$1` for `$2`, `$3` milliseconds, at most `$4`; returns the epoch
+    /// of each, and the id on SQLite, the resource on PostgreSQL.
+    pub(crate) due_claim: &'static str,
+    /// The earliest time at which a resource of the kind `$1` is due that nobody is at.
+    pub(crate) due_next: &'static str,
+    /// Takes effects for `$1`, `$2` milliseconds, at most `$3`.
+    pub(crate) effects_claim: &'static str,
     /// Starts a transaction that reads one state of everything.
     pub(crate) begin_snapshot: &'static str,
     /// Starts a transaction that nobody else writes beside.
@@ -86,6 +97,10 @@ impl Dialect {
             self.history_before,
             self.lease_acquire,
             self.leases,
+            self.lease_sweep,
+            self.due_claim,
+            self.due_next,
+            self.effects_claim,
             self.current_xid,
         ];
         single.into_iter().chain(self.after_restore.iter().copied()).collect()
@@ -151,7 +166,38 @@ statements! {
         "SELECT id, kind, resource_id, sequence, type, payload, created_at FROM effects \
          WHERE done_at IS NULL AND id > $1 ORDER BY id LIMIT $2";
 
-    EFFECT_DONE = "UPDATE effects SET done_at = $2 WHERE id = $1 AND done_at IS NULL RETURNING id";
+    EFFECT_DONE =
+        "UPDATE effects SET done_at = $2, next_attempt_at = NULL, last_error = NULL, holder = NULL, \
+         claimed_until = 0 WHERE id = $1 AND done_at IS NULL RETURNING id";
+
+    EFFECT_RETRY =
+        "UPDATE effects SET next_attempt_at = $2, last_error = $3, holder = NULL, claimed_until = 0 \
+         WHERE id = $1 AND done_at IS NULL RETURNING id";
+
+    /// Those that are open, and the last one of each type that is done.
+    EFFECTS_OF =
+        "SELECT id, type, sequence, created_at, attempts, last_error, next_attempt_at, done_at FROM effects \
+         WHERE kind = $1 AND resource_id = $2 AND (done_at IS NULL OR id = (SELECT max(d.id) FROM effects d \
+         WHERE d.kind = $1 AND d.resource_id = $2 AND d.type = effects.type AND d.done_at IS NOT NULL)) \
+         ORDER BY id";
+
+    /// The first living resource of a kind with a value of a term.
+    TERM_USER =
+        "SELECT resource_id FROM terms WHERE kind = $1 AND term = $2 AND value = $3 ORDER BY resource_id LIMIT 1";
+
+    OBSERVATIONS =
+        "SELECT kind, resource_id, source, version, document, observed_at, received_at FROM observations \
+         WHERE kind = $1 AND resource_id = $2 ORDER BY source";
+
+    OBSERVATION_INSERT =
+        "INSERT INTO observations (kind, resource_id, source, version, document, observed_at, received_at) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING RETURNING version";
+
+    OBSERVATION_UPDATE =
+        "UPDATE observations SET version = CAST($4 AS BIGINT), document = $5, observed_at = $6, received_at = $7 \
+         WHERE kind = $1 AND resource_id = $2 AND source = $3 AND version = CAST($4 AS BIGINT) - 1 RETURNING version";
+
+    OBSERVATIONS_FORGET = "DELETE FROM observations WHERE kind = $1 AND resource_id = $2 RETURNING source";
 
     CHECKPOINT_LAST =
         "SELECT xid, position, number, row_count, seal, created_at, signature FROM checkpoints \
@@ -169,10 +215,10 @@ statements! {
     IDEMPOTENCY_CLAIM =
         "INSERT INTO idempotency (scope, key, request_hash, expires_at) VALUES ($1, $2, $3, $5) \
          ON CONFLICT (scope, key) DO UPDATE SET request_hash = excluded.request_hash, status = NULL, \
-         answer = NULL, expires_at = excluded.expires_at WHERE idempotency.expires_at <= $4 RETURNING key";
+         answer = NULL, marker = NULL, expires_at = excluded.expires_at WHERE idempotency.expires_at <= $4 RETURNING key";
 
     IDEMPOTENCY_FIND =
-        "SELECT request_hash, status, answer FROM idempotency \
+        "SELECT request_hash, status, answer, marker FROM idempotency \
          WHERE scope = $1 AND key = $2 AND expires_at > $3";
 
     IDEMPOTENCY_ANSWER =
@@ -181,7 +227,8 @@ statements! {
 
     IDEMPOTENCY_RELEASE =
         "DELETE FROM idempotency \
-         WHERE scope = $1 AND key = $2 AND request_hash = $3 AND answer IS NULL RETURNING key";
+         WHERE scope = $1 AND key = $2 AND request_hash = $3 AND answer IS NULL \
+         AND marker IS NULL RETURNING key";
 
     IDEMPOTENCY_SWEEP = "DELETE FROM idempotency WHERE expires_at <= $1 RETURNING key";
 

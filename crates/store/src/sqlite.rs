@@ -69,8 +69,23 @@ impl Sqlite {
         self.writer.send(Work::Statement(sql, params)).await
     }
 
-    pub(crate) async fn commit(&self, change: Prepared) -> Result<()> {
-        self.writer.send(Work::Commit(Box::new(change))).await.map(drop)
+    /// The statement says which resources; they are read when their leases are safe.
+    pub(crate) async fn claim_due(&self, sql: &'static str, params: Vec<Value>) -> Result<Vec<Row>> {
+        let kind = params[0].clone();
+        let mut claimed = Vec::new();
+        for lease in self.write(sql, params).await? {
+            let [epoch, id] =
+                lease.rest().try_into().map_err(|_| Error::Bug("a lease has no id".to_owned()))?;
+            if let Some(due) = self.read_now(dialect::DUE, &[kind.clone(), id])?.pop() {
+                claimed.push(Row::new([epoch].into_iter().chain(due.rest()).collect()));
+            }
+        }
+        Ok(claimed)
+    }
+
+    /// All of them or none.
+    pub(crate) async fn commit(&self, changes: Vec<Prepared>) -> Result<()> {
+        self.writer.send(Work::Commit(changes)).await.map(drop)
     }
 }
 

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::change::{Change, Committed};
+use crate::change::{Change, Committed, Prepared, Use};
 use crate::error::Result;
 use crate::history::HistoryRow;
+use crate::idempotency::Mark;
 use crate::location::Location;
 use crate::postgres::{self, Postgres};
 use crate::query::{List, Page};
@@ -131,11 +132,39 @@ impl Store {
 
     /// Commits one change; when this returns, it is durable and every later read sees it.
     pub async fn commit(&self, change: Change) -> Result<Committed> {
-        let prepared = change.prepare()?;
+        self.commit_prepared(change.prepare()?).await
+    }
+
+    /// Commits one change that carries out a request: whoever claims its key from then on learns of it.
+    pub async fn commit_marked(&self, change: Change, mark: Option<Mark>) -> Result<Committed> {
+        self.commit_prepared(Prepared { mark, ..change.prepare()? }).await
+    }
+
+    /// Commits one change unless a living resource uses what it changes. Whoever begins to use it must hold it.
+    pub async fn commit_unused(&self, change: Change, uses: Vec<Use>) -> Result<Committed> {
+        for used in &uses {
+            crate::change::refuse_nul("fields", &used.value)?;
+        }
+        self.commit_prepared(Prepared { unused: uses, ..change.prepare()? }).await
+    }
+
+    async fn commit_prepared(&self, prepared: Prepared) -> Result<Committed> {
         let committed = prepared.committed.clone();
         match &*self.database {
-            Database::Sqlite(sqlite) => sqlite.commit(prepared).await?,
+            Database::Sqlite(sqlite) => sqlite.commit(vec![prepared]).await?,
             Database::Postgres(postgres) => postgres.commit(&prepared).await?,
+        }
+        self.hint.send_modify(|count| *count += 1);
+        Ok(committed)
+    }
+
+    /// Commits changes of different resources, all or none of them; none holds what another one changes.
+    pub async fn commit_together(&self, changes: Vec<Change>) -> Result<Vec<Committed>> {
+        let prepared = changes.into_iter().map(Change::prepare).collect::<Result<Vec<_>>>()?;
+        let committed = prepared.iter().map(|prepared| prepared.committed.clone()).collect();
+        match &*self.database {
+            Database::Sqlite(sqlite) => sqlite.commit(prepared).await?,
+            Database::Postgres(postgres) => postgres.commit_together(&prepared).await?,
         }
         self.hint.send_modify(|count| *count += 1);
         Ok(committed)
@@ -180,6 +209,15 @@ impl Database {
         match self {
             Self::Sqlite(sqlite) => sqlite.read(sql, params).await,
             Self::Postgres(postgres) => postgres.run_once(&sql, &params).await,
+        }
+    }
+
+    /// The epoch and the resource of each lease that was taken.
+    pub(crate) async fn claim_due(&self, params: Vec<Value>) -> Result<Vec<Row>> {
+        let sql = self.dialect().due_claim;
+        match self {
+            Self::Sqlite(sqlite) => sqlite.claim_due(sql, params).await,
+            Self::Postgres(postgres) => postgres.run(sql, &params).await,
         }
     }
 

@@ -119,6 +119,12 @@ impl Row {
         text.parse().map_err(|error| Error::Bug(format!("a stored time does not parse: {error}")))
     }
 
+    pub(crate) fn opt_time(&mut self) -> Result<Option<Timestamp>> {
+        let Some(text) = self.opt_text()? else { return Ok(None) };
+        let time = text.parse().map_err(|error| Error::Bug(format!("a stored time does not parse: {error}")));
+        time.map(Some)
+    }
+
     pub(crate) fn json<T: DeserializeOwned>(&mut self) -> Result<T> {
         let text = self.text()?;
         serde_json::from_str(&text)

@@ -197,6 +197,7 @@ impl Document {
             fields,
             keys,
             deleted: false,
+            due_at: None,
         })
     }
 }

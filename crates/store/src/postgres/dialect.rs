@@ -9,6 +9,25 @@ macro_rules! now {
     };
 }
 
+/// The same clock as the text of a time, and as of the start of the statement, so that an index can be asked.
+macro_rules! now_text {
+    () => {
+        "to_char(statement_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')"
+    };
+}
+
+/// Living resources of the kind `$1` that nobody has the lease of.
+macro_rules! unclaimed {
+    () => {
+        concat!(
+            "r.kind = $1::text AND r.deleted = 0 AND r.due_at IS NOT NULL \
+             AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.name = r.kind || '/' || r.id AND l.expires_at > ",
+            now!(),
+            ")"
+        )
+    };
+}
+
 /// Transactions below this one have ended; no row can appear among theirs any more.
 macro_rules! settled {
     () => {
@@ -59,6 +78,47 @@ pub(crate) const DIALECT: Dialect = Dialect {
         now!(),
         ") FROM leases ORDER BY name"
     ),
+    lease_sweep: concat!(
+        "DELETE FROM leases WHERE name LIKE '%/%' AND expires_at < ",
+        now!(),
+        " - $1 RETURNING name"
+    ),
+    // A lease that was forgotten starts again with the time, which is above every epoch it ever had. Two servers
+    // that claim at once pass over what the other one is about to take.
+    due_claim: concat!(
+        "WITH due AS MATERIALIZED (SELECT ",
+        resource_columns!("r."),
+        " FROM resources r WHERE ",
+        unclaimed!(),
+        " AND r.due_at <= ",
+        now_text!(),
+        " ORDER BY r.due_at LIMIT $4 FOR NO KEY UPDATE OF r SKIP LOCKED), \
+         claimed AS (INSERT INTO leases (name, holder, epoch, expires_at) SELECT kind || '/' || id, $2, ",
+        now!(),
+        ", ",
+        now!(),
+        " + $3 FROM due ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, \
+         expires_at = excluded.expires_at, epoch = leases.epoch + 1 WHERE leases.expires_at <= ",
+        now!(),
+        " RETURNING name, epoch) \
+         SELECT claimed.epoch, ",
+        resource_columns!("due."),
+        " FROM claimed JOIN due ON claimed.name = due.kind || '/' || due.id"
+    ),
+    due_next: concat!("SELECT r.due_at FROM resources r WHERE ", unclaimed!(), " ORDER BY r.due_at LIMIT 1"),
+    effects_claim: concat!(
+        "WITH due AS MATERIALIZED (SELECT e.id FROM effects e WHERE e.done_at IS NULL AND e.claimed_until <= ",
+        now!(),
+        " AND (e.next_attempt_at IS NULL OR e.next_attempt_at <= ",
+        now_text!(),
+        ") AND NOT EXISTS (SELECT 1 FROM effects o WHERE o.kind = e.kind AND o.resource_id = e.resource_id \
+         AND o.type = e.type AND o.id < e.id AND o.done_at IS NULL) \
+         ORDER BY e.id LIMIT $3 FOR NO KEY UPDATE OF e SKIP LOCKED) \
+         UPDATE effects SET holder = $1, claimed_until = ",
+        now!(),
+        " + $2, attempts = attempts + 1 FROM due WHERE effects.id = due.id \
+         RETURNING effects.id, kind, resource_id, sequence, type, payload, created_at, attempts"
+    ),
     begin_snapshot: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
     begin_alone: &["BEGIN", "LOCK TABLE resources, history, effects, checkpoints IN EXCLUSIVE MODE"],
     current_xid: "SELECT pg_current_xact_id()::text::bigint",
@@ -75,7 +135,15 @@ pub(super) const FOREIGN_TRANSACTIONS: &str =
 
 pub(super) const FENCE: &str = "SELECT epoch FROM leases WHERE name = $1 AND epoch = $2";
 
-/// One statement per change. `$1`–`$14` are the resource, `$15`–`$21` what history has beyond it, `$22` the
+/// Locks the resource until the end of the transaction, so that nobody begins to hold it.
+pub(super) const LOCK: &str = "SELECT 'locked' FROM resources WHERE kind = $1 AND id = $2 FOR UPDATE";
+
+/// Keeps resources that do not exist from being created until the end of the transaction.
+pub(super) const LOCK_ABSENT: &str = "SELECT 'locked' FROM \
+     (SELECT pg_advisory_xact_lock_shared(hashtextextended(kind || '/' || id, 0)) \
+     FROM unnest($1::text[], $2::text[]) AS absent (kind, id)) AS locks";
+
+/// One statement per change. `$1`–`$15` are the resource, `$16`–`$22` what history has beyond it, `$23` the
 /// head that was read, if any. Nothing below `moved` happens unless it returns its row.
 macro_rules! commit {
     ($fence:expr, $moved:expr, $further:expr) => {
@@ -87,45 +155,62 @@ macro_rules! commit {
             " RETURNING 1), \
              entry AS (INSERT INTO history (",
             history_columns!(),
-            ") SELECT $1, $2, $4, $15, $16, $6, $17, $18, $19, $20, $21, $13, $5 FROM moved RETURNING position)",
+            ") SELECT $1, $2, $4, $16, $17, $6, $18, $19, $20, $21, $22, $13, $5 FROM moved RETURNING position)",
             $further,
             " SELECT position FROM entry"
         )
     };
 }
 
-/// What most changes do not need, in pairs of arrays: `$23`, `$24` effects, `$25`, `$26` new terms, `$27`,
-/// `$28` old terms; `$29` new keys, `$30` old keys.
+/// What most changes do not need, in pairs of arrays: `$24`, `$25` effects, `$26`, `$27` new terms, `$28`,
+/// `$29` old terms; `$30` new keys, `$31` old keys; `$37`–`$41` the request that is carried out.
 macro_rules! further {
     () => {
         ", effect AS (INSERT INTO effects (kind, resource_id, sequence, type, payload, created_at) \
            SELECT $1, $2, $4, type, payload, $13 \
-           FROM moved, unnest($23::text[], $24::text[]) AS wanted (type, payload)), \
-         old_terms AS (DELETE FROM terms USING moved, unnest($27::text[], $28::text[]) AS old (term, value) \
+           FROM moved, unnest($24::text[], $25::text[]) AS wanted (type, payload)), \
+         old_terms AS (DELETE FROM terms USING moved, unnest($28::text[], $29::text[]) AS old (term, value) \
            WHERE terms.kind = $1 AND terms.resource_id = $2 \
            AND terms.term = old.term AND terms.value = old.value), \
          new_terms AS (INSERT INTO terms (kind, term, value, resource_id) \
-           SELECT $1, term, value, $2 FROM moved, unnest($25::text[], $26::text[]) AS new (term, value) \
+           SELECT $1, term, value, $2 FROM moved, unnest($26::text[], $27::text[]) AS new (term, value) \
            ON CONFLICT DO NOTHING), \
          old_keys AS (DELETE FROM resource_keys USING moved \
            WHERE resource_keys.kind = $1 AND resource_keys.resource_id = $2 \
-           AND resource_keys.key = ANY ($30::text[])), \
+           AND resource_keys.key = ANY ($31::text[])), \
          new_keys AS (INSERT INTO resource_keys (kind, key, resource_id) \
-           SELECT $1, key, $2 FROM moved, unnest($29::text[]) AS new (key))"
+           SELECT $1, key, $2 FROM moved, unnest($30::text[]) AS new (key)), \
+         marked AS (UPDATE idempotency SET marker = $40, expires_at = $41 FROM moved \
+           WHERE idempotency.scope = $37 AND idempotency.key = $38 AND idempotency.request_hash = $39)"
     };
 }
 
-/// The lease `$31` in its epoch `$32`, held until the commit so that it cannot move on in between.
-macro_rules! fence {
+/// The lease `$32` in its epoch `$33`, and the resources of the kinds `$34` with the ids `$35` at the versions `$36`,
+/// held until the commit so that they cannot move on in between. What must not exist is kept so by [`LOCK_ABSENT`].
+macro_rules! bonds {
     () => {
-        "fence AS (SELECT 1 FROM leases WHERE name = $31 AND epoch = $32 FOR SHARE), "
+        "fence AS MATERIALIZED (SELECT 1 FROM leases WHERE name = $32 AND epoch = $33 FOR SHARE), \
+         wanted AS MATERIALIZED (SELECT kind, id, version \
+           FROM unnest($34::text[], $35::text[], $36::text[]::bigint[]) AS wanted (kind, id, version)), \
+         held AS MATERIALIZED (SELECT 1 FROM resources r JOIN wanted w \
+           ON r.kind = w.kind AND r.id = w.id AND r.version = w.version FOR SHARE OF r), "
     };
 }
 
-/// The lease is still in its epoch, or there is none to mind.
-macro_rules! unfenced {
+/// The lease is still in its epoch and everything held at its version, or there is nothing to mind.
+macro_rules! bound {
     () => {
-        "($31::text IS NULL OR EXISTS (SELECT 1 FROM fence))"
+        "($32::text IS NULL OR EXISTS (SELECT 1 FROM fence)) AND ($34::text[] = '{}' OR \
+         (SELECT count(*) FROM held) = (SELECT count(*) FROM wanted WHERE version > 0) \
+         AND NOT EXISTS (SELECT 1 FROM resources r JOIN wanted w ON r.kind = w.kind AND r.id = w.id \
+           WHERE w.version = 0))"
+    };
+}
+
+/// Who creates a resource waits for those who rely on its absence.
+macro_rules! created {
+    () => {
+        "created AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtextextended($1::text || '/' || $2::text, 0))), "
     };
 }
 
@@ -133,28 +218,28 @@ macro_rules! update {
     () => {
         "UPDATE resources SET name = $3, version = $4::bigint, head = $5::text, state = $6::text, document = $7, \
          labels = $8, fields = $9, keys = $10, deleted = $11, created_at = $12, updated_at = $13::text, \
-         state_changed_at = $14 \
-         WHERE kind = $1::text AND id = $2::text AND version = $4::bigint - 1 AND head = $22"
+         state_changed_at = $14, due_at = $15 \
+         WHERE kind = $1::text AND id = $2::text AND version = $4::bigint - 1 AND head = $23"
     };
 }
 
 /// A change that touches nothing but the resource and its history.
 pub(super) const MOVE: &str = commit!("", update!(), "");
 
-pub(super) const UPDATE: &str = commit!(fence!(), concat!(update!(), " AND ", unfenced!()), further!());
+pub(super) const UPDATE: &str = commit!(bonds!(), concat!(update!(), " AND ", bound!()), further!());
 
 pub(super) const INSERT: &str = commit!(
-    fence!(),
+    concat!(bonds!(), created!()),
     concat!(
         "INSERT INTO resources (",
         resource_columns!(""),
         ") SELECT $1::text, $2::text, $3, $4::bigint, $5::text, $6::text, $7, $8, $9, $10, $11::bigint, $12, \
-         $13::text, $14 WHERE $22::text IS NULL AND ",
-        unfenced!(),
+         $13::text, $14, $15 FROM created WHERE $23::text IS NULL AND ",
+        bound!(),
         " ON CONFLICT DO NOTHING"
     ),
     further!()
 );
 
 #[cfg(test)]
-pub(crate) const COMMIT: [&str; 5] = [FOREIGN_TRANSACTIONS, FENCE, MOVE, UPDATE, INSERT];
+pub(crate) const COMMIT: [&str; 7] = [FOREIGN_TRANSACTIONS, FENCE, LOCK, LOCK_ABSENT, MOVE, UPDATE, INSERT];

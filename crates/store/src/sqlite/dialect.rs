@@ -9,6 +9,31 @@ macro_rules! now {
     };
 }
 
+/// The same clock as the text of a time.
+macro_rules! now_text {
+    () => {
+        "(strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z')"
+    };
+}
+
+/// Living resources of the kind `$1` whose time has come.
+macro_rules! due {
+    () => {
+        concat!("r.kind = $1 AND r.deleted = 0 AND r.due_at IS NOT NULL AND r.due_at <= ", now_text!())
+    };
+}
+
+/// Nobody has the lease of the resource.
+macro_rules! unclaimed {
+    () => {
+        concat!(
+            "NOT EXISTS (SELECT 1 FROM leases l WHERE l.name = r.kind || '/' || r.id AND l.expires_at > ",
+            now!(),
+            ")"
+        )
+    };
+}
+
 const AFTER: &str = concat!(
     "SELECT 0, position, ",
     history_columns!(),
@@ -42,6 +67,42 @@ pub(crate) const DIALECT: Dialect = Dialect {
         now!(),
         ") FROM leases ORDER BY name"
     ),
+    lease_sweep: concat!(
+        "DELETE FROM leases WHERE name LIKE '%/%' AND expires_at < ",
+        now!(),
+        " - $1 RETURNING name"
+    ),
+    // A lease that was forgotten starts again with the time, which is above every epoch it ever had.
+    due_claim: concat!(
+        "INSERT INTO leases (name, holder, epoch, expires_at) SELECT r.kind || '/' || r.id, $2, ",
+        now!(),
+        ", ",
+        now!(),
+        " + $3 FROM resources r WHERE ",
+        due!(),
+        " AND ",
+        unclaimed!(),
+        " ORDER BY r.due_at LIMIT $4 \
+         ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at, \
+         epoch = leases.epoch + 1 RETURNING epoch, substr(name, length($1) + 2)"
+    ),
+    due_next: concat!(
+        "SELECT r.due_at FROM resources r WHERE r.kind = $1 AND r.deleted = 0 AND r.due_at IS NOT NULL AND ",
+        unclaimed!(),
+        " ORDER BY r.due_at LIMIT 1"
+    ),
+    effects_claim: concat!(
+        "UPDATE effects SET holder = $1, claimed_until = ",
+        now!(),
+        " + $2, attempts = attempts + 1 WHERE id IN (SELECT e.id FROM effects e WHERE e.done_at IS NULL \
+         AND e.claimed_until <= ",
+        now!(),
+        " AND (e.next_attempt_at IS NULL OR e.next_attempt_at <= ",
+        now_text!(),
+        ") AND NOT EXISTS (SELECT 1 FROM effects o WHERE o.kind = e.kind AND o.resource_id = e.resource_id \
+         AND o.type = e.type AND o.id < e.id AND o.done_at IS NULL) ORDER BY e.id LIMIT $3) \
+         RETURNING id, kind, resource_id, sequence, type, payload, created_at, attempts"
+    ),
     begin_snapshot: "BEGIN",
     begin_alone: &["BEGIN IMMEDIATE"],
     current_xid: "SELECT 0",
@@ -52,16 +113,25 @@ pub(crate) const DIALECT: Dialect = Dialect {
 
 pub(super) const FENCE: &str = "SELECT epoch FROM leases WHERE name = ?1 AND epoch = ?2";
 
+pub(super) const VERSION: &str = "SELECT version FROM resources WHERE kind = ?1 AND id = ?2";
+
+/// The resource of a claim, unless it has been seen to in between.
+pub(super) const DUE: &str =
+    concat!("SELECT ", resource_columns!("r."), " FROM resources r WHERE ", due!(), " AND r.id = $2");
+
+pub(super) const MARK: &str = "\
+     UPDATE idempotency SET marker = ?4, expires_at = ?5 WHERE scope = ?1 AND key = ?2 AND request_hash = ?3";
+
 pub(super) const INSERT_RESOURCE: &str = concat!(
     "INSERT INTO resources (",
     resource_columns!(""),
-    ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT DO NOTHING"
+    ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) ON CONFLICT DO NOTHING"
 );
 
 pub(super) const UPDATE_RESOURCE: &str = "\
      UPDATE resources SET name = ?3, version = ?4, head = ?5, state = ?6, document = ?7, labels = ?8, \
-     fields = ?9, keys = ?10, deleted = ?11, created_at = ?12, updated_at = ?13, state_changed_at = ?14 \
-     WHERE kind = ?1 AND id = ?2 AND version = ?4 - 1 AND head = ?15";
+     fields = ?9, keys = ?10, deleted = ?11, created_at = ?12, updated_at = ?13, state_changed_at = ?14, \
+     due_at = ?15 WHERE kind = ?1 AND id = ?2 AND version = ?4 - 1 AND head = ?16";
 
 pub(super) const INSERT_HISTORY: &str = concat!(
     "INSERT INTO history (",
@@ -86,8 +156,11 @@ pub(super) const DELETE_KEY: &str =
     "DELETE FROM resource_keys WHERE kind = ?1 AND key = ?2 AND resource_id = ?3";
 
 #[cfg(test)]
-pub(crate) const COMMIT: [&str; 9] = [
+pub(crate) const COMMIT: [&str; 12] = [
     FENCE,
+    VERSION,
+    DUE,
+    MARK,
     INSERT_RESOURCE,
     UPDATE_RESOURCE,
     INSERT_HISTORY,

@@ -12,6 +12,7 @@ use super::connect::{execute, query, sqlite_error};
 use super::dialect;
 use crate::change::Prepared;
 use crate::error::{Error, Result};
+use crate::resource::field_term;
 use crate::sql;
 use crate::value::{Row, Value, params};
 
@@ -24,7 +25,7 @@ const QUEUE: usize = 1024;
 /// What the writer is asked to do.
 #[derive(Debug)]
 pub(super) enum Work {
-    Commit(Box<Prepared>),
+    Commit(Vec<Prepared>),
     Statement(&'static str, Vec<Value>),
 }
 
@@ -109,7 +110,9 @@ fn transact(connection: &Connection, batch: &[Work]) -> Vec<Answer> {
 fn in_savepoint(connection: &Connection, work: &Work) -> Result<Answer> {
     execute(connection, "SAVEPOINT command", [])?;
     let answer = match work {
-        Work::Commit(change) => apply(connection, change).map(|()| Vec::new()),
+        Work::Commit(changes) => {
+            changes.iter().try_for_each(|change| apply(connection, change)).map(|()| Vec::new())
+        }
         Work::Statement(sql, params) => query(connection, sql, params),
     };
     if answer.is_err() {
@@ -125,6 +128,12 @@ fn apply(connection: &Connection, change: &Prepared) -> Result<()> {
     {
         return Err(Error::Fenced { lease: fence.lease.clone() });
     }
+    for held in &change.holds {
+        let found = query(connection, dialect::VERSION, &params![&held.kind, &held.id])?.pop();
+        if found.map_or(Ok(0), |mut row| row.int())? != held.version {
+            return Err(Error::Conflict);
+        }
+    }
     let (statement, head) = match &change.expected_head {
         None => (dialect::INSERT_RESOURCE, None),
         Some(head) => (dialect::UPDATE_RESOURCE, Some(Value::from(head))),
@@ -132,7 +141,16 @@ fn apply(connection: &Connection, change: &Prepared) -> Result<()> {
     if execute(connection, statement, change.resource.iter().chain(&head))? == 0 {
         return Err(Error::Conflict);
     }
+    for used in &change.unused {
+        let params = params![&used.kind, field_term(&used.field), &used.value];
+        if let Some(mut user) = query(connection, sql::TERM_USER, &params)?.pop() {
+            return Err(Error::Used { kind: used.kind.clone(), id: user.text()? });
+        }
+    }
     execute(connection, dialect::INSERT_HISTORY, &change.row.params())?;
+    if let Some(mark) = &change.mark {
+        execute(connection, dialect::MARK, &mark.params(&change.row)?)?;
+    }
     index(connection, change)
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use wardroom_store::{Error, Rows, SealKey, Store, backup, restore, verify};
+use wardroom_store::{Document, Error, Observation, Rows, SealKey, Store, backup, restore, verify};
 
 use crate::database::Database;
 use crate::sample::{at, create, created, feed_of, id, moved, node};
@@ -19,11 +19,27 @@ async fn filled(store: &Store) {
     let mut change = create(node(6));
     change.effects =
         vec![wardroom_store::Effect { effect_type: "call".to_owned(), payload: serde_json::json!([1]) }];
+    change.after.due_at = Some(at(7));
     store.commit(change).await.unwrap();
+    let effect = store.claim_effects("one", std::time::Duration::from_secs(60), 1).await.unwrap();
+    store.retry_effect(effect[0].id, at(8), "not now").await.unwrap();
+    assert!(store.observe(&seen()).await.unwrap());
     feed_of(store, 11).await;
     store.seal(&key(), at(1)).await.unwrap().unwrap();
     created(store, 8).await;
     feed_of(store, 12).await;
+}
+
+fn seen() -> Observation {
+    Observation {
+        kind: "node".to_owned(),
+        resource_id: id(1),
+        source: "agent".to_owned(),
+        version: 1,
+        document: Document::of(&"up").unwrap(),
+        observed_at: at(1),
+        received_at: at(2),
+    }
 }
 
 /// Restores what `from` has into `to` and compares everything a reader can see.
@@ -50,6 +66,10 @@ async fn carries_over(from: Database, to: Database) {
             store.get("node", &id(number)).await.unwrap()
         );
     }
+    assert_eq!(copy.observations("node", &id(1)).await.unwrap(), [seen()]);
+    let progress = store.effects_of("node", &id(6)).await.unwrap();
+    assert_eq!(progress[0].last_error.as_deref(), Some("not now"));
+    assert_eq!(copy.effects_of("node", &id(6)).await.unwrap(), progress);
     assert_eq!(copy.pending_effects(0, 9).await.unwrap(), store.pending_effects(0, 9).await.unwrap());
 
     // The copy lives on: chains, seals, effects and keys go on where they ended.
@@ -142,7 +162,7 @@ pub(crate) async fn damage_is_noticed_before_anything_is_written(database: Datab
         std::fs::write(&file, &text).unwrap();
         assert!(matches!(restore(&file, &database.location()).await, Err(Error::Damaged(_))), "{text}");
     }
-    std::fs::write(&file, whole.replacen("\"schema\":1", "\"schema\":99", 1)).unwrap();
+    std::fs::write(&file, whole.replacen("\"schema\":", "\"schema\":99", 1)).unwrap();
     assert!(matches!(restore(&file, &database.location()).await, Err(Error::NewerSchema { .. })));
 
     // A newer schema has columns that the backup does not name.

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 use wardroom_store::{
-    Change, Content, Effect, HistoryRow, IdempotencyKey, List, Requirement, Resource, Rows, Selector, Store,
-    verify,
+    Change, Content, Document, Effect, Held, HistoryRow, IdempotencyKey, List, Observation, Requirement,
+    Resource, Rows, Selector, Store, Use, verify,
 };
 
 use crate::database::Database;
@@ -40,8 +40,25 @@ enum Operation {
     Delete {
         node: usize,
     },
+    Each {
+        nodes: Vec<usize>,
+    },
     Together {
         nodes: Vec<usize>,
+    },
+    /// A move decided on another node, perhaps on what that one was before.
+    Holding {
+        node: usize,
+        other: usize,
+        behind: i64,
+    },
+    Unused {
+        node: usize,
+        label: String,
+    },
+    Observe {
+        node: usize,
+        version: i64,
     },
     Claim {
         key: usize,
@@ -91,7 +108,12 @@ fn operation() -> impl Strategy<Value = Operation> {
             .prop_map(|(node, labels)| Operation::Relabel { node, labels }),
         2 => (node(), 0..NODES).prop_map(|(node, key)| Operation::Rekey { node, key }),
         1 => node().prop_map(|node| Operation::Delete { node }),
+        1 => prop::collection::vec(node(), 1..6).prop_map(|nodes| Operation::Each { nodes }),
         1 => prop::collection::vec(node(), 1..6).prop_map(|nodes| Operation::Together { nodes }),
+        2 => (node(), node(), 0..2_i64)
+            .prop_map(|(node, other, behind)| Operation::Holding { node, other, behind }),
+        1 => (node(), "w[01]").prop_map(|(node, label)| Operation::Unused { node, label }),
+        1 => (node(), 1..4_i64).prop_map(|(node, version)| Operation::Observe { node, version }),
         1 => (0..2_usize, 0..2_usize, 0..200_i64)
             .prop_map(|(key, request, now)| Operation::Claim { key, request, now }),
         3 => list().prop_map(Operation::List),
@@ -131,6 +153,14 @@ impl Side<'_> {
         self.commit(next).await
     }
 
+    async fn all(&self, nodes: Vec<usize>) -> Vec<Change> {
+        let mut changes = vec![];
+        for node in std::collections::BTreeSet::from_iter(nodes) {
+            changes.extend(self.read(node).await.map(|before| to_state(&before, "together")));
+        }
+        changes
+    }
+
     async fn apply(&mut self, operation: Operation) -> String {
         match operation {
             Operation::Create { node, key } => self.commit(create(self.content(node, key))).await,
@@ -153,12 +183,33 @@ impl Side<'_> {
                 self.change(node, |change| change.after.keys = [format!("key-{key}")].into()).await
             }
             Operation::Delete { node } => self.change(node, |change| change.after.deleted ^= true).await,
-            Operation::Together { nodes } => {
-                let mut changes = vec![];
-                for node in std::collections::BTreeSet::from_iter(nodes) {
-                    changes.extend(self.read(node).await.map(|before| to_state(&before, "together")));
-                }
+            Operation::Each { nodes } => {
+                let changes = self.all(nodes).await;
                 format!("{:?}", self.store.commit_all(changes).await)
+            }
+            Operation::Together { nodes } => {
+                let mut changes = self.all(nodes).await;
+                // What is not there any more makes all of them fail.
+                changes.extend(self.stale.values().next().map(|before| to_state(before, "together")));
+                format!("{:?}", self.store.commit_together(changes).await)
+            }
+            Operation::Holding { node, other, behind } => {
+                let version = self.read(other).await.map_or(0, |other| other.version - behind);
+                let held = Held { kind: self.kind.clone(), id: id(other), version };
+                self.change(node, |change| change.holds = vec![held]).await
+            }
+            Operation::Unused { node, label } => {
+                let Some(before) = self.read(node).await else { return "absent".to_owned() };
+                let used = Use { kind: self.kind.clone(), field: "workflow".to_owned(), value: label };
+                format!("{:?}", self.store.commit_unused(to_state(&before, "unused"), vec![used]).await)
+            }
+            Operation::Observe { node, version } => {
+                let (kind, resource_id) = (self.kind.clone(), id(node));
+                let (document, source) = (Document::of(&version).unwrap(), "agent".to_owned());
+                let (observed_at, received_at) = (at(version), at(1));
+                let seen =
+                    Observation { kind, resource_id, source, version, document, observed_at, received_at };
+                format!("{:?}", self.store.observe(&seen).await)
             }
             Operation::Claim { key, request, now } => {
                 let key = IdempotencyKey {
@@ -181,6 +232,7 @@ impl Side<'_> {
             state.resources.push(self.read(node).await);
             let history = self.store.history(&self.kind, &id(node), Rows::All, 100, 0).await.unwrap();
             state.history.push(history);
+            state.seen.extend(self.store.observations(&self.kind, &id(node)).await.unwrap());
         }
         let effects = self.store.pending_effects(0, 100_000).await.unwrap();
         let effects = effects.into_iter().filter(|task| task.kind == self.kind);
@@ -194,6 +246,7 @@ struct State {
     resources: Vec<Option<Resource>>,
     history: Vec<(Vec<HistoryRow>, i64)>,
     effects: Vec<(String, i64, Effect)>,
+    seen: Vec<Observation>,
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod access;
 mod backups;
+mod bonds;
 mod commit;
 mod database;
 mod differential;
@@ -10,9 +11,11 @@ mod durability;
 mod feed;
 mod integrity;
 mod lists;
+mod observations;
 mod opening;
 mod sample;
 mod tampering;
+mod work;
 
 /// Runs every promise against both databases.
 macro_rules! on_both {
@@ -62,6 +65,20 @@ on_both! {
         one_request_per_key,
         leases_change_hands_with_a_new_epoch,
         one_holder_per_lease;
+    bonds:
+        a_change_holds_what_it_was_decided_on,
+        two_that_hold_each_other_never_both_win,
+        what_belongs_together_is_all_or_nothing,
+        what_is_used_does_not_go,
+        a_change_marks_its_request;
+    work:
+        what_is_due_is_claimed_once,
+        claims_that_lapse_go_to_the_next,
+        claims_of_many_never_meet,
+        effects_of_one_type_take_turns;
+    observations:
+        one_row_for_each_source,
+        one_observer_per_version;
     opening:
         opens_again_with_everything_in_place,
         refuses_a_newer_schema;

@@ -37,16 +37,31 @@ pub(crate) fn node(number: usize) -> Content {
         fields: BTreeMap::from([("workflow".to_owned(), format!("w{}", number % 2))]),
         keys: BTreeSet::from([format!("mac:{number:012x}")]),
         deleted: false,
+        due_at: None,
     }
 }
 
 pub(crate) fn create(content: Content) -> Change {
-    Change { before: None, after: content, entry: entry("registered"), effects: vec![], fence: None }
+    Change {
+        before: None,
+        after: content,
+        entry: entry("registered"),
+        effects: vec![],
+        fence: None,
+        holds: vec![],
+    }
 }
 
 pub(crate) fn to_state(before: &Resource, state: &str) -> Change {
     let after = Content { state: state.to_owned(), ..before.content.clone() };
-    Change { before: Some(before.clone()), after, entry: entry("transition"), effects: vec![], fence: None }
+    Change {
+        before: Some(before.clone()),
+        after,
+        entry: entry("transition"),
+        effects: vec![],
+        fence: None,
+        holds: vec![],
+    }
 }
 
 pub(crate) async fn created(store: &Store, number: usize) -> Resource {

@@ -1,0 +1,44 @@
+//! Resources that somebody has to look at again, each by one server at a time.
+//!
+//! What must stay true: who looks has the lease `<kind>/<id>` of the resource, and no two have it in one epoch.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::error::Result;
+use crate::lease::Lease;
+use crate::resource::Resource;
+use crate::store::Store;
+use crate::value::{Row, params};
+
+impl Store {
+    /// Living resources of a kind whose time has come by the database's clock and that nobody is at, the longest
+    /// overdue first. Each comes with its lease, which changes that are made under it carry as their fence.
+    pub async fn claim_due(
+        &self,
+        kind: &str,
+        holder: &str,
+        length: Duration,
+        limit: usize,
+    ) -> Result<Vec<(Resource, Lease)>> {
+        let millis = i64::try_from(length.as_millis()).unwrap_or(i64::MAX / 2);
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = self.database.claim_due(params![kind, holder, millis, limit]).await?;
+        let claimed = |mut row: Row| {
+            let epoch = row.int()?;
+            let resource = Resource::from_row(&mut row)?;
+            let name = format!("{kind}/{}", resource.content.id);
+            Ok((resource, Lease { name, holder: holder.to_owned(), epoch, remaining: length }))
+        };
+        let mut claimed = rows.into_iter().map(claimed).collect::<Result<Vec<_>>>()?;
+        claimed.sort_by_key(|(resource, _)| resource.content.due_at);
+        Ok(claimed)
+    }
+
+    /// When a resource of a kind is next due, of those that nobody is at; a time that has passed says now.
+    pub async fn next_due(&self, kind: &str) -> Result<Option<Timestamp>> {
+        let row = self.database.read_one(self.database.dialect().due_next, params![kind]).await?;
+        row.map(|mut row| row.time()).transpose()
+    }
+}

@@ -1,0 +1,81 @@
+//! What was seen of resources: kept beside them, one row for each source, without history.
+//!
+//! What must stay true: an observation never changes the version of its resource, so that who observes and who
+//! decides are never in each other's way.
+
+use jiff::Timestamp;
+
+use crate::change::refuse_nul;
+use crate::document::Document;
+use crate::error::Result;
+use crate::sql;
+use crate::store::Store;
+use crate::value::{Row, params, to_micros};
+
+/// The latest that one source said of one resource.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observation {
+    /// The kind of the resource.
+    pub kind: String,
+    /// The id of the resource.
+    pub resource_id: String,
+    /// Who saw it.
+    pub source: String,
+    /// Starts at 1 and grows by one with every observation of the source.
+    pub version: i64,
+    /// What was seen.
+    pub document: Document,
+    /// When it was seen, as the source says.
+    pub observed_at: Timestamp,
+    /// When it was said.
+    pub received_at: Timestamp,
+}
+
+impl Observation {
+    fn from_row(mut row: Row) -> Result<Self> {
+        Ok(Self {
+            kind: row.text()?,
+            resource_id: row.text()?,
+            source: row.text()?,
+            version: row.int()?,
+            document: Document::from_stored(row.text()?),
+            observed_at: row.time()?,
+            received_at: row.time()?,
+        })
+    }
+}
+
+impl Store {
+    /// Keeps an observation whose version is one above the kept one, or 1 if there is none; false when somebody else
+    /// was faster: read what is there and decide again.
+    pub async fn observe(&self, seen: &Observation) -> Result<bool> {
+        for (field, text) in [("kind", &seen.kind), ("id", &seen.resource_id), ("source", &seen.source)] {
+            refuse_nul(field, text)?;
+        }
+        let params = params![
+            &seen.kind,
+            &seen.resource_id,
+            &seen.source,
+            seen.version,
+            seen.document.as_str(),
+            to_micros(seen.observed_at),
+            to_micros(seen.received_at),
+        ];
+        let sql = if seen.version == 1 { sql::OBSERVATION_INSERT } else { sql::OBSERVATION_UPDATE };
+        Ok(!self.database.write(sql, params).await?.is_empty())
+    }
+
+    /// Everything that was seen of a resource, by source.
+    pub async fn observations(&self, kind: &str, id: &str) -> Result<Vec<Observation>> {
+        if id.contains('\0') {
+            return Ok(Vec::new());
+        }
+        let rows = self.database.read(sql::OBSERVATIONS, params![kind, id]).await?;
+        rows.into_iter().map(Observation::from_row).collect()
+    }
+
+    /// Forgets what was seen of a resource; how many sources there were.
+    pub async fn forget_observations(&self, kind: &str, id: &str) -> Result<usize> {
+        Ok(self.database.write(sql::OBSERVATIONS_FORGET, params![kind, id]).await?.len())
+    }
+}

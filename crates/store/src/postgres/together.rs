@@ -1,0 +1,117 @@
+//! Changes that need more than one statement: several at once, or one that has to wait for others before it looks.
+//!
+//! What must stay true: each statement sees what was committed before it, so a lock that an earlier one took shows
+//! the later ones everything that its holders did.
+
+use deadpool_postgres::Client;
+
+use super::error::{retryable, server_error};
+use super::{ATTEMPTS, Failed, Postgres, commit, run_on};
+use crate::change::Prepared;
+use crate::error::{Error, Result};
+use crate::resource::field_term;
+use crate::sql;
+use crate::value::params;
+
+/// What became of the changes; everything is undone unless all were made.
+enum Outcome {
+    Made,
+    /// Somebody else was first, or has a key.
+    Lost(usize),
+    Taken(usize),
+    /// Somebody uses what was to go.
+    Used(Error),
+}
+
+impl Postgres {
+    /// Commits all changes or none. Who waits for each other in a circle is sent back by the server, and tries again.
+    pub(crate) async fn commit_together(&self, changes: &[Prepared]) -> Result<()> {
+        let mut attempt = 1;
+        let outcome = loop {
+            let begun = Begun(Some(self.client().await?));
+            match begun.transact(changes).await {
+                Ok(outcome) => {
+                    begun.ended();
+                    break outcome;
+                }
+                Err(Failed::Server(error)) if retryable(&error) && attempt < ATTEMPTS => attempt += 1,
+                Err(failed) => return Err(failed.into_error()),
+            }
+        };
+        match outcome {
+            Outcome::Made => Ok(()),
+            Outcome::Used(error) => Err(error),
+            Outcome::Lost(at) => Err(self.lost(&changes[at]).await?),
+            Outcome::Taken(at) => Err(self.taken(&changes[at]).await?),
+        }
+    }
+}
+
+/// A connection in the middle of a transaction. Whoever is given up in between must not leave it to others: then it
+/// is closed, which undoes what was begun.
+struct Begun(Option<Client>);
+
+impl Begun {
+    async fn transact(&self, changes: &[Prepared]) -> Result<Outcome, Failed> {
+        let gone = || Failed::Store(Error::Bug("a transaction has no connection".to_owned()));
+        transact(self.0.as_ref().ok_or_else(gone)?, changes).await
+    }
+
+    fn ended(mut self) {
+        drop(self.0.take());
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        if let Some(client) = self.0.take() {
+            drop(deadpool_postgres::Object::take(client));
+        }
+    }
+}
+
+async fn transact(client: &Client, changes: &[Prepared]) -> Result<Outcome, Failed> {
+    client.batch_execute("BEGIN").await.map_err(Failed::Server)?;
+    for (at, change) in changes.iter().enumerate() {
+        for (lock, params) in commit::locks(change) {
+            run_on(client, lock, &params).await?;
+        }
+        if let Some(used) = used(client, change).await? {
+            return undo(client, Outcome::Used(used)).await;
+        }
+        let (statement, params) = commit::statement(change).map_err(Failed::Store)?;
+        let made = match run_on(client, statement, &params).await {
+            Ok(rows) => !rows.is_empty(),
+            // The caller of a retryable error starts over.
+            Err(Failed::Server(error)) if !retryable(&error) => {
+                let error = server_error(error);
+                if matches!(error, Error::Conflict) {
+                    return undo(client, Outcome::Taken(at)).await;
+                }
+                return Err(Failed::Store(error));
+            }
+            Err(failed) => return Err(failed),
+        };
+        if !made {
+            return undo(client, Outcome::Lost(at)).await;
+        }
+    }
+    client.batch_execute("COMMIT").await.map_err(Failed::Server)?;
+    Ok(Outcome::Made)
+}
+
+async fn undo(client: &Client, outcome: Outcome) -> Result<Outcome, Failed> {
+    client.batch_execute("ROLLBACK").await.map_err(Failed::Server)?;
+    Ok(outcome)
+}
+
+async fn used(client: &Client, change: &Prepared) -> Result<Option<Error>, Failed> {
+    for used in &change.unused {
+        let params = params![&used.kind, field_term(&used.field), &used.value];
+        if let Some(mut user) = run_on(client, sql::TERM_USER, &params).await?.pop() {
+            let id = user.text().map_err(Failed::Store)?;
+            return Ok(Some(Error::Used { kind: used.kind.clone(), id }));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,48 @@
+//! What was seen of a resource, beside the resource.
+
+use wardroom_store::{Document, Observation};
+
+use crate::database::Database;
+use crate::sample::{at, created, id};
+
+fn seen(source: &str, version: i64) -> Observation {
+    Observation {
+        kind: "node".to_owned(),
+        resource_id: id(1),
+        source: source.to_owned(),
+        version,
+        document: Document::of(&version).unwrap(),
+        observed_at: at(version),
+        received_at: at(version + 1),
+    }
+}
+
+pub(crate) async fn one_row_for_each_source(database: Database) {
+    let store = database.open().await;
+    let node = created(&store, 1).await;
+    assert!(store.observe(&seen("agent", 1)).await.unwrap());
+    assert!(store.observe(&seen("adapter", 1)).await.unwrap());
+    assert!(store.observe(&seen("agent", 2)).await.unwrap());
+    assert!(!store.observe(&seen("agent", 2)).await.unwrap(), "somebody was faster");
+    assert!(!store.observe(&seen("agent", 1)).await.unwrap());
+    assert!(!store.observe(&seen("nobody", 2)).await.unwrap());
+    assert_eq!(store.observations("node", &id(1)).await.unwrap(), [seen("adapter", 1), seen("agent", 2)]);
+    assert_eq!(store.get("node", &id(1)).await.unwrap(), Some(node), "the resource stays as it was");
+    assert_eq!(store.forget_observations("node", &id(1)).await.unwrap(), 2);
+    assert_eq!(store.observations("node", &id(1)).await.unwrap(), []);
+}
+
+pub(crate) async fn one_observer_per_version(database: Database) {
+    let store = database.open().await;
+    for version in 1..=3 {
+        let racers = (0..20).map(|_| {
+            let store = store.clone();
+            tokio::spawn(async move { store.observe(&seen("agent", version)).await.unwrap() })
+        });
+        let mut won = 0;
+        for racer in racers.collect::<Vec<_>>() {
+            won += usize::from(racer.await.unwrap());
+        }
+        assert_eq!(won, 1);
+    }
+}

@@ -1,0 +1,144 @@
+//! Work that is due: resources to look at again, and effects to perform.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use wardroom_store::{Content, Effect, Error, Resource, Store};
+
+use crate::database::Database;
+use crate::sample::{at, create, id, node, to_state};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Times around the present, by a clock that need not agree with the database's to the second.
+#[expect(clippy::disallowed_methods, reason = "what is due is judged by the real time of the database")]
+fn hours(hours: i64) -> Timestamp {
+    Timestamp::now() + jiff::SignedDuration::from_hours(hours)
+}
+
+async fn due(store: &Store, number: usize, due_at: Option<Timestamp>) -> Resource {
+    store.commit(create(Content { due_at, ..node(number) })).await.unwrap().resource
+}
+
+pub(crate) async fn what_is_due_is_claimed_once(database: Database) {
+    let store = database.open().await;
+    due(&store, 1, None).await;
+    due(&store, 2, Some(hours(1))).await;
+    let late = due(&store, 3, Some(hours(-1))).await;
+    let later = due(&store, 4, Some(hours(-2))).await;
+    let gone = Content { deleted: true, due_at: Some(hours(-3)), ..node(5) };
+    store.commit(create(gone)).await.unwrap();
+
+    assert_eq!(store.next_due("node").await.unwrap(), later.content.due_at);
+    assert!(store.claim_due("other", "one", MINUTE, 9).await.unwrap().is_empty());
+    let first = store.claim_due("node", "one", MINUTE, 1).await.unwrap();
+    assert_eq!(first.iter().map(|(found, _)| found).collect::<Vec<_>>(), [&later]);
+    assert_eq!(first[0].1.name, format!("node/{}", id(4)));
+    assert_eq!(store.next_due("node").await.unwrap(), late.content.due_at);
+    let second = store.claim_due("node", "two", MINUTE, 9).await.unwrap();
+    assert_eq!(second.iter().map(|(found, _)| found).collect::<Vec<_>>(), [&late]);
+    assert!(store.claim_due("node", "one", MINUTE, 9).await.unwrap().is_empty());
+    assert_eq!(store.next_due("node").await.unwrap().unwrap().duration_since(hours(1)).as_secs(), 0);
+
+    // Who holds the lease sees to it, and from then on it is not due.
+    let mut change = to_state(&later, "seen");
+    change.after.due_at = None;
+    change.fence = Some(first[0].1.fence());
+    let seen = store.commit(change).await.unwrap().resource;
+    assert_eq!(store.get("node", &id(4)).await.unwrap(), Some(seen));
+    assert!(store.release_lease(&first[0].1).await.unwrap());
+    assert!(store.claim_due("node", "one", MINUTE, 9).await.unwrap().is_empty());
+}
+
+pub(crate) async fn claims_that_lapse_go_to_the_next(database: Database) {
+    let store = database.open().await;
+    due(&store, 1, Some(hours(-1))).await;
+    let first = store.claim_due("node", "one", Duration::from_millis(1), 9).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let second = store.claim_due("node", "two", MINUTE, 9).await.unwrap();
+    assert_eq!(second[0].1.epoch, first[0].1.epoch + 1);
+    let mut change = to_state(&first[0].0, "seen");
+    change.fence = Some(first[0].1.fence());
+    assert!(matches!(store.commit(change).await, Err(Error::Fenced { .. })));
+
+    // A lease that was forgotten never has an epoch again that it had.
+    assert!(store.release_lease(&second[0].1).await.unwrap());
+    assert_eq!(store.sweep_leases(MINUTE).await.unwrap(), 1);
+    let third = store.claim_due("node", "three", MINUTE, 9).await.unwrap();
+    assert!(third[0].1.epoch > second[0].1.epoch);
+}
+
+pub(crate) async fn claims_of_many_never_meet(database: Database) {
+    let store = database.open().await;
+    for number in 1..=60 {
+        let mut change = create(Content { due_at: Some(hours(-1)), ..node(number) });
+        change.effects = vec![effect("tell")];
+        store.commit(change).await.unwrap();
+    }
+    let workers = (0..8).map(|worker| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let (holder, mut found) = (format!("server-{worker}"), vec![]);
+            for _ in 0..12 {
+                let claimed = store.claim_due("node", &holder, MINUTE, 3).await.unwrap();
+                found.extend(claimed.into_iter().map(|(resource, _)| resource.content.id));
+                let claimed = store.claim_effects(&holder, MINUTE, 3).await.unwrap();
+                found.extend(claimed.into_iter().map(|effect| format!("effect {}", effect.resource_id)));
+            }
+            found
+        })
+    });
+    let mut found = vec![];
+    for worker in workers.collect::<Vec<_>>() {
+        found.extend(worker.await.unwrap());
+    }
+    assert_eq!(found.len(), 120, "some were claimed twice, or not at all");
+    assert_eq!(std::collections::BTreeSet::from_iter(found).len(), 120);
+}
+
+fn effect(name: &str) -> Effect {
+    Effect { effect_type: name.to_owned(), payload: serde_json::json!({ "a": 1 }) }
+}
+
+pub(crate) async fn effects_of_one_type_take_turns(database: Database) {
+    let store = database.open().await;
+    let mut change = create(node(1));
+    change.effects = vec![effect("tell"), effect("tell"), effect("call")];
+    store.commit(change).await.unwrap();
+
+    let types = |claimed: &[wardroom_store::ClaimedEffect]| {
+        claimed.iter().map(|claimed| claimed.effect.effect_type.clone()).collect::<Vec<_>>()
+    };
+    let claimed = store.claim_effects("one", MINUTE, 9).await.unwrap();
+    assert_eq!(types(&claimed), ["tell", "call"]);
+    assert_eq!(claimed[0].attempts, 1);
+    assert!(store.claim_effects("two", MINUTE, 9).await.unwrap().is_empty());
+
+    // A failure waits for its time, and so does what comes after it.
+    assert!(store.retry_effect(claimed[0].id, hours(1), "no\0answer").await.unwrap());
+    assert!(store.finish_effect(claimed[1].id, at(5)).await.unwrap());
+    assert!(!store.retry_effect(claimed[1].id, hours(1), "late").await.unwrap());
+    assert!(store.claim_effects("two", MINUTE, 9).await.unwrap().is_empty());
+    let progress = store.effects_of("node", &id(1)).await.unwrap();
+    assert_eq!(progress.len(), 3);
+    assert_eq!(progress[0].last_error.as_deref(), Some("no\u{fffd}answer"));
+    assert!(progress[0].next_attempt_at.is_some() && progress[0].attempts == 1);
+    assert_eq!((progress[2].done_at, progress[1].attempts), (Some(at(5)), 0));
+
+    assert!(store.retry_effect(claimed[0].id, hours(-1), "again").await.unwrap());
+    let again = store.claim_effects("two", MINUTE, 9).await.unwrap();
+    assert_eq!((again[0].id, again[0].attempts, again.len()), (claimed[0].id, 2, 1));
+    assert!(store.finish_effect(again[0].id, at(6)).await.unwrap());
+    let last = store.claim_effects("two", Duration::from_millis(1), 9).await.unwrap();
+    assert_eq!(types(&last), ["tell"]);
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let taken_over = store.claim_effects("three", MINUTE, 9).await.unwrap();
+    assert_eq!((taken_over[0].id, taken_over[0].attempts), (last[0].id, 2), "its worker is taken for dead");
+    assert!(store.finish_effect(last[0].id, at(7)).await.unwrap());
+    let done = store.effects_of("node", &id(1)).await.unwrap();
+    assert_eq!(
+        done.iter().map(|effect| effect.done_at).collect::<Vec<_>>(),
+        [Some(at(7)), Some(at(5))].into_iter().collect::<Vec<_>>()
+    );
+    assert_eq!(store.effects_of("node", "no\0body").await.unwrap(), []);
+}
