@@ -75,5 +75,5 @@ fn change(app: &App, before: Resource, fence: Option<Fence>) -> Result<Change, E
     let mut entry = by_system(app, TRANSITION, metadata);
     entry.comment = Some(Event::HeartbeatsMissed.to_string());
     let after = Content { state: to.as_str().to_owned(), ..before.content.clone() };
-    Ok(Change { before: Some(before), after, entry, effects: Vec::new(), fence })
+    Ok(Change { before: Some(before), after, entry, effects: Vec::new(), fence, holds: Vec::new() })
 }
