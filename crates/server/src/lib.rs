@@ -41,5 +41,6 @@ pub mod serve;
 mod summary;
 mod text;
 mod token;
+mod vocabulary;
 mod why;
 mod workflow;

@@ -9,7 +9,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
     app::App, boot, bulk, error::Error, events, group, health, history, lifecycle, node, report, request,
-    summary, token, why, workflow,
+    summary, token, vocabulary, why, workflow,
 };
 
 #[derive(OpenApi)]
@@ -31,7 +31,8 @@ impl Modify for Bearer {
 
 /// What people and integrators use.
 pub(crate) fn api(app: App) -> Router {
-    let (router, document) = routes().split_for_parts();
+    let (router, mut document) = routes().split_for_parts();
+    vocabulary::write(&mut document);
     let document = Json(document);
     let router =
         router.route("/openapi.json", axum::routing::get(|| async move { document.into_response() }));
@@ -47,7 +48,9 @@ pub(crate) fn boot(app: App) -> Router {
 /// The OpenAPI document of everything that is served.
 #[must_use]
 pub fn openapi() -> utoipa::openapi::OpenApi {
-    routes().into_openapi()
+    let mut document = routes().into_openapi();
+    vocabulary::write(&mut document);
+    document
 }
 
 fn machine_routes() -> OpenApiRouter<App> {
