@@ -1,1 +1,21 @@
 //! Clients of the systems Wardroom drives: each one knows a wire format and the classes of its errors, and decides nothing.
+
+#[cfg(any(feature = "harbor", feature = "registry"))]
+mod exchange;
+#[cfg(any(feature = "harbor", feature = "registry", feature = "spire"))]
+mod failure;
+#[cfg(feature = "harbor")]
+pub mod harbor;
+#[cfg(any(feature = "artifact", feature = "harbor"))]
+mod name;
+#[cfg(feature = "artifact")]
+pub mod registry;
+#[cfg(any(feature = "harbor", feature = "registry", feature = "spire"))]
+mod secret;
+#[cfg(feature = "spire")]
+pub mod spire;
+
+#[cfg(any(feature = "harbor", feature = "registry", feature = "spire"))]
+pub use failure::{Failure, Repeat};
+#[cfg(any(feature = "harbor", feature = "registry", feature = "spire"))]
+pub use secret::Secret;

@@ -1,0 +1,13 @@
+//! Registries: the images that carry the state of satellites, and pushing them.
+//!
+//! [`artifact`] and [`state`] are pure and need no network: whoever serves the same images itself uses only these.
+
+pub mod artifact;
+#[cfg(feature = "registry")]
+mod auth;
+#[cfg(feature = "registry")]
+mod client;
+pub mod state;
+
+#[cfg(feature = "registry")]
+pub use client::{Credentials, Deleted, Options, Registry};

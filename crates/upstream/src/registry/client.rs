@@ -1,0 +1,273 @@
+//! Pushing images to a registry, and removing them.
+//!
+//! Everything here is idempotent: parts are named by what they hold, and a tag moves to what was pushed last.
+
+use std::{collections::BTreeSet, fmt, time::Duration};
+
+use reqwest::{
+    Method, RequestBuilder, Url,
+    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue},
+};
+
+use super::{
+    artifact::{Artifact, Blob, MANIFEST},
+    auth,
+};
+use crate::{
+    Failure, Secret,
+    exchange::{self, Reply},
+};
+
+/// Who pushes.
+#[derive(Debug, Clone)]
+pub struct Credentials {
+    /// The user or robot.
+    pub username: String,
+    /// Its password.
+    pub password: Secret,
+}
+
+/// Where the registry is, and who pushes.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Such as `https://registry.example`.
+    pub url: String,
+    /// Who pushes; nobody when absent.
+    pub credentials: Option<Credentials>,
+    /// The only certificates to trust, as PEM; the system's when absent.
+    pub certificates: Option<Vec<u8>>,
+    /// How long each answer may take; half a minute when absent.
+    pub timeout: Option<Duration>,
+}
+
+/// A client of one registry.
+#[derive(Clone)]
+pub struct Registry {
+    pub(super) http: reqwest::Client,
+    pub(super) base: Url,
+    pub(super) credentials: Option<Credentials>,
+    pub(super) timeout: Duration,
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registry").field("base", &self.base.as_str()).finish_non_exhaustive()
+    }
+}
+
+/// What became of a repository.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deleted {
+    /// So many images were removed; nothing is left that has a tag.
+    All(usize),
+    /// The registry does not let anything be removed.
+    Unsupported,
+}
+
+/// Tags that one page of a list is asked for.
+const PAGE: usize = 100;
+
+/// Tags that are looked at when a repository is removed.
+const MOST_TAGS: usize = 10_000;
+
+impl Registry {
+    /// Makes a client; nothing is sent yet.
+    ///
+    /// # Errors
+    /// [`Failure::Setup`] when an option cannot be used.
+    pub fn new(options: Options) -> Result<Self, Failure> {
+        let base = exchange::base(&options.url)?;
+        let http = exchange::client(&base, options.certificates.as_deref())?;
+        let timeout = options.timeout.unwrap_or(exchange::ANSWER);
+        Ok(Self { http, base, credentials: options.credentials, timeout })
+    }
+
+    /// Pushes an image, tagged with `time` (seconds since 1970), then as `latest`, in this order: whoever sees the latter sees all of it.
+    /// Doing it again does no harm.
+    ///
+    /// # Errors
+    /// See [`Failure`]. Nothing is tagged as long as a part is missing.
+    pub async fn push(&self, repository: &str, image: &Artifact, time: i64) -> Result<(), Failure> {
+        let mut session = Session::new(self, repository);
+        for blob in [&image.layer, &image.config] {
+            session.upload(blob).await?;
+        }
+        for tag in [&time.to_string(), "latest"] {
+            session.tag(tag, &image.manifest).await?;
+        }
+        Ok(())
+    }
+
+    /// The digest of what a tag stands for; nothing when there is no such tag.
+    ///
+    /// # Errors
+    /// See [`Failure`]; nothing is changed.
+    pub async fn digest(&self, repository: &str, tag: &str) -> Result<Option<String>, Failure> {
+        Session::new(self, repository).digest(tag).await
+    }
+
+    /// Removes every image of a repository that has a tag. A repository that is gone is as good.
+    ///
+    /// # Errors
+    /// See [`Failure`]; some images may be gone, and doing it again goes on with the rest.
+    pub async fn delete(&self, repository: &str) -> Result<Deleted, Failure> {
+        let mut session = Session::new(self, repository);
+        let mut digests = BTreeSet::new();
+        for tag in session.tags().await? {
+            digests.extend(session.digest(&tag).await?);
+        }
+        for digest in &digests {
+            let reply = session
+                .call(Method::DELETE, &["manifests", digest], |request| request, &[200, 202, 404, 405])
+                .await?;
+            if reply.status == 405 {
+                return Ok(Deleted::Unsupported);
+            }
+        }
+        Ok(Deleted::All(digests.len()))
+    }
+}
+
+/// A few exchanges about one repository, with the authorization that the first of them earned.
+struct Session<'a> {
+    registry: &'a Registry,
+    repository: &'a str,
+    authorization: Option<HeaderValue>,
+}
+
+impl<'a> Session<'a> {
+    fn new(registry: &'a Registry, repository: &'a str) -> Self {
+        Self { registry, repository, authorization: None }
+    }
+
+    /// Uploads a blob, unless it is there.
+    async fn upload(&mut self, blob: &Blob) -> Result<(), Failure> {
+        let path = ["blobs", blob.digest.as_str()];
+        let there = self.call(Method::HEAD, &path, |request| request, &[200, 404]).await?;
+        if there.status == 200 {
+            return Ok(());
+        }
+        let begun = self.call(Method::POST, &["blobs", "uploads", ""], |request| request, &[202]).await?;
+        let mut url = self.location(&begun)?;
+        url.query_pairs_mut().append_pair("digest", &blob.digest);
+        let put = |request: RequestBuilder| {
+            request.header(CONTENT_TYPE, "application/octet-stream").body(blob.bytes.clone())
+        };
+        let stored = self.send(Method::PUT, url, put, &[201]).await?;
+        same_digest(&stored, &blob.digest)
+    }
+
+    async fn tag(&mut self, tag: &str, manifest: &Blob) -> Result<(), Failure> {
+        let put = |request: RequestBuilder| {
+            request.header(CONTENT_TYPE, manifest.media_type).body(manifest.bytes.clone())
+        };
+        let stored = self.call(Method::PUT, &["manifests", tag], put, &[201]).await?;
+        same_digest(&stored, &manifest.digest)
+    }
+
+    async fn digest(&mut self, tag: &str) -> Result<Option<String>, Failure> {
+        let accept = |request: RequestBuilder| {
+            request
+                .header(ACCEPT, MANIFEST)
+                .header(ACCEPT, "application/vnd.oci.image.manifest.v1+json")
+                .header(ACCEPT, "application/vnd.oci.image.index.v1+json")
+        };
+        let reply = self.call(Method::HEAD, &["manifests", tag], accept, &[200, 404]).await?;
+        if reply.status == 404 {
+            return Ok(None);
+        }
+        let digest = reply.header("docker-content-digest").map(str::to_owned);
+        digest.map(Some).ok_or_else(|| Failure::Unexpected("a manifest without a digest".to_owned()))
+    }
+
+    async fn tags(&mut self) -> Result<Vec<String>, Failure> {
+        #[derive(serde::Deserialize)]
+        struct Answer {
+            tags: Option<Vec<String>>,
+        }
+        let mut tags: Vec<String> = Vec::new();
+        loop {
+            let mut url = self.url(&["tags", "list"]);
+            url.query_pairs_mut().append_pair("n", &PAGE.to_string());
+            if let Some(last) = tags.last() {
+                url.query_pairs_mut().append_pair("last", last);
+            }
+            let reply = self.send(Method::GET, url, |request| request, &[200, 404]).await?;
+            if reply.status == 404 {
+                return Ok(tags);
+            }
+            let page = reply.json::<Answer>()?.tags.unwrap_or_default();
+            let goes_on = reply.header("link").is_some() && !page.is_empty();
+            tags.extend(page);
+            if !goes_on {
+                return Ok(tags);
+            }
+            if tags.len() > MOST_TAGS {
+                return Err(Failure::Unexpected(format!("more than {MOST_TAGS} tags")));
+            }
+        }
+    }
+
+    fn url(&self, path: &[&str]) -> Url {
+        let mut url = self.registry.base.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().push("v2").extend(self.repository.split('/')).extend(path);
+        }
+        url
+    }
+
+    /// Where an upload goes on: usually the same place, and never one with less protection.
+    fn location(&self, reply: &Reply) -> Result<Url, Failure> {
+        let base = &self.registry.base;
+        let location = reply.header("location").and_then(|location| base.join(location).ok());
+        location
+            .filter(|url| url.scheme() == base.scheme() || url.scheme() == "https")
+            .ok_or_else(|| Failure::Unexpected("no usable place to upload to".to_owned()))
+    }
+
+    async fn call(
+        &mut self,
+        method: Method,
+        path: &[&str],
+        with: impl Fn(RequestBuilder) -> RequestBuilder,
+        expected: &[u16],
+    ) -> Result<Reply, Failure> {
+        let url = self.url(path);
+        self.send(method, url, with, expected).await
+    }
+
+    /// Sends a request, and once more when the registry first wants to know who asks.
+    async fn send(
+        &mut self,
+        method: Method,
+        url: Url,
+        with: impl Fn(RequestBuilder) -> RequestBuilder,
+        expected: &[u16],
+    ) -> Result<Reply, Failure> {
+        let is_ours = url.origin() == self.registry.base.origin();
+        let hidden = self.registry.credentials.as_ref().map_or("", |known| known.password.expose());
+        let mut asked = false;
+        loop {
+            let mut request = with(self.registry.http.request(method.clone(), url.clone()));
+            if let Some(value) = self.authorization.as_ref().filter(|_| is_ours) {
+                request = request.header(AUTHORIZATION, value);
+            }
+            let reply = exchange::send(request, self.registry.timeout).await?;
+            if reply.status != 401 || asked || !is_ours {
+                return reply.expect(expected, &[hidden]);
+            }
+            asked = true;
+            let challenge = reply.header("www-authenticate");
+            self.authorization = Some(auth::answer(self.registry, challenge, self.repository).await?);
+        }
+    }
+}
+
+fn same_digest(reply: &Reply, expected: &str) -> Result<(), Failure> {
+    match reply.header("docker-content-digest") {
+        Some(digest) if digest != expected => {
+            Err(Failure::Unexpected(format!("stored as {digest} what is {expected}")))
+        }
+        _ => Ok(()),
+    }
+}
