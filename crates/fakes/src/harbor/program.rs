@@ -1,0 +1,42 @@
+//! The fake as a program.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use clap::Parser as _;
+
+use super::{Harbor, Options};
+use crate::fault::serve::until_told;
+
+/// A Harbor that keeps everything in memory.
+#[derive(Debug, clap::Parser)]
+#[command(name = "wardroom-fakes harbor")]
+struct Arguments {
+    /// Where to listen; port 0 for any.
+    #[arg(long, default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// A file that keeps the state over a restart.
+    #[arg(long)]
+    state: Option<PathBuf>,
+    /// The administrator's name.
+    #[arg(long, default_value = "admin")]
+    username: String,
+    /// The administrator's password.
+    #[arg(long, default_value = "Harbor12345")]
+    password: String,
+    /// What goes in front of robots' names.
+    #[arg(long, default_value = "robot$")]
+    prefix: String,
+}
+
+/// Runs until it is told to stop. `arguments` begin with the name of the fake.
+///
+/// # Errors
+/// When it cannot start.
+#[expect(clippy::print_stdout, reason = "whoever starts it reads the address")]
+pub async fn run(arguments: &[String]) -> anyhow::Result<()> {
+    let Arguments { listen, state, username, password, prefix } = Arguments::parse_from(arguments);
+    let harbor = Harbor::start(Options { listen, username, password, prefix, state }).await?;
+    println!("{}", harbor.address());
+    until_told().await;
+    Ok(())
+}

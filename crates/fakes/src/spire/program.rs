@@ -1,0 +1,75 @@
+//! The fake as a program.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use anyhow::Context as _;
+use clap::Parser as _;
+
+use super::{Options, Spire, Tls, tls::certificates};
+use crate::fault::serve::until_told;
+
+/// A SPIRE server that keeps everything in memory.
+#[derive(Debug, clap::Parser)]
+#[command(name = "wardroom-fakes spire")]
+struct Arguments {
+    /// Where to take control calls; port 0 for any.
+    #[arg(long, default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// The private socket.
+    #[arg(long, required_unless_present = "tcp")]
+    socket: Option<PathBuf>,
+    /// Where to listen with certificates on both sides.
+    #[arg(long, requires_all = ["certificate", "key", "bundle"])]
+    tcp: Option<SocketAddr>,
+    /// The server's certificate, a PEM file.
+    #[arg(long)]
+    certificate: Option<PathBuf>,
+    /// Its key, a PEM file.
+    #[arg(long)]
+    key: Option<PathBuf>,
+    /// The roots of the trust domain, a PEM file.
+    #[arg(long)]
+    bundle: Option<PathBuf>,
+    /// The trust domain.
+    #[arg(long, default_value = "example.org")]
+    trust_domain: String,
+    /// A file that keeps the state over a restart.
+    #[arg(long)]
+    state: Option<PathBuf>,
+}
+
+/// Runs until it is told to stop. `arguments` begin with the name of the fake. The first line it prints is where it
+/// takes control calls; the second, with TCP, where it listens there.
+///
+/// # Errors
+/// When it cannot start.
+#[expect(clippy::print_stdout, reason = "whoever starts it reads the addresses")]
+pub async fn run(arguments: &[String]) -> anyhow::Result<()> {
+    let arguments = Arguments::parse_from(arguments);
+    let roots = match &arguments.bundle {
+        Some(bundle) => certificates(bundle).with_context(|| bundle.display().to_string())?,
+        None => Vec::new(),
+    };
+    let tcp = match (arguments.tcp, arguments.certificate, arguments.key, arguments.bundle) {
+        (Some(address), Some(certificate), Some(key), Some(bundle)) => {
+            Some((address, Tls { certificate, key, bundle }))
+        }
+        _ => None,
+    };
+    let spire = Spire::start(Options {
+        trust_domain: arguments.trust_domain,
+        socket: arguments.socket,
+        tcp,
+        control: arguments.listen,
+        roots: roots.iter().map(|root| root.to_vec()).collect(),
+        state: arguments.state,
+        ..Options::default()
+    })
+    .await?;
+    println!("{}", spire.control());
+    if let Some(address) = spire.address() {
+        println!("{address}");
+    }
+    until_told().await;
+    Ok(())
+}
