@@ -90,6 +90,8 @@ impl Reply {
         }
         let detail = || explanation(&self.body, secrets);
         Err(match status {
+            // Nothing was done there, and the credentials do not travel on: the address is wrong.
+            300..=399 => Failure::Refused { status, detail: "it redirects elsewhere".to_owned() },
             401 => Failure::Refused { status, detail: "the credentials are not accepted".to_owned() },
             404 => Failure::NotFound,
             409 => Failure::Conflict(detail()),
