@@ -4,5 +4,11 @@
 pub mod fault;
 #[cfg(feature = "harbor")]
 pub mod harbor;
+#[cfg(feature = "maas")]
+pub mod maas;
+#[cfg(feature = "redfish")]
+pub mod redfish;
 #[cfg(feature = "spire")]
 pub mod spire;
+#[cfg(any(feature = "maas", feature = "redfish"))]
+mod wire;

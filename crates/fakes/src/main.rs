@@ -1,13 +1,41 @@
 //! `wardroom-fakes NAME --listen ADDRESS`: one fake as a program. The first line it prints is where it listens.
 
+use clap::{Parser, Subcommand};
+
+/// A stateful fake of a system that Wardroom drives.
+#[derive(Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    fake: Fake,
+}
+
+#[derive(Subcommand)]
+enum Fake {
+    /// Harbor, API v2.0.
+    #[cfg(feature = "harbor")]
+    Harbor(wardroom_fakes::harbor::program::Arguments),
+    /// MAAS, API 2.0.
+    #[cfg(feature = "maas")]
+    Maas(wardroom_fakes::maas::Options),
+    /// A BMC that speaks Redfish.
+    #[cfg(feature = "redfish")]
+    Redfish(wardroom_fakes::redfish::Options),
+    /// A SPIRE server.
+    #[cfg(feature = "spire")]
+    Spire(wardroom_fakes::spire::program::Arguments),
+}
+
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let arguments: Vec<_> = std::env::args().skip(1).collect();
-    match arguments.first().map(String::as_str) {
+    match Arguments::parse().fake {
         #[cfg(feature = "harbor")]
-        Some("harbor") => wardroom_fakes::harbor::program::run(&arguments).await,
+        Fake::Harbor(options) => options.run().await?,
+        #[cfg(feature = "maas")]
+        Fake::Maas(options) => options.run().await?,
+        #[cfg(feature = "redfish")]
+        Fake::Redfish(options) => options.run().await?,
         #[cfg(feature = "spire")]
-        Some("spire") => wardroom_fakes::spire::program::run(&arguments).await,
-        _ => anyhow::bail!("name a fake first; each one has --help"),
+        Fake::Spire(options) => options.run().await?,
     }
+    Ok(())
 }

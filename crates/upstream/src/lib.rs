@@ -6,10 +6,16 @@ mod exchange;
 mod failure;
 #[cfg(feature = "harbor")]
 pub mod harbor;
+#[cfg(feature = "maas")]
+pub mod maas;
 #[cfg(any(feature = "artifact", feature = "harbor"))]
 mod name;
+#[cfg(feature = "redfish")]
+pub mod redfish;
 #[cfg(feature = "artifact")]
 pub mod registry;
+#[cfg(any(feature = "maas", feature = "redfish"))]
+mod reply;
 #[cfg(any(feature = "harbor", feature = "registry", feature = "spire"))]
 mod secret;
 #[cfg(feature = "spire")]

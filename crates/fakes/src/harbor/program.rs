@@ -2,15 +2,12 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
-use clap::Parser as _;
-
 use super::{Harbor, Options};
 use crate::fault::serve::until_told;
 
 /// A Harbor that keeps everything in memory.
-#[derive(Debug, clap::Parser)]
-#[command(name = "wardroom-fakes harbor")]
-struct Arguments {
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
     /// Where to listen; port 0 for any.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
@@ -28,15 +25,17 @@ struct Arguments {
     prefix: String,
 }
 
-/// Runs until it is told to stop. `arguments` begin with the name of the fake.
-///
-/// # Errors
-/// When it cannot start.
-#[expect(clippy::print_stdout, reason = "whoever starts it reads the address")]
-pub async fn run(arguments: &[String]) -> anyhow::Result<()> {
-    let Arguments { listen, state, username, password, prefix } = Arguments::parse_from(arguments);
-    let harbor = Harbor::start(Options { listen, username, password, prefix, state }).await?;
-    println!("{}", harbor.address());
-    until_told().await;
-    Ok(())
+impl Arguments {
+    /// Runs until it is told to stop.
+    ///
+    /// # Errors
+    /// When it cannot start.
+    #[expect(clippy::print_stdout, reason = "whoever starts it reads the address")]
+    pub async fn run(self) -> anyhow::Result<()> {
+        let Arguments { listen, state, username, password, prefix } = self;
+        let harbor = Harbor::start(Options { listen, username, password, prefix, state }).await?;
+        println!("{}", harbor.address());
+        until_told().await;
+        Ok(())
+    }
 }

@@ -3,15 +3,13 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use anyhow::Context as _;
-use clap::Parser as _;
 
 use super::{Options, Spire, Tls, tls::certificates};
 use crate::fault::serve::until_told;
 
 /// A SPIRE server that keeps everything in memory.
-#[derive(Debug, clap::Parser)]
-#[command(name = "wardroom-fakes spire")]
-struct Arguments {
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
     /// Where to take control calls; port 0 for any.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
@@ -38,38 +36,39 @@ struct Arguments {
     state: Option<PathBuf>,
 }
 
-/// Runs until it is told to stop. `arguments` begin with the name of the fake. The first line it prints is where it
-/// takes control calls; the second, with TCP, where it listens there.
-///
-/// # Errors
-/// When it cannot start.
-#[expect(clippy::print_stdout, reason = "whoever starts it reads the addresses")]
-pub async fn run(arguments: &[String]) -> anyhow::Result<()> {
-    let arguments = Arguments::parse_from(arguments);
-    let roots = match &arguments.bundle {
-        Some(bundle) => certificates(bundle).with_context(|| bundle.display().to_string())?,
-        None => Vec::new(),
-    };
-    let tcp = match (arguments.tcp, arguments.certificate, arguments.key, arguments.bundle) {
-        (Some(address), Some(certificate), Some(key), Some(bundle)) => {
-            Some((address, Tls { certificate, key, bundle }))
+impl Arguments {
+    /// Runs until it is told to stop. The first line it prints is where it
+    /// takes control calls; the second, with TCP, where it listens there.
+    ///
+    /// # Errors
+    /// When it cannot start.
+    #[expect(clippy::print_stdout, reason = "whoever starts it reads the addresses")]
+    pub async fn run(self) -> anyhow::Result<()> {
+        let roots = match &self.bundle {
+            Some(bundle) => certificates(bundle).with_context(|| bundle.display().to_string())?,
+            None => Vec::new(),
+        };
+        let tcp = match (self.tcp, self.certificate, self.key, self.bundle) {
+            (Some(address), Some(certificate), Some(key), Some(bundle)) => {
+                Some((address, Tls { certificate, key, bundle }))
+            }
+            _ => None,
+        };
+        let spire = Spire::start(Options {
+            trust_domain: self.trust_domain,
+            socket: self.socket,
+            tcp,
+            control: self.listen,
+            roots: roots.iter().map(|root| root.to_vec()).collect(),
+            state: self.state,
+            ..Options::default()
+        })
+        .await?;
+        println!("{}", spire.control());
+        if let Some(address) = spire.address() {
+            println!("{address}");
         }
-        _ => None,
-    };
-    let spire = Spire::start(Options {
-        trust_domain: arguments.trust_domain,
-        socket: arguments.socket,
-        tcp,
-        control: arguments.listen,
-        roots: roots.iter().map(|root| root.to_vec()).collect(),
-        state: arguments.state,
-        ..Options::default()
-    })
-    .await?;
-    println!("{}", spire.control());
-    if let Some(address) = spire.address() {
-        println!("{address}");
+        until_told().await;
+        Ok(())
     }
-    until_told().await;
-    Ok(())
 }

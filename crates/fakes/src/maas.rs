@@ -1,0 +1,228 @@
+//! A MAAS that is as stateful as the real one and answers as a recorded one did.
+//!
+//! What an operation does in a status is one table ([`rules`]). Work under way ends when its time comes, when the
+//! machine reports to the metadata service, or when a test says so; nothing runs in the background, so a thousand
+//! machines cost their memory and nothing else.
+
+mod auth;
+mod body;
+mod changes;
+mod clock;
+mod control;
+mod event;
+mod fault;
+mod handle;
+mod limit;
+mod machine;
+mod metadata;
+mod network;
+mod operate;
+mod options;
+mod progress;
+mod route;
+mod rules;
+mod site;
+mod storage;
+mod view;
+mod world;
+
+use std::{
+    collections::BTreeMap,
+    io,
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+pub use changes::{Change, DiskSpec, Seed};
+pub use fault::{Fault, FaultKind, When};
+pub use limit::OverLimit;
+pub use machine::{Bmc, Outcome};
+pub use options::Options;
+pub use route::Op;
+pub use world::Recorded;
+
+use crate::wire;
+use clock::Now;
+use world::World;
+
+/// How a fake behaves.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The API key that it accepts, `consumer:token:secret`.
+    pub key: String,
+    /// Whose key it is.
+    pub user: String,
+    /// How many machines there are in the beginning, all `New`.
+    pub machines: usize,
+    /// How long work takes.
+    pub pace: Pace,
+    /// How many requests it answers in a second.
+    pub requests_per_second: Option<u32>,
+    /// What happens to more.
+    pub over_limit: OverLimit,
+    /// How often a deployed machine reports its hardware.
+    pub sync_interval: Duration,
+    /// Whether it remembers every request, for tests that look at them.
+    pub record: bool,
+}
+
+/// How long each kind of work takes; nothing for work that waits until somebody ends it.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    /// Commissioning.
+    pub commissioning: Option<Duration>,
+    /// Deploying.
+    pub deploying: Option<Duration>,
+    /// Releasing; in the recording it was over at the next look.
+    pub releasing: Option<Duration>,
+    /// Erasing disks.
+    pub erasing: Option<Duration>,
+    /// Testing, and entering rescue mode.
+    pub testing: Option<Duration>,
+}
+
+impl Pace {
+    /// Everything takes this long, except a release, which takes no time.
+    #[must_use]
+    pub const fn all(time: Duration) -> Self {
+        Self {
+            commissioning: Some(time),
+            deploying: Some(time),
+            releasing: Some(Duration::ZERO),
+            erasing: Some(time),
+            testing: Some(time),
+        }
+    }
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            commissioning: None,
+            deploying: None,
+            releasing: Some(Duration::ZERO),
+            erasing: None,
+            testing: None,
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            key: "consumer:token:secret".to_owned(),
+            user: "admin".to_owned(),
+            machines: 0,
+            pace: Pace::default(),
+            requests_per_second: None,
+            over_limit: OverLimit::Delay,
+            sync_interval: Duration::from_secs(900),
+            record: false,
+        }
+    }
+}
+
+/// A running fake; it ends when it is dropped.
+#[derive(Debug)]
+pub struct Fake {
+    listener: wire::Listener,
+    world: Shared,
+}
+
+type Shared = Arc<Mutex<World>>;
+
+/// How often each operation had an effect, by machine.
+pub type Effects = BTreeMap<String, BTreeMap<String, u64>>;
+
+impl Fake {
+    /// Starts a fake on an address.
+    ///
+    /// # Errors
+    /// When the address cannot be bound.
+    pub async fn start(config: Config, listen: SocketAddr) -> io::Result<Self> {
+        let world = Arc::new(Mutex::new(World::new(config)));
+        let shared = Arc::clone(&world);
+        let listener =
+            wire::spawn(listen, move |request| handle::handle(Arc::clone(&shared), request)).await?;
+        Ok(Self { listener, world })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.listener.address
+    }
+
+    /// The address as a client takes it.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}/MAAS", self.listener.address)
+    }
+
+    /// Orders a fault.
+    pub fn fault(&self, fault: Fault) {
+        self.lock().faults.push(fault);
+    }
+
+    /// Takes back the faults that have not happened yet.
+    pub fn clear_faults(&self) {
+        self.lock().faults.clear();
+    }
+
+    /// What was done to each machine, also to those that are gone.
+    #[must_use]
+    pub fn effects(&self) -> Effects {
+        self.lock().effects()
+    }
+
+    /// The requests since the last time, when the fake records them.
+    #[must_use]
+    pub fn take_requests(&self) -> Vec<Recorded> {
+        std::mem::take(&mut self.lock().recorded)
+    }
+
+    /// Ids of the machines there are.
+    #[must_use]
+    pub fn machines(&self) -> Vec<String> {
+        self.lock().machines.keys().cloned().collect()
+    }
+
+    /// Puts a machine there, as if it had been there before.
+    #[must_use]
+    pub fn seed(&self, seed: &Seed) -> String {
+        self.lock().seed(seed, clock::now())
+    }
+
+    /// Changes a machine behind everybody's back; says whether there is such a machine.
+    pub fn change(&self, id: &str, change: &Change) -> bool {
+        self.on(id, |world, id, now| world.change(id, change, now))
+    }
+
+    /// Ends the work under way on a machine.
+    pub fn finish(&self, id: &str, outcome: &Outcome) -> bool {
+        self.on(id, |world, id, now| world.finish(id, outcome, now))
+    }
+
+    /// Removes a machine as somebody else would.
+    pub fn vanish(&self, id: &str) -> bool {
+        self.lock().machines.remove(id).is_some()
+    }
+
+    fn on(&self, id: &str, act: impl FnOnce(&mut World, &str, Now)) -> bool {
+        let mut world = self.lock();
+        let known = world.machines.contains_key(id);
+        if known {
+            act(&mut world, id, clock::now());
+        }
+        known
+    }
+
+    fn lock(&self) -> MutexGuard<'_, World> {
+        lock(&self.world)
+    }
+}
+
+fn lock(world: &Shared) -> MutexGuard<'_, World> {
+    world.lock().unwrap_or_else(PoisonError::into_inner)
+}

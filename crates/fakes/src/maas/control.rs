@@ -1,0 +1,86 @@
+//! The calls below `/_fake`, by which tests in other processes do what the library offers in this one.
+
+use hyper::Method;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use super::{
+    Change, Fault, Outcome, Seed, Shared,
+    clock::{self, Now},
+    handle::Answer,
+    lock,
+    world::World,
+};
+use crate::wire::Request;
+
+/// Answers a call; nothing when it is not for the control.
+pub(super) fn answer(world: &Shared, request: &Request) -> Option<Answer> {
+    let path = request.path.strip_prefix("/_fake/")?.trim_end_matches('/');
+    let parts: Vec<_> = path.split('/').collect();
+    let mut world = lock(world);
+    let now = clock::now();
+    Some(match (&request.method, &parts[..]) {
+        (&Method::GET, ["effects"]) => Answer::json(&json!(world.effects())),
+        (&Method::GET, ["requests"]) => Answer::json(&json!(world.requests)),
+        (&Method::GET, ["machines"]) => Answer::json(&json!(world.machines.keys().collect::<Vec<_>>())),
+        (&Method::POST, ["faults"]) => with_body(request, |fault: Fault| {
+            world.faults.push(fault);
+            done()
+        }),
+        (&Method::DELETE, ["faults"]) => {
+            world.faults.clear();
+            done()
+        }
+        (&Method::POST, ["machines"]) => {
+            with_body(request, |seed: Seed| Answer::json(&json!({"system_id": world.seed(&seed, now)})))
+        }
+        (&Method::POST, ["finish"]) => {
+            let all: Vec<_> = world.machines.keys().cloned().collect();
+            for id in all {
+                world.finish(&id, &Outcome::Pass, now);
+            }
+            done()
+        }
+        (method, ["machines", id, rest @ ..]) => of_machine(&mut world, method, id, rest, request, now),
+        _ => Answer::text(404, "There is no such call"),
+    })
+}
+
+fn of_machine(
+    world: &mut World,
+    method: &Method,
+    id: &str,
+    rest: &[&str],
+    request: &Request,
+    now: Now,
+) -> Answer {
+    if !world.machines.contains_key(id) {
+        return Answer::not_found("Machine");
+    }
+    match (method, rest) {
+        (&Method::POST, []) => with_body(request, |change: Change| {
+            world.change(id, &change, now);
+            done()
+        }),
+        (&Method::POST, ["finish"]) => with_body(request, |outcome: Outcome| {
+            world.finish(id, &outcome, now);
+            done()
+        }),
+        (&Method::DELETE, []) => {
+            world.machines.remove(id);
+            done()
+        }
+        _ => Answer::text(404, "There is no such call"),
+    }
+}
+
+fn with_body<T: DeserializeOwned>(request: &Request, act: impl FnOnce(T) -> Answer) -> Answer {
+    match serde_json::from_slice(&request.body) {
+        Ok(body) => act(body),
+        Err(error) => Answer::text(400, error.to_string()),
+    }
+}
+
+fn done() -> Answer {
+    Answer::json(&json!({}))
+}

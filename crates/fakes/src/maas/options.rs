@@ -1,0 +1,69 @@
+//! The fake as a program.
+
+use std::{io, net::SocketAddr, time::Duration};
+
+use clap::{Args, ValueEnum};
+
+use super::{Config, Fake, OverLimit, Pace};
+
+/// How the program behaves.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// Where to listen; port 0 takes a free one.
+    #[arg(long, default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// The API key to accept.
+    #[arg(long, default_value = "consumer:token:secret")]
+    key: String,
+    /// How many machines there are in the beginning.
+    #[arg(long, default_value_t = 0)]
+    machines: usize,
+    /// How many milliseconds commissioning, deploying, erasing and testing take; without it they wait to be ended.
+    #[arg(long)]
+    pace: Option<u64>,
+    /// How many milliseconds a release takes.
+    #[arg(long, default_value_t = 0)]
+    releasing: u64,
+    /// How many requests are answered in a second.
+    #[arg(long)]
+    requests_per_second: Option<u32>,
+    /// What happens to more.
+    #[arg(long, value_enum, default_value = "delay")]
+    over_limit: Over,
+    /// How many seconds lie between two reports of hardware.
+    #[arg(long, default_value_t = 900)]
+    sync_interval: u64,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Over {
+    Delay,
+    Refuse,
+    TooMany,
+}
+
+impl Options {
+    /// Runs until the process is stopped.
+    ///
+    /// # Errors
+    /// When the address cannot be bound.
+    pub async fn run(self) -> io::Result<()> {
+        let pace = self.pace.map(|time| Pace::all(Duration::from_millis(time))).unwrap_or_default();
+        let config = Config {
+            key: self.key,
+            machines: self.machines,
+            pace: Pace { releasing: Some(Duration::from_millis(self.releasing)), ..pace },
+            requests_per_second: self.requests_per_second,
+            over_limit: match self.over_limit {
+                Over::Delay => OverLimit::Delay,
+                Over::Refuse => OverLimit::Refuse,
+                Over::TooMany => OverLimit::TooMany,
+            },
+            sync_interval: Duration::from_secs(self.sync_interval),
+            ..Config::default()
+        };
+        let fake = Fake::start(config, self.listen).await?;
+        crate::wire::announce(fake.address())?;
+        tokio::signal::ctrl_c().await
+    }
+}

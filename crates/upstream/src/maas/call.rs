@@ -1,0 +1,224 @@
+//! One request to MAAS: built, sent, and its answer put into a class.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use reqwest::{
+    Client, Method, Response, Url,
+    header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER},
+};
+use serde::de::DeserializeOwned;
+
+use super::{Class, Error, Key, form::Form};
+use crate::reply::{self, Cut};
+
+/// What an operation does to MAAS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing.
+    None,
+    /// It makes something so; doing it twice is doing it once.
+    Declares,
+    /// It does something each time, or only in some statuses.
+    Once,
+}
+
+/// An operation: MAAS's name for it, and what it does.
+pub(super) struct Op(pub(super) &'static str, pub(super) Effect);
+
+/// Where a MAAS is and how to speak with it.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The address as people know it, such as `https://maas.example/MAAS`.
+    pub url: String,
+    /// Who we are.
+    pub key: Key,
+    /// Certificates to trust instead of the system's, as PEM.
+    pub ca: Option<Vec<u8>>,
+    /// The longest that one call may take. A proxy in front of MAAS gives up after 60 s; waiting longer shows its verdict.
+    pub timeout: Duration,
+    /// Reads the time: MAAS refuses a request whose time is off by minutes.
+    pub clock: fn() -> Timestamp,
+}
+
+/// A client of one MAAS. Clones share their connections.
+#[derive(Debug, Clone)]
+pub struct Maas {
+    client: Client,
+    base: Url,
+    key: Key,
+    clock: fn() -> Timestamp,
+}
+
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// Answers are cut off here: a real machine takes 4 to 60 kB, and a site has thousands of them.
+const MOST: usize = 256 << 20;
+
+/// What is read of a refusal.
+const MOST_OF_A_REFUSAL: usize = 64 << 10;
+
+/// When MAAS asks to come again and does not say when.
+const LATER: Duration = Duration::from_secs(5);
+
+impl Maas {
+    /// A client; nothing is sent yet.
+    ///
+    /// # Errors
+    /// When the address or the certificates cannot be used; the text names the reason.
+    pub fn new(settings: Settings) -> Result<Self, String> {
+        let base = format!("{}/api/2.0/", settings.url.trim_end_matches('/'));
+        let base = Url::parse(&base).map_err(|error| format!("the address of MAAS: {error}"))?;
+        if !matches!(base.scheme(), "http" | "https") || !base.has_host() {
+            return Err("the address of MAAS must begin with http:// or https:// and name a host".to_owned());
+        }
+        // A redirect would carry the key to wherever it points.
+        let mut builder = Client::builder()
+            .connect_timeout(CONNECT)
+            .timeout(settings.timeout)
+            .tcp_nodelay(true)
+            .redirect(reqwest::redirect::Policy::none());
+        if let Some(pem) = &settings.ca {
+            let trusted = reqwest::Certificate::from_pem_bundle(pem).map_err(reply::why)?;
+            if trusted.is_empty() {
+                return Err("the certificates to trust: there is none".to_owned());
+            }
+            builder = builder.tls_certs_only(trusted);
+        }
+        let client = builder.build().map_err(reply::why)?;
+        Ok(Self { client, base, key: settings.key, clock: settings.clock })
+    }
+
+    pub(super) async fn get<T: DeserializeOwned>(
+        &self,
+        op: &'static str,
+        path: &[&str],
+        query: &[(&str, String)],
+    ) -> Result<T, Error> {
+        let op = Op(op, Effect::None);
+        let body = self.call(&op, Method::GET, path, query, None).await?;
+        understood(&op, &body)
+    }
+
+    pub(super) async fn post<T: DeserializeOwned>(
+        &self,
+        op: Op,
+        path: &[&str],
+        form: Form,
+    ) -> Result<T, Error> {
+        let body = self.call(&op, Method::POST, path, &[], Some(&form)).await?;
+        understood(&op, &body)
+    }
+
+    pub(super) async fn put<T: DeserializeOwned>(
+        &self,
+        op: Op,
+        path: &[&str],
+        form: Form,
+    ) -> Result<T, Error> {
+        let body = self.call(&op, Method::PUT, path, &[], Some(&form)).await?;
+        understood(&op, &body)
+    }
+
+    /// Sends one request and answers with the body of a success.
+    pub(super) async fn call(
+        &self,
+        op: &Op,
+        method: Method,
+        path: &[&str],
+        query: &[(&str, String)],
+        form: Option<&Form>,
+    ) -> Result<Vec<u8>, Error> {
+        let error = |class| Error { op: op.0, effect: op.1, class };
+        let mut request = self.client.request(method, self.url(path, query));
+        request = request.header(AUTHORIZATION, self.authorization().map_err(error)?);
+        if let Some(form) = form {
+            let boundary = random().map_err(error)?;
+            let kind = format!("multipart/form-data; boundary={boundary}");
+            request = request.header(CONTENT_TYPE, kind).body(form.body(&boundary));
+        }
+        let response = request.send().await.map_err(|cause| {
+            let unsent = cause.is_connect() || cause.is_builder();
+            let why = reply::why(cause);
+            error(if unsent { Class::Unreachable(why) } else { Class::Ambiguous(why) })
+        })?;
+        if response.status().is_success() {
+            return reply::body(response, MOST).await.map_err(|cut| {
+                error(match cut {
+                    Cut::Broken(why) => Class::Ambiguous(why),
+                    Cut::TooLarge => Class::Unreadable(format!("more than {MOST} bytes")),
+                })
+            });
+        }
+        let secrets = form.map_or(&[][..], Form::secrets);
+        Err(error(self.refusal(response, secrets).await))
+    }
+
+    fn url(&self, path: &[&str], query: &[(&str, String)]) -> Url {
+        let mut url = self.base.clone();
+        // A name that somebody chose stays one segment, whatever is in it.
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().extend(path);
+        }
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        url
+    }
+
+    fn authorization(&self) -> Result<HeaderValue, Class> {
+        let header = self.key.authorization((self.clock)(), &random()?);
+        let mut header = HeaderValue::try_from(header)
+            .map_err(|_| Class::Unreachable("the API key cannot be sent in a header".to_owned()))?;
+        header.set_sensitive(true);
+        Ok(header)
+    }
+
+    async fn refusal(&self, response: Response, secrets: &[String]) -> Class {
+        let status = response.status().as_u16();
+        if status == 401 {
+            return Class::Credentials;
+        }
+        let after = retry_after(&response);
+        let body = reply::body(response, MOST_OF_A_REFUSAL).await.unwrap_or_default();
+        // Secrets go before anything is cut, or a part of one might stay.
+        let secrets = secrets.iter().map(String::as_str).chain([self.key.secret()]);
+        let body = secrets
+            .filter(|secret| !secret.is_empty())
+            .fold(String::from_utf8_lossy(&body).into_owned(), |text, secret| text.replace(secret, "…"));
+        let said = reply::excerpt(&body);
+        match (status, after) {
+            (400, _) => serde_json::from_str(&body).map_or(Class::Malformed { status, said }, Class::Refused),
+            (403, _) => Class::Forbidden(said),
+            (404 | 410, _) => Class::Gone,
+            (409, Some(after)) => Class::Busy { after },
+            (409, None) => Class::WrongState(said),
+            (429, after) => Class::Throttled { after: after.unwrap_or(LATER) },
+            (503, after) => Class::Unavailable { after: after.unwrap_or(LATER), said },
+            (500.., _) => Class::Ambiguous(format!("it answered {status}: {said}")),
+            (status, _) => Class::Malformed { status, said },
+        }
+    }
+}
+
+fn understood<T: DeserializeOwned>(op: &Op, body: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(body).map_err(|cause| Error {
+        op: op.0,
+        effect: op.1,
+        class: Class::Unreadable(cause.to_string()),
+    })
+}
+
+fn retry_after(response: &Response) -> Option<Duration> {
+    let value = response.headers().get(RETRY_AFTER)?;
+    // Without a number the caller still knows that MAAS wants to be asked again.
+    let seconds = value.to_str().ok().and_then(|text| text.trim().parse().ok());
+    Some(seconds.map_or(LATER, Duration::from_secs))
+}
+
+fn random() -> Result<String, Class> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Class::Unreachable(format!("no random numbers for the request: {error}")))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,51 @@
+//! Reading answers of programs that we do not trust to be brief.
+
+use reqwest::Response;
+
+/// Why a body could not be read; the status was known by then.
+#[derive(Debug)]
+pub(crate) enum Cut {
+    /// The connection ended, or the time did.
+    Broken(String),
+    /// There is more than anybody should send.
+    TooLarge,
+}
+
+/// The body, as long as it has at most `limit` bytes.
+pub(crate) async fn body(mut response: Response, limit: usize) -> Result<Vec<u8>, Cut> {
+    if response.content_length().is_some_and(|length| length > limit as u64) {
+        return Err(Cut::TooLarge);
+    }
+    let mut body = Vec::new();
+    loop {
+        match response.chunk().await {
+            Ok(Some(chunk)) if body.len() + chunk.len() > limit => return Err(Cut::TooLarge),
+            Ok(Some(chunk)) => body.extend_from_slice(&chunk),
+            Ok(None) => return Ok(body),
+            Err(error) => return Err(Cut::Broken(why(error))),
+        }
+    }
+}
+
+/// What a transport error says, down to its cause, without the address that was asked.
+pub(crate) fn why(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(&error);
+    while let Some(next) = cause {
+        let said = next.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        cause = next.source();
+    }
+    text
+}
+
+/// The beginning of a text that somebody else wrote, on one line.
+pub(crate) fn excerpt(text: &str) -> String {
+    const MOST: usize = 400;
+    let words = text.split(|c: char| c.is_whitespace() || c.is_control());
+    let words: Vec<_> = words.filter(|word| !word.is_empty()).collect();
+    words.join(" ").chars().take(MOST).collect()
+}
