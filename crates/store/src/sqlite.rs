@@ -3,6 +3,7 @@
 //! What must stay true: only this process writes the file (the lock says so), and only the writer thread
 //! does.
 
+mod beats;
 mod connect;
 pub(crate) mod dialect;
 mod writer;
@@ -21,8 +22,10 @@ pub(crate) use connect::{file, native};
 
 use crate::change::Prepared;
 use crate::error::{Error, Result};
+use crate::liveness::Seen;
 use crate::migrate;
 use crate::value::{Row, Value};
+use beats::Beats;
 use writer::{Work, Writer};
 
 /// Readers kept open, and long reads that run at once.
@@ -32,6 +35,7 @@ const READERS: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Sqlite {
     writer: Writer,
+    beats: Beats,
     readers: Arc<Readers>,
     long_reads: Arc<Semaphore>,
     _lock: File,
@@ -43,6 +47,7 @@ impl Sqlite {
         let readers = Readers { path: connect::file(dir), idle: Mutex::new(Vec::new()) };
         Ok(Self {
             writer: Writer::spawn(connection)?,
+            beats: Beats::open(dir)?,
             readers: Arc::new(readers),
             long_reads: Arc::new(Semaphore::new(READERS)),
             _lock: lock,
@@ -67,6 +72,18 @@ impl Sqlite {
 
     pub(crate) async fn write(&self, sql: &'static str, params: Vec<Value>) -> Result<Vec<Row>> {
         self.writer.send(Work::Statement(sql, params)).await
+    }
+
+    pub(crate) async fn note_seen(&self, kind: &'static str, seen: Vec<Seen>) -> Result<()> {
+        self.beats.note(kind, seen).await
+    }
+
+    pub(crate) async fn seen(&self, kind: &'static str, within: i64) -> Result<Vec<Seen>> {
+        self.beats.seen(kind, within).await
+    }
+
+    pub(crate) async fn forget_seen(&self, kind: &'static str, id: &str) -> Result<()> {
+        self.beats.forget(kind, id).await
     }
 
     /// The statement says which resources; they are read when their leases are safe.

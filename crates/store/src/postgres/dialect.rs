@@ -135,6 +135,27 @@ pub(super) const FOREIGN_TRANSACTIONS: &str =
 
 pub(super) const FENCE: &str = "SELECT epoch FROM leases WHERE name = $1 AND epoch = $2";
 
+/// `$1` is the kind; `$2`, `$3`, `$4` are ids in order, ages in milliseconds and intervals. The newer of two
+/// servers' beats stays.
+pub(crate) const NOTE_SEEN: &str = concat!(
+    "INSERT INTO liveness (kind, id, seen_at, every_seconds) SELECT $1::text, id, ",
+    now!(),
+    " - age::bigint, every::bigint FROM unnest($2::text[], $3::text[], $4::text[]) AS heard (id, age, every) \
+     ON CONFLICT (kind, id) DO UPDATE SET seen_at = excluded.seen_at, every_seconds = excluded.every_seconds \
+     WHERE liveness.seen_at < excluded.seen_at"
+);
+
+/// Members of the kind `$1` that were heard in the last `$2` milliseconds, with their age.
+pub(crate) const SEEN: &str = concat!(
+    "SELECT id, greatest(0, ",
+    now!(),
+    " - seen_at), every_seconds FROM liveness WHERE kind = $1 AND seen_at >= ",
+    now!(),
+    " - $2"
+);
+
+pub(crate) const FORGET_SEEN: &str = "DELETE FROM liveness WHERE kind = $1 AND id = $2";
+
 /// Locks the resource until the end of the transaction, so that nobody begins to hold it.
 pub(super) const LOCK: &str = "SELECT 'locked' FROM resources WHERE kind = $1 AND id = $2 FOR UPDATE";
 
@@ -242,4 +263,5 @@ pub(super) const INSERT: &str = commit!(
 );
 
 #[cfg(test)]
-pub(crate) const COMMIT: [&str; 7] = [FOREIGN_TRANSACTIONS, FENCE, LOCK, LOCK_ABSENT, MOVE, UPDATE, INSERT];
+pub(crate) const COMMIT: [&str; 10] =
+    [FOREIGN_TRANSACTIONS, FENCE, LOCK, LOCK_ABSENT, MOVE, UPDATE, INSERT, NOTE_SEEN, SEEN, FORGET_SEEN];

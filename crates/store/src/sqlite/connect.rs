@@ -55,7 +55,7 @@ pub(super) fn migrated(path: &Path) -> Result<Connection> {
 }
 
 /// Makes the file before SQLite does, so that only its owner can read it.
-fn keep_private(path: &Path) -> Result<()> {
+pub(super) fn keep_private(path: &Path) -> Result<()> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let file = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path);
     file.map(drop).map_err(Error::file(path))
@@ -78,7 +78,7 @@ pub(super) fn read_only(path: &Path) -> Result<Connection> {
     prepare_connection(Connection::open_with_flags(path, flags).map_err(sqlite_error)?)
 }
 
-fn prepare_connection(connection: Connection) -> Result<Connection> {
+pub(super) fn prepare_connection(connection: Connection) -> Result<Connection> {
     connection.busy_timeout(Duration::from_secs(10)).map_err(sqlite_error)?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)

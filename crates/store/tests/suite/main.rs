@@ -11,6 +11,7 @@ mod durability;
 mod feed;
 mod integrity;
 mod lists;
+mod liveness;
 mod observations;
 mod opening;
 mod sample;
@@ -79,6 +80,8 @@ on_both! {
     observations:
         one_row_for_each_source,
         one_observer_per_version;
+    liveness:
+        last_seen_survives_as_an_age;
     opening:
         opens_again_with_everything_in_place,
         refuses_a_newer_schema;
@@ -92,7 +95,7 @@ on_both! {
 /// What only several servers on one database can show, or only one in a folder.
 mod servers {
     use crate::database::Database;
-    use crate::{feed, opening};
+    use crate::{feed, liveness, opening};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn two_servers_share_one_feed() {
@@ -107,6 +110,11 @@ mod servers {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_slow_transaction_is_waited_for() {
         feed::a_slow_transaction_is_waited_for(Database::postgres().await).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_newer_beat_stays() {
+        liveness::the_newer_beat_stays(Database::postgres().await).await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

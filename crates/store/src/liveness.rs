@@ -1,0 +1,74 @@
+//! When members were last heard: one narrow row each, rewritten again and again.
+//!
+//! Ages go in and come out instead of times, and the database's own clock turns one into the other, so that
+//! no server's clock is compared with another's. What is lost with the newest rows is only how recently
+//! somebody was heard, so this is no part of a backup.
+
+use std::time::Duration;
+
+use crate::error::Result;
+use crate::store::{Database, Store};
+use crate::value::{Row, Value, params};
+
+/// When a member was last heard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The member.
+    pub id: Box<str>,
+    /// How long ago.
+    pub age: Duration,
+    /// Its interval in seconds; 0 when it never had one.
+    pub every: u32,
+}
+
+impl Store {
+    /// Writes down when members of a kind were heard; what is there and newer stays.
+    ///
+    /// One transaction, so a caller with very many gives them in parts, in order of their ids.
+    pub async fn note_seen(&self, kind: &'static str, seen: Vec<Seen>) -> Result<()> {
+        match &*self.database {
+            Database::Sqlite(sqlite) => sqlite.note_seen(kind, seen).await,
+            Database::Postgres(postgres) => {
+                let column = |value: fn(&Seen) -> String| Value::Texts(seen.iter().map(value).collect());
+                let ids = column(|seen| seen.id.to_string());
+                let ages = column(|seen| millis(seen.age).to_string());
+                let every = column(|seen| seen.every.to_string());
+                let params = vec![Value::from(kind), ids, ages, every];
+                postgres.run(crate::postgres::dialect::NOTE_SEEN, &params).await.map(drop)
+            }
+        }
+    }
+
+    /// The members of a kind that were heard within a time, or all.
+    pub async fn seen(&self, kind: &'static str, within: Option<Duration>) -> Result<Vec<Seen>> {
+        let within = within.map_or(i64::MAX / 4, millis);
+        match &*self.database {
+            Database::Sqlite(sqlite) => sqlite.seen(kind, within).await,
+            Database::Postgres(postgres) => {
+                let rows = postgres.run(crate::postgres::dialect::SEEN, &params![kind, within]).await?;
+                rows.into_iter().map(from_row).collect()
+            }
+        }
+    }
+
+    /// Forgets a member that is gone for good.
+    pub async fn forget_seen(&self, kind: &'static str, id: &str) -> Result<()> {
+        match &*self.database {
+            Database::Sqlite(sqlite) => sqlite.forget_seen(kind, id).await,
+            Database::Postgres(postgres) => {
+                postgres.run(crate::postgres::dialect::FORGET_SEEN, &params![kind, id]).await.map(drop)
+            }
+        }
+    }
+}
+
+fn from_row(mut row: Row) -> Result<Seen> {
+    let id = row.text()?.into();
+    let age = Duration::from_millis(u64::try_from(row.int()?).unwrap_or(0));
+    Ok(Seen { id, age, every: u32::try_from(row.int()?).unwrap_or(0) })
+}
+
+/// A database that was turned back may hold what lies ahead of its clock; that is now.
+pub(crate) fn millis(age: Duration) -> i64 {
+    i64::try_from(age.as_millis()).unwrap_or(i64::MAX / 4)
+}

@@ -1,0 +1,42 @@
+//! When members were last heard.
+
+use std::time::Duration;
+
+use wardroom_store::Seen;
+
+use crate::database::Database;
+
+fn seen(id: &str, seconds: u64, every: u32) -> Seen {
+    Seen { id: id.into(), age: Duration::from_secs(seconds), every }
+}
+
+/// What is stored, with ages in whole seconds.
+async fn stored(store: &wardroom_store::Store, within: Option<Duration>) -> Vec<(String, u64, u32)> {
+    let mut all = store.seen("satellite", within).await.unwrap();
+    all.sort_by(|a, b| a.id.cmp(&b.id));
+    all.into_iter().map(|seen| (seen.id.into(), seen.age.as_secs() / 10 * 10, seen.every)).collect()
+}
+
+pub(crate) async fn last_seen_survives_as_an_age(database: Database) {
+    let store = database.open().await;
+    let beats = vec![seen("a", 1000, 30), seen("b", 50, 0)];
+    store.note_seen("satellite", beats).await.unwrap();
+    store.note_seen("device", vec![seen("a", 500, 10)]).await.unwrap();
+    drop(store);
+    let store = database.open().await;
+    let (a, b) = (("a".to_owned(), 1000, 30), ("b".to_owned(), 50, 0));
+    assert_eq!(stored(&store, None).await, [a, b.clone()]);
+    assert_eq!(stored(&store, Some(Duration::from_secs(100))).await, [b], "only what is recent");
+    store.note_seen("satellite", vec![seen("a", 0, 60)]).await.unwrap();
+    assert_eq!(stored(&store, None).await[0], ("a".to_owned(), 0, 60));
+    store.forget_seen("satellite", "a").await.unwrap();
+    assert_eq!(stored(&store, None).await.len(), 1);
+}
+
+/// Two servers may hear the same member; the newer beat counts, in whatever order they are written down.
+pub(crate) async fn the_newer_beat_stays(database: Database) {
+    let (here, there) = (database.open().await, database.open().await);
+    here.note_seen("satellite", vec![seen("a", 0, 30)]).await.unwrap();
+    there.note_seen("satellite", vec![seen("a", 500, 10)]).await.unwrap();
+    assert_eq!(stored(&here, None).await, [("a".to_owned(), 0, 30)]);
+}
