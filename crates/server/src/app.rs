@@ -68,10 +68,21 @@ impl App {
     /// Puts the parts together.
     #[must_use]
     pub fn new(store: Store, config: Config, key: Key, boot_url: String) -> Self {
-        let limiter = Limiter::new(&config);
-        let tokens = Tokens::new(&config);
         let hand = config.test_clock.clone().map(Hand::of_file);
         let clock = hand.map_or_else(Timepiece::default, Timepiece::turned_by);
+        Self::with_clock(store, config, key, boot_url, clock)
+    }
+
+    /// The same with a clock that the caller turns.
+    pub(crate) fn with_clock(
+        store: Store,
+        config: Config,
+        key: Key,
+        boot_url: String,
+        clock: Timepiece,
+    ) -> Self {
+        let limiter = Limiter::new(&config);
+        let tokens = Tokens::new(&config);
         let liveness = Liveness::new(clock, config.liveness.clone(), kinds::BEATING);
         let denials = Denials::default();
         let listening_since = Mutex::new(clock.now());

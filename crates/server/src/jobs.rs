@@ -10,7 +10,7 @@ use crate::{
     access::Counts,
     app::{App, Decided, by_system},
     error::Error,
-    installs, promote,
+    installs, liveness, promote,
 };
 
 /// Starts all jobs; they end when `stop` says so.
@@ -23,12 +23,18 @@ pub(crate) fn spawn_all(app: &App, stop: &watch::Receiver<bool>) -> JoinSet<()> 
     jobs.spawn(start(seconds(60), "denials", |app| Box::pin(record_denials(app))));
     jobs.spawn(start(seconds(300), "sweep", |app| Box::pin(sweep(app))));
     jobs.spawn(start(app.config.checkpoint, "checkpoint", |app| Box::pin(seal(app))));
+    liveness::sweep::spawn(app, stop, &mut jobs);
     jobs
 }
 
 /// What should not be lost at the end.
 pub(crate) async fn finish(app: &App) {
-    for (name, result) in [("denials", record_denials(app).await), ("checkpoint", seal(app).await)] {
+    let results = [
+        ("liveness", liveness::sweep::finish(app).await),
+        ("denials", record_denials(app).await),
+        ("checkpoint", seal(app).await),
+    ];
+    for (name, result) in results {
         if let Err(error) = result {
             tracing::warn!(job = name, %error, "a job failed at the end");
         }

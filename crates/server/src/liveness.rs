@@ -10,11 +10,18 @@
 //! and whether silence means something is decided by `core`, from facts counted here.
 
 mod directory;
+mod flush;
+mod follow;
+pub(crate) mod incident;
 mod judge;
 pub(crate) mod kinds;
 mod settings;
 mod slab;
 mod stale;
+mod status;
+pub(crate) mod sweep;
+#[cfg(test)]
+mod tests;
 mod zones;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -27,7 +34,8 @@ pub(crate) use settings::RawSettings;
 pub use settings::Settings;
 pub use slab::Seat;
 use slab::{Record, Slab};
-use wardroom_core::liveness::{Interval, Silence, Standing, adopt, in_force};
+use status::Status;
+use wardroom_core::liveness::{Cause, Interval, Silence, Standing, adopt, in_force};
 use zones::Zones;
 
 use crate::clock::Timepiece;
@@ -42,6 +50,7 @@ pub struct Liveness {
     directory: Directory,
     zones: Zones,
     judge: Mutex<Judge>,
+    status: Mutex<Status>,
 }
 
 /// What is known of a member that takes a seat.
@@ -68,14 +77,26 @@ impl Liveness {
     /// Nobody yet.
     pub(crate) fn new(clock: Timepiece, settings: Settings, kinds: &'static [Beating]) -> Self {
         let slab = Slab::new(clock.steady_millis());
-        let judge = Mutex::new(Judge::new(clock.steady()));
-        Self { clock, settings, kinds, slab, directory: Directory::new(), zones: Zones::default(), judge }
+        let judge = Mutex::new(Judge::new(clock));
+        let status = Mutex::default();
+        Self {
+            clock,
+            settings,
+            kinds,
+            slab,
+            directory: Directory::new(),
+            zones: Zones::default(),
+            judge,
+            status,
+        }
     }
 
     /// Gives a member a seat and watches it from now on. A member that has one keeps it; its zone and interval
     /// are set anew.
     ///
-    /// Only for a member whose stored state is one that beats: its state is committed first.
+    /// Only for a member whose stored state is one that beats. A caller that moves it there commits first and
+    /// seats then; a caller that merely reads the state seats first, reads then, and unseats when it is another.
+    /// So a sweep that marks the member meanwhile notices that its seat was asked for.
     pub fn seat(&self, kind: &'static str, id: &str, new: NewSeat<'_>) -> Seat {
         let now = self.clock.steady_millis();
         let last = new.last_seen.map_or(now, |seen| self.steady_of(seen));
@@ -134,6 +155,15 @@ impl Liveness {
         Some(silence)
     }
 
+    /// The open incident that keeps a due member from going stale, as far as this server knows.
+    #[must_use]
+    pub fn incident_of(&self, kind: &str, id: &str) -> Option<String> {
+        let record = self.slab.record(self.find(kind, id)?)?;
+        let judge = self.judge_state();
+        let zone = self.zones.name(record.zone);
+        judge.incidents.get(&zone).or_else(|| judge.incidents.get(&None)).cloned()
+    }
+
     /// Whether a watched member is past its deadline, held or not.
     #[must_use]
     pub fn is_due(&self, kind: &str, id: &str) -> bool {
@@ -146,6 +176,23 @@ impl Liveness {
 
     fn judge_state(&self) -> MutexGuard<'_, Judge> {
         self.judge.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn status(&self) -> MutexGuard<'_, Status> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why this server cannot hear at this moment. A beat that it takes meanwhile may be lost to the others.
+    #[must_use]
+    pub fn deaf(&self) -> Option<Cause> {
+        self.judge_state().listening.deaf_now()
+    }
+
+    /// Gives back the seat of a member that is gone for good.
+    fn forget(&self, kind: &str, id: &str) {
+        if let Some(kind) = self.kind(kind) {
+            self.directory.remove(&self.slab, kind, id);
+        }
     }
 
     /// The number of a kind that beats.

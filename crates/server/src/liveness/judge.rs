@@ -4,21 +4,27 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use wardroom_core::liveness::{
-    Deadline, Facts, Fleet, Heard, Incident, Listening, Period, Silence, Standing, Zone, deadline,
+    Cause, Deadline, Facts, Fleet, Heard, Incident, Listening, Period, Silence, Standing, Zone, clock_jump,
+    deadline, pause,
 };
 
 use super::{
     Liveness, millis,
     slab::{Record, Seat},
 };
+use crate::clock::Timepiece;
 
 /// What is remembered between sweeps.
 #[derive(Debug)]
 pub(super) struct Judge {
     pub(super) listening: Listening,
     pub(super) fleet: Fleet,
+    /// The open incidents that this server raised or went on with.
+    pub(super) incidents: BTreeMap<Zone, String>,
     /// Since when this server listens without a break.
     pub(super) since: Timestamp,
+    /// The last time both clocks were read, steady and wall.
+    read: (Timestamp, Timestamp),
 }
 
 /// What a sweep may do now.
@@ -45,15 +51,66 @@ pub(super) struct Due {
     kind: u8,
 }
 
+#[cfg(test)]
+impl Due {
+    /// A member as a sweep that finds it due hands it on.
+    pub(super) fn of(live: &Liveness, kind: &str, id: &str) -> Self {
+        let seat = live.find(kind, id).unwrap();
+        let (chunk, at) = live.slab.at(seat).unwrap();
+        Self { seat, claims: chunk.claims(at), at: Timestamp::MIN, zone: 0, kind: chunk.record(at).kind }
+    }
+}
+
 impl Judge {
-    pub(super) fn new(now: Timestamp) -> Self {
-        Self { listening: Listening::starting(None), fleet: Fleet::default(), since: now }
+    pub(super) fn new(clock: Timepiece) -> Self {
+        let (now, wall) = (clock.steady(), clock.now());
+        Self {
+            listening: Listening::starting(None),
+            fleet: Fleet::default(),
+            incidents: BTreeMap::new(),
+            since: now,
+            read: (now, wall),
+        }
+    }
+
+    /// The members are loaded and everything listens.
+    pub(super) fn started(&mut self, last_listened: Option<Timestamp>, now: Timestamp) {
+        let mut listening = Listening::starting(last_listened.map(|listened| listened.min(now)));
+        self.listening.periods().iter().for_each(|period| listening.record(*period));
+        listening.end(Cause::StartUp, now);
+        self.listening = listening;
+        self.since = now;
+    }
+
+    /// Reads the clocks, and notes when the process stood still or a clock jumped since the last time. Has to
+    /// be called before anyone is judged.
+    pub(super) fn pulse(&mut self, clock: Timepiece, expected: SignedDuration) -> Option<Cause> {
+        let (now, wall) = (clock.steady(), clock.now());
+        let (before, wall_before) = std::mem::replace(&mut self.read, (now, wall));
+        let paused = pause(before, now, expected);
+        let jumped = clock_jump(wall.duration_since(wall_before), now.duration_since(before));
+        let jumped = jumped.map(|_| Period { cause: Cause::ClockJump, from: before, to: now });
+        let periods = [paused, jumped].into_iter().flatten();
+        periods.map(|period| self.was_deaf(period)).max()
     }
 
     /// Writes down that the server was deaf for a while.
-    pub(super) fn was_deaf(&mut self, period: Period) {
+    pub(super) fn was_deaf(&mut self, period: Period) -> Cause {
         self.listening.record(period);
         self.since = self.since.max(period.to);
+        period.cause
+    }
+
+    /// Writes down whether something keeps the server from hearing now.
+    pub(super) fn set(&mut self, cause: Cause, is_deaf: bool, now: Timestamp) {
+        if is_deaf {
+            self.listening.begin(cause, now);
+        } else {
+            self.listening.end(cause, now);
+            if self.listening.periods().last().is_some_and(|period| period.to == now) {
+                self.since = now;
+            }
+        }
     }
 }
 

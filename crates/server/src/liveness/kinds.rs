@@ -10,27 +10,28 @@ use crate::{app::App, error::Error};
 
 /// A kind that beats.
 #[derive(Debug, Clone, Copy)]
-pub struct Beating {
+pub(crate) struct Beating {
     /// The kind.
-    pub kind: &'static str,
+    pub(crate) kind: &'static str,
     /// The states in which a member has to beat.
-    pub states: &'static [&'static str],
+    pub(crate) states: &'static [&'static str],
     /// The interval that a member was given.
-    pub given: fn(&Resource) -> Option<wardroom_core::liveness::Interval>,
+    pub(crate) given: fn(&Resource) -> Option<wardroom_core::liveness::Interval>,
     /// Marks members that fell silent; what it answers is no longer watched.
-    pub go_stale: GoStale,
+    pub(crate) go_stale: GoStale,
 }
 
 /// Marks members and says who need not be watched any more: those that were marked, and those that are gone.
 /// Who is left out is judged again by the next sweep.
-pub type GoStale = for<'a> fn(
+pub(crate) type GoStale = for<'a> fn(
     &'a App,
     Vec<String>,
     Option<Fence>,
-) -> Pin<Box<dyn Future<Output = Result<Vec<String>, Error>> + Send + 'a>>;
+)
+    -> Pin<Box<dyn Future<Output = Result<Vec<String>, Error>> + Send + 'a>>;
 
 /// Every kind that beats.
-pub const BEATING: &[Beating] = &[Beating {
+pub(crate) const BEATING: &[Beating] = &[Beating {
     kind: "satellite",
     states: &[satellite::State::Online.as_str()],
     given: stale::given_interval,

@@ -1,0 +1,178 @@
+//! From memory to the narrow table and back.
+//!
+//! What is lost with the process is at most the granularity of the last beats, which the grace after a start
+//! covers many times over.
+
+use std::{collections::HashMap, time::Duration};
+
+use jiff::Timestamp;
+use wardroom_core::liveness::Interval;
+use wardroom_store::{List, Resource, Seen};
+
+use super::{
+    Liveness,
+    kinds::Beating,
+    slab::{Chunk, Seat},
+};
+use crate::{app::App, error::Error};
+
+/// Rows in one transaction: few enough that other statements get their turn.
+const BATCH: usize = 10_000;
+
+/// The last time something was written down or read.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Flushed {
+    /// When it ended, on the steady axis.
+    pub(super) at: Option<Timestamp>,
+    pub(super) rows: u64,
+    pub(super) took: Duration,
+}
+
+/// What is stored while the server runs: only what moved by the granularity.
+pub(crate) async fn flush(app: &App) -> Result<(), Error> {
+    write(app, app.liveness.settings.granularity).await
+}
+
+/// What is stored at the end: everything.
+pub(crate) async fn flush_all(app: &App) -> Result<(), Error> {
+    write(app, Duration::ZERO).await
+}
+
+async fn write(app: &App, granularity: Duration) -> Result<(), Error> {
+    let live = &app.liveness;
+    let began = app.clock.instant();
+    let mut moved = Vec::new();
+    live.slab.moved(i64::try_from(granularity.as_millis()).unwrap_or(i64::MAX), |seat| moved.push(seat));
+    for seats in moved.chunks(BATCH) {
+        write_batch(app, seats).await?;
+    }
+    let took = began.elapsed();
+    let mut status = live.status();
+    status.flushed = Flushed { at: Some(live.clock.steady()), rows: moved.len() as u64, took };
+    status.rows_flushed += moved.len() as u64;
+    Ok(())
+}
+
+/// Seats are taken in the order in which members came, which is nearly that of their ids.
+async fn write_batch(app: &App, seats: &[Seat]) -> Result<(), Error> {
+    let live = &app.liveness;
+    for (number, Beating { kind, .. }) in live.kinds.iter().enumerate() {
+        let (mut written, mut rows) = (Vec::new(), Vec::new());
+        let now = live.clock.steady_millis();
+        for seat in seats {
+            let Some(record) = live.slab.record(*seat).filter(|record| usize::from(record.kind) == number)
+            else {
+                continue;
+            };
+            let Some(id) = live.slab.name(*seat) else { continue };
+            let age = Duration::from_millis(u64::try_from(now.saturating_sub(record.last)).unwrap_or(0));
+            rows.push(Seen { id, age, every: record.interval.map_or(0, Interval::seconds) });
+            written.push((*seat, record.last));
+        }
+        if rows.is_empty() {
+            continue;
+        }
+        rows.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+        app.store.note_seen(kind, rows).await?;
+        for (seat, last) in written {
+            if let Some((chunk, at)) = live.slab.at(seat) {
+                chunk.stored(at, last);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Takes in what other servers heard within a time.
+pub(super) async fn merge(app: &App, within: Duration) -> Result<(), Error> {
+    let live = &app.liveness;
+    for (number, Beating { kind, .. }) in live.kinds.iter().enumerate() {
+        let seen = app.store.seen(kind, Some(within)).await?;
+        let now = live.clock.steady_millis();
+        for Seen { id, age, every } in seen {
+            let seat = u8::try_from(number).ok().and_then(|kind| live.directory.find(&live.slab, kind, &id));
+            if let Some((chunk, at)) = seat.and_then(|seat| live.slab.at(seat)) {
+                live.heard_elsewhere(chunk, at, now.saturating_sub(millis(age)), every);
+            }
+        }
+    }
+    live.status().merged = Some(live.clock.steady());
+    Ok(())
+}
+
+/// Gives a seat to everyone who has to beat, and remembers when everyone else was last heard.
+/// Answers when this or another server was last known to listen, on the steady axis.
+pub(super) async fn load(app: &App) -> Result<Option<Timestamp>, Error> {
+    let live = &app.liveness;
+    let mut listened = None;
+    for row in live.kinds {
+        let seen = app.store.seen(row.kind, None).await?;
+        let newest =
+            seen.iter().map(|seen| live.clock.steady_millis().saturating_sub(millis(seen.age))).max();
+        listened = listened.max(newest);
+        let mut seen: HashMap<Box<str>, (Duration, u32)> =
+            seen.into_iter().map(|seen| (seen.id, (seen.age, seen.every))).collect();
+        for state in row.states {
+            let state = Some((*state).to_owned());
+            let mut list = List { kind: row.kind.to_owned(), state, limit: 1000, ..List::default() };
+            loop {
+                let page = app.store.list(&list).await?;
+                for member in &page.items {
+                    let known = seen.remove(member.content.id.as_str());
+                    let now = live.clock.steady_millis();
+                    let (last, every) = known.map_or_else(
+                        || (live.steady_of(member.state_changed_at), 0),
+                        |(age, every)| (now.saturating_sub(millis(age)), every),
+                    );
+                    let seat = live.seat_stored(row, member, last, every);
+                    if let (Some((chunk, at)), true) = (live.slab.at(seat), known.is_some()) {
+                        chunk.stored(at, last);
+                    }
+                }
+                let Some(next) = page.next else { break };
+                list.after = Some(next);
+            }
+        }
+        for (id, (age, every)) in seen {
+            live.rest_stored(row, &id, age, every);
+        }
+    }
+    Ok(listened.map(super::millis))
+}
+
+impl Liveness {
+    /// Seats a member that was read from the store.
+    pub(super) fn seat_stored(&self, row: &Beating, member: &Resource, last: i64, every: u32) -> Seat {
+        let zone = member.content.labels.get(&self.settings.zone_label).map(String::as_str);
+        let given = (row.given)(member);
+        let interval = Interval::from_seconds(every).max(given);
+        self.take(row.kind, &member.content.id, zone, given, interval, last)
+    }
+
+    /// Remembers a member that does not have to beat.
+    fn rest_stored(&self, row: &Beating, id: &str, age: Duration, every: u32) {
+        let last = self.clock.steady_millis().saturating_sub(millis(age));
+        let seat = self.take(row.kind, id, None, None, Interval::from_seconds(every), last);
+        if let Some((chunk, at)) = self.slab.at(seat) {
+            chunk.stored(at, last);
+            chunk.rest(at);
+        }
+    }
+
+    fn heard_elsewhere(&self, chunk: &Chunk, at: usize, last: i64, every: u32) {
+        if !chunk.heard(at, last) {
+            return;
+        }
+        chunk.stored(at, last);
+        let record = chunk.record(at);
+        let interval = Interval::from_seconds(every).or(record.interval);
+        chunk.set(at, record.zone, record.given, interval);
+        if chunk.is_watched(at) {
+            chunk.put_off(at, self.late_step(last, interval));
+        }
+    }
+}
+
+fn millis(age: Duration) -> i64 {
+    i64::try_from(age.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,153 @@
+//! Incidents: one resource for many members that fell silent together, with a history of its own.
+//!
+//! What must stay true: a zone, or the fleet, has at most one open incident, whoever sweeps; a sweeper that
+//! takes over goes on with the one it finds.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use uuid::Uuid;
+use wardroom_core::liveness::{Change as Turn, Held, Incident, Phase, Zone};
+use wardroom_store::{Change, Content, Entry, Error as StoreError, Fence, Resource, TRANSITION};
+
+use crate::{
+    app::{App, by_system},
+    error::Error,
+};
+
+pub(crate) const KIND: &str = "incident";
+
+/// The state of an incident that is over.
+pub(crate) const ENDED: &str = "ended";
+
+/// What is stored.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Document {
+    /// The zone; nothing for the fleet as a whole.
+    pub(crate) zone: Zone,
+    pub(crate) why: String,
+    /// Members that were silent when it last changed, of so many.
+    pub(crate) silent: u32,
+    pub(crate) watched: u32,
+    /// When holding ends at the latest.
+    pub(crate) held_until: Option<Timestamp>,
+    pub(crate) ended_at: Option<Timestamp>,
+}
+
+/// Raises or ends an incident as the guard says; answers the id of the one that is open now.
+pub(super) async fn turn(
+    app: &App,
+    incident: &Incident,
+    held: Option<&Held>,
+    fence: Option<&Fence>,
+) -> Result<Option<String>, Error> {
+    let open = open(app, &incident.zone).await?;
+    match (incident.change, open) {
+        (Turn::Raise, Some(open)) => Ok(Some(open.content.id)),
+        (Turn::Raise, None) => raise(app, incident, held, fence).await.map(Some),
+        (Turn::Close, Some(open)) => {
+            end(app, open, &incident.why, fence).await?;
+            Ok(None)
+        }
+        (Turn::Close, None) => Ok(None),
+    }
+}
+
+/// The open incident of a zone.
+pub(crate) async fn open(app: &App, zone: &Zone) -> Result<Option<Resource>, Error> {
+    Ok(app.store.get_by_key(KIND, &key(zone)).await?)
+}
+
+async fn raise(
+    app: &App,
+    incident: &Incident,
+    held: Option<&Held>,
+    fence: Option<&Fence>,
+) -> Result<String, Error> {
+    let why = held.map_or_else(|| incident.why.clone(), ToString::to_string);
+    let document = Document {
+        zone: incident.zone.clone(),
+        why: why.clone(),
+        silent: held.map_or(0, |held| held.silent),
+        watched: held.map_or(0, |held| held.watched),
+        held_until: held.map(|held| held.until),
+        ended_at: None,
+    };
+    let label = incident.zone.clone().map(|zone| (app.liveness.settings.zone_label.clone(), zone));
+    let content = Content {
+        kind: KIND.to_owned(),
+        id: Uuid::now_v7().to_string(),
+        name: incident.zone.as_ref().map_or_else(|| "the fleet".to_owned(), |zone| format!("zone {zone}")),
+        state: held.map_or(Phase::Holding, |held| held.phase).as_str().to_owned(),
+        document: wardroom_store::Document::of(&document)?,
+        labels: label.into_iter().collect(),
+        fields: BTreeMap::new(),
+        keys: BTreeSet::from([key(&incident.zone)]),
+        deleted: false,
+    };
+    let mut entry = by_system(app, "raised", json!({"silent": document.silent, "watched": document.watched}));
+    entry.comment = Some(why);
+    match commit(app, None, content, entry, fence).await {
+        Ok(id) => Ok(id),
+        // Whoever swept before raised it a moment ago.
+        Err(StoreError::KeyTaken { holder, .. }) => Ok(holder),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Notes that the members of an open incident are let go.
+pub(super) async fn releasing(app: &App, id: &str, held: &Held, fence: Option<&Fence>) -> Result<(), Error> {
+    let Some(before) = app.store.get(KIND, id).await? else { return Ok(()) };
+    if before.content.state != Phase::Holding.as_str() {
+        return Ok(());
+    }
+    let document = Document {
+        why: held.to_string(),
+        silent: held.silent,
+        watched: held.watched,
+        ..before.content.document.read::<Document>()?
+    };
+    let content = Content {
+        state: Phase::Releasing.as_str().to_owned(),
+        document: wardroom_store::Document::of(&document)?,
+        ..before.content.clone()
+    };
+    let mut entry = by_system(app, TRANSITION, json!({"silent": held.silent, "watched": held.watched}));
+    entry.comment = Some(held.to_string());
+    Ok(commit(app, Some(before), content, entry, fence).await.map(drop)?)
+}
+
+/// Ends an open incident.
+pub(super) async fn end(app: &App, open: Resource, why: &str, fence: Option<&Fence>) -> Result<(), Error> {
+    let document = Document {
+        why: why.to_owned(),
+        ended_at: Some(app.now()),
+        ..open.content.document.read::<Document>()?
+    };
+    let content = Content {
+        state: ENDED.to_owned(),
+        document: wardroom_store::Document::of(&document)?,
+        keys: BTreeSet::new(),
+        ..open.content.clone()
+    };
+    let mut entry = by_system(app, TRANSITION, serde_json::Value::Null);
+    entry.comment = Some(why.to_owned());
+    Ok(commit(app, Some(open), content, entry, fence).await.map(drop)?)
+}
+
+async fn commit(
+    app: &App,
+    before: Option<Resource>,
+    after: Content,
+    entry: Entry,
+    fence: Option<&Fence>,
+) -> Result<String, StoreError> {
+    let change = Change { before, after, entry, effects: Vec::new(), fence: fence.cloned() };
+    Ok(app.store.commit(change).await?.resource.content.id)
+}
+
+fn key(zone: &Zone) -> String {
+    zone.as_ref().map_or_else(|| "open/fleet".to_owned(), |zone| format!("open/zone/{zone}"))
+}

@@ -1,0 +1,31 @@
+//! What the sweep and the flusher did last, for people and metrics.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use jiff::Timestamp;
+
+use super::flush::Flushed;
+
+/// What happened last; times are on the steady axis.
+#[derive(Debug, Default)]
+pub(super) struct Status {
+    /// Whether the members are in memory.
+    pub(super) loaded: bool,
+    /// Whether this server sweeps, and since when.
+    pub(super) sweeping: Option<Timestamp>,
+    /// The last sweep, and how long it took to judge.
+    pub(super) swept: Option<(Timestamp, Duration)>,
+    /// As the last sweep counted: silent, due, and due but held.
+    pub(super) silent: u32,
+    pub(super) due: u32,
+    pub(super) held: u32,
+    pub(super) flushed: Flushed,
+    pub(super) flush_failed: bool,
+    pub(super) merged: Option<Timestamp>,
+    /// Incidents that are known to be releasing.
+    pub(super) releasing: BTreeSet<String>,
+    /// Counted since the start.
+    pub(super) rows_flushed: u64,
+    pub(super) sweeps: u64,
+    pub(super) stale: u64,
+}

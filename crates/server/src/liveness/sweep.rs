@@ -1,0 +1,381 @@
+//! The sweep: every second, who is due goes to the guard, and whom the guard lets go to its kind.
+//!
+//! With several servers on one database exactly one sweeps. Its lease is a fence in every change it makes, so
+//! that one that was paused and wakes up late changes nothing.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::{sync::watch, task::JoinSet};
+use uuid::Uuid;
+use wardroom_core::liveness::{Cause, Held, Incident, Period, Phase};
+use wardroom_store::{Fence, Lease, List};
+
+use super::{Liveness, flush, follow, incident, judge::Due};
+use crate::{app::App, error::Error};
+
+/// Who sweeps.
+const LEASE: &str = "sweep";
+/// That a server is there.
+const PRESENCE: &str = "replica/";
+const LENGTH: Duration = Duration::from_secs(15);
+const RENEWAL: SignedDuration = SignedDuration::from_secs(5);
+
+/// A database that takes longer to answer a question as small as can be does not answer.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Members in one call to their kind.
+const BATCH: usize = 1000;
+
+/// Sweeps between two looks for incidents that nobody ends.
+const STRAYS: u64 = 60;
+
+/// Starts everything that keeps watch; it ends when `stop` says so.
+pub(crate) fn spawn(app: &App, stop: &watch::Receiver<bool>, jobs: &mut JoinSet<()>) {
+    jobs.spawn(pulse(app.clone(), stop.clone()));
+    jobs.spawn(run(app.clone(), stop.clone()));
+}
+
+/// What should not be lost at the end.
+pub(crate) async fn finish(app: &App) -> Result<(), Error> {
+    flush::flush_all(app).await
+}
+
+/// Notices pauses of the process, whatever the sweep is waiting for.
+async fn pulse(app: App, mut stop: watch::Receiver<bool>) {
+    while sleep(app.liveness.settings.sweep, &mut stop).await {
+        app.liveness.pulse(&app);
+    }
+}
+
+async fn run(app: App, mut stop: watch::Receiver<bool>) {
+    let cursor = loop {
+        match start(&app).await {
+            Ok(cursor) => break cursor,
+            Err(error) => tracing::warn!(%error, "the members could not be loaded; it is tried again"),
+        }
+        if !sleep(app.liveness.settings.sweep, &mut stop).await {
+            return;
+        }
+    };
+    let follow = follow::run(&app, cursor, stop.clone());
+    tokio::join!(follow, flush_always(&app, stop.clone()), sweep_always(&app, stop.clone()));
+}
+
+/// Loads the members. The place in the feed comes first, so that no change falls between the two.
+pub(super) async fn start(app: &App) -> Result<wardroom_store::Cursor, Error> {
+    let cursor = app.store.feed_tail().await?;
+    let listened = flush::load(app).await?;
+    let live = &app.liveness;
+    let now = live.clock.steady();
+    live.judge_state().started(listened, now);
+    live.status().loaded = true;
+    live.status().merged = Some(now);
+    Ok(cursor)
+}
+
+async fn flush_always(app: &App, mut stop: watch::Receiver<bool>) {
+    // With one server, a little of everything all the time instead of everybody at once.
+    let settings = &app.liveness.settings;
+    let period = settings.granularity.min(Duration::from_secs(5));
+    while sleep(period, &mut stop).await {
+        let flushed = flush::flush(app).await;
+        app.liveness.status().flush_failed = flushed.is_err();
+        if let Err(error) = flushed {
+            tracing::warn!(%error, "beats could not be written down; it is tried again");
+        }
+    }
+}
+
+async fn sweep_always(app: &App, mut stop: watch::Receiver<bool>) {
+    let mut sweep = Sweep::new();
+    while sleep(app.liveness.settings.sweep, &mut stop).await {
+        if let Err(error) = sweep.tick(app).await {
+            tracing::warn!(%error, "a sweep failed; the next one is due in a moment");
+        }
+    }
+    sweep.let_go(app).await;
+}
+
+/// True: go on.
+async fn sleep(period: Duration, stop: &mut watch::Receiver<bool>) -> bool {
+    tokio::select! {
+        () = tokio::time::sleep(period) => true,
+        _ = stop.wait_for(|stop| *stop) => false,
+    }
+}
+
+/// One server's part in sweeping.
+#[derive(Debug)]
+pub(super) struct Sweep {
+    /// What this server is called; no two are called the same.
+    name: String,
+    pub(super) lease: Option<Lease>,
+    presence: Option<Lease>,
+    /// When the leases were asked for last.
+    asked: Option<Timestamp>,
+    /// The other servers that were there.
+    others: BTreeSet<String>,
+    /// What people were not told yet.
+    untold: Vec<Incident>,
+    ticks: u64,
+}
+
+impl Sweep {
+    pub(super) fn new() -> Self {
+        Self {
+            name: Uuid::now_v7().to_string(),
+            lease: None,
+            presence: None,
+            asked: None,
+            others: BTreeSet::new(),
+            untold: Vec::new(),
+            ticks: 0,
+        }
+    }
+
+    /// One sweep.
+    pub(super) async fn tick(&mut self, app: &App) -> Result<(), Error> {
+        let live = &app.liveness;
+        live.clock.follow();
+        live.pulse(app);
+        self.ticks += 1;
+        let answers = tokio::time::timeout(PATIENCE, app.store.ping()).await;
+        let database = matches!(answers, Ok(Ok(()))) && !live.status().flush_failed;
+        let prepared = match database {
+            true => self.prepare(app).await,
+            false => Ok(false),
+        };
+        let deaf = !database || prepared.is_err();
+        live.judge_state().set(Cause::Database, deaf, live.clock.steady());
+        if deaf {
+            app.was_deaf();
+        }
+        if prepared? {
+            self.sweep(app).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether this server sweeps, with all that the others heard at hand.
+    async fn prepare(&mut self, app: &App) -> Result<bool, Error> {
+        let live = &app.liveness;
+        if !live.settings.shared {
+            live.status().sweeping.get_or_insert(live.clock.steady());
+            return Ok(true);
+        }
+        let now = live.clock.steady();
+        if self.asked.is_none_or(|asked| now.duration_since(asked) >= RENEWAL) {
+            self.renew(app, now).await?;
+        }
+        let sweeps = self.lease.is_some();
+        // Others are merged for people too, only not as often.
+        let wait = live.settings.granularity * if sweeps { 1 } else { 10 };
+        let merged = live.status().merged.unwrap_or(now);
+        let since = Duration::try_from(now.duration_since(merged)).unwrap_or(Duration::ZERO);
+        if since >= wait {
+            let lag = Duration::try_from(live.settings.policy.flush_lag).unwrap_or(Duration::ZERO);
+            flush::merge(app, since + lag + LENGTH).await?;
+        }
+        Ok(sweeps)
+    }
+
+    async fn renew(&mut self, app: &App, now: Timestamp) -> Result<(), Error> {
+        let live = &app.liveness;
+        let presence = format!("{PRESENCE}{}", self.name);
+        self.presence = app.store.acquire_lease(&presence, &self.name, LENGTH).await?;
+        let lease = app.store.acquire_lease(LEASE, &self.name, LENGTH).await?;
+        self.asked = Some(now);
+        self.mind_the_others(app, now).await?;
+        let took_over = match (&self.lease, &lease) {
+            (Some(before), Some(after)) => before.epoch != after.epoch,
+            (None, Some(_)) => true,
+            (Some(_) | None, None) => false,
+        };
+        if took_over {
+            // Whoever swept before was away: what it heard last may not have been written down, and its members
+            // have to find another server first.
+            live.judge_state().was_deaf(away(now));
+            let merged = live.status().merged.unwrap_or(now).min(before(now, LENGTH * 2));
+            live.status().merged = Some(merged);
+        }
+        let sweeping = live.status().sweeping.unwrap_or(now);
+        live.status().sweeping = lease.as_ref().map(|_| sweeping);
+        self.lease = lease;
+        Ok(())
+    }
+
+    /// A server that is gone takes the members that it heard with it, until they find another one.
+    async fn mind_the_others(&mut self, app: &App, now: Timestamp) -> Result<(), Error> {
+        let leases = app.store.leases().await?;
+        let there =
+            leases.into_iter().filter(|lease| !lease.remaining.is_zero() && lease.holder != self.name);
+        let there: BTreeSet<_> =
+            there.filter_map(|lease| lease.name.strip_prefix(PRESENCE).map(str::to_owned)).collect();
+        if self.others.difference(&there).next().is_some() {
+            app.liveness.judge_state().was_deaf(away(now));
+        }
+        self.others = there;
+        Ok(())
+    }
+
+    async fn sweep(&mut self, app: &App) -> Result<(), Error> {
+        let live = &app.liveness;
+        let fence = self.lease.as_ref().map(Lease::fence);
+        let began = app.clock.instant();
+        let now = live.clock.steady();
+        let verdict = {
+            let mut judge = live.judge_state();
+            if judge.listening.deaf_now().is_some() {
+                return Ok(());
+            }
+            live.judge(&mut judge, now)
+        };
+        {
+            let mut status = live.status();
+            status.sweeps += 1;
+            status.swept = Some((now, began.elapsed()));
+            (status.silent, status.due, status.held) = (verdict.silent, verdict.due, verdict.held);
+        }
+        self.untold.extend(verdict.incidents);
+        let told = self.tell(app, fence.as_ref()).await;
+        for (kind, due) in verdict.release {
+            for batch in due.chunks(BATCH) {
+                mark(app, kind, batch, fence.clone()).await?;
+            }
+        }
+        told?;
+        if self.ticks.is_multiple_of(STRAYS) {
+            end_strays(app, fence.as_ref()).await?;
+        }
+        Ok(())
+    }
+
+    /// Tells people of incidents; what cannot be told now is told later.
+    async fn tell(&mut self, app: &App, fence: Option<&Fence>) -> Result<(), Error> {
+        let live = &app.liveness;
+        while let Some(next) = self.untold.first().cloned() {
+            let held = live.held_at(&next.zone);
+            let open = incident::turn(app, &next, held.as_ref(), fence).await?;
+            let mut judge = live.judge_state();
+            match open {
+                Some(id) => judge.incidents.insert(next.zone, id),
+                None => judge.incidents.remove(&next.zone),
+            };
+            self.untold.remove(0);
+        }
+        let open: Vec<_> = live.judge_state().incidents.clone().into_iter().collect();
+        for (zone, id) in open {
+            if let Some(held) = live.held_at(&zone).filter(|held| held.phase == Phase::Releasing)
+                && live.status().releasing.insert(id.clone())
+            {
+                let noted = incident::releasing(app, &id, &held, fence).await;
+                if noted.is_err() {
+                    live.status().releasing.remove(&id);
+                }
+                noted?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn let_go(&self, app: &App) {
+        for lease in [&self.lease, &self.presence].into_iter().flatten() {
+            if let Err(error) = app.store.release_lease(lease).await {
+                tracing::warn!(%error, lease = lease.name, "a lease could not be let go; it lapses by itself");
+            }
+        }
+    }
+}
+
+/// The time for which a server that did not renew its lease may have been away.
+fn away(now: Timestamp) -> Period {
+    Period { cause: Cause::Listener, from: before(now, LENGTH), to: now }
+}
+
+fn before(now: Timestamp, by: Duration) -> Timestamp {
+    now.checked_sub(by).unwrap_or(Timestamp::MIN)
+}
+
+/// Hands due members to their kind, and watches those no longer that it marked.
+pub(super) async fn mark(app: &App, kind: u8, batch: &[Due], fence: Option<Fence>) -> Result<(), Error> {
+    let live = &app.liveness;
+    let Some(row) = live.kinds.get(usize::from(kind)) else { return Ok(()) };
+    let named: Vec<_> =
+        batch.iter().filter_map(|due| Some((live.slab.name(due.seat)?.into_string(), due))).collect();
+    let ids = named.iter().map(|(id, _)| id.clone()).collect();
+    let done: BTreeSet<_> = (row.go_stale)(app, ids, fence).await?.into_iter().collect();
+    live.status().stale += done.len() as u64;
+    for (id, due) in named.iter().filter(|(id, _)| done.contains(id)) {
+        let mut claims = due.claims;
+        // Somebody asked for the seat meanwhile: the stored state says whether the member beats again.
+        while let Some(newer) = live.leave(due.seat, claims) {
+            let found = app.store.get(row.kind, id).await?;
+            let beats = found.is_some_and(|found| {
+                !found.content.deleted && row.states.contains(&found.content.state.as_str())
+            });
+            if beats {
+                break;
+            }
+            claims = newer;
+        }
+    }
+    Ok(())
+}
+
+/// Ends incidents of zones in which nothing is going on any more: whoever raised them may have been stopped.
+async fn end_strays(app: &App, fence: Option<&Fence>) -> Result<(), Error> {
+    let live = &app.liveness;
+    let settled = live.judge_state().since.checked_add(live.settings.policy.at_most(None));
+    if settled.is_ok_and(|settled| live.clock.steady() < settled) {
+        return Ok(());
+    }
+    for phase in [Phase::Holding, Phase::Releasing] {
+        let state = Some(phase.as_str().to_owned());
+        let list = List { kind: incident::KIND.to_owned(), state, limit: 1000, ..List::default() };
+        for open in app.store.list(&list).await?.items {
+            let zone = open.content.document.read::<incident::Document>()?.zone;
+            if !live.judge_state().incidents.contains_key(&zone) {
+                incident::end(app, open, "It is over: no guard holds these members any more.", fence).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Liveness {
+    fn pulse(&self, app: &App) {
+        let expected = SignedDuration::try_from(self.settings.sweep).unwrap_or(SignedDuration::ZERO);
+        let noticed = self.judge_state().pulse(self.clock, expected);
+        if let Some(cause) = noticed {
+            tracing::warn!(%cause, "the server was deaf for a while; nobody is charged for it");
+            app.was_deaf();
+        }
+    }
+
+    /// The guard of a zone, or that of the fleet, while it holds; times are wall times.
+    fn held_at(&self, zone: &wardroom_core::liveness::Zone) -> Option<Held> {
+        let judge = self.judge_state();
+        let guard = match zone {
+            Some(label) => judge.fleet.zones().get(label)?,
+            None => judge.fleet.whole(),
+        };
+        let mut held = Held::by(guard, zone.clone(), &self.settings.limits)?;
+        held.since = self.clock.wall_of(held.since);
+        held.until = self.clock.wall_of(held.until);
+        Some(held)
+    }
+
+    /// Watches a member no longer, unless somebody asked for its seat since; then answers how often.
+    pub(super) fn leave(&self, seat: super::Seat, claims: u32) -> Option<u32> {
+        let (chunk, at) = self.slab.at(seat)?;
+        chunk.rest(at);
+        let newer = chunk.claims(at);
+        if newer == claims {
+            return None;
+        }
+        let record = chunk.record(at);
+        chunk.watch(at, self.late_step(record.last, record.interval));
+        Some(newer)
+    }
+}

@@ -1,0 +1,6 @@
+//! The machinery against a real store, with a clock that the tests turn.
+
+mod guard;
+mod memory;
+mod replicas;
+mod site;

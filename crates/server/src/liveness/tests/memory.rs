@@ -1,0 +1,138 @@
+//! Seats, intervals, and what survives a restart.
+
+use jiff::SignedDuration;
+use wardroom_core::liveness::Interval;
+
+use super::site::{KIND, Site, beat, store_satellite};
+use crate::liveness::NewSeat;
+
+fn seconds(count: u32) -> Option<Interval> {
+    Interval::from_seconds(count)
+}
+
+#[tokio::test]
+async fn a_seat_is_kept_and_an_old_handle_beats_for_nobody_else() {
+    let site = Site::settled().await;
+    let live = &site.app.liveness;
+    let seat = live.seat(KIND, "a", NewSeat::default());
+    assert_eq!(live.seat(KIND, "a", NewSeat::default()), seat, "a member that has a seat keeps it");
+    assert_eq!(live.find(KIND, "a"), Some(seat));
+    assert_eq!(live.find("node", "a"), None);
+    live.unseat(KIND, "a");
+    assert_eq!(live.find(KIND, "a"), None);
+    live.beat(seat, None);
+    assert_eq!(live.find(KIND, "a"), None, "a beat that comes late does not watch it again");
+
+    live.forget(KIND, "a");
+    let other = live.seat(
+        KIND,
+        "b",
+        NewSeat { last_seen: Some(site.app.now() - SignedDuration::from_secs(50)), ..NewSeat::default() },
+    );
+    assert_eq!(other.index, seat.index, "the place is used again");
+    let before = live.last_seen(KIND, "b");
+    live.beat(seat, None);
+    let after = live.last_seen(KIND, "b").unwrap();
+    assert!(after.duration_since(before.unwrap()).abs() < SignedDuration::from_secs(1));
+}
+
+#[tokio::test]
+async fn the_reply_gives_the_interval_spread_a_little() {
+    let site = Site::settled().await;
+    let live = &site.app.liveness;
+    let given = live.seat(KIND, "given", NewSeat { given: seconds(100), ..NewSeat::default() });
+    let mut all = std::collections::BTreeSet::new();
+    for _ in 0..200 {
+        site.hand.pass(SignedDuration::from_millis(7));
+        all.insert(live.beat(given, seconds(10)).next.seconds());
+    }
+    assert!(all.iter().all(|next| (90..=110).contains(next)), "{all:?}");
+    assert!(all.len() > 5, "{all:?}");
+    let silent = live.seat(KIND, "silent", NewSeat::default());
+    assert!((27..=33).contains(&live.beat(silent, None).next.seconds()));
+    let said = live.seat(KIND, "said", NewSeat::default());
+    assert!((54..=66).contains(&live.beat(said, seconds(60)).next.seconds()));
+}
+
+/// A client that says a shorter interval but keeps the old one is not believed.
+#[tokio::test]
+async fn a_shorter_interval_holds_once_it_is_kept() {
+    let mut site = Site::settled().await;
+    let id = store_satellite(&site.app, None, None).await;
+    let seat = site.app.liveness.seat(KIND, &id, NewSeat::default());
+    site.app.liveness.beat(seat, seconds(600));
+    for _ in 0..3 {
+        site.pass(1100, |_, _| {}).await;
+        assert_eq!(site.get(&id).await.content.state, "online");
+        site.app.liveness.beat(seat, seconds(10));
+    }
+    site.pass(11, |_, _| {}).await;
+    site.app.liveness.beat(seat, seconds(10));
+    site.pass(33, |_, _| {}).await;
+    assert_eq!(site.get(&id).await.content.state, "stale", "now it keeps it, and is held to it");
+}
+
+#[tokio::test]
+async fn beats_survive_a_restart() {
+    let mut site = Site::settled().await;
+    let all = site.satellites(50, Some("a")).await;
+    site.pass_beating(30, &all).await;
+    let seen = site.app.liveness.last_seen(KIND, &all[0]).unwrap();
+    let age = site.app.now().duration_since(seen);
+    let site = site.restart().await;
+    for id in &all {
+        assert!(site.app.liveness.find(KIND, id).is_some());
+        let again = site.app.now().duration_since(site.app.liveness.last_seen(KIND, id).unwrap());
+        assert!((again - age).abs() < SignedDuration::from_secs(5), "{again} {age}");
+        let silence = site.app.liveness.standing(KIND, id).unwrap();
+        assert_eq!(silence.interval, seconds(30), "and so does how often they beat");
+    }
+}
+
+/// Whoever moves a member, and wherever: its seat follows.
+#[tokio::test]
+async fn seats_follow_the_feed() {
+    let site = Site::settled().await;
+    let mut cursor = site.app.store.feed_tail().await.unwrap();
+    let id = store_satellite(&site.app, Some("z"), None).await;
+    let follow = crate::liveness::follow::catch_up;
+    follow(&site.app, &mut cursor).await.unwrap();
+    assert!(site.app.liveness.find(KIND, &id).is_some());
+    move_to(&site, &id, "revoked", false).await;
+    follow(&site.app, &mut cursor).await.unwrap();
+    assert!(site.app.liveness.find(KIND, &id).is_none());
+    assert!(site.app.liveness.last_seen(KIND, &id).is_some());
+    move_to(&site, &id, "online", false).await;
+    follow(&site.app, &mut cursor).await.unwrap();
+    assert!(site.app.liveness.find(KIND, &id).is_some());
+    move_to(&site, &id, "online", true).await;
+    follow(&site.app, &mut cursor).await.unwrap();
+    assert!(site.app.liveness.last_seen(KIND, &id).is_none(), "a deleted one is forgotten");
+}
+
+async fn move_to(site: &Site, id: &str, state: &str, deleted: bool) {
+    let before = site.get(id).await;
+    let after = wardroom_store::Content { state: state.to_owned(), deleted, ..before.content.clone() };
+    let entry_type = if deleted { "deleted" } else { wardroom_store::TRANSITION };
+    let entry = crate::app::by_system(&site.app, entry_type, serde_json::Value::Null);
+    let change =
+        wardroom_store::Change { before: Some(before), after, entry, effects: Vec::new(), fence: None };
+    site.app.store.commit(change).await.unwrap();
+}
+
+/// One that was heard while it was being marked is not thrown out of its seat.
+#[tokio::test]
+async fn who_asks_for_the_seat_meanwhile_keeps_it() {
+    let mut site = Site::settled().await;
+    let all = site.satellites(1, None).await;
+    site.pass(100, |_, _| {}).await;
+    assert_eq!(site.stale(&all).await, 1);
+    // It comes back: committed first, seated then.
+    move_to(&site, &all[0], "online", false).await;
+    let seat = site.app.liveness.seat(KIND, &all[0], NewSeat::default());
+    assert_eq!(site.app.liveness.leave(seat, 1), Some(2), "the sweep that judged it before is told");
+    assert!(site.app.liveness.find(KIND, &all[0]).is_some());
+    assert_eq!(site.app.liveness.leave(seat, 2), None);
+    beat(&site.app, &all);
+    assert!(site.app.liveness.find(KIND, &all[0]).is_none());
+}

@@ -1,0 +1,139 @@
+//! Several servers over one PostgreSQL, in real time and with short intervals.
+
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use jiff::SignedDuration;
+use tokio::{sync::watch, task::JoinSet};
+use wardroom_core::liveness::Interval;
+use wardroom_store::Location;
+
+use super::site::{KIND, app, satellite, satellite_every};
+use crate::{
+    app::App,
+    clock::Hand,
+    liveness::{
+        judge::Due,
+        sweep::{self, Sweep},
+    },
+};
+
+const SETTINGS: &str = "[liveness]\ngrace_seconds = 1\nflush_seconds_shared = 1\n";
+
+/// A database of its own; what is left of it goes with its cluster.
+async fn database() -> String {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let admin = std::env::var("WARDROOM_TEST_POSTGRES")
+        .expect("WARDROOM_TEST_POSTGRES names no PostgreSQL to test with: run ./dev test");
+    let (client, connection) = tokio_postgres::connect(&admin, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(async move { drop(connection.await) });
+    let name = format!("live_test_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    client.batch_execute(&format!("CREATE DATABASE {name}")).await.unwrap();
+    format!("{}/{name}", admin.rsplit_once('/').unwrap().0)
+}
+
+struct Replica {
+    app: App,
+    stop: watch::Sender<bool>,
+    jobs: JoinSet<()>,
+    _folder: tempfile::TempDir,
+}
+
+impl Replica {
+    async fn start(url: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let app = app(&folder, &Location::Postgres { url: url.to_owned() }, Hand::forever(), SETTINGS).await;
+        let (stop, stopped) = watch::channel(false);
+        let mut jobs = JoinSet::new();
+        sweep::spawn(&app, &stopped, &mut jobs);
+        Self { app, stop, jobs, _folder: folder }
+    }
+
+    async fn is_sweeping(&self) -> bool {
+        for _ in 0..300 {
+            if self.app.liveness.status().sweeping.is_some() {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        false
+    }
+
+    async fn end(mut self) {
+        self.stop.send_replace(true);
+        while self.jobs.join_next().await.is_some() {}
+    }
+}
+
+async fn state(app: &App, id: &str) -> String {
+    app.store.get(KIND, id).await.unwrap().unwrap().content.state
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_beat_may_land_anywhere() {
+    let url = database().await;
+    let sweeper = Replica::start(&url).await;
+    assert!(sweeper.is_sweeping().await);
+    let other = Replica::start(&url).await;
+    let second = Interval::from_seconds(1);
+    let (heard, silent) =
+        (satellite_every(&other.app, None, 1).await, satellite_every(&other.app, None, 1).await);
+    let here = other.app.liveness.find(KIND, &heard).unwrap();
+    let mut silent_is_stale = false;
+    for _ in 0..600 {
+        other.app.liveness.beat(here, second);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(state(&other.app, &heard).await, "online", "it is heard, only elsewhere");
+        silent_is_stale = state(&other.app, &silent).await == "stale";
+        if silent_is_stale {
+            break;
+        }
+    }
+    assert!(silent_is_stale, "nobody heard this one");
+    assert!(other.app.liveness.status().sweeping.is_none(), "one server sweeps");
+    // Its seat follows the feed to the server that it used to speak to.
+    for _ in 0..100 {
+        if other.app.liveness.find(KIND, &silent).is_none() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(other.app.liveness.find(KIND, &silent).is_none());
+    sweeper.end().await;
+    assert!(other.is_sweeping().await, "the other one takes over");
+    other.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_paused_sweeper_that_wakes_up_late_changes_nothing() {
+    let url = database().await;
+    let location = Location::Postgres { url };
+    let folder = tempfile::tempdir().unwrap();
+    let hand = Hand::forever();
+    let first = app(&folder, &location, hand, SETTINGS).await;
+    let id = satellite(&first, None).await;
+    sweep::start(&first).await.unwrap();
+    let mut sweep = Sweep::new();
+    sweep.tick(&first).await.unwrap();
+    let lease = sweep.lease.clone().expect("it is alone, so it sweeps");
+
+    hand.pass(SignedDuration::from_secs(1000));
+    assert!(first.liveness.is_due(KIND, &id));
+    // It judged, and stands still just before it commits; meanwhile its lease changes hands.
+    let due = Due::of(&first.liveness, KIND, &id);
+    let second = app(&folder, &location, Hand::forever(), SETTINGS).await;
+    first.store.release_lease(&lease).await.unwrap();
+    let mut other = Sweep::new();
+    sweep::start(&second).await.unwrap();
+    other.tick(&second).await.unwrap();
+    assert!(other.lease.is_some());
+
+    sweep::mark(&first, 0, &[due], Some(lease.fence())).await.unwrap();
+    assert_eq!(state(&second, &id).await, "online");
+    assert!(first.liveness.find(KIND, &id).is_some(), "and it goes on to be watched");
+    let fence = other.lease.as_ref().map(wardroom_store::Lease::fence);
+    sweep::mark(&first, 0, &[due], fence).await.unwrap();
+    assert_eq!(state(&second, &id).await, "stale", "only who holds the lease may");
+}
