@@ -7,6 +7,7 @@ pub mod client;
 pub mod envelope;
 pub mod group;
 pub mod history;
+pub mod liveness;
 pub mod node;
 pub mod problem;
 pub mod token;

@@ -14,6 +14,7 @@ use crate::{
     error::Error,
     limit::Limiter,
     liveness::{Liveness, kinds},
+    metrics::Metrics,
     secret::Key,
 };
 
@@ -37,6 +38,7 @@ pub struct Inner {
     listening_since: Mutex<Timestamp>,
     /// Who beats, and who fell silent.
     pub liveness: Liveness,
+    pub(crate) metrics: Metrics,
     pub(crate) tokens: Tokens,
     pub(crate) limiter: Limiter,
     pub(crate) denials: Denials,
@@ -95,6 +97,7 @@ impl App {
             boot_url,
             listening_since,
             liveness,
+            metrics: Metrics::new(),
             tokens,
             limiter,
             denials,
@@ -185,6 +188,7 @@ impl App {
     async fn commit(&self, change: Change) -> Result<Resource, StoreError> {
         let committed = self.store.commit(change).await?;
         log(&committed);
+        self.metrics.changed(&committed.row.kind);
         Ok(committed.resource)
     }
 }

@@ -20,6 +20,7 @@ pub(crate) fn spawn_all(app: &App, stop: &watch::Receiver<bool>) -> JoinSet<()> 
     let start = |period, name, job| every(app.clone(), stop.clone(), period, name, job);
     jobs.spawn(start(seconds(5), "installs", |app| Box::pin(installs::time_out(app))));
     jobs.spawn(start(seconds(5), "promotions", |app| Box::pin(promote::carry_out_all(app))));
+    jobs.spawn(start(seconds(5), "metrics", |app| Box::pin(tidy(app))));
     jobs.spawn(start(seconds(60), "denials", |app| Box::pin(record_denials(app))));
     jobs.spawn(start(seconds(300), "sweep", |app| Box::pin(sweep(app))));
     jobs.spawn(start(app.config.checkpoint, "checkpoint", |app| Box::pin(seal(app))));
@@ -107,6 +108,11 @@ pub(crate) fn server_record(kind: &str, id: &str) -> Content {
         deleted: false,
         due_at: None,
     }
+}
+
+async fn tidy(app: &App) -> Result<(), Error> {
+    app.metrics.tidy();
+    Ok(())
 }
 
 async fn sweep(app: &App) -> Result<(), Error> {

@@ -29,6 +29,7 @@ mod list;
 mod listen;
 pub mod liveness;
 pub mod maintenance;
+mod metrics;
 mod node;
 mod path;
 mod problems;

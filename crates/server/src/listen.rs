@@ -17,6 +17,8 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
+use crate::app::App;
+
 /// Where a connection comes from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
@@ -28,6 +30,8 @@ pub(crate) struct Listener {
     /// Networks that may connect; nothing for all.
     pub(crate) networks: Option<Vec<IpNet>>,
     pub(crate) router: Router,
+    /// Where members beat: told when they cannot connect.
+    pub(crate) members: Option<App>,
 }
 
 /// Connections that one listener holds at once.
@@ -56,6 +60,7 @@ impl Listener {
                 Err(error) => {
                     // Out of file descriptors, most likely: give connections time to end.
                     tracing::warn!(%error, "a connection could not be accepted");
+                    self.accepts(false);
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             }
@@ -68,9 +73,23 @@ impl Listener {
 
     /// The next connection, once there is a place for it; until then it waits in the system's queue.
     async fn accept(&self, places: &Arc<Semaphore>) -> std::io::Result<(TcpStream, SocketAddr, Place)> {
-        let place = Arc::clone(places).acquire_owned().await.map_err(std::io::Error::other)?;
+        let place = match Arc::clone(places).try_acquire_owned() {
+            Ok(place) => place,
+            Err(_) => {
+                self.accepts(false);
+                Arc::clone(places).acquire_owned().await.map_err(std::io::Error::other)?
+            }
+        };
         let (stream, peer) = self.socket.accept().await?;
+        self.accepts(true);
         Ok((stream, peer, place))
+    }
+
+    /// Members that cannot connect are not silent.
+    fn accepts(&self, accepts: bool) {
+        if let Some(app) = &self.members {
+            app.liveness.listener_accepts(accepts);
+        }
     }
 
     fn spawn_connection(

@@ -22,9 +22,13 @@ mod status;
 pub(crate) mod sweep;
 #[cfg(test)]
 mod tests;
+pub(crate) mod view;
 mod zones;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{
+    Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+};
 
 use directory::Directory;
 use jiff::{SignedDuration, Timestamp};
@@ -51,6 +55,25 @@ pub struct Liveness {
     zones: Zones,
     judge: Mutex<Judge>,
     status: Mutex<Status>,
+    beats: Box<[Count]>,
+    refusing: AtomicBool,
+}
+
+/// A counter that shares its cache line with no other.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Count(AtomicU64);
+
+/// Counters of beats, so that beats do not wait for one.
+const COUNTS: usize = 32;
+
+/// What was counted since the start.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Totals {
+    pub(crate) beats: u64,
+    pub(crate) stale: u64,
+    pub(crate) sweeps: u64,
+    pub(crate) flushed: u64,
 }
 
 /// What is known of a member that takes a seat.
@@ -79,6 +102,7 @@ impl Liveness {
         let slab = Slab::new(clock.steady_millis());
         let judge = Mutex::new(Judge::new(clock));
         let status = Mutex::default();
+        let beats = (0..COUNTS).map(|_| Count::default()).collect();
         Self {
             clock,
             settings,
@@ -88,6 +112,8 @@ impl Liveness {
             zones: Zones::default(),
             judge,
             status,
+            beats,
+            refusing: AtomicBool::new(false),
         }
     }
 
@@ -120,6 +146,7 @@ impl Liveness {
             let interval = adopt(interval, in_force(said, given), gap);
             chunk.beat(at, now, interval, self.late_step(now, interval));
             base = given.or(interval).unwrap_or(base);
+            self.beats[seat.index as usize % COUNTS].0.fetch_add(1, Relaxed);
         }
         let next = base.spread(self.settings.jitter, random(seat, now));
         Beat { next, server_time: self.clock.now() }
@@ -182,10 +209,23 @@ impl Liveness {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn totals(&self) -> Totals {
+        let beats = self.beats.iter().map(|count| count.0.load(Relaxed)).sum();
+        let status = self.status();
+        Totals { beats, stale: status.stale, sweeps: status.sweeps, flushed: status.rows_flushed }
+    }
+
     /// Why this server cannot hear at this moment. A beat that it takes meanwhile may be lost to the others.
     #[must_use]
     pub fn deaf(&self) -> Option<Cause> {
         self.judge_state().listening.deaf_now()
+    }
+
+    /// Notes whether members can connect. Costs nothing while they can.
+    pub(crate) fn listener_accepts(&self, accepts: bool) {
+        if self.refusing.swap(!accepts, Relaxed) == accepts {
+            self.judge_state().set(Cause::Listener, !accepts, self.clock.steady());
+        }
     }
 
     /// Gives back the seat of a member that is gone for good.

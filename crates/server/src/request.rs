@@ -55,9 +55,13 @@ pub(crate) async fn answer(State(app): State<App>, mut request: Request, next: N
 
 /// The layer inside the router: knows the route, so it decides who may go on.
 pub(crate) async fn admit(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let began = app.clock.instant();
     let (route, caller) = match admitted(&app, &mut request).await {
         Ok(admitted) => admitted,
-        Err(error) => return error.into_response(),
+        Err(error) => {
+            app.metrics.refused();
+            return error.into_response();
+        }
     };
     let response = if request.method().is_safe() {
         next.run(request).await
@@ -67,6 +71,7 @@ pub(crate) async fn admit(State(app): State<App>, mut request: Request, next: Ne
     if matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
         app.denials.count(caller.name(), route.path, response.status().as_u16());
     }
+    app.metrics.answered(route, response.status().as_u16(), began.elapsed());
     response
 }
 

@@ -8,8 +8,8 @@ use utoipa::{
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
-    app::App, boot, bulk, error::Error, events, group, health, history, lifecycle, node, report, request,
-    summary, token, vocabulary, why, workflow,
+    app::App, boot, bulk, error::Error, events, group, health, history, lifecycle, liveness::view, metrics,
+    node, report, request, summary, token, vocabulary, why, workflow,
 };
 
 #[derive(OpenApi)]
@@ -69,6 +69,10 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(history::list))
         .routes(routes!(events::events))
         .routes(routes!(why::why))
+        .routes(routes!(view::liveness))
+        .routes(routes!(view::incidents))
+        .routes(routes!(view::get_incident))
+        .routes(routes!(metrics::metrics))
         .routes(routes!(token::list, token::create))
         .routes(routes!(token::revoke))
         .routes(routes!(node::list, node::create))

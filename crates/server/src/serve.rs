@@ -72,10 +72,11 @@ impl Server {
         same_key(&app).await?;
         let first_token = first_token(&app).await?;
 
-        let mut listeners = vec![Listener { socket, tls, networks: None, router: router::api(app.clone()) }];
+        let (router, members) = (router::api(app.clone()), Some(app.clone()));
+        let mut listeners = vec![Listener { socket, tls, networks: None, router, members }];
         if let Some((socket, _)) = boot {
             let (networks, router) = (Some(app.config.boot_networks.clone()), router::boot(app.clone()));
-            listeners.push(Listener { socket, tls: None, networks, router });
+            listeners.push(Listener { socket, tls: None, networks, router, members: None });
         }
         Ok(Self { app, listeners, address, boot_address, first_token })
     }

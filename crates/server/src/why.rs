@@ -11,6 +11,7 @@ use crate::{
     auth::Caller,
     error::Error,
     events, installs,
+    liveness::view,
     node::{
         document::{self, Document, KIND},
         find,
@@ -37,12 +38,13 @@ pub(crate) async fn why(
     }
     let resource = find(&app, &id).await?;
     let (state, document) = (document::state(&resource)?, Document::of(&resource)?);
-    let blockers = node::blockers(
+    let mut blockers = node::blockers(
         state,
         document.workflow_id.is_some(),
         document.install_attempts,
         document.last_install_error.as_deref(),
     );
+    blockers.extend(view::blockers(&app, KIND, &id).await?);
     // An installation is overdue when it has been silent for too long, not when it is long.
     let mut stay = Stay::of(state, resource.state_changed_at);
     if state == node::State::Installing {

@@ -1,0 +1,157 @@
+//! Numbers for Prometheus. Never a member's name as a label: there may be a million of them.
+
+use std::{sync::OnceLock, time::Duration};
+
+use axum::{
+    extract::State,
+    http::header,
+    response::{IntoResponse as _, Response},
+};
+use metrics::{Counter, Histogram, Key, KeyName, Label, Level, Metadata, Recorder as _, SharedString, Unit};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
+
+use crate::{
+    access::{self, Route},
+    app::App,
+};
+
+/// Where numbers are kept until somebody asks.
+pub(crate) struct Metrics {
+    recorder: PrometheusRecorder,
+    handle: PrometheusHandle,
+    /// For each route of the access table, a counter for each class of answers.
+    answers: Vec<[OnceLock<Counter>; CLASSES.len()]>,
+    refusals: OnceLock<Counter>,
+    seconds: Histogram,
+}
+
+/// Classes of answers, by the first digit of the status.
+const CLASSES: [&str; 6] = ["other", "1xx", "2xx", "3xx", "4xx", "5xx"];
+
+const META: Metadata<'static> = Metadata::new("wardroom", Level::INFO, None);
+
+/// Upper ends of the buckets of answer times, in seconds.
+const BUCKETS: [f64; 10] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.0, 10.0];
+
+/// Every number there is, with what it means.
+#[rustfmt::skip]
+const NUMBERS: &[(&str, &str)] = &[
+    ("wardroom_http_answers_total", "Answers, by route and class of status."),
+    ("wardroom_http_refusals_total", "Requests that were refused before they reached a handler: no credentials, no rights, too many."),
+    ("wardroom_http_answer_seconds", "How long answers took."),
+    ("wardroom_changes_total", "Committed changes of resources, by kind."),
+    ("wardroom_liveness_members", "Members that are watched, by kind."),
+    ("wardroom_liveness_beats_total", "Beats that were noted."),
+    ("wardroom_liveness_silent", "Members that are silent for longer than one that is well."),
+    ("wardroom_liveness_due", "Members that missed more beats than the rule allows."),
+    ("wardroom_liveness_suspected", "Due members that are held back because most of their zone fell silent together."),
+    ("wardroom_liveness_holds", "Guards that hold or release: of zones, and of the fleet."),
+    ("wardroom_liveness_stale_total", "Members that were marked as stale by this server."),
+    ("wardroom_liveness_deaf", "1 while this server cannot hear."),
+    ("wardroom_liveness_sweeping", "1 on the server that sweeps."),
+    ("wardroom_liveness_sweeps_total", "Sweeps of this server."),
+    ("wardroom_liveness_sweep_seconds", "How long the last sweep took to judge."),
+    ("wardroom_liveness_flushed_rows_total", "Beats that were written down."),
+    ("wardroom_liveness_flush_failed", "1 when the last attempt to write beats down failed."),
+    ("wardroom_liveness_flush_seconds", "How long it took to write beats down the last time."),
+];
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        let builder = PrometheusBuilder::new().set_buckets(&BUCKETS);
+        let recorder = builder.unwrap_or_else(|_| PrometheusBuilder::new()).build_recorder();
+        for (name, meaning) in NUMBERS {
+            let (key, text) = (KeyName::from_const_str(name), SharedString::const_str(meaning));
+            match *name {
+                counted if counted.ends_with("_total") => recorder.describe_counter(key, None, text),
+                "wardroom_http_answer_seconds" => recorder.describe_histogram(key, Some(Unit::Seconds), text),
+                _ => recorder.describe_gauge(key, None, text),
+            }
+        }
+        let seconds =
+            recorder.register_histogram(&Key::from_static_name("wardroom_http_answer_seconds"), &META);
+        let answers = access::ROUTES.iter().map(|_| Default::default()).collect();
+        Self { handle: recorder.handle(), recorder, answers, refusals: OnceLock::new(), seconds }
+    }
+
+    /// Counts an answer.
+    pub(crate) fn answered(&self, route: &'static Route, status: u16, took: Duration) {
+        let class = usize::from(status / 100).min(CLASSES.len() - 1);
+        let row = access::ROUTES.iter().position(|row| std::ptr::eq(row, route));
+        if let Some(counters) = row.and_then(|row| self.answers.get(row)) {
+            let counter = counters[class].get_or_init(|| {
+                let labels = [("method", route.method), ("path", route.path), ("status", CLASSES[class])];
+                self.counter("wardroom_http_answers_total", &labels)
+            });
+            counter.increment(1);
+        }
+        self.seconds.record(took.as_secs_f64());
+    }
+
+    /// Counts a request that no handler saw.
+    pub(crate) fn refused(&self) {
+        self.refusals.get_or_init(|| self.counter("wardroom_http_refusals_total", &[])).increment(1);
+    }
+
+    /// Counts a committed change.
+    pub(crate) fn changed(&self, kind: &str) {
+        let label = Label::new("kind", kind.to_owned());
+        self.recorder
+            .register_counter(&Key::from_parts("wardroom_changes_total", vec![label]), &META)
+            .increment(1);
+    }
+
+    /// Lets go of what was counted in buckets; to be called every now and then.
+    pub(crate) fn tidy(&self) {
+        self.handle.run_upkeep();
+    }
+
+    fn counter(&self, name: &'static str, labels: &[(&'static str, &'static str)]) -> Counter {
+        let labels: Vec<_> = labels.iter().map(|(key, value)| Label::from_static_parts(key, value)).collect();
+        self.recorder.register_counter(&Key::from_parts(name, labels), &META)
+    }
+
+    fn set(&self, name: &'static str, value: f64) {
+        self.recorder.register_gauge(&Key::from_static_name(name), &META).set(value);
+    }
+
+    fn absolute(&self, name: &'static str, value: u64) {
+        self.counter(name, &[]).absolute(value);
+    }
+
+    /// What is only looked up when somebody asks.
+    fn look_up(&self, app: &App) {
+        let live = &app.liveness;
+        let view = live.view();
+        for (kind, count) in view.members {
+            let key = Key::from_parts("wardroom_liveness_members", vec![Label::new("kind", kind)]);
+            self.recorder.register_gauge(&key, &META).set(count as f64);
+        }
+        let holds = view.zones.values().chain([&view.fleet]).filter(|guard| guard.phase != "watching");
+        let totals = live.totals();
+        self.set("wardroom_liveness_silent", view.silent.into());
+        self.set("wardroom_liveness_due", view.due.into());
+        self.set("wardroom_liveness_suspected", view.suspected.into());
+        self.set("wardroom_liveness_holds", holds.count() as f64);
+        self.set("wardroom_liveness_deaf", f64::from(u8::from(view.listening.deaf.is_some())));
+        self.set("wardroom_liveness_sweeping", f64::from(u8::from(view.sweeper.this_server)));
+        self.set("wardroom_liveness_sweep_seconds", view.sweeper.last_sweep_micros.unwrap_or(0) as f64 / 1e6);
+        self.set("wardroom_liveness_flush_failed", f64::from(u8::from(view.flush.failed)));
+        self.set("wardroom_liveness_flush_seconds", view.flush.millis as f64 / 1e3);
+        self.absolute("wardroom_liveness_beats_total", totals.beats);
+        self.absolute("wardroom_liveness_stale_total", totals.stale);
+        self.absolute("wardroom_liveness_sweeps_total", totals.sweeps);
+        self.absolute("wardroom_liveness_flushed_rows_total", totals.flushed);
+    }
+}
+
+/// Numbers in the text format of Prometheus.
+#[utoipa::path(
+    get, path = "/metrics",
+    responses((status = 200, description = "The numbers", body = String, content_type = "text/plain"), crate::problems::Problems)
+)]
+pub(crate) async fn metrics(State(app): State<App>) -> Response {
+    app.metrics.look_up(&app);
+    let text = app.metrics.handle.render();
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
+}
