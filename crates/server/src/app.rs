@@ -76,13 +76,8 @@ impl App {
     }
 
     /// The same with a clock that the caller turns.
-    pub(crate) fn with_clock(
-        store: Store,
-        config: Config,
-        key: Key,
-        boot_url: String,
-        clock: Timepiece,
-    ) -> Self {
+    #[must_use]
+    pub fn with_clock(store: Store, config: Config, key: Key, boot_url: String, clock: Timepiece) -> Self {
         let limiter = Limiter::new(&config);
         let tokens = Tokens::new(&config);
         let liveness = Liveness::new(clock, config.liveness.clone(), kinds::BEATING);

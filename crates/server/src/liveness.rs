@@ -10,6 +10,7 @@
 //! and whether silence means something is decided by `core`, from facts counted here.
 
 mod directory;
+mod driver;
 mod flush;
 mod follow;
 pub(crate) mod incident;
@@ -31,6 +32,7 @@ use std::sync::{
 };
 
 use directory::Directory;
+pub use driver::Driver;
 use jiff::{SignedDuration, Timestamp};
 use judge::Judge;
 use kinds::Beating;

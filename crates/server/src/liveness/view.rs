@@ -106,7 +106,8 @@ async fn held_by(app: &App, kind: &str, id: &str) -> Result<Option<String>, Erro
 
 impl Liveness {
     /// Everything that people may want to know of the guard, in wall time.
-    pub(crate) fn view(&self) -> api::Liveness {
+    #[must_use]
+    pub fn view(&self) -> api::Liveness {
         let judge = self.judge_state();
         let guard = |zone: Zone, guard: &Guard| api::Guard {
             phase: guard.phase().to_string(),
