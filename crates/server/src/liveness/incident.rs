@@ -85,6 +85,7 @@ async fn raise(
         labels: label.into_iter().collect(),
         fields: BTreeMap::new(),
         keys: BTreeSet::from([key(&incident.zone)]),
+        due_at: None,
         deleted: false,
     };
     let mut entry = by_system(app, "raised", json!({"silent": document.silent, "watched": document.watched}));
@@ -144,7 +145,8 @@ async fn commit(
     entry: Entry,
     fence: Option<&Fence>,
 ) -> Result<String, StoreError> {
-    let change = Change { before, after, entry, effects: Vec::new(), fence: fence.cloned() };
+    let change =
+        Change { before, after, entry, effects: Vec::new(), fence: fence.cloned(), holds: Vec::new() };
     Ok(app.store.commit(change).await?.resource.content.id)
 }
 
