@@ -1,6 +1,6 @@
 //! A MAAS that is as stateful as the real one and answers as a recorded one did.
 //!
-//! What an operation does in a status is one table ([`rules`]). Work under way ends when its time comes, when the
+//! What an operation does in a status is one table. Work under way ends when its time comes, when the
 //! machine reports to the metadata service, or when a test says so; nothing runs in the background, so a thousand
 //! machines cost their memory and nothing else.
 
@@ -197,6 +197,12 @@ impl Fake {
     /// Changes a machine behind everybody's back; says whether there is such a machine.
     pub fn change(&self, id: &str, change: &Change) -> bool {
         self.on(id, |world, id, now| world.change(id, change, now))
+    }
+
+    /// What cloud-init would get on a machine, or nothing.
+    #[must_use]
+    pub fn user_data(&self, id: &str) -> Vec<u8> {
+        self.lock().machines.get(id).map(|machine| machine.user_data.clone()).unwrap_or_default()
     }
 
     /// Ends the work under way on a machine.

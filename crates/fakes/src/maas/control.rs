@@ -58,6 +58,10 @@ fn of_machine(
         return Answer::not_found("Machine");
     }
     match (method, rest) {
+        (&Method::GET, ["user-data"]) => {
+            world.settle(id, now);
+            Answer::bytes(world.machines.get(id).map(|machine| machine.user_data.clone()).unwrap_or_default())
+        }
         (&Method::POST, []) => with_body(request, |change: Change| {
             world.change(id, &change, now);
             done()

@@ -27,6 +27,11 @@ impl Answer {
         Self(Box::new(answer(200, JSON, value.to_string())))
     }
 
+    /// JSON that is text already.
+    pub(super) fn written(json: String) -> Self {
+        Self(Box::new(answer(200, JSON, json)))
+    }
+
     /// 400 with what is wrong in each field.
     pub(super) fn refused(fields: &Value) -> Self {
         Self(Box::new(answer(400, JSON, fields.to_string())))

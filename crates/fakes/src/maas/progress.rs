@@ -209,7 +209,7 @@ impl World {
             let subnet = self.subnets.iter_mut().find(|subnet| subnet.id == link.subnet);
             link.address = subnet.map(|subnet| {
                 subnet.next += 1;
-                format!("{}.{}", subnet.prefix, subnet.next)
+                format!("{}.{}.{}", subnet.prefix, subnet.next >> 8 & 255, subnet.next & 255)
             });
         }
     }

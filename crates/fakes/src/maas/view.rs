@@ -26,7 +26,7 @@ pub(super) fn machine(world: &World, id: &str, machine: &Machine) -> Value {
     let boot_disk = disks.get(boot.unwrap_or_default()).cloned().unwrap_or_default();
     let linked = machine.interfaces.iter().flat_map(|interface| &interface.links).next();
     let gateway = linked.and_then(|link| world.subnets.iter().find(|subnet| subnet.id == link.subnet));
-    let gateway = gateway.map(|subnet| format!("{}.1", subnet.prefix));
+    let gateway = gateway.map(|subnet| format!("{}.0.1", subnet.prefix));
     shown.extend([
         ("boot_interface".to_owned(), interfaces.first().cloned().unwrap_or_default()),
         ("interface_set".to_owned(), json!(interfaces)),
@@ -184,8 +184,8 @@ pub(super) fn subnet(subnet: &Subnet) -> Value {
         "name": subnet.name,
         "description": "",
         "vlan": vlan(subnet),
-        "cidr": format!("{}.0/24", subnet.prefix),
-        "gateway_ip": format!("{}.1", subnet.prefix),
+        "cidr": format!("{}.0.0/16", subnet.prefix),
+        "gateway_ip": format!("{}.0.1", subnet.prefix),
         "dns_servers": [], "rdns_mode": 2, "allow_dns": true, "allow_proxy": true,
         "active_discovery": false, "managed": true, "disabled_boot_architectures": [],
         "space": "space-1",

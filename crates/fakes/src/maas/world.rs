@@ -48,7 +48,7 @@ pub(super) struct World {
 pub(super) struct Subnet {
     pub(super) id: u64,
     pub(super) name: &'static str,
-    /// The first three bytes of its addresses.
+    /// The first two bytes of its addresses.
     pub(super) prefix: &'static str,
     pub(super) fabric: &'static str,
     pub(super) mtu: u32,
@@ -80,8 +80,8 @@ impl World {
             machines: BTreeMap::new(),
             tags: BTreeMap::new(),
             subnets: vec![
-                subnet(1, "provisioning", "10.20.0", "fabric-1", 1500),
-                subnet(2, "roce", "10.30.0", "fabric-2", 9000),
+                subnet(1, "provisioning", "10.20", "fabric-1", 1500),
+                subnet(2, "roce", "10.30", "fabric-2", 9000),
             ],
             faults: Vec::new(),
             nonces: Nonces::default(),

@@ -245,3 +245,24 @@ async fn a_thousand_machines_are_held() {
     assert!(ready.iter().all(|machine| machine.status == Status::Ready));
     assert!(fake.effects().values().all(|ops| ops["commission"] == 1));
 }
+
+#[tokio::test]
+async fn hardware_reports_come_or_do_not() {
+    let interval = Duration::from_millis(20);
+    let config = Config { pace: Pace::all(Duration::ZERO), sync_interval: interval, ..Config::default() };
+    let fake = start(config).await;
+    let maas = client(&fake);
+    let id = onboarded(&maas).await;
+    assert_eq!(fake.user_data(&id), b"#cloud-config\n");
+    let first = maas.machine(&id).await.unwrap().last_sync;
+    let mut last = first;
+    while last == first {
+        tokio::time::sleep(interval).await;
+        last = maas.machine(&id).await.unwrap().last_sync;
+    }
+    assert!(last > first);
+    fake.change(&id, &Change { sync_works: Some(false), ..Change::default() });
+    let last = maas.machine(&id).await.unwrap().last_sync;
+    tokio::time::sleep(3 * interval).await;
+    assert_eq!(maas.machine(&id).await.unwrap().last_sync, last, "a system that is silent stays silent");
+}
