@@ -130,6 +130,7 @@ impl Fleet {
             labels: BTreeMap::from([("zone".to_owned(), zone(member))]),
             fields: BTreeMap::new(),
             keys: [format!("name/sat-{member}")].into(),
+            due_at: None,
             deleted: false,
         };
         let entry = Entry {
@@ -141,7 +142,7 @@ impl Fleet {
             request_id: None,
             at: self.app.now(),
         };
-        Change { before: None, after, entry, effects: Vec::new(), fence: None }
+        Change { before: None, after, entry, effects: Vec::new(), fence: None, holds: Vec::new() }
     }
 }
 
