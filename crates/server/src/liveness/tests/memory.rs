@@ -115,8 +115,14 @@ async fn move_to(site: &Site, id: &str, state: &str, deleted: bool) {
     let after = wardroom_store::Content { state: state.to_owned(), deleted, ..before.content.clone() };
     let entry_type = if deleted { "deleted" } else { wardroom_store::TRANSITION };
     let entry = crate::app::by_system(&site.app, entry_type, serde_json::Value::Null);
-    let change =
-        wardroom_store::Change { before: Some(before), after, entry, effects: Vec::new(), fence: None };
+    let change = wardroom_store::Change {
+        before: Some(before),
+        after,
+        entry,
+        effects: Vec::new(),
+        fence: None,
+        holds: Vec::new(),
+    };
     site.app.store.commit(change).await.unwrap();
 }
 

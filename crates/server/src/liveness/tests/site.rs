@@ -169,10 +169,11 @@ pub(super) async fn store_satellite(app: &App, zone: Option<&str>, given: Option
         labels: zone.map(|zone| ("zone".to_owned(), zone.to_owned())).into_iter().collect::<BTreeMap<_, _>>(),
         fields: BTreeMap::new(),
         keys: BTreeSet::new(),
+        due_at: None,
         deleted: false,
     };
     let entry = by_system(app, "registered", serde_json::Value::Null);
-    let change = Change { before: None, after, entry, effects: Vec::new(), fence: None };
+    let change = Change { before: None, after, entry, effects: Vec::new(), fence: None, holds: Vec::new() };
     app.store.commit(change).await.unwrap();
     id
 }
