@@ -37,6 +37,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// one package; cargo may then fetch the rest.
 fn shipped() -> Result<PathBuf, Box<dyn Error>> {
     let metadata = metadata(&["--offline"]).or_else(|_| metadata(&[]))?;
+    // Another version of the crate is another folder, which only the lock file tells.
+    if let Some(root) = metadata["workspace_root"].as_str() {
+        println!("cargo::rerun-if-changed={root}/Cargo.lock");
+    }
     let packages = metadata["packages"].as_array().ok_or("cargo metadata lists no packages")?;
     let package = packages.iter().find(|package| package["name"] == SHIPPED_BY);
     let manifest = package.and_then(|package| package["manifest_path"].as_str());

@@ -1,6 +1,7 @@
 //! Client and fake, with the official interface of Harbor between them: each request and each answer is held to it.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test says no")]
+#![expect(clippy::print_stdout, reason = "a test says what it leaves out")]
 
 use std::{
     collections::BTreeSet,

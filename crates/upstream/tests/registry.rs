@@ -1,10 +1,11 @@
 //! The registry client against a real registry where there is one, and against answers that no good registry gives.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test says no")]
+#![expect(clippy::print_stdout, reason = "a test says what it leaves out")]
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex},
     time::Duration,
@@ -152,15 +153,11 @@ fn program() -> Option<PathBuf> {
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found =
-        std::env::split_paths(&path).map(|folder| folder.join("docker-registry")).find(|it| is_file(it));
+        std::env::split_paths(&path).map(|folder| folder.join("docker-registry")).find(|it| it.is_file());
     if found.is_none() {
         println!("there is no docker-registry here: nothing is pushed");
     }
     found
-}
-
-fn is_file(path: &Path) -> bool {
-    path.is_file()
 }
 
 async fn fetch(real: &Real, path: &str) -> (u16, Vec<u8>) {
@@ -325,10 +322,13 @@ async fn credentials_go_nowhere_else() {
     assert!(heads.iter().all(|head| !head.to_lowercase().contains("authorization")), "{heads:?}");
 }
 
+/// What is answered to the head of a request.
+type Answer = fn(&str) -> String;
+
 #[tokio::test]
 async fn odd_answers_have_a_class() {
     let image = Artifact::of(&document());
-    let cases: [(&str, fn(&str) -> String, Repeat); 6] = [
+    let cases: [(&str, Answer, Repeat); 6] = [
         ("failed", |_| reply("500 Oops", "", ""), Repeat::AfterLook),
         ("busy", |_| reply("429 Slow down", "retry-after: 7\r\n", ""), Repeat::Safe),
         ("cut", |_| "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n".to_owned(), Repeat::AfterLook),

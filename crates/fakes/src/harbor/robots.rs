@@ -31,7 +31,7 @@ impl Shared {
     pub(super) fn create_robot(&self, body: Body) -> Result<Value, Refusal> {
         let now = self.clock.now();
         if !is_name(&body.name) {
-            return Err(Refusal::bad("robot name is not in lower case or contains illegal characters"));
+            return Err(Refusal::bad("a robot cannot be called that"));
         }
         let robot = self.change("robot.create", |state| {
             check(&body, state)?;
@@ -93,7 +93,7 @@ impl Shared {
             let robot = state.robots.get(&id).ok_or_else(|| missing(id))?;
             check(&body, state)?;
             if body.level != robot.level || body.name != self.full_name(robot) {
-                return Err(Refusal::bad("cannot update the level or name of robot"));
+                return Err(Refusal::bad("a robot keeps its name and its level"));
             }
             let robot = state.robots.get_mut(&id).ok_or_else(|| missing(id))?;
             if robot.duration != body.duration {
@@ -156,23 +156,23 @@ fn missing(id: i64) -> Refusal {
 
 fn check(body: &Body, state: &State) -> Result<(), Refusal> {
     if body.duration != -1 && !(1..i64::from(i32::MAX)).contains(&body.duration) {
-        return Err(Refusal::bad(format!("bad request error duration input: {}", body.duration)));
+        return Err(Refusal::bad(format!("{} is no number of days", body.duration)));
     }
     if !matches!(body.level.as_str(), "system" | "project") {
-        return Err(Refusal::bad(format!("bad request error level input: {}", body.level)));
+        return Err(Refusal::bad(format!("{:?} is no level", body.level)));
     }
     if body.permissions.is_empty() {
-        return Err(Refusal::bad("bad request empty permission"));
+        return Err(Refusal::bad("a robot needs a permission"));
     }
     for permission in &body.permissions {
         if permission.access.is_empty() {
-            return Err(Refusal::bad("bad request empty access"));
+            return Err(Refusal::bad("a permission needs something that it allows"));
         }
         match (permission.kind.as_str(), permission.namespace.as_str()) {
             ("system", "/") | ("project", "*") => {}
             ("project", name) if state.projects.contains_key(name) => {}
             ("project", name) => return Err(Refusal::not_found(format_args!("project {name}"))),
-            _ => return Err(Refusal::bad("unknown namespace")),
+            _ => return Err(Refusal::bad("a permission for no known place")),
         }
     }
     Ok(())

@@ -97,7 +97,7 @@ impl agent_server::Agent for Service {
 impl Shared {
     fn create_join_token(&self, request: &CreateJoinTokenRequest) -> Result<types::JoinToken, Status> {
         if request.ttl < 1 {
-            return Err(Status::invalid_argument("ttl is required, you must provide one"));
+            return Err(Status::invalid_argument("a token must live for a while"));
         }
         let alias =
             request.agent_id.as_ref().map(|id| text(Some(id), &self.options.trust_domain)).transpose()?;
@@ -134,12 +134,12 @@ impl Shared {
     pub(super) fn agent_id(&self, id: Option<&types::Spiffeid>) -> Result<String, Status> {
         let id = text(id, &self.options.trust_domain)?;
         let is_real = id.starts_with(&self.id(AGENTS));
-        if is_real { Ok(id) } else { Err(Status::invalid_argument("not an agent ID")) }
+        if is_real { Ok(id) } else { Err(Status::invalid_argument("this is nobody's real identity")) }
     }
 }
 
 fn missing() -> Status {
-    Status::not_found("agent not found")
+    Status::not_found("no such node")
 }
 
 fn select(state: &State, filter: &Filter) -> Result<Vec<Agent>, Status> {

@@ -36,7 +36,7 @@ impl entry_server::Entry for Service {
             let gone = self.0.change("entry.delete", |state| state.entries.remove(&id).ok_or(()));
             let status = match gone {
                 Ok(_) => item(Code::Ok, "OK"),
-                Err(()) => item(Code::NotFound, "entry not found"),
+                Err(()) => item(Code::NotFound, "no such entry"),
             };
             batch_delete_entry_response::Result { status: Some(status), id }
         };
@@ -60,7 +60,7 @@ impl entry_server::Entry for Service {
     async fn get_entry(&self, request: Request<GetEntryRequest>) -> Result<Response<types::Entry>, Status> {
         let state = lock(&self.0.state);
         let entry = state.entries.get(&request.into_inner().id);
-        entry.map(|entry| Response::new(entry.view())).ok_or_else(|| Status::not_found("entry not found"))
+        entry.map(|entry| Response::new(entry.view())).ok_or_else(|| Status::not_found("no such entry"))
     }
 
     async fn count_entries(
@@ -102,9 +102,7 @@ impl Shared {
             Err(status) => (item(status.code(), status.message()), None),
             Ok(new) => match self.insert(new) {
                 Ok(created) => (item(Code::Ok, "OK"), Some(created.view())),
-                Err(existing) => {
-                    (item(Code::AlreadyExists, "similar entry already exists"), Some(existing.view()))
-                }
+                Err(existing) => (item(Code::AlreadyExists, "there is one like it"), Some(existing.view())),
             },
         };
         batch_create_entry_response::Result { status: Some(status), entry }
@@ -120,7 +118,7 @@ impl Shared {
         let mut selectors: Vec<_> = wanted.selectors.iter().map(selector).collect::<Result<_, _>>()?;
         selectors.sort_unstable();
         if selectors.is_empty() {
-            return Err(Status::invalid_argument("selector list is empty"));
+            return Err(Status::invalid_argument("an entry needs a selector"));
         }
         if wanted.x509_svid_ttl < 0 {
             return Err(Status::invalid_argument("the time to live is negative"));

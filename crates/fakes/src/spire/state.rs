@@ -42,12 +42,12 @@ pub(super) struct Selector(pub(super) String, pub(super) String);
 
 /// An identity as text, when it is one of the trust domain.
 pub(super) fn text(id: Option<&types::Spiffeid>, trust_domain: &str) -> Result<String, Status> {
-    let id = id.ok_or_else(|| Status::invalid_argument("missing SPIFFE ID"))?;
+    let id = id.ok_or_else(|| Status::invalid_argument("an identity is needed"))?;
     if id.trust_domain != trust_domain {
         return Err(Status::invalid_argument("the SPIFFE ID is not of this trust domain"));
     }
     if !id.path.starts_with('/') || id.path.ends_with('/') {
-        return Err(Status::invalid_argument("malformed path"));
+        return Err(Status::invalid_argument("this is no path of an identity"));
     }
     Ok(format!("spiffe://{}{}", id.trust_domain, id.path))
 }

@@ -4,6 +4,7 @@
 //! the identity, and the files are read again for each connection.
 
 use std::{
+    future::Future,
     io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -63,13 +64,13 @@ impl Endpoint {
     /// A channel that connects when it is needed.
     pub(super) fn channel(&self) -> Result<Channel, Failure> {
         // The name goes into the requests and nowhere else: the connectors below know where to go.
-        let endpoint = Channel::from_static("http://spire-server").connect_timeout(CONNECT);
+        let endpoint = Channel::from_static("http://spire-server");
         Ok(match self {
             Self::Socket(path) => {
                 let path = path.clone();
                 endpoint.connect_with_connector_lazy(service_fn(move |_: Uri| {
                     let path = path.clone();
-                    async move { UnixStream::connect(path).await.map(TokioIo::new) }
+                    async move { in_time(UnixStream::connect(path)).await.map(TokioIo::new) }
                 }))
             }
             Self::Tcp(tls) => {
@@ -79,11 +80,16 @@ impl Endpoint {
                 let tls = tls.clone();
                 endpoint.connect_with_connector_lazy(service_fn(move |_: Uri| {
                     let tls = tls.clone();
-                    async move { tls.connect().await.map(TokioIo::new) }
+                    async move { in_time(tls.connect()).await.map(TokioIo::new) }
                 }))
             }
         })
     }
+}
+
+/// A connection that takes too long was not made: nothing was sent over it.
+async fn in_time<T>(connect: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    tokio::time::timeout(CONNECT, connect).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
 impl Tls {
