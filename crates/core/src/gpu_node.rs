@@ -18,6 +18,7 @@ use crate::{
 
 pub mod maas;
 pub mod mapping;
+pub mod moves;
 
 /// The moves of a GPU node.
 #[rustfmt::skip]

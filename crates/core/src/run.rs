@@ -15,6 +15,8 @@ use crate::{
 };
 
 pub mod action;
+pub mod course;
+pub mod failure;
 pub mod plan;
 
 use plan::Stage;

@@ -51,15 +51,16 @@ pub enum Lease {
     Stale,
 }
 
-/// Where the run is heading.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Goal {
-    /// To its end.
-    Run,
-    /// To be undone and cancelled.
-    Cancel,
-    /// To be undone and started again.
-    Restart,
+names! {
+    /// Where the run is heading.
+    pub enum Goal {
+        /// To its end.
+        Run = "run",
+        /// To be undone and cancelled.
+        Cancel = "cancel",
+        /// To be undone and started again.
+        Restart = "restart",
+    }
 }
 
 /// What adopting the observed state would mean.

@@ -1,0 +1,96 @@
+//! What a run does to its node: the moves that are committed together with those of the run.
+//!
+//! They follow from where the run is and where the node is, not from what was committed before, so a worker that
+//! takes over decides the same. What must stay true: every pair that a commit leaves behind passes
+//! [`mapping::check`].
+
+use State::*;
+
+use super::{Event, State, TABLE, mapping};
+use crate::run::{
+    self,
+    plan::{Kind, Stage},
+};
+
+/// The move of the node when a run enters a stage.
+#[must_use]
+pub fn on_entry(kind: Kind, stage: Stage, node: State) -> Option<Event> {
+    let drains = matches!(
+        stage,
+        Stage::DisableNode
+            | Stage::ForceReleaseAllocations
+            | Stage::DrainNode
+            | Stage::CleanupStorage
+            | Stage::ScrubGpu
+            | Stage::ValidateCleanNode
+            | Stage::RetireGpuaasNode
+    );
+    let removes = kind.is_past(stage, Stage::RemoveGpuaasNodeRecord);
+    match node {
+        Active | Offline | Quarantined => drains.then_some(Event::Drain),
+        // Also when the run failed later on and the node was taken back to retired.
+        Retired => removes.then_some(Event::Remove),
+        BootstrapIssued | Enrolling | Draining | Removing | Deleted => None,
+    }
+}
+
+/// The move of the node when a stage is done that is not the last one.
+#[must_use]
+pub fn on_done(stage: Stage, node: State) -> Option<Event> {
+    match (stage, node) {
+        (Stage::RetireGpuaasNode, Draining) => Some(Event::Drained),
+        _ => None,
+    }
+}
+
+/// The move of the node that a run which reached its end makes.
+///
+/// # Errors
+/// The state from which this kind of run cannot finish: somebody moved the node meanwhile.
+pub fn on_end(kind: Kind, end: run::State, node: State) -> Result<Option<Event>, State> {
+    let event = match (kind, node) {
+        // Seen by the run before anybody else did; the end follows with the next look.
+        (Kind::Bootstrap, BootstrapIssued) => Event::EnrollmentStarted,
+        (Kind::Onboarding | Kind::Bootstrap, Enrolling) => Event::Onboarded,
+        (Kind::SoftReset | Kind::StorageCleanup, Draining) => Event::CleanupFinished,
+        (Kind::Retire, Draining) => Event::Drained,
+        (Kind::Reimage, Retired) => Event::Reenrolled,
+        (Kind::FullDecommission | Kind::Remove, Removing) => Event::Uninstalled,
+        _ if mapping::check(node, Some((kind, end))).is_ok() => return Ok(None),
+        _ => return Err(node),
+    };
+    Ok(Some(event))
+}
+
+/// The move of the node when a run goes to a state in which it does not work: work in progress that the run's new
+/// state cannot own is taken back.
+#[must_use]
+pub fn on_stop(kind: Kind, to: run::State, node: State) -> Option<Event> {
+    if mapping::check(node, Some((kind, to))).is_ok() {
+        return None;
+    }
+    match node {
+        Enrolling => Some(Event::OnboardingBlocked),
+        Draining => Some(Event::DrainFailed),
+        Removing => Some(Event::UninstallFailed),
+        BootstrapIssued | Active | Offline | Quarantined | Retired | Deleted => None,
+    }
+}
+
+/// The next move towards `quarantined` of a node that must not be used; a node in the middle of a drain gets there
+/// by way of `offline`. Nothing for a node that is there, or that nothing is scheduled on anyway.
+#[must_use]
+pub fn towards_quarantine(node: State) -> Option<Event> {
+    match node {
+        Enrolling => Some(Event::OnboardingBlocked),
+        Active | Offline => Some(Event::DriftFound),
+        Draining => Some(Event::DrainFailed),
+        BootstrapIssued | Quarantined | Retired | Removing | Deleted => None,
+    }
+}
+
+/// Where a move leads.
+#[must_use]
+pub fn target(node: State, event: Event) -> Option<State> {
+    TABLE.find(node, event).map(|row| row.to)
+}

@@ -1,0 +1,110 @@
+//! The course of a run: which stage comes next, and which stages leave something behind.
+//!
+//! Stages marked [`When::OnFailure`] form a detour. A stage that breaks in the way the detour repairs enters it;
+//! the end of the detour leads back to that stage, which then looks again.
+
+use super::plan::{Kind, Stage, Step, When};
+
+/// Where a run goes after a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// To this stage.
+    Stage(Stage),
+    /// The plan is at its end.
+    End,
+}
+
+impl Kind {
+    /// The first stage.
+    #[must_use]
+    pub const fn first(self) -> Stage {
+        self.plan()[0].stage
+    }
+
+    /// Where the run goes when `stage` is done; `asked` says whether a stage that is not always executed is.
+    /// A stage outside the plan leads to its end: there is nothing left that would come after it.
+    pub fn after(self, stage: Stage, asked: impl Fn(Stage) -> bool) -> Next {
+        let plan = self.plan();
+        let Some(at) = plan.iter().position(|step| step.stage == stage) else { return Next::End };
+        if plan[at].when == When::OnFailure {
+            return match plan.get(at + 1) {
+                Some(next) if next.when == When::OnFailure => Next::Stage(next.stage),
+                _ => repaired(&plan[..at]),
+            };
+        }
+        let taken = |step: &&Step| match step.when {
+            When::Always => true,
+            When::OnRequest | When::ByPolicy => asked(step.stage),
+            When::OnFailure => false,
+        };
+        plan[at + 1..].iter().find(taken).map_or(Next::End, |step| Next::Stage(step.stage))
+    }
+
+    /// The first stage of the detour that repairs `stage`, if there is one.
+    #[must_use]
+    pub fn detour(self, stage: Stage) -> Option<Stage> {
+        let plan = self.plan();
+        let at = plan.iter().position(|step| step.stage == stage)?;
+        let next = plan.get(at + 1)?;
+        (plan[at].when != When::OnFailure && next.when == When::OnFailure).then_some(next.stage)
+    }
+
+    /// Whether `stage` comes at or after `point` in the plan.
+    #[must_use]
+    pub fn is_past(self, stage: Stage, point: Stage) -> bool {
+        let place = |wanted| self.plan().iter().position(|step| step.stage == wanted);
+        matches!((place(stage), place(point)), (Some(at), Some(point)) if at >= point)
+    }
+}
+
+/// The stage before the detour.
+fn repaired(before: &[Step]) -> Next {
+    let origin = before.iter().rev().find(|step| step.when != When::OnFailure);
+    origin.map_or(Next::End, |step| Next::Stage(step.stage))
+}
+
+impl Stage {
+    /// What undoing the stage means, for stages that leave something behind which can be undone. The others only
+    /// look, or go one way: what was erased stays erased, and a machine is never switched on again by itself.
+    #[must_use]
+    pub const fn undo(self) -> Option<&'static str> {
+        match self {
+            Self::CreateOrFindInMaas => Some("deletes the machine in MAAS if this run created it"),
+            Self::CommissionNode => Some("aborts the commissioning if it is still going on"),
+            Self::ConfigureStorage => Some("restores the storage configuration"),
+            Self::ApplyRocePhase2 => Some("removes the links that this run made"),
+            Self::EnsurePxeInterfaceAuto => Some("removes the link that this run made"),
+            Self::RenderCloudInit => Some("revokes the enrolment token"),
+            Self::DeployViaMaas | Self::RecoverForDatasourceRetry => {
+                Some("aborts the deployment, then releases the machine")
+            }
+            Self::WaitForAgentEnrollment => Some("revokes the identity that enrolled"),
+            Self::DrainNode => Some("withdraws the drain from the agent"),
+            Self::RemoveGpuaasNodeRecord => Some("withdraws the uninstall from the agent"),
+            Self::LoadSiteConfig
+            | Self::ResolvePowerCredentials
+            | Self::WaitForReady
+            | Self::WaitForDeployed
+            | Self::ClassifyDeployFailure
+            | Self::EnsureHardwareSyncConfigured
+            | Self::WaitForHardwareSyncHealthy
+            | Self::DisableNode
+            | Self::ForceReleaseAllocations
+            | Self::CleanupStorage
+            | Self::ScrubGpu
+            | Self::ValidateCleanNode
+            | Self::ReleaseMaasNode
+            | Self::PowerOffMaasNode
+            | Self::RetireGpuaasNode
+            | Self::CleanupSecrets
+            | Self::RemoveMaasRecord => None,
+        }
+    }
+
+    /// Whether an operator may have the stage skipped, with a reason: those that need an agent which a dead or
+    /// never enrolled host does not have. What erases or proves is never skipped.
+    #[must_use]
+    pub const fn can_be_skipped(self) -> bool {
+        matches!(self, Self::DrainNode | Self::RemoveGpuaasNodeRecord)
+    }
+}

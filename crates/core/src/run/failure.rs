@@ -1,0 +1,89 @@
+//! Why a stage fails, how often that is borne, and what follows when it is not borne any longer.
+
+use jiff::SignedDuration;
+
+use super::{Event, plan::Stage};
+use crate::names::names;
+
+names! {
+    /// Why an attempt of a stage failed.
+    pub enum Class {
+        /// Something outside did not work this time; a repeat is safe and may well succeed.
+        Retryable = "retryable",
+        /// The deployed system did not find its data source; bounded rounds of releasing and deploying again.
+        Datasource = "datasource",
+        /// A password was refused; every further try brings the account closer to being locked.
+        Credentials = "credentials",
+        /// The stage took longer than its patience.
+        Overdue = "overdue",
+        /// The stage, or the server that executed it, came down in the middle of it.
+        Crashed = "crashed",
+        /// Only a person can decide how to go on.
+        Manual = "manual",
+    }
+}
+
+impl Stage {
+    /// How many failures of a class the stage bears; the one after that stops the run.
+    #[must_use]
+    pub const fn budget(self, class: Class) -> u32 {
+        match class {
+            Class::Retryable => self.repeats(),
+            Class::Datasource => 2,
+            // The password is tried twice.
+            Class::Credentials => 1,
+            Class::Crashed => 4,
+            Class::Overdue | Class::Manual => 0,
+        }
+    }
+
+    /// What happens to the run when a budget is spent: a repeat is safe, or a person has to look first.
+    #[must_use]
+    pub const fn when_spent(self, class: Class) -> Event {
+        match class {
+            Class::Retryable | Class::Overdue if !self.is_verdict() => Event::SpendBudget,
+            Class::Retryable
+            | Class::Overdue
+            | Class::Datasource
+            | Class::Credentials
+            | Class::Crashed
+            | Class::Manual => Event::NeedOperator,
+        }
+    }
+
+    const fn repeats(self) -> u32 {
+        if matches!(self, Self::WaitForReady | Self::WaitForDeployed | Self::ReleaseMaasNode) {
+            // MAAS's verdict on the machine is asked for once more, not five times.
+            1
+        } else if matches!(
+            self,
+            Self::ScrubGpu | Self::WaitForHardwareSyncHealthy | Self::EnsureHardwareSyncConfigured
+        ) {
+            2
+        } else {
+            5
+        }
+    }
+
+    /// Stages whose failure, repeated, says something about the machine that no further repeat will change.
+    const fn is_verdict(self) -> bool {
+        matches!(
+            self,
+            Self::ResolvePowerCredentials
+                | Self::WaitForReady
+                | Self::WaitForDeployed
+                | Self::EnsureHardwareSyncConfigured
+                | Self::WaitForHardwareSyncHealthy
+                | Self::ScrubGpu
+                | Self::ReleaseMaasNode
+                | Self::PowerOffMaasNode
+        )
+    }
+}
+
+/// How long to wait after the n-th failure in a row, before jitter: doubling from `first`, never above `most`.
+#[must_use]
+pub fn backoff(failures: u32, first: SignedDuration, most: SignedDuration) -> SignedDuration {
+    let doublings = failures.saturating_sub(1).min(20);
+    first.checked_mul(1 << doublings).map_or(most, |wait| wait.min(most))
+}
