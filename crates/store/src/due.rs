@@ -9,8 +9,9 @@ use jiff::Timestamp;
 use crate::error::Result;
 use crate::lease::Lease;
 use crate::resource::Resource;
+use crate::sql;
 use crate::store::Store;
-use crate::value::{Row, params};
+use crate::value::{Row, params, to_micros};
 
 impl Store {
     /// Living resources of a kind whose time has come by the database's clock and that nobody is at, the longest
@@ -40,5 +41,12 @@ impl Store {
     pub async fn next_due(&self, kind: &str) -> Result<Option<Timestamp>> {
         let row = self.database.read_one(self.database.dialect().due_next, params![kind]).await?;
         row.map(|mut row| row.time()).transpose()
+    }
+
+    /// Lets a resource be due at another time, unless it was changed since it was read. When somebody looks again is
+    /// no change of the resource, so this leaves its version and its history alone.
+    pub async fn put_off(&self, kind: &str, id: &str, version: i64, until: Timestamp) -> Result<bool> {
+        let params = params![kind, id, version, to_micros(until)];
+        Ok(!self.database.write(sql::PUT_OFF, params).await?.is_empty())
     }
 }

@@ -30,6 +30,12 @@ impl Lease {
     pub fn fence(&self) -> Fence {
         Fence { lease: self.name.clone(), epoch: self.epoch }
     }
+
+    fn from_row(mut row: Row) -> Result<Self> {
+        let (name, holder, epoch) = (row.text()?, row.text()?, row.int()?);
+        let remaining = Duration::from_millis(u64::try_from(row.int()?).unwrap_or(0));
+        Ok(Self { name, holder, epoch, remaining })
+    }
 }
 
 impl Store {
@@ -59,12 +65,13 @@ impl Store {
 
     /// All leases, held or lapsed.
     pub async fn leases(&self) -> Result<Vec<Lease>> {
-        let lease = |mut row: Row| {
-            let (name, holder, epoch) = (row.text()?, row.text()?, row.int()?);
-            let remaining = Duration::from_millis(u64::try_from(row.int()?).unwrap_or(0));
-            Ok(Lease { name, holder, epoch, remaining })
-        };
         let rows = self.database.read(self.database.dialect().leases, params![]).await?;
-        rows.into_iter().map(lease).collect()
+        rows.into_iter().map(Lease::from_row).collect()
+    }
+
+    /// One lease, held or lapsed; nothing when nobody had it lately.
+    pub async fn lease(&self, name: &str) -> Result<Option<Lease>> {
+        let row = self.database.read_one(self.database.dialect().lease, params![name]).await?;
+        row.map(Lease::from_row).transpose()
     }
 }

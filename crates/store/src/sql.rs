@@ -67,6 +67,8 @@ pub(crate) struct Dialect {
     pub(crate) lease_acquire: &'static str,
     /// Every lease, with the milliseconds left by the database's clock.
     pub(crate) leases: &'static str,
+    /// The same of the lease `$1`.
+    pub(crate) lease: &'static str,
     /// Forgets the leases of resources that lapsed more than `$1` milliseconds ago.
     pub(crate) lease_sweep: &'static str,
     /// Takes the lease of due resources of the kind `$1` for `$2`, `$3` milliseconds, at most `$4`; returns the epoch
@@ -97,6 +99,7 @@ impl Dialect {
             self.history_before,
             self.lease_acquire,
             self.leases,
+            self.lease,
             self.lease_sweep,
             self.due_claim,
             self.due_next,
@@ -231,6 +234,10 @@ statements! {
          AND marker IS NULL RETURNING key";
 
     IDEMPOTENCY_SWEEP = "DELETE FROM idempotency WHERE expires_at <= $1 RETURNING key";
+
+    PUT_OFF =
+        "UPDATE resources SET due_at = $4 WHERE kind = $1 AND id = $2 AND version = $3 AND deleted = 0 \
+         RETURNING id";
 
     LEASE_RELEASE =
         "UPDATE leases SET expires_at = 0 WHERE name = $1 AND holder = $2 AND epoch = $3 RETURNING name";

@@ -67,6 +67,11 @@ pub(crate) const DIALECT: Dialect = Dialect {
         now!(),
         ") FROM leases ORDER BY name"
     ),
+    lease: concat!(
+        "SELECT name, holder, epoch, max(0, expires_at - ",
+        now!(),
+        ") FROM leases WHERE name = $1"
+    ),
     lease_sweep: concat!(
         "DELETE FROM leases WHERE name LIKE '%/%' AND expires_at < ",
         now!(),

@@ -74,6 +74,7 @@ on_both! {
         a_change_marks_its_request;
     work:
         what_is_due_is_claimed_once,
+        what_is_put_off_is_due_later,
         claims_that_lapse_go_to_the_next,
         claims_of_many_never_meet,
         effects_of_one_type_take_turns;

@@ -50,6 +50,28 @@ pub(crate) async fn what_is_due_is_claimed_once(database: Database) {
     assert!(store.claim_due("node", "one", MINUTE, 9).await.unwrap().is_empty());
 }
 
+/// When somebody looks again is no change: neither version nor history know of it.
+pub(crate) async fn what_is_put_off_is_due_later(database: Database) {
+    let store = database.open().await;
+    let found = due(&store, 1, Some(hours(-1))).await;
+    assert!(store.put_off("node", &id(1), found.version, hours(1)).await.unwrap());
+    assert!(store.claim_due("node", "one", MINUTE, 9).await.unwrap().is_empty());
+    let after = store.get("node", &id(1)).await.unwrap().unwrap();
+    assert_eq!((after.version, &after.head), (found.version, &found.head));
+    assert!(store.put_off("node", &id(1), found.version, hours(-1)).await.unwrap());
+    let claimed = store.claim_due("node", "one", MINUTE, 9).await.unwrap();
+    let lease = store.lease(&claimed[0].1.name).await.unwrap().unwrap();
+    assert_eq!((&lease.holder, lease.epoch), (&"one".to_owned(), claimed[0].1.epoch));
+    assert!(!lease.remaining.is_zero());
+    assert!(store.release_lease(&lease).await.unwrap());
+    assert!(store.lease(&lease.name).await.unwrap().unwrap().remaining.is_zero());
+    assert_eq!(store.lease("nobody's").await.unwrap(), None);
+
+    let seen = store.commit(to_state(&after, "seen")).await.unwrap().resource;
+    assert!(!store.put_off("node", &id(1), found.version, hours(1)).await.unwrap(), "it was changed");
+    assert_eq!(store.get("node", &id(1)).await.unwrap(), Some(seen));
+}
+
 pub(crate) async fn claims_that_lapse_go_to_the_next(database: Database) {
     let store = database.open().await;
     due(&store, 1, Some(hours(-1))).await;
