@@ -1,0 +1,295 @@
+//! The seven operator actions on a stored run.
+//!
+//! The core decides; here the facts are gathered and the decision is committed. Two operators at the same moment
+//! have one effect, because the second commit finds another version and is decided again.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use wardroom_core::{
+    gpu_node::{mapping, moves},
+    run::{
+        Event, State,
+        action::{self, Action, Already, Decision, Facts, Goal, Observation, Refusal, decide},
+        plan::Stage,
+    },
+};
+use wardroom_store::{Entry, Error, Resource, Store};
+
+use crate::{
+    RUN,
+    commit::{DECISIONS, commit_step, node_of, node_state},
+    record::Run,
+    stages::Data,
+    step::{Node, Step, Then, moved},
+};
+
+/// What an operator asks.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// What to do.
+    pub action: Action,
+    /// Give the run up without undoing anything; for `cancel` only.
+    pub abandon: bool,
+    /// What adopting the observed state would mean; for `adopt_observed_state` only.
+    pub adoption: Adoption,
+    /// Who asks.
+    pub actor: Actor,
+}
+
+/// Who asks, and why.
+#[derive(Debug, Clone)]
+pub struct Actor {
+    /// The person.
+    pub user: String,
+    /// What the person said.
+    pub reason: Option<String>,
+    /// The request it came with.
+    pub request: Option<String>,
+}
+
+/// What adopting the observed state would mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Adoption {
+    /// Nothing was observed that could be adopted.
+    Nothing,
+    /// The operator looked at an observation that is not the newest any more.
+    Outdated,
+    /// The run goes on at this stage.
+    Continue(Stage),
+    /// What is observed is what the run was for.
+    Finish,
+}
+
+/// What came of an action.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The run as it is now.
+    pub run: Resource,
+    /// What was done.
+    pub did: Did,
+}
+
+/// What an action did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Did {
+    /// The run moved.
+    Moved(Event),
+    /// The run turns to this goal at its next safe point.
+    Headed(Goal),
+    /// The run was taken from a worker that did not come back, and is queued again.
+    Requeued,
+    /// Nothing: it was done before.
+    Already(Already),
+}
+
+/// Why an action was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum Problem {
+    /// There is no such run.
+    #[error("there is no such run")]
+    NotFound,
+    /// It is not allowed now.
+    #[error("{refusal}")]
+    Refused {
+        /// Why.
+        refusal: Refusal,
+        /// The state of the run.
+        state: State,
+        /// What is allowed.
+        allowed: Vec<Action>,
+    },
+    /// What is observed may be what the run was for, but the node is not where the run could end.
+    #[error("the run cannot end while its node is {node}")]
+    NodeElsewhere {
+        /// Where the node is.
+        node: Node,
+        /// What is allowed.
+        allowed: Vec<Action>,
+    },
+    /// So many change the run at once that this one never had its turn.
+    #[error("the run is changed by too many at once")]
+    Busy,
+    /// The store did not do it.
+    #[error(transparent)]
+    Store(#[from] Error),
+}
+
+/// Carries out an action.
+///
+/// # Errors
+/// Why it was not carried out; nothing was changed then, unless the store is unavailable.
+pub async fn act<D: Data>(store: &Store, id: &str, ask: &Ask, now: Timestamp) -> Result<Answer, Problem> {
+    for _ in 0..DECISIONS {
+        let found = store.get(RUN, id).await?.ok_or(Problem::NotFound)?;
+        let run = Run::<D>::read(found)?;
+        let facts =
+            Facts { abandon: ask.abandon, observation: ask.adoption.meaning(), ..facts(store, &run).await? };
+        let decision = decide(ask.action, facts).map_err(|refusal| Problem::Refused {
+            refusal,
+            state: run.state,
+            allowed: action::allowed(facts).collect(),
+        })?;
+        let did = match decision {
+            Decision::Nothing(already) => {
+                return Ok(Answer { run: run.resource, did: Did::Already(already) });
+            }
+            Decision::Move(event, _) => Did::Moved(event),
+            Decision::Head(goal) => Did::Headed(goal),
+            Decision::Requeue => Did::Requeued,
+        };
+        let node = node_of(store, &run).await?;
+        let state = node_state(node.as_ref())?;
+        let step = carry_out(&run, state, ask, decision, now)
+            .map_err(|node| Problem::NodeElsewhere { node, allowed: action::allowed(facts).collect() })?;
+        match commit_step(store, &run, node, state, &step, entry(ask, did, now), None).await {
+            Ok(run) => return Ok(Answer { run, did }),
+            Err(Error::Conflict) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Problem::Busy)
+}
+
+/// What the legality of an action depends on, as the store has it now; without what only the asking person knows.
+pub async fn facts<D: Data>(store: &Store, run: &Run<D>) -> wardroom_store::Result<Facts> {
+    let record = &run.record;
+    let worked_on = matches!(run.state, State::Running | State::Compensating);
+    let lease = if worked_on { store.lease(&format!("{RUN}/{}", run.id())).await? } else { None };
+    let lease = match lease {
+        Some(lease) if !lease.remaining.is_zero() => action::Lease::Live,
+        _ if worked_on && record.at_work.is_some() => action::Lease::Stale,
+        _ => action::Lease::Queued,
+    };
+    Ok(Facts {
+        state: run.state,
+        lease,
+        goal: record.goal,
+        has_effects: !record.touched.is_empty(),
+        failed_in_undo: record.undoing && run.state == State::FailedManualIntervention,
+        at_first_stage: record.stage == record.kind.first(),
+        adopted: record.adopted,
+        observation: Observation::Nothing,
+        abandon: false,
+    })
+}
+
+impl Adoption {
+    fn meaning(self) -> Observation {
+        match self {
+            Self::Nothing => Observation::Nothing,
+            Self::Outdated => Observation::Outdated,
+            Self::Continue(_) => Observation::Continues,
+            Self::Finish => Observation::Finishes,
+        }
+    }
+}
+
+/// What a decision makes of the run.
+fn carry_out<D: Data>(
+    run: &Run<D>,
+    node: Node,
+    ask: &Ask,
+    decision: Decision,
+    now: Timestamp,
+) -> Result<Step<D>, Node> {
+    let mut record = run.record.clone();
+    let (state, due) = match decision {
+        Decision::Nothing(_) => (run.state, run.resource.content.due_at),
+        // The worker that has it sees the goal at its next safe point, and is left alone until then.
+        Decision::Head(goal) => {
+            record.goal = goal;
+            (run.state, run.resource.content.due_at)
+        }
+        Decision::Requeue => {
+            record.turn += 1;
+            record.at_work = None;
+            (run.state, Some(now))
+        }
+        Decision::Move(event, goal) => {
+            record.turn += 1;
+            record.goal = goal;
+            move_by(&mut record, event, ask.adoption, now);
+            let state = moved(run.state, event);
+            (state, state.is_worked_on().then_some(now))
+        }
+    };
+    let mut event = moves::on_stop(record.kind, state, node);
+    if state == State::Reconciled {
+        event = moves::on_end(record.kind, state, node)?;
+        let reached = event.and_then(|event| moves::target(node, event)).unwrap_or(node);
+        mapping::check(reached, Some((record.kind, state))).map_err(|_| node)?;
+    }
+    let (entry_type, metadata, then) = (ACTION, Map::new(), Then::Rest);
+    Ok(Step { state, record, due, node: event, entry_type, metadata, then })
+}
+
+/// History rows of this type record what operators asked for.
+const ACTION: &str = "action";
+
+fn move_by<D: Data>(record: &mut crate::record::Record<D>, event: Event, adoption: Adoption, now: Timestamp) {
+    record.set_aside = false;
+    match event {
+        // The attempts so far stay counted; the budgets are whole again.
+        Event::RetryStage | Event::Resume | Event::RetryUndo => {
+            let attempt = record.attempt;
+            record.repairs = 0;
+            record.arrive(now);
+            record.attempt = attempt;
+        }
+        Event::Rerun => {
+            record.stage = record.kind.first();
+            record.repairs = 0;
+            record.arrive(now);
+        }
+        Event::Adopt => {
+            if let Adoption::Continue(stage) = adoption {
+                record.stage = stage;
+            }
+            record.adopted = true;
+            record.repairs = 0;
+            record.arrive(now);
+        }
+        Event::AdoptFinished => {
+            record.adopted = true;
+            record.arrive(now);
+        }
+        Event::RestartClean => record.start_again(now),
+        Event::CancelAndUndo | Event::RestartAndUndo => record.turn_back(now),
+        Event::Cancel | Event::Abandon => {
+            record.undoing = false;
+            record.arrive(now);
+        }
+        // Frozen as it is.
+        Event::MarkManual => record.at_work = None,
+        Event::Claim
+        | Event::Finish
+        | Event::FinishAdopted
+        | Event::SpendBudget
+        | Event::NeedOperator
+        | Event::StopForUndo
+        | Event::FinishUndo
+        | Event::StartAgain
+        | Event::FailUndo => {}
+    }
+}
+
+fn entry(ask: &Ask, did: Did, at: Timestamp) -> Entry {
+    let mut metadata = json!({"action": ask.action});
+    if let Value::Object(told) = &mut metadata {
+        match did {
+            Did::Moved(event) => drop(told.insert("event".to_owned(), json!(event))),
+            Did::Headed(goal) => drop(told.insert("goal".to_owned(), json!(goal))),
+            Did::Requeued => drop(told.insert("requeued".to_owned(), json!(true))),
+            Did::Already(_) => {}
+        }
+    }
+    Entry {
+        entry_type: ACTION.to_owned(),
+        triggered_by: "admin".to_owned(),
+        user_id: Some(ask.actor.user.clone()),
+        comment: ask.actor.reason.clone(),
+        metadata,
+        request_id: ask.actor.request.clone(),
+        at,
+    }
+}

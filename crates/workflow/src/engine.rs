@@ -1,0 +1,178 @@
+//! The engine: claims runs that are due and hands each to a worker.
+//!
+//! Runs are claimed the longest overdue first and executed side by side, so that none waits for another's stage. A
+//! run that finds no place at its site comes back later and keeps no place from the runs of other sites.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::{
+    sync::watch,
+    task::JoinSet,
+    time::{Instant, sleep, timeout},
+};
+use wardroom_store::{Lease, Resource, Result, Store};
+
+use crate::{
+    RUN,
+    breaker::Breaker,
+    commit::Clock,
+    limits::{Limits, Place},
+    stages::Stages,
+    step::Backoff,
+};
+
+/// How the engine works.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Who this engine is: nobody else ever has the same name.
+    pub holder: String,
+    /// Runs that are executed at once.
+    pub workers: usize,
+    /// Runs of one site that are executed at once.
+    pub site_cap: usize,
+    /// How long a run stays with a worker that says nothing; renewed three times as often.
+    pub lease: Duration,
+    /// How long one execution of a stage may take.
+    pub stage_limit: Duration,
+    /// The wait after the first failure; it doubles with each one.
+    pub first_backoff: SignedDuration,
+    /// The longest wait after a failure.
+    pub longest_backoff: SignedDuration,
+    /// How often to look for due runs when nothing else says that there are any.
+    pub poll: Duration,
+}
+
+impl Settings {
+    /// What suits a server. A call of an upstream may take a minute, so the lease is longer than that.
+    #[must_use]
+    pub fn new(holder: String) -> Self {
+        Self {
+            holder,
+            workers: 64,
+            site_cap: 32,
+            lease: Duration::from_secs(120),
+            stage_limit: Duration::from_secs(100),
+            first_backoff: SignedDuration::from_secs(5),
+            longest_backoff: SignedDuration::from_mins(10),
+            poll: Duration::from_secs(1),
+        }
+    }
+
+    pub(crate) fn backoff(&self) -> Backoff {
+        Backoff { first: self.first_backoff, most: self.longest_backoff }
+    }
+}
+
+/// Executes runs.
+#[derive(Debug)]
+pub struct Engine<S> {
+    pub(crate) store: Store,
+    pub(crate) stages: S,
+    pub(crate) settings: Settings,
+    pub(crate) clock: Clock,
+    pub(crate) limits: Limits,
+    pub(crate) breaker: Breaker,
+}
+
+/// How long workers may go on when the engine is to stop; what they do not finish, another engine takes over.
+const GRACE: Duration = Duration::from_secs(5);
+
+impl<S: Stages> Engine<S> {
+    /// An engine over a store.
+    pub fn new(store: Store, stages: S, settings: Settings, clock: fn() -> Timestamp) -> Self {
+        let breaker = Breaker::new(store.clone());
+        Self { store, stages, settings, clock, limits: Limits::default(), breaker }
+    }
+
+    /// Executes runs until it is told to stop.
+    pub async fn run(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
+        let mut workers = JoinSet::new();
+        let mut changes = self.store.watch();
+        while !*stop.borrow() {
+            while workers.try_join_next().is_some() {}
+            let free = self.settings.workers.saturating_sub(workers.len());
+            let claimed = match self.claim(free).await {
+                Ok(claimed) => claimed,
+                Err(error) => {
+                    tracing::warn!(%error, "no runs can be claimed; it is tried again");
+                    Vec::new()
+                }
+            };
+            let more = free > 0 && claimed.len() == free;
+            for claim in claimed {
+                let engine = Arc::clone(&self);
+                workers.spawn(async move { engine.serve(claim).await });
+            }
+            if more {
+                continue;
+            }
+            let pause = self.pause(free).await;
+            tokio::select! {
+                () = sleep(pause) => {}
+                Some(_) = workers.join_next(), if free == 0 => {}
+                _ = changes.changed(), if free > 0 => {}
+                _ = stop.wait_for(|stop| *stop) => {}
+            }
+        }
+        let ended = async { while workers.join_next().await.is_some() {} };
+        if timeout(GRACE, ended).await.is_err() {
+            tracing::info!("runs in hand are left to whoever takes them next");
+        }
+    }
+
+    /// Claims what is due now, as far as there are workers, and works on it; says how many runs that were.
+    pub async fn tick(&self) -> Result<usize> {
+        let claimed = self.claim(self.settings.workers).await?;
+        let count = claimed.len();
+        futures_util::future::join_all(claimed.into_iter().map(|claim| self.serve(claim))).await;
+        Ok(count)
+    }
+
+    /// How long nothing is due.
+    async fn pause(&self, free: usize) -> Duration {
+        let poll = self.settings.poll;
+        if free == 0 {
+            return poll;
+        }
+        match self.store.next_due(RUN).await {
+            Ok(Some(due)) => {
+                let wait = due.duration_since((self.clock)());
+                // Never nothing at all: clocks differ, and a due time that has passed here has not there.
+                Duration::try_from(wait).unwrap_or_default().clamp(Duration::from_millis(2), poll)
+            }
+            Ok(None) | Err(_) => poll,
+        }
+    }
+
+    async fn claim(&self, limit: usize) -> Result<Vec<(Resource, Lease)>> {
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
+        self.store.claim_due(RUN, &self.settings.holder, self.settings.lease, limit).await
+    }
+
+    async fn serve(&self, (resource, lease): (Resource, Lease)) {
+        match self.place(&resource) {
+            Ok(_place) => self.drive(resource, lease).await,
+            Err(wait) => self.put_off(&resource, &lease, wait).await,
+        }
+    }
+
+    fn place(&self, resource: &Resource) -> std::result::Result<Place, Duration> {
+        let site = resource.content.fields.get("site").map(String::as_str);
+        self.limits.enter(site, self.settings.site_cap, Instant::now())
+    }
+
+    async fn put_off(&self, resource: &Resource, lease: &Lease, wait: Duration) {
+        let now = (self.clock)();
+        let until = SignedDuration::try_from(wait).ok().and_then(|wait| now.checked_add(wait).ok());
+        let id = &resource.content.id;
+        // A run that somebody changed meanwhile is due as they say.
+        let put_off = self.store.put_off(RUN, id, resource.version, until.unwrap_or(now)).await;
+        let released = self.store.release_lease(lease).await;
+        if let Some(error) = put_off.err().or(released.err()) {
+            tracing::info!(run = id, %error, "the run comes back when its lease has expired");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The seam between the engine and what it executes.
+
+use std::future::Future;
+
+use jiff::Timestamp;
+use serde::{Serialize, de::DeserializeOwned};
+use wardroom_core::run::{
+    failure::Class,
+    plan::{Kind, Stage},
+};
+
+use crate::{breaker::Breaker, limits::Limits, worker::Saver};
+
+/// What the stages of a run know: one typed value, saved after each stage.
+pub trait Data: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
+    /// What a run that starts again from nothing begins with: what it was given, nothing it found out.
+    #[must_use]
+    fn restarted(&self) -> Self;
+}
+
+/// What executes stages. A stage observes, decides, saves its intent, calls, and observes again; it may be executed
+/// again at any time, also after its reply was lost.
+pub trait Stages: Send + Sync + 'static {
+    /// What its stages know.
+    type Data: Data;
+
+    /// Executes the stage of the attempt.
+    fn perform(
+        &self,
+        attempt: Attempt<'_, Self::Data>,
+    ) -> impl Future<Output = Result<Outcome<Self::Data>, Lost>> + Send;
+
+    /// Undoes what the stage of the attempt did in this run, as far as it did it.
+    fn undo(
+        &self,
+        attempt: Attempt<'_, Self::Data>,
+    ) -> impl Future<Output = Result<Outcome<Self::Data>, Lost>> + Send;
+}
+
+/// One execution of a stage.
+pub struct Attempt<'a, D> {
+    /// The run.
+    pub run: &'a str,
+    /// What the run is for.
+    pub kind: Kind,
+    /// The node.
+    pub node: &'a str,
+    /// The site.
+    pub site: Option<&'a str>,
+    /// What to execute, or undo.
+    pub stage: Stage,
+    /// 1 for the first attempt.
+    pub number: u32,
+    /// When the run came to the stage.
+    pub since: Timestamp,
+    /// The time now.
+    pub now: Timestamp,
+    /// What the stages know.
+    pub data: D,
+    /// Limits that are shared by everything that calls out.
+    pub limits: &'a Limits,
+    /// What is known about wrong passwords.
+    pub breaker: &'a Breaker,
+    pub(crate) saver: Saver<'a, D>,
+}
+
+impl<D: Data> Attempt<'_, D> {
+    /// Makes what is known, or intended, durable before a call that cannot be taken back.
+    ///
+    /// # Errors
+    /// [`Lost`] when the run is somebody else's by now, or cannot be written: the stage must not go on.
+    pub async fn save(&mut self) -> Result<(), Lost> {
+        self.saver.save(&self.data).await
+    }
+}
+
+/// The run is not this worker's any more, or what it did cannot be recorded: whoever takes the run next observes
+/// and decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the run is in other hands")]
+pub struct Lost;
+
+/// What came of an attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome<D> {
+    /// The stage is done, and this is what is known now.
+    Done(D),
+    /// Nothing is wrong; look again at that time.
+    Wait {
+        /// What is waited for.
+        reason: String,
+        /// When to look again.
+        until: Timestamp,
+    },
+    /// It did not work this time.
+    Retry {
+        /// Why.
+        class: Class,
+        /// What was seen.
+        evidence: String,
+    },
+    /// It broke in the way that the detour after the stage repairs.
+    Broken {
+        /// What is known now.
+        data: D,
+        /// What was seen.
+        evidence: String,
+    },
+    /// Only a person can decide how to go on.
+    NeedsOperator {
+        /// What has to be decided.
+        reason: String,
+    },
+    /// The node must not be used, and a person has to look: it goes to quarantine.
+    Unsafe {
+        /// What is wrong with it.
+        reason: String,
+    },
+}

@@ -1,0 +1,203 @@
+//! What one commit makes of a run; the pieces that workers and operators share.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value, json};
+use wardroom_core::{
+    gpu_node::{self, moves},
+    run::{
+        Event, State, TABLE,
+        action::Goal,
+        failure::{Class, backoff},
+        plan::Stage,
+    },
+};
+use wardroom_store::Lease;
+
+use crate::{
+    record::{Failure, Record},
+    stages::Data,
+};
+
+/// The state of a node.
+pub(crate) type Node = gpu_node::State;
+
+/// What a commit makes of a run and its node.
+#[derive(Debug, Clone)]
+pub(crate) struct Step<D> {
+    pub(crate) state: State,
+    pub(crate) record: Record<D>,
+    pub(crate) due: Option<Timestamp>,
+    /// The move of the node that is committed with it.
+    pub(crate) node: Option<gpu_node::Event>,
+    /// The type of the history row, unless the state changes.
+    pub(crate) entry_type: &'static str,
+    pub(crate) metadata: Map<String, Value>,
+    pub(crate) then: Then,
+}
+
+/// What a worker does after a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Then {
+    /// Executes the stage: its intent is recorded.
+    Work,
+    /// Looks at the run again.
+    Look,
+    /// Lets go of it.
+    Rest,
+    /// The same, and only the due time changed, which is worth no history.
+    KeepWaiting,
+}
+
+/// History rows of these types record attempts and what leads to them.
+pub(crate) const ATTEMPT: &str = "attempt";
+pub(crate) const INTENT: &str = "intent";
+
+/// When, and under which lease, a worker decides.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moment<'a> {
+    pub(crate) now: Timestamp,
+    pub(crate) lease: &'a Lease,
+    pub(crate) backoff: Backoff,
+    /// Between 0 and 1.
+    pub(crate) jitter: f64,
+}
+
+/// How long to wait between attempts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Backoff {
+    pub(crate) first: SignedDuration,
+    pub(crate) most: SignedDuration,
+}
+
+impl Moment<'_> {
+    /// When to try again after so many failures: between half the backoff and all of it.
+    pub(crate) fn retry_at(&self, failures: u32) -> Timestamp {
+        let whole = backoff(failures, self.backoff.first, self.backoff.most);
+        let wait = whole.as_secs_f64() * (0.5 + self.jitter / 2.0);
+        let wait = SignedDuration::try_from_secs_f64(wait).unwrap_or(whole);
+        self.now.checked_add(wait).unwrap_or(self.now)
+    }
+}
+
+/// Where an event leads; one without a row leads nowhere.
+pub(crate) fn moved(state: State, event: Event) -> State {
+    TABLE.find(state, event).map_or(state, |row| row.to)
+}
+
+impl<D: Data> Record<D> {
+    /// The stage that is executed or undone next.
+    pub(crate) fn current(&self) -> Stage {
+        if self.undoing { self.touched.last().copied().unwrap_or(self.stage) } else { self.stage }
+    }
+
+    /// Comes to a stage, or to the next undo, with all budgets whole.
+    pub(crate) fn arrive(&mut self, now: Timestamp) {
+        self.since = now;
+        self.attempt = 0;
+        self.failures.clear();
+        self.waiting = None;
+        self.at_work = None;
+    }
+
+    pub(crate) fn touch(&mut self) {
+        if self.stage.undo().is_some() && !self.touched.contains(&self.stage) {
+            self.touched.push(self.stage);
+        }
+    }
+
+    /// Turns to undoing what was done.
+    pub(crate) fn turn_back(&mut self, now: Timestamp) {
+        self.undoing = true;
+        self.arrive(now);
+    }
+
+    /// Is as it was accepted, but for its history.
+    pub(crate) fn start_again(&mut self, now: Timestamp) {
+        self.stage = self.kind.first();
+        self.undoing = false;
+        self.goal = Goal::Run;
+        self.adopted = false;
+        self.repairs = 0;
+        self.failure = None;
+        self.touched.clear();
+        self.data = self.data.restarted();
+        self.arrive(now);
+    }
+
+    /// Counts a failure, and says whether it is borne.
+    pub(crate) fn count(&mut self, class: Class, evidence: &str, now: Timestamp) -> Borne {
+        let stage = self.current();
+        let count = self.failures.entry(class).or_insert(0);
+        *count = count.saturating_add(1);
+        let spent = *count > stage.budget(class);
+        self.failure = Some(Failure { stage, class, evidence: bounded(evidence), at: now });
+        self.waiting = None;
+        self.at_work = None;
+        if spent { Borne::Spent } else { Borne::Again(self.failures.values().sum()) }
+    }
+}
+
+/// Whether a failure is borne.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Borne {
+    /// It is; so many failures there were.
+    Again(u32),
+    /// The budget is spent.
+    Spent,
+}
+
+/// Evidence is for people: what is longer than a screen tells them no more.
+fn bounded(evidence: &str) -> String {
+    const MOST: usize = 2000;
+    match evidence.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", &evidence[..end]),
+        None => evidence.to_owned(),
+    }
+}
+
+/// What a history row says about an attempt.
+pub(crate) fn told<D: Data>(record: &Record<D>, outcome: &str, ended: Timestamp) -> Map<String, Value> {
+    let started = record.at_work.as_ref().map_or(record.since, |at_work| at_work.since);
+    let mut told = Map::new();
+    told.insert("stage".to_owned(), json!(record.current()));
+    told.insert("attempt".to_owned(), json!(record.attempt));
+    told.insert("outcome".to_owned(), json!(outcome));
+    told.insert("started_at".to_owned(), json!(started));
+    told.insert("ended_at".to_owned(), json!(ended));
+    if record.undoing {
+        told.insert("undo".to_owned(), json!(true));
+    }
+    told
+}
+
+/// Adds why an attempt failed.
+pub(crate) fn blame<D>(told: &mut Map<String, Value>, record: &Record<D>) {
+    if let Some(failure) = &record.failure {
+        told.insert("class".to_owned(), json!(failure.class));
+        told.insert("evidence".to_owned(), json!(failure.evidence));
+    }
+}
+
+/// The run stops at a safe point because it is to be cancelled or restarted.
+pub(crate) fn stop<D: Data>(
+    mut record: Record<D>,
+    node: Node,
+    now: Timestamp,
+    metadata: Map<String, Value>,
+) -> Step<D> {
+    let kind = record.kind;
+    let event = if !record.touched.is_empty() {
+        record.turn_back(now);
+        Event::StopForUndo
+    } else if record.goal == Goal::Restart {
+        record.start_again(now);
+        Event::RestartClean
+    } else {
+        record.arrive(now);
+        Event::Cancel
+    };
+    let state = moved(State::Running, event);
+    let node = moves::on_stop(kind, state, node);
+    let then = if state.is_worked_on() { Then::Look } else { Then::Rest };
+    Step { state, record, due: Some(now), node, entry_type: ATTEMPT, metadata, then }
+}

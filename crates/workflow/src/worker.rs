@@ -1,0 +1,188 @@
+//! One worker: it has a run in hand until the run waits, fails or ends.
+
+use std::{any::Any, panic::AssertUnwindSafe, time::Duration};
+
+use futures_util::FutureExt as _;
+use serde_json::{Map, json};
+use tokio::time::{sleep, timeout};
+use wardroom_core::run::{State, failure::Class};
+use wardroom_store::{Lease, Resource, Store};
+
+use crate::{
+    begin::begin,
+    commit::Clock,
+    conclude::conclude,
+    engine::Engine,
+    record::Run,
+    stages::{Attempt, Data, Lost, Outcome, Stages},
+    step::{Backoff, INTENT, Moment, Step, Then},
+};
+
+/// A run in the hands of a worker.
+pub(crate) struct Hand<'a, D> {
+    pub(crate) store: &'a Store,
+    pub(crate) clock: Clock,
+    pub(crate) backoff: Backoff,
+    pub(crate) lease: Lease,
+    pub(crate) run: Run<D>,
+}
+
+impl<D: Data> Hand<'_, D> {
+    pub(crate) fn moment(&self) -> Moment<'_> {
+        Moment { now: (self.clock)(), lease: &self.lease, backoff: self.backoff, jitter: jitter() }
+    }
+}
+
+/// Between 0 and 1; the middle when there is no randomness to be had.
+fn jitter() -> f64 {
+    getrandom::u32().map_or(0.5, |random| f64::from(random) / f64::from(u32::MAX))
+}
+
+/// Makes what a stage knows durable in the middle of an attempt.
+pub(crate) struct Saver<'a, D> {
+    hand: &'a mut (dyn SaveData<D> + Send + Sync),
+}
+
+impl<D: Data> Saver<'_, D> {
+    pub(crate) async fn save(&mut self, data: &D) -> Result<(), Lost> {
+        self.hand.save(data).await
+    }
+}
+
+/// Hides what else a hand can do from a stage.
+trait SaveData<D> {
+    fn save<'a>(&'a mut self, data: &'a D) -> futures_util::future::BoxFuture<'a, Result<(), Lost>>;
+}
+
+impl<D: Data> SaveData<D> for Hand<'_, D> {
+    fn save<'a>(&'a mut self, data: &'a D) -> futures_util::future::BoxFuture<'a, Result<(), Lost>> {
+        Box::pin(async move {
+            let intent = |run: &Run<D>, _, _: &Moment<'_>| {
+                let mut record = run.record.clone();
+                record.data = data.clone();
+                let mut metadata = Map::new();
+                metadata.insert(
+                    "saves".to_owned(),
+                    json!({"stage": record.current(), "attempt": record.attempt}),
+                );
+                let due = run.resource.content.due_at;
+                let (state, node, then) = (run.state, None, Then::Work);
+                Some(Step { state, record, due, node, entry_type: INTENT, metadata, then })
+            };
+            self.commit(intent).await.map(drop)
+        })
+    }
+}
+
+impl<S: Stages> Engine<S> {
+    /// Works on a claimed run until it waits, fails, ends or is lost, and gives its lease back.
+    pub(crate) async fn drive(&self, resource: Resource, lease: Lease) {
+        let id = resource.content.id.clone();
+        match Run::read(resource) {
+            Ok(run) => {
+                let (store, clock, backoff) = (&self.store, self.clock, self.settings.backoff());
+                let mut hand = Hand { store, clock, backoff, lease: lease.clone(), run };
+                if self.work(&mut hand).await.is_err() {
+                    tracing::debug!(run = id, "whoever takes the run next goes on");
+                }
+            }
+            Err(error) => {
+                // One run that cannot be read must not keep the others waiting.
+                tracing::error!(run = id, %error, "a run cannot be read; it is left alone for a while");
+                return;
+            }
+        }
+        if let Err(error) = self.store.release_lease(&lease).await {
+            tracing::info!(run = id, %error, "the lease of the run is left to expire");
+        }
+    }
+
+    async fn work(&self, hand: &mut Hand<'_, S::Data>) -> Result<(), Lost> {
+        loop {
+            let mut then = hand.commit(begin).await?.unwrap_or(Then::Work);
+            while then == Then::Work {
+                let outcome = self.execute(hand).await?;
+                let concluded = hand
+                    .commit(|run, node, moment| Some(conclude(run, node, outcome.clone(), moment)))
+                    .await?;
+                then = concluded.unwrap_or(Then::Rest);
+            }
+            if then != Then::Look {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Executes the current stage, or its undo, once. A stage that comes down takes nobody with it.
+    async fn execute(&self, hand: &mut Hand<'_, S::Data>) -> Result<Outcome<S::Data>, Lost> {
+        let record = hand.run.record.clone();
+        let undoing = hand.run.state == State::Compensating;
+        let stage = record.current();
+        if !undoing && record.skip.contains_key(&stage) {
+            return Ok(Outcome::Done(record.data));
+        }
+        let (id, lease, limit) = (hand.run.id().to_owned(), hand.lease.clone(), self.settings.stage_limit);
+        let attempt = Attempt {
+            run: &id,
+            kind: record.kind,
+            node: &record.node,
+            site: record.site.as_deref(),
+            stage,
+            number: record.attempt,
+            since: record.since,
+            now: (self.clock)(),
+            data: record.data,
+            limits: &self.limits,
+            breaker: &self.breaker,
+            saver: Saver { hand },
+        };
+        let work = async {
+            if undoing { self.stages.undo(attempt).await } else { self.stages.perform(attempt).await }
+        };
+        tokio::select! {
+            ended = timeout(limit, AssertUnwindSafe(work).catch_unwind()) => match ended {
+                Ok(Ok(outcome)) => outcome,
+                Ok(Err(panic)) => {
+                    let evidence = format!("the stage came down: {}", said(&*panic));
+                    tracing::error!(run = id, %stage, evidence, "a stage came down");
+                    Ok(Outcome::Retry { class: Class::Crashed, evidence })
+                }
+                Err(_) => Ok(Outcome::Retry {
+                    class: Class::Retryable,
+                    evidence: format!("no answer within {} s; it may have worked", limit.as_secs()),
+                }),
+            },
+            () = self.keep(&lease) => {
+                tracing::warn!(run = id, %stage, "the lease was lost in the middle of a stage");
+                Err(Lost)
+            }
+        }
+    }
+
+    /// Keeps a lease alive; ends when it is lost.
+    async fn keep(&self, lease: &Lease) {
+        let length = self.settings.lease;
+        let mut left = length;
+        loop {
+            let pause = length / 3;
+            sleep(pause).await;
+            match self.store.acquire_lease(&lease.name, &lease.holder, length).await {
+                Ok(Some(renewed)) if renewed.epoch == lease.epoch => left = length,
+                Ok(_) => return,
+                Err(error) => {
+                    tracing::warn!(lease = lease.name, %error, "a lease cannot be renewed");
+                    left = left.saturating_sub(pause);
+                    if left <= Duration::ZERO {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What a panic said.
+fn said(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it did not say why")
+}

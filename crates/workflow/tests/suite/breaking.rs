@@ -1,0 +1,165 @@
+//! What does not get better stops the run in the documented state, and nobody else.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use jiff::{SignedDuration, Timestamp};
+use wardroom_core::{
+    Named,
+    run::{
+        State, TABLE,
+        action::Action,
+        failure::Class,
+        plan::{Kind, Stage},
+    },
+};
+use wardroom_workflow::{Breaker, Engine, RUN};
+
+use crate::{
+    database::Database,
+    rig::{Node, Rig, course, end_of},
+    world::{Doing, Fault, now},
+};
+
+const FOREVER: u32 = u32::MAX;
+
+pub(crate) async fn a_class_that_keeps_failing_stops_the_run_where_it_should(database: Database) {
+    let rig = Rig::new(database).await;
+    for &kind in Kind::ALL {
+        for stage in course(kind) {
+            for &class in Class::ALL {
+                let id = rig.start(kind).await;
+                rig.world.plan(&id, stage, Doing::Perform, Fault::Fail(class), FOREVER);
+                let expected = TABLE.find(State::Running, stage.when_spent(class)).unwrap().to;
+                assert_eq!(rig.settle(&id).await, expected, "{kind} {stage} {class}");
+                let record = rig.run(&id).await.record;
+                assert_eq!(record.attempt, stage.budget(class) + 1, "{kind} {stage} {class}");
+                assert_eq!(record.failure.unwrap().class, class);
+                assert!(!matches!(rig.node(&id).await, Node::Removing), "the identity is kept");
+                rig.world.heal(&id);
+                rig.act(&id, Action::RetryStage).await.unwrap();
+                assert_eq!(rig.settle(&id).await, State::Completed, "{kind} {stage} {class}");
+                assert_eq!(rig.node(&id).await, end_of(kind));
+            }
+        }
+    }
+}
+
+pub(crate) async fn a_stage_that_comes_down_takes_nobody_with_it(database: Database) {
+    let rig = Rig::new(database).await;
+    let poison = rig.start(Kind::Onboarding).await;
+    rig.world.plan(&poison, Stage::CommissionNode, Doing::Perform, Fault::Panic, FOREVER);
+    let other = rig.start(Kind::Onboarding).await;
+    assert_eq!(rig.settle(&other).await, State::Completed);
+    assert_eq!(rig.settle(&poison).await, State::FailedManualIntervention);
+    let failure = rig.run(&poison).await.record.failure.unwrap();
+    assert_eq!(failure.class, Class::Crashed);
+    assert!(failure.evidence.contains("as scripted"), "{failure:?}");
+    assert_eq!(rig.node(&poison).await, Node::Enrolling);
+}
+
+pub(crate) async fn a_server_that_dies_every_time_is_noticed(database: Database) {
+    let rig = Rig::new(database).await;
+    let id = rig.start(Kind::Retire).await;
+    rig.world.plan(&id, Stage::DrainNode, Doing::Perform, Fault::DieAtOnce, FOREVER);
+    assert_eq!(rig.settle(&id).await, State::FailedManualIntervention);
+    assert_eq!(rig.run(&id).await.record.failure.unwrap().class, Class::Crashed);
+    assert_eq!(rig.node(&id).await, Node::Draining);
+}
+
+/// A datasource failure is repaired twice, then a person has to look.
+pub(crate) async fn a_detour_is_bounded(database: Database) {
+    let rig = Rig::new(database).await;
+    for kind in [Kind::Onboarding, Kind::Reimage] {
+        for rounds in 0..5 {
+            let id = rig.start(kind).await;
+            rig.world.plan(&id, Stage::WaitForDeployed, Doing::Perform, Fault::Break, rounds);
+            let state = rig.settle(&id).await;
+            let run = rig.run(&id).await;
+            let rows = rig.history(RUN, &id).await;
+            let repaired = rows.iter().filter(|row| {
+                row.entry.metadata["stage"] == Stage::RecoverForDatasourceRetry.as_str()
+                    && row.entry.metadata["outcome"] == "done"
+            });
+            let repaired = repaired.count();
+            if rounds <= 2 {
+                assert_eq!((state, repaired), (State::Completed, usize::try_from(rounds).unwrap()), "{kind}");
+            } else {
+                assert_eq!((state, repaired), (State::FailedManualIntervention, 2), "{kind}");
+                assert_eq!(run.record.failure.unwrap().class, Class::Datasource);
+            }
+        }
+    }
+    let id = rig.start(Kind::Retire).await;
+    rig.world.plan(&id, Stage::DrainNode, Doing::Perform, Fault::Break, 1);
+    assert_eq!(rig.settle(&id).await, State::FailedManualIntervention, "nothing repairs a drain");
+}
+
+pub(crate) async fn an_unsafe_node_is_quarantined(database: Database) {
+    let rig = Rig::new(database).await;
+    let cases = [
+        (Kind::Onboarding, Stage::CreateOrFindInMaas, Node::Quarantined),
+        (Kind::SoftReset, Stage::ValidateCleanNode, Node::Quarantined),
+        (Kind::Reimage, Stage::LoadSiteConfig, Node::Quarantined),
+        (Kind::Reimage, Stage::ReleaseMaasNode, Node::Retired),
+        (Kind::FullDecommission, Stage::ReleaseMaasNode, Node::Retired),
+    ];
+    for (kind, stage, expected) in cases {
+        let id = rig.start(kind).await;
+        rig.world.plan(&id, stage, Doing::Perform, Fault::Unsafe, 1);
+        assert_eq!(rig.settle(&id).await, State::FailedManualIntervention, "{kind} {stage}");
+        assert_eq!(rig.node(&id).await, expected, "{kind} {stage}");
+        rig.act(&id, Action::Resume).await.unwrap();
+        assert_eq!(rig.settle(&id).await, State::Completed, "{kind} {stage}");
+    }
+}
+
+static TOMORROW: AtomicBool = AtomicBool::new(false);
+
+fn odd_clock() -> Timestamp {
+    let day = SignedDuration::from_hours(24);
+    if TOMORROW.load(Ordering::Relaxed) { now() + day } else { now() }
+}
+
+pub(crate) async fn a_wait_is_bounded_and_leaves_no_trail(database: Database) {
+    let rig = Rig::new(database).await;
+    let id = rig.start(Kind::Bootstrap).await;
+    rig.world.plan(&id, Stage::WaitForAgentEnrollment, Doing::Perform, Fault::Wait, FOREVER);
+    let engine = || Engine::new(rig.store.clone(), rig.world.clone(), rig.settings(), odd_clock);
+    for _ in 0..3 {
+        engine().tick().await.unwrap();
+        tokio::time::sleep(std::time::Duration::from_millis(4)).await;
+    }
+    let before = rig.run(&id).await;
+    assert_eq!(before.record.waiting.as_ref().unwrap().reason, "as scripted");
+    for _ in 0..5 {
+        engine().tick().await.unwrap();
+        tokio::time::sleep(std::time::Duration::from_millis(4)).await;
+    }
+    let after = rig.run(&id).await;
+    assert_eq!(after.resource.version, before.resource.version, "looking again is no history");
+    assert!(after.resource.content.due_at > before.resource.content.due_at);
+
+    TOMORROW.store(true, Ordering::Relaxed);
+    engine().tick().await.unwrap();
+    TOMORROW.store(false, Ordering::Relaxed);
+    let run = rig.run(&id).await;
+    assert_eq!(run.state, State::FailedRetryable);
+    assert_eq!(run.record.failure.unwrap().class, Class::Overdue);
+}
+
+pub(crate) async fn a_password_is_tried_twice(database: Database) {
+    let rig = Rig::new(database).await;
+    let breaker = Breaker::new(rig.store.clone());
+    let bmc = "bmc-1.example";
+    assert!(breaker.may_try(bmc, "one").await.unwrap());
+    breaker.refused(bmc, "one", now()).await.unwrap();
+    assert!(breaker.may_try(bmc, "one").await.unwrap());
+    breaker.refused(bmc, "one", now()).await.unwrap();
+    assert!(!breaker.may_try(bmc, "one").await.unwrap(), "whichever run asks");
+    assert!(!Breaker::new(rig.store.clone()).may_try(bmc, "one").await.unwrap(), "also after a restart");
+    assert!(breaker.may_try(bmc, "two").await.unwrap(), "another secret is another chance");
+    assert!(breaker.may_try("bmc-2.example", "one").await.unwrap());
+    breaker.forgive(bmc, now()).await.unwrap();
+    assert!(breaker.may_try(bmc, "one").await.unwrap());
+    breaker.forgive("never seen", now()).await.unwrap();
+}
