@@ -1,5 +1,7 @@
 //! The one way in which a run and its node change.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use wardroom_core::gpu_node::{self, moves};
@@ -153,4 +155,4 @@ pub(crate) fn node_state(node: Option<&Resource>) -> Result<Node> {
 }
 
 /// The time, as whoever starts the engine reads it.
-pub(crate) type Clock = fn() -> Timestamp;
+pub(crate) type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;

@@ -65,7 +65,6 @@ impl Settings {
 }
 
 /// Executes runs.
-#[derive(Debug)]
 pub struct Engine<S> {
     pub(crate) store: Store,
     pub(crate) stages: S,
@@ -80,8 +79,13 @@ const GRACE: Duration = Duration::from_secs(5);
 
 impl<S: Stages> Engine<S> {
     /// An engine over a store.
-    pub fn new(store: Store, stages: S, settings: Settings, clock: fn() -> Timestamp) -> Self {
-        let breaker = Breaker::new(store.clone());
+    pub fn new(
+        store: Store,
+        stages: S,
+        settings: Settings,
+        clock: impl Fn() -> Timestamp + Send + Sync + 'static,
+    ) -> Self {
+        let (breaker, clock) = (Breaker::new(store.clone()), Arc::new(clock));
         Self { store, stages, settings, clock, limits: Limits::default(), breaker }
     }
 

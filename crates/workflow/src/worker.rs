@@ -1,6 +1,6 @@
 //! One worker: it has a run in hand until the run waits, fails or ends.
 
-use std::{any::Any, panic::AssertUnwindSafe, time::Duration};
+use std::{any::Any, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::FutureExt as _;
 use serde_json::{Map, json};
@@ -80,7 +80,7 @@ impl<S: Stages> Engine<S> {
         let id = resource.content.id.clone();
         match Run::read(resource) {
             Ok(run) => {
-                let (store, clock, backoff) = (&self.store, self.clock, self.settings.backoff());
+                let (store, clock, backoff) = (&self.store, Arc::clone(&self.clock), self.settings.backoff());
                 let mut hand = Hand { store, clock, backoff, lease: lease.clone(), run };
                 if self.work(&mut hand).await.is_err() {
                     tracing::debug!(run = id, "whoever takes the run next goes on");

@@ -16,7 +16,7 @@ use wardroom_workflow::{Breaker, Engine, RUN};
 
 use crate::{
     database::Database,
-    rig::{Node, Rig, course, end_of},
+    rig::{Node, Rig, end_of, every_stage},
     world::{Doing, Fault, now},
 };
 
@@ -24,23 +24,20 @@ const FOREVER: u32 = u32::MAX;
 
 pub(crate) async fn a_class_that_keeps_failing_stops_the_run_where_it_should(database: Database) {
     let rig = Rig::new(database).await;
-    for &kind in Kind::ALL {
-        for stage in course(kind) {
-            for &class in Class::ALL {
-                let id = rig.start(kind).await;
-                rig.world.plan(&id, stage, Doing::Perform, Fault::Fail(class), FOREVER);
-                let expected = TABLE.find(State::Running, stage.when_spent(class)).unwrap().to;
-                assert_eq!(rig.settle(&id).await, expected, "{kind} {stage} {class}");
-                let record = rig.run(&id).await.record;
-                assert_eq!(record.attempt, stage.budget(class) + 1, "{kind} {stage} {class}");
-                assert_eq!(record.failure.unwrap().class, class);
-                assert!(!matches!(rig.node(&id).await, Node::Removing), "the identity is kept");
-                rig.world.heal(&id);
-                rig.act(&id, Action::RetryStage).await.unwrap();
-                assert_eq!(rig.settle(&id).await, State::Completed, "{kind} {stage} {class}");
-                assert_eq!(rig.node(&id).await, end_of(kind));
-            }
-        }
+    let with = |(kind, stage)| Class::ALL.iter().map(move |&class| (kind, stage, class));
+    for (kind, stage, class) in rig.cases(every_stage().into_iter().flat_map(with).collect()) {
+        let id = rig.start(kind).await;
+        rig.world.plan(&id, stage, Doing::Perform, Fault::Fail(class), FOREVER);
+        let expected = TABLE.find(State::Running, stage.when_spent(class)).unwrap().to;
+        assert_eq!(rig.settle(&id).await, expected, "{kind} {stage} {class}");
+        let record = rig.run(&id).await.record;
+        assert_eq!(record.attempt, stage.budget(class) + 1, "{kind} {stage} {class}");
+        assert_eq!(record.failure.unwrap().class, class);
+        assert!(!matches!(rig.node(&id).await, Node::Removing), "the identity is kept");
+        rig.world.heal(&id);
+        rig.act(&id, Action::RetryStage).await.unwrap();
+        assert_eq!(rig.settle(&id).await, State::Completed, "{kind} {stage} {class}");
+        assert_eq!(rig.node(&id).await, end_of(kind));
     }
 }
 

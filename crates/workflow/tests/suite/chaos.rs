@@ -67,7 +67,7 @@ pub(crate) async fn random_schedules_end_where_they_should(database: Database) {
         proptest::test_runner::TestRng::from_seed(proptest::test_runner::RngAlgorithm::ChaCha, &[7; 32]),
     );
     let strategy = (prop::sample::select(Kind::ALL.to_vec()), prop::collection::vec(happens(), 0..14));
-    for _ in 0..SCHEDULES {
+    for _ in rig.cases(vec![(); SCHEDULES]) {
         let (kind, schedule) = strategy.new_tree(&mut runner).unwrap().current();
         let id = rig.start(kind).await;
         for happens in &schedule {

@@ -14,7 +14,7 @@ use wardroom_workflow::RUN;
 
 use crate::{
     database::Database,
-    rig::{Node, Rig, course, end_of},
+    rig::{Node, Rig, course, end_of, every_stage},
     world::{Doing, Fault},
 };
 
@@ -44,43 +44,38 @@ pub(crate) async fn every_plan_reaches_its_end(database: Database) {
 
 pub(crate) async fn a_crash_before_or_after_any_effect_is_survived(database: Database) {
     let rig = Rig::new(database).await;
-    for &kind in Kind::ALL {
-        for stage in course(kind) {
-            for fault in [Fault::DieAtOnce, Fault::DieIntending, Fault::DieAfterwards] {
-                let id = rig.start(kind).await;
-                rig.world.plan(&id, stage, Doing::Perform, fault, 1);
-                completes(&rig, &id, kind, &format!("{fault:?} at {stage}")).await;
-                let rows = rig.history(RUN, &id).await;
-                assert!(
-                    rows.iter().any(|row| row.entry.metadata["outcome"] == "lost"),
-                    "the attempt that got lost is on record"
-                );
-            }
-        }
+    let faults = [Fault::DieAtOnce, Fault::DieIntending, Fault::DieAfterwards];
+    for (kind, stage, fault) in rig.cases(with_each(&faults)) {
+        let id = rig.start(kind).await;
+        rig.world.plan(&id, stage, Doing::Perform, fault, 1);
+        completes(&rig, &id, kind, &format!("{fault:?} at {stage}")).await;
+        let rows = rig.history(RUN, &id).await;
+        let lost = rows.iter().any(|row| row.entry.metadata["outcome"] == "lost");
+        assert!(lost, "the attempt that got lost is on record");
     }
+}
+
+fn with_each(faults: &[Fault]) -> Vec<(Kind, Stage, Fault)> {
+    let with = |(kind, stage)| faults.iter().map(move |&fault| (kind, stage, fault));
+    every_stage().into_iter().flat_map(with).collect()
 }
 
 pub(crate) async fn a_lost_reply_repeats_nothing(database: Database) {
     let rig = Rig::new(database).await;
-    for &kind in Kind::ALL {
-        for stage in course(kind) {
-            let id = rig.start(kind).await;
-            rig.world.plan(&id, stage, Doing::Perform, Fault::LoseReply, 1);
-            completes(&rig, &id, kind, &format!("reply lost at {stage}")).await;
-        }
+    for (kind, stage) in rig.cases(every_stage()) {
+        let id = rig.start(kind).await;
+        rig.world.plan(&id, stage, Doing::Perform, Fault::LoseReply, 1);
+        completes(&rig, &id, kind, &format!("reply lost at {stage}")).await;
     }
 }
 
 pub(crate) async fn what_fails_once_is_tried_again(database: Database) {
     let rig = Rig::new(database).await;
-    for &kind in Kind::ALL {
-        for stage in course(kind) {
-            for class in [Class::Retryable, Class::Credentials, Class::Datasource, Class::Crashed] {
-                let id = rig.start(kind).await;
-                rig.world.plan(&id, stage, Doing::Perform, Fault::Fail(class), 1);
-                completes(&rig, &id, kind, &format!("{class} once at {stage}")).await;
-            }
-        }
+    let classes = [Class::Retryable, Class::Credentials, Class::Datasource, Class::Crashed];
+    for (kind, stage, fault) in rig.cases(with_each(&classes.map(Fault::Fail))) {
+        let id = rig.start(kind).await;
+        rig.world.plan(&id, stage, Doing::Perform, fault, 1);
+        completes(&rig, &id, kind, &format!("{fault:?} once at {stage}")).await;
     }
 }
 

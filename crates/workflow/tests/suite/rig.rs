@@ -11,6 +11,7 @@ use std::{
 
 use jiff::SignedDuration;
 use wardroom_core::{
+    Named,
     gpu_node::{self, mapping},
     run::{
         State,
@@ -34,7 +35,7 @@ pub(crate) struct Rig {
     pub(crate) store: Store,
     pub(crate) world: World,
     lives: AtomicUsize,
-    _database: Database,
+    database: Database,
 }
 
 /// What a run starts from.
@@ -59,6 +60,11 @@ pub(crate) fn end_of(kind: Kind) -> Node {
     }
 }
 
+/// Every kind with every stage that it passes.
+pub(crate) fn every_stage() -> Vec<(Kind, Stage)> {
+    Kind::ALL.iter().flat_map(|&kind| course(kind).into_iter().map(move |stage| (kind, stage))).collect()
+}
+
 /// Every stage that a run passes when nothing fails and everything is asked for.
 pub(crate) fn course(kind: Kind) -> Vec<Stage> {
     let steps = kind.plan().iter().filter(|step| step.when != When::OnFailure);
@@ -66,9 +72,15 @@ pub(crate) fn course(kind: Kind) -> Vec<Stage> {
 }
 
 impl Rig {
+    /// All cases on SQLite; on PostgreSQL, where each takes longer and the decisions are the same, every fifth.
+    pub(crate) fn cases<T>(&self, cases: Vec<T>) -> impl Iterator<Item = T> + use<T> {
+        let step = if matches!(self.database, Database::Postgres(_)) { 5 } else { 1 };
+        cases.into_iter().step_by(step)
+    }
+
     pub(crate) async fn new(database: Database) -> Arc<Self> {
         let (store, world) = (database.open().await, World::default());
-        Arc::new(Self { store, world, lives: AtomicUsize::new(0), _database: database })
+        Arc::new(Self { store, world, lives: AtomicUsize::new(0), database })
     }
 
     pub(crate) fn settings(&self) -> Settings {

@@ -1,0 +1,54 @@
+//! The workflow engine alone, beside a plain loop that claims and advances rows of the same database.
+//!
+//! The stages do nothing, so what is measured is what the engine adds: intent, fences, the node, history. The plain
+//! loop takes a lease, advances the row under it and writes a row of history, in one transaction per advance.
+//! PostgreSQL is measured when `WARDROOM_TEST_POSTGRES` names a cluster (`./dev bench` does).
+
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark panics and prints")]
+#![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+
+#[path = "workflow/engine.rs"]
+mod engine;
+#[path = "workflow/raw.rs"]
+mod raw;
+
+use std::time::Duration;
+
+use wardroom_store::Location;
+
+/// Runs that are executed.
+const RUNS: usize = 1000;
+/// How long the plain loop is measured.
+const PERIOD: Duration = Duration::from_secs(5);
+/// Connections of the plain loop on PostgreSQL; SQLite has one writer.
+const CLIENTS: usize = 16;
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(sqlite());
+    runtime.block_on(postgres());
+}
+
+async fn sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let location = Location::Sqlite { dir: folder.path().to_owned() };
+    let ours = engine::advances(&location, RUNS).await;
+    let raw = raw::sqlite(folder.path(), PERIOD);
+    report("SQLite", ours, raw);
+}
+
+async fn postgres() {
+    let Ok(admin) = std::env::var("WARDROOM_TEST_POSTGRES") else {
+        println!("PostgreSQL: WARDROOM_TEST_POSTGRES is not set, not measured");
+        return;
+    };
+    let url = raw::new_database(&admin).await;
+    let ours = engine::advances(&Location::Postgres { url: url.clone() }, RUNS).await;
+    let raw = raw::postgres(&url, CLIENTS, PERIOD).await;
+    report("PostgreSQL", ours, raw);
+}
+
+fn report(database: &str, ours: f64, raw: f64) {
+    println!("stages advanced by the engine, {database}, {RUNS} onboardings at once: {ours:.0}/s");
+    println!("  plain loop of claim and advance: {raw:.0}/s, ratio {:.2} (at least 0.5)", ours / raw);
+}
