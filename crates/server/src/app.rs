@@ -42,6 +42,8 @@ pub struct Inner {
     pub(crate) tokens: Tokens,
     pub(crate) limiter: Limiter,
     pub(crate) denials: Denials,
+    /// Discoveries of this server take turns, and its name for those of all servers.
+    pub(crate) discovering: tokio::sync::Mutex<String>,
     /// Says that the server is about to stop, so that nobody is kept waiting.
     pub(crate) stopping: watch::Sender<bool>,
 }
@@ -83,6 +85,7 @@ impl App {
         let liveness = Liveness::new(clock, config.liveness.clone(), kinds::BEATING);
         let denials = Denials::default();
         let listening_since = Mutex::new(clock.now());
+        let discovering = tokio::sync::Mutex::new(uuid::Uuid::now_v7().to_string());
         let stopping = watch::Sender::new(false);
         Self(Arc::new(Inner {
             store,
@@ -96,6 +99,7 @@ impl App {
             tokens,
             limiter,
             denials,
+            discovering,
             stopping,
         }))
     }
@@ -179,17 +183,10 @@ impl App {
         })
         .await
     }
-
-    async fn commit(&self, change: Change) -> Result<Resource, StoreError> {
-        let committed = self.store.commit(change).await?;
-        log(&committed);
-        self.metrics.changed(&committed.row.kind);
-        Ok(committed.resource)
-    }
 }
 
 /// One line for every change, with what history has.
-fn log(committed: &Committed) {
+pub(crate) fn log(committed: &Committed) {
     let row = &committed.row;
     tracing::info!(
         kind = row.kind,

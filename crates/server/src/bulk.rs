@@ -12,6 +12,7 @@ use crate::{
     auth::Caller,
     body::Body,
     error::Error,
+    idempotency,
     node::{self, document},
     problems::Problems,
     text,
@@ -46,7 +47,8 @@ pub(crate) async fn transition(
             }
         }
     };
-    let items: Vec<_> = stream::iter(bulk.node_ids).map(one).buffered(AT_ONCE).collect().await;
+    let moves = stream::iter(bulk.node_ids).map(one).buffered(AT_ONCE).collect();
+    let items: Vec<_> = idempotency::in_parts(moves).await;
     let moved = items.iter().filter(|item| item.problem.is_none()).count();
     let refused = items.len() - moved;
     let message = format!("{moved} moved, {refused} refused.");

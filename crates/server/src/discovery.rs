@@ -1,9 +1,11 @@
 //! Discovery: a machine that nobody knows boots or reports, and is registered to await approval.
 //!
 //! Anybody on the network can pretend to be a new machine, so this is limited in rate and in number, and can
-//! be turned off.
+//! be turned off. The number holds over all servers: who counts and registers has the lease meanwhile.
 
-use wardroom_store::{Error as StoreError, Resource};
+use std::time::Duration;
+
+use wardroom_store::{Change, Error as StoreError, Lease, Resource};
 
 use crate::{
     app::App,
@@ -13,6 +15,14 @@ use crate::{
     report::{self, Hardware},
 };
 
+/// The lease of whoever counts and registers.
+const LEASE: &str = "discovery";
+const LENGTH: Duration = Duration::from_secs(10);
+
+/// How long to wait for another server, and how often to look.
+const LOOKS: usize = 500;
+const PAUSE: Duration = Duration::from_millis(10);
+
 /// Registers an unknown machine as `discovered`; another request may have done so in the same moment.
 pub(crate) async fn discover(
     app: &App,
@@ -20,20 +30,54 @@ pub(crate) async fn discover(
     mac: &str,
     hardware: &Hardware,
 ) -> Result<Resource, Error> {
-    let settings = app.config.discovery;
-    if !settings.enabled {
+    if !app.config.discovery.enabled {
         return Err(Error::not_found("node", mac));
     }
     app.limiter.check_discovery()?;
+    let server = app.discovering.lock().await;
+    // One that waited for another request of the same machine has nothing left to do.
+    if let Some(known) = app.store.get_by_key(KIND, mac).await? {
+        return Ok(known);
+    }
+    let lease = lease(app, &server).await?;
+    let registered = register(app, caller, mac, hardware, &lease).await;
+    app.store.release_lease(&lease).await?;
+    registered
+}
+
+async fn lease(app: &App, server: &str) -> Result<Lease, Error> {
+    for _ in 0..LOOKS {
+        if let Some(lease) = app.store.acquire_lease(LEASE, server, LENGTH).await? {
+            return Ok(lease);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Err(Error::Unavailable("other machines are being registered: repeat"))
+}
+
+async fn register(
+    app: &App,
+    caller: &Caller,
+    mac: &str,
+    hardware: &Hardware,
+    lease: &Lease,
+) -> Result<Resource, Error> {
     let waiting = app.store.count_by_state().await?;
     let waiting = waiting.iter().find(|count| count.kind == KIND && count.state == "discovered");
-    if waiting.is_some_and(|count| count.count >= settings.max) {
+    if waiting.is_some_and(|count| count.count >= app.config.discovery.max) {
         return Err(Error::Unavailable(
             "too many discovered nodes await approval: approve or retire some first",
         ));
     }
-    let content = report::discovered(mac, hardware)?;
-    match app.create(content, report::by_report(app, caller, "registered", serde_json::Value::Null)).await {
+    let change = Change {
+        before: None,
+        after: report::discovered(mac, hardware)?,
+        entry: report::by_report(app, caller, "registered", serde_json::Value::Null),
+        effects: Vec::new(),
+        fence: Some(lease.fence()),
+        holds: Vec::new(),
+    };
+    match app.commit(change).await {
         Ok(resource) => Ok(resource),
         Err(StoreError::KeyTaken { .. }) => app
             .store

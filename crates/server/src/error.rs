@@ -42,6 +42,7 @@ pub const CLASSES: &[Class] = &[
     class("in_use",            409, "It is in use", "Something still refers to it; `detail` says what."),
     class("in_flight",         409, "The request is being answered", "A request with this `Idempotency-Key` is being answered; repeat it in a moment."),
     class("shown_once",        409, "The secret was shown", "The request was done before, and its secret is not shown again."),
+    class("answer_lost",       409, "The request was done", "The request was done before, but its answer was lost; `detail` names what it changed."),
     class("changed",           412, "The resource has changed", "The resource changed since it was read; read it again."),
     class("too_large",         413, "The body is too large", "The body is larger than it may be."),
     class("content_type",      415, "The content type is not understood", "Send `Content-Type: application/json`."),

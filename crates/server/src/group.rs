@@ -12,12 +12,13 @@ use wardroom_api::{
     Envelope, Page,
     group::{Group, GroupSpec, GroupType},
 };
-use wardroom_store::{Content, Document, Error as StoreError, List, Resource};
+use wardroom_store::{Content, Document, Held, List, Resource};
 
 use crate::{
     app::{App, Decided, by_person},
     auth::{Caller, TOKEN},
     body::Body,
+    bonds::Made,
     error::Error,
     etag,
     list::{ListQuery, Pages},
@@ -27,7 +28,7 @@ use crate::{
     text,
 };
 
-const KIND: &str = "group";
+pub(crate) const KIND: &str = "group";
 
 /// A tree that is deeper than this is a mistake, or a circle.
 const DEEPEST: usize = 32;
@@ -55,16 +56,15 @@ pub(crate) async fn create(
     Extension(caller): Extension<Caller>,
     Body(spec): Body<GroupSpec>,
 ) -> Result<Response, Error> {
-    check(&app, &spec).await?;
     let name = spec.name.clone();
-    match app.create_named(content(&spec)?, by_person(&app, &caller, "registered", None)).await {
-        Ok(resource) => answer(&app, StatusCode::CREATED, &resource).await,
-        Err(StoreError::Conflict) => Err(Error::Conflict {
+    let entry = by_person(&app, &caller, "registered", None);
+    match app.make(content(&spec)?, entry, || check(&app, &spec)).await? {
+        Made::New(resource) => answer(&app, StatusCode::CREATED, &resource).await,
+        Made::Taken(_) => Err(Error::Conflict {
             code: "name_taken",
             detail: format!("there is a group {name:?} already: replace it with PUT"),
             allowed: vec![format!("PUT /api/v1/groups/{name}")],
         }),
-        Err(error) => Err(error.into()),
     }
 }
 
@@ -87,9 +87,9 @@ pub(crate) async fn replace(
     if spec.name != id {
         return Err(Error::invalid("name", format!("must be {id:?}: a group keeps its name")));
     }
-    check(&app, &spec).await?;
+    let holds = || check(&app, &spec);
     let (resource, ()) = app
-        .change(KIND, &id, |group| {
+        .change_holding(KIND, &id, holds, |group| {
             etag::check(&headers, || tag(group))?;
             if self::spec(group)?.type_ != spec.type_ {
                 return Err(Error::invalid("type", "a group keeps its type: make another group"));
@@ -112,16 +112,9 @@ pub(crate) async fn delete(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
-    for (kind, field) in [(NODE, "group_id"), (KIND, "parent_id"), (TOKEN, "group_id")] {
-        let fields = BTreeMap::from([(field.to_owned(), id.clone())]);
-        let members = List { kind: kind.to_owned(), fields, limit: 1, ..List::default() };
-        if let Some(member) = app.store.list(&members).await?.items.first() {
-            let detail = format!("{kind} {} is in the group: take it out first", member.content.id);
-            return Err(Error::Conflict { code: "in_use", detail, allowed: Vec::new() });
-        }
-    }
+    let members = [(NODE, "group_id"), (KIND, "parent_id"), (TOKEN, "group_id")];
     let (resource, ()) = app
-        .change(KIND, &id, |group| {
+        .change_unused(KIND, &id, &members, |group| {
             etag::check(&headers, || tag(group))?;
             let content = Content { deleted: true, ..group.content.clone() };
             Ok(Decided::Commit(Box::new((content, by_person(&app, &caller, "deleted", None))), ()))
@@ -145,43 +138,41 @@ pub(crate) async fn auto_promotes(app: &App, id: &str) -> Result<bool, Error> {
     Ok(false)
 }
 
-/// Refuses a group of nodes that does not exist.
-pub(crate) async fn require_device_group(app: &App, id: &str) -> Result<(), Error> {
+/// Holds a group that a node is about to be in; refuses one that does not exist.
+pub(crate) async fn require_device_group(app: &App, id: &str) -> Result<Held, Error> {
     require(app, "group_id", id, GroupType::Device).await
 }
 
-/// Refuses a group of users that does not exist.
-pub(crate) async fn require_user_group(app: &App, id: &str) -> Result<(), Error> {
+/// Holds a group that a user is about to be in; refuses one that does not exist.
+pub(crate) async fn require_user_group(app: &App, id: &str) -> Result<Held, Error> {
     require(app, "group_id", id, GroupType::User).await
 }
 
-async fn require(app: &App, field: &str, id: &str, type_: GroupType) -> Result<(), Error> {
-    let found = match find(app, id).await? {
-        Some(found) => Some(spec(&found)?),
-        None => None,
-    };
-    if found.is_some_and(|found| found.type_ == type_) {
-        return Ok(());
+async fn require(app: &App, field: &str, id: &str, type_: GroupType) -> Result<Held, Error> {
+    if let Some(found) = find(app, id).await?
+        && spec(&found)?.type_ == type_
+    {
+        return Ok(Held::at(&found));
     }
     let kind = if type_ == GroupType::Device { "device" } else { "user" };
     let id: String = id.chars().take(100).collect();
     Err(Error::invalid(field, format!("there is no {kind} group {id:?}: make it with POST /api/v1/groups")))
 }
 
-async fn check(app: &App, spec: &GroupSpec) -> Result<(), Error> {
+/// Everything above a group, which is held: a change up there could close a circle.
+async fn check(app: &App, spec: &GroupSpec) -> Result<Vec<Held>, Error> {
     text::check_name("name", &spec.name)?;
-    let Some(parent) = &spec.parent_id else { return Ok(()) };
+    let Some(parent) = &spec.parent_id else { return Ok(Vec::new()) };
     require(app, "parent_id", parent, spec.type_).await?;
-    let mut above = Some(parent.clone());
+    let (mut above, mut holds) = (Some(parent.clone()), Vec::new());
     for _ in 0..DEEPEST {
         match above {
-            None => return Ok(()),
+            None => return Ok(holds),
             Some(id) if id == spec.name => break,
             Some(id) => {
-                above = match find(app, &id).await? {
-                    Some(group) => self::spec(&group)?.parent_id,
-                    None => None,
-                }
+                let group = find(app, &id).await?;
+                holds.extend(group.as_ref().map(Held::at));
+                above = group.map(|group| self::spec(&group)).transpose()?.and_then(|spec| spec.parent_id);
             }
         }
     }
@@ -232,7 +223,7 @@ async fn view(app: &App, resource: &Resource) -> Result<Group, Error> {
     })
 }
 
-async fn answer(app: &App, status: StatusCode, resource: &Resource) -> Result<Response, Error> {
+pub(crate) async fn answer(app: &App, status: StatusCode, resource: &Resource) -> Result<Response, Error> {
     let mut response = (status, Json(Envelope::new(view(app, resource).await?))).into_response();
     etag::set(&mut response, &tag(resource)?);
     Ok(response)

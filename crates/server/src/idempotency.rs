@@ -10,9 +10,14 @@ use axum::{
 use http_body_util::{BodyExt as _, Limited};
 use jiff::SignedDuration;
 use sha2::{Digest as _, Sha256};
-use wardroom_store::{Answer, Claim, IdempotencyKey};
+use wardroom_store::{Answer, Claim, IdempotencyKey, Mark, Marker};
 
-use crate::{app::App, auth::Caller, error::Error, secret};
+use crate::{
+    app::App,
+    auth::{self, Caller},
+    error::Error,
+    group, node, secret, workflow,
+};
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -54,7 +59,8 @@ async fn remembered(app: &App, request: Request, next: Next) -> Result<Response,
     match app.store.claim_key(&key, now, until).await? {
         Claim::Answered(answer) => return repeat(&answer),
         Claim::OtherRequest => return Err(Error::KeyReused),
-        Claim::InFlight | Claim::Done(_) => {
+        Claim::Done(marker) => return answer_again(app, parts.uri.path(), &marker).await,
+        Claim::InFlight => {
             return Err(Error::Conflict {
                 code: "in_flight",
                 detail: "the same request is being answered: repeat it in a moment".to_owned(),
@@ -64,8 +70,57 @@ async fn remembered(app: &App, request: Request, next: Next) -> Result<Response,
         Claim::Claimed => {}
     }
     let is_secret = parts.uri.path() == "/api/v1/tokens";
-    let response = next.run(Request::from_parts(parts, Body::from(bytes))).await;
+    let request = Request::from_parts(parts, Body::from(bytes));
+    let response = RUNNING.scope(Some(key.clone()), next.run(request)).await;
     finish(app, &key, response, is_secret).await
+}
+
+/// The request whose key is carried by the changes that are made for it.
+mod running {
+    tokio::task_local! {
+        pub(super) static RUNNING: Option<wardroom_store::IdempotencyKey>;
+    }
+}
+use running::RUNNING;
+
+/// What a change that is made now says of the request it is made for.
+pub(crate) fn mark(app: &App) -> Option<Mark> {
+    let key = RUNNING.try_with(Clone::clone).ok().flatten()?;
+    Some(Mark { key, until: app.now() + MEMORY })
+}
+
+/// For requests that change many resources, each for itself: one that was cut off is run again, for the rest.
+pub(crate) async fn in_parts<T>(work: impl Future<Output = T>) -> T {
+    RUNNING.scope(None, work).await
+}
+
+/// The request was run, but its answer was lost with its server, or is about to be remembered: what it changed is
+/// shown as it is now.
+async fn answer_again(app: &App, path: &str, marker: &Marker) -> Result<Response, Error> {
+    let lost = || Error::Conflict {
+        code: "answer_lost",
+        detail: format!(
+            "this was done, as change {} of {} {}: read that",
+            marker.sequence, marker.kind, marker.id
+        ),
+        allowed: Vec::new(),
+    };
+    if marker.kind == auth::TOKEN {
+        return Err(shown_once());
+    }
+    let resource = app.store.get(&marker.kind, &marker.id).await?.ok_or_else(lost)?;
+    let mut response = match &*marker.kind {
+        node::document::KIND => node::answer(app, &resource, None).await?,
+        workflow::KIND => workflow::answer(StatusCode::OK, &resource)?,
+        group::KIND => group::answer(app, StatusCode::OK, &resource).await?,
+        _ => return Err(lost()),
+    };
+    // A report registers machines too, and says nothing of it.
+    if marker.entry_type == "registered" && path != "/api/v1/report" {
+        *response.status_mut() = StatusCode::CREATED;
+    }
+    response.headers_mut().insert("idempotency-replayed", HeaderValue::from_static("true"));
+    Ok(response)
 }
 
 /// Remembers a success; anything else may be tried again with the same key.
@@ -90,17 +145,22 @@ async fn finish(
 
 fn repeat(answer: &Answer) -> Result<Response, Error> {
     if answer.body.is_empty() {
-        return Err(Error::Conflict {
-            code: "shown_once",
-            detail: "this was done, and its secret was shown once: revoke what was made and make another with a new key".to_owned(),
-            allowed: Vec::new(),
-        });
+        return Err(shown_once());
     }
     let status = StatusCode::from_u16(answer.status).map_err(|_| Error::Internal)?;
     let mut response = (status, answer.body.clone()).into_response();
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response.headers_mut().insert("idempotency-replayed", HeaderValue::from_static("true"));
     Ok(response)
+}
+
+fn shown_once() -> Error {
+    Error::Conflict {
+        code: "shown_once",
+        detail: "this was done, and its secret was shown once: revoke what was made and make another with a new key"
+            .to_owned(),
+        allowed: Vec::new(),
+    }
 }
 
 fn hash(uri: &str, body: &[u8]) -> String {

@@ -14,7 +14,10 @@ use wardroom_store::{List, Resource, TRANSITION};
 use crate::{
     app::{App, Decided, by_system},
     error::Error,
-    node::document::{self, Document, KIND},
+    node::{
+        document::{self, Document, KIND},
+        progress::{self, Seen},
+    },
 };
 
 /// Counts an attempt for every installation that has been silent for too long.
@@ -23,10 +26,11 @@ pub(crate) async fn time_out(app: &App) -> Result<(), Error> {
     let mut list = List { kind: KIND.to_owned(), state, limit: 500, ..List::default() };
     loop {
         let page = app.store.list(&list).await?;
+        let seen = progress::of_all(app, &page.items).await?;
         for node in &page.items {
             // One node that cannot be read must not keep the others from being looked at.
-            match is_silent(app, node) {
-                Ok(true) => time_out_one(app, &node.content.id).await?,
+            match is_silent(app, node, seen.get(&node.content.id)) {
+                Ok(true) => time_out_one(app, node).await?,
                 Ok(false) => {}
                 Err(error) => {
                     tracing::warn!(id = node.content.id, %error, "an installation cannot be judged")
@@ -41,13 +45,21 @@ pub(crate) async fn time_out(app: &App) -> Result<(), Error> {
 }
 
 /// Since when an installation is silent.
-pub(crate) fn heard(app: &App, node: &Resource) -> Result<Timestamp, Error> {
+pub(crate) fn heard(app: &App, node: &Resource, seen: Option<&Seen>) -> Result<Timestamp, Error> {
     let reported = Document::of(node)?.last_install_report.unwrap_or(node.state_changed_at);
-    Ok(reported.max(node.state_changed_at).max(app.listening_since()))
+    let seen = seen.map_or(reported, |seen| seen.at);
+    Ok(reported.max(seen).max(node.state_changed_at).max(app.listening_since()))
 }
 
-fn is_silent(app: &App, node: &Resource) -> Result<bool, Error> {
-    Ok(patience(app) < app.now().duration_since(heard(app, node)?))
+fn is_silent(app: &App, node: &Resource, seen: Option<&Seen>) -> Result<bool, Error> {
+    Ok(patience(app) < app.now().duration_since(heard(app, node, seen)?))
+}
+
+/// How often an installation that says nothing new is noted to be alive, unless its patience is short: then a tenth
+/// of that, so that who talks is never taken for silent.
+pub(crate) fn noted_every(app: &App) -> SignedDuration {
+    const ALIVE: SignedDuration = SignedDuration::from_mins(1);
+    patience(app).checked_div(10).unwrap_or(ALIVE).min(ALIVE)
 }
 
 /// How long an installation may be silent.
@@ -55,12 +67,14 @@ pub(crate) fn patience(app: &App) -> SignedDuration {
     SignedDuration::try_from(app.config.install_patience).unwrap_or(SignedDuration::MAX)
 }
 
-async fn time_out_one(app: &App, id: &str) -> Result<(), Error> {
+async fn time_out_one(app: &App, node: &Resource) -> Result<(), Error> {
+    let id = &node.content.id;
+    let seen = progress::of(app, node).await?;
     let decided = app.change(KIND, id, |node| {
         let mut document = Document::of(node)?;
         let state = document::state(node)?;
         // The node may have been heard since the list was read; another server may have been faster.
-        if state != State::Installing || !is_silent(app, node)? {
+        if state != State::Installing || !is_silent(app, node, seen.as_ref())? {
             return Ok(Decided::Nothing(()));
         }
         let facts = Facts { state, attempts: document.install_attempts, counted_attempt: None };
@@ -73,6 +87,7 @@ async fn time_out_one(app: &App, id: &str) -> Result<(), Error> {
         };
         let error = format!("no report for {} min", patience(app).as_mins());
         document.install_attempts = attempts;
+        document.install_progress = seen.and_then(|seen| seen.percent).or(document.install_progress);
         document.last_install_error = Some(error.clone());
         document.last_install_report = Some(app.now());
         let content = document.into_content_of(node, to.as_str(), node.content.labels.clone())?;

@@ -8,6 +8,7 @@ pub mod access;
 pub mod app;
 mod auth;
 mod body;
+mod bonds;
 mod boot;
 mod bulk;
 pub mod clock;

@@ -20,12 +20,13 @@ use wardroom_core::{
     },
     table::Role,
 };
-use wardroom_store::{Content, Error as StoreError, HistoryRow, List, Resource, Rows, TRANSITION};
+use wardroom_store::{Content, Held, HistoryRow, List, Resource, Rows, TRANSITION};
 
 use crate::{
     app::{App, Decided, by_person},
     auth::Caller,
     body::Body,
+    bonds::Made,
     error::Error,
     etag, group,
     list::{ListQuery, field_selector, label_selector, number},
@@ -35,6 +36,7 @@ use crate::{
 };
 
 pub(crate) mod document;
+pub(crate) mod progress;
 
 use document::{Document, KIND};
 
@@ -103,7 +105,11 @@ pub(crate) async fn list(
     ListQuery(query): ListQuery<NodeQuery>,
 ) -> Result<Json<Page<Node>>, Error> {
     let page = app.store.list(&query.list()?).await?;
-    let data = page.items.iter().map(document::view).collect::<Result<_, _>>()?;
+    let seen = progress::of_all(&app, &page.items).await?;
+    let mut data = page.items.iter().map(document::view).collect::<Result<Vec<Node>, _>>()?;
+    for node in &mut data {
+        node.install_progress = seen.get(&node.id).and_then(|seen| seen.percent).or(node.install_progress);
+    }
     Ok(Json(Page { success: true, data, next: page.next }))
 }
 
@@ -119,23 +125,31 @@ pub(crate) async fn create(
 ) -> Result<Response, Error> {
     let document = Document::new(create)?;
     document.check()?;
-    if let Some(id) = &document.workflow_id {
-        workflow::require(&app, id).await?;
-    }
-    if let Some(id) = &document.group_id {
-        group::require_device_group(&app, id).await?;
-    }
+    let (workflow, group) = (document.workflow_id.clone(), document.group_id.clone());
+    let holds = || references(&app, workflow.as_deref(), group.as_deref());
+    holds().await?;
     let content = document.into_content(NodeState::Discovered, None)?;
     let mac = content.name.clone();
-    match app.create(content, by_person(&app, &caller, "registered", None)).await {
-        Ok(resource) => {
-            let mut response = answer(&resource, Some("The node is registered."))?;
+    match app.make(content, by_person(&app, &caller, "registered", None), holds).await? {
+        Made::New(resource) => {
+            let mut response = answer(&app, &resource, Some("The node is registered.")).await?;
             *response.status_mut() = StatusCode::CREATED;
             Ok(response)
         }
-        Err(StoreError::KeyTaken { holder, .. }) => Err(taken(&mac, &holder)),
-        Err(error) => Err(error.into()),
+        Made::Taken(holder) => Err(taken(&mac, &holder)),
     }
+}
+
+/// What a node is about to refer to, held; refuses what does not exist.
+async fn references(app: &App, workflow: Option<&str>, group: Option<&str>) -> Result<Vec<Held>, Error> {
+    let mut holds = Vec::new();
+    if let Some(id) = workflow {
+        holds.push(workflow::require(app, id).await?);
+    }
+    if let Some(id) = group {
+        holds.push(group::require_device_group(app, id).await?);
+    }
+    Ok(holds)
 }
 
 fn taken(mac: &str, holder: &str) -> Error {
@@ -149,7 +163,7 @@ fn taken(mac: &str, holder: &str) -> Error {
 /// Reads one node.
 #[utoipa::path(get, path = "/api/v1/nodes/{id}", params(("id" = String, Path)), responses((status = 200, body = Envelope<Node>), Problems))]
 pub(crate) async fn get(State(app): State<App>, Path(id): Path<String>) -> Result<Response, Error> {
-    answer(&find(&app, &id).await?, None)
+    answer(&app, &find(&app, &id).await?, None).await
 }
 
 /// Changes what a node shall be: its workflow, group, name and labels.
@@ -164,14 +178,11 @@ pub(crate) async fn patch(
     headers: HeaderMap,
     Body(patch): Body<NodePatch>,
 ) -> Result<Response, Error> {
-    if let Some(Some(id)) = &patch.workflow_id {
-        workflow::require(&app, id).await?;
-    }
-    if let Some(Some(id)) = &patch.group_id {
-        group::require_device_group(&app, id).await?;
-    }
+    let given = |wanted: &Option<Option<String>>| wanted.clone().flatten();
+    let (workflow, group) = (given(&patch.workflow_id), given(&patch.group_id));
+    let holds = || references(&app, workflow.as_deref(), group.as_deref());
     let (resource, ()) = app
-        .change(KIND, &id, |node| {
+        .change_holding(KIND, &id, holds, |node| {
             etag::check(&headers, || document::etag(node))?;
             let mut document = Document::of(node)?;
             let mut labels = node.content.labels.clone();
@@ -185,7 +196,7 @@ pub(crate) async fn patch(
             Ok(Decided::Commit(Box::new((content, entry)), ()))
         })
         .await?;
-    answer(&resource, None)
+    answer(&app, &resource, None).await
 }
 
 /// Takes a node out of the lists for good. Only a retired one: retire it first.
@@ -213,7 +224,8 @@ pub(crate) async fn delete(
             Ok(Decided::Commit(Box::new((content, by_person(&app, &caller, "deleted", None))), ()))
         })
         .await?;
-    answer(&resource, Some("The node is deleted; its history stays."))
+    app.store.forget_observations(KIND, &id).await?;
+    answer(&app, &resource, Some("The node is deleted; its history stays.")).await
 }
 
 /// Moves a node to a state.
@@ -229,7 +241,7 @@ pub(crate) async fn transition(
     Body(wanted): Body<StateTransition>,
 ) -> Result<Response, Error> {
     let resource = move_node(&app, &caller, &id, Some(&headers), &wanted).await?;
-    answer(&resource, None)
+    answer(&app, &resource, None).await
 }
 
 /// Moves one node as a person asks; shared with bulk requests.
@@ -348,8 +360,11 @@ pub(crate) async fn find_by_mac(app: &App, mac: &str) -> Result<Option<Resource>
 }
 
 /// A node in its envelope, with its ETag.
-pub(crate) fn answer(resource: &Resource, message: Option<&str>) -> Result<Response, Error> {
-    let (data, tag) = document::view_and_etag(resource)?;
+pub(crate) async fn answer(app: &App, resource: &Resource, message: Option<&str>) -> Result<Response, Error> {
+    let (mut data, tag) = document::view_and_etag(resource)?;
+    if let Some(seen) = progress::of(app, resource).await? {
+        data.install_progress = seen.percent.or(data.install_progress);
+    }
     let envelope = Envelope { success: true, data, message: message.map(str::to_owned) };
     let mut response = Json(envelope).into_response();
     etag::set(&mut response, &tag);

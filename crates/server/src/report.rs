@@ -1,7 +1,6 @@
 //! Reports of machines: what they are, and how their installation goes.
 
 use axum::{Extension, extract::State, response::Response};
-use jiff::SignedDuration;
 use serde_json::json;
 use wardroom_api::{
     Envelope,
@@ -19,10 +18,11 @@ use crate::{
     body::Reported,
     discovery,
     error::Error,
-    install_token, installs,
+    install_token,
     node::{
         self,
         document::{self, Document, KIND},
+        progress,
     },
     path::Path,
     problems::Problems,
@@ -92,6 +92,13 @@ struct Installation {
     attempt: Option<String>,
 }
 
+impl Installation {
+    /// How far it says it is; only a report of progress is taken at its word.
+    fn said(&self) -> Option<u8> {
+        self.progress.filter(|_| self.status == InstallStatus::Progress)
+    }
+}
+
 impl News {
     fn of_report(report: &NodeReport) -> Result<Self, Error> {
         let status = report.installation_status.as_deref();
@@ -157,7 +164,8 @@ async fn take(
 ) -> Result<Response, Error> {
     let id = &found.content.id;
     let promotion = if news.completes() { promote::setting(app, &Document::of(found)?).await? } else { None };
-    let (resource, message) = app
+    let seen = progress::of(app, found).await?.and_then(|seen| seen.percent);
+    let (resource, (message, alive)) = app
         .change(KIND, id, |node| {
             let mut document = Document::of(node)?;
             let known = authenticate(app, caller, node, &document, token_in_body);
@@ -171,26 +179,27 @@ async fn take(
                 note(&mut document, &news.hardware);
                 document.check()?;
             }
-            let Step { state, entry_type, metadata, message } = step(app, node, &mut document, news)?;
+            let Step { state, entry_type, metadata, message, alive } =
+                step(app, node, &mut document, news, seen)?;
             if state == NodeState::Installed && entry_type == TRANSITION {
                 document.promotion.clone_from(&promotion);
             }
             let content =
                 document.clone().into_content_of(node, state.as_str(), node.content.labels.clone())?;
             if content == node.content {
-                return Ok(Decided::Nothing(message));
+                return Ok(Decided::Nothing((message, alive)));
             }
             let entry = by_report(app, caller, entry_type, metadata);
-            Ok(Decided::Commit(Box::new((content, entry)), message))
+            Ok(Decided::Commit(Box::new((content, entry)), (message, alive)))
         })
         .await?;
+    if alive {
+        let percent = news.installation.as_ref().and_then(Installation::said);
+        progress::note(app, &resource, percent).await?;
+    }
     let resource = promote::carry_out(app, resource).await?;
-    node::answer(&resource, Some(&message))
+    node::answer(app, &resource, Some(&message)).await
 }
-
-/// How often an installation that says nothing new is noted to be alive, unless its patience is short: then a tenth
-/// of that, so that who talks is never taken for silent.
-const ALIVE: SignedDuration = SignedDuration::from_mins(1);
 
 /// What a report leads to.
 struct Step {
@@ -198,18 +207,28 @@ struct Step {
     entry_type: &'static str,
     metadata: serde_json::Value,
     message: String,
+    /// Whether it shows that the installation goes on, and nothing else.
+    alive: bool,
 }
 
-fn step(app: &App, node: &Resource, document: &mut Document, news: &News) -> Result<Step, Error> {
+/// `seen` is how far the installation was before.
+fn step(
+    app: &App,
+    node: &Resource,
+    document: &mut Document,
+    news: &News,
+    seen: Option<u8>,
+) -> Result<Step, Error> {
     let state = document::state(node)?;
-    let still = |entry_type, message: &str| Step {
+    let still = |message: &str, alive| Step {
         state,
-        entry_type,
+        entry_type: "reported",
         metadata: serde_json::Value::Null,
         message: message.to_owned(),
+        alive,
     };
     let Some(installation) = &news.installation else {
-        return Ok(still("reported", "The report was noted."));
+        return Ok(still("The report was noted.", false));
     };
     let facts = Facts {
         state,
@@ -217,22 +236,16 @@ fn step(app: &App, node: &Resource, document: &mut Document, news: &News) -> Res
         counted_attempt: document.counted_attempt.as_deref(),
     };
     let outcome = judge(facts, installation.status, installation.attempt.as_deref());
-    let reports = state == NodeState::Installing || !matches!(outcome, Outcome::Ignored(_));
-    // That an installation is alive is noted now and then: a report that says nothing new is not a change.
-    let often = installs::patience(app).checked_div(10).unwrap_or(ALIVE).min(ALIVE);
-    let noted = document.last_install_report.is_some_and(|at| app.now().duration_since(at) < often);
-    if reports && !(noted && matches!(outcome, Outcome::Progress | Outcome::Ignored(_))) {
+    if !matches!(outcome, Outcome::Progress | Outcome::Ignored(_)) {
         document.last_install_report = Some(app.now());
+        document.install_progress = seen.or(document.install_progress);
     }
     Ok(match outcome {
         Outcome::Ignored(reason) => {
             use wardroom_core::Named as _;
-            still("reported", reason.meaning())
+            still(reason.meaning(), state == NodeState::Installing)
         }
-        Outcome::Progress => {
-            document.install_progress = installation.progress.or(document.install_progress);
-            still("progress", "The progress was noted.")
-        }
+        Outcome::Progress => still("The progress was noted.", true),
         Outcome::Attempt { attempts } => {
             failed(document, installation, attempts);
             let metadata = json!({"attempt": attempts, "error": installation.error});
@@ -241,6 +254,7 @@ fn step(app: &App, node: &Resource, document: &mut Document, news: &News) -> Res
                 entry_type: "attempt",
                 metadata,
                 message: format!("Attempt {attempts} failed; the next boot tries again."),
+                alive: false,
             }
         }
         Outcome::Move { event, attempts } => {
@@ -255,7 +269,8 @@ fn step(app: &App, node: &Resource, document: &mut Document, news: &News) -> Res
             if to == NodeState::Installed {
                 document.install_progress = Some(100);
             }
-            Step { state: to, entry_type: TRANSITION, metadata, message: format!("The node is {to}.") }
+            let message = format!("The node is {to}.");
+            Step { state: to, entry_type: TRANSITION, metadata, message, alive: false }
         }
     })
 }

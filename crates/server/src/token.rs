@@ -10,12 +10,13 @@ use wardroom_api::{
     token::{NewToken, Token, TokenCreate},
 };
 use wardroom_core::table::Role;
-use wardroom_store::{Content, Document, Error as StoreError, List, Resource};
+use wardroom_store::{Content, Document, Held, List, Resource};
 
 use crate::{
     app::{App, Decided, by_person},
     auth::{Caller, Identity, TOKEN, TokenDocument},
     body::Body,
+    bonds::Made,
     error::Error,
     group,
     list::{ListQuery, Pages},
@@ -68,9 +69,9 @@ pub(crate) async fn create(
     if caller.identity().is_some_and(gives_more) {
         return Err(Error::Forbidden("a token gives no more kinds than it has itself".to_owned()));
     }
-    if let Some(id) = &create.group_id {
-        group::require_user_group(&app, id).await?;
-    }
+    let group = create.group_id.clone();
+    let holds = || user_group(&app, group.as_deref());
+    holds().await?;
     let now = app.now();
     let expires_at = create.expires_at.unwrap_or(now + DEFAULT_LIFETIME);
     if expires_at <= now {
@@ -80,16 +81,15 @@ pub(crate) async fn create(
     let secret = secret::new_token();
     let content = content(&create.name, &document, &secret)?;
     let entry = by_person(&app, &caller, "registered", None);
-    let resource = match app.create(content, entry).await {
-        Ok(resource) => resource,
-        Err(StoreError::KeyTaken { .. }) => {
+    let resource = match app.make(content, entry, holds).await? {
+        Made::New(resource) => resource,
+        Made::Taken(_) => {
             let detail = format!(
                 "the name {:?} was used before, and history tells callers apart by it: use another",
                 create.name
             );
             return Err(Error::Conflict { code: "name_taken", detail, allowed: Vec::new() });
         }
-        Err(error) => return Err(error.into()),
     };
     let token = view(&resource)?;
     Ok((
@@ -105,16 +105,10 @@ pub(crate) async fn revoke(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<Json<Envelope<Token>>, Error> {
-    if is_last_admin(&app, &id).await? {
-        return Err(Error::Conflict {
-            code: "last_admin",
-            detail: "this is the last admin token that covers everything: make another before it goes"
-                .to_owned(),
-            allowed: vec!["POST /api/v1/tokens".to_owned()],
-        });
-    }
+    // Another admin is held, so that two cannot go at once and leave nobody.
+    let holds = || other_admin(&app, &id);
     let (resource, ()) = app
-        .change(TOKEN, &id, |token| {
+        .change_holding(TOKEN, &id, holds, |token| {
             if token.content.state == "revoked" {
                 return Ok(Decided::Nothing(()));
             }
@@ -126,8 +120,16 @@ pub(crate) async fn revoke(
     Ok(Json(Envelope::new(view(&resource)?)))
 }
 
-/// Whether nobody could let anybody in any more without this token.
-async fn is_last_admin(app: &App, id: &str) -> Result<bool, Error> {
+/// The group that a token is about to be in, held.
+async fn user_group(app: &App, id: Option<&str>) -> Result<Vec<Held>, Error> {
+    match id {
+        Some(id) => Ok(vec![group::require_user_group(app, id).await?]),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Who can let others in when this token is gone; refuses to let the last one go. Nobody is asked for when it is none.
+async fn other_admin(app: &App, id: &str) -> Result<Vec<Held>, Error> {
     let is_admin = |token: &Resource| {
         Identity::of(token).is_some_and(|identity| {
             identity.role == Role::Admin && identity.kinds.is_empty() && app.now() < identity.expires_at
@@ -135,19 +137,22 @@ async fn is_last_admin(app: &App, id: &str) -> Result<bool, Error> {
     };
     let mut list =
         List { kind: TOKEN.to_owned(), state: Some("active".to_owned()), limit: 500, ..List::default() };
-    let mut this_is_one = false;
+    let this = app.store.get(TOKEN, id).await?;
+    if !this.is_some_and(|token| token.content.state == "active" && is_admin(&token)) {
+        return Ok(Vec::new());
+    }
     loop {
         let page = app.store.list(&list).await?;
-        for token in page.items.iter().filter(|token| is_admin(token)) {
-            if token.content.id != id {
-                return Ok(false);
-            }
-            this_is_one = true;
+        if let Some(other) = page.items.iter().find(|token| token.content.id != id && is_admin(token)) {
+            return Ok(vec![Held::at(other)]);
         }
-        match page.next {
-            Some(next) => list.after = Some(next),
-            None => return Ok(this_is_one),
-        }
+        let last = || Error::Conflict {
+            code: "last_admin",
+            detail: "this is the last admin token that covers everything: make another before it goes"
+                .to_owned(),
+            allowed: vec!["POST /api/v1/tokens".to_owned()],
+        };
+        list.after = Some(page.next.ok_or_else(last)?);
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
     liveness::view,
     node::{
         document::{self, Document, KIND},
-        find,
+        find, progress,
     },
     path::Path,
     problems::Problems,
@@ -48,7 +48,8 @@ pub(crate) async fn why(
     // An installation is overdue when it has been silent for too long, not when it is long.
     let mut stay = Stay::of(state, resource.state_changed_at);
     if state == node::State::Installing {
-        stay.counted_from = installs::heard(&app, &resource)?;
+        let seen = progress::of(&app, &resource).await?;
+        stay.counted_from = installs::heard(&app, &resource, seen.as_ref())?;
         stay.patience = Some(installs::patience(&app));
     }
     Ok(Json(vec![explain(TABLE, state, stay, app.now(), blockers)]))

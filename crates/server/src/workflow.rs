@@ -12,7 +12,7 @@ use wardroom_api::{
     Envelope, Page,
     workflow::{Workflow, WorkflowSpec},
 };
-use wardroom_store::{Content, Document, Error as StoreError, List, Resource};
+use wardroom_store::{Content, Document, Error as StoreError, Held, List, Resource};
 
 use crate::{
     app::{App, Decided, by_person},
@@ -27,7 +27,7 @@ use crate::{
     text,
 };
 
-const KIND: &str = "workflow";
+pub(crate) const KIND: &str = "workflow";
 
 /// Lists workflows.
 #[utoipa::path(get, path = "/api/v1/workflows", params(Pages), responses((status = 200, body = Page<Workflow>), Problems))]
@@ -103,21 +103,8 @@ pub(crate) async fn delete(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
-    let users = List {
-        kind: NODE.to_owned(),
-        fields: BTreeMap::from([("workflow_id".to_owned(), id.clone())]),
-        limit: 1,
-        ..List::default()
-    };
-    if let Some(node) = app.store.list(&users).await?.items.first() {
-        return Err(Error::Conflict {
-            code: "in_use",
-            detail: format!("node {} uses the workflow: assign another first", node.content.id),
-            allowed: Vec::new(),
-        });
-    }
     let (resource, ()) = app
-        .change(KIND, &id, |workflow| {
+        .change_unused(KIND, &id, &[(NODE, "workflow_id")], |workflow| {
             etag::check(&headers, || tag(workflow))?;
             let content = Content { deleted: true, ..workflow.content.clone() };
             Ok(Decided::Commit(Box::new((content, by_person(&app, &caller, "deleted", None))), ()))
@@ -132,10 +119,10 @@ pub(crate) async fn find(app: &App, id: &str) -> Result<Option<Workflow>, Error>
     found.map(|found| view(&found)).transpose()
 }
 
-/// Refuses a workflow that does not exist.
-pub(crate) async fn require(app: &App, id: &str) -> Result<(), Error> {
-    match find(app, id).await? {
-        Some(_) => Ok(()),
+/// Holds a workflow that somebody is about to use; refuses one that does not exist.
+pub(crate) async fn require(app: &App, id: &str) -> Result<Held, Error> {
+    match app.store.get(KIND, id).await?.filter(|found| !found.content.deleted) {
+        Some(found) => Ok(Held::at(&found)),
         None => Err(Error::invalid(
             "workflow_id",
             format!(
@@ -196,7 +183,7 @@ fn view(resource: &Resource) -> Result<Workflow, Error> {
     Ok(Workflow { id: name.clone(), name, kernel, initrd, arguments, image, promote, created_at, updated_at })
 }
 
-fn answer(status: StatusCode, resource: &Resource) -> Result<Response, Error> {
+pub(crate) fn answer(status: StatusCode, resource: &Resource) -> Result<Response, Error> {
     let mut response = (status, Json(Envelope::new(view(resource)?))).into_response();
     etag::set(&mut response, &tag(resource)?);
     Ok(response)

@@ -47,6 +47,8 @@ pub struct Marker {
     pub id: String,
     /// The sequence of the change.
     pub sequence: i64,
+    /// The type of the change, as history has it.
+    pub entry_type: String,
 }
 
 /// A claimed key that a change carries out.
@@ -62,7 +64,8 @@ impl Mark {
     /// The key, the time and the marker of a change.
     pub(crate) fn params(&self, row: &RawRow) -> Result<Vec<Value>> {
         let (kind, id) = (row.kind.clone(), row.resource_id.clone());
-        let marker = json_text(&Marker { kind, id, sequence: row.sequence })?;
+        let (sequence, entry_type) = (row.sequence, row.entry_type.clone());
+        let marker = json_text(&Marker { kind, id, sequence, entry_type })?;
         let mut params = self.key.params();
         params.extend(params![marker, self.until]);
         Ok(params)

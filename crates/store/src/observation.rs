@@ -10,7 +10,7 @@ use crate::document::Document;
 use crate::error::Result;
 use crate::sql;
 use crate::store::Store;
-use crate::value::{Row, params, to_micros};
+use crate::value::{Row, Value, params, to_micros};
 
 /// The latest that one source said of one resource.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +30,11 @@ pub struct Observation {
     /// When it was said.
     pub received_at: Timestamp,
 }
+
+const OBSERVED: &str = concat!(
+    "SELECT kind, resource_id, source, version, document, observed_at, received_at FROM observations ",
+    "WHERE kind = $1 AND source = $2"
+);
 
 impl Observation {
     fn from_row(mut row: Row) -> Result<Self> {
@@ -71,6 +76,19 @@ impl Store {
             return Ok(Vec::new());
         }
         let rows = self.database.read(sql::OBSERVATIONS, params![kind, id]).await?;
+        rows.into_iter().map(Observation::from_row).collect()
+    }
+
+    /// What one source saw of some resources.
+    pub async fn observed(&self, kind: &str, source: &str, ids: &[&str]) -> Result<Vec<Observation>> {
+        if ids.is_empty() || ids.iter().any(|id| id.contains('\0')) {
+            return Ok(Vec::new());
+        }
+        let mut params = params![kind, source];
+        params.extend(ids.iter().map(|id| Value::from(*id)));
+        let places = (3..=params.len()).map(|place| format!("${place}")).collect::<Vec<_>>().join(", ");
+        let rows =
+            self.database.read_once(format!("{OBSERVED} AND resource_id IN ({places})"), params).await?;
         rows.into_iter().map(Observation::from_row).collect()
     }
 

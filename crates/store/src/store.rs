@@ -135,17 +135,18 @@ impl Store {
         self.commit_prepared(change.prepare()?).await
     }
 
-    /// Commits one change that carries out a request: whoever claims its key from then on learns of it.
-    pub async fn commit_marked(&self, change: Change, mark: Option<Mark>) -> Result<Committed> {
-        self.commit_prepared(Prepared { mark, ..change.prepare()? }).await
-    }
-
-    /// Commits one change unless a living resource uses what it changes. Whoever begins to use it must hold it.
-    pub async fn commit_unused(&self, change: Change, uses: Vec<Use>) -> Result<Committed> {
-        for used in &uses {
+    /// Commits one change unless a living resource uses what it changes; whoever begins to use it must hold it.
+    /// With it a request is carried out: whoever claims its key from then on learns of it.
+    pub async fn commit_unused(
+        &self,
+        change: Change,
+        unused: Vec<Use>,
+        mark: Option<Mark>,
+    ) -> Result<Committed> {
+        for used in &unused {
             crate::change::refuse_nul("fields", &used.value)?;
         }
-        self.commit_prepared(Prepared { unused: uses, ..change.prepare()? }).await
+        self.commit_prepared(Prepared { unused, mark, ..change.prepare()? }).await
     }
 
     async fn commit_prepared(&self, prepared: Prepared) -> Result<Committed> {

@@ -1,8 +1,14 @@
 //! `Idempotency-Key`: a repeated POST has one effect, whichever server it reaches.
 
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    thread,
+    time::Duration,
+};
+
 use serde_json::json;
 
-use crate::support::{Backend, Site, at_once, mac, node_in, on_both};
+use crate::support::{Api, Backend, Site, at_once, mac, node_in, on_both};
 
 on_both! {
     a_repeat_gets_the_same_answer,
@@ -10,6 +16,7 @@ on_both! {
     a_refused_request_may_be_mended,
     a_secret_is_not_repeated,
     a_key_belongs_to_its_caller,
+    a_request_that_was_cut_off_is_not_run_again,
 }
 
 fn a_repeat_gets_the_same_answer(on: Backend) {
@@ -92,4 +99,70 @@ fn a_key_belongs_to_its_caller(on: Backend) {
     let reply = site.caller(1, Some(&other)).with("idempotency-key", "k").post("/api/v1/nodes", &create(2));
     reply.expect(201);
     assert_eq!(reply.header("idempotency-replayed"), None);
+}
+
+const CLIENTS: usize = 16;
+const EACH: usize = 60;
+
+/// The server is killed between the commit of a request and its answer, in some of many rounds: what was done is
+/// known to have been done.
+fn a_request_that_was_cut_off_is_not_run_again(on: Backend) {
+    let mut site = Site::start(on);
+    let mut cut_off = 0;
+    for round in 0..20 {
+        let callers: Vec<_> = (0..CLIENTS).map(|_| site.admin_at(0)).collect();
+        let answered = thread::scope(|scope| {
+            let clients: Vec<_> = callers
+                .iter()
+                .enumerate()
+                .map(|(client, api)| scope.spawn(move || register_until_killed(api, round, client)))
+                .collect();
+            thread::sleep(Duration::from_millis(60 + RandomState::new().hash_one(round) % 150));
+            site.servers[0].kill();
+            clients.into_iter().map(|client| client.join().unwrap()).collect::<Vec<_>>()
+        });
+        site.restart(0);
+        for (client, answered) in answered.into_iter().enumerate() {
+            if answered == EACH {
+                continue;
+            }
+            let number = number(round, client, answered);
+            let found =
+                site.admin().get(&format!("/api/v1/nodes?fieldSelector=mac_address%3D{}", mac(number)));
+            let made = found.expect(200)["data"][0]["id"].clone();
+            let again = register(&site.admin(), number).unwrap();
+            match made.as_str() {
+                Some(id) => {
+                    assert_eq!(again.expect(201)["data"]["id"], id);
+                    cut_off += usize::from(again.header("idempotency-replayed").is_some());
+                }
+                // It may have been begun and not carried out: then its claim lapses.
+                None => assert!(again.status == 201 || again.problem(409)["code"] == "in_flight"),
+            }
+        }
+        if cut_off >= 3 {
+            return;
+        }
+    }
+    panic!("only {cut_off} requests were cut off between commit and answer");
+}
+
+fn number(round: usize, client: usize, count: usize) -> usize {
+    (round * CLIENTS + client) * EACH + count
+}
+
+fn register(api: &Api, number: usize) -> std::io::Result<crate::support::Reply> {
+    let api = api.with("idempotency-key", &format!("node-{number}")).with("content-type", "application/json");
+    api.try_send("POST", "/api/v1/nodes", json!({"mac_address": mac(number)}).to_string().as_bytes())
+}
+
+/// How many registrations were answered before the first that was not.
+fn register_until_killed(api: &Api, round: usize, client: usize) -> usize {
+    for count in 0..EACH {
+        match register(api, number(round, client, count)) {
+            Ok(reply) if reply.status == 201 => {}
+            _ => return count,
+        }
+    }
+    EACH
 }

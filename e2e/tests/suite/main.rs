@@ -25,6 +25,7 @@ mod limits;
 mod lists;
 mod patience;
 mod process;
+mod races;
 mod reports;
 mod resources;
 mod retired;

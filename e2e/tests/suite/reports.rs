@@ -115,7 +115,27 @@ fn an_attempt_that_is_named_counts_once(on: Backend) {
 fn progress_is_tracked(on: Backend) {
     let site = Site::start(on);
     let (id, say) = installing(&site);
-    assert_eq!(say(json!({"status": "progress", "progress": 42}))["install_progress"], 42);
+    let path = format!("/api/v1/nodes/{id}");
+    let before = site.admin().get(&path);
+    let rows = || {
+        let rows = site.admin().get(&format!("/api/v1/history?kind=node&id={id}&limit=100")).expect(200);
+        rows["data"].as_array().unwrap().len()
+    };
+    let written = rows();
+    for percent in [7, 23, 42] {
+        let node = say(json!({"status": "progress", "progress": percent}));
+        assert_eq!(node["install_progress"], percent);
+        assert_eq!(node["updated_at"], before.json()["data"]["updated_at"]);
+    }
+    // It was seen, not decided: no history, no new version, but everybody sees it.
+    assert_eq!(rows(), written);
+    for index in 0..site.servers.len() {
+        let after = site.admin_at(index).get(&path);
+        assert_eq!(after.header("etag"), before.header("etag"));
+        assert_eq!(after.expect(200)["data"]["install_progress"], 42);
+        let listed = site.admin_at(index).get("/api/v1/nodes?state=installing").expect(200);
+        assert_eq!(listed["data"][0]["install_progress"], 42);
+    }
     assert_eq!(say(json!({"status": "progress"}))["install_progress"], 42);
     assert_eq!(say(json!({"status": "complete"}))["install_progress"], 100);
     let node = site.admin().get(&format!("/api/v1/nodes/{id}")).expect(200);

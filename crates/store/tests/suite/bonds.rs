@@ -113,7 +113,7 @@ pub(crate) async fn what_is_used_does_not_go(database: Database) {
     };
     let first = store.commit(create(profile(0))).await.unwrap().resource;
     store.commit(user(1000, &first)).await.unwrap();
-    match store.commit_unused(delete(&first), used(0)).await {
+    match store.commit_unused(delete(&first), used(0), None).await {
         Err(Error::Used { kind, id: user }) => assert_eq!((kind.as_str(), user), ("node", id(1000))),
         other => panic!("{other:?}"),
     }
@@ -124,7 +124,7 @@ pub(crate) async fn what_is_used_does_not_go(database: Database) {
             tokio::spawn(async move { store.commit(change).await.is_ok() })
         });
         let users = users.collect::<Vec<_>>();
-        let deleted = store.commit_unused(delete(&profile), used(round)).await;
+        let deleted = store.commit_unused(delete(&profile), used(round), None).await;
         let mut using = 0;
         for user in users {
             using += usize::from(user.await.unwrap());
@@ -149,8 +149,9 @@ pub(crate) async fn a_change_marks_its_request(database: Database) {
     let claim = async |name: &str, now| store.claim_key(&key(name), at(now), at(now + 60)).await.unwrap();
 
     assert_eq!(claim("made", 0).await, Claim::Claimed);
-    let one = store.commit_marked(create(node(1)), mark("made")).await.unwrap().resource;
-    let marker = Marker { kind: "node".to_owned(), id: id(1), sequence: 1 };
+    let one = store.commit_unused(create(node(1)), vec![], mark("made")).await.unwrap().resource;
+    let marker =
+        Marker { kind: "node".to_owned(), id: id(1), sequence: 1, entry_type: "registered".to_owned() };
     assert_eq!(claim("made", 0).await, Claim::Done(marker.clone()));
     store.release_key(&key("made")).await.unwrap();
     assert_eq!(claim("made", 999).await, Claim::Done(marker), "it is not forgotten with the claim");
@@ -158,7 +159,7 @@ pub(crate) async fn a_change_marks_its_request(database: Database) {
 
     assert_eq!(claim("lost", 0).await, Claim::Claimed);
     moved(&store, &one, "elsewhere").await;
-    let lost = store.commit_marked(to_state(&one, "here"), mark("lost")).await;
+    let lost = store.commit_unused(to_state(&one, "here"), vec![], mark("lost")).await;
     assert!(matches!(lost, Err(Error::Conflict)));
     assert_eq!(claim("lost", 0).await, Claim::InFlight);
     store.release_key(&key("lost")).await.unwrap();

@@ -201,7 +201,7 @@ impl Side<'_> {
             Operation::Unused { node, label } => {
                 let Some(before) = self.read(node).await else { return "absent".to_owned() };
                 let used = Use { kind: self.kind.clone(), field: "workflow".to_owned(), value: label };
-                format!("{:?}", self.store.commit_unused(to_state(&before, "unused"), vec![used]).await)
+                format!("{:?}", self.store.commit_unused(to_state(&before, "unused"), vec![used], None).await)
             }
             Operation::Observe { node, version } => {
                 let (kind, resource_id) = (self.kind.clone(), id(node));

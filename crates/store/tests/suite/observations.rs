@@ -28,6 +28,10 @@ pub(crate) async fn one_row_for_each_source(database: Database) {
     assert!(!store.observe(&seen("nobody", 2)).await.unwrap());
     assert_eq!(store.observations("node", &id(1)).await.unwrap(), [seen("adapter", 1), seen("agent", 2)]);
     assert_eq!(store.get("node", &id(1)).await.unwrap(), Some(node), "the resource stays as it was");
+    let ids = [&*id(1), &*id(2)].map(str::to_owned);
+    let ids = ids.each_ref().map(|id| &**id);
+    assert_eq!(store.observed("node", "agent", &ids).await.unwrap(), [seen("agent", 2)]);
+    assert_eq!(store.observed("node", "agent", &[]).await.unwrap(), []);
     assert_eq!(store.forget_observations("node", &id(1)).await.unwrap(), 2);
     assert_eq!(store.observations("node", &id(1)).await.unwrap(), []);
 }
