@@ -115,9 +115,13 @@ async fn tidy(app: &App) -> Result<(), Error> {
     Ok(())
 }
 
+/// When the lease of a single resource is forgotten.
+const FORGOTTEN: Duration = Duration::from_secs(24 * 60 * 60);
+
 async fn sweep(app: &App) -> Result<(), Error> {
     app.limiter.sweep();
     app.store.sweep_keys(app.now()).await?;
+    app.store.sweep_leases(FORGOTTEN).await?;
     Ok(())
 }
 
