@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use crate::error::{Error, Result};
 use crate::history::HistoryRow;
 use crate::store::{Database, Store};
-use crate::value::{Row, params};
+use crate::value::{Row, Value, params};
 
 /// How soon a commit of another server is noticed.
 const POLL: Duration = Duration::from_millis(250);
@@ -118,7 +118,7 @@ impl Store {
             let mut seen = None;
             while store.strong_count() > 0 {
                 // An outage is not news; the next look may work.
-                if let Ok(mut rows) = postgres.run(tail, &[]).await {
+                if let Ok(mut rows) = postgres.run::<Value>(tail, &[]).await {
                     let newest = rows.pop().map(Row::rest);
                     if newest != seen {
                         seen = newest;

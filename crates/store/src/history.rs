@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::error::Result;
 use crate::hash::Encoder;
-use crate::value::{Row, Value, json_text, params, time_text};
+use crate::value::{Row, params};
 
 /// The type of rows that record a move from one state to another.
 pub const TRANSITION: &str = "transition";
@@ -90,47 +90,80 @@ pub(crate) struct RawRow {
     pub(crate) hash: String,
 }
 
-impl RawRow {
-    /// The row of a change, sealed.
-    pub(crate) fn seal(row: &HistoryRow, previous: &str) -> Result<Self> {
+/// What the hash of a row covers, borrowed from wherever it is.
+pub(crate) struct Sealed<'a> {
+    kind: &'a str,
+    resource_id: &'a str,
+    sequence: i64,
+    entry_type: &'a str,
+    from_state: Option<&'a str>,
+    to_state: &'a str,
+    triggered_by: &'a str,
+    user_id: Option<&'a str>,
+    comment: Option<&'a str>,
+    metadata: Option<&'a str>,
+    request_id: Option<&'a str>,
+    created_at: &'a str,
+}
+
+impl<'a> Sealed<'a> {
+    /// The row of a change, with the texts that its columns get.
+    pub(crate) fn of(row: &'a HistoryRow, metadata: Option<&'a str>, created_at: &'a str) -> Self {
         let entry = &row.entry;
-        let metadata = if entry.metadata.is_null() { None } else { Some(json_text(&entry.metadata)?) };
-        let mut raw = Self {
-            kind: row.kind.clone(),
-            resource_id: row.resource_id.clone(),
+        Self {
+            kind: &row.kind,
+            resource_id: &row.resource_id,
             sequence: row.sequence,
-            entry_type: entry.entry_type.clone(),
-            from_state: row.from_state.clone(),
-            to_state: row.to_state.clone(),
-            triggered_by: entry.triggered_by.clone(),
-            user_id: entry.user_id.clone(),
-            comment: entry.comment.clone(),
+            entry_type: &entry.entry_type,
+            from_state: row.from_state.as_deref(),
+            to_state: &row.to_state,
+            triggered_by: &entry.triggered_by,
+            user_id: entry.user_id.as_deref(),
+            comment: entry.comment.as_deref(),
             metadata,
-            request_id: entry.request_id.clone(),
-            created_at: time_text(entry.at),
-            hash: String::new(),
-        };
-        raw.hash = raw.expected_hash(previous);
-        Ok(raw)
+            request_id: entry.request_id.as_deref(),
+            created_at,
+        }
     }
 
-    /// The hash this row must have after `previous`.
-    pub(crate) fn expected_hash(&self, previous: &str) -> String {
+    /// The hash it has after `previous`.
+    pub(crate) fn hash(&self, previous: &str) -> String {
         let mut hash = Encoder::new(DOMAIN);
         hash.text(previous);
-        hash.text(&self.kind);
-        hash.text(&self.resource_id);
+        hash.text(self.kind);
+        hash.text(self.resource_id);
         hash.int(self.sequence);
-        hash.text(&self.entry_type);
-        hash.optional(self.from_state.as_deref());
-        hash.text(&self.to_state);
-        hash.text(&self.triggered_by);
-        hash.optional(self.user_id.as_deref());
-        hash.optional(self.comment.as_deref());
-        hash.optional(self.metadata.as_deref());
-        hash.optional(self.request_id.as_deref());
-        hash.text(&self.created_at);
+        hash.text(self.entry_type);
+        hash.optional(self.from_state);
+        hash.text(self.to_state);
+        hash.text(self.triggered_by);
+        hash.optional(self.user_id);
+        hash.optional(self.comment);
+        hash.optional(self.metadata);
+        hash.optional(self.request_id);
+        hash.text(self.created_at);
         hash.finish()
+    }
+}
+
+impl RawRow {
+    /// The hash this row must have after `previous`.
+    pub(crate) fn expected_hash(&self, previous: &str) -> String {
+        let sealed = Sealed {
+            kind: &self.kind,
+            resource_id: &self.resource_id,
+            sequence: self.sequence,
+            entry_type: &self.entry_type,
+            from_state: self.from_state.as_deref(),
+            to_state: &self.to_state,
+            triggered_by: &self.triggered_by,
+            user_id: self.user_id.as_deref(),
+            comment: self.comment.as_deref(),
+            metadata: self.metadata.as_deref(),
+            request_id: self.request_id.as_deref(),
+            created_at: &self.created_at,
+        };
+        sealed.hash(previous)
     }
 
     pub(crate) fn from_row(row: &mut Row) -> Result<Self> {
@@ -149,24 +182,6 @@ impl RawRow {
             created_at: row.text()?,
             hash: row.text()?,
         })
-    }
-
-    pub(crate) fn params(&self) -> Vec<Value> {
-        params![
-            &self.kind,
-            &self.resource_id,
-            self.sequence,
-            &self.entry_type,
-            self.from_state.as_ref(),
-            &self.to_state,
-            &self.triggered_by,
-            self.user_id.as_ref(),
-            self.comment.as_ref(),
-            self.metadata.as_ref(),
-            self.request_id.as_ref(),
-            &self.created_at,
-            &self.hash,
-        ]
     }
 
     fn parse(self) -> Result<HistoryRow> {
@@ -209,30 +224,35 @@ mod tests {
         }
     }
 
+    fn sealed(row: &HistoryRow) -> String {
+        let metadata = row.entry.metadata.to_string();
+        Sealed::of(row, Some(&metadata), &crate::value::time_text(row.entry.at)).hash("before")
+    }
+
     /// What is written today must verify for ever: this hash never changes.
     #[test]
     fn the_encoding_is_pinned() {
-        let sealed = RawRow::seal(&row(), "before").unwrap();
-        assert_eq!(sealed.hash, "ac6f05e589c170b1f2e667f19efde56382e3b24401b3788434782644b5e576a2");
-        let id = HistoryRow { hash: sealed.hash, ..row() }.id();
+        let hash = sealed(&row());
+        assert_eq!(hash, "ac6f05e589c170b1f2e667f19efde56382e3b24401b3788434782644b5e576a2");
+        let id = HistoryRow { hash, ..row() }.id();
         assert_eq!(id, "ac6f05e5-89c1-80b1-82e6-67f19efde563");
     }
 
     /// Neighbouring columns cannot trade characters, and nothing differs from an empty text.
     #[test]
     fn columns_cannot_run_into_each_other() {
-        let sealed = |change: fn(&mut HistoryRow)| {
+        let changed = |change: fn(&mut HistoryRow)| {
             let mut row = row();
             change(&mut row);
-            RawRow::seal(&row, "before").unwrap().hash
+            sealed(&row)
         };
         let hashes = [
-            sealed(|_| {}),
-            sealed(|row| (row.kind, row.resource_id) = ("nod".to_owned(), format!("e{}", row.resource_id))),
-            sealed(|row| row.entry.user_id = Some(String::new())),
-            sealed(|row| (row.entry.user_id, row.entry.comment) = (row.entry.comment.clone(), None)),
-            sealed(|row| (row.entry.comment, row.entry.request_id) = (None, row.entry.comment.clone())),
-            sealed(|row| row.sequence = 3),
+            changed(|_| {}),
+            changed(|row| (row.kind, row.resource_id) = ("nod".to_owned(), format!("e{}", row.resource_id))),
+            changed(|row| row.entry.user_id = Some(String::new())),
+            changed(|row| (row.entry.user_id, row.entry.comment) = (row.entry.comment.clone(), None)),
+            changed(|row| (row.entry.comment, row.entry.request_id) = (None, row.entry.comment.clone())),
+            changed(|row| row.sequence = 3),
         ];
         let different = std::collections::BTreeSet::from(hashes.clone());
         assert_eq!(different.len(), hashes.len());

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::change::refuse_nul;
 use crate::error::{Error, Result};
-use crate::history::RawRow;
+use crate::history::HistoryRow;
 use crate::sql;
 use crate::store::Store;
 use crate::value::{Value, json_text, params};
@@ -62,9 +62,9 @@ pub struct Mark {
 
 impl Mark {
     /// The key, the time and the marker of a change.
-    pub(crate) fn params(&self, row: &RawRow) -> Result<Vec<Value>> {
+    pub(crate) fn params(&self, row: &HistoryRow) -> Result<Vec<Value>> {
         let (kind, id) = (row.kind.clone(), row.resource_id.clone());
-        let (sequence, entry_type) = (row.sequence, row.entry_type.clone());
+        let (sequence, entry_type) = (row.sequence, row.entry.entry_type.clone());
         let marker = json_text(&Marker { kind, id, sequence, entry_type })?;
         let mut params = self.key.params();
         params.extend(params![marker, self.until]);

@@ -28,6 +28,7 @@ mod location;
 mod migrate;
 mod observation;
 mod postgres;
+mod prepared;
 mod query;
 mod resource;
 mod restore;

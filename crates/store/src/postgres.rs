@@ -13,12 +13,12 @@ mod transport;
 use std::time::Duration;
 
 use deadpool_postgres::{Client, Pool, PoolError, Runtime};
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 
 pub(crate) use connect::{Connected, connect, connect_migrated, query, require_current};
 
-use crate::change::Prepared;
 use crate::error::{Error, Result};
+use crate::prepared::Prepared;
 use crate::value::{Row, Value};
 use error::{retryable, server_error};
 
@@ -63,7 +63,7 @@ impl Postgres {
     }
 
     /// Runs one of the constant statements, prepared once per connection.
-    pub(crate) async fn run(&self, sql: &str, params: &[Value]) -> Result<Vec<Row>> {
+    pub(crate) async fn run<P: ToSql + Sync>(&self, sql: &str, params: &[P]) -> Result<Vec<Row>> {
         let client = self.client().await?;
         let mut attempt = 1;
         loop {
@@ -88,7 +88,8 @@ impl Postgres {
         if !commit::locks(change).is_empty() {
             return self.commit_together(std::slice::from_ref(change)).await;
         }
-        let (sql, params) = commit::statement(change)?;
+        let mark = commit::mark(change)?;
+        let (sql, params) = commit::statement(change, &mark);
         match self.run(sql, &params).await {
             Ok(rows) if !rows.is_empty() => Ok(()),
             Ok(_) => Err(self.lost(change).await?),
@@ -110,7 +111,7 @@ impl Postgres {
     /// Who has one of the keys; when nobody has it any more, the caller should simply decide again.
     async fn taken(&self, change: &Prepared) -> Result<Error> {
         for key in &change.keys.added {
-            let params = crate::value::params![&change.row.kind, key];
+            let params = crate::value::params![&change.committed.row.kind, key];
             if let Some(mut row) = self.run(crate::sql::KEY_HOLDER, &params).await?.pop() {
                 return Ok(Error::KeyTaken { key: key.clone(), holder: row.text()? });
             }
@@ -120,7 +121,7 @@ impl Postgres {
 }
 
 /// Runs one of the constant statements on one connection.
-async fn run_on(client: &Client, sql: &str, params: &[Value]) -> Result<Vec<Row>, Failed> {
+async fn run_on<P: ToSql + Sync>(client: &Client, sql: &str, params: &[P]) -> Result<Vec<Row>, Failed> {
     let statement = client.prepare_cached(sql).await.map_err(Failed::Server)?;
     let rows = client.query_raw(&statement, params).await.map_err(Failed::Server)?;
     let rows = connect::collect(rows).await.map_err(Failed::Server)?;

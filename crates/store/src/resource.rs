@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::document::Document;
 use crate::error::Result;
-use crate::value::{Row, Texts, Value, json_text, params};
+use crate::value::{Row, Texts};
 
 /// What callers say about a resource; everything else the store keeps itself.
 #[derive(Clone, PartialEq)]
@@ -98,27 +98,5 @@ impl Resource {
         let due_at = row.opt_time()?;
         let content = Content { kind, id, name, state, document, labels, fields, keys, deleted, due_at };
         Ok(Self { content, version, head, created_at, updated_at, state_changed_at })
-    }
-
-    /// The same columns as parameters.
-    pub(crate) fn params(&self) -> Result<Vec<Value>> {
-        let content = &self.content;
-        Ok(params![
-            &content.kind,
-            &content.id,
-            &content.name,
-            self.version,
-            &self.head,
-            &content.state,
-            content.document.as_str(),
-            json_text(&content.labels)?,
-            json_text(&content.fields)?,
-            json_text(&content.keys)?,
-            content.deleted,
-            self.created_at,
-            self.updated_at,
-            self.state_changed_at,
-            content.due_at,
-        ])
     }
 }

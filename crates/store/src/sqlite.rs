@@ -20,13 +20,13 @@ use connect::read_only;
 #[cfg(test)]
 pub(crate) use connect::{file, native};
 
-use crate::change::Prepared;
 use crate::error::{Error, Result};
 use crate::liveness::Seen;
 use crate::migrate;
+use crate::prepared::Prepared;
 use crate::value::{Row, Value};
 use beats::Beats;
-use writer::{Work, Writer};
+use writer::{Done, Work, Writer};
 
 /// Readers kept open, and long reads that run at once.
 const READERS: usize = 4;
@@ -71,7 +71,10 @@ impl Sqlite {
     }
 
     pub(crate) async fn write(&self, sql: &'static str, params: Vec<Value>) -> Result<Vec<Row>> {
-        self.writer.send(Work::Statement(sql, params)).await
+        match self.writer.send(Work::Statement(sql, params)).await? {
+            Done::Rows(rows) => Ok(rows),
+            Done::Changes(_) => Err(Error::Bug("the writer did something else".to_owned())),
+        }
     }
 
     pub(crate) async fn note_seen(&self, kind: &'static str, seen: Vec<Seen>) -> Result<()> {
@@ -100,9 +103,12 @@ impl Sqlite {
         Ok(claimed)
     }
 
-    /// All of them or none.
-    pub(crate) async fn commit(&self, changes: Vec<Prepared>) -> Result<()> {
-        self.writer.send(Work::Commit(changes)).await.map(drop)
+    /// All of them or none; they come back when they are durable.
+    pub(crate) async fn commit(&self, changes: Vec<Prepared>) -> Result<Vec<Prepared>> {
+        match self.writer.send(Work::Commit(changes)).await? {
+            Done::Changes(changes) => Ok(changes),
+            Done::Rows(_) => Err(Error::Bug("the writer did something else".to_owned())),
+        }
     }
 }
 

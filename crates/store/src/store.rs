@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::change::{Change, Committed, Prepared, Use};
+use crate::change::{Change, Committed, Use};
 use crate::error::Result;
 use crate::history::HistoryRow;
 use crate::idempotency::Mark;
 use crate::location::Location;
 use crate::postgres::{self, Postgres};
+use crate::prepared::Prepared;
 use crate::query::{List, Page};
 use crate::resource::Resource;
 use crate::sql::{self, Dialect};
@@ -146,29 +147,35 @@ impl Store {
         for used in &unused {
             crate::change::refuse_nul("fields", &used.value)?;
         }
-        self.commit_prepared(Prepared { unused, mark, ..change.prepare()? }).await
+        let mut prepared = change.prepare()?;
+        (prepared.unused, prepared.mark) = (unused, mark);
+        self.commit_prepared(prepared).await
     }
 
     async fn commit_prepared(&self, prepared: Prepared) -> Result<Committed> {
-        let committed = prepared.committed.clone();
-        match &*self.database {
-            Database::Sqlite(sqlite) => sqlite.commit(vec![prepared]).await?,
-            Database::Postgres(postgres) => postgres.commit(&prepared).await?,
-        }
+        let committed = match &*self.database {
+            Database::Sqlite(sqlite) => one(sqlite.commit(vec![prepared]).await?)?,
+            Database::Postgres(postgres) => {
+                postgres.commit(&prepared).await?;
+                prepared
+            }
+        };
         self.hint.send_modify(|count| *count += 1);
-        Ok(committed)
+        Ok(committed.committed)
     }
 
     /// Commits changes of different resources, all or none of them; none holds what another one changes.
     pub async fn commit_together(&self, changes: Vec<Change>) -> Result<Vec<Committed>> {
         let prepared = changes.into_iter().map(Change::prepare).collect::<Result<Vec<_>>>()?;
-        let committed = prepared.iter().map(|prepared| prepared.committed.clone()).collect();
-        match &*self.database {
+        let committed = match &*self.database {
             Database::Sqlite(sqlite) => sqlite.commit(prepared).await?,
-            Database::Postgres(postgres) => postgres.commit_together(&prepared).await?,
-        }
+            Database::Postgres(postgres) => {
+                postgres.commit_together(&prepared).await?;
+                prepared
+            }
+        };
         self.hint.send_modify(|count| *count += 1);
-        Ok(committed)
+        Ok(committed.into_iter().map(|prepared| prepared.committed).collect())
     }
 
     /// Commits many changes, each for itself, and answers for each in the order given.
@@ -232,7 +239,7 @@ impl Database {
 }
 
 /// The row of a statement that always has one.
-pub(crate) fn one(rows: Vec<Row>) -> Result<Row> {
+pub(crate) fn one<T>(rows: Vec<T>) -> Result<T> {
     let first = rows.into_iter().next();
     first.ok_or_else(|| crate::error::Error::Bug("a statement that always has a row had none".to_owned()))
 }

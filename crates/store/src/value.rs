@@ -62,6 +62,34 @@ impl<T: Into<Value>> From<Option<T>> for Value {
     }
 }
 
+/// A parameter that borrows what it says.
+#[derive(Clone, Debug)]
+pub(crate) enum Param<'a> {
+    Null,
+    Int(i64),
+    Text(&'a str),
+    /// Arrays; PostgreSQL only.
+    Texts(Vec<&'a str>),
+    Ints(Vec<i64>),
+}
+
+impl<'a> From<Option<&'a str>> for Param<'a> {
+    fn from(text: Option<&'a str>) -> Self {
+        text.map_or(Self::Null, Self::Text)
+    }
+}
+
+impl<'a> From<&'a Value> for Param<'a> {
+    fn from(value: &'a Value) -> Self {
+        match value {
+            Value::Null => Self::Null,
+            Value::Int(value) => Self::Int(*value),
+            Value::Text(text) => Self::Text(text),
+            Value::Texts(texts) => Self::Texts(texts.iter().map(String::as_str).collect()),
+        }
+    }
+}
+
 /// `params![a, b]` turns anything a column can hold into parameters.
 macro_rules! params {
     ($($value:expr),* $(,)?) => {

@@ -1,51 +1,50 @@
 //! A change as the parameters of one statement.
 
 use super::dialect;
-use crate::change::{Fence, Prepared};
+use crate::change::Fence;
 use crate::error::Result;
-use crate::value::{Value, params};
+use crate::prepared::Prepared;
+use crate::value::{Param, Value, params};
 
-/// The statement of the change and its parameters, in the order [`dialect`] names them.
-pub(super) fn statement(change: &Prepared) -> Result<(&'static str, Vec<Value>)> {
-    let row = &change.row;
-    let mut params = change.resource.clone();
-    params.extend(params![
-        &row.entry_type,
-        row.from_state.as_ref(),
-        &row.triggered_by,
-        row.user_id.as_ref(),
-        row.comment.as_ref(),
-        row.metadata.as_ref(),
-        row.request_id.as_ref(),
-        change.expected_head.as_ref(),
-    ]);
+/// The statement of the change and its parameters, in the order [`dialect`] names them. `mark` is what the change says
+/// of its request.
+pub(super) fn statement<'a>(change: &'a Prepared, mark: &'a [Value]) -> (&'static str, Vec<Param<'a>>) {
+    let head = Param::from(change.expected_head.as_deref());
     if change.is_plain_move() {
-        return Ok((dialect::MOVE, params));
+        return (dialect::MOVE, change.moved().into_iter().chain(change.entry()).chain([head]).collect());
     }
+    let mut params = Vec::with_capacity(41);
+    params.extend(change.resource());
+    params.extend(change.entry());
+    params.push(head);
     for pairs in [&change.effects, &change.terms.added, &change.terms.removed] {
-        let (names, values) = pairs.iter().cloned().unzip();
-        params.extend([Value::Texts(names), Value::Texts(values)]);
+        let (names, values) = pairs.iter().map(|(name, value)| (name.as_str(), value.as_str())).unzip();
+        params.extend([Param::Texts(names), Param::Texts(values)]);
     }
-    params.extend([Value::Texts(change.keys.added.clone()), Value::Texts(change.keys.removed.clone())]);
-    params.extend(change.fence.as_ref().map_or_else(|| vec![Value::Null, Value::Null], fence_params));
-    params.extend(held_params(change));
-    match &change.mark {
-        Some(mark) => params.extend(mark.params(row)?),
-        None => params.extend(vec![Value::Null; 5]),
+    for keys in [&change.keys.added, &change.keys.removed] {
+        params.push(Param::Texts(keys.iter().map(String::as_str).collect()));
     }
-    Ok(match change.expected_head {
-        None => (dialect::INSERT, params),
-        Some(_) => (dialect::UPDATE, params),
-    })
+    params.extend(match &change.fence {
+        Some(fence) => [Param::Text(&fence.lease), Param::Int(fence.epoch)],
+        None => [Param::Null, Param::Null],
+    });
+    let held = &change.holds;
+    params.extend([
+        Param::Texts(held.iter().map(|held| held.kind.as_str()).collect()),
+        Param::Texts(held.iter().map(|held| held.id.as_str()).collect()),
+        Param::Ints(held.iter().map(|held| held.version).collect()),
+    ]);
+    params.extend(mark.iter().map(Param::from));
+    (if change.expected_head.is_none() { dialect::INSERT } else { dialect::UPDATE }, params)
 }
 
-fn held_params(change: &Prepared) -> [Value; 3] {
-    let held = &change.holds;
-    [
-        Value::Texts(held.iter().map(|held| held.kind.clone()).collect()),
-        Value::Texts(held.iter().map(|held| held.id.clone()).collect()),
-        Value::Texts(held.iter().map(|held| held.version.to_string()).collect()),
-    ]
+/// What a change says of its request, or nothing of none.
+pub(super) fn mark(change: &Prepared) -> Result<Vec<Value>> {
+    change.mark.as_ref().map_or_else(|| Ok(vec![Value::Null; 5]), |mark| mark.params(&change.committed.row))
+}
+
+pub(super) fn fence_params(fence: &Fence) -> Vec<Value> {
+    params![&fence.lease, fence.epoch]
 }
 
 /// What has to be locked before the statement of the change looks, so that it sees all who came before.
@@ -57,11 +56,7 @@ pub(super) fn locks(change: &Prepared) -> Vec<(&'static str, Vec<Value>)> {
         locks.push((dialect::LOCK_ABSENT, vec![Value::Texts(kinds), Value::Texts(ids)]));
     }
     if !change.unused.is_empty() {
-        locks.push((dialect::LOCK, params![&change.row.kind, &change.row.resource_id]));
+        locks.push((dialect::LOCK, params![&change.committed.row.kind, &change.committed.row.resource_id]));
     }
     locks
-}
-
-pub(super) fn fence_params(fence: &Fence) -> Vec<Value> {
-    params![&fence.lease, fence.epoch]
 }

@@ -14,7 +14,7 @@ use super::error::server_error;
 use super::transport::Transport;
 use crate::error::{Error, Result};
 use crate::migrate;
-use crate::value::{Row, Value};
+use crate::value::{Param, Row, Value};
 
 /// Any number that nothing else in the database locks.
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_lock(7712038841)";
@@ -156,6 +156,25 @@ impl<'a> FromSql<'a> for Value {
     fn accepts(ty: &Type) -> bool {
         *ty == Type::INT8 || <String as FromSql<'_>>::accepts(ty)
     }
+}
+
+impl ToSql for Param<'_> {
+    fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Result<IsNull, Fault> {
+        match self {
+            Self::Null => Ok(IsNull::Yes),
+            Self::Int(value) => value.to_sql_checked(ty, out),
+            Self::Text(text) => text.to_sql_checked(ty, out),
+            Self::Texts(texts) => texts.to_sql_checked(ty, out),
+            Self::Ints(values) => values.to_sql_checked(ty, out),
+        }
+    }
+
+    /// Each variant checks for itself.
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
 }
 
 impl ToSql for Value {

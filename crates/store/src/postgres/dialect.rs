@@ -169,7 +169,7 @@ pub(super) const LOCK_ABSENT: &str = "SELECT 'locked' FROM \
      (SELECT pg_advisory_xact_lock_shared(hashtextextended(kind || '/' || id, 0)) \
      FROM unnest($1::text[], $2::text[]) AS absent (kind, id)) AS locks";
 
-/// One statement per change. `$1`–`$15` are the resource, `$16`–`$22` what history has beyond it, `$23` the
+/// One statement per change. `$1`–`$15` are the resource (no labels: they and their like stay as they are), `$16`–`$22` what history has beyond it, `$23` the
 /// head that was read, if any. Nothing below `moved` happens unless it returns its row.
 macro_rules! commit {
     ($fence:expr, $moved:expr, $further:expr) => {
@@ -217,7 +217,7 @@ macro_rules! bonds {
     () => {
         "fence AS MATERIALIZED (SELECT 1 FROM leases WHERE name = $32 AND epoch = $33 FOR SHARE), \
          wanted AS MATERIALIZED (SELECT kind, id, version \
-           FROM unnest($34::text[], $35::text[], $36::text[]::bigint[]) AS wanted (kind, id, version)), \
+           FROM unnest($34::text[], $35::text[], $36::bigint[]) AS wanted (kind, id, version)), \
          held AS MATERIALIZED (SELECT 1 FROM resources r JOIN wanted w \
            ON r.kind = w.kind AND r.id = w.id AND r.version = w.version FOR SHARE OF r), "
     };
@@ -243,14 +243,23 @@ macro_rules! created {
 macro_rules! update {
     () => {
         "UPDATE resources SET name = $3, version = $4::bigint, head = $5::text, state = $6::text, document = $7, \
-         labels = $8, fields = $9, keys = $10, deleted = $11, created_at = $12, updated_at = $13::text, \
-         state_changed_at = $14, due_at = $15 \
+         labels = coalesce($8, labels), fields = coalesce($9, fields), keys = coalesce($10, keys), \
+         deleted = $11, created_at = coalesce($12, created_at), updated_at = $13::text, state_changed_at = $14, \
+         due_at = CASE WHEN $8 IS NULL THEN due_at ELSE $15 END \
          WHERE kind = $1::text AND id = $2::text AND version = $4::bigint - 1 AND head = $23"
     };
 }
 
-/// A change that touches nothing but the resource and its history.
-pub(super) const MOVE: &str = commit!("", update!(), "");
+/// A change that touches nothing but the state and the document of a resource, and its history: kind, id, version, head,
+/// state, document and times; `$9`–`$15` what history has beyond it, `$16` the head that was read.
+pub(super) const MOVE: &str = concat!(
+    "WITH moved AS (UPDATE resources SET version = $3::bigint, head = $4::text, state = $5::text, document = $6, \
+     updated_at = $7::text, state_changed_at = $8 \
+     WHERE kind = $1::text AND id = $2::text AND version = $3::bigint - 1 AND head = $16 RETURNING 1) \
+     INSERT INTO history (",
+    history_columns!(),
+    ") SELECT $1, $2, $3, $9, $10, $5, $11, $12, $13, $14, $15, $7, $4 FROM moved RETURNING position"
+);
 
 pub(super) const UPDATE: &str = commit!(bonds!(), concat!(update!(), " AND ", bound!()), further!());
 

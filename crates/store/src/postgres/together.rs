@@ -7,8 +7,8 @@ use deadpool_postgres::Client;
 
 use super::error::{retryable, server_error};
 use super::{ATTEMPTS, Failed, Postgres, commit, run_on};
-use crate::change::Prepared;
 use crate::error::{Error, Result};
+use crate::prepared::Prepared;
 use crate::resource::field_term;
 use crate::sql;
 use crate::value::params;
@@ -79,7 +79,8 @@ async fn transact(client: &Client, changes: &[Prepared]) -> Result<Outcome, Fail
         if let Some(used) = used(client, change).await? {
             return undo(client, Outcome::Used(used)).await;
         }
-        let (statement, params) = commit::statement(change).map_err(Failed::Store)?;
+        let mark = commit::mark(change).map_err(Failed::Store)?;
+        let (statement, params) = commit::statement(change, &mark);
         let made = match run_on(client, statement, &params).await {
             Ok(rows) => !rows.is_empty(),
             // The caller of a retryable error starts over.

@@ -9,7 +9,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, params_from_iter};
 
 use crate::error::{Error, Result};
 use crate::migrate;
-use crate::value::{Row, Value};
+use crate::value::{Param, Row, Value};
 
 /// Older versions can corrupt a write-ahead log when two connections race.
 const OLDEST_SAFE: i32 = 3_051_003;
@@ -109,7 +109,7 @@ pub(crate) fn query(connection: &Connection, sql: &str, params: &[Value]) -> Res
 pub(super) fn execute<'a>(
     connection: &Connection,
     sql: &str,
-    params: impl IntoIterator<Item = &'a Value>,
+    params: impl IntoIterator<Item = Param<'a>>,
 ) -> Result<usize> {
     let mut statement = connection.prepare_cached(sql).map_err(sqlite_error)?;
     statement.execute(params_from_iter(params)).map_err(sqlite_error)
@@ -139,6 +139,19 @@ impl ToSql for Value {
             Self::Int(value) => Ok(ToSqlOutput::Borrowed(ValueRef::Integer(*value))),
             Self::Text(text) => Ok(ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes()))),
             Self::Texts(_) => Err(rusqlite::Error::ToSqlConversionFailure("SQLite has no arrays".into())),
+        }
+    }
+}
+
+impl ToSql for Param<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        match self {
+            Self::Null => Ok(ToSqlOutput::Borrowed(ValueRef::Null)),
+            Self::Int(value) => Ok(ToSqlOutput::Borrowed(ValueRef::Integer(*value))),
+            Self::Text(text) => Ok(ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes()))),
+            Self::Texts(_) | Self::Ints(_) => {
+                Err(rusqlite::Error::ToSqlConversionFailure("SQLite has no arrays".into()))
+            }
         }
     }
 }

@@ -138,6 +138,11 @@ pub(super) const UPDATE_RESOURCE: &str = "\
      fields = ?9, keys = ?10, deleted = ?11, created_at = ?12, updated_at = ?13, state_changed_at = ?14, \
      due_at = ?15 WHERE kind = ?1 AND id = ?2 AND version = ?4 - 1 AND head = ?16";
 
+/// A change that touches no index but that of states: kind, id, version, head, state, document, times, old head.
+pub(super) const MOVE_RESOURCE: &str = "\
+     UPDATE resources SET version = ?3, head = ?4, state = ?5, document = ?6, updated_at = ?7, \
+     state_changed_at = ?8 WHERE kind = ?1 AND id = ?2 AND version = ?3 - 1 AND head = ?9";
+
 pub(super) const INSERT_HISTORY: &str = concat!(
     "INSERT INTO history (",
     history_columns!(),
@@ -161,13 +166,14 @@ pub(super) const DELETE_KEY: &str =
     "DELETE FROM resource_keys WHERE kind = ?1 AND key = ?2 AND resource_id = ?3";
 
 #[cfg(test)]
-pub(crate) const COMMIT: [&str; 12] = [
+pub(crate) const COMMIT: [&str; 13] = [
     FENCE,
     VERSION,
     DUE,
     MARK,
     INSERT_RESOURCE,
     UPDATE_RESOURCE,
+    MOVE_RESOURCE,
     INSERT_HISTORY,
     INSERT_EFFECT,
     INSERT_TERM,

@@ -1,7 +1,8 @@
 //! The one thread that writes: it commits whatever has queued up with a single sync.
 //!
-//! While one batch syncs, the next one queues; nobody waits for a timer. Every command runs in a savepoint,
-//! so that a conflict undoes only itself, and nobody is answered before the batch is durable.
+//! While one batch syncs, the next one queues; nobody waits for a timer. A command that may find out too late
+//! that it cannot be runs in a savepoint, so that it undoes only itself; the others refuse before they write.
+//! Nobody is answered before the batch is durable.
 
 use std::thread::JoinHandle;
 
@@ -10,11 +11,11 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::connect::{execute, query, sqlite_error};
 use super::dialect;
-use crate::change::Prepared;
 use crate::error::{Error, Result};
+use crate::prepared::Prepared;
 use crate::resource::field_term;
 use crate::sql;
-use crate::value::{Row, Value, params};
+use crate::value::{Param, Row, Value, params};
 
 /// Commands in one transaction at most, so that the first of them is not kept waiting.
 const BATCH: usize = 512;
@@ -29,11 +30,19 @@ pub(super) enum Work {
     Statement(&'static str, Vec<Value>),
 }
 
+/// What it has done.
+#[derive(Debug)]
+pub(super) enum Done {
+    Changes(Vec<Prepared>),
+    Rows(Vec<Row>),
+}
+
+/// The rows of a statement; changes come back as they are.
 type Answer = Result<Vec<Row>>;
 
 struct Job {
     work: Work,
-    reply: oneshot::Sender<Answer>,
+    reply: oneshot::Sender<Result<Done>>,
 }
 
 /// The handle of the thread; dropping it finishes what has queued up and waits for the end.
@@ -53,7 +62,7 @@ impl Writer {
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
 
-    pub(super) async fn send(&self, work: Work) -> Answer {
+    pub(super) async fn send(&self, work: Work) -> Result<Done> {
         let gone = || Error::Unavailable("the writer has stopped".to_owned());
         let (reply, answer) = oneshot::channel();
         let queue = self.queue.as_ref().ok_or_else(gone)?;
@@ -82,9 +91,13 @@ fn run(connection: &Connection, mut jobs: mpsc::Receiver<Job>) {
         }
         let (work, replies): (Vec<_>, Vec<_>) = batch.into_iter().map(|job| (job.work, job.reply)).unzip();
         let answers = transact(connection, &work);
-        for (reply, answer) in replies.into_iter().zip(answers) {
+        for ((reply, work), answer) in replies.into_iter().zip(work).zip(answers) {
+            let done = answer.map(|rows| match work {
+                Work::Commit(changes) => Done::Changes(changes),
+                Work::Statement(..) => Done::Rows(rows),
+            });
             // A caller that went away does not undo its commit.
-            let _ = reply.send(answer);
+            let _ = reply.send(done);
         }
     }
 }
@@ -93,7 +106,7 @@ fn run(connection: &Connection, mut jobs: mpsc::Receiver<Job>) {
 fn transact(connection: &Connection, batch: &[Work]) -> Vec<Answer> {
     let transaction = || -> Result<Vec<Answer>> {
         execute(connection, "BEGIN IMMEDIATE", [])?;
-        let answers = batch.iter().map(|work| in_savepoint(connection, work)).collect::<Result<_>>()?;
+        let answers = batch.iter().map(|work| run_one(connection, work)).collect::<Result<_>>()?;
         execute(connection, "COMMIT", [])?;
         Ok(answers)
     };
@@ -107,22 +120,39 @@ fn transact(connection: &Connection, batch: &[Work]) -> Vec<Answer> {
 }
 
 /// The outer result is about the transaction, the inner one about this command.
-fn in_savepoint(connection: &Connection, work: &Work) -> Result<Answer> {
-    execute(connection, "SAVEPOINT command", [])?;
-    let answer = match work {
-        Work::Commit(changes) => {
-            changes.iter().try_for_each(|change| apply(connection, change)).map(|()| Vec::new())
-        }
-        Work::Statement(sql, params) => query(connection, sql, params),
+fn run_one(connection: &Connection, work: &Work) -> Result<Answer> {
+    let changes = match work {
+        // One statement undoes itself.
+        Work::Statement(sql, params) => return Ok(query(connection, sql, params)),
+        Work::Commit(changes) => changes,
     };
+    if let [change] = changes.as_slice()
+        && !change.may_fail_late()
+    {
+        if let Err(refused) = refuse(connection, change) {
+            return Ok(Err(refused));
+        }
+        return match write(connection, change) {
+            Ok(()) => Ok(Ok(Vec::new())),
+            Err(Error::Conflict) => Ok(Err(Error::Conflict)),
+            Err(error) => Err(error),
+        };
+    }
+    execute(connection, "SAVEPOINT command", [])?;
+    let mut each = changes.iter();
+    let answer = each.try_for_each(|change| {
+        refuse(connection, change)?;
+        write(connection, change)
+    });
     if answer.is_err() {
         execute(connection, "ROLLBACK TO command", [])?;
     }
     execute(connection, "RELEASE command", [])?;
-    Ok(answer)
+    Ok(answer.map(|()| Vec::new()))
 }
 
-fn apply(connection: &Connection, change: &Prepared) -> Result<()> {
+/// Everything that a change may not be for, as far as it can be known before something is written.
+fn refuse(connection: &Connection, change: &Prepared) -> Result<()> {
     if let Some(fence) = &change.fence
         && query(connection, dialect::FENCE, &params![&fence.lease, fence.epoch])?.is_empty()
     {
@@ -134,44 +164,55 @@ fn apply(connection: &Connection, change: &Prepared) -> Result<()> {
             return Err(Error::Conflict);
         }
     }
-    let (statement, head) = match &change.expected_head {
-        None => (dialect::INSERT_RESOURCE, None),
-        Some(head) => (dialect::UPDATE_RESOURCE, Some(Value::from(head))),
-    };
-    if execute(connection, statement, change.resource.iter().chain(&head))? == 0 {
-        return Err(Error::Conflict);
-    }
     for used in &change.unused {
         let params = params![&used.kind, field_term(&used.field), &used.value];
         if let Some(mut user) = query(connection, sql::TERM_USER, &params)?.pop() {
             return Err(Error::Used { kind: used.kind.clone(), id: user.text()? });
         }
     }
-    execute(connection, dialect::INSERT_HISTORY, &change.row.params())?;
+    Ok(())
+}
+
+/// A conflict is found by the first statement, which then has written nothing.
+fn write(connection: &Connection, change: &Prepared) -> Result<()> {
+    let head = change.expected_head.as_deref().map(Param::Text);
+    let written = match &change.expected_head {
+        None => execute(connection, dialect::INSERT_RESOURCE, change.resource())?,
+        Some(_) if change.is_same_but_state() => {
+            execute(connection, dialect::MOVE_RESOURCE, change.moved().into_iter().chain(head))?
+        }
+        Some(_) => execute(connection, dialect::UPDATE_RESOURCE, change.resource().into_iter().chain(head))?,
+    };
+    if written == 0 {
+        return Err(Error::Conflict);
+    }
+    execute(connection, dialect::INSERT_HISTORY, change.history())?;
     if let Some(mark) = &change.mark {
-        execute(connection, dialect::MARK, &mark.params(&change.row)?)?;
+        let params = mark.params(&change.committed.row)?;
+        execute(connection, dialect::MARK, params.iter().map(Param::from))?;
     }
     index(connection, change)
 }
 
 fn index(connection: &Connection, change: &Prepared) -> Result<()> {
-    let row = &change.row;
+    let [kind, id, sequence, ..] = change.moved();
+    let text = Param::Text;
     for (effect, payload) in &change.effects {
-        let params = params![&row.kind, &row.resource_id, row.sequence, effect, payload, &row.created_at];
-        execute(connection, dialect::INSERT_EFFECT, &params)?;
+        let params = [kind.clone(), id.clone(), sequence.clone(), text(effect), text(payload), change.at()];
+        execute(connection, dialect::INSERT_EFFECT, params)?;
     }
     for (term, value) in &change.terms.removed {
-        execute(connection, dialect::DELETE_TERM, &params![&row.kind, term, value, &row.resource_id])?;
+        execute(connection, dialect::DELETE_TERM, [kind.clone(), text(term), text(value), id.clone()])?;
     }
     for (term, value) in &change.terms.added {
-        execute(connection, dialect::INSERT_TERM, &params![&row.kind, term, value, &row.resource_id])?;
+        execute(connection, dialect::INSERT_TERM, [kind.clone(), text(term), text(value), id.clone()])?;
     }
     for key in &change.keys.removed {
-        execute(connection, dialect::DELETE_KEY, &params![&row.kind, key, &row.resource_id])?;
+        execute(connection, dialect::DELETE_KEY, [kind.clone(), text(key), id.clone()])?;
     }
     for key in &change.keys.added {
-        if execute(connection, dialect::INSERT_KEY, &params![&row.kind, key, &row.resource_id])? == 0 {
-            return Err(taken(connection, &row.kind, key));
+        if execute(connection, dialect::INSERT_KEY, [kind.clone(), text(key), id.clone()])? == 0 {
+            return Err(taken(connection, &change.committed.row.kind, key));
         }
     }
     Ok(())

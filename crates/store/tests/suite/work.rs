@@ -40,6 +40,13 @@ pub(crate) async fn what_is_due_is_claimed_once(database: Database) {
     assert!(store.claim_due("node", "one", MINUTE, 9).await.unwrap().is_empty());
     assert_eq!(store.next_due("node").await.unwrap().unwrap().duration_since(hours(1)).as_secs(), 0);
 
+    // A change under the lease that leaves the time alone leaves it as it is.
+    let mut change = to_state(&late, "looked at");
+    change.fence = Some(second[0].1.fence());
+    let kept = store.commit(change).await.unwrap().resource;
+    assert_eq!(kept.content.due_at, late.content.due_at);
+    assert_eq!(store.get("node", &id(3)).await.unwrap(), Some(kept));
+
     // Who holds the lease sees to it, and from then on it is not due.
     let mut change = to_state(&later, "seen");
     change.after.due_at = None;
