@@ -611,3 +611,25 @@ mod fleet {
         assert_eq!(incident.why, "It is over: 3 of 20 members are silent, 3 of them due.");
     }
 }
+
+/// Whatever the number, an interval is spread by a tenth at most, and stays one.
+#[test]
+fn the_next_interval_is_spread_a_little() {
+    let spread = |seconds: u32, percent: u32, random: u32| {
+        Interval::from_seconds(seconds).unwrap().spread(percent, random).seconds()
+    };
+    assert_eq!([0, 10, 20].map(|random| spread(30, 10, random)), [27, 30, 33]);
+    assert_eq!(spread(30, 0, u32::MAX), 30, "no jitter");
+    assert_eq!(
+        [0, 20].map(|random| spread(100, 90, random)),
+        [90, 110],
+        "a tenth is all that is allowed for"
+    );
+    assert_eq!([0, 20].map(|random| spread(1, 10, random)), [1, 1]);
+    let longest = Interval::LONGEST.seconds();
+    assert_eq!(spread(longest, 10, 20), longest);
+    for random in 0..1000 {
+        let next = SignedDuration::from_secs(spread(60, 10, random).into());
+        assert!(next * 2 <= Interval::from_seconds(60).unwrap().healthy_gap());
+    }
+}

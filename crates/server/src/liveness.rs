@@ -59,6 +59,7 @@ pub struct Liveness {
     status: Mutex<Status>,
     beats: Box<[Count]>,
     refusing: AtomicBool,
+    cut_off: AtomicBool,
 }
 
 /// A counter that shares its cache line with no other.
@@ -116,6 +117,7 @@ impl Liveness {
             status,
             beats,
             refusing: AtomicBool::new(false),
+            cut_off: AtomicBool::new(false),
         }
     }
 
@@ -221,6 +223,13 @@ impl Liveness {
     #[must_use]
     pub fn deaf(&self) -> Option<Cause> {
         self.judge_state().listening.deaf_now()
+    }
+
+    /// Whether a beat that is taken here may be lost: other servers share the members, and this one cannot tell
+    /// them. Better to refuse it with 503, so that the member is heard elsewhere.
+    #[must_use]
+    pub fn is_cut_off(&self) -> bool {
+        self.cut_off.load(Relaxed)
     }
 
     /// Notes whether members can connect. Costs nothing while they can.

@@ -51,6 +51,18 @@ impl Store {
         }
     }
 
+    /// Forgets leases whose names begin like this and that lapsed a day ago: those of servers that are gone.
+    pub async fn forget_lapsed_leases(&self, prefix: &'static str) -> Result<()> {
+        match &*self.database {
+            // An embedded database has one server.
+            Database::Sqlite(_) => Ok(()),
+            Database::Postgres(postgres) => {
+                let sql = crate::postgres::dialect::FORGET_LAPSED_LEASES;
+                postgres.run(sql, &params![prefix]).await.map(drop)
+            }
+        }
+    }
+
     /// Forgets a member that is gone for good.
     pub async fn forget_seen(&self, kind: &'static str, id: &str) -> Result<()> {
         match &*self.database {

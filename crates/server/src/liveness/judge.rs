@@ -94,6 +94,17 @@ impl Judge {
         periods.map(|period| self.was_deaf(period)).max()
     }
 
+    /// When the clocks were last read.
+    pub(super) fn noticed(&self) -> Timestamp {
+        self.read.0
+    }
+
+    /// Forgets the guards: another server has them now.
+    pub(super) fn step_down(&mut self) {
+        self.fleet = Fleet::default();
+        self.incidents.clear();
+    }
+
     /// Writes down that the server was deaf for a while.
     pub(super) fn was_deaf(&mut self, period: Period) -> Cause {
         self.listening.record(period);

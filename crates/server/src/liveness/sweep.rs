@@ -3,7 +3,7 @@
 //! With several servers on one database exactly one sweeps. Its lease is a fence in every change it makes, so
 //! that one that was paused and wakes up late changes nothing.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::atomic::Ordering::Relaxed, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::{sync::watch, task::JoinSet};
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Members in one call to their kind.
 const BATCH: usize = 1000;
 
-/// Sweeps between two looks for incidents that nobody ends.
+/// Sweeps between two looks for what nobody else ends: incidents, leases.
 const STRAYS: u64 = 60;
 
 /// Starts everything that keeps watch; it ends when `stop` says so.
@@ -148,6 +148,7 @@ impl Sweep {
         };
         let deaf = !database || prepared.is_err();
         live.judge_state().set(Cause::Database, deaf, live.clock.steady());
+        live.cut_off.store(deaf && live.settings.shared, Relaxed);
         if deaf {
             app.was_deaf();
         }
@@ -192,6 +193,13 @@ impl Sweep {
             (None, Some(_)) => true,
             (Some(_) | None, None) => false,
         };
+        if self.lease.is_some() && lease.is_none() {
+            // Somebody else judges now, with guards of its own.
+            self.untold.clear();
+            live.judge_state().step_down();
+            let mut status = live.status();
+            (status.silent, status.due, status.held, status.swept) = (0, 0, 0, None);
+        }
         if took_over {
             // Whoever swept before was away: what it heard last may not have been written down, and its members
             // have to find another server first.
@@ -222,14 +230,16 @@ impl Sweep {
     async fn sweep(&mut self, app: &App) -> Result<(), Error> {
         let live = &app.liveness;
         let fence = self.lease.as_ref().map(Lease::fence);
+        live.pulse(app);
         let began = app.clock.instant();
-        let now = live.clock.steady();
-        let verdict = {
+        let (now, verdict) = {
             let mut judge = live.judge_state();
             if judge.listening.deaf_now().is_some() {
                 return Ok(());
             }
-            live.judge(&mut judge, now)
+            // Judged at the time at which the clocks were read: a pause since then is noticed by the next sweep.
+            let now = judge.noticed();
+            (now, live.judge(&mut judge, now))
         };
         {
             let mut status = live.status();
@@ -246,6 +256,7 @@ impl Sweep {
         }
         told?;
         if self.ticks.is_multiple_of(STRAYS) {
+            app.store.forget_lapsed_leases(PRESENCE).await?;
             end_strays(app, fence.as_ref()).await?;
         }
         Ok(())

@@ -169,7 +169,11 @@ pub(super) const LOCK_ABSENT: &str = "SELECT 'locked' FROM \
      (SELECT pg_advisory_xact_lock_shared(hashtextextended(kind || '/' || id, 0)) \
      FROM unnest($1::text[], $2::text[]) AS absent (kind, id)) AS locks";
 
-/// One statement per change. `$1`–`$15` are the resource (no labels: they and their like stay as they are), `$16`–`$22` what history has beyond it, `$23` the
+pub(crate) const FORGET_LAPSED_LEASES: &str =
+    concat!("DELETE FROM leases WHERE starts_with(name, $1) AND expires_at < ", now!(), " - 86400000");
+
+/// One statement per change. `$1`–`$15` are the resource (no labels: they and their like stay as they are),
+/// `$16`–`$22` what history has beyond it, `$23` the
 /// head that was read, if any. Nothing below `moved` happens unless it returns its row.
 macro_rules! commit {
     ($fence:expr, $moved:expr, $further:expr) => {
@@ -277,5 +281,16 @@ pub(super) const INSERT: &str = commit!(
 );
 
 #[cfg(test)]
-pub(crate) const COMMIT: [&str; 10] =
-    [FOREIGN_TRANSACTIONS, FENCE, LOCK, LOCK_ABSENT, MOVE, UPDATE, INSERT, NOTE_SEEN, SEEN, FORGET_SEEN];
+pub(crate) const COMMIT: [&str; 11] = [
+    FOREIGN_TRANSACTIONS,
+    FENCE,
+    LOCK,
+    LOCK_ABSENT,
+    MOVE,
+    UPDATE,
+    INSERT,
+    NOTE_SEEN,
+    SEEN,
+    FORGET_SEEN,
+    FORGET_LAPSED_LEASES,
+];
