@@ -14,6 +14,7 @@
 mod backup;
 mod change;
 mod checkpoint;
+mod denied;
 mod document;
 mod due;
 mod effects;
@@ -42,6 +43,7 @@ mod verify;
 pub use backup::backup;
 pub use change::{Change, Committed, Effect, Fence, Held, Use};
 pub use checkpoint::{Checkpoint, SealKey, checkpoints};
+pub use denied::Denied;
 pub use document::Document;
 pub use effects::{ClaimedEffect, EffectProgress, PendingEffect};
 pub use error::{Error, Result};

@@ -28,6 +28,8 @@ pub struct List {
     pub after: Option<String>,
     /// How many at most.
     pub limit: usize,
+    /// The deleted instead of the living; those are found by their kind and state only.
+    pub deleted: bool,
 }
 
 /// One requirement on one label.
@@ -98,7 +100,9 @@ impl List {
                 "t.resource_id"
             }
             None => {
-                statement.sql = format!("{LIVING} WHERE r.kind = $1 AND r.deleted = 0 AND r.id > {after}");
+                let deleted = i32::from(self.deleted);
+                statement.sql =
+                    format!("{LIVING} WHERE r.kind = $1 AND r.deleted = {deleted} AND r.id > {after}");
                 "r.id"
             }
         };

@@ -78,6 +78,10 @@ pub(crate) struct Dialect {
     pub(crate) due_next: &'static str,
     /// Takes effects for `$1`, `$2` milliseconds, at most `$3`.
     pub(crate) effects_claim: &'static str,
+    /// What was denied in the last `$1` milliseconds.
+    pub(crate) denied: &'static str,
+    /// Forgets what was denied longer ago than `$1` milliseconds.
+    pub(crate) denied_sweep: &'static str,
     /// Starts a transaction that reads one state of everything.
     pub(crate) begin_snapshot: &'static str,
     /// Starts a transaction that nobody else writes beside.
@@ -104,6 +108,8 @@ impl Dialect {
             self.due_claim,
             self.due_next,
             self.effects_claim,
+            self.denied,
+            self.denied_sweep,
             self.current_xid,
         ];
         single.into_iter().chain(self.after_restore.iter().copied()).collect()

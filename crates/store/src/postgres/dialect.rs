@@ -124,6 +124,8 @@ pub(crate) const DIALECT: Dialect = Dialect {
         " + $2, attempts = attempts + 1 FROM due WHERE effects.id = due.id \
          RETURNING effects.id, kind, resource_id, sequence, type, payload, created_at, attempts"
     ),
+    denied: concat!("SELECT kind, resource_id, version FROM denied WHERE denied_at > ", now!(), " - $1"),
+    denied_sweep: concat!("DELETE FROM denied WHERE denied_at <= ", now!(), " - $1 RETURNING position"),
     begin_snapshot: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
     begin_alone: &["BEGIN", "LOCK TABLE resources, history, effects, checkpoints IN EXCLUSIVE MODE"],
     current_xid: "SELECT pg_current_xact_id()::text::bigint",

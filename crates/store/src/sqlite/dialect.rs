@@ -108,6 +108,8 @@ pub(crate) const DIALECT: Dialect = Dialect {
          AND o.type = e.type AND o.id < e.id AND o.done_at IS NULL) ORDER BY e.id LIMIT $3) \
          RETURNING id, kind, resource_id, sequence, type, payload, created_at, attempts"
     ),
+    denied: concat!("SELECT kind, resource_id, version FROM denied WHERE denied_at > ", now!(), " - $1"),
+    denied_sweep: concat!("DELETE FROM denied WHERE denied_at <= ", now!(), " - $1 RETURNING position"),
     begin_snapshot: "BEGIN",
     begin_alone: &["BEGIN IMMEDIATE"],
     current_xid: "SELECT 0",

@@ -1,0 +1,46 @@
+//! The deny set: resources that lately lost access, for servers that answer from memory.
+//!
+//! It is written by the transaction that takes the access away and read whole, not through the feed: the feed waits
+//! for the oldest transaction that is still running, and a denial waits for nobody.
+
+use std::time::Duration;
+
+use crate::error::Result;
+use crate::store::Store;
+use crate::value::{Row, params};
+
+/// How long a denial is named. A server that has not read the set for longer forgets all it remembers.
+const KEPT: Duration = Duration::from_secs(600);
+
+/// A resource whose versions before this one let nobody in any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denied {
+    /// The kind.
+    pub kind: String,
+    /// The id.
+    pub id: String,
+    /// The version that took the access away.
+    pub version: i64,
+}
+
+impl Store {
+    /// How long a server may go without reading the deny set and miss nothing.
+    pub const DENIED_FOR: Duration = KEPT;
+
+    /// What was denied lately. A read that starts after an acknowledged denial has it.
+    pub async fn denied(&self) -> Result<Vec<Denied>> {
+        let denied = |mut row: Row| Ok(Denied { kind: row.text()?, id: row.text()?, version: row.int()? });
+        let rows = self.database.read(self.database.dialect().denied, params![millis()]).await?;
+        rows.into_iter().map(denied).collect()
+    }
+
+    /// Forgets denials that everybody has seen.
+    pub async fn sweep_denied(&self) -> Result<()> {
+        // Twice as long as they are named: no reader looks for them any more.
+        self.database.write(self.database.dialect().denied_sweep, params![millis() * 2]).await.map(drop)
+    }
+}
+
+fn millis() -> i64 {
+    i64::try_from(KEPT.as_millis()).unwrap_or(i64::MAX / 2)
+}
