@@ -10,6 +10,7 @@ pub mod history;
 pub mod liveness;
 pub mod node;
 pub mod problem;
+pub mod satellite;
 pub mod token;
 pub mod workflow;
 

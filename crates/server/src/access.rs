@@ -10,7 +10,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use Allow::{Anyone, Machine, Network, Roles};
+use Allow::{Anyone, Machine, Network, Roles, Satellite};
 use wardroom_core::table::Role::{self, Admin, Auditor, Installer, Operator, Viewer};
 
 use crate::{
@@ -30,6 +30,8 @@ pub enum Allow {
     Machine(&'static [Role]),
     /// Everybody in the networks that machines boot in; elsewhere a token with one of these roles.
     Network(&'static [Role]),
+    /// A satellite that shows a credential and is not blocked; what it may do beyond that, its handler says.
+    Satellite,
 }
 
 /// Which bucket a request counts against.
@@ -41,6 +43,8 @@ pub enum Class {
     Write,
     /// Boots and reports of machines.
     Report,
+    /// Registrations, which are limited by their failures.
+    Register,
     /// Questions after the server's health, which are always answered.
     Health,
 }
@@ -105,7 +109,25 @@ pub const ROUTES: &[Route] = &[
     route("GET",    "/api/v1/groups/{id}",                         "group",    READERS,   Class::Read),
     route("PUT",    "/api/v1/groups/{id}",                         "group",    OPERATORS, Class::Write),
     route("DELETE", "/api/v1/groups/{id}",                         "group",    OPERATORS, Class::Write),
+    route("GET",    "/api/satellites",                             "satellite", READERS,  Class::Read),
+    route("POST",   "/api/satellites",                             "satellite", OPERATORS, Class::Write),
+    route("GET",    "/api/satellites/active",                      "satellite", READERS,  Class::Read),
+    route("GET",    "/api/satellites/stale",                       "satellite", READERS,  Class::Read),
+    route("POST",   "/api/satellites/register",                    "satellite", OPERATORS, Class::Write),
+    route("POST",   "/api/join-tokens",                            "satellite", OPERATORS, Class::Write),
+    route("GET",    "/api/satellites/{name}",                      "satellite", READERS,  Class::Read),
+    route("DELETE", "/api/satellites/{name}",                      "satellite", OPERATORS, Class::Write),
+    route("GET",    "/api/satellites/{name}/effects",              "satellite", READERS,  Class::Read),
+    route("POST",   "/api/satellites/{name}/revoke",               "satellite", OPERATORS, Class::Write),
+    route("POST",   "/api/satellites/{name}/reenable",             "satellite", OPERATORS, Class::Write),
+    route("GET",    ZTR,                                           "",         Anyone,    Class::Register),
+    route("POST",   "/satellites/ztr",                             "",         Anyone,    Class::Register),
+    route("POST",   "/satellites/sync",                            "",         Satellite, Class::Report),
+    route("POST",   "/satellites/refresh",                         "",         Satellite, Class::Report),
 ];
+
+/// The one GET that changes something, for clients that know no other way to register.
+pub(crate) const ZTR: &str = "/satellites/ztr/{token}";
 
 const fn route(
     method: &'static str,
@@ -129,7 +151,7 @@ pub(crate) fn is_open(app: &App, route: &Route, address: IpAddr) -> bool {
     match route.allow {
         Anyone => true,
         Network(_) => app.config.is_boot_network(address),
-        Roles(_) | Machine(_) => false,
+        Roles(_) | Machine(_) | Satellite => false,
     }
 }
 
@@ -146,8 +168,13 @@ pub(crate) fn check(app: &App, route: &Route, caller: &Caller) -> Result<(), Err
                 "send an API token or an install token as Authorization: Bearer …; this address is not in boot.networks",
             ));
         }
+        (Satellite, Who::Satellite(_)) => return Ok(()),
+        (Satellite, Who::Nobody | Who::Token(_) | Who::Machine(_)) => {
+            return Err(Error::Robot("send the satellite's own credential as Authorization: Basic …"));
+        }
         (Roles(roles) | Machine(roles) | Network(roles), Who::Token(_)) => roles,
-        (Roles(_) | Network(_), Who::Machine(_)) => {
+        (Roles(_) | Machine(_) | Network(_), Who::Satellite(_))
+        | (Roles(_) | Network(_), Who::Machine(_)) => {
             return Err(Error::Unauthenticated("the token is not valid: it is unknown or was revoked"));
         }
         (Anyone, _) => return Ok(()),

@@ -15,6 +15,11 @@ use crate::{
     limit::Limiter,
     liveness::{Liveness, kinds},
     metrics::Metrics,
+    satellite::{
+        self,
+        facts::Facts,
+        identity::{Identities, Moment},
+    },
     secret::Key,
 };
 
@@ -44,6 +49,10 @@ pub struct Inner {
     pub(crate) denials: Denials,
     /// Discoveries of this server take turns, and its name for those of all servers.
     pub(crate) discovering: tokio::sync::Mutex<String>,
+    /// Who satellites are.
+    pub(crate) satellites: Identities,
+    /// What satellites last said.
+    pub(crate) facts: Facts,
     /// Says that the server is about to stop, so that nobody is kept waiting.
     pub(crate) stopping: watch::Sender<bool>,
 }
@@ -84,6 +93,7 @@ impl App {
         let tokens = Tokens::new(&config);
         let liveness = Liveness::new(clock, config.liveness.clone(), kinds::BEATING);
         let denials = Denials::default();
+        let (satellites, facts) = (Identities::new(&config), Facts::default());
         let listening_since = Mutex::new(clock.now());
         let discovering = tokio::sync::Mutex::new(uuid::Uuid::now_v7().to_string());
         let stopping = watch::Sender::new(false);
@@ -100,6 +110,8 @@ impl App {
             limiter,
             denials,
             discovering,
+            satellites,
+            facts,
             stopping,
         }))
     }
@@ -118,6 +130,16 @@ impl App {
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// The URL under which satellites reach the server.
+    pub(crate) fn url(&self) -> &str {
+        self.config.satellites.url.as_deref().unwrap_or_default()
+    }
+
+    /// The time now, on both clocks.
+    pub(crate) fn moment(&self) -> Moment {
+        Moment { instant: self.clock.instant(), time: self.now() }
     }
 
     /// Reads, decides and commits; decides again when somebody else was faster.

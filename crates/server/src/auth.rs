@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use wardroom_core::table::Role;
 use wardroom_store::{Location, Resource};
 
-use crate::{app::App, config::Config, error::Error, secret};
+use crate::{app::App, config::Config, error::Error, satellite::identity::SatelliteIdentity, secret};
 
 /// The kind under which tokens are stored.
 pub(crate) const TOKEN: &str = "token";
@@ -35,6 +35,8 @@ pub(crate) enum Who {
     Token(Arc<Identity>),
     /// A machine that is being installed; what it presented is checked against its node.
     Machine(Arc<str>),
+    /// A satellite with a credential of its own.
+    Satellite(Arc<SatelliteIdentity>),
 }
 
 /// What a machine presents is a secret.
@@ -44,6 +46,7 @@ impl std::fmt::Debug for Who {
             Self::Nobody => f.write_str("Nobody"),
             Self::Token(identity) => f.debug_tuple("Token").field(&identity.name).finish(),
             Self::Machine(_) => f.write_str("Machine"),
+            Self::Satellite(satellite) => f.debug_tuple("Satellite").field(&satellite.name).finish(),
         }
     }
 }
@@ -74,6 +77,7 @@ impl Caller {
         match &self.who {
             Who::Token(identity) => &identity.name,
             Who::Machine(_) => "machine",
+            Who::Satellite(satellite) => &satellite.name,
             Who::Nobody => "nobody",
         }
     }
@@ -82,7 +86,15 @@ impl Caller {
     pub(crate) fn identity(&self) -> Option<&Identity> {
         match &self.who {
             Who::Token(identity) => Some(identity),
-            Who::Machine(_) | Who::Nobody => None,
+            Who::Machine(_) | Who::Satellite(_) | Who::Nobody => None,
+        }
+    }
+
+    /// The satellite that calls.
+    pub(crate) fn satellite(&self) -> Result<&SatelliteIdentity, Error> {
+        match &self.who {
+            Who::Satellite(identity) => Ok(identity),
+            Who::Token(_) | Who::Machine(_) | Who::Nobody => Err(Error::Internal),
         }
     }
 }

@@ -16,8 +16,17 @@ const DEPTH: usize = 32;
 /// What people send: up to 1 MiB.
 pub(crate) struct Body<T>(pub(crate) T);
 
+/// What people may send: the same, or nothing at all for the default.
+pub(crate) struct Asked<T>(pub(crate) T);
+
 /// What agents send: up to 64 KiB. A newer agent may say more than we understand; what was ignored is told back.
 pub(crate) struct Reported<T> {
+    pub(crate) value: T,
+    pub(crate) ignored: Ignored,
+}
+
+/// The same, where no body at all is the default.
+pub(crate) struct Optional<T> {
     pub(crate) value: T,
     pub(crate) ignored: Ignored,
 }
@@ -54,25 +63,65 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     }
 }
 
+impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for Asked<T> {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Error> {
+        let json = is_json(request.headers());
+        let bytes = collect(request, 1 << 20).await?;
+        match (bytes.is_empty(), json) {
+            (true, _) => Ok(Self(T::default())),
+            (false, true) => parse(&bytes, |_| {}).map(Self),
+            (false, false) => Err(Error::ContentType),
+        }
+    }
+}
+
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Reported<T> {
     type Rejection = Error;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Error> {
         let bytes = read(request, 64 << 10).await?;
-        let mut ignored = Vec::new();
-        let value = parse(&bytes, |path| {
-            if ignored.len() < MOST_IGNORED {
-                ignored.push(path.to_string());
-            }
-        })?;
-        Ok(Self { value, ignored: Ignored(ignored) })
+        let (value, ignored) = tolerant(&bytes)?;
+        Ok(Self { value, ignored })
     }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for Optional<T> {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Error> {
+        let json = is_json(request.headers());
+        let bytes = collect(request, 64 << 10).await?;
+        if bytes.is_empty() {
+            return Ok(Self { value: T::default(), ignored: Ignored::default() });
+        }
+        if !json {
+            return Err(Error::ContentType);
+        }
+        let (value, ignored) = tolerant(&bytes)?;
+        Ok(Self { value, ignored })
+    }
+}
+
+fn tolerant<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, Ignored), Error> {
+    let mut ignored = Vec::new();
+    let value = parse(bytes, |path| {
+        if ignored.len() < MOST_IGNORED {
+            ignored.push(path.to_string());
+        }
+    })?;
+    Ok((value, Ignored(ignored)))
 }
 
 async fn read(request: Request, limit: usize) -> Result<Bytes, Error> {
     if !is_json(request.headers()) {
         return Err(Error::ContentType);
     }
+    collect(request, limit).await
+}
+
+async fn collect(request: Request, limit: usize) -> Result<Bytes, Error> {
     match Limited::new(request.into_body(), limit).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(Error::TooLarge(limit)),

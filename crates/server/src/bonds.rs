@@ -6,7 +6,7 @@ use wardroom_store::{Change, Content, Entry, Error as StoreError, Held, Resource
 use crate::{
     app::{App, Decided},
     error::Error,
-    idempotency,
+    idempotency, satellite,
 };
 
 /// How often something is decided again, as for any other change.
@@ -116,7 +116,17 @@ impl App {
 
     async fn commit_unused(&self, change: Change, unused: Vec<Use>) -> Result<Resource, StoreError> {
         let mark = idempotency::mark(self);
-        let committed = self.store.commit_unused(change, unused, mark).await?;
+        let (kind, id, asked) = (change.after.kind.clone(), change.after.id.clone(), self.moment());
+        let committed = self.store.commit_unused(change, unused, mark).await;
+        // What a satellite is answered must be remembered before anybody is told.
+        if kind == satellite::KIND {
+            match &committed {
+                Ok(committed) => self.satellites.note(&committed.resource, asked),
+                Err(StoreError::Unavailable(_)) => self.satellites.doubt(&id),
+                Err(_) => {}
+            }
+        }
+        let committed = committed?;
         crate::app::log(&committed);
         self.metrics.changed(&committed.row.kind);
         Ok(committed.resource)

@@ -65,6 +65,8 @@ pub struct Config {
     pub discovery: Discovery,
     /// How long an install may be silent.
     pub install_patience: Duration,
+    /// Satellites.
+    pub satellites: Satellites,
     /// Rate limits.
     pub limits: Limits,
     /// How silence is judged.
@@ -96,6 +98,17 @@ pub struct Discovery {
     pub per_minute: u32,
     /// How many in all.
     pub max: i64,
+}
+
+/// How satellites register and come back.
+#[derive(Debug, Clone)]
+pub struct Satellites {
+    /// The URL under which they reach the server; nothing for the address it listens on.
+    pub url: Option<String>,
+    /// How long a registration token is valid.
+    pub token: Duration,
+    /// How long a re-enabled satellite may exchange its old credential.
+    pub refresh: Duration,
 }
 
 /// Requests a second for each identity.
@@ -255,6 +268,7 @@ struct Raw {
     server: RawServer,
     boot: RawBoot,
     nodes: RawNodes,
+    satellites: RawSatellites,
     limits: Limits,
     liveness: liveness::RawSettings,
     audit: RawAudit,
@@ -292,6 +306,13 @@ struct RawNodes {
 }
 
 #[derive(Deserialize)]
+struct RawSatellites {
+    url: String,
+    token_minutes: u64,
+    refresh_minutes: u64,
+}
+
+#[derive(Deserialize)]
 struct RawAudit {
     checkpoint_seconds: u64,
 }
@@ -304,7 +325,7 @@ struct RawLog {
 
 impl Raw {
     fn resolve(self) -> Result<Config, ConfigError> {
-        let Self { server, boot, nodes, limits, liveness, audit, log } = self;
+        let Self { server, boot, nodes, satellites, limits, liveness, audit, log } = self;
         let listen = address("server.listen", &server.listen)?;
         let tls = tls(&server)?;
         if tls.is_none() && !listen.ip().is_loopback() && !server.insecure_http {
@@ -328,6 +349,8 @@ impl Raw {
             ("server.request_timeout_seconds", server.request_timeout_seconds),
             ("boot.install_token_minutes", boot.install_token_minutes),
             ("nodes.install_patience_minutes", nodes.install_patience_minutes),
+            ("satellites.token_minutes", satellites.token_minutes),
+            ("satellites.refresh_minutes", satellites.refresh_minutes),
             ("audit.checkpoint_seconds", audit.checkpoint_seconds),
         ] {
             if value == 0 {
@@ -372,12 +395,29 @@ impl Raw {
                 max: nodes.discover_max,
             },
             install_patience: Duration::from_secs(nodes.install_patience_minutes.saturating_mul(60)),
+            satellites: satellites.resolve()?,
             limits,
             liveness,
             test_clock,
             checkpoint: Duration::from_secs(audit.checkpoint_seconds),
             log_level: log.level,
             log_json,
+        })
+    }
+}
+
+impl RawSatellites {
+    fn resolve(self) -> Result<Satellites, ConfigError> {
+        let url = self.url.trim_end_matches('/').to_owned();
+        if !url.is_empty() && !url.starts_with("http://") && !url.starts_with("https://") {
+            return Err(ConfigError(format!(
+                "satellites.url: {url:?} must be a URL such as https://wardroom.example"
+            )));
+        }
+        Ok(Satellites {
+            url: (!url.is_empty()).then_some(url),
+            token: Duration::from_secs(self.token_minutes.saturating_mul(60)),
+            refresh: Duration::from_secs(self.refresh_minutes.saturating_mul(60)),
         })
     }
 }

@@ -27,8 +27,10 @@ const fn class(code: &'static str, status: u16, title: &'static str, advice: &'s
 #[rustfmt::skip]
 pub const CLASSES: &[Class] = &[
     class("invalid",           400, "The request is not valid", "A field is wrong; `errors` names each one and what would be right."),
+    class("token_unknown",     400, "The registration token is not valid", "The token is unknown or was used: each works once. Ask for a new one with `POST /api/satellites/{name}/reenable {\"mode\":\"reissue\"}`."),
     class("unauthenticated",   401, "Credentials are needed", "No token, or one that is unknown, revoked or expired. Send `Authorization: Bearer …`."),
     class("forbidden",         403, "The credentials do not suffice", "The token's role or kinds do not cover this; `detail` says which would."),
+    class("revoked",           403, "The satellite is revoked", "An administrator has blocked this satellite. Back off; after a re-enable the next heartbeat says how to come back."),
     class("not_found",         404, "There is no such resource", "There is no such resource."),
     class("no_route",          404, "There is no such path", "There is nothing at this path; `/openapi.json` lists what there is."),
     class("method",            405, "The method is not allowed", "The path does not take this method."),
@@ -39,6 +41,8 @@ pub const CLASSES: &[Class] = &[
     class("mac_taken",         409, "The MAC is taken", "The MAC belongs to another node, which `detail` names."),
     class("name_taken",        409, "The name is taken", "The name is in use, or was."),
     class("last_admin",        409, "It is the last one", "Nobody could let anybody in without this token; make another admin token first."),
+    class("spiffe_id_taken",   409, "The SPIFFE ID is taken", "The SPIFFE ID belongs to a satellite, or belonged to one that was deleted; those never come back. Choose another name or region."),
+    class("no_credential",     409, "There is no credential", "The satellite never had a credential, or it is void; re-enable it with the mode `reissue`."),
     class("in_use",            409, "It is in use", "Something still refers to it; `detail` says what."),
     class("in_flight",         409, "The request is being answered", "A request with this `Idempotency-Key` is being answered; repeat it in a moment."),
     class("shown_once",        409, "The secret was shown", "The request was done before, and its secret is not shown again."),
@@ -49,6 +53,7 @@ pub const CLASSES: &[Class] = &[
     class("key_reused",        422, "The idempotency key was used", "The `Idempotency-Key` was used for another request."),
     class("too_many_requests", 429, "Too many requests", "Repeat after `Retry-After` seconds."),
     class("unavailable",       503, "The server cannot answer now", "The database or another part cannot answer now; repeat after `Retry-After` seconds."),
+    class("not_configured",    503, "The other system is not configured", "The server is not set up to work with the system that this needs; `detail` says which settings are missing."),
     class("internal",          500, "The server failed", "A bug; the log has it under the request id."),
 ];
 
@@ -67,6 +72,22 @@ pub(crate) enum Error {
     /// No credentials, or bad ones.
     #[error("{0}")]
     Unauthenticated(&'static str),
+    /// No credential of a satellite, or a bad one.
+    #[error("{0}")]
+    Robot(&'static str),
+    /// The satellite was blocked by an administrator.
+    #[error(
+        "this satellite was revoked by an administrator: back off; after a re-enable the next heartbeat says how to come back"
+    )]
+    Revoked,
+    /// A registration token that is unknown or used.
+    #[error(
+        "the registration token is unknown or was used: each works once; ask an administrator for a new one"
+    )]
+    TokenUnknown,
+    /// Another system is needed for this and not configured.
+    #[error("{0}")]
+    NotConfigured(&'static str),
     /// The credentials do not suffice.
     #[error("{0}")]
     Forbidden(String),
@@ -117,7 +138,10 @@ impl Error {
             Self::Invalid(_) => "invalid",
             Self::ContentType => "content_type",
             Self::TooLarge(_) => "too_large",
-            Self::Unauthenticated(_) => "unauthenticated",
+            Self::Unauthenticated(_) | Self::Robot(_) => "unauthenticated",
+            Self::Revoked => "revoked",
+            Self::TokenUnknown => "token_unknown",
+            Self::NotConfigured(_) => "not_configured",
             Self::Forbidden(_) => "forbidden",
             Self::NotFound { .. } => "not_found",
             Self::NoRoute => "no_route",
@@ -165,10 +189,15 @@ impl Error {
         let retry = match self {
             Self::TooMany(seconds) => Some(*seconds),
             Self::Unavailable(_) => Some(1),
+            // Today's clients do not listen; tomorrow's may.
+            Self::Revoked => Some(60),
             Self::Invalid(_)
             | Self::ContentType
             | Self::TooLarge(_)
             | Self::Unauthenticated(_)
+            | Self::Robot(_)
+            | Self::TokenUnknown
+            | Self::NotConfigured(_)
             | Self::Forbidden(_)
             | Self::NotFound { .. }
             | Self::NoRoute
@@ -183,6 +212,10 @@ impl Error {
         }
         if matches!(self, Self::Unauthenticated(_)) {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if matches!(self, Self::Robot(_)) {
+            let challenge = HeaderValue::from_static("Basic realm=\"wardroom\"");
+            headers.insert(header::WWW_AUTHENTICATE, challenge);
         }
         response
     }

@@ -19,7 +19,7 @@ use crate::{
     group, node, secret, workflow,
 };
 
-const KEY: HeaderName = HeaderName::from_static("idempotency-key");
+pub(crate) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// How long an answer is remembered.
 const MEMORY: SignedDuration = SignedDuration::from_hours(24);
@@ -32,7 +32,9 @@ const MOST_BYTES: usize = 1 << 20;
 
 /// Runs a request, unless its key says that it was run before.
 pub(crate) async fn run(app: &App, request: Request, next: Next) -> Response {
-    if request.method() != Method::POST || !request.headers().contains_key(KEY) {
+    // What satellites send answers a repeat in its own way, and keeps no answer with a secret.
+    let own = request.uri().path().starts_with("/satellites/");
+    if own || request.method() != Method::POST || !request.headers().contains_key(KEY) {
         return next.run(request).await;
     }
     remembered(app, request, next).await.unwrap_or_else(IntoResponse::into_response)
@@ -69,7 +71,7 @@ async fn remembered(app: &App, request: Request, next: Next) -> Result<Response,
         }
         Claim::Claimed => {}
     }
-    let is_secret = parts.uri.path() == "/api/v1/tokens";
+    let is_secret = shows_a_secret(parts.uri.path());
     let request = Request::from_parts(parts, Body::from(bytes));
     let response = RUNNING.scope(Some(key.clone()), next.run(request)).await;
     finish(app, &key, response, is_secret).await
@@ -121,6 +123,11 @@ async fn answer_again(app: &App, path: &str, marker: &Marker) -> Result<Response
     }
     response.headers_mut().insert("idempotency-replayed", HeaderValue::from_static("true"));
     Ok(response)
+}
+
+fn shows_a_secret(path: &str) -> bool {
+    matches!(path, "/api/v1/tokens" | "/api/satellites" | "/api/satellites/register" | "/api/join-tokens")
+        || path.starts_with("/api/satellites/") && path.ends_with("/reenable")
 }
 
 /// Remembers a success; anything else may be tried again with the same key.

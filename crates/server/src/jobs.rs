@@ -10,7 +10,7 @@ use crate::{
     access::Counts,
     app::{App, Decided, by_system},
     error::Error,
-    installs, liveness, promote,
+    installs, liveness, promote, satellite,
 };
 
 /// Starts all jobs; they end when `stop` says so.
@@ -21,6 +21,7 @@ pub(crate) fn spawn_all(app: &App, stop: &watch::Receiver<bool>) -> JoinSet<()> 
     jobs.spawn(start(seconds(5), "installs", |app| Box::pin(installs::time_out(app))));
     jobs.spawn(start(seconds(5), "promotions", |app| Box::pin(promote::carry_out_all(app))));
     jobs.spawn(start(seconds(5), "metrics", |app| Box::pin(tidy(app))));
+    satellite::deny::spawn(app, stop, &mut jobs);
     jobs.spawn(start(seconds(60), "denials", |app| Box::pin(record_denials(app))));
     jobs.spawn(start(seconds(300), "sweep", |app| Box::pin(sweep(app))));
     jobs.spawn(start(app.config.checkpoint, "checkpoint", |app| Box::pin(seal(app))));
@@ -120,6 +121,8 @@ const FORGOTTEN: Duration = Duration::from_secs(24 * 60 * 60);
 
 async fn sweep(app: &App) -> Result<(), Error> {
     app.limiter.sweep();
+    app.satellites.sweep(app.clock.instant());
+    app.store.sweep_denied().await?;
     app.store.sweep_keys(app.now()).await?;
     app.store.sweep_leases(FORGOTTEN).await?;
     Ok(())

@@ -38,6 +38,7 @@ mod promote;
 mod report;
 mod request;
 pub mod router;
+mod satellite;
 pub mod secret;
 pub mod serve;
 mod summary;

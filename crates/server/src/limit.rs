@@ -1,6 +1,12 @@
 //! Rate limits: a bucket for each identity and class of route, so that nobody can use up another's.
 
-use std::{net::IpAddr, num::NonZeroU32, time::Duration};
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    num::NonZeroU32,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
 use governor::{
     DefaultKeyedRateLimiter, Quota, RateLimiter,
@@ -23,7 +29,13 @@ pub(crate) struct Limiter {
     report: Option<Buckets>,
     anonymous: Option<Buckets>,
     discovery: Option<DefaultKeyedRateLimiter<()>>,
+    /// Registrations, by address: only against a flood, because who has a token must get through.
+    register: Buckets,
+    failures: Failures,
 }
+
+/// Registrations a second from one address that are looked at. A whole site behind one address registers at once.
+const REGISTRATIONS: NonZeroU32 = NonZeroU32::new(2000).expect("is not zero");
 
 impl Limiter {
     pub(crate) fn new(config: &Config) -> Self {
@@ -37,6 +49,8 @@ impl Limiter {
             anonymous: per_second(limits.anonymous),
             discovery: NonZeroU32::new(config.discovery.per_minute)
                 .map(|count| RateLimiter::keyed(Quota::per_minute(count))),
+            register: RateLimiter::keyed(Quota::per_second(REGISTRATIONS)),
+            failures: Failures { most: limits.anonymous, counts: Mutex::default() },
         }
     }
 
@@ -45,32 +59,49 @@ impl Limiter {
         if route.class == Class::Health {
             return Ok(());
         }
+        if route.class == Class::Register {
+            return until(self.register.check_key(&(route.class, caller.address.to_string())));
+        }
         let (buckets, identity) = match &caller.who {
+            Who::Satellite(satellite) => (self.of(route.class), satellite.id.to_string()),
             Who::Token(identity) => (self.of(route.class), identity.id.clone()),
             // A secret is no name: machines are told apart by their address until their node is known.
             Who::Machine(_) => (self.of(Class::Report), caller.address.to_string()),
             Who::Nobody => (&self.anonymous, caller.address.to_string()),
         };
         let Some(buckets) = buckets else { return Ok(()) };
-        buckets.check_key(&(route.class, identity)).map_err(|until| {
-            Error::TooMany(whole_seconds(until.wait_time_from(DefaultClock::default().now())))
-        })
+        until(buckets.check_key(&(route.class, identity)))
+    }
+
+    /// Counts a registration that failed: by address, and by the first letters of the token, which all who try one
+    /// token share. Only failures pay, so that a neighbour who guesses keeps nobody from registering.
+    pub(crate) fn check_guess(&self, from: IpAddr, token: &str) -> Result<(), Error> {
+        let Some(buckets) = &self.anonymous else { return Ok(()) };
+        let prefix: String = token.chars().take(8).collect();
+        until(buckets.check_key(&(Class::Register, from.to_string())))?;
+        until(buckets.check_key(&(Class::Register, format!("prefix {prefix}"))))
+    }
+
+    /// Whether an address has failed so often that nothing is looked up for it.
+    pub(crate) fn check_failures(&self, from: IpAddr, now: Instant) -> Result<(), Error> {
+        self.failures.check(from, now)
+    }
+
+    /// Counts a credential that was not accepted.
+    pub(crate) fn count_failure(&self, from: IpAddr, now: Instant) {
+        self.failures.count(from, now);
     }
 
     /// Counts the lookup of a token that is not known yet.
     pub(crate) fn check_lookup(&self, from: IpAddr) -> Result<(), Error> {
         let Some(buckets) = &self.anonymous else { return Ok(()) };
-        buckets.check_key(&(Class::Read, format!("lookup {from}"))).map_err(|until| {
-            Error::TooMany(whole_seconds(until.wait_time_from(DefaultClock::default().now())))
-        })
+        until(buckets.check_key(&(Class::Read, format!("lookup {from}"))))
     }
 
     /// Counts the discovery of an unknown machine.
     pub(crate) fn check_discovery(&self) -> Result<(), Error> {
         let Some(buckets) = &self.discovery else { return Ok(()) };
-        buckets.check_key(&()).map_err(|until| {
-            Error::TooMany(whole_seconds(until.wait_time_from(DefaultClock::default().now())))
-        })
+        until(buckets.check_key(&()))
     }
 
     /// Forgets buckets that are full again.
@@ -78,15 +109,58 @@ impl Limiter {
         for buckets in [&self.read, &self.write, &self.report, &self.anonymous].into_iter().flatten() {
             buckets.retain_recent();
         }
+        self.register.retain_recent();
+        self.failures.sweep();
     }
 
     fn of(&self, class: Class) -> &Option<Buckets> {
         match class {
-            Class::Read | Class::Health => &self.read,
+            Class::Read | Class::Health | Class::Register => &self.read,
             Class::Write => &self.write,
             Class::Report => &self.report,
         }
     }
+}
+
+type Wait = governor::NotUntil<<DefaultClock as governor::clock::Clock>::Instant>;
+
+fn until(checked: Result<(), Wait>) -> Result<(), Error> {
+    checked
+        .map_err(|until| Error::TooMany(whole_seconds(until.wait_time_from(DefaultClock::default().now()))))
+}
+
+/// Failed credentials by address, second by second: who succeeds is not counted, so that a site behind one address
+/// is not.
+struct Failures {
+    /// How many a second; 0 for any number.
+    most: u32,
+    counts: Mutex<HashMap<IpAddr, (Instant, u32)>>,
+}
+
+impl Failures {
+    fn check(&self, from: IpAddr, now: Instant) -> Result<(), Error> {
+        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let over = |(since, count): &(Instant, u32)| is_this_second(*since, now) && *count >= self.most;
+        if self.most > 0 && counts.get(&from).is_some_and(over) { Err(Error::TooMany(1)) } else { Ok(()) }
+    }
+
+    fn count(&self, from: IpAddr, now: Instant) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let (since, count) = counts.entry(from).or_insert((now, 0));
+        if is_this_second(*since, now) {
+            *count = count.saturating_add(1);
+        } else {
+            (*since, *count) = (now, 1);
+        }
+    }
+
+    fn sweep(&self) {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+fn is_this_second(since: Instant, now: Instant) -> bool {
+    now.saturating_duration_since(since) < Duration::from_secs(1)
 }
 
 fn whole_seconds(wait: Duration) -> u64 {

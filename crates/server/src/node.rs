@@ -94,6 +94,7 @@ impl NodeQuery {
             labels,
             after: crate::list::cursor(self.cursor.as_deref())?,
             limit: number("limit", self.limit.as_deref(), 100, 1..=1000)?,
+            deleted: false,
         })
     }
 }

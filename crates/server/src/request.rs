@@ -9,6 +9,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use uuid::Uuid;
 
 use crate::{
@@ -18,6 +19,7 @@ use crate::{
     error::Error,
     idempotency,
     listen::Peer,
+    satellite::{self, identity::Shown},
 };
 
 const REQUEST_ID: &str = "x-request-id";
@@ -63,7 +65,7 @@ pub(crate) async fn admit(State(app): State<App>, mut request: Request, next: Ne
             return error.into_response();
         }
     };
-    let response = if request.method().is_safe() {
+    let response = if request.method().is_safe() && route.path != access::ZTR {
         next.run(request).await
     } else {
         to_its_end(app.clone(), request, next).await
@@ -91,16 +93,16 @@ async fn to_its_end(app: App, request: Request, next: Next) -> Response {
 async fn admitted(app: &App, request: &mut Request) -> Result<(&'static access::Route, Caller), Error> {
     let matched = request.extensions().get::<MatchedPath>().ok_or(Error::NoRoute)?;
     let route = access::find(request.method().as_str(), matched.as_str()).ok_or(Error::Method)?;
-    let token = bearer(request.headers()).map(|token| token.map(str::to_owned));
+    let shown = credentials(request.headers());
     let extensions = request.extensions();
     let request_id = extensions.get::<Arc<str>>().cloned().ok_or(Error::Internal)?;
     let peer = extensions.get::<ConnectInfo<Peer>>();
     let address = peer.map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0.0.ip());
 
-    let who = match token {
+    let who = match shown {
         // Who needs no credentials is not asked for them, so that health depends on nothing.
         _ if access::is_open(app, route, address) => Ok(Who::Nobody),
-        Ok(token) => who(app, token.as_deref(), route, address).await,
+        Ok(shown) => who(app, shown, route, address).await,
         Err(error) => Err(error),
     };
     let (who, refused) = match who {
@@ -119,25 +121,57 @@ async fn admitted(app: &App, request: &mut Request) -> Result<(&'static access::
     Ok((route, caller))
 }
 
-async fn who(app: &App, token: Option<&str>, route: &access::Route, from: IpAddr) -> Result<Who, Error> {
-    match token {
-        None => Ok(Who::Nobody),
-        Some(token) if token.starts_with("wrt_") => Ok(Who::Token(app.tokens.find(app, token, from).await?)),
+async fn who(
+    app: &App,
+    shown: Option<Credentials>,
+    route: &access::Route,
+    from: IpAddr,
+) -> Result<Who, Error> {
+    use access::Allow;
+    match (shown, route.allow) {
+        (None, _) => Ok(Who::Nobody),
+        (Some(Credentials::Basic(user, secret)), Allow::Satellite) => {
+            let shown = Shown::Secret(satellite::secret::hash(&secret));
+            let identity = app.satellites.identify(app, &user, shown, from).await?;
+            Ok(Who::Satellite(Arc::new(identity)))
+        }
+        (Some(Credentials::Basic(..)), _) => {
+            Err(Error::Unauthenticated("the header must be Authorization: Bearer …"))
+        }
+        (Some(Credentials::Bearer(token)), _) if token.starts_with("wrt_") => {
+            Ok(Who::Token(app.tokens.find(app, &token, from).await?))
+        }
         // Only routes for machines take other tokens, and their handlers check them.
-        Some(token) if matches!(route.allow, access::Allow::Machine(_)) => Ok(Who::Machine(token.into())),
-        Some(_) => Err(Error::Unauthenticated("the token is not valid: it is unknown or was revoked")),
+        (Some(Credentials::Bearer(token)), Allow::Machine(_)) => Ok(Who::Machine(token.into())),
+        (Some(Credentials::Bearer(_)), _) => {
+            Err(Error::Unauthenticated("the token is not valid: it is unknown or was revoked"))
+        }
     }
 }
 
-fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Error> {
+/// What a request shows; never printed.
+enum Credentials {
+    Bearer(String),
+    /// User and secret; a secret may have colons, a user has none.
+    Basic(String, String),
+}
+
+fn credentials(headers: &HeaderMap) -> Result<Option<Credentials>, Error> {
     let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
-    let text = value.to_str().ok();
-    let token = text
-        .and_then(|text| text.split_once(' '))
-        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-    match token {
-        Some((_, token)) => Ok(Some(token.trim())),
-        None => Err(Error::Unauthenticated("the header must be Authorization: Bearer …")),
+    let (scheme, shown) = value.to_str().ok().and_then(|text| text.split_once(' ')).unwrap_or_default();
+    if scheme.eq_ignore_ascii_case("bearer") {
+        return Ok(Some(Credentials::Bearer(shown.trim().to_owned())));
+    }
+    let basic = || {
+        let bytes = BASE64_STANDARD.decode(shown.trim()).ok()?;
+        let text = String::from_utf8(bytes).ok()?;
+        text.split_once(':').map(|(user, secret)| Credentials::Basic(user.to_owned(), secret.to_owned()))
+    };
+    match basic().filter(|_| scheme.eq_ignore_ascii_case("basic")) {
+        Some(basic) => Ok(Some(basic)),
+        None => Err(Error::Unauthenticated(
+            "the header must be Authorization: Bearer …, or Basic … of a satellite",
+        )),
     }
 }
 

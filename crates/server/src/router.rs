@@ -8,8 +8,14 @@ use utoipa::{
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
-    app::App, boot, bulk, error::Error, events, group, health, history, lifecycle, liveness::view, metrics,
-    node, report, request, summary, token, vocabulary, why, workflow,
+    app::App,
+    boot, bulk,
+    error::Error,
+    events, group, health, history, lifecycle,
+    liveness::view as guard,
+    metrics, node, report, request,
+    satellite::{create, delete, reenable, refresh, revoke, spiffe, sync, view, ztr},
+    summary, token, vocabulary, why, workflow,
 };
 
 #[derive(OpenApi)]
@@ -26,6 +32,7 @@ impl Modify for Bearer {
     fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
         let components = document.components.get_or_insert_default();
         components.add_security_scheme("token", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
+        components.add_security_scheme("robot", SecurityScheme::Http(Http::new(HttpAuthScheme::Basic)));
     }
 }
 
@@ -69,9 +76,9 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(history::list))
         .routes(routes!(events::events))
         .routes(routes!(why::why))
-        .routes(routes!(view::liveness))
-        .routes(routes!(view::incidents))
-        .routes(routes!(view::get_incident))
+        .routes(routes!(guard::liveness))
+        .routes(routes!(guard::incidents))
+        .routes(routes!(guard::get_incident))
         .routes(routes!(metrics::metrics))
         .routes(routes!(token::list, token::create))
         .routes(routes!(token::revoke))
@@ -84,6 +91,19 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(workflow::get, workflow::replace, workflow::delete))
         .routes(routes!(group::list, group::create))
         .routes(routes!(group::get, group::replace, group::delete))
+        .routes(routes!(view::list, create::create))
+        .routes(routes!(view::active))
+        .routes(routes!(view::stale))
+        .routes(routes!(spiffe::register_alias))
+        .routes(routes!(spiffe::join_token))
+        .routes(routes!(view::get, delete::delete))
+        .routes(routes!(view::effects))
+        .routes(routes!(revoke::revoke))
+        .routes(routes!(reenable::reenable))
+        .routes(routes!(ztr::by_path))
+        .routes(routes!(ztr::by_body))
+        .routes(routes!(sync::sync))
+        .routes(routes!(refresh::refresh))
         .merge(machine_routes())
 }
 

@@ -71,7 +71,7 @@ pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 /// A token of 256 random bits, with a prefix by which leaked ones are recognised.
 #[must_use]
 pub fn new_token() -> String {
-    format!("wrt_{}", encode(&random()))
+    format!("wrt_{}", random_text())
 }
 
 /// What is stored of a token; enough for 256 random bits, and cheap enough for every request.
@@ -94,6 +94,11 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
 
 pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     BASE64_URL_SAFE_NO_PAD.decode(text).ok()
+}
+
+/// 256 random bits as text.
+pub(crate) fn random_text() -> String {
+    encode(&random())
 }
 
 fn random() -> [u8; 32] {

@@ -50,7 +50,7 @@ impl Server {
     ///
     /// # Errors
     /// What is in the way.
-    pub async fn start(config: Config) -> Result<Self, StartError> {
+    pub async fn start(mut config: Config) -> Result<Self, StartError> {
         // What cannot be had is found before anything is written.
         let tls = match &config.tls {
             Some((certificate, key)) => Some(listen::tls(certificate, key).map_err(StartError::Setup)?),
@@ -68,6 +68,8 @@ impl Server {
         let boot_address = boot.as_ref().map(|(_, address)| *address);
         let boot_url =
             config.boot_url.clone().unwrap_or_else(|| format!("http://{}", boot_address.unwrap_or(address)));
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        config.satellites.url.get_or_insert_with(|| format!("{scheme}://{address}"));
         let app = App::new(store, config, key, boot_url);
         same_key(&app).await?;
         let first_token = first_token(&app).await?;

@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// Kinds that a token can be scoped to.
-const KINDS: &[&str] = &["node", "workflow", "group", "token"];
+const KINDS: &[&str] = &["node", "workflow", "group", "satellite", "token"];
 
 const DEFAULT_LIFETIME: SignedDuration = SignedDuration::from_hours(24 * 90);
 

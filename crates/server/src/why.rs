@@ -18,6 +18,7 @@ use crate::{
     },
     path::Path,
     problems::Problems,
+    satellite,
 };
 
 /// What must hold to leave the state, who can act, since when, and what to do next.
@@ -30,13 +31,20 @@ pub(crate) async fn why(
     Extension(caller): Extension<Caller>,
     Path((kind, id)): Path<(String, String)>,
 ) -> Result<Json<Vec<Why>>, Error> {
-    if kind != KIND {
-        return Err(Error::invalid("kind", "must be node"));
+    if ![KIND, satellite::KIND].contains(&&*kind) {
+        return Err(Error::invalid("kind", "must be node or satellite"));
     }
-    if !events::may_see(&caller, KIND) {
-        return Err(Error::Forbidden(format!("the token does not cover {KIND}")));
+    if !events::may_see(&caller, &kind) {
+        return Err(Error::Forbidden(format!("the token does not cover {kind}")));
     }
-    let resource = find(&app, &id).await?;
+    match &*kind {
+        satellite::KIND => satellite::why::why(&app, &id).await.map(Json),
+        _ => of_node(&app, &id).await.map(Json),
+    }
+}
+
+async fn of_node(app: &App, id: &str) -> Result<Vec<Why>, Error> {
+    let resource = find(app, id).await?;
     let (state, document) = (document::state(&resource)?, Document::of(&resource)?);
     let mut blockers = node::blockers(
         state,
@@ -48,9 +56,9 @@ pub(crate) async fn why(
     // An installation is overdue when it has been silent for too long, not when it is long.
     let mut stay = Stay::of(state, resource.state_changed_at);
     if state == node::State::Installing {
-        let seen = progress::of(&app, &resource).await?;
-        stay.counted_from = installs::heard(&app, &resource, seen.as_ref())?;
-        stay.patience = Some(installs::patience(&app));
+        let seen = progress::of(app, &resource).await?;
+        stay.counted_from = installs::heard(app, &resource, seen.as_ref())?;
+        stay.patience = Some(installs::patience(app));
     }
-    Ok(Json(vec![explain(TABLE, state, stay, app.now(), blockers)]))
+    Ok(vec![explain(TABLE, state, stay, app.now(), blockers)])
 }

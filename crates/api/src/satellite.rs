@@ -1,0 +1,359 @@
+//! Satellites: registries at the edge.
+
+use std::{collections::BTreeMap, fmt};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A satellite as the API shows it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Satellite {
+    /// Names the satellite for ever; its name may be used again once it is deleted.
+    pub id: String,
+    /// The name, unique among the living.
+    pub name: String,
+    /// `pending`, `online`, `stale` or `revoked`.
+    pub state: String,
+    /// Whether it was deleted; it keeps the state it had, and nothing brings it back.
+    pub deleted: bool,
+    /// How it registers: `token` or `spiffe`.
+    pub flow: String,
+    /// Whether it was re-enabled and has to exchange its credential.
+    pub refresh_required: bool,
+    /// The groups it replicates.
+    pub groups: Vec<String>,
+    /// Its config.
+    pub config_name: Option<String>,
+    /// Labels, for selectors; `zone` says who falls silent together.
+    pub labels: BTreeMap<String, String>,
+    /// The interval it was given, such as `@every 00h00m30s`.
+    pub heartbeat_interval: Option<String>,
+    /// When it was last heard.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub last_seen: Option<Timestamp>,
+    /// What it last said of itself.
+    pub reported: Option<Reported>,
+    /// When its registration token ends, while there is one.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub token_expires_at: Option<Timestamp>,
+    /// Until when it may exchange its old credential, while it may.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub refresh_until: Option<Timestamp>,
+    /// Its SPIFFE ID.
+    pub spiffe_id: Option<String>,
+    /// The region in its SPIFFE ID.
+    pub region: Option<String>,
+    /// How its node proves itself: `join_token`, `x509pop` or `sshpop`.
+    pub attestation_method: Option<String>,
+    /// When it entered its state.
+    #[schema(value_type = String, format = DateTime)]
+    pub state_changed_at: Timestamp,
+    /// When it was created.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    /// When anything about it last changed.
+    #[schema(value_type = String, format = DateTime)]
+    pub updated_at: Timestamp,
+}
+
+/// What a satellite last said of itself, as far as the server that answers has heard it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Reported {
+    /// When we heard it.
+    #[schema(value_type = String, format = DateTime)]
+    pub received_at: Timestamp,
+    /// What it is doing.
+    pub activity: Option<String>,
+    /// How often it says it beats.
+    pub state_report_interval: Option<String>,
+    /// Memory in use.
+    pub memory_used_bytes: Option<u64>,
+    /// Storage in use.
+    pub storage_used_bytes: Option<u64>,
+    /// Processor in use.
+    pub cpu_percent: Option<f64>,
+    /// How many images it holds.
+    pub image_count: Option<u64>,
+    /// The state it has replicated.
+    pub latest_state_digest: Option<String>,
+    /// The config it has.
+    pub latest_config_digest: Option<String>,
+    /// How long its last replication took.
+    pub last_sync_duration_ms: Option<u64>,
+    /// Images that it holds, as many as are kept.
+    pub cached_images: Vec<CachedImage>,
+}
+
+/// An image that a satellite holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CachedImage {
+    /// Where it is from, with its digest.
+    #[serde(default)]
+    pub reference: String,
+    /// Its size.
+    #[serde(default)]
+    pub size_bytes: u64,
+}
+
+/// Creates a satellite that registers with a one-time token.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SatelliteCreate {
+    /// Lower case letters and digits, with single `.`, `_` or `-` between them.
+    pub name: String,
+    /// The groups it replicates.
+    #[serde(default)]
+    pub groups: Option<Vec<String>>,
+    /// Its config.
+    #[serde(default)]
+    pub config_name: Option<String>,
+    /// Labels, for selectors.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// How often it shall beat, such as `@every 00h00m30s`.
+    #[serde(default)]
+    pub heartbeat_interval: Option<String>,
+}
+
+/// A satellite that was just created or is to register anew; the only time that its token is shown.
+#[derive(Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct NewSatellite {
+    /// Always true.
+    pub success: bool,
+    /// The one-time registration token.
+    pub token: String,
+    /// When it ends.
+    #[schema(value_type = String, format = DateTime)]
+    pub expires_at: Timestamp,
+    /// The satellite.
+    pub data: Satellite,
+    /// What happened, for people.
+    pub message: Option<String>,
+}
+
+/// Creates a satellite that registers with an identity of its own, a SPIFFE ID.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JoinTokenCreate {
+    /// The name of the satellite.
+    pub satellite_name: String,
+    /// The region in its SPIFFE ID; `default` unless told.
+    #[serde(default)]
+    pub region: Option<String>,
+    /// What its workload is recognised by, such as `docker:label:app:satellite`.
+    #[serde(default)]
+    pub selectors: Vec<String>,
+    /// How its node proves itself: `join_token` (unless told), `x509pop` or `sshpop`.
+    #[serde(default)]
+    pub attestation_method: Option<String>,
+    /// How long the join token is valid: 600 s unless told, a day at most.
+    #[serde(default)]
+    pub ttl_seconds: Option<u64>,
+    /// The agent that vouches for it; `sshpop` needs one.
+    #[serde(default)]
+    pub parent_agent_id: Option<String>,
+    /// The groups it replicates.
+    #[serde(default)]
+    pub groups: Option<Vec<String>>,
+    /// Its config.
+    #[serde(default)]
+    pub config_name: Option<String>,
+    /// Labels, for selectors.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// How often it shall beat.
+    #[serde(default)]
+    pub heartbeat_interval: Option<String>,
+}
+
+/// What the agent of a SPIFFE satellite needs; the only time that the join token is shown.
+#[derive(Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JoinToken {
+    /// The name of the satellite.
+    pub satellite: String,
+    /// The region.
+    pub region: String,
+    /// Its SPIFFE ID.
+    pub spiffe_id: String,
+    /// The agent that vouches for it.
+    pub parent_agent_id: String,
+    /// The join token of its agent, where the method has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub join_token: Option<String>,
+    /// When the join token ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<Timestamp>,
+    /// Where the agent attests.
+    pub spire_server_address: String,
+    /// Its port.
+    pub spire_server_port: u16,
+    /// The trust domain.
+    pub trust_domain: String,
+}
+
+/// A registration token in a body, where no log of a proxy sees it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ZtrRequest {
+    /// The one-time token.
+    pub token: String,
+}
+
+/// What a registered satellite needs.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Registration {
+    /// Where its state is.
+    pub state: String,
+    /// How it reads it, and beats.
+    pub auth: RegistryAuth,
+}
+
+/// The credential of a satellite.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RegistryAuth {
+    /// The registry.
+    pub url: String,
+    /// The user name.
+    pub username: String,
+    /// The secret.
+    pub password: String,
+}
+
+/// What a heartbeat says; everything is optional, and what is not known is ignored.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct Beat {
+    /// What it is doing.
+    pub activity: Option<String>,
+    /// How often it beats, such as `@every 00h00m30s`.
+    pub state_report_interval: Option<String>,
+    /// The state it has replicated.
+    pub latest_state_digest: Option<String>,
+    /// The config it has.
+    pub latest_config_digest: Option<String>,
+    /// Memory in use.
+    pub memory_used_bytes: Option<u64>,
+    /// Storage in use.
+    pub storage_used_bytes: Option<u64>,
+    /// Processor in use.
+    pub cpu_percent: Option<f64>,
+    /// How long its last replication took.
+    pub last_sync_duration_ms: Option<u64>,
+    /// How many images it holds.
+    pub image_count: Option<u64>,
+    /// The images it holds.
+    pub cached_images: Option<Vec<CachedImage>>,
+    /// Its name; ignored, since its credential says who it is.
+    pub name: Option<String>,
+    /// When it made the request, by its own clock; ignored.
+    pub request_created_time: Option<String>,
+}
+
+/// The answer to a heartbeat.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BeatReply {
+    /// The state of the satellite.
+    pub state: String,
+    /// When to beat next.
+    pub next_interval: String,
+    /// The time of the server.
+    #[schema(value_type = String, format = DateTime)]
+    pub server_time: Timestamp,
+    /// What the satellite has to do: `refresh_credentials`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<String>,
+    /// The same, as later clients call it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub actions: Vec<String>,
+    /// Where to exchange the credential.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refresh: Option<RefreshDirective>,
+}
+
+/// Where and until when a credential is exchanged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RefreshDirective {
+    /// Send an empty POST there, with the credential it has.
+    pub url: String,
+    /// After that it is void.
+    #[schema(value_type = String, format = DateTime)]
+    pub until: Timestamp,
+}
+
+/// Blocks a satellite.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Revoke {
+    /// Why, for history.
+    pub reason: Option<String>,
+}
+
+/// Lets a satellite come back.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Reenable {
+    /// `refresh` (unless told): the old credential is exchanged once; `reissue`: a new token, the old credential is
+    /// void; `keep`: the old credential stays, for clients that cannot refresh.
+    pub mode: Option<String>,
+    /// Why, for history.
+    pub comment: Option<String>,
+}
+
+/// A satellite that was re-enabled.
+#[derive(Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Reenabled {
+    /// Always true.
+    pub success: bool,
+    /// The satellite.
+    pub data: Satellite,
+    /// What has to happen next, for people.
+    pub message: Option<String>,
+    /// The new registration token; only for the mode `reissue` and the only time that it is shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    /// When the token ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<Timestamp>,
+    /// The new join token, of a satellite that registers with a SPIFFE ID.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub join_token: Option<String>,
+}
+
+/// Work that a change of a satellite asks of other systems.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct EffectProgress {
+    /// What is done: `harbor_robot`, `spire_entry` or `publish_state`.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// The sequence number of the change that asked for it.
+    pub sequence: i64,
+    /// `pending`, `retrying` or `done`.
+    pub progress: String,
+    /// How often it was tried.
+    pub attempts: i64,
+    /// Why it last failed.
+    pub last_error: Option<String>,
+    /// When it is tried again.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub next_attempt_at: Option<Timestamp>,
+    /// When it was asked for.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    /// When it was done.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub done_at: Option<Timestamp>,
+}
+
+/// Types that show a secret once are never printed.
+macro_rules! secretive {
+    ($($name:ident),+) => {
+        $(impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($name)).finish_non_exhaustive()
+            }
+        })+
+    };
+}
+secretive!(NewSatellite, JoinToken, ZtrRequest, Registration, RegistryAuth, Reenabled);

@@ -1,0 +1,101 @@
+//! Creating satellites that register with a one-time token.
+
+use std::collections::BTreeSet;
+
+use axum::{Extension, Json, extract::State};
+use jiff::{SignedDuration, Timestamp};
+use uuid::Uuid;
+use wardroom_api::satellite::{NewSatellite, SatelliteCreate};
+use wardroom_core::{liveness::Interval, satellite::State as SatelliteState};
+use wardroom_store::{Change, Content, Error as StoreError, Resource};
+
+use super::{
+    document::{self, Document, Flow, Registration},
+    effects::effects_for,
+    secret, view,
+};
+use crate::{
+    app::{App, by_person},
+    auth::Caller,
+    body::Body,
+    error::Error,
+    problems::Problems,
+};
+
+/// Creates a satellite as `pending`; its one-time token is in this answer and nowhere else.
+///
+/// The answer is 200, as the satellite project's own server gives it.
+#[utoipa::path(
+    post, path = "/api/satellites", operation_id = "create_satellite", request_body = SatelliteCreate,
+    responses((status = 200, body = NewSatellite), Problems)
+)]
+pub(crate) async fn create(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Body(create): Body<SatelliteCreate>,
+) -> Result<Json<NewSatellite>, Error> {
+    let SatelliteCreate { name, groups, config_name, labels, heartbeat_interval } = create;
+    document::check_name("name", &name)?;
+    document::check_labels(&labels)?;
+    let (token, registration) = new_token(&app);
+    let expires_at = registration.expires_at;
+    let document = Document {
+        flow: Flow::Token,
+        groups: groups.unwrap_or_default().into_iter().collect::<BTreeSet<_>>(),
+        config: config_name,
+        heartbeat_interval: interval(heartbeat_interval.as_deref())?,
+        epoch: 1,
+        registration: Some(registration),
+        ..Document::default()
+    };
+    let content = document.content(Uuid::now_v7().to_string(), name, SatelliteState::Pending, labels)?;
+    let satellite = commit(&app, &caller, content).await?;
+    Ok(Json(NewSatellite {
+        success: true,
+        token,
+        expires_at,
+        data: view::shown(&app, &satellite)?,
+        message: Some("The token is shown only now, and works once.".to_owned()),
+    }))
+}
+
+/// A new one-time token, and what is kept of it.
+pub(crate) fn new_token(app: &App) -> (String, Registration) {
+    let token = secret::new_ztr_token();
+    let token_hash = secret::text_of(&secret::hash(&token));
+    (token, Registration { token_hash, expires_at: after(app.now(), app.config.satellites.token) })
+}
+
+/// A time that is so much later.
+pub(crate) fn after(now: Timestamp, duration: std::time::Duration) -> Timestamp {
+    let duration = SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
+    now.saturating_add(duration).unwrap_or(Timestamp::MAX)
+}
+
+/// The interval that a person gives, in its normal form; an empty one is none.
+pub(crate) fn interval(text: Option<&str>) -> Result<Option<String>, Error> {
+    let text = text.filter(|text| !text.is_empty());
+    let parsed = text.map(|text| Interval::parse("heartbeat_interval", text)).transpose()?;
+    Ok(parsed.map(|interval| interval.to_string()))
+}
+
+/// Commits a new satellite.
+pub(crate) async fn commit(app: &App, caller: &Caller, content: Content) -> Result<Resource, Error> {
+    let name = content.name.clone();
+    let entry = by_person(app, caller, "registered", None);
+    let effects = effects_for(app, "created");
+    match app.commit(Change { before: None, after: content, entry, effects, fence: None }).await {
+        Ok(satellite) => Ok(satellite),
+        Err(StoreError::KeyTaken { key, .. }) if key.starts_with("spiffe/") => Err(Error::Conflict {
+            code: "spiffe_id_taken",
+            detail: "another satellite has this SPIFFE ID: choose another name or region".to_owned(),
+            allowed: Vec::new(),
+        }),
+        Err(StoreError::KeyTaken { .. }) => Err(Error::Conflict {
+            code: "name_taken",
+            detail: format!("there is a satellite {name:?}; a name is free again once it is deleted"),
+            allowed: vec![format!("GET /api/satellites/{name}")],
+        }),
+        Err(error) => Err(error.into()),
+    }
+}

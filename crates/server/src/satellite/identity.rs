@@ -1,0 +1,358 @@
+//! Who a satellite is, from memory: a beat asks no database.
+//!
+//! What must stay true: from the answer to a revocation, a deletion or a reissue on, no server lets the old credential
+//! in. An embedded database has one server, which remembers its own changes as it commits them. With PostgreSQL
+//! another server may have changed anything, so what is remembered holds for [`MEMORY`] only, counted from before the
+//! read that found it, or from before the last read of the deny set ([`super::deny`]) that did not name it; whoever
+//! takes access away waits for that long before saying so.
+
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::{Arc, PoisonError, RwLock},
+    time::{Duration, Instant},
+};
+
+use jiff::Timestamp;
+use wardroom_core::{
+    liveness::Interval,
+    satellite::{Credential, Presented, Reply, State, heartbeat_reply},
+};
+use wardroom_store::{Denied, Location, Resource};
+
+use super::{
+    document::{self, Document, KIND, Refresh, ZONE},
+    secret::{self, Hash},
+};
+use crate::{app::App, config::Config, error::Error, secret::same};
+
+/// How long a server of several believes what it has not confirmed.
+const MEMORY: Duration = Duration::from_secs(1);
+
+/// What clocks of different machines may differ in speed over that time, many times over.
+const MARGIN: Duration = Duration::from_millis(50);
+
+/// How long a version that others announced is remembered: longer than any read takes.
+const ANNOUNCED: Duration = Duration::from_secs(120);
+
+const UNKNOWN: Error = Error::Robot("the credential is not valid: it is unknown, void or not issued yet");
+
+/// A satellite as far as its requests are judged by it.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) id: Box<str>,
+    pub(crate) name: Box<str>,
+    pub(crate) state: State,
+    pub(crate) given: Option<Interval>,
+    pub(crate) zone: Option<Box<str>>,
+    pub(crate) refresh: Option<Refresh>,
+    /// Whether an older credential is still let in until the newest is used.
+    pub(crate) overlaps: bool,
+    version: i64,
+    deleted: bool,
+    current: Option<Hash>,
+    previous: Option<Hash>,
+    /// The names it shows itself by: its robot, its SPIFFE ID.
+    handles: Vec<Box<str>>,
+    read_at: Moment,
+}
+
+/// A point on both clocks: a machine that slept has one that stood still.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moment {
+    pub(crate) instant: Instant,
+    pub(crate) time: Timestamp,
+}
+
+/// What a caller shows to be who it says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Shown {
+    /// A secret, hashed.
+    Secret(Hash),
+    /// A certificate, which the listener has checked.
+    Svid,
+}
+
+/// Which credential a satellite showed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// The newest.
+    Current,
+    /// The one before.
+    Previous,
+}
+
+/// A satellite that calls, and what it showed.
+#[derive(Debug, Clone)]
+pub(crate) struct SatelliteIdentity {
+    pub(crate) id: Box<str>,
+    pub(crate) name: Box<str>,
+    handle: Box<str>,
+    shown: Shown,
+}
+
+/// A satellite that may be answered, as it is now.
+#[derive(Debug, Clone)]
+pub(crate) struct Standing {
+    pub(crate) known: Arc<Known>,
+    pub(crate) which: Which,
+    pub(crate) reply: Reply,
+}
+
+/// What is remembered of all satellites.
+pub(crate) struct Identities {
+    memory: RwLock<Memory>,
+    /// Whether other servers change satellites too.
+    shared: bool,
+}
+
+#[derive(Default)]
+struct Memory {
+    known: HashMap<Box<str>, Arc<Known>>,
+    /// For satellites that were changed lately, the version below which nothing is believed.
+    floor: HashMap<Box<str>, (i64, Instant)>,
+    /// When the last read of the deny set began.
+    confirmed: Option<Moment>,
+    /// Whether who is not here is not anywhere.
+    complete: bool,
+}
+
+impl Known {
+    pub(crate) fn of(resource: &Resource, read_at: Moment) -> Result<Self, Error> {
+        let Document { credential, refresh, heartbeat_interval, robot, spiffe_id, .. } =
+            Document::of(resource)?;
+        let content = &resource.content;
+        let mut handles = vec![handle_of(&content.name).into_boxed_str()];
+        handles.extend(robot.map(|robot| robot.name.into_boxed_str()).filter(|name| *name != handles[0]));
+        handles.extend(spiffe_id.map(String::into_boxed_str));
+        let previous = credential.as_ref().and_then(|credential| credential.previous_hash.as_deref());
+        let previous = previous.and_then(secret::hash_of);
+        Ok(Self {
+            id: content.id.as_str().into(),
+            name: content.name.as_str().into(),
+            state: document::state(resource)?,
+            given: heartbeat_interval.and_then(|text| Interval::parse("", &text).ok()),
+            zone: content.labels.get(ZONE).map(|zone| zone.as_str().into()),
+            refresh,
+            overlaps: previous.is_some(),
+            version: resource.version,
+            deleted: content.deleted,
+            current: credential.as_ref().and_then(|credential| secret::hash_of(&credential.hash)),
+            previous,
+            handles,
+            read_at,
+        })
+    }
+
+    /// Which credential this is, if it is one.
+    fn accepts(&self, shown: Shown, now: Timestamp) -> Option<Which> {
+        let Shown::Secret(hash) = shown else { return (!self.deleted).then_some(Which::Current) };
+        let is = |known: Option<Hash>| known.is_some_and(|known| same(&known, &hash));
+        // Both are compared, so that the time it takes tells nothing.
+        let (current, previous) = (is(self.current), is(self.previous));
+        let in_time = self.refresh.is_some_and(|refresh| now < refresh.until);
+        match (current, previous) {
+            _ if self.deleted => None,
+            (true, _) => Some(Which::Current),
+            (false, true) if in_time => Some(Which::Previous),
+            (false, _) => None,
+        }
+    }
+
+    /// What the document's table answers, and by which credential.
+    fn standing(self: &Arc<Self>, shown: Shown, now: Timestamp) -> Result<Standing, Error> {
+        let which = self.accepts(shown, now).ok_or(UNKNOWN)?;
+        let refreshing = self.refresh.is_some_and(|refresh| now < refresh.until);
+        let credential = if refreshing { Credential::RefreshRequired } else { Credential::InForce };
+        let reply = heartbeat_reply(Presented { state: self.state, deleted: self.deleted, credential });
+        match reply {
+            Reply::Ok | Reply::BackOnline | Reply::Refresh => {
+                Ok(Standing { known: Arc::clone(self), which, reply })
+            }
+            Reply::Unauthorized => Err(UNKNOWN),
+            Reply::Forbidden => Err(Error::Revoked),
+        }
+    }
+}
+
+/// The user name of a satellite where no registry gives it another.
+pub(crate) fn handle_of(name: &str) -> String {
+    format!("robot${name}")
+}
+
+impl Identities {
+    pub(crate) fn new(config: &Config) -> Self {
+        let shared = matches!(config.location, Location::Postgres { .. });
+        Self { memory: RwLock::default(), shared }
+    }
+
+    /// Whether other servers change satellites too.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared
+    }
+
+    /// Remembers a satellite as it was read or committed.
+    pub(crate) fn note(&self, resource: &Resource, read_at: Moment) {
+        // One that cannot be read is told to the log, and found again by who asks for it.
+        let Ok(known) = Known::of(resource, read_at).map(Arc::new) else { return };
+        let memory = &mut *self.memory.write().unwrap_or_else(PoisonError::into_inner);
+        let older = memory.known.get(&known.handles[0]).filter(|old| old.id == known.id).cloned();
+        for handle in older.iter().flat_map(|old| &old.handles) {
+            if !known.handles.contains(handle) {
+                memory.known.remove(handle);
+            }
+        }
+        for handle in &known.handles {
+            let is_newer = |old: &Arc<Known>| (&old.id, old.version) > (&known.id, known.version);
+            if !memory.known.get(handle).is_some_and(is_newer) {
+                memory.known.insert(handle.clone(), Arc::clone(&known));
+            }
+        }
+        announce(&mut memory.floor, &known.id, known.version, read_at.instant);
+    }
+
+    /// Believes nothing below this version of a satellite, because another server has changed it.
+    pub(crate) fn announce(&self, id: &str, version: i64, now: Instant) {
+        let memory = &mut *self.memory.write().unwrap_or_else(PoisonError::into_inner);
+        announce(&mut memory.floor, id, version, now);
+    }
+
+    /// Believes what is remembered for a while longer, but for what the deny set names; `asked` is from before the
+    /// read. After a gap in which something may have been missed, everything is forgotten.
+    pub(crate) fn confirm(&self, denied: &[Denied], asked: Moment, longest_gap: Duration) {
+        let memory = &mut *self.memory.write().unwrap_or_else(PoisonError::into_inner);
+        let missed = |last: Moment| asked.instant.saturating_duration_since(last.instant) > longest_gap;
+        match memory.confirmed {
+            Some(last) if missed(last) => memory.known.clear(),
+            Some(_) => {}
+            None => memory.known.retain(|_, known| !missed(known.read_at)),
+        }
+        for row in denied.iter().filter(|row| row.kind == KIND) {
+            announce(&mut memory.floor, &row.id, row.version, asked.instant);
+        }
+        memory.confirmed = Some(asked);
+    }
+
+    /// Says that every satellite there is is remembered.
+    pub(crate) fn complete(&self) {
+        self.memory.write().unwrap_or_else(PoisonError::into_inner).complete = true;
+    }
+
+    /// A change may or may not have happened: what is remembered is looked up again.
+    pub(crate) fn doubt(&self, id: &str) {
+        let memory = &mut *self.memory.write().unwrap_or_else(PoisonError::into_inner);
+        memory.known.retain(|_, known| *known.id != *id);
+        memory.complete = false;
+    }
+
+    /// Forgets versions that no read can be behind of any more.
+    pub(crate) fn sweep(&self, now: Instant) {
+        let memory = &mut *self.memory.write().unwrap_or_else(PoisonError::into_inner);
+        let Memory { known, floor, .. } = memory;
+        known.retain(|_, known| floor.get(&known.id).is_none_or(|(version, _)| *version <= known.version));
+        floor.retain(|_, (_, seen)| now.saturating_duration_since(*seen) < ANNOUNCED);
+    }
+
+    /// Waits until every other server has noticed that access was taken away.
+    pub(crate) async fn settle(&self) {
+        if self.shared {
+            tokio::time::sleep(MEMORY + MARGIN).await;
+        }
+    }
+
+    /// The satellite behind what a caller shows, or why there is none.
+    pub(crate) async fn identify(
+        &self,
+        app: &App,
+        handle: &str,
+        shown: Shown,
+        from: IpAddr,
+    ) -> Result<SatelliteIdentity, Error> {
+        let standing = self.find(app, handle, shown, Some(from)).await?;
+        let Known { id, name, .. } = &*standing.known;
+        Ok(SatelliteIdentity { id: id.clone(), name: name.clone(), handle: handle.into(), shown })
+    }
+
+    /// The satellite as it is now: asked again when an answer is about to be given, because its body may have
+    /// taken its time.
+    pub(crate) async fn standing(&self, app: &App, identity: &SatelliteIdentity) -> Result<Standing, Error> {
+        self.find(app, &identity.handle, identity.shown, None).await
+    }
+
+    async fn find(
+        &self,
+        app: &App,
+        handle: &str,
+        shown: Shown,
+        from: Option<IpAddr>,
+    ) -> Result<Standing, Error> {
+        let now = app.moment();
+        let (known, complete) = self.recall(handle, now);
+        let remembered = known.map(|known| known.standing(shown, now.time));
+        match remembered {
+            Some(Ok(standing)) => return Ok(standing),
+            Some(Err(refused)) if !self.shared => return count(app, from, refused),
+            None if complete && !self.shared => return count(app, from, UNKNOWN),
+            // Another server may have changed it meanwhile.
+            Some(Err(_)) | None => {}
+        }
+        if let Some(from) = from {
+            app.limiter.check_failures(from, now.instant)?;
+        }
+        let Some(resource) = app.store.get_by_key(KIND, &key_of(handle)).await? else {
+            return count(app, from, UNKNOWN);
+        };
+        self.note(&resource, now);
+        let known = Arc::new(Known::of(&resource, now)?);
+        let standing = known.standing(shown, now.time);
+        standing.or_else(|refused| count(app, from, refused))
+    }
+
+    fn recall(&self, handle: &str, now: Moment) -> (Option<Arc<Known>>, bool) {
+        let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
+        let holds = |known: &&Arc<Known>| {
+            let newest = memory.floor.get(&known.id).is_none_or(|(version, _)| *version <= known.version);
+            newest && (!self.shared || now.is_within(known.read_at) || now.is_within_some(memory.confirmed))
+        };
+        (memory.known.get(handle).filter(holds).cloned(), memory.complete)
+    }
+}
+
+impl Moment {
+    fn is_within_some(self, earlier: Option<Self>) -> bool {
+        earlier.is_some_and(|earlier| self.is_within(earlier))
+    }
+
+    /// Whether so little time has passed, on both clocks, that nothing can have been acknowledged since.
+    fn is_within(self, earlier: Self) -> bool {
+        let steady = self.instant.saturating_duration_since(earlier.instant);
+        let wall = self.time.duration_since(earlier.time);
+        steady < MEMORY && wall.abs() < jiff::SignedDuration::try_from(MEMORY).unwrap_or_default()
+    }
+}
+
+fn announce(floor: &mut HashMap<Box<str>, (i64, Instant)>, id: &str, version: i64, now: Instant) {
+    match floor.get_mut(id) {
+        Some((known, seen)) => (*known, *seen) = ((*known).max(version), now),
+        None => drop(floor.insert(id.into(), (version, now))),
+    }
+}
+
+/// Failures are counted by where they come from: guessing must not be free, and beats must not pay for it.
+fn count<T>(app: &App, from: Option<IpAddr>, refused: Error) -> Result<T, Error> {
+    if let Some(from) = from {
+        app.limiter.count_failure(from, app.clock.instant());
+    }
+    Err(refused)
+}
+
+/// The key under which a satellite is found by what it calls itself.
+fn key_of(handle: &str) -> String {
+    if handle.starts_with("spiffe://") {
+        return document::spiffe_key(handle);
+    }
+    match handle.strip_prefix("robot$") {
+        Some(name) => document::name_key(name),
+        None => document::robot_key(handle),
+    }
+}

@@ -1,0 +1,69 @@
+//! Exchanging the credential of a re-enabled satellite.
+//!
+//! What must stay true: the exchange happens once. Who lost the answer asks again with the same old credential and
+//! gets the same new one, until the new one is used or the time is over.
+
+use axum::{Extension, Json, extract::State};
+use wardroom_api::satellite::Registration;
+use wardroom_core::satellite::{Event, State as SatelliteState};
+use wardroom_store::TRANSITION;
+
+use super::{
+    by_satellite,
+    document::{Credential, Document, state},
+    effects::effects_for,
+    place, secret, step,
+};
+use crate::{
+    app::{App, Decided},
+    auth::Caller,
+    error::Error,
+    problems::Problems,
+};
+
+/// Exchanges the old credential of a re-enabled satellite for a new one. A satellite whose credential is in force gets
+/// that one again.
+#[utoipa::path(
+    post, path = "/satellites/refresh", security(("robot" = [])),
+    responses((status = 200, body = Registration), Problems)
+)]
+pub(crate) async fn refresh(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Json<Registration>, Error> {
+    let identity = caller.satellite()?;
+    let known = app.satellites.standing(&app, identity).await?.known;
+    let effects = effects_for(&app, "refreshed");
+    let (satellite, ()) = super::change(&app, &known.id, &effects, |satellite| {
+        let state = state(satellite)?;
+        if state != SatelliteState::Pending {
+            return Ok(Decided::Nothing(()));
+        }
+        let mut document = Document::of(satellite)?;
+        let now = app.now();
+        if !document.may_refresh(now) {
+            return Err(Error::Robot("the time to exchange this credential is over: ask for a new token"));
+        }
+        place::check_ready(&app, &document)?;
+        let kept = document.refresh.is_some_and(|refresh| refresh.keep);
+        if kept {
+            document.refresh = None;
+        } else {
+            let issued = secret::credential(&app.key, &satellite.content.id, document.epoch);
+            document.credential = Some(Credential {
+                epoch: document.epoch,
+                hash: secret::text_of(&secret::hash(&issued)),
+                issued_at: now,
+                previous_hash: document.credential.map(|old| old.hash),
+            });
+        }
+        let content = document.into_content_of(satellite, step(state, Event::Refreshed)?.to)?;
+        let mut entry = by_satellite(&app, &caller, TRANSITION);
+        entry.metadata = serde_json::json!({"event": Event::Refreshed.as_str()});
+        Ok(Decided::Commit(Box::new((content, entry)), ()))
+    })
+    .await?;
+    // Revoked or deleted in between: nothing is handed out.
+    app.satellites.standing(&app, identity).await?;
+    super::ztr::answer(&app, &satellite).map(Json)
+}

@@ -1,0 +1,63 @@
+//! Blocking a satellite.
+//!
+//! What must stay true: from the answer on, no server answers this satellite with 200, whatever becomes of the effects.
+
+use axum::{Extension, Json, extract::State};
+use wardroom_api::{
+    Envelope,
+    satellite::{Revoke, Satellite},
+};
+use wardroom_core::satellite::{Event, State as SatelliteState};
+use wardroom_store::TRANSITION;
+
+use super::{
+    beat,
+    document::{Document, state},
+    effects::effects_for,
+    find, step, view,
+};
+use crate::{
+    app::{App, Decided, by_person},
+    auth::Caller,
+    body::Asked,
+    error::Error,
+    path::Path,
+    problems::Problems,
+    text,
+};
+
+/// Blocks a satellite from its next request on, and voids its tokens.
+#[utoipa::path(
+    post, path = "/api/satellites/{name}/revoke", operation_id = "revoke_satellite", request_body = Option<Revoke>,
+    params(("name" = String, Path)), responses((status = 200, body = Envelope<Satellite>), Problems)
+)]
+pub(crate) async fn revoke(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+    Asked(asked): Asked<Revoke>,
+) -> Result<Json<Envelope<Satellite>>, Error> {
+    text::check_prose("reason", asked.reason.as_deref(), 2000)?;
+    let id = find(&app, &name).await?.content.id;
+    let effects = effects_for(&app, "revoked");
+    let (satellite, ()) = super::change(&app, &id, &effects, |satellite| {
+        let state = state(satellite)?;
+        if state == SatelliteState::Revoked {
+            return Ok(Decided::Nothing(()));
+        }
+        let mut document = Document::of(satellite)?;
+        document.close();
+        let content = document.into_content_of(satellite, step(state, Event::Revoke)?.to)?;
+        let entry = by_person(&app, &caller, TRANSITION, asked.reason.clone());
+        Ok(Decided::Commit(Box::new((content, entry)), ()))
+    })
+    .await?;
+    beat::rests(&app, &id);
+    // A repeat waits as well: the answer to the first may have been lost before it was true.
+    app.satellites.settle().await;
+    let shown = view::shown(&app, &satellite)?;
+    Ok(Json(Envelope::said(
+        shown,
+        "The satellite is refused from now on; effects shows what other systems were told.",
+    )))
+}

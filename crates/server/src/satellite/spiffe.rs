@@ -1,0 +1,137 @@
+//! Creating satellites that register with an identity of their own.
+//!
+//! What must stay true: a SPIFFE ID belongs to one satellite for ever. One whose satellite was deleted may still be
+//! shown by who has a certificate, so it never comes back.
+
+use axum::{Extension, Json, extract::State};
+use wardroom_api::satellite::{JoinToken, JoinTokenCreate};
+
+use super::document;
+use crate::{app::App, auth::Caller, body::Body, error::Error, problems::Problems};
+
+/// How nodes prove themselves to SPIRE.
+const METHODS: &[&str] = &["join_token", "x509pop", "sshpop"];
+
+/// How long a join token is valid, in seconds: unless told, and at most.
+const DEFAULT_TTL: u64 = 600;
+const LONGEST_TTL: u64 = 86_400;
+
+/// Creates a satellite that registers with a SPIFFE ID: record, workload entry, join token.
+#[utoipa::path(
+    post, path = "/api/join-tokens", operation_id = "create_join_token", request_body = JoinTokenCreate,
+    responses((status = 200, body = JoinToken), Problems)
+)]
+pub(crate) async fn join_token(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Body(create): Body<JoinTokenCreate>,
+) -> Result<Json<JoinToken>, Error> {
+    register(&app, &caller, create).await.map(Json)
+}
+
+/// The same, under the name that the satellite project gave it later.
+#[utoipa::path(
+    post, path = "/api/satellites/register", operation_id = "register_satellite", request_body = JoinTokenCreate,
+    responses((status = 200, body = JoinToken), Problems)
+)]
+pub(crate) async fn register_alias(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Body(create): Body<JoinTokenCreate>,
+) -> Result<Json<JoinToken>, Error> {
+    register(&app, &caller, create).await.map(Json)
+}
+
+/// A request that was checked.
+#[derive(Debug, PartialEq, Eq)]
+struct Wanted {
+    region: String,
+    method: String,
+    ttl_seconds: u64,
+}
+
+fn check(create: &JoinTokenCreate) -> Result<Wanted, Error> {
+    document::check_name("satellite_name", &create.satellite_name)?;
+    document::check_labels(&create.labels)?;
+    super::create::interval(create.heartbeat_interval.as_deref())?;
+    let region = create.region.as_deref().filter(|region| !region.is_empty()).unwrap_or("default");
+    document::check_name("region", region)?;
+    let method = create.attestation_method.as_deref().filter(|method| !method.is_empty());
+    let method = method.unwrap_or("join_token");
+    if !METHODS.contains(&method) {
+        let known = METHODS.join(", ");
+        return Err(Error::invalid("attestation_method", format!("{method:?} is not one of: {known}")));
+    }
+    if create.selectors.is_empty() || create.selectors.len() > 100 {
+        return Err(Error::invalid("selectors", "must have 1 to 100 entries, such as unix:uid:1000"));
+    }
+    let is_selector = |selector: &&String| {
+        let split = selector.split_once(':');
+        let parts = split.is_some_and(|(kind, value)| !kind.is_empty() && !value.is_empty());
+        parts && selector.len() <= 255 && !selector.chars().any(char::is_control)
+    };
+    if let Some(wrong) = create.selectors.iter().position(|selector| !is_selector(&selector)) {
+        return Err(Error::invalid(
+            format!("selectors[{wrong}]"),
+            "must be a type, a colon and a value, such as unix:uid:1000",
+        ));
+    }
+    if method == "sshpop" && create.parent_agent_id.as_deref().is_none_or(str::is_empty) {
+        return Err(Error::invalid("parent_agent_id", "is missing: sshpop needs the agent that vouches"));
+    }
+    let parent = create.parent_agent_id.as_deref().unwrap_or_default();
+    if !parent.is_empty() && !(parent.starts_with("spiffe://") && parent.len() <= 400) {
+        return Err(Error::invalid("parent_agent_id", "must be a SPIFFE ID such as spiffe://domain/agent/a"));
+    }
+    let ttl_seconds = create.ttl_seconds.filter(|ttl| *ttl > 0).unwrap_or(DEFAULT_TTL).min(LONGEST_TTL);
+    Ok(Wanted { region: region.to_owned(), method: method.to_owned(), ttl_seconds })
+}
+
+async fn register(_app: &App, _caller: &Caller, create: JoinTokenCreate) -> Result<JoinToken, Error> {
+    check(&create)?;
+    Err(Error::NotConfigured("there is no SPIRE server to register with: see the section [spire]"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn create(change: impl FnOnce(&mut JoinTokenCreate)) -> Result<Wanted, Error> {
+        let mut create = JoinTokenCreate {
+            satellite_name: "edge".to_owned(),
+            selectors: vec!["unix:uid:1000".to_owned()],
+            ..JoinTokenCreate::default()
+        };
+        change(&mut create);
+        check(&create)
+    }
+
+    #[test]
+    fn what_is_not_said_has_a_default_and_a_long_life_is_cut() {
+        let wanted = create(|_| {}).unwrap();
+        let expected = Wanted { region: "default".into(), method: "join_token".into(), ttl_seconds: 600 };
+        assert_eq!(wanted, expected);
+        assert_eq!(create(|create| create.ttl_seconds = Some(1_000_000)).unwrap().ttl_seconds, 86_400);
+        assert_eq!(create(|create| create.ttl_seconds = Some(0)).unwrap().ttl_seconds, 600);
+        assert_eq!(create(|create| create.ttl_seconds = Some(60)).unwrap().ttl_seconds, 60);
+    }
+
+    #[test]
+    fn what_spire_would_refuse_is_refused_first() {
+        type Wrong = fn(&mut JoinTokenCreate);
+        let wrong: &[(&str, Wrong)] = &[
+            ("no name", |create| create.satellite_name = String::new()),
+            ("a bad region", |create| create.region = Some("a b".to_owned())),
+            ("no selectors", |create| create.selectors.clear()),
+            ("a selector without a colon", |create| create.selectors.push("docker".to_owned())),
+            ("a selector without a value", |create| create.selectors.push("docker:".to_owned())),
+            ("an unknown method", |create| create.attestation_method = Some("password".to_owned())),
+            ("sshpop without an agent", |create| create.attestation_method = Some("sshpop".to_owned())),
+            ("an agent that is none", |create| create.parent_agent_id = Some("agent".to_owned())),
+            ("a bad interval", |create| create.heartbeat_interval = Some("often".to_owned())),
+        ];
+        for (what, change) in wrong {
+            assert!(matches!(create(change), Err(Error::Invalid(_))), "{what}");
+        }
+    }
+}

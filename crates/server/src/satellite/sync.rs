@@ -1,0 +1,126 @@
+//! Heartbeats: what the document's table answers, from memory.
+//!
+//! What must stay true: a beat of a satellite that is well is no transaction; one that changes its state is durable
+//! before it is answered; and the answer is judged after the body was read, however long that took.
+
+use axum::{
+    Extension, Json,
+    extract::State,
+    response::{IntoResponse as _, Response},
+};
+use wardroom_api::satellite::{Beat, BeatReply};
+use wardroom_core::{
+    liveness::Interval,
+    satellite::{Event, Reply, State as SatelliteState},
+};
+use wardroom_store::TRANSITION;
+
+use super::{
+    beat, by_satellite,
+    document::{self, Document},
+    effects::effects_for,
+    identity::{Known, Standing, Which},
+    place, step,
+};
+use crate::{
+    app::{App, Decided},
+    auth::Caller,
+    body::Optional,
+    error::Error,
+    problems::Problems,
+};
+
+/// Says that the satellite is there, and what it sees. Every field is optional, and so is the body.
+#[utoipa::path(
+    post, path = "/satellites/sync", request_body = Option<Beat>, security(("robot" = [])),
+    responses((status = 200, body = BeatReply), Problems)
+)]
+pub(crate) async fn sync(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Optional { value: said, ignored }: Optional<Beat>,
+) -> Result<Response, Error> {
+    let interval = said.state_report_interval.as_deref().filter(|text| !text.is_empty());
+    let interval = interval.map(|text| Interval::parse("state_report_interval", text)).transpose()?;
+    let identity = caller.satellite()?;
+    let mut standing = app.satellites.standing(&app, identity).await?;
+    if let Some(event) = due(&standing) {
+        carry_out(&app, &caller, &standing.known, event).await?;
+        standing = app.satellites.standing(&app, identity).await?;
+    }
+    let Standing { known, which, reply } = standing;
+    let refresh = known.refresh.filter(|_| reply == Reply::Refresh || which == Which::Previous);
+    let heard = beat::heard(&app, &known, interval);
+    app.facts.keep(&known.id, said, heard.server_time);
+    let asks: Vec<_> = refresh.iter().map(|_| "refresh_credentials".to_owned()).collect();
+    let mut response = Json(BeatReply {
+        state: known.state.to_string(),
+        next_interval: heard.next.to_string(),
+        server_time: heard.server_time,
+        events: asks.clone(),
+        actions: asks,
+        refresh: refresh.map(|refresh| place::directive(&app, refresh)),
+    })
+    .into_response();
+    ignored.warn(&mut response);
+    Ok(response)
+}
+
+/// What a beat changes, if anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Due {
+    /// It is heard again.
+    Back,
+    /// It comes back with the credential it was left.
+    Kept,
+    /// It uses its new credential for the first time: the one before is void.
+    FirstUse,
+}
+
+fn due(Standing { known, which, reply }: &Standing) -> Option<Due> {
+    match reply {
+        Reply::BackOnline => Some(Due::Back),
+        Reply::Refresh if known.refresh.is_some_and(|refresh| refresh.keep) => Some(Due::Kept),
+        Reply::Ok if known.overlaps && *which == Which::Current => Some(Due::FirstUse),
+        Reply::Ok | Reply::Refresh | Reply::Unauthorized | Reply::Forbidden => None,
+    }
+}
+
+async fn carry_out(app: &App, caller: &Caller, known: &Known, due: Due) -> Result<(), Error> {
+    let effects = if due == Due::Kept { effects_for(app, "reenabled") } else { Vec::new() };
+    let changed = super::change(app, &known.id, &effects, |satellite| {
+        let mut document = Document::of(satellite)?;
+        let state = document::state(satellite)?;
+        let event = match due {
+            Due::Back if state == SatelliteState::Stale => Event::Heartbeat,
+            Due::Kept if state == SatelliteState::Pending && document.may_refresh(app.now()) => {
+                Event::Refreshed
+            }
+            Due::FirstUse if state == SatelliteState::Online => {
+                let overlaps =
+                    document.credential.as_ref().is_some_and(|known| known.previous_hash.is_some());
+                if !overlaps {
+                    return Ok(Decided::Nothing(()));
+                }
+                document.close();
+                let entry = by_satellite(app, caller, "credential");
+                let content = document.into_content_of(satellite, state)?;
+                return Ok(Decided::Commit(Box::new((content, entry)), ()));
+            }
+            // Somebody else moved it meanwhile: what it is now decides.
+            Due::Back | Due::Kept | Due::FirstUse => return Ok(Decided::Nothing(())),
+        };
+        if due == Due::Kept {
+            document.refresh = None;
+        }
+        let content = document.into_content_of(satellite, step(state, event)?.to)?;
+        let mut entry = by_satellite(app, caller, TRANSITION);
+        entry.metadata = serde_json::json!({"event": event.as_str()});
+        Ok(Decided::Commit(Box::new((content, entry)), ()))
+    });
+    match changed.await {
+        // It was deleted meanwhile: the next look says so.
+        Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}

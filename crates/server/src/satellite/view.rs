@@ -1,0 +1,219 @@
+//! Satellites as the API shows them: the living, the deleted for auditors, and what other systems were told.
+
+use axum::{
+    Extension, Json,
+    extract::State,
+    response::{IntoResponse as _, Response},
+};
+use serde::Deserialize;
+use utoipa::IntoParams;
+use wardroom_api::{
+    Envelope, Page,
+    satellite::{EffectProgress, Satellite},
+};
+use wardroom_core::{satellite::State as SatelliteState, table::Role};
+use wardroom_store::{List, Resource};
+
+use super::{
+    beat,
+    document::{Document, KIND},
+    find,
+};
+use crate::{
+    app::App,
+    auth::Caller,
+    error::Error,
+    etag,
+    list::{ListQuery, Pages, field_selector, label_selector, number},
+    path::Path,
+    problems::Problems,
+};
+
+/// What satellites can be selected by.
+const FIELDS: &[&str] = &["state", "name", "flow", "region", "config", "config_name", "group"];
+
+/// Which satellites, and which page of them.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SatelliteQuery {
+    /// Only in this state.
+    state: Option<String>,
+    /// Labels, e.g. `zone=berlin,!spare`.
+    #[serde(rename = "labelSelector")]
+    label_selector: Option<String>,
+    /// Fields, e.g. `state=online,group=edge`.
+    #[serde(rename = "fieldSelector")]
+    field_selector: Option<String>,
+    /// `true` for the deleted instead of the living, for auditors and administrators.
+    deleted: Option<bool>,
+    /// How many at most: 1 to 1000, 100 unless told.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<String>,
+    /// The cursor of the page before.
+    #[serde(rename = "continue")]
+    cursor: Option<String>,
+}
+
+impl SatelliteQuery {
+    fn list(&self) -> Result<List, Error> {
+        let mut fields = match &self.field_selector {
+            Some(selector) => field_selector(selector, FIELDS)?,
+            None => Default::default(),
+        };
+        let selected = fields.remove("state");
+        if self.state.is_some() && selected.is_some() && self.state != selected {
+            return Err(Error::invalid("state", "differs from the state in fieldSelector"));
+        }
+        if let Some(group) = fields.remove("group") {
+            fields.insert(super::document::group_field(&group), "1".to_owned());
+        }
+        if let Some(config) = fields.remove("config_name") {
+            fields.insert("config".to_owned(), config);
+        }
+        let labels = self.label_selector.as_deref().map_or_else(|| Ok(Vec::new()), label_selector)?;
+        let deleted = self.deleted.unwrap_or(false);
+        if deleted && !(fields.is_empty() && labels.is_empty()) {
+            return Err(Error::invalid("deleted", "deleted satellites are selected by their state only"));
+        }
+        let state = self.state.clone().or(selected);
+        Ok(List {
+            kind: KIND.to_owned(),
+            state: state.map(|state| parse_state(&state)).transpose()?,
+            fields,
+            labels,
+            after: crate::list::cursor(self.cursor.as_deref())?,
+            limit: number("limit", self.limit.as_deref(), 100, 1..=1000)?,
+            deleted,
+        })
+    }
+}
+
+fn parse_state(text: &str) -> Result<String, Error> {
+    let state = text.parse::<SatelliteState>();
+    state.map(|state| state.to_string()).map_err(|error| Error::invalid("state", error.to_string()))
+}
+
+/// Lists satellites, oldest first; the revoked are among them, the deleted are not.
+#[utoipa::path(
+    get, path = "/api/satellites", operation_id = "list_satellites", params(SatelliteQuery),
+    responses((status = 200, body = Page<Satellite>), Problems)
+)]
+pub(crate) async fn list(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    ListQuery(query): ListQuery<SatelliteQuery>,
+) -> Result<Json<Page<Satellite>>, Error> {
+    let list = query.list()?;
+    let may = |role| matches!(role, Role::Auditor | Role::Admin);
+    if list.deleted && !caller.identity().is_some_and(|identity| may(identity.role)) {
+        return Err(Error::Forbidden(
+            "deleted satellites are shown to auditors and administrators".to_owned(),
+        ));
+    }
+    page(&app, &list).await
+}
+
+/// Lists satellites that are online.
+#[utoipa::path(
+    get, path = "/api/satellites/active", operation_id = "list_active_satellites", params(Pages),
+    responses((status = 200, body = Page<Satellite>), Problems)
+)]
+pub(crate) async fn active(
+    State(app): State<App>,
+    ListQuery(pages): ListQuery<Pages>,
+) -> Result<Json<Page<Satellite>>, Error> {
+    page(&app, &in_state(SatelliteState::Online, &pages)?).await
+}
+
+/// Lists satellites that are stale.
+#[utoipa::path(
+    get, path = "/api/satellites/stale", operation_id = "list_stale_satellites", params(Pages),
+    responses((status = 200, body = Page<Satellite>), Problems)
+)]
+pub(crate) async fn stale(
+    State(app): State<App>,
+    ListQuery(pages): ListQuery<Pages>,
+) -> Result<Json<Page<Satellite>>, Error> {
+    page(&app, &in_state(SatelliteState::Stale, &pages)?).await
+}
+
+fn in_state(state: SatelliteState, pages: &Pages) -> Result<List, Error> {
+    let (after, limit) = (pages.after()?, pages.limit()?);
+    Ok(List { kind: KIND.to_owned(), state: Some(state.to_string()), after, limit, ..List::default() })
+}
+
+async fn page(app: &App, list: &List) -> Result<Json<Page<Satellite>>, Error> {
+    let page = app.store.list(list).await?;
+    let data = page.items.iter().map(|satellite| shown(app, satellite)).collect::<Result<_, _>>()?;
+    Ok(Json(Page { success: true, data, next: page.next }))
+}
+
+/// Reads one satellite, by its name or id.
+#[utoipa::path(
+    get, path = "/api/satellites/{name}", operation_id = "get_satellite", params(("name" = String, Path)),
+    responses((status = 200, body = Envelope<Satellite>), Problems)
+)]
+pub(crate) async fn get(State(app): State<App>, Path(name): Path<String>) -> Result<Response, Error> {
+    let satellite = find(&app, &name).await?;
+    let mut response = Json(Envelope::new(shown(&app, &satellite)?)).into_response();
+    etag::set(&mut response, &tag(&satellite)?);
+    Ok(response)
+}
+
+/// What other systems have been told of a satellite, and what they have not been told yet.
+#[utoipa::path(
+    get, path = "/api/satellites/{name}/effects", operation_id = "list_effects_of_satellite",
+    params(("name" = String, Path)), responses((status = 200, body = Page<EffectProgress>), Problems)
+)]
+pub(crate) async fn effects(
+    State(app): State<App>,
+    Path(name): Path<String>,
+) -> Result<Json<Page<EffectProgress>>, Error> {
+    let _satellite = find(&app, &name).await?;
+    Ok(Json(Page { success: true, data: Vec::new(), next: None }))
+}
+
+/// A satellite as the API shows it.
+pub(crate) fn shown(app: &App, satellite: &Resource) -> Result<Satellite, Error> {
+    let document = Document::of(satellite)?;
+    let content = &satellite.content;
+    let refresh_required =
+        content.state == SatelliteState::Pending.as_str() && document.may_refresh(app.now());
+    Ok(Satellite {
+        id: content.id.clone(),
+        name: content.name.clone(),
+        state: content.state.clone(),
+        deleted: content.deleted,
+        flow: document.flow.as_str().to_owned(),
+        refresh_required,
+        groups: document.groups.into_iter().collect(),
+        config_name: document.config,
+        labels: content.labels.clone(),
+        heartbeat_interval: document.heartbeat_interval,
+        last_seen: beat::last_heard(app, &content.id),
+        reported: app.facts.of(&content.id).map(|reported| (*reported).clone()),
+        token_expires_at: document.registration.map(|registration| registration.expires_at),
+        refresh_until: document.refresh.filter(|_| refresh_required).map(|refresh| refresh.until),
+        spiffe_id: document.spiffe_id,
+        region: document.region,
+        attestation_method: document.attestation_method,
+        state_changed_at: satellite.state_changed_at,
+        created_at: satellite.created_at,
+        updated_at: satellite.updated_at,
+    })
+}
+
+/// What an operator's `If-Match` is about: what is wanted of the satellite, and its state.
+pub(crate) fn tag(satellite: &Resource) -> Result<String, Error> {
+    let (content, document) = (&satellite.content, Document::of(satellite)?);
+    etag::of(&(
+        &content.id,
+        &content.state,
+        &content.labels,
+        &document.groups,
+        &document.config,
+        &document.heartbeat_interval,
+        document.epoch,
+    ))
+}

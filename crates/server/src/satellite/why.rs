@@ -1,0 +1,54 @@
+//! Why a satellite is where it is.
+
+use jiff::Timestamp;
+use wardroom_core::{
+    satellite::{State, TABLE},
+    table::{Call, Role},
+    why::{Blocker, Stay, Why, explain},
+};
+use wardroom_store::Resource;
+
+use super::document::{self, Document};
+use crate::{app::App, error::Error};
+
+const REISSUE: Call = Call {
+    request: r#"POST /api/satellites/{name}/reenable {"mode":"reissue"}"#,
+    role: Role::Operator,
+    precondition: Some("hand the new token to the satellite; the old one is void from then on"),
+};
+
+/// Explains a satellite.
+pub(crate) async fn why(app: &App, name: &str) -> Result<Vec<Why>, Error> {
+    let satellite = super::find(app, name).await?;
+    let (state, document, now) = (document::state(&satellite)?, Document::of(&satellite)?, app.now());
+    let mut stay = Stay::of(state, satellite.state_changed_at);
+    if state == State::Pending {
+        let ends = ends(&document);
+        stay.patience = ends.map(|end| end.duration_since(stay.counted_from));
+    }
+    let blockers = blockers(&satellite, state, &document, now);
+    Ok(vec![explain(TABLE, state, stay, now, blockers)])
+}
+
+/// Until when a pending satellite can come by itself.
+fn ends(document: &Document) -> Option<Timestamp> {
+    let token = document.registration.as_ref().map(|registration| registration.expires_at);
+    token.or(document.refresh.map(|refresh| refresh.until))
+}
+
+fn blockers(_satellite: &Resource, state: State, document: &Document, now: Timestamp) -> Vec<Blocker> {
+    let mut blockers = Vec::new();
+    if state == State::Pending {
+        let what = match (&document.registration, document.refresh) {
+            (Some(registration), _) if registration.expires_at <= now => {
+                Some(format!("its registration token expired {}", registration.expires_at))
+            }
+            (None, Some(refresh)) if refresh.until <= now => {
+                Some(format!("the time to exchange its old credential was over {}", refresh.until))
+            }
+            (Some(_), _) | (None, Some(_)) | (None, None) => None,
+        };
+        blockers.extend(what.map(|what| Blocker { what: what.into(), fix: Some(REISSUE) }));
+    }
+    blockers
+}
