@@ -29,4 +29,7 @@ mod races;
 mod reports;
 mod resources;
 mod retired;
+mod satellite_races;
+mod satellite_secrets;
+mod satellites;
 mod tokens;

@@ -59,6 +59,22 @@ impl Database {
         done
     }
 
+    /// Everything in a PostgreSQL, as text.
+    pub(crate) fn dump(&self) -> String {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let client = connect(self.url().expect("only PostgreSQL is asked")).await.unwrap();
+            let tables = "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'";
+            let mut dump = String::new();
+            for table in client.query(tables, &[]).await.unwrap() {
+                let table: String = table.get(0);
+                let rows = client.query(&format!("SELECT t::text FROM {table} t"), &[]).await.unwrap();
+                rows.iter().for_each(|row| dump += row.get::<_, &str>(0));
+            }
+            dump
+        })
+    }
+
     /// How many rows a query of PostgreSQL has.
     pub(crate) fn count(&self, sql: &str) -> usize {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -1,0 +1,189 @@
+//! Many at once: one token has one winner, a revocation bites on every server, and beats are not paid for by others.
+
+use std::{
+    io::Write as _,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    thread,
+    time::Duration,
+};
+
+use serde_json::json;
+
+use crate::support::{
+    Backend, Site, at_once, on_both,
+    satellite::{Robot, create, get, online, reenable, revoke, ztr},
+    wait_for,
+};
+
+on_both! {
+    a_token_has_one_winner,
+    a_revocation_bites_while_satellites_beat,
+    a_revocation_bites_within_a_request,
+    a_whole_site_beats_beside_who_guesses,
+}
+
+/// Clients that show one token at once.
+const CLIENTS: usize = 200;
+
+/// Connections over which a satellite beats, on each server in turn.
+const BEATING: usize = 20;
+
+fn a_token_has_one_winner(on: Backend) {
+    let rounds = std::env::var("WARDROOM_FAULT_ROUNDS").map_or(5, |rounds| rounds.parse::<usize>().unwrap());
+    let site = Site::start(on);
+    for round in 0..rounds.min(100) {
+        let token = create(&site, &format!("edge-{round}"));
+        let replies = at_once(CLIENTS, |index| ztr(&site, index, &token));
+        let won: Vec<_> = replies.iter().filter(|reply| reply.status == 200).collect();
+        let statuses: Vec<_> = replies.iter().map(|reply| reply.status).collect();
+        assert_eq!(won.len(), 1, "{statuses:?}");
+        assert!(statuses.iter().all(|status| matches!(status, 200 | 400)), "{statuses:?}");
+        // What the winner was given is what works.
+        Robot::of(won[0]).beat(&site, round).expect(200);
+        let id = get(&site, &format!("edge-{round}"))["id"].as_str().unwrap().to_owned();
+        let rows = site.admin().get(&format!("/api/v1/history?kind=satellite&id={id}")).expect(200);
+        assert_eq!(rows["data"].as_array().unwrap().len(), 2, "{rows}");
+    }
+}
+
+fn a_revocation_bites_while_satellites_beat(on: Backend) {
+    let site = Site::start(on);
+    for (round, verb) in ["revoke", "delete", "revoke", "reissue"].into_iter().enumerate() {
+        let name = format!("edge-{round}");
+        let robot = online(&site, &name);
+        let (is_denied, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (served, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            for index in 0..BEATING {
+                let (site, robot) = (&site, &robot);
+                let (is_denied, is_over, served, refused) = (&is_denied, &is_over, &served, &refused);
+                scope.spawn(move || {
+                    while !is_over.load(Ordering::Acquire) {
+                        let was_denied = is_denied.load(Ordering::Acquire);
+                        let reply = robot.beat(site, index);
+                        if was_denied {
+                            assert!(matches!(reply.status, 401 | 403), "{verb}: {}", reply.text());
+                            refused.fetch_add(1, Ordering::Relaxed);
+                        } else if reply.status == 200 {
+                            served.fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                });
+            }
+            wait_for("beats", || (served.load(Ordering::Relaxed) > 2 * BEATING).then_some(()));
+            match verb {
+                "revoke" => drop(revoke(&site, &name)),
+                "delete" => drop(site.admin().delete(&format!("/api/satellites/{name}")).expect(200)),
+                _ => {
+                    revoke(&site, &name);
+                    reenable(&site, &name, "reissue");
+                }
+            }
+            is_denied.store(true, Ordering::Release);
+            let enough = refused.load(Ordering::Relaxed) + 5 * BEATING;
+            wait_for("refusals", || (refused.load(Ordering::Relaxed) > enough).then_some(()));
+            is_over.store(true, Ordering::Release);
+        });
+    }
+}
+
+/// A connection that is open, and a request whose body is on its way, when the satellite is revoked.
+fn a_revocation_bites_within_a_request(on: Backend) {
+    let site = Site::start(on);
+    let robot = online(&site, "edge");
+    let body = json!({"activity": "slow"}).to_string();
+    let api = |index| robot.at(&site, index).with("content-type", "application/json");
+    let mut slow: Vec<_> = (0..2)
+        .map(|index| api(index).open("POST", "/satellites/sync", body.len(), "close").unwrap())
+        .collect();
+    let mut kept: Vec<_> = (0..2)
+        .map(|index| {
+            let mut stream = api(index).open("POST", "/satellites/sync", body.len(), "keep-alive").unwrap();
+            stream.write_all(body.as_bytes()).unwrap();
+            assert!(head(&mut stream).contains(" 200 "));
+            stream
+        })
+        .collect();
+    slow.iter_mut().for_each(|stream| stream.write_all(&body.as_bytes()[..5]).unwrap());
+    thread::sleep(Duration::from_millis(100));
+    revoke(&site, "edge");
+    for stream in &mut slow {
+        stream.write_all(&body.as_bytes()[5..]).unwrap();
+        let head = head(stream);
+        assert!(head.contains(" 403 "), "{head}");
+    }
+    for (index, stream) in kept.iter_mut().enumerate() {
+        let authorization =
+            &api(index).headers.iter().find(|(name, _)| name == "authorization").unwrap().1.clone();
+        let request = format!(
+            "POST /satellites/sync HTTP/1.1\r\nhost: wardroom\r\nauthorization: {authorization}\r\ncontent-length: 0\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let head = head(stream);
+        assert!(head.contains(" 403 "), "{head}");
+    }
+}
+
+/// What has come of an answer: its head at least.
+fn head(stream: &mut impl std::io::Read) -> String {
+    let mut text = Vec::new();
+    let mut buffer = [0; 4096];
+    while !text.windows(4).any(|four| four == b"\r\n\r\n") {
+        let count = stream.read(&mut buffer).unwrap();
+        assert!(count > 0, "the answer is cut off");
+        text.extend_from_slice(&buffer[..count]);
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// 600 satellites behind one address, a client with a dead token, and one that guesses, with limits as they come.
+fn a_whole_site_beats_beside_who_guesses(on: Backend) {
+    let limits = [
+        ("WARDROOM_LIMITS_READ", "50000"),
+        ("WARDROOM_LIMITS_WRITE", "50000"),
+        ("WARDROOM_LIMITS_REPORT", "200"),
+        ("WARDROOM_LIMITS_ANONYMOUS", "100"),
+    ];
+    let site = Site::start_with(on, &limits);
+    let dead = create(&site, "dead");
+    ztr(&site, 0, &dead).expect(200);
+    let robots: Vec<_> = at_once(20, |part| {
+        (0..30).map(|number| online(&site, &format!("edge-{part}-{number}"))).collect::<Vec<_>>()
+    });
+    let robots: Vec<_> = robots.into_iter().flatten().collect();
+    let is_over = AtomicBool::new(false);
+    let (guesses, limited) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        for index in 0..2 {
+            let (site, dead, is_over, guesses, limited) = (&site, &dead, &is_over, &guesses, &limited);
+            scope.spawn(move || {
+                while !is_over.load(Ordering::Acquire) {
+                    let number = guesses.fetch_add(1, Ordering::Relaxed);
+                    let guessed = format!("wrz_guess{number}");
+                    let stranger =
+                        Robot { username: format!("robot$guess-{number}"), password: guessed.clone() };
+                    for reply in
+                        [ztr(site, index, dead), ztr(site, index, &guessed), stranger.beat(site, index)]
+                    {
+                        assert!(matches!(reply.status, 400 | 401 | 429), "{}", reply.text());
+                        if reply.status == 429 {
+                            assert!(reply.header("retry-after").is_some());
+                            limited.fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                }
+            });
+        }
+        wait_for("the guesses to be limited", || (limited.load(Ordering::Relaxed) > 20).then_some(()));
+        for round in 0..3 {
+            let statuses = at_once(20, |part| {
+                let mine = robots.iter().skip(part).step_by(20);
+                mine.map(|robot| robot.beat(&site, part + round).status).collect::<Vec<_>>()
+            });
+            assert!(statuses.iter().flatten().all(|status| *status == 200), "{statuses:?}");
+        }
+        // Who has a token gets through as well.
+        online(&site, "newcomer").beat(&site, 0).expect(200);
+        is_over.store(true, Ordering::Release);
+    });
+}
