@@ -82,9 +82,9 @@ impl Limiter {
         until(buckets.check_key(&(Class::Register, format!("prefix {prefix}"))))
     }
 
-    /// Whether an address has failed so often that nothing is looked up for it.
-    pub(crate) fn check_failures(&self, from: IpAddr, now: Instant) -> Result<(), Error> {
-        self.failures.check(from, now)
+    /// Whether an address fails so often that it is not trusted with the database.
+    pub(crate) fn has_failed_a_lot(&self, from: IpAddr, now: Instant) -> bool {
+        self.failures.are_many(from, now)
     }
 
     /// Counts a credential that was not accepted.
@@ -138,10 +138,10 @@ struct Failures {
 }
 
 impl Failures {
-    fn check(&self, from: IpAddr, now: Instant) -> Result<(), Error> {
+    fn are_many(&self, from: IpAddr, now: Instant) -> bool {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let over = |(since, count): &(Instant, u32)| is_this_second(*since, now) && *count >= self.most;
-        if self.most > 0 && counts.get(&from).is_some_and(over) { Err(Error::TooMany(1)) } else { Ok(()) }
+        self.most > 0 && counts.get(&from).is_some_and(over)
     }
 
     fn count(&self, from: IpAddr, now: Instant) {

@@ -54,6 +54,7 @@ fn a_revocation_bites_while_satellites_beat(on: Backend) {
         let (is_denied, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
         let (served, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
         thread::scope(|scope| {
+            let _end = End(&is_over);
             for index in 0..BEATING {
                 let (site, robot) = (&site, &robot);
                 let (is_denied, is_over, served, refused) = (&is_denied, &is_over, &served, &refused);
@@ -82,8 +83,16 @@ fn a_revocation_bites_while_satellites_beat(on: Backend) {
             is_denied.store(true, Ordering::Release);
             let enough = refused.load(Ordering::Relaxed) + 5 * BEATING;
             wait_for("refusals", || (refused.load(Ordering::Relaxed) > enough).then_some(()));
-            is_over.store(true, Ordering::Release);
         });
+    }
+}
+
+/// Ends the threads of a test, also one that fails.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
     }
 }
 
@@ -154,6 +163,7 @@ fn a_whole_site_beats_beside_who_guesses(on: Backend) {
     let is_over = AtomicBool::new(false);
     let (guesses, limited) = (AtomicUsize::new(0), AtomicUsize::new(0));
     thread::scope(|scope| {
+        let _end = End(&is_over);
         for index in 0..2 {
             let (site, dead, is_over, guesses, limited) = (&site, &dead, &is_over, &guesses, &limited);
             scope.spawn(move || {
@@ -184,6 +194,5 @@ fn a_whole_site_beats_beside_who_guesses(on: Backend) {
         }
         // Who has a token gets through as well.
         online(&site, "newcomer").beat(&site, 0).expect(200);
-        is_over.store(true, Ordering::Release);
     });
 }

@@ -79,7 +79,7 @@ async fn poll(app: &App) {
     }
 }
 
-/// Follows the feed: what another server changed is read again by who asks for it.
+/// Follows the feed: what another server created is read, what it changed is read again by who asks for it.
 async fn follow(app: &App) {
     let mut news = app.store.watch();
     let mut at: Option<Cursor> = None;
@@ -109,8 +109,14 @@ async fn pass_on(app: &App, at: &mut Option<Cursor>) -> Result<(), Error> {
                 return Err(error.into());
             }
         };
-        for item in items.iter().filter(|item| item.row.kind == KIND) {
-            app.satellites.announce(&item.row.resource_id, item.row.sequence, app.clock.instant());
+        for row in items.iter().map(|item| &item.row).filter(|row| row.kind == KIND) {
+            app.satellites.announce(&row.resource_id, row.sequence, app.clock.instant());
+            let asked = app.moment();
+            if row.sequence == 1
+                && let Ok(Some(satellite)) = app.store.get(KIND, &row.resource_id).await
+            {
+                app.satellites.note(&satellite, asked);
+            }
         }
         match items.last() {
             Some(last) if items.len() == PAGE => cursor = last.cursor.clone(),

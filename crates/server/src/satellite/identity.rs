@@ -14,6 +14,7 @@ use std::{
 };
 
 use jiff::Timestamp;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use wardroom_core::{
     liveness::Interval,
     satellite::{Credential, Presented, Reply, State, heartbeat_reply},
@@ -34,6 +35,10 @@ const MARGIN: Duration = Duration::from_millis(50);
 
 /// How long a version that others announced is remembered: longer than any read takes.
 const ANNOUNCED: Duration = Duration::from_secs(120);
+
+/// Lookups at a time on behalf of addresses that fail a lot, and how long one waits for its turn.
+const TURNS: usize = 4;
+const LONGEST_TURN: Duration = Duration::from_secs(5);
 
 const UNKNOWN: Error = Error::Robot("the credential is not valid: it is unknown, void or not issued yet");
 
@@ -104,6 +109,18 @@ pub(crate) struct Identities {
     memory: RwLock<Memory>,
     /// Whether other servers change satellites too.
     shared: bool,
+    /// For lookups on behalf of strangers.
+    turns: Semaphore,
+}
+
+/// What is remembered under a name.
+struct Recalled {
+    /// The satellite, if what is remembered may be believed.
+    believed: Option<Arc<Known>>,
+    /// Whether there is such a satellite, or was a moment ago.
+    exists: bool,
+    /// Whether who is not remembered is not anywhere.
+    complete: bool,
 }
 
 #[derive(Default)]
@@ -183,7 +200,7 @@ pub(crate) fn handle_of(name: &str) -> String {
 impl Identities {
     pub(crate) fn new(config: &Config) -> Self {
         let shared = matches!(config.location, Location::Postgres { .. });
-        Self { memory: RwLock::default(), shared }
+        Self { memory: RwLock::default(), shared, turns: Semaphore::new(TURNS) }
     }
 
     /// Whether other servers change satellites too.
@@ -287,18 +304,19 @@ impl Identities {
         from: Option<IpAddr>,
     ) -> Result<Standing, Error> {
         let now = app.moment();
-        let (known, complete) = self.recall(handle, now);
-        let remembered = known.map(|known| known.standing(shown, now.time));
-        match remembered {
+        let Recalled { believed, exists, complete } = self.recall(handle, now);
+        match believed.map(|known| known.standing(shown, now.time)) {
             Some(Ok(standing)) => return Ok(standing),
             Some(Err(refused)) if !self.shared => return count(app, from, refused),
             None if complete && !self.shared => return count(app, from, UNKNOWN),
             // Another server may have changed it meanwhile.
             Some(Err(_)) | None => {}
         }
-        if let Some(from) = from {
-            app.limiter.check_failures(from, now.instant)?;
-        }
+        let _turn = match from {
+            Some(from) if !exists => self.turn(app, from, now.instant).await?,
+            Some(_) | None => None,
+        };
+        let now = app.moment();
         let Some(resource) = app.store.get_by_key(KIND, &key_of(handle)).await? else {
             return count(app, from, UNKNOWN);
         };
@@ -308,13 +326,32 @@ impl Identities {
         standing.or_else(|refused| count(app, from, refused))
     }
 
-    fn recall(&self, handle: &str, now: Moment) -> (Option<Arc<Known>>, bool) {
+    /// Who comes from an address that fails a lot, under a name that nobody here has heard of, waits for a turn: a
+    /// neighbour who guesses costs a newcomer a moment, not its beat, and the database next to nothing.
+    async fn turn(
+        &self,
+        app: &App,
+        from: IpAddr,
+        now: Instant,
+    ) -> Result<Option<SemaphorePermit<'_>>, Error> {
+        if !app.limiter.has_failed_a_lot(from, now) {
+            return Ok(None);
+        }
+        match tokio::time::timeout(LONGEST_TURN, self.turns.acquire()).await {
+            Ok(permit) => permit.map(Some).map_err(|_| Error::Internal),
+            Err(_) => Err(Error::TooMany(1)),
+        }
+    }
+
+    fn recall(&self, handle: &str, now: Moment) -> Recalled {
         let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
         let holds = |known: &&Arc<Known>| {
             let newest = memory.floor.get(&known.id).is_none_or(|(version, _)| *version <= known.version);
             newest && (!self.shared || now.is_within(known.read_at) || now.is_within_some(memory.confirmed))
         };
-        (memory.known.get(handle).filter(holds).cloned(), memory.complete)
+        let known = memory.known.get(handle);
+        let exists = known.is_some_and(|known| !known.deleted);
+        Recalled { believed: known.filter(holds).cloned(), exists, complete: memory.complete }
     }
 }
 
