@@ -17,6 +17,7 @@ mod explain;
 mod feed;
 mod install;
 mod node;
+mod satellite;
 mod token;
 
 pub use error::Error;

@@ -29,6 +29,9 @@ pub(crate) enum Command {
     /// Registers, moves and changes nodes.
     #[command(subcommand)]
     Node(command::node::Node),
+    /// Creates, revokes and re-enables satellites.
+    #[command(subcommand)]
+    Satellite(command::satellite::Satellite),
     /// Makes a node, a workflow or a group.
     #[command(subcommand)]
     Create(command::create::Create),
@@ -67,6 +70,7 @@ impl Command {
             Self::Events(command) => wait(command.run()),
             Self::Summary(command) => wait(command.run()),
             Self::Node(command) => wait(command.run()),
+            Self::Satellite(command) => wait(command.run()),
             Self::Create(command) => wait(command.run()),
             Self::Apply(command) => wait(command.run()),
             Self::Delete(command) => wait(command.run()),

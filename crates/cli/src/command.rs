@@ -13,6 +13,7 @@ pub(crate) mod get;
 pub(crate) mod history;
 pub(crate) mod node;
 pub(crate) mod restore;
+pub(crate) mod satellite;
 pub(crate) mod serve;
 pub(crate) mod summary;
 pub(crate) mod token;

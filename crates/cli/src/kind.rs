@@ -14,6 +14,9 @@ pub(crate) enum Kind {
     /// Groups of devices and of users.
     #[value(name = "groups", aliases = ["group", "gr"])]
     Group,
+    /// Registries at the edge.
+    #[value(name = "satellites", aliases = ["satellite", "sat"])]
+    Satellite,
     /// API tokens.
     #[value(name = "tokens", aliases = ["token", "tok"])]
     Token,
@@ -26,6 +29,7 @@ impl Kind {
             Self::Node => "node",
             Self::Workflow => "workflow",
             Self::Group => "group",
+            Self::Satellite => "satellite",
             Self::Token => "token",
         }
     }

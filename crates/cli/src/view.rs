@@ -18,6 +18,7 @@ use crate::{
 mod group;
 pub(crate) mod history;
 pub(crate) mod node;
+pub(crate) mod satellite;
 mod token;
 mod workflow;
 

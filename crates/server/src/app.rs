@@ -205,6 +205,34 @@ impl App {
         })
         .await
     }
+
+    /// Commits all of these or none, and remembers as any other commit does.
+    pub(crate) async fn commit_together(&self, changes: Vec<Change>) -> Result<Vec<Resource>, StoreError> {
+        let about = |change: &Change| (change.after.kind.clone(), change.after.id.clone());
+        let (about, asked): (Vec<_>, _) = (changes.iter().map(about).collect(), self.moment());
+        let committed = self.store.commit_together(changes).await;
+        if let Err(StoreError::Unavailable(_)) = &committed {
+            about.iter().for_each(|(kind, id)| self.doubt(kind, id));
+        }
+        Ok(committed?.into_iter().map(|committed| self.noted(committed, asked)).collect())
+    }
+
+    /// Remembers what must be remembered before anybody is told.
+    pub(crate) fn noted(&self, committed: Committed, asked: Moment) -> Resource {
+        log(&committed);
+        self.metrics.changed(&committed.row.kind);
+        if committed.resource.content.kind == satellite::KIND {
+            self.satellites.note(&committed.resource, asked);
+        }
+        committed.resource
+    }
+
+    /// A commit that was not answered may have happened.
+    pub(crate) fn doubt(&self, kind: &str, id: &str) {
+        if kind == satellite::KIND {
+            self.satellites.doubt(id);
+        }
+    }
 }
 
 /// One line for every change, with what history has.

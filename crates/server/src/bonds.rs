@@ -6,7 +6,7 @@ use wardroom_store::{Change, Content, Entry, Error as StoreError, Held, Resource
 use crate::{
     app::{App, Decided},
     error::Error,
-    idempotency, satellite,
+    idempotency,
 };
 
 /// How often something is decided again, as for any other change.
@@ -118,17 +118,9 @@ impl App {
         let mark = idempotency::mark(self);
         let (kind, id, asked) = (change.after.kind.clone(), change.after.id.clone(), self.moment());
         let committed = self.store.commit_unused(change, unused, mark).await;
-        // What a satellite is answered must be remembered before anybody is told.
-        if kind == satellite::KIND {
-            match &committed {
-                Ok(committed) => self.satellites.note(&committed.resource, asked),
-                Err(StoreError::Unavailable(_)) => self.satellites.doubt(&id),
-                Err(_) => {}
-            }
+        if let Err(StoreError::Unavailable(_)) = &committed {
+            self.doubt(&kind, &id);
         }
-        let committed = committed?;
-        crate::app::log(&committed);
-        self.metrics.changed(&committed.row.kind);
-        Ok(committed.resource)
+        Ok(self.noted(committed?, asked))
     }
 }

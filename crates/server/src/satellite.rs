@@ -32,7 +32,7 @@ pub(crate) mod ztr;
 pub(crate) use document::KIND;
 use wardroom_core::{
     satellite::{Event, State, TABLE},
-    table::Row,
+    table::{Event as _, Row},
 };
 use wardroom_store::{Change, Effect, Entry, Error as StoreError, Resource};
 
@@ -74,7 +74,8 @@ pub(crate) async fn change<T>(
             Decided::Commit(change, answer) => (change.0, change.1, answer),
         };
         let effects = effects.to_vec();
-        let change = Change { before: Some(before), after: content, entry, effects, fence: None };
+        let change =
+            Change { before: Some(before), after: content, entry, effects, fence: None, holds: Vec::new() };
         match app.commit(change).await {
             Ok(resource) => return Ok((resource, answer)),
             Err(StoreError::Conflict) => {}
@@ -89,7 +90,11 @@ pub(crate) fn step(state: State, on: Event) -> Result<&'static Row<State, Event>
     TABLE.find(state, on).ok_or_else(|| Error::Conflict {
         code: "no_such_move",
         detail: format!("the satellite is {state}, and {on} is no move from there"),
-        allowed: TABLE.moves_from(state).map(|row| row.on.to_string()).collect(),
+        allowed: TABLE
+            .moves_from(state)
+            .filter(|row| row.on.call().is_some())
+            .map(|row| row.on.to_string())
+            .collect(),
     })
 }
 

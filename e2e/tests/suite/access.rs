@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::{
     Backend, Reply, Site,
     fleet::{token_in, workflow},
-    mac, node_in, on_both, wait_for,
+    mac, node_in, on_both, satellite, wait_for,
 };
 
 on_both! {
@@ -20,8 +20,9 @@ enum Open {
     Everybody,
     To(&'static [&'static str]),
     ToMachineAnd(&'static [&'static str]),
+    ToSatellites,
 }
-use Open::{Everybody, To, ToMachineAnd};
+use Open::{Everybody, To, ToMachineAnd, ToSatellites};
 
 const READ: Open = To(&["viewer", "operator", "admin", "installer", "auditor"]);
 const AUDIT: Open = To(&["viewer", "operator", "admin", "auditor"]);
@@ -69,6 +70,21 @@ const TABLE: &[(&str, &str, Option<&str>, Open)] = &[
     ("GET",    "/api/v1/groups/{id}",                    Some("group"),    READ),
     ("PUT",    "/api/v1/groups/{id}",                    Some("group"),    WRITE),
     ("DELETE", "/api/v1/groups/{id}",                    Some("group"),    WRITE),
+    ("GET",    "/api/satellites",                        Some("satellite"), READ),
+    ("POST",   "/api/satellites",                        Some("satellite"), WRITE),
+    ("GET",    "/api/satellites/active",                 Some("satellite"), READ),
+    ("GET",    "/api/satellites/stale",                  Some("satellite"), READ),
+    ("POST",   "/api/satellites/register",               Some("satellite"), WRITE),
+    ("POST",   "/api/join-tokens",                       Some("satellite"), WRITE),
+    ("GET",    "/api/satellites/{name}",                 Some("satellite"), READ),
+    ("DELETE", "/api/satellites/{name}",                 Some("satellite"), WRITE),
+    ("GET",    "/api/satellites/{name}/effects",         Some("satellite"), READ),
+    ("POST",   "/api/satellites/{name}/revoke",          Some("satellite"), WRITE),
+    ("POST",   "/api/satellites/{name}/reenable",        Some("satellite"), WRITE),
+    ("GET",    "/satellites/ztr/{token}",                None,             Everybody),
+    ("POST",   "/satellites/ztr",                        None,             Everybody),
+    ("POST",   "/satellites/sync",                       None,             ToSatellites),
+    ("POST",   "/satellites/refresh",                    None,             ToSatellites),
 ];
 
 const ROLES: &[&str] = &["viewer", "operator", "admin", "installer", "adapter", "auditor"];
@@ -88,18 +104,29 @@ enum Is {
     ScopedTo(&'static str),
     Machine,
     OtherMachine,
+    /// A satellite that is online.
+    Satellite,
+    /// One that an administrator has blocked.
+    RevokedSatellite,
 }
 
 /// The class of answer that the table asks for; 0 is anything but a refusal of the caller.
 fn expected(open: &Open, kind: Option<&str>, is: Is) -> u16 {
     let roles = match open {
         Everybody => return 0,
+        ToSatellites => {
+            return match is {
+                Is::Satellite => 0,
+                Is::RevokedSatellite => 403,
+                _ => 401,
+            };
+        }
         To(roles) | ToMachineAnd(roles) => roles,
     };
     let for_machines = matches!(open, ToMachineAnd(_));
     match is {
         Is::Machine if for_machines => 0,
-        Is::Nobody | Is::Machine | Is::OtherMachine => 401,
+        Is::Nobody | Is::Machine | Is::OtherMachine | Is::Satellite | Is::RevokedSatellite => 401,
         Is::Role(role) if roles.contains(&role) => 0,
         Is::Role(_) => 403,
         Is::ScopedTo(covered) if kind.is_none_or(|kind| kind == covered) => 0,
@@ -182,7 +209,13 @@ fn callers(site: &Site) -> (String, Vec<Caller>) {
         let (_, token) = site.new_token(&json!({"name": role, "role": role}));
         callers.push(Caller { is: Is::Role(role), token: Some(token) });
     }
-    for kind in ["node", "workflow", "group", "token"] {
+    for (name, is) in [("edge", Is::Satellite), ("blocked", Is::RevokedSatellite)] {
+        let robot = satellite::online(site, name).at(site, 0);
+        let (_, shown) = robot.headers.into_iter().find(|(name, _)| name == "authorization").unwrap();
+        callers.push(Caller { is, token: Some(shown) });
+    }
+    satellite::revoke(site, "blocked");
+    for kind in ["node", "workflow", "group", "satellite", "token"] {
         let (_, token) = site.new_token(&json!({"name": kind, "role": "admin", "kinds": [kind]}));
         callers.push(Caller { is: Is::ScopedTo(kind), token: Some(token) });
     }
@@ -206,6 +239,8 @@ fn try_route(site: &Site, index: usize, method: &str, path: &str, id: &str, toke
     let is_report = path.ends_with("/installation-status");
     let id = if is_report || method == "GET" { id } else { "missing" };
     let mut target = path.replace("{kind}", "node").replace("{id}", id);
+    let satellite = if method == "GET" { "edge" } else { "missing" };
+    target = target.replace("{name}", satellite).replace("{token}", "wrz_missing");
     match path {
         "/api/v1/events" => target += "?wait=0",
         "/api/v1/boot" => target += &format!("?mac={}", mac(0)),
@@ -218,7 +253,10 @@ fn try_route(site: &Site, index: usize, method: &str, path: &str, id: &str, toke
         "/api/v1/nodes/bulk/state" => json!({"state": "pending", "node_ids": ["missing"]}),
         _ => json!({}),
     };
-    let api = site.caller(index, token);
+    let api = match token {
+        Some(shown) if shown.starts_with("Basic ") => site.caller(index, None).with("authorization", shown),
+        _ => site.caller(index, token),
+    };
     if method == "GET" { api.get(&target) } else { api.json(method, &target, &body) }
 }
 

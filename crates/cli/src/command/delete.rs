@@ -17,7 +17,7 @@ pub(crate) struct Delete {
     /// The kind of the resources.
     #[arg(value_enum)]
     kind: Kind,
-    /// Their ids; of nodes also their MACs.
+    /// Their ids; of nodes also their MACs, of satellites their names.
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
     #[command(flatten)]
@@ -51,6 +51,7 @@ async fn delete(client: &Client, kind: Kind, id: &str) -> anyhow::Result<()> {
             let id = node::id(client, id).await?;
             client.delete_node(&id).await?;
         }
+        Kind::Satellite => drop(client.delete_satellite(id).await?),
         Kind::Workflow => drop(client.delete_workflow(id).await?),
         Kind::Group => drop(client.delete_group(id).await?),
         Kind::Token => drop(client.revoke_token(id).await?),

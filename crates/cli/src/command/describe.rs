@@ -6,6 +6,7 @@ use wardroom_api::{
     client::{Client, HistoryQuery},
     group::Group,
     node::Node,
+    satellite::Satellite,
     token::Token,
     workflow::Workflow,
 };
@@ -30,7 +31,7 @@ pub(crate) struct Describe {
     /// The kind of the resource.
     #[arg(value_enum)]
     kind: Kind,
-    /// Its id; of a node also its MAC.
+    /// Its id; of a node also its MAC, of a satellite its name.
     id: String,
     #[command(flatten)]
     connection: Connection,
@@ -45,6 +46,12 @@ impl Describe {
                 output::line("")?;
                 why::print("node", &node.id, &client.why("node", &node.id).await?)?;
                 history(&client, Kind::Node, &node.id).await
+            }
+            Kind::Satellite => {
+                let satellite: Satellite = self.fields(&client).await?;
+                output::line("")?;
+                why::print("satellite", &satellite.name, &client.why("satellite", &satellite.id).await?)?;
+                history(&client, Kind::Satellite, &satellite.id).await
             }
             Kind::Workflow => self.fields_and_history::<Workflow>(&client).await,
             Kind::Group => self.fields_and_history::<Group>(&client).await,

@@ -7,6 +7,7 @@ use wardroom_api::{
     client::{self, Client, NodeQuery},
     group::Group,
     node::Node,
+    satellite::Satellite,
     token::Token,
     workflow::Workflow,
 };
@@ -29,7 +30,7 @@ pub(crate) struct Get {
     /// What to get; singular and short names are understood too (node, no, wf, …).
     #[arg(value_enum)]
     kind: Kind,
-    /// The id of one resource; of a node also its MAC.
+    /// The id of one resource; of a node also its MAC, of a satellite its name.
     id: Option<String>,
     #[command(flatten)]
     selection: Selection,
@@ -52,13 +53,15 @@ impl Get {
             Kind::Node => self.show::<Node>(&client).await,
             Kind::Workflow => self.show::<Workflow>(&client).await,
             Kind::Group => self.show::<Group>(&client).await,
+            Kind::Satellite => self.show::<Satellite>(&client).await,
             Kind::Token => self.show::<Token>(&client).await,
         }
     }
 
     async fn show<T: Resource>(&self, client: &Client) -> anyhow::Result<()> {
-        if !self.selection.is_empty() && (T::KIND != Kind::Node || self.id.is_some()) {
-            return Err(failure(Code::Usage, "only lists of nodes can be selected from"));
+        let can_be_selected = matches!(T::KIND, Kind::Node | Kind::Satellite);
+        if !self.selection.is_empty() && (!can_be_selected || self.id.is_some()) {
+            return Err(failure(Code::Usage, "only lists of nodes and satellites can be selected from"));
         }
         if self.watch {
             return self.watch::<T>(client).await;

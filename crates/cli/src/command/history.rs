@@ -8,7 +8,7 @@ use crate::{
     connection::Connection,
     kind::Kind,
     table::{Heads, Level, Writer},
-    view::{Mode, Printer, Shape, columns, node},
+    view::{Mode, Printer, Shape, columns, node, satellite},
 };
 
 /// Shows who changed what, when and why; newest first. History outlives its resource.
@@ -17,7 +17,7 @@ pub(crate) struct History {
     /// Only of one resource: its kind …
     #[arg(value_enum, requires = "id")]
     kind: Option<Kind>,
-    /// … and its id; of a node also its MAC.
+    /// … and its id; of a node also its MAC, of a satellite its name.
     id: Option<String>,
     /// Show at most this many rows.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
@@ -33,6 +33,9 @@ impl History {
         let client = self.connection.client()?;
         let resource = match (self.kind, self.id) {
             (Some(Kind::Node), Some(id)) => Some(("node".to_owned(), node::id(&client, &id).await?)),
+            (Some(Kind::Satellite), Some(name)) => {
+                Some(("satellite".to_owned(), satellite::id(&client, &name).await?))
+            }
             (Some(kind), Some(id)) => Some((kind.as_str().to_owned(), id)),
             (_, None) | (None, _) => None,
         };

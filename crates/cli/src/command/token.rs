@@ -136,7 +136,8 @@ fn id_of<'a>(known: &'a [ApiToken], wanted: &'a str) -> &'a str {
     known.iter().find(|token| token.name == wanted).map_or(wanted, |token| &token.id)
 }
 
-fn private(path: &Path) -> anyhow::Result<std::fs::File> {
+/// A new file that only its owner can read.
+pub(crate) fn private(path: &Path) -> anyhow::Result<std::fs::File> {
     let opened = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     opened.with_context(|| format!("cannot make {}", path.display()))
 }

@@ -18,7 +18,7 @@ pub(crate) struct Why {
     /// The kind of the resource.
     #[arg(value_enum)]
     kind: Kind,
-    /// Its id; of a node also its MAC.
+    /// Its id; of a node also its MAC, of a satellite its name.
     id: String,
     /// How the result is written.
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
@@ -90,7 +90,13 @@ fn next(next: &Next, id: &str) -> String {
 
 /// The command that makes a call, or the call where no command does.
 fn command(call: &Call, id: &str) -> String {
-    let request = call.request.replace("{id}", id);
+    let request = call.request.replace("{id}", id).replace("{name}", id);
+    if let Some(verb) = call.request.strip_prefix("POST /api/satellites/{name}/") {
+        let (verb, body) = verb.split_once(' ').unwrap_or((verb, ""));
+        let body: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
+        let mode = body["mode"].as_str().map_or_else(String::new, |mode| format!(" --mode {mode}"));
+        return format!("wardroom satellite {verb} {id}{mode}");
+    }
     let Some(body) = call.request.strip_prefix("PATCH /api/v1/nodes/{id}") else { return request };
     let (path, body) = body.split_once(' ').unwrap_or((body, ""));
     let body: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
@@ -122,6 +128,11 @@ mod tests {
             "wardroom node move n1 --to pending --force",
         );
         check(r#"PATCH /api/v1/nodes/{id} {"workflow_id":"…"}"#, "wardroom node assign n1 --workflow NAME");
-        check("POST /api/satellites/{id}/revoke", "POST /api/satellites/n1/revoke");
+        check("POST /api/satellites/{name}/revoke", "wardroom satellite revoke n1");
+        check(
+            r#"POST /api/satellites/{name}/reenable {"mode":"reissue"}"#,
+            "wardroom satellite reenable n1 --mode reissue",
+        );
+        check("POST /api/v1/runs/{id}/actions/retry", "POST /api/v1/runs/n1/actions/retry");
     }
 }

@@ -35,5 +35,5 @@ pub(crate) const BEATING: &[Beating] = &[Beating {
     kind: "satellite",
     states: &[satellite::State::Online.as_str()],
     given: stale::given_interval,
-    go_stale: |app, ids, fence| Box::pin(stale::satellites(app, ids, fence)),
+    go_stale: |app, ids, fence| Box::pin(crate::satellite::stale::go_stale(app, ids, fence)),
 }];

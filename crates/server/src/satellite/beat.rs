@@ -5,37 +5,48 @@ use wardroom_core::{
     liveness::{Interval, in_force},
     satellite::State,
 };
-
-use super::identity::Known;
 use wardroom_store::Resource;
 
-use crate::{app::App, error::Error};
+use super::{document::KIND, identity::Known};
+use crate::{
+    app::App,
+    error::Error,
+    liveness::{Beat, NewSeat},
+};
 
-/// What a member is told.
-pub(crate) struct Next {
-    pub(crate) next: Interval,
-    pub(crate) server_time: Timestamp,
+/// What a satellite is told that has no seat, because it has to come back first.
+const UNTIL_THEN: u32 = 30;
+
+/// Notes that a satellite was heard, and says when it shall be heard next. Only who is online is watched.
+pub(crate) fn heard(app: &App, known: &Known, said: Option<Interval>) -> Beat {
+    if known.state != State::Online {
+        let next = in_force(said, known.given).or(Interval::from_seconds(UNTIL_THEN));
+        return Beat { next: next.unwrap_or(Interval::LONGEST), server_time: app.now() };
+    }
+    let seat = app.liveness.find(KIND, &known.id).unwrap_or_else(|| {
+        let new = NewSeat { zone: known.zone.as_deref(), given: known.given, last_seen: None };
+        app.liveness.seat(KIND, &known.id, new)
+    });
+    app.liveness.beat(seat, said)
 }
 
-/// Notes that a satellite was heard, and says when it shall be heard next.
-pub(crate) fn heard(app: &App, known: &Known, said: Option<Interval>) -> Next {
-    let default = Interval::from_seconds(30).unwrap_or(Interval::LONGEST);
-    Next { next: in_force(said, known.given).unwrap_or(default), server_time: app.now() }
-}
-
-/// A satellite that need not be heard any more.
-pub(crate) fn rests(_app: &App, _id: &str) {}
-
-/// When a satellite was last heard.
-pub(crate) fn last_heard(app: &App, id: &str) -> Option<Timestamp> {
-    app.facts.of(id).map(|reported| reported.received_at)
-}
-
-/// Registering or refreshing counts as a beat.
+/// Registering or refreshing counts as a beat; it says what is given and where the satellite is.
 pub(crate) fn first(app: &App, satellite: &Resource) -> Result<(), Error> {
     let known = Known::of(satellite, app.moment())?;
     if known.state == State::Online {
-        heard(app, &known, None);
+        let new = NewSeat { zone: known.zone.as_deref(), given: known.given, last_seen: None };
+        let seat = app.liveness.seat(KIND, &known.id, new);
+        app.liveness.beat(seat, None);
     }
     Ok(())
+}
+
+/// A satellite that need not be heard any more.
+pub(crate) fn rests(app: &App, id: &str) {
+    app.liveness.unseat(KIND, id);
+}
+
+/// When a satellite was last heard.
+pub(crate) fn last_heard(app: &App, id: &str) -> Option<Timestamp> {
+    app.liveness.last_seen(KIND, id)
 }

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 use wardroom_api::satellite::{NewSatellite, SatelliteCreate};
 use wardroom_core::{liveness::Interval, satellite::State as SatelliteState};
-use wardroom_store::{Change, Content, Error as StoreError, Resource};
+use wardroom_store::{Change, Content, Error as StoreError, Held, Resource};
 
 use super::{
     document::{self, Document, Flow, Registration},
@@ -49,7 +49,7 @@ pub(crate) async fn create(
         ..Document::default()
     };
     let content = document.content(Uuid::now_v7().to_string(), name, SatelliteState::Pending, labels)?;
-    let satellite = commit(&app, &caller, content).await?;
+    let satellite = commit(&app, &caller, content, Vec::new()).await?;
     Ok(Json(NewSatellite {
         success: true,
         token,
@@ -79,18 +79,49 @@ pub(crate) fn interval(text: Option<&str>) -> Result<Option<String>, Error> {
     Ok(parsed.map(|interval| interval.to_string()))
 }
 
-/// Commits a new satellite.
-pub(crate) async fn commit(app: &App, caller: &Caller, content: Content) -> Result<Resource, Error> {
-    let name = content.name.clone();
-    let entry = by_person(app, caller, "registered", None);
-    let effects = effects_for(app, "created");
-    match app.commit(Change { before: None, after: content, entry, effects, fence: None }).await {
-        Ok(satellite) => Ok(satellite),
-        Err(StoreError::KeyTaken { key, .. }) if key.starts_with("spiffe/") => Err(Error::Conflict {
-            code: "spiffe_id_taken",
-            detail: "another satellite has this SPIFFE ID: choose another name or region".to_owned(),
-            allowed: Vec::new(),
-        }),
+/// Commits a new satellite, together with what it claims for ever. A group or config that changes meanwhile is looked
+/// at again.
+pub(crate) async fn commit(
+    app: &App,
+    caller: &Caller,
+    content: Content,
+    claims: Vec<Change>,
+) -> Result<Resource, Error> {
+    for _ in 0..DECISIONS {
+        for claim in &claims {
+            unclaimed(app, claim).await?;
+        }
+        let document = content.document.read::<Document>()?;
+        let holds = assigned(app, &document).await?;
+        let entry = by_person(app, caller, "registered", None);
+        let effects = effects_for(app, "created");
+        let after = content.clone();
+        let mut changes = vec![Change { before: None, after, entry, effects, fence: None, holds }];
+        changes.extend(claims.iter().cloned());
+        match app.commit_together(changes).await {
+            Err(StoreError::Conflict) => {}
+            committed => return first(committed, &content.name),
+        }
+    }
+    Err(Error::Unavailable("a group or config is changed by too many at once: repeat"))
+}
+
+/// Versions of groups and configs that are met before a caller is told to come back.
+const DECISIONS: usize = 50;
+
+/// What was claimed once is never free again.
+async fn unclaimed(app: &App, claim: &Change) -> Result<(), Error> {
+    if app.store.get(&claim.after.kind, &claim.after.id).await?.is_none() {
+        return Ok(());
+    }
+    let detail =
+        "a satellite has this SPIFFE ID, or had it before it was deleted: choose another name or region";
+    Err(Error::Conflict { code: "spiffe_id_taken", detail: detail.to_owned(), allowed: Vec::new() })
+}
+
+fn first(committed: Result<Vec<Resource>, StoreError>, name: &str) -> Result<Resource, Error> {
+    match committed {
+        Ok(satellites) => satellites.into_iter().next().ok_or(Error::Internal),
         Err(StoreError::KeyTaken { .. }) => Err(Error::Conflict {
             code: "name_taken",
             detail: format!("there is a satellite {name:?}; a name is free again once it is deleted"),
@@ -98,4 +129,18 @@ pub(crate) async fn commit(app: &App, caller: &Caller, content: Content) -> Resu
         }),
         Err(error) => Err(error.into()),
     }
+}
+
+/// What a commit with these assignments is conditional on; refuses what there is not.
+async fn assigned(app: &App, document: &Document) -> Result<Vec<Held>, Error> {
+    let groups = document.groups.iter().map(|group| ("satellite-group", "groups", group));
+    let config = document.config.iter().map(|config| ("satellite-config", "config_name", config));
+    let mut holds = Vec::new();
+    for (kind, field, name) in groups.chain(config) {
+        let found = app.store.get(kind, name).await?;
+        let usable = found.filter(|found| !found.content.deleted && found.content.state == "ready");
+        let usable = usable.ok_or_else(|| Error::invalid(field, format!("there is no {kind} {name:?}")))?;
+        holds.push(Held::at(&usable));
+    }
+    Ok(holds)
 }

@@ -68,7 +68,7 @@ pub(crate) struct Document {
     pub(crate) spire: Option<SpireRecord>,
 }
 
-/// A one-time token, hashed. Of a join token the hash is not needed: SPIRE looks after it.
+/// A one-time token, hashed: a registration token, or the join token of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Registration {
     pub(crate) token_hash: String,
@@ -178,7 +178,9 @@ impl Document {
         fields.extend(self.region.iter().map(|region| ("region".to_owned(), region.clone())));
         fields.extend(self.groups.iter().map(|group| (group_field(group), "1".to_owned())));
         let mut keys = BTreeSet::from([name_key(&name)]);
-        keys.extend(self.registration.iter().map(|token| token_key(&token.token_hash)));
+        // A join token is shown to SPIRE, never to us.
+        let shown = self.registration.iter().filter(|_| self.flow == Flow::Token);
+        keys.extend(shown.map(|token| token_key(&token.token_hash)));
         keys.extend(self.exchange.iter().map(|exchange| token_key(&exchange.token_hash)));
         keys.extend(self.spiffe_id.iter().map(|id| spiffe_key(id)));
         keys.extend(self.robot.iter().map(|robot| robot_key(&robot.name)));
@@ -191,6 +193,7 @@ impl Document {
             labels,
             fields,
             keys,
+            due_at: None,
             deleted: false,
         })
     }

@@ -42,6 +42,18 @@ pub(crate) fn registration(app: &App, satellite: &Resource) -> Result<Registrati
     })
 }
 
+/// The SPIRE server that agents of satellites join.
+pub(crate) struct Spire {
+    pub(crate) trust_domain: String,
+    pub(crate) address: String,
+    pub(crate) port: u16,
+}
+
+/// The SPIRE server, where one is configured.
+pub(crate) fn spire(_app: &App) -> Option<Spire> {
+    None
+}
+
 /// Where and until when a credential is exchanged.
 pub(crate) fn directive(app: &App, refresh: Refresh) -> RefreshDirective {
     RefreshDirective { url: format!("{}/satellites/refresh", app.url()), until: refresh.until }

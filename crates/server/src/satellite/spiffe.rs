@@ -3,11 +3,27 @@
 //! What must stay true: a SPIFFE ID belongs to one satellite for ever. One whose satellite was deleted may still be
 //! shown by who has a certificate, so it never comes back.
 
-use axum::{Extension, Json, extract::State};
-use wardroom_api::satellite::{JoinToken, JoinTokenCreate};
+use std::time::Duration;
 
-use super::document;
-use crate::{app::App, auth::Caller, body::Body, error::Error, problems::Problems};
+use axum::{Extension, Json, extract::State};
+use uuid::Uuid;
+use wardroom_api::satellite::{JoinToken, JoinTokenCreate};
+use wardroom_core::satellite::State as SatelliteState;
+use wardroom_store::Change;
+
+use super::{
+    create::{after, interval},
+    document::{self, Document, Flow, Registration},
+    place, secret,
+};
+use crate::{
+    app::{App, by_person},
+    auth::Caller,
+    body::Body,
+    error::Error,
+    jobs,
+    problems::Problems,
+};
 
 /// How nodes prove themselves to SPIRE.
 const METHODS: &[&str] = &["join_token", "x509pop", "sshpop"];
@@ -53,7 +69,7 @@ struct Wanted {
 fn check(create: &JoinTokenCreate) -> Result<Wanted, Error> {
     document::check_name("satellite_name", &create.satellite_name)?;
     document::check_labels(&create.labels)?;
-    super::create::interval(create.heartbeat_interval.as_deref())?;
+    interval(create.heartbeat_interval.as_deref())?;
     let region = create.region.as_deref().filter(|region| !region.is_empty()).unwrap_or("default");
     document::check_name("region", region)?;
     let method = create.attestation_method.as_deref().filter(|method| !method.is_empty());
@@ -87,9 +103,60 @@ fn check(create: &JoinTokenCreate) -> Result<Wanted, Error> {
     Ok(Wanted { region: region.to_owned(), method: method.to_owned(), ttl_seconds })
 }
 
-async fn register(_app: &App, _caller: &Caller, create: JoinTokenCreate) -> Result<JoinToken, Error> {
-    check(&create)?;
-    Err(Error::NotConfigured("there is no SPIRE server to register with: see the section [spire]"))
+async fn register(app: &App, caller: &Caller, create: JoinTokenCreate) -> Result<JoinToken, Error> {
+    let Wanted { region, method, ttl_seconds } = check(&create)?;
+    let spire = place::spire(app).ok_or(Error::NotConfigured(
+        "there is no SPIRE server to register with: see the section [spire] of the configuration",
+    ))?;
+    let name = create.satellite_name;
+    let spiffe_id = format!("spiffe://{}/satellite/region/{region}/{name}", spire.trust_domain);
+    let parent = create.parent_agent_id.filter(|parent| !parent.is_empty());
+    let parent = parent.unwrap_or_else(|| format!("spiffe://{}/agent/{name}", spire.trust_domain));
+    let id = Uuid::now_v7().to_string();
+    let token = secret::join_token(&app.key, &id, FIRST);
+    let expires_at = after(app.now(), Duration::from_secs(ttl_seconds));
+    let document = Document {
+        flow: Flow::Spiffe,
+        region: Some(region.clone()),
+        attestation_method: Some(method.clone()),
+        selectors: create.selectors,
+        parent_agent_id: Some(parent.clone()),
+        spiffe_id: Some(spiffe_id.clone()),
+        groups: create.groups.unwrap_or_default().into_iter().collect(),
+        config: create.config_name,
+        heartbeat_interval: interval(create.heartbeat_interval.as_deref())?,
+        epoch: FIRST,
+        registration: joins(&method)
+            .then(|| Registration { token_hash: secret::text_of(&secret::hash(&token)), expires_at }),
+        ..Document::default()
+    };
+    let content = document.content(id, name.clone(), SatelliteState::Pending, create.labels)?;
+    super::create::commit(app, caller, content, vec![claim(app, caller, &spiffe_id)]).await?;
+    Ok(JoinToken {
+        satellite: name,
+        region,
+        spiffe_id,
+        parent_agent_id: parent,
+        join_token: joins(&method).then_some(token),
+        expires_at: joins(&method).then_some(expires_at),
+        spire_server_address: spire.address,
+        spire_server_port: spire.port,
+        trust_domain: spire.trust_domain,
+    })
+}
+
+/// The epoch of a new satellite.
+const FIRST: u64 = 1;
+
+fn joins(method: &str) -> bool {
+    method == "join_token"
+}
+
+/// A SPIFFE ID that was given out is a record that is never deleted: it can be claimed once.
+fn claim(app: &App, caller: &Caller, spiffe_id: &str) -> Change {
+    let after = jobs::server_record("spiffe-id", spiffe_id);
+    let entry = by_person(app, caller, "registered", None);
+    Change { before: None, after, entry, effects: Vec::new(), fence: None, holds: Vec::new() }
 }
 
 #[cfg(test)]

@@ -170,8 +170,27 @@ pub(crate) async fn effects(
     State(app): State<App>,
     Path(name): Path<String>,
 ) -> Result<Json<Page<EffectProgress>>, Error> {
-    let _satellite = find(&app, &name).await?;
-    Ok(Json(Page { success: true, data: Vec::new(), next: None }))
+    let satellite = find(&app, &name).await?;
+    let effects = app.store.effects_of(KIND, &satellite.content.id).await?;
+    Ok(Json(Page { success: true, data: effects.into_iter().map(progress).collect(), next: None }))
+}
+
+fn progress(effect: wardroom_store::EffectProgress) -> EffectProgress {
+    let progress = match (effect.done_at, effect.attempts, &effect.last_error) {
+        (Some(_), ..) => "done",
+        (None, 0, None) => "pending",
+        (None, ..) => "retrying",
+    };
+    EffectProgress {
+        type_: effect.effect_type,
+        sequence: effect.sequence,
+        progress: progress.to_owned(),
+        attempts: effect.attempts,
+        last_error: effect.last_error,
+        next_attempt_at: effect.next_attempt_at,
+        created_at: effect.created_at,
+        done_at: effect.done_at,
+    }
 }
 
 /// A satellite as the API shows it.

@@ -2,13 +2,14 @@
 
 use jiff::Timestamp;
 use wardroom_core::{
+    liveness::Standing,
     satellite::{State, TABLE},
     table::{Call, Role},
     why::{Blocker, Stay, Why, explain},
 };
-use wardroom_store::Resource;
+use wardroom_store::EffectProgress;
 
-use super::document::{self, Document};
+use super::document::{self, Document, KIND};
 use crate::{app::App, error::Error};
 
 const REISSUE: Call = Call {
@@ -26,8 +27,31 @@ pub(crate) async fn why(app: &App, name: &str) -> Result<Vec<Why>, Error> {
         let ends = ends(&document);
         stay.patience = ends.map(|end| end.duration_since(stay.counted_from));
     }
-    let blockers = blockers(&satellite, state, &document, now);
+    let mut blockers = blockers(state, &document, now);
+    blockers.extend(silence(app, &satellite.content.id, state));
+    blockers.extend(app.store.effects_of(KIND, &satellite.content.id).await?.iter().filter_map(open));
     Ok(vec![explain(TABLE, state, stay, now, blockers)])
+}
+
+/// A satellite that is online and silent, as far as the deaf-server guard lets it count.
+fn silence(app: &App, id: &str, state: State) -> Option<Blocker> {
+    let silence = app.liveness.standing(KIND, id).filter(|_| state == State::Online)?;
+    match silence.standing {
+        Standing::Heard => None,
+        Standing::Late | Standing::Suspected | Standing::Due => {
+            Some(Blocker { what: silence.to_string().into(), fix: None })
+        }
+    }
+}
+
+/// Another system that has not been told yet.
+fn open(effect: &EffectProgress) -> Option<Blocker> {
+    let EffectProgress { effect_type, attempts, last_error, done_at: None, .. } = effect else { return None };
+    let what = match last_error {
+        Some(error) => format!("{effect_type} was tried {attempts} times and failed: {error}"),
+        None => format!("{effect_type} has not been done yet"),
+    };
+    Some(Blocker { what: what.into(), fix: None })
 }
 
 /// Until when a pending satellite can come by itself.
@@ -36,7 +60,7 @@ fn ends(document: &Document) -> Option<Timestamp> {
     token.or(document.refresh.map(|refresh| refresh.until))
 }
 
-fn blockers(_satellite: &Resource, state: State, document: &Document, now: Timestamp) -> Vec<Blocker> {
+fn blockers(state: State, document: &Document, now: Timestamp) -> Vec<Blocker> {
     let mut blockers = Vec::new();
     if state == State::Pending {
         let what = match (&document.registration, document.refresh) {

@@ -11,7 +11,7 @@ use wardroom_store::{Content, Resource, TRANSITION};
 
 use super::{
     by_satellite,
-    document::{Credential, Document, Exchange, KIND, state, token_key},
+    document::{Credential, Document, Exchange, Flow, KIND, spiffe_key, state, token_key},
     effects::effects_for,
     place, secret, step,
 };
@@ -98,6 +98,7 @@ async fn try_exchange(
             return Ok(Decided::Nothing(()));
         }
         let registration = document.registration.as_ref().filter(|known| known.token_hash == shown.hash);
+        let registration = registration.filter(|_| document.flow == Flow::Token);
         let expires_at = registration.ok_or(Error::TokenUnknown)?.expires_at;
         if expires_at <= now {
             return Err(Error::Robot(
@@ -164,6 +165,32 @@ pub(crate) fn registered(
     document.registration = None;
     document.refresh = None;
     document.into_content_of(satellite, row.to)
+}
+
+/// Registers the satellite whose certificate the listener for SPIFFE has checked. One that is registered gets what it
+/// was given before: it proves itself anew with every connection.
+pub(crate) async fn by_svid(app: &App, caller: &Caller, spiffe_id: &str) -> Result<Registration, Error> {
+    const STRANGER: Error = Error::Robot("there is no satellite with this SPIFFE ID, or it was deleted");
+    // Nobody registers by showing a certificate alone: a satellite that was deleted may still have one.
+    let found = app.store.get_by_key(KIND, &spiffe_key(spiffe_id)).await?.ok_or(STRANGER)?;
+    let effects = effects_for(app, "registered");
+    let changed = super::change(app, &found.content.id, &effects, |satellite| {
+        let document = Document::of(satellite)?;
+        match state(satellite)? {
+            SatelliteState::Revoked => return Err(Error::Revoked),
+            SatelliteState::Online | SatelliteState::Stale => return Ok(Decided::Nothing(())),
+            SatelliteState::Pending => place::check_ready(app, &document)?,
+        }
+        let content = registered(app, satellite, document, app.now())?;
+        let mut entry = by_satellite(app, caller, TRANSITION);
+        entry.metadata = serde_json::json!({"event": Event::Registered.as_str(), "by": "svid"});
+        Ok(Decided::Commit(Box::new((content, entry)), ()))
+    });
+    match changed.await {
+        Ok((satellite, ())) => answer(app, &satellite),
+        Err(Error::NotFound { .. }) => Err(STRANGER),
+        Err(error) => Err(error),
+    }
 }
 
 /// Registration counts as the first heartbeat.

@@ -1,0 +1,264 @@
+//! `wardroom satellite`: the verbs of satellites.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use clap::{Args, Subcommand, ValueEnum};
+use wardroom_api::satellite::{JoinTokenCreate, Reenable as Wanted, Revoke as Reason, SatelliteCreate};
+
+use super::token::private;
+use crate::{
+    connection::Connection,
+    outcome::{Consent, Outcome},
+    output::{self, Format},
+};
+
+/// Creates, revokes and re-enables satellites.
+#[derive(Subcommand)]
+pub(crate) enum Satellite {
+    /// Creates a satellite; its one-time token is written once, alone, to standard output or into a file.
+    Create(Create),
+    /// Creates a satellite that registers with a SPIFFE ID; writes what its agent needs as JSON.
+    JoinToken(JoinToken),
+    /// Blocks satellites from their next request on.
+    Revoke(Revoke),
+    /// Lets a revoked satellite come back, or gives a pending one a new token.
+    Reenable(Reenable),
+    /// Deletes satellites for good; their history stays.
+    Delete(Delete),
+}
+
+#[derive(Args)]
+pub(crate) struct Create {
+    /// The name: lower case letters and digits, with single '.', '_' or '-' between them.
+    name: String,
+    #[command(flatten)]
+    about: About,
+    /// Write the token into this new file, which only its owner can read.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Write everything, token included, as json or yaml.
+    #[arg(short, long, value_enum, value_name = "FORMAT", conflicts_with = "token_file")]
+    output: Option<Format>,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// What is said of every new satellite.
+#[derive(Args)]
+struct About {
+    /// A group that it replicates. Can be repeated.
+    #[arg(long = "group", value_name = "NAME")]
+    groups: Vec<String>,
+    /// Its config.
+    #[arg(long, value_name = "NAME")]
+    config: Option<String>,
+    /// A label, such as zone=berlin. Can be repeated.
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
+    labels: Vec<(String, String)>,
+    /// How often it shall beat, such as "@every 30s".
+    #[arg(long, value_name = "INTERVAL")]
+    heartbeat_interval: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct JoinToken {
+    /// The name of the satellite.
+    name: String,
+    /// What its workload is recognised by, such as unix:uid:1000. Can be repeated.
+    #[arg(long = "selector", value_name = "SELECTOR", required = true)]
+    selectors: Vec<String>,
+    /// The region in its SPIFFE ID.
+    #[arg(long, value_name = "NAME")]
+    region: Option<String>,
+    /// How its node proves itself: join_token, x509pop or sshpop.
+    #[arg(long, value_name = "METHOD")]
+    method: Option<String>,
+    /// How long the join token is valid.
+    #[arg(long, value_name = "SECONDS")]
+    ttl: Option<u64>,
+    /// The agent that vouches for it.
+    #[arg(long, value_name = "SPIFFE-ID")]
+    parent: Option<String>,
+    #[command(flatten)]
+    about: About,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Args)]
+pub(crate) struct Revoke {
+    /// Their names.
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
+    /// Why, for history.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    #[command(flatten)]
+    consent: Consent,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Args)]
+pub(crate) struct Reenable {
+    /// Its name.
+    name: String,
+    /// How it comes back.
+    #[arg(long, value_enum, default_value = "refresh")]
+    mode: Mode,
+    /// Why, for history.
+    #[arg(long, value_name = "TEXT")]
+    comment: Option<String>,
+    /// Write a new token into this new file, which only its owner can read.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// How a satellite comes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    /// The old credential may be exchanged once, within a time limit.
+    Refresh,
+    /// A new token; the old credential is void.
+    Reissue,
+    /// The old credential stays, for clients that cannot refresh.
+    Keep,
+}
+
+#[derive(Args)]
+pub(crate) struct Delete {
+    /// Their names.
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
+    #[command(flatten)]
+    consent: Consent,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+impl Satellite {
+    pub(crate) async fn run(self) -> anyhow::Result<()> {
+        match self {
+            Self::Create(command) => command.run().await,
+            Self::JoinToken(command) => command.run().await,
+            Self::Revoke(command) => command.run().await,
+            Self::Reenable(command) => command.run().await,
+            Self::Delete(command) => command.run().await,
+        }
+    }
+}
+
+impl Create {
+    async fn run(self) -> anyhow::Result<()> {
+        let About { groups, config, labels, heartbeat_interval } = self.about;
+        let create = SatelliteCreate {
+            name: self.name,
+            groups: (!groups.is_empty()).then_some(groups),
+            config_name: config,
+            labels: BTreeMap::from_iter(labels),
+            heartbeat_interval,
+        };
+        let client = self.connection.client()?;
+        // The file is made first: a token that cannot be written down is lost.
+        let file = self.token_file.as_deref().map(private).transpose()?;
+        let made = client.create_satellite(&create).await;
+        if let (Err(_), Some(path)) = (&made, &self.token_file) {
+            let _ = std::fs::remove_file(path);
+        }
+        let made = made?;
+        match self.output {
+            Some(Format::Json) => output::json(&made)?,
+            Some(Format::Yaml) => output::yaml(&made)?,
+            Some(Format::Table | Format::Wide | Format::Name) | None => write(file, &made.token)?,
+        }
+        output::note(&format!("satellite/{} created; its token is not shown again", made.data.name));
+        Ok(())
+    }
+}
+
+impl JoinToken {
+    async fn run(self) -> anyhow::Result<()> {
+        let About { groups, config, labels, heartbeat_interval } = self.about;
+        let create = JoinTokenCreate {
+            satellite_name: self.name,
+            region: self.region,
+            selectors: self.selectors,
+            attestation_method: self.method,
+            ttl_seconds: self.ttl,
+            parent_agent_id: self.parent,
+            groups: (!groups.is_empty()).then_some(groups),
+            config_name: config,
+            labels: BTreeMap::from_iter(labels),
+            heartbeat_interval,
+        };
+        output::json(&self.connection.client()?.create_join_token(&create).await?)
+    }
+}
+
+impl Revoke {
+    async fn run(self) -> anyhow::Result<()> {
+        self.consent.ask(&format!("revoke {} satellites", self.names.len()), self.names.len())?;
+        let client = self.connection.client()?;
+        let (reason, mut outcome) = (Reason { reason: self.reason }, Outcome::default());
+        for name in &self.names {
+            let revoked = client.revoke_satellite(name, &reason).await;
+            let state = revoked.map(|satellite| satellite.state);
+            outcome.add(&format!("satellite/{name}"), state.map_err(Into::into))?;
+        }
+        outcome.finish()
+    }
+}
+
+impl Reenable {
+    async fn run(self) -> anyhow::Result<()> {
+        let mode = match self.mode {
+            Mode::Refresh => "refresh",
+            Mode::Reissue => "reissue",
+            Mode::Keep => "keep",
+        };
+        let wanted = Wanted { mode: Some(mode.to_owned()), comment: self.comment };
+        let client = self.connection.client()?;
+        let file = self.token_file.as_deref().map(private).transpose()?;
+        let reenabled = client.reenable_satellite(&self.name, &wanted).await;
+        if let (Err(_), Some(path)) = (&reenabled, &self.token_file) {
+            let _ = std::fs::remove_file(path);
+        }
+        let reenabled = reenabled?;
+        if let Some(token) = reenabled.token.or(reenabled.join_token) {
+            write(file, &token)?;
+        }
+        let message = reenabled.message.unwrap_or_default();
+        output::note(&format!("satellite/{} {}: {message}", self.name, reenabled.data.state));
+        Ok(())
+    }
+}
+
+impl Delete {
+    async fn run(self) -> anyhow::Result<()> {
+        self.consent.ask(&format!("delete {} satellites", self.names.len()), self.names.len())?;
+        let client = self.connection.client()?;
+        let mut outcome = Outcome::default();
+        for name in &self.names {
+            let deleted = client.delete_satellite(name).await;
+            let deleted = deleted.map(|_| "deleted".to_owned()).map_err(Into::into);
+            outcome.add(&format!("satellite/{name}"), deleted)?;
+        }
+        outcome.finish()
+    }
+}
+
+/// A secret, alone: into a file, or to standard output.
+fn write(file: Option<std::fs::File>, secret: &str) -> anyhow::Result<()> {
+    use std::io::Write as _;
+    match file {
+        Some(mut file) => Ok(writeln!(file, "{secret}")?),
+        None => output::line(secret),
+    }
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("write key=value")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
