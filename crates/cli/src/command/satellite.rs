@@ -35,9 +35,9 @@ pub(crate) struct Create {
     about: About,
     /// Write the token into this new file, which only its owner can read.
     #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
+    secret_file: Option<PathBuf>,
     /// Write everything, token included, as json or yaml.
-    #[arg(short, long, value_enum, value_name = "FORMAT", conflicts_with = "token_file")]
+    #[arg(short, long, value_enum, value_name = "FORMAT", conflicts_with = "secret_file")]
     output: Option<Format>,
     #[command(flatten)]
     connection: Connection,
@@ -111,7 +111,7 @@ pub(crate) struct Reenable {
     comment: Option<String>,
     /// Write a new token into this new file, which only its owner can read.
     #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
+    secret_file: Option<PathBuf>,
     #[command(flatten)]
     connection: Connection,
 }
@@ -162,9 +162,9 @@ impl Create {
         };
         let client = self.connection.client()?;
         // The file is made first: a token that cannot be written down is lost.
-        let file = self.token_file.as_deref().map(private).transpose()?;
+        let file = self.secret_file.as_deref().map(private).transpose()?;
         let made = client.create_satellite(&create).await;
-        if let (Err(_), Some(path)) = (&made, &self.token_file) {
+        if let (Err(_), Some(path)) = (&made, &self.secret_file) {
             let _ = std::fs::remove_file(path);
         }
         let made = made?;
@@ -220,9 +220,9 @@ impl Reenable {
         };
         let wanted = Wanted { mode: Some(mode.to_owned()), comment: self.comment };
         let client = self.connection.client()?;
-        let file = self.token_file.as_deref().map(private).transpose()?;
+        let file = self.secret_file.as_deref().map(private).transpose()?;
         let reenabled = client.reenable_satellite(&self.name, &wanted).await;
-        if let (Err(_), Some(path)) = (&reenabled, &self.token_file) {
+        if let (Err(_), Some(path)) = (&reenabled, &self.secret_file) {
             let _ = std::fs::remove_file(path);
         }
         let reenabled = reenabled?;
