@@ -38,17 +38,16 @@ impl Flow {
     }
 }
 
-/// What is stored of a satellite beside its state and labels.
+/// What is stored of a satellite beside its state and labels; what an older server did not know is absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Document {
     pub(crate) flow: Flow,
     pub(crate) region: Option<String>,
     pub(crate) attestation_method: Option<String>,
-    #[serde(default)]
     pub(crate) selectors: Vec<String>,
     pub(crate) parent_agent_id: Option<String>,
     pub(crate) spiffe_id: Option<String>,
-    #[serde(default)]
     pub(crate) groups: BTreeSet<String>,
     pub(crate) config: Option<String>,
     /// The interval it was given, in its normal form.

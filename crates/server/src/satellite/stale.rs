@@ -3,10 +3,10 @@
 use futures_util::stream::{StreamExt as _, iter};
 use serde_json::json;
 use wardroom_core::satellite::{Event, State};
-use wardroom_store::{Change, Error as StoreError, Fence, Resource, TRANSITION};
+use wardroom_store::{Change, Content, Error as StoreError, Fence, Resource, TRANSITION};
 
 use super::{
-    document::{Document, KIND, state},
+    document::{KIND, state},
     step,
 };
 use crate::{
@@ -74,6 +74,6 @@ fn change(app: &App, before: Resource, fence: Option<Fence>) -> Result<Change, E
     });
     let mut entry = by_system(app, TRANSITION, metadata);
     entry.comment = Some(Event::HeartbeatsMissed.to_string());
-    let after = Document::of(&before)?.into_content_of(&before, to)?;
+    let after = Content { state: to.as_str().to_owned(), ..before.content.clone() };
     Ok(Change { before: Some(before), after, entry, effects: Vec::new(), fence, holds: Vec::new() })
 }
