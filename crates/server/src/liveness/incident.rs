@@ -87,7 +87,6 @@ async fn raise(
         keys: BTreeSet::from([key(&incident.zone)]),
         due_at: None,
         deleted: false,
-        due_at: None,
     };
     let mut entry = by_system(app, "raised", json!({"silent": document.silent, "watched": document.watched}));
     entry.comment = Some(why);

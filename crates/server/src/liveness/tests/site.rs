@@ -171,7 +171,6 @@ pub(super) async fn store_satellite(app: &App, zone: Option<&str>, given: Option
         keys: BTreeSet::new(),
         due_at: None,
         deleted: false,
-        due_at: None,
     };
     let entry = by_system(app, "registered", serde_json::Value::Null);
     let change = Change { before: None, after, entry, effects: Vec::new(), fence: None, holds: Vec::new() };
