@@ -132,7 +132,6 @@ impl Fleet {
             keys: [format!("name/sat-{member}")].into(),
             due_at: None,
             deleted: false,
-            due_at: None,
         };
         let entry = Entry {
             entry_type: "registered".to_owned(),
