@@ -94,6 +94,7 @@ fn list() -> impl Strategy<Value = List> {
         labels,
         after: Some(id(after)),
         limit,
+        deleted: false,
     })
 }
 
