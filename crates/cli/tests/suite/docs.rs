@@ -1,4 +1,4 @@
-//! The commands of `docs/getting-started.md`, run as they are written.
+//! The commands of the pages in `docs`, run as they are written.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -15,7 +15,29 @@ fn blocks(page: &str) -> Vec<&str> {
 
 #[test]
 fn getting_started_works_as_it_is_written() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/getting-started.md");
+    check(
+        "getting-started.md",
+        &["kernel http://boot.example/vmlinuz", "looks good", "active", "history is good"],
+    );
+}
+
+#[test]
+fn satellites_work_as_they_are_written() {
+    check(
+        "satellites.md",
+        &[
+            "wardroom satellite reenable edge-01",
+            "403",
+            "refresh_credentials",
+            "stolen from the van",
+            "deleted",
+        ],
+    );
+}
+
+/// Runs the commands of a page one after the other; all succeed, and what they write has these words.
+fn check(page: &str, expected: &[&str]) {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
     let page = std::fs::read_to_string(page).unwrap();
     let blocks = blocks(&page);
     assert_eq!(blocks[0], "wardroom serve\n", "the server is started first");
@@ -46,7 +68,7 @@ fn getting_started_works_as_it_is_written() {
     let _ = server.wait();
     let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     assert!(ran.status.success(), "{out}\n{err}");
-    for expected in ["kernel http://boot.example/vmlinuz", "looks good", "active", "history is good"] {
+    for expected in expected {
         assert!(out.contains(expected), "{expected:?} is not in:\n{out}\n{err}");
     }
 }

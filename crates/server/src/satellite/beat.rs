@@ -32,7 +32,7 @@ pub(crate) fn heard(app: &App, known: &Known, said: Option<Interval>) -> Beat {
 
 /// Registering or refreshing counts as a beat; it says what is given and where the satellite is.
 pub(crate) fn first(app: &App, satellite: &Resource) -> Result<(), Error> {
-    let known = Known::of(satellite, app.moment())?;
+    let known = app.satellites.read(satellite, app.moment())?;
     if known.state == State::Online {
         let new = NewSeat { zone: known.zone.as_deref(), given: known.given, last_seen: None };
         let seat = app.liveness.seat(KIND, &known.id, new);

@@ -15,9 +15,6 @@ use crate::{error::Error, text};
 /// The kind under which satellites are stored.
 pub(crate) const KIND: &str = "satellite";
 
-/// The label that says who falls silent together.
-pub(crate) const ZONE: &str = "zone";
-
 /// How a satellite registers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -22,7 +22,7 @@ use wardroom_core::{
 use wardroom_store::{Denied, Location, Resource};
 
 use super::{
-    document::{self, Document, KIND, Refresh, ZONE},
+    document::{self, Document, KIND, Refresh},
     secret::{self, Hash},
 };
 use crate::{app::App, config::Config, error::Error, secret::same};
@@ -111,6 +111,8 @@ pub(crate) struct Identities {
     shared: bool,
     /// For lookups on behalf of strangers.
     turns: Semaphore,
+    /// The label that says who falls silent together.
+    zone_label: String,
 }
 
 /// What is remembered under a name.
@@ -135,7 +137,7 @@ struct Memory {
 }
 
 impl Known {
-    pub(crate) fn of(resource: &Resource, read_at: Moment) -> Result<Self, Error> {
+    fn of(resource: &Resource, read_at: Moment, zone: &str) -> Result<Self, Error> {
         let Document { credential, refresh, heartbeat_interval, robot, spiffe_id, .. } =
             Document::of(resource)?;
         let content = &resource.content;
@@ -149,7 +151,7 @@ impl Known {
             name: content.name.as_str().into(),
             state: document::state(resource)?,
             given: heartbeat_interval.and_then(|text| Interval::parse("", &text).ok()),
-            zone: content.labels.get(ZONE).map(|zone| zone.as_str().into()),
+            zone: content.labels.get(zone).map(|zone| zone.as_str().into()),
             refresh,
             overlaps: previous.is_some(),
             version: resource.version,
@@ -200,7 +202,13 @@ pub(crate) fn handle_of(name: &str) -> String {
 impl Identities {
     pub(crate) fn new(config: &Config) -> Self {
         let shared = matches!(config.location, Location::Postgres { .. });
-        Self { memory: RwLock::default(), shared, turns: Semaphore::new(TURNS) }
+        let zone_label = config.liveness.zone_label.clone();
+        Self { memory: RwLock::default(), shared, turns: Semaphore::new(TURNS), zone_label }
+    }
+
+    /// What requests are judged by, from a stored satellite.
+    pub(crate) fn read(&self, resource: &Resource, read_at: Moment) -> Result<Known, Error> {
+        Known::of(resource, read_at, &self.zone_label)
     }
 
     /// Whether other servers change satellites too.
@@ -211,7 +219,7 @@ impl Identities {
     /// Remembers a satellite as it was read or committed.
     pub(crate) fn note(&self, resource: &Resource, read_at: Moment) {
         // One that cannot be read is told to the log, and found again by who asks for it.
-        let Ok(known) = Known::of(resource, read_at).map(Arc::new) else { return };
+        let Ok(known) = self.read(resource, read_at).map(Arc::new) else { return };
         let memory = &mut *self.memory.write().unwrap_or_else(PoisonError::into_inner);
         let older = memory.known.get(&known.handles[0]).filter(|old| old.id == known.id).cloned();
         for handle in older.iter().flat_map(|old| &old.handles) {
@@ -321,7 +329,7 @@ impl Identities {
             return count(app, from, UNKNOWN);
         };
         self.note(&resource, now);
-        let known = Arc::new(Known::of(&resource, now)?);
+        let known = Arc::new(self.read(&resource, now)?);
         let standing = known.standing(shown, now.time);
         standing.or_else(|refused| count(app, from, refused))
     }
