@@ -52,7 +52,7 @@ async fn of_node(app: &App, id: &str) -> Result<Vec<Why>, Error> {
         document.install_attempts,
         document.last_install_error.as_deref(),
     );
-    blockers.extend(view::blockers(&app, KIND, &id).await?);
+    blockers.extend(view::blockers(app, KIND, id).await?);
     // An installation is overdue when it has been silent for too long, not when it is long.
     let mut stay = Stay::of(state, resource.state_changed_at);
     if state == node::State::Installing {

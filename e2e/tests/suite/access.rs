@@ -118,7 +118,7 @@ fn expected(open: &Open, kind: Option<&str>, is: Is) -> u16 {
             return match is {
                 Is::Satellite => 0,
                 Is::RevokedSatellite => 403,
-                _ => 401,
+                Is::Nobody | Is::Role(_) | Is::ScopedTo(_) | Is::Machine | Is::OtherMachine => 401,
             };
         }
         To(roles) | ToMachineAnd(roles) => roles,

@@ -22,6 +22,26 @@ on_both! {
     a_whole_site_beats_beside_who_guesses,
 }
 
+/// A transaction that is left open anywhere holds the feed back; a revocation does not wait for it.
+#[test]
+fn a_revocation_bites_while_the_feed_is_held_back() {
+    let site = Site::start(Backend::Postgres);
+    let robot = online(&site, "edge");
+    for index in 0..2 {
+        robot.beat(&site, index).expect(200);
+    }
+    site.database.hold("INSERT INTO meta (key, value) VALUES ('held', 'back')", || {
+        for round in 0..3 {
+            revoke(&site, "edge");
+            for index in 0..4 {
+                robot.beat(&site, round + index).problem(403);
+            }
+            reenable(&site, "edge", "keep");
+            wait_for("the way back", || (robot.beat(&site, round).status == 200).then_some(()));
+        }
+    });
+}
+
 /// Clients that show one token at once.
 const CLIENTS: usize = 200;
 
@@ -29,7 +49,7 @@ const CLIENTS: usize = 200;
 const BEATING: usize = 20;
 
 fn a_token_has_one_winner(on: Backend) {
-    let rounds = std::env::var("WARDROOM_FAULT_ROUNDS").map_or(5, |rounds| rounds.parse::<usize>().unwrap());
+    let rounds = std::env::var("WARDROOM_FAULT_ROUNDS").map_or(20, |rounds| rounds.parse::<usize>().unwrap());
     let site = Site::start(on);
     for round in 0..rounds.min(100) {
         let token = create(&site, &format!("edge-{round}"));

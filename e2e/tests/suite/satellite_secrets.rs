@@ -14,26 +14,25 @@ on_both! {
     secrets_are_nowhere,
 }
 
-fn secrets_are_nowhere(on: Backend) {
-    let mut site = Site::start_with(on, &[("WARDROOM_LOG_LEVEL", "trace")]);
-    let mut secrets = Vec::new();
+/// Every secret that was handed out in a full story, and every answer that has no business with one.
+fn story(site: &Site) -> (Vec<String>, Vec<Reply>) {
     let mut answers: Vec<Reply> = Vec::new();
 
-    let token = create(&site, "edge");
+    let token = create(site, "edge");
     let keyed = site.caller(0, None).with("idempotency-key", "once");
     let robot = Robot::of(&keyed.get(&format!("/satellites/ztr/{token}")));
     Robot::of(&keyed.get(&format!("/satellites/ztr/{token}")));
-    answers.push(ztr(&site, 1, &token));
+    answers.push(ztr(site, 1, &token));
     let wrong = Robot { username: robot.username.clone(), password: format!("{}x", robot.password) };
-    answers.extend([robot.beat(&site, 0), wrong.beat(&site, 1)]);
-    revoke(&site, "edge");
-    answers.extend([robot.beat(&site, 0), ztr(&site, 0, &token)]);
-    reenable(&site, "edge", "refresh");
+    answers.extend([robot.beat(site, 0), wrong.beat(site, 1)]);
+    revoke(site, "edge");
+    answers.extend([robot.beat(site, 0), ztr(site, 0, &token)]);
+    reenable(site, "edge", "refresh");
     let refreshed =
-        wait_for("the refresh", || Some(robot.refresh(&site, 1)).filter(|reply| reply.status == 200));
+        wait_for("the refresh", || Some(robot.refresh(site, 1)).filter(|reply| reply.status == 200));
     let refreshed = Robot::of(&refreshed);
-    answers.push(refreshed.beat(&site, 0));
-    revoke(&site, "edge");
+    answers.push(refreshed.beat(site, 0));
+    revoke(site, "edge");
     let reissue = site.admin().with("idempotency-key", "reissue");
     let reissued = reissue.post("/api/satellites/edge/reenable", &json!({"mode": "reissue"})).expect(200);
     let second = reissued["token"].as_str().unwrap().to_owned();
@@ -46,18 +45,11 @@ fn secrets_are_nowhere(on: Backend) {
     let unused =
         site.admin().with("idempotency-key", "create").post("/api/satellites", &json!({"name": "unused"}));
     let unused = unused.expect(200)["token"].as_str().unwrap().to_owned();
-    let deleted = online(&site, "gone");
+    let deleted = online(site, "gone");
     site.admin().delete("/api/satellites/gone").expect(200);
-    answers.push(deleted.beat(&site, 0));
-    secrets.extend([
-        token,
-        second,
-        unused,
-        robot.password,
-        refreshed.password,
-        last.password,
-        deleted.password,
-    ]);
+    answers.push(deleted.beat(site, 0));
+    let secrets =
+        vec![token, second, unused, robot.password, refreshed.password, last.password, deleted.password];
 
     for path in [
         "/api/satellites",
@@ -67,6 +59,12 @@ fn secrets_are_nowhere(on: Backend) {
     ] {
         answers.push(site.admin().get(path));
     }
+    (secrets, answers)
+}
+
+fn secrets_are_nowhere(on: Backend) {
+    let mut site = Site::start_with(on, &[("WARDROOM_LOG_LEVEL", "trace")]);
+    let (secrets, answers) = story(&site);
     for server in &mut site.servers {
         server.terminate();
         assert!(server.wait().success());

@@ -12,6 +12,7 @@ on_both! {
     a_satellite_registers_and_beats,
     every_state_has_its_reply,
     a_stale_satellite_is_online_again_before_it_is_answered,
+    a_silent_satellite_goes_stale_and_returns,
     a_revoked_satellite_refreshes_once,
     a_reissued_satellite_needs_its_new_token,
     a_kept_credential_comes_back_with_a_beat,
@@ -140,6 +141,34 @@ fn a_stale_satellite_is_online_again_before_it_is_answered(on: Backend) {
     let rows = site.admin().get(&format!("/api/v1/history?kind=satellite&id={id}")).expect(200);
     let newest = &rows["data"][0];
     assert_eq!((&newest["from_state"], &newest["to_state"]), (&json!("stale"), &json!("online")));
+}
+
+fn a_silent_satellite_goes_stale_and_returns(on: Backend) {
+    let site = Site::start_with(
+        on,
+        &[("WARDROOM_LIVENESS_GRACE_SECONDS", "1"), ("WARDROOM_LIVENESS_FLUSH_SECONDS_SHARED", "1")],
+    );
+    let made = json!({"name": "edge", "heartbeat_interval": "@every 1s"});
+    let token = site.admin().post("/api/satellites", &made).expect(200)["token"].as_str().unwrap().to_owned();
+    let robot = Robot::of(&ztr(&site, 0, &token));
+    wait_for("its silence to be noticed", || (get(&site, "edge")["state"] == "stale").then_some(()));
+    for index in 0..2 {
+        // Each server has heard of it, and lets it come back with a beat that is durable before it is answered.
+        let back = wait_for("the way back", || {
+            let reply = robot.beat(&site, index).expect(200);
+            (get(&site, "edge")["state"] == "online").then_some(reply)
+        });
+        assert_eq!(back["state"], "online");
+        if index == 0 {
+            wait_for("its silence to be noticed", || (get(&site, "edge")["state"] == "stale").then_some(()));
+        }
+    }
+    let id = get(&site, "edge")["id"].as_str().unwrap().to_owned();
+    let rows = site.admin().get(&format!("/api/v1/history?kind=satellite&id={id}")).expect(200);
+    let rows = rows["data"].as_array().unwrap();
+    let stale: Vec<_> = rows.iter().filter(|row| row["to_state"] == "stale").collect();
+    assert!(stale.len() >= 2, "{rows:?}");
+    assert!(stale.iter().all(|row| row["triggered_by"] == "system"), "{rows:?}");
 }
 
 fn a_revoked_satellite_refreshes_once(on: Backend) {

@@ -15,7 +15,7 @@ use super::{
     create::{after, new_token},
     document::{Document, Flow, Refresh, Registration, state},
     effects::effects_for,
-    find, secret, step, view,
+    find, secret, spiffe, step, view,
 };
 use crate::{
     app::{App, Decided, by_person},
@@ -95,14 +95,14 @@ pub(crate) async fn reenable(
     let document = Document::of(&satellite)?;
     let reissued = mode == Mode::Reissue;
     let by_token = reissued && document.flow == Flow::Token;
-    let by_svid = reissued && document.flow == Flow::Spiffe;
+    let joins = reissued && document.flow == Flow::Spiffe && document.registration.is_some();
     Ok(Json(Reenabled {
         success: true,
         data: view::shown(&app, &satellite)?,
         message: Some(mode.advice().to_owned()),
         token: by_token.then_some(token),
-        expires_at: by_token.then_some(registration.expires_at),
-        join_token: by_svid.then(|| secret::join_token(&app.key, &id, document.epoch)),
+        expires_at: document.registration.filter(|_| reissued).map(|registration| registration.expires_at),
+        join_token: joins.then(|| secret::join_token(&app.key, &id, document.epoch)),
     }))
 }
 
@@ -140,9 +140,10 @@ fn decide(
         Mode::Reissue => {
             document.epoch += 1;
             document.credential = None;
-            if document.flow == Flow::Token {
-                document.registration = Some(registration.clone());
-            }
+            document.registration = match document.flow {
+                Flow::Token => Some(registration.clone()),
+                Flow::Spiffe => spiffe::joining(app, &satellite.content.id, &document),
+            };
         }
     }
     document.into_content_of(satellite, to).map(Some)

@@ -96,7 +96,8 @@ fn check(create: &JoinTokenCreate) -> Result<Wanted, Error> {
         return Err(Error::invalid("parent_agent_id", "is missing: sshpop needs the agent that vouches"));
     }
     let parent = create.parent_agent_id.as_deref().unwrap_or_default();
-    if !parent.is_empty() && !(parent.starts_with("spiffe://") && parent.len() <= 400) {
+    let is_id = parent.starts_with("spiffe://") && parent.len() <= 400;
+    if !parent.is_empty() && !is_id {
         return Err(Error::invalid("parent_agent_id", "must be a SPIFFE ID such as spiffe://domain/agent/a"));
     }
     let ttl_seconds = create.ttl_seconds.filter(|ttl| *ttl > 0).unwrap_or(DEFAULT_TTL).min(LONGEST_TTL);
@@ -150,6 +151,16 @@ const FIRST: u64 = 1;
 
 fn joins(method: &str) -> bool {
     method == "join_token"
+}
+
+/// What is kept of a new join token, where the node proves itself with one.
+pub(crate) fn joining(app: &App, id: &str, document: &Document) -> Option<Registration> {
+    let method = document.attestation_method.as_deref().unwrap_or_default();
+    let token = secret::join_token(&app.key, id, document.epoch);
+    joins(method).then(|| Registration {
+        token_hash: secret::text_of(&secret::hash(&token)),
+        expires_at: after(app.now(), Duration::from_secs(DEFAULT_TTL)),
+    })
 }
 
 /// A SPIFFE ID that was given out is a record that is never deleted: it can be claimed once.

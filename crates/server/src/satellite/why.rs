@@ -2,7 +2,6 @@
 
 use jiff::Timestamp;
 use wardroom_core::{
-    liveness::Standing,
     satellite::{State, TABLE},
     table::{Call, Role},
     why::{Blocker, Stay, Why, explain},
@@ -10,7 +9,7 @@ use wardroom_core::{
 use wardroom_store::EffectProgress;
 
 use super::document::{self, Document, KIND};
-use crate::{app::App, error::Error};
+use crate::{app::App, error::Error, liveness};
 
 const REISSUE: Call = Call {
     request: r#"POST /api/satellites/{name}/reenable {"mode":"reissue"}"#,
@@ -28,20 +27,11 @@ pub(crate) async fn why(app: &App, name: &str) -> Result<Vec<Why>, Error> {
         stay.patience = ends.map(|end| end.duration_since(stay.counted_from));
     }
     let mut blockers = blockers(state, &document, now);
-    blockers.extend(silence(app, &satellite.content.id, state));
+    if state == State::Online {
+        blockers.extend(liveness::view::blockers(app, KIND, &satellite.content.id).await?);
+    }
     blockers.extend(app.store.effects_of(KIND, &satellite.content.id).await?.iter().filter_map(open));
     Ok(vec![explain(TABLE, state, stay, now, blockers)])
-}
-
-/// A satellite that is online and silent, as far as the deaf-server guard lets it count.
-fn silence(app: &App, id: &str, state: State) -> Option<Blocker> {
-    let silence = app.liveness.standing(KIND, id).filter(|_| state == State::Online)?;
-    match silence.standing {
-        Standing::Heard => None,
-        Standing::Late | Standing::Suspected | Standing::Due => {
-            Some(Blocker { what: silence.to_string().into(), fix: None })
-        }
-    }
 }
 
 /// Another system that has not been told yet.

@@ -6,6 +6,7 @@ mod backups;
 mod bonds;
 mod commit;
 mod database;
+mod denied;
 mod differential;
 mod durability;
 mod feed;
@@ -46,6 +47,9 @@ on_both! {
         reads_see_acknowledged_writes,
         refuses_what_no_database_keeps,
         effects_are_pending_until_done;
+    denied:
+        who_loses_access_is_named_for_other_servers,
+        the_deleted_are_listed_apart;
     feed:
         pages_join_without_gaps,
         refuses_foreign_cursors,

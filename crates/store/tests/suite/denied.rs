@@ -1,0 +1,58 @@
+//! The deny set names who lost access, for servers that answer from memory; an embedded database has no other server.
+
+use wardroom_store::{Change, Content, List, Store};
+
+use crate::database::Database;
+use crate::sample::{create, entry, moved, node};
+
+fn satellite(number: usize) -> Content {
+    Content { kind: "satellite".to_owned(), state: "pending".to_owned(), ..node(number) }
+}
+
+async fn denied(store: &Store) -> Vec<(String, i64)> {
+    let denied = store.denied().await.unwrap();
+    denied.into_iter().map(|row| (row.id, row.version)).collect()
+}
+
+pub(crate) async fn who_loses_access_is_named_for_other_servers(database: Database) {
+    let store = database.open().await;
+    let is_shared = matches!(database.location(), wardroom_store::Location::Postgres { .. });
+    let one = store.commit(create(satellite(1))).await.unwrap().resource;
+    let one = moved(&store, &one, "online").await.resource;
+    let one = moved(&store, &one, "stale").await.resource;
+    assert_eq!(denied(&store).await, [], "who is let in is not denied");
+    let one = moved(&store, &one, "revoked").await.resource;
+    let one = moved(&store, &one, "pending").await.resource;
+    let one = moved(&store, &one, "online").await.resource;
+    let deleted = Content { deleted: true, ..one.content.clone() };
+    let change =
+        Change { after: deleted, entry: entry("deleted"), ..crate::sample::to_state(&one, "online") };
+    store.commit(change).await.unwrap();
+    // Other kinds are not answered from memory.
+    let other = store.commit(create(node(2))).await.unwrap().resource;
+    moved(&store, &other, "revoked").await;
+
+    let id = one.content.id;
+    let expected = [(id.clone(), 4), (id.clone(), 5), (id, 7)];
+    assert_eq!(denied(&store).await, if is_shared { expected.to_vec() } else { Vec::new() });
+    store.sweep_denied().await.unwrap();
+    assert_eq!(denied(&store).await.len(), if is_shared { 3 } else { 0 }, "what is young is kept");
+}
+
+pub(crate) async fn the_deleted_are_listed_apart(database: Database) {
+    let store = database.open().await;
+    for number in 0..3 {
+        let made = store.commit(create(satellite(number))).await.unwrap().resource;
+        if number == 1 {
+            let deleted = Content { deleted: true, ..made.content.clone() };
+            let change = Change { after: deleted, ..crate::sample::to_state(&made, "pending") };
+            store.commit(change).await.unwrap();
+        }
+    }
+    for (deleted, expected) in [(false, vec!["node-0", "node-2"]), (true, vec!["node-1"])] {
+        let list = List { kind: "satellite".to_owned(), limit: 10, deleted, ..List::default() };
+        let names: Vec<_> =
+            store.list(&list).await.unwrap().items.into_iter().map(|item| item.content.name).collect();
+        assert_eq!(names, expected);
+    }
+}
