@@ -1,6 +1,7 @@
 //! `Idempotency-Key`: the same POST again gets the same answer, not a second effect.
 
 use axum::{
+    Json,
     body::Body,
     extract::Request,
     http::{HeaderName, HeaderValue, Method, StatusCode, header},
@@ -10,13 +11,14 @@ use axum::{
 use http_body_util::{BodyExt as _, Limited};
 use jiff::SignedDuration;
 use sha2::{Digest as _, Sha256};
+use wardroom_api::Envelope;
 use wardroom_store::{Answer, Claim, IdempotencyKey, Mark, Marker};
 
 use crate::{
     app::App,
     auth::{self, Caller},
     error::Error,
-    group, node, secret, workflow,
+    group, node, satellite, secret, workflow,
 };
 
 pub(crate) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -107,7 +109,7 @@ async fn answer_again(app: &App, path: &str, marker: &Marker) -> Result<Response
         ),
         allowed: Vec::new(),
     };
-    if marker.kind == auth::TOKEN {
+    if marker.kind == auth::TOKEN || shows_a_secret(path) {
         return Err(shown_once());
     }
     let resource = app.store.get(&marker.kind, &marker.id).await?.ok_or_else(lost)?;
@@ -115,6 +117,11 @@ async fn answer_again(app: &App, path: &str, marker: &Marker) -> Result<Response
         node::document::KIND => node::answer(app, &resource, None).await?,
         workflow::KIND => workflow::answer(StatusCode::OK, &resource)?,
         group::KIND => group::answer(app, StatusCode::OK, &resource).await?,
+        satellite::KIND => {
+            // Its server may have died before every other one had noticed.
+            app.satellites.settle().await;
+            Json(Envelope::new(satellite::view::shown(app, &resource)?)).into_response()
+        }
         _ => return Err(lost()),
     };
     // A report registers machines too, and says nothing of it.

@@ -171,7 +171,7 @@ fn a_whole_site_beats_beside_who_guesses(on: Backend) {
         ("WARDROOM_LIMITS_READ", "50000"),
         ("WARDROOM_LIMITS_WRITE", "50000"),
         ("WARDROOM_LIMITS_REPORT", "200"),
-        ("WARDROOM_LIMITS_ANONYMOUS", "10"),
+        ("WARDROOM_LIMITS_ANONYMOUS", "4"),
     ];
     let site = Site::start_with(on, &limits);
     let dead = create(&site, "dead");
@@ -184,7 +184,7 @@ fn a_whole_site_beats_beside_who_guesses(on: Backend) {
     let (guesses, limited) = (AtomicUsize::new(0), AtomicUsize::new(0));
     thread::scope(|scope| {
         let _end = End(&is_over);
-        for index in 0..2 {
+        for index in 0..4 {
             let (site, dead, is_over, guesses, limited) = (&site, &dead, &is_over, &guesses, &limited);
             scope.spawn(move || {
                 while !is_over.load(Ordering::Acquire) {
