@@ -171,20 +171,20 @@ fn a_whole_site_beats_beside_who_guesses(on: Backend) {
         ("WARDROOM_LIMITS_READ", "50000"),
         ("WARDROOM_LIMITS_WRITE", "50000"),
         ("WARDROOM_LIMITS_REPORT", "200"),
-        ("WARDROOM_LIMITS_ANONYMOUS", "4"),
+        ("WARDROOM_LIMITS_ANONYMOUS", "12"),
     ];
     let site = Site::start_with(on, &limits);
     let dead = create(&site, "dead");
     ztr(&site, 0, &dead).expect(200);
-    let robots: Vec<_> = at_once(20, |part| {
-        (0..30).map(|number| online(&site, &format!("edge-{part}-{number}"))).collect::<Vec<_>>()
+    let robots: Vec<_> = at_once(6, |part| {
+        (0..100).map(|number| online(&site, &format!("edge-{part}-{number}"))).collect::<Vec<_>>()
     });
     let robots: Vec<_> = robots.into_iter().flatten().collect();
     let is_over = AtomicBool::new(false);
     let (guesses, limited) = (AtomicUsize::new(0), AtomicUsize::new(0));
     thread::scope(|scope| {
         let _end = End(&is_over);
-        for index in 0..4 {
+        for index in 0..12 {
             let (site, dead, is_over, guesses, limited) = (&site, &dead, &is_over, &guesses, &limited);
             scope.spawn(move || {
                 while !is_over.load(Ordering::Acquire) {
