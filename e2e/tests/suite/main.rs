@@ -23,6 +23,7 @@ mod idempotency;
 mod input;
 mod limits;
 mod lists;
+mod liveness;
 mod patience;
 mod process;
 mod races;
