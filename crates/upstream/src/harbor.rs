@@ -14,6 +14,7 @@ use crate::{
 };
 
 mod robot;
+mod secret;
 
 pub use robot::{Access, Created, Lifetime, NewRobot, Permission, Robot, Wanted, extension, robot_name};
 

@@ -18,6 +18,7 @@ use crate::{Failure, Secret};
 mod connect;
 mod failure;
 mod id;
+mod join;
 
 pub use connect::{Endpoint, Tls};
 pub use id::{Id, NotAnId};
