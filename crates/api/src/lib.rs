@@ -11,6 +11,8 @@ pub mod liveness;
 pub mod node;
 pub mod problem;
 pub mod satellite;
+pub mod satellite_config;
+pub mod satellite_group;
 pub mod token;
 pub mod workflow;
 

@@ -10,7 +10,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use Allow::{Anyone, Machine, Network, Roles, Satellite};
+use Allow::{Anyone, Machine, Network, Roles, Satellite, Svid};
 use wardroom_core::table::Role::{self, Admin, Auditor, Installer, Operator, Viewer};
 
 use crate::{
@@ -32,6 +32,8 @@ pub enum Allow {
     Network(&'static [Role]),
     /// A satellite that shows a credential and is not blocked; what it may do beyond that, its handler says.
     Satellite,
+    /// Who shows an X.509-SVID, on the listener that asks for one.
+    Svid,
 }
 
 /// Which bucket a request counts against.
@@ -122,8 +124,26 @@ pub const ROUTES: &[Route] = &[
     route("POST",   "/api/satellites/{name}/reenable",             "satellite", OPERATORS, Class::Write),
     route("GET",    ZTR,                                           "",         Anyone,    Class::Register),
     route("POST",   "/satellites/ztr",                             "",         Anyone,    Class::Register),
+    route("GET",    "/satellites/spiffe-ztr",                      "",         Svid,      Class::Register),
     route("POST",   "/satellites/sync",                            "",         Satellite, Class::Report),
     route("POST",   "/satellites/refresh",                         "",         Satellite, Class::Report),
+    route("GET",    "/api/groups",                                 "satellite-group",  READERS,   Class::Read),
+    route("POST",   "/api/groups/sync",                            "satellite-group",  OPERATORS, Class::Write),
+    route("POST",   "/api/groups/satellite",                       "satellite-group",  OPERATORS, Class::Write),
+    route("DELETE", "/api/groups/satellite",                       "satellite-group",  OPERATORS, Class::Write),
+    route("GET",    "/api/groups/{group}",                         "satellite-group",  READERS,   Class::Read),
+    route("DELETE", "/api/groups/{group}",                         "satellite-group",  OPERATORS, Class::Write),
+    route("GET",    "/api/groups/{group}/satellites",              "satellite-group",  READERS,   Class::Read),
+    route("GET",    "/api/configs",                                "satellite-config", READERS,   Class::Read),
+    route("POST",   "/api/configs",                                "satellite-config", OPERATORS, Class::Write),
+    route("POST",   "/api/configs/satellite",                      "satellite-config", OPERATORS, Class::Write),
+    route("GET",    "/api/configs/{config}",                       "satellite-config", READERS,   Class::Read),
+    route("PATCH",  "/api/configs/{config}",                       "satellite-config", OPERATORS, Class::Write),
+    route("DELETE", "/api/configs/{config}",                       "satellite-config", OPERATORS, Class::Write),
+    route("GET",    "/v2/",                                        "", Satellite, Class::Report),
+    route("GET",    "/v2/satellite/{family}/{name}/state/manifests/{reference}", "", Satellite, Class::Report),
+    route("GET",    "/v2/satellite/{family}/{name}/state/blobs/{digest}",        "", Satellite, Class::Report),
+    route("GET",    "/v2/satellite/{family}/{name}/state/tags/list",             "", Satellite, Class::Report),
 ];
 
 /// The one GET that changes something, for clients that know no other way to register.
@@ -146,12 +166,17 @@ pub(crate) fn find(method: &str, path: &str) -> Option<&'static Route> {
     ROUTES.iter().find(|route| route.path == path && route.method == method)
 }
 
+/// Whether a GET of the route changes something all the same: registrations, as clients know them.
+pub(crate) fn registers(route: &Route) -> bool {
+    route.path == ZTR || route.allow == Svid
+}
+
 /// Whether the route is open to whoever calls from there.
 pub(crate) fn is_open(app: &App, route: &Route, address: IpAddr) -> bool {
     match route.allow {
         Anyone => true,
         Network(_) => app.config.is_boot_network(address),
-        Roles(_) | Machine(_) | Satellite => false,
+        Roles(_) | Machine(_) | Satellite | Svid => false,
     }
 }
 
@@ -169,11 +194,15 @@ pub(crate) fn check(app: &App, route: &Route, caller: &Caller) -> Result<(), Err
             ));
         }
         (Satellite, Who::Satellite(_)) => return Ok(()),
-        (Satellite, Who::Nobody | Who::Token(_) | Who::Machine(_)) => {
+        (Svid, Who::Svid(_)) => return Ok(()),
+        (Svid, Who::Nobody | Who::Token(_) | Who::Machine(_) | Who::Satellite(_)) => {
+            return Err(Error::Robot("show an X.509-SVID, on the listener of [spiffe]"));
+        }
+        (Satellite, Who::Nobody | Who::Token(_) | Who::Machine(_) | Who::Svid(_)) => {
             return Err(Error::Robot("send the satellite's own credential as Authorization: Basic …"));
         }
         (Roles(roles) | Machine(roles) | Network(roles), Who::Token(_)) => roles,
-        (Roles(_) | Machine(_) | Network(_), Who::Satellite(_))
+        (Roles(_) | Machine(_) | Network(_), Who::Satellite(_) | Who::Svid(_))
         | (Roles(_) | Network(_), Who::Machine(_)) => {
             return Err(Error::Unauthenticated("the token is not valid: it is unknown or was revoked"));
         }

@@ -8,6 +8,7 @@ use wardroom_store::{Change, Committed, Content, Entry, Error as StoreError, Res
 
 use crate::{
     access::Denials,
+    artifact,
     auth::{Caller, Tokens},
     clock::{Hand, Timepiece},
     config::Config,
@@ -53,6 +54,8 @@ pub struct Inner {
     pub(crate) satellites: Identities,
     /// What satellites last said.
     pub(crate) facts: Facts,
+    /// Images of states.
+    pub(crate) artifacts: artifact::Cache,
     /// Says that the server is about to stop, so that nobody is kept waiting.
     pub(crate) stopping: watch::Sender<bool>,
 }
@@ -112,6 +115,7 @@ impl App {
             discovering,
             satellites,
             facts,
+            artifacts: artifact::Cache::default(),
             stopping,
         }))
     }

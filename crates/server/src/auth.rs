@@ -12,7 +12,9 @@ use serde::{Deserialize, Serialize};
 use wardroom_core::table::Role;
 use wardroom_store::{Location, Resource};
 
-use crate::{app::App, config::Config, error::Error, satellite::identity::SatelliteIdentity, secret};
+use crate::{
+    app::App, config::Config, error::Error, satellite::identity::SatelliteIdentity, secret, spiffe::SpiffeId,
+};
 
 /// The kind under which tokens are stored.
 pub(crate) const TOKEN: &str = "token";
@@ -37,6 +39,8 @@ pub(crate) enum Who {
     Machine(Arc<str>),
     /// A satellite with a credential of its own.
     Satellite(Arc<SatelliteIdentity>),
+    /// Whoever has a certificate with this SPIFFE ID; whether there is such a satellite is for the handler to say.
+    Svid(Arc<SpiffeId>),
 }
 
 /// What a machine presents is a secret.
@@ -46,6 +50,7 @@ impl std::fmt::Debug for Who {
             Self::Nobody => f.write_str("Nobody"),
             Self::Token(identity) => f.debug_tuple("Token").field(&identity.name).finish(),
             Self::Machine(_) => f.write_str("Machine"),
+            Self::Svid(svid) => f.debug_tuple("Svid").field(&svid.id).finish(),
             Self::Satellite(satellite) => f.debug_tuple("Satellite").field(&satellite.name).finish(),
         }
     }
@@ -78,6 +83,7 @@ impl Caller {
             Who::Token(identity) => &identity.name,
             Who::Machine(_) => "machine",
             Who::Satellite(satellite) => &satellite.name,
+            Who::Svid(svid) => &svid.id,
             Who::Nobody => "nobody",
         }
     }
@@ -86,7 +92,7 @@ impl Caller {
     pub(crate) fn identity(&self) -> Option<&Identity> {
         match &self.who {
             Who::Token(identity) => Some(identity),
-            Who::Machine(_) | Who::Satellite(_) | Who::Nobody => None,
+            Who::Machine(_) | Who::Satellite(_) | Who::Svid(_) | Who::Nobody => None,
         }
     }
 
@@ -94,7 +100,7 @@ impl Caller {
     pub(crate) fn satellite(&self) -> Result<&SatelliteIdentity, Error> {
         match &self.who {
             Who::Satellite(identity) => Ok(identity),
-            Who::Token(_) | Who::Machine(_) | Who::Nobody => Err(Error::Internal),
+            Who::Token(_) | Who::Machine(_) | Who::Svid(_) | Who::Nobody => Err(Error::Internal),
         }
     }
 }

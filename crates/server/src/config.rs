@@ -4,7 +4,7 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -14,6 +14,8 @@ use toml::{Table, Value};
 use wardroom_store::Location;
 
 use crate::liveness;
+
+pub mod upstreams;
 
 /// The commented default, which is the real one.
 pub const DEFAULT: &str = include_str!("../../../wardroom.default.toml");
@@ -75,6 +77,14 @@ pub struct Config {
     pub test_clock: Option<PathBuf>,
     /// How often histories are sealed.
     pub checkpoint: Duration,
+    /// Harbor, which has the robots of satellites.
+    pub harbor: Option<upstreams::Harbor>,
+    /// The registry that the state of satellites is pushed to; nothing to serve it here.
+    pub registry: Option<upstreams::Registry>,
+    /// SPIRE, which gives satellites their identities.
+    pub spire: Option<upstreams::Spire>,
+    /// The listener for satellites with an X.509-SVID.
+    pub spiffe: Option<upstreams::Spiffe>,
     /// Log filter.
     pub log_level: String,
     /// Whether logs are JSON.
@@ -152,6 +162,9 @@ pub fn print(sources: &Sources) -> Result<String, ConfigError> {
         match value {
             Some((key, Value::String(text))) if key.ends_with("_url") => {
                 printed.push_str(&format!("{key} = {}\n", Value::String(redacted(text))));
+            }
+            Some((key @ "password", Value::String(text))) if !text.is_empty() => {
+                printed.push_str(&format!("{key} = \"***\"\n"));
             }
             Some((key, value)) => printed.push_str(&format!("{key} = {value}\n")),
             None => printed.push_str(&format!("{line}\n")),
@@ -272,6 +285,10 @@ struct Raw {
     limits: Limits,
     liveness: liveness::RawSettings,
     audit: RawAudit,
+    harbor: upstreams::RawHarbor,
+    registry: upstreams::RawRegistry,
+    spire: upstreams::RawSpire,
+    spiffe: upstreams::RawSpiffe,
     log: RawLog,
 }
 
@@ -325,7 +342,24 @@ struct RawLog {
 
 impl Raw {
     fn resolve(self) -> Result<Config, ConfigError> {
-        let Self { server, boot, nodes, satellites, limits, liveness, audit, log } = self;
+        let Self {
+            server,
+            boot,
+            nodes,
+            satellites,
+            limits,
+            liveness,
+            audit,
+            harbor,
+            registry,
+            spire,
+            spiffe,
+            log,
+        } = self;
+        let harbor = harbor.resolve()?;
+        let registry = registry.resolve(harbor.as_ref())?;
+        let spire = spire.resolve()?;
+        let spiffe = spiffe.resolve(spire.as_ref())?;
         let listen = address("server.listen", &server.listen)?;
         let tls = tls(&server)?;
         if tls.is_none() && !listen.ip().is_loopback() && !server.insecure_http {
@@ -334,15 +368,7 @@ impl Raw {
             )));
         }
         let data_dir = PathBuf::from(&server.data_dir);
-        let location = if server.database_url.is_empty() {
-            Location::Sqlite { dir: data_dir.clone() }
-        } else if server.database_url.starts_with("postgres://")
-            || server.database_url.starts_with("postgresql://")
-        {
-            Location::Postgres { url: server.database_url }
-        } else {
-            return Err(ConfigError("server.database_url: must start with postgres://".to_owned()));
-        };
+        let location = location(server.database_url, &data_dir)?;
         let key_file =
             if server.key_file.is_empty() { data_dir.join("server.key") } else { server.key_file.into() };
         for (key, value) in [
@@ -357,21 +383,10 @@ impl Raw {
                 return Err(ConfigError(format!("{key}: must be at least 1")));
             }
         }
-        let log_json = match log.format.as_str() {
-            "json" => true,
-            "text" => false,
-            other => return Err(ConfigError(format!("log.format: {other:?} must be text or json"))),
-        };
+        let log_json = log.is_json()?;
         let boot_networks = networks(&boot.networks)?;
         let boot_url = (!boot.base_url.is_empty()).then(|| boot.base_url.trim_end_matches('/').to_owned());
-        let boot_listen =
-            if boot.listen.is_empty() { None } else { Some(address("boot.listen", &boot.listen)?) };
-        if boot_listen.is_some_and(|listen| listen.ip().is_unspecified()) && boot_url.is_none() {
-            return Err(ConfigError(format!(
-                "boot.base_url: is missing; machines cannot reach {}, say under which address they can",
-                boot.listen
-            )));
-        }
+        let boot_listen = boot_listen(&boot.listen, boot_url.as_deref())?;
         let test_clock =
             (!liveness.test_clock_file.is_empty()).then(|| liveness.test_clock_file.clone().into());
         let liveness =
@@ -400,6 +415,10 @@ impl Raw {
             liveness,
             test_clock,
             checkpoint: Duration::from_secs(audit.checkpoint_seconds),
+            harbor,
+            registry,
+            spire,
+            spiffe,
             log_level: log.level,
             log_json,
         })
@@ -419,6 +438,39 @@ impl RawSatellites {
             token: Duration::from_secs(self.token_minutes.saturating_mul(60)),
             refresh: Duration::from_secs(self.refresh_minutes.saturating_mul(60)),
         })
+    }
+}
+
+fn location(database_url: String, data_dir: &Path) -> Result<Location, ConfigError> {
+    if database_url.is_empty() {
+        return Ok(Location::Sqlite { dir: data_dir.to_owned() });
+    }
+    if database_url.starts_with("postgres://") || database_url.starts_with("postgresql://") {
+        return Ok(Location::Postgres { url: database_url });
+    }
+    Err(ConfigError("server.database_url: must start with postgres://".to_owned()))
+}
+
+fn boot_listen(listen: &str, url: Option<&str>) -> Result<Option<SocketAddr>, ConfigError> {
+    if listen.is_empty() {
+        return Ok(None);
+    }
+    let bound = address("boot.listen", listen)?;
+    if bound.ip().is_unspecified() && url.is_none() {
+        return Err(ConfigError(format!(
+            "boot.base_url: is missing; machines cannot reach {listen}, say under which address they can"
+        )));
+    }
+    Ok(Some(bound))
+}
+
+impl RawLog {
+    fn is_json(&self) -> Result<bool, ConfigError> {
+        match self.format.as_str() {
+            "json" => Ok(true),
+            "text" => Ok(false),
+            other => Err(ConfigError(format!("log.format: {other:?} must be text or json"))),
+        }
     }
 }
 

@@ -67,6 +67,7 @@ impl Limiter {
             Who::Token(identity) => (self.of(route.class), identity.id.clone()),
             // A secret is no name: machines are told apart by their address until their node is known.
             Who::Machine(_) => (self.of(Class::Report), caller.address.to_string()),
+            Who::Svid(svid) => (self.of(route.class), svid.id.clone()),
             Who::Nobody => (&self.anonymous, caller.address.to_string()),
         };
         let Some(buckets) = buckets else { return Ok(()) };

@@ -18,6 +18,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use crate::app::App;
+use crate::spiffe::Trust;
 
 /// Where a connection comes from.
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +28,8 @@ pub(crate) struct Peer(pub(crate) SocketAddr);
 pub(crate) struct Listener {
     pub(crate) socket: TcpListener,
     pub(crate) tls: Option<TlsAcceptor>,
+    /// Whom client certificates must be of; nothing where none are asked for.
+    pub(crate) trust: Option<Arc<Trust>>,
     /// Networks that may connect; nothing for all.
     pub(crate) networks: Option<Vec<IpNet>>,
     pub(crate) router: Router,
@@ -111,13 +114,22 @@ impl Listener {
         // Small answers must not wait for more data; a socket without the option still works.
         let _ = stream.set_nodelay(true);
         let router = self.router.clone().layer(Extension(ConnectInfo(Peer(peer))));
-        let (tls, watcher) = (self.tls.clone(), graceful.watcher());
+        let (tls, trust, watcher) = (self.tls.clone(), self.trust.clone(), graceful.watcher());
         tokio::spawn(async move {
             let _place = place;
             match tls {
                 None => serve(stream, router, watcher).await,
                 Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
-                    Ok(Ok(stream)) => serve(stream, router, watcher).await,
+                    Ok(Ok(stream)) => {
+                        let router = match trust {
+                            Some(trust) => match trust.identity(stream.get_ref().1.peer_certificates()) {
+                                Some(identity) => router.layer(Extension(identity)),
+                                None => return,
+                            },
+                            None => router,
+                        };
+                        serve(stream, router, watcher).await;
+                    }
                     Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS handshake"),
                     Err(_) => tracing::debug!(%peer, "the TLS handshake took too long"),
                 },

@@ -19,7 +19,9 @@ use crate::{
     error::Error,
     idempotency,
     listen::Peer,
+    registry,
     satellite::{self, identity::Shown},
+    spiffe::SpiffeId,
 };
 
 const REQUEST_ID: &str = "x-request-id";
@@ -33,6 +35,7 @@ pub(crate) async fn answer(State(app): State<App>, mut request: Request, next: N
     request.extensions_mut().insert(Arc::clone(&id));
     let method = request.method().clone();
     // Who waits for events asks for it; a stream is answered at once, and goes on after its answer.
+    let is_registry = registry::is_path(request.uri().path());
     let waits = request.uri().path() == "/api/v1/events";
     let limit = app.config.request_timeout + if waits { LONGEST_WAIT } else { Duration::ZERO };
     let answered = match tokio::time::timeout(limit, next.run(request)).await {
@@ -40,6 +43,7 @@ pub(crate) async fn answer(State(app): State<App>, mut request: Request, next: N
         Err(_) => Error::Unavailable("the request took too long: repeat").into_response(),
     };
     let mut response = match answered.extensions().get::<Error>() {
+        Some(error) if is_registry => registry::refuse(error, error.respond(&id)),
         Some(error) => error.respond(&id),
         None => answered,
     };
@@ -65,7 +69,7 @@ pub(crate) async fn admit(State(app): State<App>, mut request: Request, next: Ne
             return error.into_response();
         }
     };
-    let response = if request.method().is_safe() && route.path != access::ZTR {
+    let response = if request.method().is_safe() && !access::registers(route) {
         next.run(request).await
     } else {
         to_its_end(app.clone(), request, next).await
@@ -99,9 +103,12 @@ async fn admitted(app: &App, request: &mut Request) -> Result<(&'static access::
     let peer = extensions.get::<ConnectInfo<Peer>>();
     let address = peer.map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0.0.ip());
 
+    let svid = extensions.get::<SpiffeId>().cloned();
     let who = match shown {
         // Who needs no credentials is not asked for them, so that health depends on nothing.
         _ if access::is_open(app, route, address) => Ok(Who::Nobody),
+        // Where certificates are asked for, nothing else counts.
+        _ if svid.is_some() => by_svid(app, svid, route, address).await,
         Ok(shown) => who(app, shown, route, address).await,
         Err(error) => Err(error),
     };
@@ -147,6 +154,23 @@ async fn who(
             Err(Error::Unauthenticated("the token is not valid: it is unknown or was revoked"))
         }
     }
+}
+
+/// Who a certificate makes of a caller. It was verified when the connection was opened; its end is looked at now.
+async fn by_svid(
+    app: &App,
+    svid: Option<SpiffeId>,
+    route: &access::Route,
+    from: IpAddr,
+) -> Result<Who, Error> {
+    let Some(svid) = svid.filter(|svid| app.now() < svid.until) else {
+        return Err(Error::Robot("the certificate has expired: connect again with a new one"));
+    };
+    if route.allow == access::Allow::Svid {
+        return Ok(Who::Svid(Arc::new(svid)));
+    }
+    let identity = app.satellites.identify(app, &svid.id, Shown::Svid, from).await?;
+    Ok(Who::Satellite(Arc::new(identity)))
 }
 
 /// What a request shows; never printed.

@@ -13,9 +13,9 @@ use crate::{
     error::Error,
     events, group, health, history, lifecycle,
     liveness::view as guard,
-    metrics, node, report, request,
-    satellite::{create, delete, reenable, refresh, revoke, spiffe, sync, view, ztr},
-    summary, token, vocabulary, why, workflow,
+    metrics, node, registry, report, request,
+    satellite::{create, delete, reenable, refresh, revoke, spiffe, svid, sync, view, ztr},
+    satellite_config, satellite_group, summary, token, vocabulary, why, workflow,
 };
 
 #[derive(OpenApi)]
@@ -49,6 +49,12 @@ pub(crate) fn api(app: App) -> Router {
 /// What machines use while they boot and install.
 pub(crate) fn boot(app: App) -> Router {
     let (router, _) = machine_routes().split_for_parts();
+    finish(router, app)
+}
+
+/// What satellites with an X.509-SVID use.
+pub(crate) fn spiffe(app: App) -> Router {
+    let (router, _) = satellite_routes().split_for_parts();
     finish(router, app)
 }
 
@@ -102,9 +108,28 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(reenable::reenable))
         .routes(routes!(ztr::by_path))
         .routes(routes!(ztr::by_body))
+        .merge(satellite_routes())
+        .routes(routes!(satellite_group::list))
+        .routes(routes!(satellite_group::sync))
+        .routes(routes!(satellite_group::assign, satellite_group::unassign))
+        .routes(routes!(satellite_group::get, satellite_group::delete))
+        .routes(routes!(satellite_group::satellites))
+        .routes(routes!(satellite_config::list, satellite_config::create))
+        .routes(routes!(satellite_config::assign))
+        .routes(routes!(satellite_config::get, satellite_config::patch, satellite_config::delete))
+        .merge(machine_routes())
+}
+
+/// What registered satellites use: on the listener of everybody, and on that for SVIDs.
+fn satellite_routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(svid::register))
         .routes(routes!(sync::sync))
         .routes(routes!(refresh::refresh))
-        .merge(machine_routes())
+        .routes(routes!(registry::version))
+        .routes(routes!(registry::manifest))
+        .routes(routes!(registry::blob))
+        .routes(routes!(registry::tags))
 }
 
 fn finish(router: Router<App>, app: App) -> Router {

@@ -24,6 +24,7 @@ pub(crate) mod revoke;
 pub(crate) mod secret;
 pub(crate) mod spiffe;
 pub(crate) mod stale;
+pub(crate) mod svid;
 pub(crate) mod sync;
 pub(crate) mod view;
 pub(crate) mod why;

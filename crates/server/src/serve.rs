@@ -15,10 +15,12 @@ use crate::{
     app::{App, by_system},
     auth::{TOKEN, TokenDocument},
     config::Config,
+    effects::{self, Upstreams, Worker},
     jobs,
     listen::{self, Listener},
     router,
     secret::{self, Key},
+    spiffe::Trust,
     token,
 };
 
@@ -37,10 +39,14 @@ pub enum StartError {
 pub struct Server {
     app: App,
     listeners: Vec<Listener>,
+    worker: Arc<Worker>,
+    trust: Option<Arc<Trust>>,
     /// Where people connect.
     pub address: SocketAddr,
     /// Where machines boot.
     pub boot_address: Option<SocketAddr>,
+    /// Where satellites with an X.509-SVID connect.
+    pub spiffe_address: Option<SocketAddr>,
     /// Where the first admin token was written, on the first start.
     pub first_token: Option<PathBuf>,
 }
@@ -54,6 +60,15 @@ impl Server {
         // What cannot be had is found before anything is written.
         let tls = match &config.tls {
             Some((certificate, key)) => Some(listen::tls(certificate, key).map_err(StartError::Setup)?),
+            None => None,
+        };
+        let upstreams = Upstreams::new(&config).map_err(StartError::Setup)?;
+        let spiffe = match &config.spiffe {
+            Some(settings) => {
+                let trust = Trust::new(settings).map(Arc::new).map_err(StartError::Setup)?;
+                let tls = trust.acceptor().map_err(StartError::Setup)?;
+                Some((bind(settings.listen).await?, trust, tls))
+            }
             None => None,
         };
         let (socket, address) = bind(config.listen).await?;
@@ -75,12 +90,26 @@ impl Server {
         let first_token = first_token(&app).await?;
 
         let (router, members) = (router::api(app.clone()), Some(app.clone()));
-        let mut listeners = vec![Listener { socket, tls, networks: None, router, members }];
+        let mut listeners = vec![Listener { socket, tls, trust: None, networks: None, router, members }];
         if let Some((socket, _)) = boot {
             let (networks, router) = (Some(app.config.boot_networks.clone()), router::boot(app.clone()));
-            listeners.push(Listener { socket, tls: None, networks, router, members: None });
+            listeners.push(Listener { socket, tls: None, trust: None, networks, router, members: None });
         }
-        Ok(Self { app, listeners, address, boot_address, first_token })
+        let (mut spiffe_address, mut trust) = (None, None);
+        if let Some(((socket, address), trusted, tls)) = spiffe {
+            let router = router::spiffe(app.clone());
+            (spiffe_address, trust) = (Some(address), Some(Arc::clone(&trusted)));
+            listeners.push(Listener {
+                socket,
+                tls: Some(tls),
+                trust: Some(trusted),
+                networks: None,
+                router,
+                members: Some(app.clone()),
+            });
+        }
+        let worker = Worker::new(app.clone(), upstreams);
+        Ok(Self { app, listeners, worker, trust, address, boot_address, spiffe_address, first_token })
     }
 
     /// Serves until `stop` says so.
@@ -90,7 +119,8 @@ impl Server {
         for listener in self.listeners {
             tasks.spawn(listener.run(stop.clone(), grace));
         }
-        let jobs = jobs::spawn_all(&self.app, &stop);
+        let mut jobs = jobs::spawn_all(&self.app, &stop);
+        effects::spawn(&self.worker, self.trust, &stop, &mut jobs);
         let (app, mut stopped) = (self.app.clone(), stop.clone());
         tasks.spawn(async move {
             // A sender that is gone means the same.
@@ -124,6 +154,8 @@ pub fn check(config: &Config) -> Result<(), StartError> {
     if let Some((certificate, key)) = &config.tls {
         listen::tls(certificate, key).map_err(StartError::Setup)?;
     }
+    Upstreams::new(config).map_err(StartError::Setup)?;
+    config.spiffe.as_ref().map(Trust::new).transpose().map_err(StartError::Setup)?;
     let there = config.data_dir.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."));
     let there = if there.as_os_str().is_empty() { Path::new(".") } else { there };
     let refused = |error: &dyn std::fmt::Display| {

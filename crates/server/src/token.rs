@@ -26,7 +26,8 @@ use crate::{
 };
 
 /// Kinds that a token can be scoped to.
-const KINDS: &[&str] = &["node", "workflow", "group", "satellite", "token"];
+const KINDS: &[&str] =
+    &["node", "workflow", "group", "satellite", "satellite-group", "satellite-config", "token"];
 
 const DEFAULT_LIFETIME: SignedDuration = SignedDuration::from_hours(24 * 90);
 

@@ -80,6 +80,9 @@ fn announce(server: &Server) {
     if let Some(address) = server.boot_address {
         said.push_str(&format!("machines boot from {address}\n"));
     }
+    if let Some(address) = server.spiffe_address {
+        said.push_str(&format!("satellites with an SVID connect to {address}\n"));
+    }
     if let Some(path) = &server.first_token {
         said.push_str(&format!("the first admin token is in {}\n", path.display()));
     }

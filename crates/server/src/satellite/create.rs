@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 use wardroom_api::satellite::{NewSatellite, SatelliteCreate};
 use wardroom_core::{liveness::Interval, satellite::State as SatelliteState};
-use wardroom_store::{Change, Content, Error as StoreError, Held, Resource};
+use wardroom_store::{Change, Content, Error as StoreError, Resource};
 
 use super::{
     document::{self, Document, Flow, Registration},
@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     app::{App, by_person},
+    assignment,
     auth::Caller,
     body::Body,
     error::Error,
@@ -92,7 +93,7 @@ pub(crate) async fn commit(
             unclaimed(app, claim).await?;
         }
         let document = content.document.read::<Document>()?;
-        let holds = assigned(app, &document).await?;
+        let holds = assignment::holds(app, &document.groups, document.config.as_deref()).await?;
         let entry = by_person(app, caller, "registered", None);
         let effects = effects_for(app, "created");
         let after = content.clone();
@@ -129,18 +130,4 @@ fn first(committed: Result<Vec<Resource>, StoreError>, name: &str) -> Result<Res
         }),
         Err(error) => Err(error.into()),
     }
-}
-
-/// What a commit with these assignments is conditional on; refuses what there is not.
-async fn assigned(app: &App, document: &Document) -> Result<Vec<Held>, Error> {
-    let groups = document.groups.iter().map(|group| ("satellite-group", "groups", group));
-    let config = document.config.iter().map(|config| ("satellite-config", "config_name", config));
-    let mut holds = Vec::new();
-    for (kind, field, name) in groups.chain(config) {
-        let found = app.store.get(kind, name).await?;
-        let usable = found.filter(|found| !found.content.deleted && found.content.state == "ready");
-        let usable = usable.ok_or_else(|| Error::invalid(field, format!("there is no {kind} {name:?}")))?;
-        holds.push(Held::at(&usable));
-    }
-    Ok(holds)
 }

@@ -1,10 +1,52 @@
-//! What a change asks workers to do about other systems. On the embedded default there is nothing to ask for.
+//! What a change asks workers to do about Harbor, SPIRE and the registry.
+//!
+//! Every effect means "make the upstream fit the record": its payload names only what caused it, and doing it
+//! twice does no harm. On the embedded default there is nothing to ask for.
 
+use serde_json::json;
 use wardroom_store::Effect;
 
 use crate::app::App;
 
+/// Makes the Harbor robot of a satellite fit its record.
+pub(crate) const HARBOR_ROBOT: &str = "harbor_robot";
+
+/// Makes the SPIRE entries and the agent of a satellite fit its record.
+pub(crate) const SPIRE_ENTRY: &str = "spire_entry";
+
+/// Makes the state in the registry fit the record.
+pub(crate) const PUBLISH_STATE: &str = "publish_state";
+
+/// Makes the Harbor robots of all satellites of a group fit its projects.
+pub(crate) const GROUP_ROBOTS: &str = "group_robots";
+
 /// What a change of a satellite asks for.
-pub(crate) fn effects_for(_app: &App, _cause: &str) -> Vec<Effect> {
-    Vec::new()
+pub(crate) fn effects_for(app: &App, cause: &str) -> Vec<Effect> {
+    let wanted = [
+        (HARBOR_ROBOT, app.config.harbor.is_some()),
+        (SPIRE_ENTRY, app.config.spire.is_some()),
+        (PUBLISH_STATE, app.config.registry.is_some()),
+    ];
+    effects(&wanted, cause)
+}
+
+/// What a change of a satellite group asks for.
+pub(crate) fn of_group(app: &App, cause: &str) -> Vec<Effect> {
+    effects(&[(PUBLISH_STATE, app.config.registry.is_some())], cause)
+}
+
+/// What a change of the projects of a satellite group asks for beside that.
+pub(crate) fn of_projects(app: &App, cause: &str) -> Vec<Effect> {
+    effects(&[(GROUP_ROBOTS, app.config.harbor.is_some())], cause)
+}
+
+/// What a change of a satellite config asks for.
+pub(crate) fn of_config(app: &App, cause: &str) -> Vec<Effect> {
+    effects(&[(PUBLISH_STATE, app.config.registry.is_some())], cause)
+}
+
+fn effects(wanted: &[(&str, bool)], cause: &str) -> Vec<Effect> {
+    let effect =
+        |effect_type: &str| Effect { effect_type: effect_type.to_owned(), payload: json!({"cause": cause}) };
+    wanted.iter().filter(|(_, configured)| *configured).map(|(name, _)| effect(name)).collect()
 }

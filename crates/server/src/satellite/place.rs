@@ -2,22 +2,24 @@
 
 use wardroom_api::satellite::{RefreshDirective, Registration, RegistryAuth};
 use wardroom_store::Resource;
+use wardroom_upstream::registry::state::About;
 
 use super::{
-    document::{Document, Refresh},
+    document::{Document, Refresh, Robot},
     identity::handle_of,
     secret,
 };
-use crate::{app::App, error::Error};
+use crate::{app::App, artifact, error::Error};
 
 /// The registry that satellites read: without another one it is this server.
 pub(crate) fn registry(app: &App) -> &str {
-    app.url()
+    artifact::registry_url(app)
 }
 
 /// Whether the registry knows the credential that is about to be issued.
-pub(crate) fn is_ready(_app: &App, _document: &Document) -> bool {
-    true
+pub(crate) fn is_ready(app: &App, document: &Document) -> bool {
+    let knows = |robot: &Robot| !robot.disabled && robot.epoch == document.wanted_epoch();
+    app.config.harbor.is_none() || document.robot.as_ref().is_some_and(knows)
 }
 
 /// Refuses for now what the registry does not know yet; nothing is used up.
@@ -37,7 +39,7 @@ pub(crate) fn registration(app: &App, satellite: &Resource) -> Result<Registrati
     let username = document.robot.map_or_else(|| handle_of(name), |robot| robot.name);
     let password = secret::credential(&app.key, id, epoch);
     Ok(Registration {
-        state: format!("{url}/satellite/satellite-state/{name}/state:latest"),
+        state: artifact::url(app, About::Satellite(name)),
         auth: RegistryAuth { url, username, password },
     })
 }
@@ -50,8 +52,10 @@ pub(crate) struct Spire {
 }
 
 /// The SPIRE server, where one is configured.
-pub(crate) fn spire(_app: &App) -> Option<Spire> {
-    None
+pub(crate) fn spire(app: &App) -> Option<Spire> {
+    let settings = app.config.spire.as_ref()?;
+    let (address, port) = settings.agent_address.clone();
+    Some(Spire { trust_domain: settings.trust_domain.clone(), address, port })
 }
 
 /// Where and until when a credential is exchanged.

@@ -1,0 +1,191 @@
+//! Which groups a satellite is in and which config it reads.
+//!
+//! Both are part of the satellite's own record, so that one commit changes them together with its history.
+//! What must stay true: no satellite refers to a group or config that is gone; see [`crate::named`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use wardroom_api::satellite_group::Member;
+use wardroom_store::{Change, Error as StoreError, Held, List, Page, Resource};
+
+use crate::{
+    app::{App, by_person},
+    auth::Caller,
+    error::Error,
+    list::Pages,
+    satellite::{
+        document::{Document, KIND, group_field, name_key, state},
+        effects,
+    },
+    satellite_config::CONFIGS,
+    satellite_group::GROUPS,
+};
+
+/// The field by which the satellites that read a config are found.
+pub(crate) const CONFIG_FIELD: &str = "config";
+
+/// Groups of one satellite at most.
+const MOST_GROUPS: usize = 100;
+
+/// Versions that are met before a caller is told to come back.
+const DECISIONS: usize = 50;
+
+/// What a commit with these assignments is conditional on; refuses what there is not.
+pub(crate) async fn holds(
+    app: &App,
+    groups: &BTreeSet<String>,
+    config: Option<&str>,
+) -> Result<Vec<Held>, Error> {
+    if groups.len() > MOST_GROUPS {
+        return Err(Error::invalid("groups", format!("are more than {MOST_GROUPS}")));
+    }
+    let mut holds = Vec::with_capacity(groups.len() + 1);
+    for group in groups {
+        holds.push(GROUPS.held(app, "groups", group).await?);
+    }
+    if let Some(config) = config {
+        holds.push(CONFIGS.held(app, "config_name", config).await?);
+    }
+    Ok(holds)
+}
+
+/// A page of the satellites that a field leads to.
+pub(crate) async fn members(app: &App, field: &str, value: &str, pages: &Pages) -> Result<Page, Error> {
+    let (after, limit) = (pages.after()?, pages.limit()?);
+    Ok(app.store.list(&List { after, limit, ..having(field, value) }).await?)
+}
+
+/// One of the satellites that a field leads to.
+pub(crate) async fn some_member(app: &App, field: &str, value: &str) -> Result<Option<Resource>, Error> {
+    Ok(app.store.list(&List { limit: 1, ..having(field, value) }).await?.items.pop())
+}
+
+fn having(field: &str, value: &str) -> List {
+    let fields = BTreeMap::from([(field.to_owned(), value.to_owned())]);
+    List { kind: KIND.to_owned(), fields, ..List::default() }
+}
+
+/// A satellite as the lists of its group show it.
+pub(crate) fn member(satellite: &Resource) -> Result<Member, Error> {
+    let document = Document::of(satellite)?;
+    Ok(Member {
+        id: satellite.content.id.clone(),
+        name: satellite.content.name.clone(),
+        state: satellite.content.state.clone(),
+        groups: document.groups.into_iter().collect(),
+        config: document.config,
+    })
+}
+
+/// Puts a satellite into a group.
+pub(crate) async fn join(app: &App, caller: &Caller, satellite: &str, group: &str) -> Result<Member, Error> {
+    let id = find(app, satellite).await?;
+    for _ in 0..DECISIONS {
+        let held = GROUPS.held(app, "group", group).await?;
+        let joined = reassign(app, caller, &id, vec![held], |document| {
+            if document.groups.len() >= MOST_GROUPS {
+                return Err(Error::invalid("group", format!("a satellite is in at most {MOST_GROUPS}")));
+            }
+            Ok(document.groups.insert(group.to_owned()))
+        });
+        if let Some(member) = joined.await? {
+            return Ok(member);
+        }
+    }
+    Err(BUSY)
+}
+
+/// Takes a satellite out of a group, whether there still is one of that name or not.
+pub(crate) async fn leave(app: &App, caller: &Caller, satellite: &str, group: &str) -> Result<Member, Error> {
+    let id = find(app, satellite).await?;
+    leave_by_id(app, caller, &id, group).await
+}
+
+async fn leave_by_id(app: &App, caller: &Caller, id: &str, group: &str) -> Result<Member, Error> {
+    for _ in 0..DECISIONS {
+        let left = reassign(app, caller, id, Vec::new(), |document| Ok(document.groups.remove(group)));
+        if let Some(member) = left.await? {
+            return Ok(member);
+        }
+    }
+    Err(BUSY)
+}
+
+/// Takes every satellite out of a group that nobody can join any more.
+pub(crate) async fn empty_group(app: &App, caller: &Caller, group: &str) -> Result<(), Error> {
+    let members = List { limit: 100, ..having(&group_field(group), "1") };
+    loop {
+        let page = app.store.list(&members).await?.items;
+        if page.is_empty() {
+            return Ok(());
+        }
+        for satellite in page {
+            match leave_by_id(app, caller, &satellite.content.id, group).await {
+                // Whoever was deleted in between is in no group either.
+                Ok(_) | Err(Error::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Gives a satellite a config, or the built-in one.
+pub(crate) async fn configure(
+    app: &App,
+    caller: &Caller,
+    satellite: &str,
+    config: Option<&str>,
+) -> Result<Member, Error> {
+    let id = find(app, satellite).await?;
+    for _ in 0..DECISIONS {
+        let held = match config {
+            Some(config) => vec![CONFIGS.held(app, "config_name", config).await?],
+            None => Vec::new(),
+        };
+        let configured = reassign(app, caller, &id, held, |document| {
+            let config = config.map(str::to_owned);
+            let changed = document.config != config;
+            document.config = config;
+            Ok(changed)
+        });
+        if let Some(member) = configured.await? {
+            return Ok(member);
+        }
+    }
+    Err(BUSY)
+}
+
+const BUSY: Error = Error::Unavailable("the resource is changed by too many at once: repeat");
+
+/// The id of the living satellite of a name.
+async fn find(app: &App, satellite: &str) -> Result<String, Error> {
+    let found = app.store.get_by_key(KIND, &name_key(satellite)).await?;
+    found.map(|found| found.content.id).ok_or_else(|| Error::not_found(KIND, satellite))
+}
+
+/// Changes the assignments of a satellite; nothing comes back when somebody was faster.
+async fn reassign(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    holds: Vec<Held>,
+    change: impl Fn(&mut Document) -> Result<bool, Error>,
+) -> Result<Option<Member>, Error> {
+    let found = app.store.get(KIND, id).await?.filter(|found| !found.content.deleted);
+    let before = found.ok_or_else(|| Error::not_found(KIND, id))?;
+    let mut document = Document::of(&before)?;
+    if !change(&mut document)? {
+        return member(&before).map(Some);
+    }
+    let metadata = serde_json::json!({"groups": document.groups, "config": document.config});
+    let after = document.into_content_of(&before, state(&before)?)?;
+    let mut entry = by_person(app, caller, "assigned", None);
+    entry.metadata = metadata;
+    let effects = effects::effects_for(app, "assigned");
+    let change = Change { before: Some(before), after, entry, effects, fence: None, holds };
+    match app.commit(change).await {
+        Ok(resource) => member(&resource).map(Some),
+        Err(StoreError::Conflict) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}

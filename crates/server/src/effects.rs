@@ -1,0 +1,227 @@
+//! The worker that performs effects: it tells Harbor, SPIRE and the registry what records say.
+//!
+//! What must stay true: every effect is "make the upstream fit the record", so it is performed at least once,
+//! in any number of servers, and the last one performed is right. An effect that does not work is tried
+//! again later and keeps no other waiting. Clients of upstreams live here and nowhere else: a handler cannot
+//! reach them.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::{sync::watch, task::JoinSet};
+use uuid::Uuid;
+use wardroom_store::ClaimedEffect;
+use wardroom_upstream::Failure;
+
+use crate::{
+    app::App,
+    error::Error,
+    satellite::effects::{GROUP_ROBOTS, HARBOR_ROBOT, PUBLISH_STATE, SPIRE_ENTRY},
+};
+
+mod backoff;
+mod circuit;
+mod harbor;
+mod publish;
+mod spire;
+mod upkeep;
+mod upstreams;
+
+use circuit::Circuits;
+pub(crate) use upstreams::Upstreams;
+
+/// Effects under way at once.
+const AT_ONCE: usize = 16;
+
+/// How long a claim holds, and how much less an effect may take.
+const CLAIM: Duration = Duration::from_secs(150);
+const LONGEST: Duration = Duration::from_secs(120);
+
+/// How often we look for work when there was none.
+const IDLE: Duration = Duration::from_millis(500);
+
+/// Performs effects.
+pub(crate) struct Worker {
+    app: App,
+    upstreams: Upstreams,
+    /// Tells this worker from those of other servers.
+    holder: String,
+    circuits: Circuits,
+}
+
+/// What keeps an effect from being performed.
+#[derive(Debug, thiserror::Error)]
+enum Trouble {
+    /// The upstream.
+    #[error("{0}")]
+    Upstream(#[from] Failure),
+    /// The database.
+    #[error("{0}")]
+    Own(#[from] Error),
+    /// The upstream did not answer for a while: it is left alone until then.
+    #[error("is left alone because it did not answer: {0}")]
+    Open(String, Duration),
+    /// Something else has to be done first.
+    #[error("{0}")]
+    Waiting(&'static str),
+}
+
+/// Who an effect is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Upstream {
+    Harbor,
+    Spire,
+    Registry,
+}
+
+impl Upstream {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Harbor => "Harbor",
+            Self::Spire => "SPIRE",
+            Self::Registry => "the registry",
+        }
+    }
+
+    /// Nobody, for effects that only ask for others, or that this worker does not know.
+    fn of(effect_type: &str) -> Option<Self> {
+        match effect_type {
+            HARBOR_ROBOT => Some(Self::Harbor),
+            SPIRE_ENTRY => Some(Self::Spire),
+            PUBLISH_STATE => Some(Self::Registry),
+            _ => None,
+        }
+    }
+}
+
+impl Worker {
+    pub(crate) fn new(app: App, upstreams: Upstreams) -> Arc<Self> {
+        let holder = format!("effects {}", Uuid::now_v7());
+        Arc::new(Self { app, upstreams, holder, circuits: Circuits::default() })
+    }
+
+    /// Performs effects until `stop` says so, and then finishes those under way.
+    pub(crate) async fn run(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
+        let mut tasks = JoinSet::new();
+        while !*stop.borrow() {
+            let free = AT_ONCE - tasks.len();
+            let claimed = self.claim(free).await;
+            let may_be_more = claimed.len() == free;
+            for effect in claimed {
+                tasks.spawn(Arc::clone(&self).perform(effect));
+            }
+            tokio::select! {
+                _ = stop.wait_for(|stop| *stop) => break,
+                Some(ended) = tasks.join_next() => lost(ended),
+                () = tokio::time::sleep(IDLE), if !may_be_more || tasks.is_empty() => {}
+            }
+            while let Some(ended) = tasks.try_join_next() {
+                lost(ended);
+            }
+        }
+        while let Some(ended) = tasks.join_next().await {
+            lost(ended);
+        }
+    }
+
+    async fn claim(&self, limit: usize) -> Vec<ClaimedEffect> {
+        match self.app.store.claim_effects(&self.holder, CLAIM, limit).await {
+            Ok(claimed) => claimed,
+            Err(error) => {
+                tracing::warn!(%error, "effects could not be claimed; it is tried again");
+                Vec::new()
+            }
+        }
+    }
+
+    async fn perform(self: Arc<Self>, effect: ClaimedEffect) {
+        let app = &self.app;
+        let (name, kind, id) = (&*effect.effect.effect_type, &*effect.kind, &*effect.resource_id);
+        let outcome = self.attempt(&effect).await;
+        let written = match outcome {
+            Ok(()) => {
+                tracing::info!(effect = name, kind, id, attempts = effect.attempts, "performed");
+                app.store.finish_effect(effect.id, app.now()).await
+            }
+            Err(trouble) => {
+                let text = explain(&effect, &trouble);
+                tracing::warn!(effect = name, kind, id, attempts = effect.attempts, error = text, "put off");
+                app.store.retry_effect(effect.id, next_attempt(app.now(), &effect, &trouble), &text).await
+            }
+        };
+        if let Err(error) = written {
+            // Its claim lapses, and it is performed again.
+            tracing::warn!(effect = name, kind, id, %error, "the outcome of an effect could not be kept");
+        }
+    }
+
+    async fn attempt(&self, effect: &ClaimedEffect) -> Result<(), Trouble> {
+        let Some(upstream) = Upstream::of(&effect.effect.effect_type) else {
+            return self.reconcile(effect).await;
+        };
+        self.circuits.check(upstream, self.app.clock.instant())?;
+        let late = |_| Err(Failure::Ambiguous("it took too long".to_owned()).into());
+        let outcome = tokio::time::timeout(LONGEST, self.reconcile(effect)).await.unwrap_or_else(late);
+        self.circuits.note(upstream, outcome.as_ref().err(), self.app.clock.instant());
+        outcome
+    }
+
+    async fn reconcile(&self, effect: &ClaimedEffect) -> Result<(), Trouble> {
+        let (app, id) = (&self.app, &*effect.resource_id);
+        let Upstreams { harbor, spire, registry } = &self.upstreams;
+        match &*effect.effect.effect_type {
+            HARBOR_ROBOT => harbor::fit(app, configured(harbor.as_ref())?, id).await,
+            GROUP_ROBOTS => upkeep::ask_members(app, id).await,
+            SPIRE_ENTRY => spire::fit(app, configured(spire.as_ref())?, id).await,
+            PUBLISH_STATE => {
+                publish::fit(app, configured(registry.as_ref())?, harbor.as_ref(), &effect.kind, id).await
+            }
+            _ => Err(Trouble::Waiting("this server does not know such effects")),
+        }
+    }
+}
+
+fn configured<T>(client: Option<&T>) -> Result<&T, Trouble> {
+    client.ok_or(Trouble::Waiting("is not configured any more: see its section in the configuration"))
+}
+
+fn lost(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(%error, "an effect panicked; it is tried again when its claim lapses");
+    }
+}
+
+/// What people read. The identity of an agent that joined with a token has the token in it.
+fn explain(effect: &ClaimedEffect, trouble: &Trouble) -> String {
+    let text = match Upstream::of(&effect.effect.effect_type) {
+        Some(upstream) => format!("{} {trouble}", upstream.as_str()),
+        None => trouble.to_string(),
+    };
+    spire::scrub(&text)
+}
+
+fn next_attempt(now: Timestamp, effect: &ClaimedEffect, trouble: &Trouble) -> Timestamp {
+    let attempts = u32::try_from(effect.attempts).unwrap_or(u32::MAX);
+    let least = match trouble {
+        Trouble::Upstream(Failure::Busy { after: Some(after) }) => *after,
+        Trouble::Open(_, remaining) => *remaining,
+        Trouble::Upstream(_) | Trouble::Own(_) | Trouble::Waiting(_) => Duration::ZERO,
+    };
+    let wait = backoff::wait(attempts, effect.id.unsigned_abs()).max(least);
+    let wait = SignedDuration::try_from(wait).unwrap_or(SignedDuration::from_mins(1));
+    now.saturating_add(wait).unwrap_or(Timestamp::MAX)
+}
+
+/// Starts the worker and what goes with it.
+pub(crate) fn spawn(
+    worker: &Arc<Worker>,
+    trust: Option<Arc<crate::spiffe::Trust>>,
+    stop: &watch::Receiver<bool>,
+    jobs: &mut JoinSet<()>,
+) {
+    jobs.spawn(Arc::clone(worker).run(stop.clone()));
+    jobs.spawn(upkeep::run(Arc::clone(worker), stop.clone()));
+    if let Some(trust) = trust {
+        jobs.spawn(upkeep::follow_trust(Arc::clone(worker), trust, stop.clone()));
+    }
+}

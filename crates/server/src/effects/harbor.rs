@@ -1,0 +1,271 @@
+//! The Harbor robot of a satellite, made to fit its record.
+//!
+//! What must stay true: whether a robot is disabled is always computed from our own state, so that no edit
+//! of groups enables a revoked one. A robot belongs to the satellite whose id is in its description: one of a
+//! deleted satellite of the same name is not taken over. Nothing is written that is so already.
+
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
+use wardroom_core::satellite::State;
+use wardroom_store::Resource;
+use wardroom_upstream::{
+    Failure, Secret,
+    harbor::{Harbor, Lifetime, NewRobot, Permission, Robot, Wanted, extension, robot_name},
+};
+
+use super::Trouble;
+use crate::{
+    app::{App, Decided, by_system},
+    artifact::PROJECT,
+    error::Error,
+    satellite::{
+        document::{self, Document, KIND, state},
+        secret,
+    },
+    satellite_group::{self, GROUPS},
+};
+
+const DAY: SignedDuration = SignedDuration::from_hours(24);
+
+/// Makes the robot of a satellite fit its record.
+pub(super) async fn fit(app: &App, harbor: &Harbor, id: &str) -> Result<(), Trouble> {
+    let found = app.store.get(KIND, id).await.map_err(Error::from)?;
+    let Some(satellite) = found else { return Ok(()) };
+    let document = Document::of(&satellite)?;
+    let robot = find(harbor, &satellite, &document).await?;
+    if satellite.content.deleted {
+        return match robot {
+            Found::Own(robot) => Ok(harbor.delete_robot(robot.id).await?),
+            Found::Others(_) | Found::None => Ok(()),
+        };
+    }
+    if state(&satellite)? == State::Revoked {
+        return match robot {
+            Found::Own(robot) => {
+                let wanted = Wanted { disable: true, ..as_it_is(&robot) };
+                update(harbor, &robot, &wanted).await?;
+                let (epoch, expires_at) = (known_epoch(&document), end(robot.expires_at));
+                record(app, id, Some(seen(&robot, epoch, expires_at, true))).await
+            }
+            // Nobody can log in as a robot that is not there.
+            Found::Others(_) | Found::None => record(app, id, None).await,
+        };
+    }
+    enabled(app, harbor, &satellite, &document, robot).await
+}
+
+/// A robot that may be used: its secret is right before it is let in.
+async fn enabled(
+    app: &App,
+    harbor: &Harbor,
+    satellite: &Resource,
+    document: &Document,
+    found: Found,
+) -> Result<(), Trouble> {
+    let id = &satellite.content.id;
+    let permissions = permissions(app, document).await?;
+    if !found.reads_states() {
+        // Permissions name projects, so this one must be there.
+        harbor.ensure_project(PROJECT).await?;
+    }
+    let (robot, is_new) = match found {
+        Found::Own(robot) => (robot, false),
+        Found::Others(robot) => {
+            settle_with_others(app, harbor, &robot).await?;
+            (create(app, harbor, satellite, permissions.clone()).await?, true)
+        }
+        Found::None => (create(app, harbor, satellite, permissions.clone()).await?, true),
+    };
+    let epoch = document.wanted_epoch();
+    let has_secret =
+        document.robot.as_ref().is_some_and(|known| known.id == robot.id && known.epoch == epoch);
+    if is_new || !has_secret {
+        let secret = Secret::new(secret::credential(&app.key, id, epoch));
+        harbor.set_secret(robot.id, &secret).await?;
+    }
+    let lifetime = lifetime(app, &robot);
+    let wanted = Wanted { description: description(id), disable: false, lifetime, permissions };
+    update(harbor, &robot, &wanted).await?;
+    let expires_at = match lifetime {
+        Lifetime::Endless => Timestamp::MAX,
+        Lifetime::Days(days) => {
+            let end = robot.creation_time.saturating_add(DAY * i32::try_from(days).unwrap_or(i32::MAX));
+            end.unwrap_or(Timestamp::MAX)
+        }
+    };
+    record(app, id, Some(seen(&robot, epoch, expires_at, false))).await
+}
+
+/// Whose robot there is.
+enum Found {
+    /// The satellite's.
+    Own(Robot),
+    /// One that has its name and is not its own.
+    Others(Robot),
+    None,
+}
+
+impl Found {
+    fn reads_states(&self) -> bool {
+        let Self::Own(robot) = self else { return false };
+        robot.permissions.iter().any(|permission| permission.namespace == PROJECT)
+    }
+}
+
+async fn find(harbor: &Harbor, satellite: &Resource, document: &Document) -> Result<Found, Trouble> {
+    let id = &satellite.content.id;
+    let known = match &document.robot {
+        Some(known) => match harbor.robot(known.id).await {
+            Ok(robot) => Some(robot),
+            Err(Failure::NotFound) => None,
+            Err(error) => return Err(error.into()),
+        },
+        None => None,
+    };
+    let robot = match known {
+        Some(robot) => Some(robot),
+        None => harbor.find_robot(&robot_name(&satellite.content.name)).await?,
+    };
+    Ok(match robot {
+        None => Found::None,
+        Some(robot) => match owner(&robot.description) {
+            Some(owner) if owner == id => Found::Own(robot),
+            Some(_) => Found::Others(robot),
+            // Somebody made it before us; a deleted satellite leaves it to them.
+            None if satellite.content.deleted && document.robot.is_none() => Found::Others(robot),
+            None => Found::Own(robot),
+        },
+    })
+}
+
+/// The robot of a deleted satellite makes way; that of a living one stays.
+async fn settle_with_others(app: &App, harbor: &Harbor, robot: &Robot) -> Result<(), Trouble> {
+    let owner = owner(&robot.description).unwrap_or_default();
+    let living = app.store.get(KIND, owner).await.map_err(Error::from)?;
+    if living.is_some_and(|living| !living.content.deleted) {
+        return Err(Trouble::Waiting("has a robot of this name that belongs to another satellite"));
+    }
+    Ok(harbor.delete_robot(robot.id).await?)
+}
+
+async fn create(
+    app: &App,
+    harbor: &Harbor,
+    satellite: &Resource,
+    permissions: Vec<Permission>,
+) -> Result<Robot, Trouble> {
+    let new = NewRobot {
+        name: robot_name(&satellite.content.name),
+        description: description(&satellite.content.id),
+        lifetime: Lifetime::Days(robot_days(app)),
+        permissions,
+    };
+    let created = harbor.create_robot(&new).await.map_err(no_project)?;
+    Ok(harbor.robot(created.id).await?)
+}
+
+async fn update(harbor: &Harbor, robot: &Robot, wanted: &Wanted) -> Result<(), Trouble> {
+    let is_so = robot.disable == wanted.disable
+        && robot.description == wanted.description
+        && robot.lifetime == wanted.lifetime
+        && sorted(&robot.permissions) == sorted(&wanted.permissions);
+    if is_so { Ok(()) } else { harbor.update_robot(robot.id, wanted).await.map_err(no_project) }
+}
+
+/// The robot itself was read a moment ago.
+fn no_project(failure: Failure) -> Trouble {
+    if failure == Failure::NotFound {
+        return Trouble::Waiting("has not all the projects that the satellite's groups name");
+    }
+    failure.into()
+}
+
+fn as_it_is(robot: &Robot) -> Wanted {
+    Wanted {
+        description: robot.description.clone(),
+        disable: robot.disable,
+        lifetime: robot.lifetime,
+        permissions: robot.permissions.clone(),
+    }
+}
+
+type Plain = BTreeSet<(String, String, BTreeSet<(String, String)>)>;
+
+fn sorted(permissions: &[Permission]) -> Plain {
+    let plain = |permission: &Permission| {
+        let access = permission.access.iter().map(|access| (access.resource.clone(), access.action.clone()));
+        (permission.kind.clone(), permission.namespace.clone(), access.collect())
+    };
+    permissions.iter().map(plain).collect()
+}
+
+/// The states, and the projects of the satellite's groups.
+async fn permissions(app: &App, document: &Document) -> Result<Vec<Permission>, Trouble> {
+    let mut projects = BTreeSet::from([PROJECT.to_owned()]);
+    for group in &document.groups {
+        if let Some(group) = GROUPS.find(app, group).await? {
+            projects.extend(satellite_group::Document::of(&group)?.projects());
+        }
+    }
+    Ok(projects.iter().map(|project| Permission::pull(project)).collect())
+}
+
+/// A robot lives on before half of its time is over.
+fn lifetime(app: &App, robot: &Robot) -> Lifetime {
+    let now = app.now();
+    let whole = DAY * i32::try_from(robot_days(app)).unwrap_or(i32::MAX);
+    let after = |wait| now.saturating_add(wait).unwrap_or(Timestamp::MAX);
+    let is_due = end(robot.expires_at) < after(whole / 2);
+    let longer = if is_due { extension(robot.creation_time, robot.lifetime, after(whole)) } else { None };
+    longer.unwrap_or(robot.lifetime)
+}
+
+fn robot_days(app: &App) -> u32 {
+    app.config.harbor.as_ref().map_or(30, |harbor| harbor.robot_days)
+}
+
+fn end(expires_at: i64) -> Timestamp {
+    if expires_at < 0 { Timestamp::MAX } else { Timestamp::from_second(expires_at).unwrap_or(Timestamp::MAX) }
+}
+
+const OWNER: &str = "satellite of Wardroom: ";
+
+fn description(id: &str) -> String {
+    format!("{OWNER}{id}")
+}
+
+fn owner(description: &str) -> Option<&str> {
+    description.strip_prefix(OWNER)
+}
+
+fn known_epoch(document: &Document) -> u64 {
+    document.robot.as_ref().map_or(0, |robot| robot.epoch)
+}
+
+fn seen(robot: &Robot, epoch: u64, expires_at: Timestamp, disabled: bool) -> document::Robot {
+    document::Robot { id: robot.id, name: robot.name.clone(), expires_at, epoch, disabled }
+}
+
+/// Keeps what Harbor has, where a registration can see it.
+async fn record(app: &App, id: &str, robot: Option<document::Robot>) -> Result<(), Trouble> {
+    let recorded = app.change(KIND, id, |satellite| {
+        let mut document = Document::of(satellite)?;
+        if document.robot == robot {
+            return Ok(Decided::Nothing(()));
+        }
+        document.robot.clone_from(&robot);
+        let known = robot.as_ref().map(|robot| {
+            serde_json::json!({
+                "name": robot.name, "disabled": robot.disabled, "epoch": robot.epoch, "expires_at": robot.expires_at,
+            })
+        });
+        let entry = by_system(app, "effect", serde_json::json!({"type": "harbor_robot", "robot": known}));
+        Ok(Decided::Commit(Box::new((document.into_content_of(satellite, state(satellite)?)?, entry)), ()))
+    });
+    match recorded.await {
+        // Deleted meanwhile, with an effect of its own.
+        Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,255 @@
+//! The identity of a satellite in SPIRE, made to fit its record.
+//!
+//! What must stay true: the agent of a satellite is banned only where it is the satellite's own, which is known
+//! only of one that joined with the satellite's token. The identity of such an agent has the token in it, so it is
+//! derived when it is needed, and neither stored nor shown.
+
+use jiff::Timestamp;
+use wardroom_core::satellite::State;
+use wardroom_store::Resource;
+use wardroom_upstream::{
+    Failure, Secret,
+    spire::{Agent, Entry, Id, NewEntry, Selector, Spire},
+};
+
+use super::Trouble;
+use crate::{
+    app::{App, Decided, by_system},
+    error::Error,
+    satellite::{
+        document::{Document, Flow, KIND, SpireRecord, state},
+        secret,
+    },
+};
+
+/// Makes entries, agent and join token of a satellite fit its record.
+pub(super) async fn fit(app: &App, spire: &Spire, id: &str) -> Result<(), Trouble> {
+    let found = app.store.get(KIND, id).await.map_err(Error::from)?;
+    let Some(satellite) = found else { return Ok(()) };
+    let document = Document::of(&satellite)?;
+    let (Flow::Spiffe, Some(identity)) = (document.flow, document.spiffe_id.as_deref()) else {
+        return Ok(());
+    };
+    let identity = parse(identity)?;
+    let node =
+        Node { app, spire, satellite: &satellite, document: &document, domain: &identity.trust_domain };
+    if satellite.content.deleted {
+        node.withdraw(&identity).await?;
+        return node.forget_agents(None).await;
+    }
+    match state(&satellite)? {
+        State::Revoked => {
+            node.withdraw(&identity).await?;
+            node.ban().await?;
+            record(app, id, |known| known.entry_ids.clear()).await
+        }
+        State::Pending | State::Online | State::Stale => node.admit(&identity).await,
+    }
+}
+
+/// A satellite and the node it is on.
+struct Node<'a> {
+    app: &'a App,
+    spire: &'a Spire,
+    satellite: &'a Resource,
+    document: &'a Document,
+    domain: &'a str,
+}
+
+impl Node<'_> {
+    /// Whether the agent joins with a token of ours, and so belongs to this satellite alone.
+    fn joins(&self) -> bool {
+        self.document.attestation_method.as_deref() == Some("join_token") && self.given_parent().is_none()
+    }
+
+    /// The agent that somebody named; the alias stands for none.
+    fn given_parent(&self) -> Option<&str> {
+        let alias = self.alias().to_string();
+        self.document.parent_agent_id.as_deref().filter(|parent| *parent != alias)
+    }
+
+    /// The name of the agent that does not change with its token.
+    fn alias(&self) -> Id {
+        self.id(format!("/agent/{}", self.satellite.content.name))
+    }
+
+    fn id(&self, path: String) -> Id {
+        Id { trust_domain: self.domain.to_owned(), path }
+    }
+
+    fn token(&self, epoch: u64) -> Secret {
+        Secret::new(secret::join_token(&self.app.key, &self.satellite.content.id, epoch))
+    }
+
+    /// The identity of the agent that joined with the token of an epoch.
+    fn agent(&self, epoch: u64) -> Id {
+        self.id(format!("/spire/agent/join_token/{}", self.token(epoch).expose()))
+    }
+
+    fn known_epoch(&self) -> Option<u64> {
+        self.document.spire.as_ref().and_then(|known| known.join_token_epoch)
+    }
+
+    /// Lets the satellite in: its agent can join, and hands out its identity.
+    async fn admit(&self, identity: &Id) -> Result<(), Trouble> {
+        let parent = if self.joins() { self.join().await? } else { self.vouching_agent().await? };
+        let selectors = self.document.selectors.iter().filter_map(|text| selector(text)).collect();
+        let x509_ttl =
+            self.app.config.spire.as_ref().map_or(0, |spire| spire.svid_ttl_seconds.unsigned_abs());
+        let wanted = NewEntry { id: identity.clone(), parent, selectors, x509_ttl };
+        let entry = self.entry(&wanted).await?;
+        let epoch = self.joins().then_some(self.document.epoch);
+        record(self.app, &self.satellite.content.id, |known| {
+            known.entry_ids = vec![entry.entry_id.clone()];
+            if self.waits() {
+                known.join_token_epoch = epoch;
+            }
+        })
+        .await
+    }
+
+    /// Whether the satellite has yet to register.
+    fn waits(&self) -> bool {
+        self.document.credential.is_none()
+    }
+
+    /// The token of this epoch, and the alias of who joins with it. Agents of earlier tokens go first, and with
+    /// them what they were banned for.
+    async fn join(&self) -> Result<Id, Trouble> {
+        let epoch = if self.waits() {
+            self.document.epoch
+        } else {
+            self.known_epoch().unwrap_or(self.document.epoch)
+        };
+        if self.waits() && self.known_epoch() != Some(epoch) {
+            self.forget_agents(Some(epoch)).await?;
+            let ends = self.document.registration.as_ref().map(|registration| registration.expires_at);
+            let left = ends.unwrap_or(Timestamp::UNIX_EPOCH).duration_since(self.app.now());
+            let left = std::time::Duration::try_from(left).unwrap_or_default();
+            // A token whose time is over is of no use to anybody, and of no harm.
+            if !left.is_zero() && !self.has_joined(epoch).await? {
+                self.spire.ensure_join_token(&self.token(epoch), left).await?;
+            }
+        }
+        let agent = self.agent(epoch);
+        if !self.waits() && state(self.satellite)? == State::Pending {
+            // Re-enabled: what it was banned for is over. A used token brings no node back, a new one (reissue) does.
+            self.spire.delete_agent(&agent).await?;
+        }
+        let by_agent = Selector { kind: "spiffe_id".to_owned(), value: agent.to_string() };
+        let alias = NewEntry { id: self.alias(), parent: agent, selectors: vec![by_agent], x509_ttl: 0 };
+        self.entry(&alias).await?;
+        Ok(self.alias())
+    }
+
+    /// The agent that was named, or the one whose certificate names the satellite.
+    async fn vouching_agent(&self) -> Result<Id, Trouble> {
+        if let Some(parent) = self.given_parent() {
+            return parse(parent);
+        }
+        let name = format!("subject:cn:{}", self.satellite.content.name);
+        let is_it = |agent: &&Agent| {
+            agent.selectors.iter().any(|selector| selector.kind == "x509pop" && selector.value == name)
+        };
+        let agents = self.spire.agents_by(Some("x509pop")).await?;
+        let agent = agents.iter().find(is_it).map(|agent| agent.id.clone());
+        agent.ok_or(Trouble::Waiting("has no agent yet whose certificate names the satellite"))
+    }
+
+    /// Exactly this entry for the identity.
+    async fn entry(&self, wanted: &NewEntry) -> Result<Entry, Trouble> {
+        let mut there = self.spire.entries_of(&wanted.id).await?;
+        let is_so = |entry: &Entry| {
+            let (mut left, mut right) = (entry.selectors.clone(), wanted.selectors.clone());
+            left.sort();
+            right.sort();
+            entry.parent == wanted.parent && left == right
+        };
+        let right = there.iter().position(is_so).map(|at| there.swap_remove(at));
+        let others: Vec<_> = there.into_iter().map(|entry| entry.entry_id).collect();
+        self.spire.delete_entries(&others).await?;
+        match right {
+            Some(entry) => Ok(entry),
+            None => Ok(self.spire.create_entry(wanted).await?),
+        }
+    }
+
+    /// Takes the identity away: nobody hands it out any more.
+    async fn withdraw(&self, identity: &Id) -> Result<(), Trouble> {
+        let mut entries = self.spire.entries_of(identity).await?;
+        if self.joins() {
+            entries.extend(self.spire.entries_of(&self.alias()).await?);
+        }
+        let ids: Vec<_> = entries.into_iter().map(|entry| entry.entry_id).collect();
+        Ok(self.spire.delete_entries(&ids).await?)
+    }
+
+    async fn ban(&self) -> Result<(), Trouble> {
+        let Some(epoch) = self.known_epoch().filter(|_| self.joins()) else { return Ok(()) };
+        match self.joined(epoch).await? {
+            Some(agent) if !agent.is_banned => Ok(self.spire.ban_agent(&agent.id).await?),
+            // Banned already; or it never joined, and its token is of no use without entries.
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// The agent that joined with the token of an epoch.
+    async fn joined(&self, epoch: u64) -> Result<Option<Agent>, Trouble> {
+        let agent = self.agent(epoch);
+        Ok(self.spire.agents_by(Some("join_token")).await?.into_iter().find(|known| known.id == agent))
+    }
+
+    /// SPIRE forgets a token that was used: made again, it would work again.
+    async fn has_joined(&self, epoch: u64) -> Result<bool, Trouble> {
+        Ok(self.joined(epoch).await?.is_some())
+    }
+
+    /// Forgets the agents of all tokens but that of one epoch.
+    async fn forget_agents(&self, but: Option<u64>) -> Result<(), Trouble> {
+        if !self.joins() {
+            return Ok(());
+        }
+        let epochs = self.known_epoch().into_iter().chain([self.document.epoch]);
+        for epoch in epochs.filter(|epoch| Some(*epoch) != but) {
+            self.spire.delete_agent(&self.agent(epoch)).await?;
+        }
+        Ok(())
+    }
+}
+
+fn parse(id: &str) -> Result<Id, Trouble> {
+    id.parse().map_err(|_| Failure::Setup("the record holds no SPIFFE ID".to_owned()).into())
+}
+
+fn selector(text: &str) -> Option<Selector> {
+    text.split_once(':').map(|(kind, value)| Selector { kind: kind.to_owned(), value: value.to_owned() })
+}
+
+/// An error without the token that the identity of an agent has in it.
+pub(super) fn scrub(text: &str) -> String {
+    const MARK: &str = "join_token/";
+    let Some((before, after)) = text.split_once(MARK) else { return text.to_owned() };
+    let end = after.find(|c: char| !c.is_ascii_hexdigit() && c != '-').unwrap_or(after.len());
+    format!("{before}{MARK}…{}", scrub(&after[end..]))
+}
+
+/// Keeps what SPIRE has.
+async fn record(app: &App, id: &str, change: impl Fn(&mut SpireRecord)) -> Result<(), Trouble> {
+    let recorded = app.change(KIND, id, |satellite| {
+        let mut document = Document::of(satellite)?;
+        let mut known = document.spire.clone().unwrap_or_default();
+        change(&mut known);
+        if document.spire.as_ref() == Some(&known) {
+            return Ok(Decided::Nothing(()));
+        }
+        let told = serde_json::json!({"type": "spire_entry", "entries": known.entry_ids.len()});
+        document.spire = Some(known);
+        let content = document.into_content_of(satellite, state(satellite)?)?;
+        Ok(Decided::Commit(Box::new((content, by_system(app, "effect", told))), ()))
+    });
+    match recorded.await {
+        // Deleted meanwhile, with an effect of its own.
+        Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

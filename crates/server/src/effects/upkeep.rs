@@ -1,0 +1,170 @@
+//! What asks for effects without a change: robots that end, groups whose projects changed, a trust bundle that
+//! rotates.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+use tokio::sync::watch;
+use wardroom_core::satellite::State;
+use wardroom_store::{Change, Effect, Error as StoreError, List, Resource};
+
+use super::{Trouble, Worker};
+use crate::{
+    app::{App, by_system},
+    error::Error,
+    satellite::{
+        document::{Document, KIND, group_field, state},
+        effects::HARBOR_ROBOT,
+    },
+    spiffe::Trust,
+};
+
+/// How often robots are looked through, and the lease under which one server does.
+const PERIOD: Duration = Duration::from_secs(600);
+const LEASE: &str = "effects/upkeep";
+
+/// How often files and bundle are looked at.
+const TRUST: Duration = Duration::from_secs(30);
+
+/// Members that are read at once.
+const PAGE: usize = 500;
+
+/// Looks through all robots, now and then, until `stop` says so.
+pub(super) async fn run(worker: Arc<Worker>, mut stop: watch::Receiver<bool>) {
+    let app = &worker.app;
+    if app.config.harbor.is_none() {
+        return;
+    }
+    loop {
+        if let Err(error) = look_through(app, &worker.holder).await {
+            tracing::warn!(%error, "robots could not be looked through; it is tried again");
+        }
+        tokio::select! {
+            _ = stop.wait_for(|stop| *stop) => return,
+            () = tokio::time::sleep(PERIOD) => {}
+        }
+    }
+}
+
+/// Asks for the robots that are missing or due.
+async fn look_through(app: &App, holder: &str) -> Result<(), Error> {
+    let Some(lease) = app.store.acquire_lease(LEASE, holder, PERIOD).await? else { return Ok(()) };
+    let days = app.config.harbor.as_ref().map_or(30, |harbor| harbor.robot_days);
+    let half = SignedDuration::from_hours(12) * i32::try_from(days).unwrap_or(i32::MAX);
+    let soon = app.now().saturating_add(half).unwrap_or(Timestamp::MAX);
+    let is_due = |satellite: &Resource| {
+        if state(satellite)? == State::Revoked {
+            return Ok(false);
+        }
+        Ok(Document::of(satellite)?.robot.is_none_or(|robot| robot.expires_at < soon))
+    };
+    let all = List { kind: KIND.to_owned(), ..List::default() };
+    ask(app, all, "upkeep", is_due).await?;
+    // The next round is due when the lease would have ended.
+    app.store.release_lease(&lease).await?;
+    Ok(())
+}
+
+/// Asks for the robots of all satellites of a group.
+pub(super) async fn ask_members(app: &App, group: &str) -> Result<(), Trouble> {
+    let fields = [(group_field(group), "1".to_owned())].into();
+    let members = List { kind: KIND.to_owned(), fields, ..List::default() };
+    Ok(ask(app, members, "group changed", |_| Ok(true)).await?)
+}
+
+async fn ask(
+    app: &App,
+    mut list: List,
+    cause: &str,
+    is_due: impl Fn(&Resource) -> Result<bool, Error>,
+) -> Result<(), Error> {
+    list.limit = PAGE;
+    loop {
+        let page = app.store.list(&list).await?;
+        for satellite in page.items {
+            if is_due(&satellite)? {
+                ask_for(app, satellite, cause).await?;
+            }
+        }
+        if page.next.is_none() {
+            return Ok(());
+        }
+        list.after = page.next;
+    }
+}
+
+/// A row in the satellite's history that carries the effect.
+async fn ask_for(app: &App, mut satellite: Resource, cause: &str) -> Result<(), Error> {
+    let id = satellite.content.id.clone();
+    loop {
+        if ask_once(app, satellite, cause).await? {
+            return Ok(());
+        }
+        match app.store.get(KIND, &id).await?.filter(|found| !found.content.deleted) {
+            Some(changed) => satellite = changed,
+            None => return Ok(()),
+        }
+    }
+}
+
+/// False when somebody else changed the satellite first.
+async fn ask_once(app: &App, satellite: Resource, cause: &str) -> Result<bool, Error> {
+    let open = app.store.effects_of(KIND, &satellite.content.id).await?;
+    let waits = |progress: &wardroom_store::EffectProgress| {
+        progress.effect_type == HARBOR_ROBOT && progress.done_at.is_none() && progress.attempts == 0
+    };
+    if open.iter().any(waits) {
+        return Ok(true);
+    }
+    let effect = Effect { effect_type: HARBOR_ROBOT.to_owned(), payload: json!({"cause": cause}) };
+    let change = Change {
+        after: satellite.content.clone(),
+        before: Some(satellite),
+        entry: by_system(app, "effect", json!({"asked_for": HARBOR_ROBOT, "cause": cause})),
+        effects: vec![effect],
+        fence: None,
+        holds: Vec::new(),
+    };
+    match app.commit(change).await {
+        Ok(_) => Ok(true),
+        Err(StoreError::Conflict) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Follows the trust bundle and the server's own certificate until `stop` says so.
+pub(super) async fn follow_trust(worker: Arc<Worker>, trust: Arc<Trust>, mut stop: watch::Receiver<bool>) {
+    let Some(settings) = worker.app.config.spiffe.clone() else { return };
+    let mut known = None;
+    loop {
+        if let Err(error) = trust.reload(&settings) {
+            tracing::warn!(error, "the files of [spiffe] cannot be used; what was there stays in force");
+        }
+        if let (None, Some(spire)) = (&settings.bundle, &worker.upstreams.spire) {
+            match spire.bundle().await {
+                Ok(bundle) if known.as_ref() == Some(&bundle.roots) => {}
+                Ok(bundle) if bundle.trust_domain != settings.trust_domain => {
+                    tracing::warn!(
+                        domain = bundle.trust_domain,
+                        "SPIRE has another trust domain than [spiffe]"
+                    );
+                }
+                Ok(bundle) => {
+                    let seen = bundle.roots.clone();
+                    match trust.set_roots(bundle.roots.into_iter().map(Into::into).collect()) {
+                        Ok(()) => known = Some(seen),
+                        Err(error) => tracing::warn!(error, "the bundle of SPIRE cannot be used"),
+                    }
+                }
+                Err(error) => tracing::warn!(%error, "SPIRE does not give its trust bundle"),
+            }
+        }
+        let period =
+            if settings.bundle.is_none() && known.is_none() { Duration::from_secs(2) } else { TRUST };
+        tokio::select! {
+            _ = stop.wait_for(|stop| *stop) => return,
+            () = tokio::time::sleep(period) => {}
+        }
+    }
+}

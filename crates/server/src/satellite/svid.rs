@@ -1,0 +1,27 @@
+//! Registration by an X.509-SVID, which the listener has verified.
+
+use axum::{Extension, Json, extract::State};
+use wardroom_api::satellite::Registration;
+
+use super::ztr;
+use crate::{
+    app::App,
+    auth::{Caller, Who},
+    error::Error,
+    problems::Problems,
+};
+
+/// Hands a satellite its credentials for its X.509-SVID; only on the listener of [spiffe].
+#[utoipa::path(
+    get, path = "/satellites/spiffe-ztr", operation_id = "register_by_svid", security(()),
+    responses((status = 200, body = Registration), Problems)
+)]
+pub(crate) async fn register(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Json<Registration>, Error> {
+    let Who::Svid(svid) = &caller.who else {
+        return Err(Error::Robot("show an X.509-SVID, on the listener of [spiffe]"));
+    };
+    ztr::by_svid(&app, &caller, &svid.id).await.map(Json)
+}

@@ -1,0 +1,309 @@
+//! Satellite configs: the settings that satellites read.
+//!
+//! Settings may hold secrets of the site, such as the password of a local registry. Satellites get them
+//! through their state; nobody is shown them, and history does not keep them.
+
+use axum::{
+    Extension, Json,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse as _, Response},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use wardroom_api::{
+    Envelope, Page,
+    satellite_config::{ConfigAssignment, ConfigPatch, ConfigSpec, SatelliteConfig},
+    satellite_group::Member,
+};
+use wardroom_store::{Document as Text, Resource};
+
+use crate::{
+    app::{App, by_person},
+    assignment,
+    auth::Caller,
+    body::Body,
+    error::Error,
+    etag,
+    list::{ListQuery, Pages},
+    named::{self, Named, READY, Step},
+    path::Path,
+    problems::Problems,
+    satellite,
+    satellite_group::check_registry,
+};
+
+pub(crate) const CONFIGS: Named = Named { kind: "satellite-config", word: "satellite config" };
+
+/// Taken by a route and by the built-in config of satellites that are given none.
+const RESERVED: &[&str] = &["default", "satellite"];
+
+/// What is shown instead of a secret.
+const HIDDEN: &str = "<hidden>";
+
+/// A setting whose name contains one of these is a secret.
+const SECRETS: &[&str] =
+    &["password", "passwd", "secret", "token", "credential", "private_key", "apikey", "api_key"];
+
+/// The size of a config as JSON.
+const MOST_BYTES: usize = 256 << 10;
+
+/// What is stored of a config.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Document {
+    pub(crate) registry: Option<String>,
+    pub(crate) config: Value,
+}
+
+impl Document {
+    pub(crate) fn of(config: &Resource) -> Result<Self, Error> {
+        Ok(config.content.document.read()?)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if let Some(registry) = &self.registry {
+            check_registry("registry", registry)?;
+        }
+        if !self.config.is_object() {
+            return Err(Error::invalid("config", "must be an object"));
+        }
+        if let Some(path) = masked(&self.config, "config") {
+            return Err(Error::invalid(
+                path,
+                format!("{HIDDEN:?} stands for a secret that is not shown: leave the setting out to keep it"),
+            ));
+        }
+        if serde_json::to_string(&self.config).map_err(|_| Error::Internal)?.len() > MOST_BYTES {
+            return Err(Error::invalid("config", format!("is larger than {MOST_BYTES} bytes")));
+        }
+        Ok(())
+    }
+}
+
+/// Lists satellite configs.
+#[utoipa::path(get, path = "/api/configs", operation_id = "list_satellite_configs", params(Pages), responses((status = 200, body = Page<SatelliteConfig>), Problems))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    ListQuery(pages): ListQuery<Pages>,
+) -> Result<Json<Page<SatelliteConfig>>, Error> {
+    let page = CONFIGS.page(&app, &pages).await?;
+    let data = page.items.iter().map(view).collect::<Result<_, _>>()?;
+    Ok(Json(Page { success: true, data, next: page.next }))
+}
+
+/// Makes a satellite config.
+#[utoipa::path(post, path = "/api/configs", operation_id = "create_satellite_config", request_body = ConfigSpec, responses((status = 201, body = Envelope<SatelliteConfig>), Problems))]
+pub(crate) async fn create(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Body(spec): Body<ConfigSpec>,
+) -> Result<Response, Error> {
+    let ConfigSpec { config_name: name, registry, config } = spec;
+    named::check_name("config_name", &name)?;
+    if RESERVED.contains(&name.as_str()) {
+        return Err(Error::invalid("config_name", format!("{name:?} is reserved: choose another name")));
+    }
+    let document = Document { registry, config };
+    document.check()?;
+    let step = Step {
+        content: CONFIGS.content(&name, Text::of(&document)?),
+        entry: by_person(&app, &caller, "registered", None),
+        effects: satellite::effects::of_config(&app, "registered"),
+    };
+    let created = CONFIGS.create(&app, step).await?.ok_or_else(|| Error::Conflict {
+        code: "name_taken",
+        detail: format!("there is a satellite config {name:?} already: change it with PATCH"),
+        allowed: vec![format!("PATCH /api/configs/{name}")],
+    })?;
+    answer(StatusCode::CREATED, &created)
+}
+
+/// Reads one satellite config.
+#[utoipa::path(get, path = "/api/configs/{config}", operation_id = "get_satellite_config", params(("config" = String, Path)), responses((status = 200, body = Envelope<SatelliteConfig>), Problems))]
+pub(crate) async fn get(State(app): State<App>, Path(config): Path<String>) -> Result<Response, Error> {
+    answer(StatusCode::OK, &CONFIGS.get(&app, &config).await?)
+}
+
+/// Changes a satellite config.
+#[utoipa::path(patch, path = "/api/configs/{config}", operation_id = "patch_satellite_config", request_body = ConfigPatch, params(("config" = String, Path)), responses((status = 200, body = Envelope<SatelliteConfig>), Problems))]
+pub(crate) async fn patch(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(config): Path<String>,
+    headers: HeaderMap,
+    Body(patch): Body<ConfigPatch>,
+) -> Result<Response, Error> {
+    if patch.config.as_ref().is_some_and(|config| !config.is_object()) {
+        return Err(Error::invalid("config", "must be an object of settings to merge"));
+    }
+    let changed = CONFIGS.change(&app, &config, &headers, |before| {
+        let mut document = Document::of(before)?;
+        if let Some(registry) = &patch.registry {
+            document.registry.clone_from(registry);
+        }
+        if let Some(settings) = &patch.config {
+            merge(&mut document.config, settings);
+        }
+        document.check()?;
+        let content = wardroom_store::Content { document: Text::of(&document)?, ..before.content.clone() };
+        Ok((content != before.content).then(|| Step {
+            content,
+            entry: by_person(&app, &caller, "changed", None),
+            effects: satellite::effects::of_config(&app, "changed"),
+        }))
+    });
+    answer(StatusCode::OK, &changed.await?)
+}
+
+/// Deletes a satellite config that no satellite reads.
+#[utoipa::path(delete, path = "/api/configs/{config}", operation_id = "delete_satellite_config", params(("config" = String, Path)), responses((status = 200, body = Envelope<SatelliteConfig>), Problems))]
+pub(crate) async fn delete(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(config): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Error> {
+    let before = CONFIGS.get(&app, &config).await?;
+    if before.content.state == READY {
+        refuse_used(&app, &config).await?;
+    }
+    let closed = CONFIGS.begin_removal(&app, &caller, &config, &headers).await?;
+    // Whoever was given the config before it was closed is seen now; nobody comes after.
+    if let Err(error) = refuse_used(&app, &config).await {
+        CONFIGS.end_removal(&app, &caller, &config).await?;
+        return Err(error);
+    }
+    let deleted = CONFIGS.delete(&app, &caller, closed, satellite::effects::of_config(&app, "deleted"));
+    answer(StatusCode::OK, &deleted.await?)
+}
+
+/// Gives a satellite a config; null gives it the built-in one.
+#[utoipa::path(post, path = "/api/configs/satellite", operation_id = "give_satellite_config", request_body = ConfigAssignment, responses((status = 200, body = Envelope<Member>), Problems))]
+pub(crate) async fn assign(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Body(assignment): Body<ConfigAssignment>,
+) -> Result<Json<Envelope<Member>>, Error> {
+    let ConfigAssignment { satellite, config_name } = assignment;
+    let member = assignment::configure(&app, &caller, &satellite, config_name.as_deref()).await?;
+    let config = config_name.unwrap_or_else(|| "the built-in config".to_owned());
+    Ok(Json(Envelope::said(member, format!("{satellite} reads {config}"))))
+}
+
+async fn refuse_used(app: &App, config: &str) -> Result<(), Error> {
+    let one = assignment::some_member(app, assignment::CONFIG_FIELD, config).await?;
+    let Some(one) = one else { return Ok(()) };
+    Err(Error::Conflict {
+        code: "in_use",
+        detail: format!("satellite {} reads the config: give it another first", one.content.name),
+        allowed: vec!["POST /api/configs/satellite".to_owned()],
+    })
+}
+
+/// RFC 7396.
+fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(serde_json::Map::new());
+    }
+    let Value::Object(target) = target else { return };
+    for (key, value) in patch {
+        if value.is_null() {
+            target.remove(key);
+        } else {
+            merge(target.entry(key.clone()).or_insert(Value::Null), value);
+        }
+    }
+}
+
+fn is_secret(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    SECRETS.iter().any(|word| key.contains(word))
+}
+
+/// Where a mask was sent back instead of a secret.
+fn masked(value: &Value, path: &str) -> Option<String> {
+    match value {
+        Value::String(text) if text == HIDDEN => Some(path.to_owned()),
+        Value::Object(map) => map.iter().find_map(|(key, value)| masked(value, &format!("{path}.{key}"))),
+        Value::Array(items) => items.iter().find_map(|value| masked(value, path)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
+}
+
+fn hide(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                match value {
+                    // What is under a telling name may be a list or an object of secrets.
+                    Value::String(_) | Value::Number(_) if is_secret(key) => *value = HIDDEN.into(),
+                    Value::Array(items) if is_secret(key) => items.fill(HIDDEN.into()),
+                    Value::Null | Value::Bool(_) => {}
+                    Value::String(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => hide(value),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(hide),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn view(resource: &Resource) -> Result<SatelliteConfig, Error> {
+    let Document { registry, mut config } = Document::of(resource)?;
+    hide(&mut config);
+    let (id, config_name) = (resource.content.id.clone(), resource.content.name.clone());
+    let (created_at, updated_at) = (resource.created_at, resource.updated_at);
+    Ok(SatelliteConfig { id, config_name, registry, config, created_at, updated_at })
+}
+
+fn answer(status: StatusCode, resource: &Resource) -> Result<Response, Error> {
+    let mut response = (status, Json(Envelope::new(view(resource)?))).into_response();
+    etag::set(&mut response, &named::tag(resource)?);
+    Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The cases of RFC 7396's appendix that concern objects.
+    #[test]
+    fn patches_merge_as_the_rfc_says() {
+        for (target, patch, expected) in [
+            (json!({"a": "b"}), json!({"a": "c"}), json!({"a": "c"})),
+            (json!({"a": "b"}), json!({"b": "c"}), json!({"a": "b", "b": "c"})),
+            (json!({"a": "b", "b": "c"}), json!({"a": null}), json!({"b": "c"})),
+            (json!({"a": ["b"]}), json!({"a": "c"}), json!({"a": "c"})),
+            (json!({"a": {"b": "c"}}), json!({"a": {"b": "d", "c": null}}), json!({"a": {"b": "d"}})),
+            (json!({"a": [{"b": "c"}]}), json!({"a": [1]}), json!({"a": [1]})),
+            (json!({"e": null}), json!({"a": 1}), json!({"e": null, "a": 1})),
+            (json!({}), json!({"a": {"bb": {"ccc": null}}}), json!({"a": {"bb": {}}})),
+        ] {
+            let mut merged = target.clone();
+            merge(&mut merged, &patch);
+            assert_eq!(merged, expected, "{target} and {patch}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_hidden_and_the_mask_is_not_taken_back() {
+        let mut config = json!({
+            "app_config": {"local_registry": {"username": "u", "password": "p"}, "tokens": ["t"], "use_token": true},
+        });
+        hide(&mut config);
+        let local = &config["app_config"]["local_registry"];
+        assert_eq!((local["username"].as_str(), local["password"].as_str()), (Some("u"), Some(HIDDEN)));
+        assert_eq!(config["app_config"]["tokens"][0], HIDDEN);
+        assert_eq!(config["app_config"]["use_token"], true);
+        let Err(Error::Invalid(errors)) = (Document { registry: None, config }).check() else {
+            panic!("the mask was taken for a password")
+        };
+        assert!(errors[0].field.starts_with("config.app_config."), "{}", errors[0].field);
+    }
+}
