@@ -1,0 +1,229 @@
+//! Robots in Harbor: created once, given their secrets, disabled, extended, deleted, whatever Harbor does.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use wardroom_fakes::{
+    fault::Order,
+    harbor::{Harbor, Options},
+};
+
+use crate::site::{Site, eventually};
+
+const PASSWORD: &str = "Harbor12345";
+
+/// States go nowhere here: the fake is no registry.
+const NO_REGISTRY: &[&str] = &["publish_state"];
+
+async fn site(harbor: &Harbor) -> Site {
+    let section =
+        format!("[harbor]\nurl = {:?}\nusername = \"admin\"\npassword = {PASSWORD:?}\n", harbor.url());
+    Site::start(&format!("{section}[registry]\nurl = \"http://127.0.0.1:9\"\n")).await
+}
+
+fn robot(harbor: &Harbor, name: &str) -> Option<Value> {
+    let state = harbor.state();
+    let robots = state["robots"].as_object().unwrap();
+    robots.values().find(|robot| robot["name"] == name).cloned()
+}
+
+fn projects(robot: &Value) -> Vec<&str> {
+    let permissions = robot["permissions"].as_array().unwrap().iter();
+    permissions.map(|permission| permission["namespace"].as_str().unwrap()).collect()
+}
+
+async fn robot_with(harbor: &Harbor, name: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    eventually(what, async || robot(harbor, name).filter(|robot| is_so(robot))).await
+}
+
+fn always(on: &str, kind: &str) -> Order {
+    Order { on: on.to_owned(), kind: kind.to_owned(), times: 10_000, delay_ms: 0 }
+}
+
+#[tokio::test]
+async fn a_satellite_registers_with_the_robot_that_harbor_has() {
+    let harbor = Harbor::start(Options::default()).await.unwrap();
+    let site = site(&harbor).await;
+    site.group("g", &["library/x"]).await;
+    let token = site.create("edge", &["g"]).await;
+    let edge = site.register(&token).await;
+    let robot = robot(&harbor, "edge").unwrap();
+    assert_eq!(edge.username, "robot$edge");
+    assert_eq!(robot["secret"], edge.password.as_str());
+    assert_eq!(robot["disable"], false);
+    assert_eq!(projects(&robot), ["library", "satellite"]);
+    assert_eq!(site.beat(&edge).await, 200);
+    site.settled("edge", NO_REGISTRY).await;
+    assert_eq!(harbor.faults().count("robot.create"), 1);
+    assert_eq!(harbor.faults().count("robot.refresh"), 1);
+    assert_eq!(harbor.state()["projects"]["satellite"]["is_public"], false);
+}
+
+#[tokio::test]
+async fn a_registration_waits_for_harbor_and_uses_nothing_up() {
+    let harbor = Harbor::start(Options::default()).await.unwrap();
+    harbor.faults().order(always("POST /robots", "503")).unwrap();
+    let site = site(&harbor).await;
+    let token = site.create("edge", &[]).await;
+    eventually("the first attempt", async || {
+        let effects = site.effects("edge").await;
+        effects.iter().find(|(type_, progress, _)| type_ == "harbor_robot" && progress == "retrying").cloned()
+    })
+    .await;
+    let ztr = || site.http.post(format!("{}/satellites/ztr", site.url)).json(&json!({"token": token}));
+    let refused = ztr().send().await.unwrap();
+    assert_eq!(refused.status(), 503);
+    assert!(refused.headers().contains_key("retry-after"));
+    harbor.faults().clear();
+    let edge = site.register(&token).await;
+    assert_eq!(site.beat(&edge).await, 200);
+}
+
+#[tokio::test]
+async fn a_revoked_satellite_is_refused_at_once_and_harbor_catches_up() {
+    let harbor = Harbor::start(Options::default()).await.unwrap();
+    let site = site(&harbor).await;
+    site.group("g", &["library/x"]).await;
+    let token = site.create("edge", &["g"]).await;
+    let edge = site.register(&token).await;
+    site.settled("edge", NO_REGISTRY).await;
+
+    for call in ["GET /robots", "PUT /robots", "PATCH /robots"] {
+        harbor.faults().order(always(call, "500")).unwrap();
+    }
+    site.post("/api/satellites/edge/revoke", json!({})).await.expect(200);
+    assert_eq!(site.beat(&edge).await, 403, "before Harbor was told");
+    assert_eq!(robot(&harbor, "edge").unwrap()["disable"], false);
+    let error = eventually("an error that is shown", async || {
+        let effects = site.effects("edge").await;
+        let failed =
+            effects.into_iter().find(|(type_, _, error)| type_ == "harbor_robot" && !error.is_empty());
+        failed.map(|(_, _, error)| error)
+    });
+    let error = error.await;
+    assert!(error.contains("500"), "{error}");
+    assert!(!error.contains(PASSWORD) && !error.contains(&edge.password), "{error}");
+
+    harbor.faults().clear();
+    robot_with(&harbor, "edge", "the robot to be disabled", |robot| robot["disable"] == true).await;
+
+    // An edit of its group does not bring it back, and neither does a new one.
+    site.group("g", &["library/x", "library/y"]).await;
+    site.ask(Method::DELETE, "/api/groups/satellite", Some(json!({"satellite": "edge", "group": "g"})))
+        .await
+        .expect(200);
+    site.settled("edge", NO_REGISTRY).await;
+    assert_eq!(robot(&harbor, "edge").unwrap()["disable"], true);
+
+    let secret = robot(&harbor, "edge").unwrap()["secret"].clone();
+    site.post("/api/satellites/edge/reenable", json!({"mode": "reissue"})).await.expect(200);
+    let back =
+        robot_with(&harbor, "edge", "the robot to be enabled", |robot| robot["disable"] == false).await;
+    assert_ne!(back["secret"], secret, "the old secret opens nothing");
+    assert_eq!(projects(&back), ["satellite"]);
+}
+
+#[tokio::test]
+async fn a_lost_answer_creates_no_second_robot_and_repeats_no_update() {
+    let harbor = Harbor::start(Options::default()).await.unwrap();
+    harbor.faults().order(Order::once("POST /robots", "lost_reply")).unwrap();
+    let site = site(&harbor).await;
+    let token = site.create("edge", &[]).await;
+    let edge = site.register(&token).await;
+    site.settled("edge", NO_REGISTRY).await;
+    assert_eq!(harbor.faults().count("robot.create"), 1);
+    assert_eq!(robot(&harbor, "edge").unwrap()["secret"], edge.password.as_str());
+
+    let updates = harbor.faults().count("robot.update");
+    harbor.faults().order(Order::once("PUT /robots", "lost_reply")).unwrap();
+    site.post("/api/satellites/edge/revoke", json!({})).await.expect(200);
+    site.settled("edge", NO_REGISTRY).await;
+    assert_eq!(robot(&harbor, "edge").unwrap()["disable"], true);
+    assert_eq!(harbor.faults().count("robot.update"), updates + 1);
+}
+
+/// One that hangs keeps no other waiting.
+#[tokio::test]
+async fn a_hanging_call_holds_up_nobody_else() {
+    let harbor = Harbor::start(Options::default()).await.unwrap();
+    harbor.faults().order(Order::once("POST /robots", "hang")).unwrap();
+    let site = site(&harbor).await;
+    site.create("poison", &[]).await;
+    eventually("the call that hangs", async || {
+        let effects = site.effects("poison").await;
+        let begun = |(type_, progress, _): &(String, String, String)| {
+            type_ == "harbor_robot" && progress == "retrying"
+        };
+        effects.iter().any(begun).then_some(())
+    })
+    .await;
+    for name in ["one", "two", "three"] {
+        let token = site.create(name, &[]).await;
+        site.register(&token).await;
+    }
+}
+
+#[tokio::test]
+async fn a_robot_that_is_there_is_adopted_and_lives_on() {
+    let harbor = Harbor::start(Options::default()).await.unwrap();
+    let site = site(&harbor).await;
+    let by_hand = json!({
+        "name": "edge", "description": "by hand", "level": "system", "duration": 1, "disable": true,
+        "permissions": [{"kind": "project", "namespace": "library", "access": [{"resource": "repository", "action": "pull"}]}],
+    });
+    let made =
+        site.http.post(format!("{}/api/v2.0/robots", harbor.url())).basic_auth("admin", Some(PASSWORD));
+    assert_eq!(made.json(&by_hand).send().await.unwrap().status(), 201);
+    let token = site.create("edge", &[]).await;
+    let edge = site.register(&token).await;
+    let robot = robot(&harbor, "edge").unwrap();
+    assert_eq!(harbor.faults().count("robot.create"), 1, "none but the one by hand");
+    assert_eq!(robot["secret"], edge.password.as_str());
+    assert!(robot["duration"].as_i64().unwrap() >= 30, "{}", robot["duration"]);
+    assert_eq!(projects(&robot), ["satellite"]);
+}
+
+#[tokio::test]
+async fn a_name_that_is_given_again_gets_a_robot_of_its_own() {
+    let harbor = Harbor::start(Options::default()).await.unwrap();
+    let site = site(&harbor).await;
+    let token = site.create("edge", &[]).await;
+    let first = site.register(&token).await;
+    site.settled("edge", NO_REGISTRY).await;
+    // Harbor is away while one goes and the next comes.
+    harbor.faults().order(always("GET /robots", "500")).unwrap();
+    site.ask(Method::DELETE, "/api/satellites/edge", None).await.expect(200);
+    let token = site.create("edge", &[]).await;
+    harbor.faults().clear();
+    let second = site.register(&token).await;
+    assert_ne!(first.password, second.password);
+    site.settled("edge", NO_REGISTRY).await;
+    eventually("exactly one robot, the new one's", async || {
+        let state = harbor.state();
+        let robots = state["robots"].as_object().unwrap();
+        let all: Vec<_> = robots.values().map(|robot| robot["secret"].clone()).collect();
+        (all == [json!(second.password)]).then_some(())
+    })
+    .await;
+    assert_eq!(site.beat(&first).await, 401);
+    assert_eq!(site.beat(&second).await, 200);
+}
+
+#[tokio::test]
+async fn projects_of_a_group_reach_the_robots_of_its_satellites() {
+    let harbor = Harbor::start(Options::default()).await.unwrap();
+    let site = site(&harbor).await;
+    site.group("g", &["library/x"]).await;
+    let token = site.create("edge", &["g"]).await;
+    site.register(&token).await;
+    site.group("g", &["apps/x"]).await;
+    eventually("an error that says why", async || {
+        let effects = site.effects("edge").await;
+        effects.iter().any(|(_, _, error)| error.contains("projects")).then_some(())
+    })
+    .await;
+    let project = json!({"project_name": "apps", "metadata": {"public": "false"}});
+    let made =
+        site.http.post(format!("{}/api/v2.0/projects", harbor.url())).basic_auth("admin", Some(PASSWORD));
+    assert_eq!(made.json(&project).send().await.unwrap().status(), 201);
+    robot_with(&harbor, "edge", "the new project", |robot| projects(robot) == ["apps", "satellite"]).await;
+}

@@ -1,0 +1,10 @@
+//! A whole server, alone and beside a fake Harbor, a fake SPIRE server and a real registry.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test says no")]
+
+mod groups;
+mod harbor;
+mod publish;
+mod site;
+mod spire;
+mod states;

@@ -1,0 +1,114 @@
+//! States pushed to a real registry, where there is one on the machine.
+
+use std::{
+    net::TcpListener,
+    process::{Child, Command, Stdio},
+};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::site::{Site, eventually};
+
+/// A registry with a folder of its own, until it is dropped.
+struct Registry {
+    process: Child,
+    url: String,
+    http: reqwest::Client,
+    _dir: tempfile::TempDir,
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Registry {
+    /// Nothing where there is none to start.
+    async fn start() -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        // A port that was free a moment ago.
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let settings = json!({
+            "version": 0.1,
+            "log": {"level": "error"},
+            "storage": {"filesystem": {"rootdirectory": dir.path().join("data")}, "delete": {"enabled": true}},
+            "http": {"addr": address.to_string()},
+        });
+        let file = dir.path().join("registry.yml");
+        std::fs::write(&file, settings.to_string()).unwrap();
+        let mut command = Command::new("docker-registry");
+        command.arg("serve").arg(&file).stdout(Stdio::null()).stderr(Stdio::null());
+        let process = command.spawn().ok()?;
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let registry = Self { process, url: format!("http://{address}"), http, _dir: dir };
+        let ping = format!("{}/v2/", registry.url);
+        eventually("the registry", async || registry.http.get(&ping).send().await.ok().map(drop)).await;
+        Some(registry)
+    }
+
+    /// The digest of what a repository's latest tag stands for.
+    async fn digest(&self, repository: &str) -> Option<String> {
+        let url = format!("{}/v2/{repository}/manifests/latest", self.url);
+        let accept = "application/vnd.docker.distribution.manifest.v2+json";
+        let response = self.http.get(url).header("accept", accept).send().await.unwrap();
+        let digest = response.headers().get("docker-content-digest").cloned();
+        (response.status() == 200).then(|| digest.unwrap().to_str().unwrap().to_owned())
+    }
+
+    async fn tags(&self, repository: &str) -> usize {
+        let url = format!("{}/v2/{repository}/tags/list", self.url);
+        let bytes = self.http.get(url).send().await.unwrap().bytes().await.unwrap();
+        let list: Value = serde_json::from_slice(&bytes).unwrap();
+        list["tags"].as_array().map_or(0, Vec::len)
+    }
+}
+
+#[tokio::test]
+async fn states_follow_their_records_into_the_registry() {
+    let Some(registry) = Registry::start().await else {
+        println!("there is no docker-registry here: nothing is pushed");
+        return;
+    };
+    let site = Site::start(&format!("[registry]\nurl = {:?}\n", registry.url)).await;
+    site.group("g", &["library/x"]).await;
+    let token = site.create("edge", &["g"]).await;
+    let edge = site.register(&token).await;
+    assert!(edge.state.starts_with(&registry.url), "{}", edge.state);
+    site.settled("edge", &[]).await;
+    let state = "satellite/satellite-state/edge/state";
+    let before = registry.digest(state).await.unwrap();
+    assert!(
+        registry.digest("satellite/config-state/default/state").await.is_some(),
+        "what it names is there"
+    );
+    let group = "satellite/group-state/g/state";
+    let first = eventually("the group", async || registry.digest(group).await).await;
+    let tags = registry.tags(state).await;
+
+    site.group("g", &["library/y"]).await;
+    eventually("the new group", async || registry.digest(group).await.filter(|digest| *digest != first))
+        .await;
+    let leave = json!({"satellite": "edge", "group": "g"});
+    site.ask(Method::DELETE, "/api/groups/satellite", Some(leave)).await.expect(200);
+    site.settled("edge", &[]).await;
+    assert_ne!(registry.digest(state).await.unwrap(), before, "the last group really goes");
+    assert!(registry.digest("satellite/group-state/default/state").await.is_some());
+
+    // A change that changes nothing of the state pushes nothing.
+    let same = registry.digest(state).await;
+    let pushed = registry.tags(state).await;
+    assert!(pushed > tags);
+    site.post("/api/satellites/edge/revoke", json!({})).await.expect(200);
+    site.settled("edge", &[]).await;
+    assert_eq!((registry.digest(state).await, registry.tags(state).await), (same, pushed));
+
+    site.ask(Method::DELETE, "/api/groups/g", None).await.expect(200);
+    site.ask(Method::DELETE, "/api/satellites/edge", None).await.expect(200);
+    for repository in [state, group] {
+        eventually("the state to go", async || registry.digest(repository).await.is_none().then_some(()))
+            .await;
+    }
+}

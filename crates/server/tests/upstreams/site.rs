@@ -1,0 +1,168 @@
+//! One server with a store of its own, and somebody who asks it.
+
+use std::time::Duration;
+
+use reqwest::{Client, Method, RequestBuilder};
+use serde_json::{Value, json};
+use tokio::{sync::watch, task::JoinHandle};
+use wardroom_server::{
+    config::{Sources, resolve},
+    serve::Server,
+};
+
+pub(crate) struct Site {
+    pub(crate) url: String,
+    pub(crate) spiffe: Option<std::net::SocketAddr>,
+    pub(crate) http: Client,
+    pub(crate) dir: tempfile::TempDir,
+    token: String,
+    stop: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+/// What a satellite was given.
+#[derive(Debug, Clone)]
+pub(crate) struct Credential {
+    pub(crate) state: String,
+    pub(crate) username: String,
+    pub(crate) password: String,
+}
+
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: Value,
+}
+
+impl Answer {
+    #[track_caller]
+    pub(crate) fn expect(self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", self.body);
+        self.body
+    }
+}
+
+impl Site {
+    /// Starts a server with these sections in its configuration.
+    pub(crate) async fn start(sections: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data");
+        let file = format!(
+            "[server]\nlisten = \"127.0.0.1:0\"\ndata_dir = {data:?}\n[boot]\nlisten = \"\"\n{sections}"
+        );
+        let config = resolve(&Sources { file: Some(file), ..Sources::default() }).unwrap();
+        let server = Server::start(config).await.unwrap();
+        let token = std::fs::read_to_string(server.first_token.clone().unwrap()).unwrap();
+        let (url, spiffe) = (format!("http://{}", server.address), server.spiffe_address);
+        let (stop, stopped) = watch::channel(false);
+        let task = tokio::spawn(server.run(stopped));
+        let http = Client::builder().no_proxy().build().unwrap();
+        Self { url, spiffe, http, dir, token: token.trim().to_owned(), stop, task }
+    }
+
+    /// Ends the server and gives its folder.
+    pub(crate) async fn end(self) -> tempfile::TempDir {
+        self.stop.send_replace(true);
+        self.task.await.unwrap();
+        self.dir
+    }
+
+    pub(crate) async fn ask(&self, method: Method, path: &str, body: Option<Value>) -> Answer {
+        let request = self.http.request(method, format!("{}{path}", self.url)).bearer_auth(&self.token);
+        send(if let Some(body) = body { request.json(&body) } else { request }).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Value {
+        self.ask(Method::GET, path, None).await.expect(200)
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
+        self.ask(Method::POST, path, Some(body)).await
+    }
+
+    /// Makes or replaces a group with these repositories.
+    pub(crate) async fn group(&self, name: &str, repositories: &[&str]) {
+        let artifact = |repository: &&str| json!({"repository": repository, "tag": ["latest"]});
+        let artifacts: Vec<_> = repositories.iter().map(artifact).collect();
+        let group =
+            json!({"group": name, "registry": "https://registry.example.com", "artifacts": artifacts});
+        self.post("/api/groups/sync", group).await.expect(200);
+    }
+
+    /// Creates a satellite and gives its registration token.
+    pub(crate) async fn create(&self, name: &str, groups: &[&str]) -> String {
+        let created = self.post("/api/satellites", json!({"name": name, "groups": groups})).await.expect(200);
+        created["token"].as_str().unwrap().to_owned()
+    }
+
+    /// Registers a satellite as soon as it can be.
+    pub(crate) async fn register(&self, token: &str) -> Credential {
+        let registered = eventually("a registration", async || {
+            let request = self.http.post(format!("{}/satellites/ztr", self.url));
+            let answer = send(request.json(&json!({"token": token}))).await;
+            assert!(matches!(answer.status, 200 | 503), "{}: {}", answer.status, answer.body);
+            (answer.status == 200).then_some(answer.body)
+        });
+        Credential::of(&registered.await)
+    }
+
+    pub(crate) async fn beat(&self, credential: &Credential) -> u16 {
+        let request = self.http.post(format!("{}/satellites/sync", self.url));
+        send(credential.sign(request).json(&json!({}))).await.status
+    }
+
+    /// The effects of a satellite: type, progress and last error.
+    pub(crate) async fn effects(&self, name: &str) -> Vec<(String, String, String)> {
+        let effects = self.get(&format!("/api/satellites/{name}/effects")).await;
+        let text = |effect: &Value, field: &str| effect[field].as_str().unwrap_or_default().to_owned();
+        let effects = effects["data"].as_array().unwrap().iter();
+        effects
+            .map(|effect| (text(effect, "type"), text(effect, "progress"), text(effect, "last_error")))
+            .collect()
+    }
+
+    /// Waits until nothing is left to be done about a satellite, but for what is named.
+    pub(crate) async fn settled(&self, name: &str, but: &[&str]) {
+        eventually("effects to be done", async || {
+            let effects = self.effects(name).await;
+            effects
+                .iter()
+                .all(|(type_, progress, _)| progress == "done" || but.contains(&&**type_))
+                .then_some(())
+        })
+        .await;
+    }
+}
+
+impl Credential {
+    pub(crate) fn of(registration: &Value) -> Self {
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let auth = &registration["auth"];
+        Self {
+            state: text(&registration["state"]),
+            username: text(&auth["username"]),
+            password: text(&auth["password"]),
+        }
+    }
+
+    pub(crate) fn sign(&self, request: RequestBuilder) -> RequestBuilder {
+        request.basic_auth(&self.username, Some(&self.password))
+    }
+}
+
+pub(crate) async fn send(request: RequestBuilder) -> Answer {
+    let response = request.send().await.unwrap();
+    let status = response.status().as_u16();
+    let bytes = response.bytes().await.unwrap();
+    Answer { status, body: serde_json::from_slice(&bytes).unwrap_or(Value::Null) }
+}
+
+/// Asks until there is an answer, for as long as anybody would wait.
+pub(crate) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    for _ in 0..1200 {
+        if let Some(answer) = ask().await {
+            return answer;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("waited a minute for {what}");
+}

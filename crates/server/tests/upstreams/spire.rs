@@ -1,0 +1,248 @@
+//! Identities in SPIRE, and satellites that show them.
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType};
+use reqwest::Method;
+use serde_json::{Value, json};
+use wardroom_fakes::{
+    fault::Order,
+    spire::{Attestation, Options, Spire},
+};
+
+use crate::site::{Credential, Site, eventually, send};
+
+const DOMAIN: &str = "example.org";
+
+/// A trust domain with its authority.
+struct Domain {
+    issuer: Issuer<'static, KeyPair>,
+    root: Vec<u8>,
+}
+
+impl Domain {
+    fn new() -> Self {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let root = params.self_signed(&key).unwrap().der().to_vec();
+        Self { issuer: Issuer::new(params, key), root }
+    }
+
+    /// Certificate and key of an identity, as PEM.
+    fn svid(&self, id: &str) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.subject_alt_names = vec![SanType::URI(id.try_into().unwrap())];
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
+    }
+}
+
+/// A server beside a fake SPIRE, from which it also has its trust bundle.
+struct World {
+    site: Site,
+    spire: Spire,
+    domain: Domain,
+    _files: tempfile::TempDir,
+}
+
+async fn world() -> World {
+    let (files, domain) = (tempfile::tempdir().unwrap(), Domain::new());
+    let path = |name: &str| files.path().join(name);
+    let options = Options {
+        trust_domain: DOMAIN.to_owned(),
+        socket: Some(path("api.sock")),
+        roots: vec![domain.root.clone()],
+        ..Options::default()
+    };
+    let spire = Spire::start(options).await.unwrap();
+    let (certificate, key) = domain.svid("spiffe://example.org/wardroom");
+    std::fs::write(path("own.pem"), certificate).unwrap();
+    std::fs::write(path("own.key"), key).unwrap();
+    let sections = format!(
+        "[spire]\naddress = \"unix://{}\"\ntrust_domain = {DOMAIN:?}\n\
+         [spiffe]\nlisten = \"127.0.0.1:0\"\ncertificate = {:?}\nkey = {:?}\n",
+        path("api.sock").display(),
+        path("own.pem"),
+        path("own.key"),
+    );
+    World { site: Site::start(&sections).await, spire, domain, _files: files }
+}
+
+impl World {
+    /// Creates a satellite and gives its SPIFFE ID and join token.
+    async fn create(&self, name: &str) -> (String, String) {
+        let wanted = json!({"satellite_name": name, "region": "eu", "selectors": ["unix:uid:1000"]});
+        let made = self.site.post("/api/join-tokens", wanted).await.expect(200);
+        let text = |field: &str| made[field].as_str().unwrap().to_owned();
+        (text("spiffe_id"), text("join_token"))
+    }
+
+    /// Lets the agent of a satellite join as soon as SPIRE knows its token.
+    async fn join(&self, token: &str) -> String {
+        eventually("a token that works", async || {
+            self.spire.attest(&Attestation::JoinToken { token: token.to_owned() }).ok()
+        })
+        .await
+    }
+
+    fn entries(&self, id: &str) -> Vec<Value> {
+        let state = self.spire.state();
+        let entries = state["entries"].as_object().unwrap().values();
+        entries.filter(|entry| entry["spiffe_id"] == id).cloned().collect()
+    }
+
+    fn agent(&self, id: &str) -> Option<Value> {
+        self.spire.state()["agents"].get(id).cloned()
+    }
+
+    fn client(&self, id: &str) -> reqwest::Client {
+        let (certificate, key) = self.domain.svid(id);
+        let identity = reqwest::Identity::from_pem(format!("{certificate}{key}").as_bytes()).unwrap();
+        // The server's certificate names an identity and no host.
+        let builder = reqwest::Client::builder().no_proxy().identity(identity);
+        builder.tls_danger_accept_invalid_certs(true).build().unwrap()
+    }
+
+    fn at(&self, path: &str) -> String {
+        format!("https://{}{path}", self.site.spiffe.unwrap())
+    }
+}
+
+#[tokio::test]
+async fn a_satellite_joins_registers_and_beats_by_its_certificate() {
+    let world = world().await;
+    let (id, token) = world.create("edge").await;
+    let agent = world.join(&token).await;
+    world.site.settled("edge", &[]).await;
+    let entry = &world.entries(&id)[0];
+    assert_eq!(entry["parent_id"], "spiffe://example.org/agent/edge");
+    assert_eq!(world.entries("spiffe://example.org/agent/edge")[0]["parent_id"], agent.as_str());
+
+    let client = world.client(&id);
+    let registered = eventually("the trust bundle to arrive", async || {
+        let answer = client.get(world.at("/satellites/spiffe-ztr")).send().await.ok()?;
+        assert_eq!(answer.status(), 200);
+        Some(serde_json::from_slice::<Value>(&answer.bytes().await.unwrap()).unwrap())
+    });
+    let credential = Credential::of(&registered.await);
+    assert_eq!(world.site.beat(&credential).await, 200, "with what it was given");
+    let beat = || client.post(world.at("/satellites/sync")).json(&json!({}));
+    assert_eq!(send(beat()).await.status, 200, "and by its certificate");
+    let again = send(client.get(world.at("/satellites/spiffe-ztr"))).await.expect(200);
+    assert_eq!(Credential::of(&again).password, credential.password, "a lost answer is repeated");
+    assert_eq!(send(client.get(world.at("/v2/"))).await.status, 200);
+    assert_eq!(send(client.get(world.at("/api/satellites"))).await.status, 404, "nothing else is here");
+
+    // The same name elsewhere is another identity, and nobody.
+    for other in ["spiffe://example.org/satellite/region/us/edge", "spiffe://example.org/satellite/edge"] {
+        let stranger = world.client(other);
+        assert_eq!(send(stranger.get(world.at("/satellites/spiffe-ztr"))).await.status, 401, "{other}");
+        assert_eq!(send(stranger.post(world.at("/satellites/sync")).json(&json!({}))).await.status, 401);
+    }
+    let nobody = reqwest::Client::builder().no_proxy().tls_danger_accept_invalid_certs(true).build().unwrap();
+    assert!(
+        nobody.get(world.at("/satellites/spiffe-ztr")).send().await.is_err(),
+        "no certificate, no connection"
+    );
+    let elsewhere = world.site.http.get(format!("{}/satellites/spiffe-ztr", world.site.url));
+    assert_eq!(send(elsewhere).await.status, 401, "not without mTLS");
+}
+
+#[tokio::test]
+async fn a_revoked_identity_is_refused_at_once_withdrawn_and_banned() {
+    let world = world().await;
+    let (id, token) = world.create("edge").await;
+    let agent = world.join(&token).await;
+    world.site.settled("edge", &[]).await;
+    let client = world.client(&id);
+    eventually("a registration", async || {
+        client
+            .get(world.at("/satellites/spiffe-ztr"))
+            .send()
+            .await
+            .ok()
+            .filter(|answer| answer.status() == 200)
+    })
+    .await;
+    let beat = || client.post(world.at("/satellites/sync")).json(&json!({}));
+    assert_eq!(send(beat()).await.status, 200);
+
+    let down = Order { on: "ListEntries".to_owned(), kind: "503".to_owned(), times: 10_000, delay_ms: 0 };
+    world.spire.faults().order(down).unwrap();
+    world.site.post("/api/satellites/edge/revoke", json!({})).await.expect(200);
+    assert_eq!(send(beat()).await.status, 403, "on the connection that was open, before SPIRE was told");
+    assert_eq!(send(client.get(world.at("/satellites/spiffe-ztr"))).await.status, 403);
+    let error = eventually("an error that is shown", async || {
+        let effects = world.site.effects("edge").await;
+        effects.into_iter().find(|(type_, _, error)| type_ == "spire_entry" && !error.is_empty())
+    });
+    assert!(!error.await.2.contains(&token), "no token in an error");
+    assert_eq!(world.entries(&id).len(), 1);
+    world.spire.faults().clear();
+    world.site.settled("edge", &[]).await;
+    assert!(world.entries(&id).is_empty() && world.entries("spiffe://example.org/agent/edge").is_empty());
+    assert_eq!(world.agent(&agent).unwrap()["banned"], true);
+    assert_eq!(world.spire.faults().count("agent.ban"), 1);
+
+    let back = world.site.post("/api/satellites/edge/reenable", json!({"mode": "reissue"})).await.expect(200);
+    let next = back["join_token"].as_str().unwrap().to_owned();
+    assert_ne!(next, token);
+    let joined = world.join(&next).await;
+    world.site.settled("edge", &[]).await;
+    assert!(world.agent(&agent).is_none(), "the banned agent is forgotten");
+    assert_eq!(world.entries("spiffe://example.org/agent/edge")[0]["parent_id"], joined.as_str());
+    send(client.get(world.at("/satellites/spiffe-ztr"))).await.expect(200);
+
+    world.site.ask(Method::DELETE, "/api/satellites/edge", None).await.expect(200);
+    assert_eq!(send(beat()).await.status, 401);
+    assert_eq!(
+        send(client.get(world.at("/satellites/spiffe-ztr"))).await.status,
+        401,
+        "it does not come back"
+    );
+    eventually("everything of it to go", async || {
+        (world.entries(&id).is_empty() && world.agent(&joined).is_none()).then_some(())
+    })
+    .await;
+    let again = json!({"satellite_name": "edge", "region": "eu", "selectors": ["unix:uid:1000"]});
+    world.site.post("/api/join-tokens", again).await.expect(409);
+}
+
+#[tokio::test]
+async fn a_lost_answer_makes_no_second_token_or_entry() {
+    let world = world().await;
+    for call in ["CreateJoinToken", "BatchCreateEntry"] {
+        world.spire.faults().order(Order::once(call, "lost_reply")).unwrap();
+    }
+    let (id, token) = world.create("edge").await;
+    world.join(&token).await;
+    world.site.settled("edge", &[]).await;
+    assert_eq!(world.spire.faults().count("join_token.create"), 1);
+    assert_eq!(world.entries(&id).len(), 1);
+    assert_eq!(world.entries("spiffe://example.org/agent/edge").len(), 1);
+}
+
+/// Neither token nor secret is in the database, before or after they are used.
+#[tokio::test]
+async fn no_token_is_stored_in_clear() {
+    let world = world().await;
+    let (_, token) = world.create("edge").await;
+    world.join(&token).await;
+    world.site.settled("edge", &[]).await;
+    world.site.post("/api/satellites/edge/revoke", json!({})).await.expect(200);
+    world.site.settled("edge", &[]).await;
+    let dir = world.site.end().await;
+    let mut files = 0;
+    for file in std::fs::read_dir(dir.path().join("data")).unwrap() {
+        let file = file.unwrap();
+        if file.file_name() == "admin.token" {
+            continue;
+        }
+        let bytes = std::fs::read(file.path()).unwrap();
+        let found = bytes.windows(token.len()).any(|window| window == token.as_bytes());
+        assert!(!found, "{:?} holds the join token", file.file_name());
+        files += 1;
+    }
+    assert!(files > 0);
+}
