@@ -5,11 +5,13 @@
 
 pub mod client;
 pub mod envelope;
+pub mod gpu_node;
 pub mod group;
 pub mod history;
 pub mod liveness;
 pub mod node;
 pub mod problem;
+pub mod run;
 pub mod satellite;
 pub mod satellite_config;
 pub mod satellite_group;

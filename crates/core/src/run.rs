@@ -15,9 +15,11 @@ use crate::{
 };
 
 pub mod action;
+pub mod adopt;
 pub mod course;
 pub mod failure;
 pub mod plan;
+pub mod task;
 
 use plan::Stage;
 

@@ -4,7 +4,9 @@ use wardroom_core::{
     Named,
     run::{
         Event, State, TABLE,
-        action::{Action, Already, Decision, Facts, Goal, Lease, Observation, Refusal, allowed, decide},
+        action::{
+            Action, Already, Decision, Facts, Goal, Lease, Observation, Refusal, allowed, decide, recommended,
+        },
         plan::{self, Kind, Stage, When},
     },
 };
@@ -354,6 +356,26 @@ fn plans_are_in_an_order_that_can_work() {
         assert_eq!(stages.len(), kind.plan().len(), "{kind} has each stage once");
         if !kind.is_onboarding() && kind != Kind::Remove {
             before(kind, Stage::DisableNode, Stage::DrainNode);
+        }
+    }
+}
+
+/// What is recommended is never refused, has something to do, and is there whenever a run stands still.
+#[test]
+fn what_is_recommended_helps() {
+    for run in every_run() {
+        let run = Facts { abandon: false, ..run };
+        match recommended(run) {
+            Some(action) => {
+                assert!(
+                    !matches!(decide(action, run), Err(_) | Ok(Decision::Nothing(_))),
+                    "{action}: {run:?}"
+                );
+            }
+            None => assert!(
+                !matches!(run.state, State::FailedRetryable | State::FailedManualIntervention),
+                "{run:?}"
+            ),
         }
     }
 }

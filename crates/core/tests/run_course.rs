@@ -7,9 +7,14 @@ use std::collections::BTreeSet;
 use jiff::SignedDuration;
 use wardroom_core::{
     Named,
-    gpu_node::{self, State as Node, mapping, moves},
+    gpu_node::{
+        self, State as Node,
+        maas::{Observed, Power, STATUSES, Status},
+        mapping, moves,
+    },
     run::{
         self, Event, TABLE,
+        adopt::goes_on_at,
         course::Next,
         failure::{Class, backoff},
         plan::{Kind, Stage, When},
@@ -161,4 +166,37 @@ fn a_run_cannot_finish_from_where_somebody_else_put_the_node() {
     assert_eq!(end(Kind::FullDecommission, Node::Retired), Err(Node::Retired));
     assert_eq!(end(Kind::Onboarding, Node::Quarantined), Ok(None), "set aside meanwhile");
     assert_eq!(end(Kind::SoftReset, Node::Retired), Err(Node::Retired));
+}
+
+/// Adopting goes forwards within the plan, and never skips what MAAS cannot know.
+#[test]
+fn adopting_only_goes_forwards() {
+    let present = |status| Observed::Present { status, power: Power::On };
+    let observations = STATUSES.iter().map(|&status| present(status)).chain([Observed::Absent]);
+    for observed in observations {
+        for &kind in Kind::ALL {
+            for step in kind.plan() {
+                let Some(point) = goes_on_at(kind, step.stage, observed) else { continue };
+                assert!(kind.is_past(point, step.stage), "{kind} {} to {point}", step.stage);
+                let skipped = kind
+                    .plan()
+                    .iter()
+                    .map(|step| step.stage)
+                    .filter(|&stage| kind.is_past(stage, step.stage) && !kind.is_past(stage, point));
+                for skipped in skipped {
+                    let known = !matches!(
+                        skipped,
+                        Stage::DrainNode | Stage::CleanupStorage | Stage::ScrubGpu | Stage::ValidateCleanNode
+                    );
+                    assert!(known && skipped != Stage::WaitForAgentEnrollment, "{kind} skips {skipped}");
+                }
+            }
+        }
+    }
+    let at = Stage::DeployViaMaas;
+    let adopted = goes_on_at(Kind::Onboarding, at, present(Status::Deployed));
+    assert_eq!(adopted, Some(Stage::EnsureHardwareSyncConfigured));
+    assert_eq!(goes_on_at(Kind::Onboarding, at, present(Status::Ready)), None, "that is behind it");
+    assert_eq!(goes_on_at(Kind::Onboarding, at, Observed::Absent), None, "a person looks at that");
+    assert_eq!(goes_on_at(Kind::Reimage, Stage::DrainNode, present(Status::Deployed)), None);
 }

@@ -144,6 +144,18 @@ pub const ROUTES: &[Route] = &[
     route("GET",    "/v2/satellite/{family}/{name}/state/manifests/{reference}", "", Satellite, Class::Report),
     route("GET",    "/v2/satellite/{family}/{name}/state/blobs/{digest}",        "", Satellite, Class::Report),
     route("GET",    "/v2/satellite/{family}/{name}/state/tags/list",             "", Satellite, Class::Report),
+    route("GET",    "/api/v1/gpu-nodes",                           "gpu-node", READERS,   Class::Read),
+    route("POST",   "/api/v1/gpu-nodes",                           "gpu-node", OPERATORS, Class::Write),
+    route("GET",    "/api/v1/gpu-nodes/{id}",                      "gpu-node", READERS,   Class::Read),
+    route("POST",   "/api/v1/gpu-nodes/{id}/actions/{action}",     "gpu-node", OPERATORS, Class::Write),
+    route("POST",   "/api/v1/gpu-nodes/{id}/decommissions",        "gpu-node", OPERATORS, Class::Write),
+    route("POST",   "/api/v1/gpu-nodes/enroll",                    "gpu-node", Machine(&[]), Class::Report),
+    route("POST",   "/api/v1/gpu-nodes/{id}/heartbeat",            "gpu-node", Machine(&[]), Class::Report),
+    route("POST",   "/api/v1/gpu-nodes/{id}/tasks/claim",          "gpu-node", Machine(&[]), Class::Report),
+    route("POST",   "/api/v1/gpu-nodes/{id}/tasks/{task}/result",  "gpu-node", Machine(&[]), Class::Report),
+    route("GET",    "/api/v1/runs",                                "run",      READERS,   Class::Read),
+    route("GET",    "/api/v1/runs/{id}",                           "run",      READERS,   Class::Read),
+    route("POST",   "/api/v1/runs/{id}/actions/{action}",          "run",      OPERATORS, Class::Write),
 ];
 
 /// The one GET that changes something, for clients that know no other way to register.

@@ -135,6 +135,8 @@ async fn answer_again(app: &App, path: &str, marker: &Marker) -> Result<Response
 fn shows_a_secret(path: &str) -> bool {
     matches!(path, "/api/v1/tokens" | "/api/satellites" | "/api/satellites/register" | "/api/join-tokens")
         || path.starts_with("/api/satellites/") && path.ends_with("/reenable")
+        || matches!(path, "/api/v1/gpu-nodes" | "/api/v1/gpu-nodes/enroll")
+        || path.starts_with("/api/v1/gpu-nodes/") && path.ends_with("/actions/resume")
 }
 
 /// Remembers a success; anything else may be tried again with the same key.

@@ -1,15 +1,18 @@
 //! Background jobs: what has to happen without anybody asking.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde_json::json;
 use tokio::{sync::watch, task::JoinSet};
+use uuid::Uuid;
 use wardroom_store::{Content, Error as StoreError, SealKey};
+use wardroom_workflow::{Engine, Settings};
 
 use crate::{
     access::Counts,
     app::{App, Decided, by_system},
     error::Error,
+    gpu_node::{self, stages::Workshop},
     installs, liveness, promote, satellite,
 };
 
@@ -22,11 +25,19 @@ pub(crate) fn spawn_all(app: &App, stop: &watch::Receiver<bool>) -> JoinSet<()> 
     jobs.spawn(start(seconds(5), "promotions", |app| Box::pin(promote::carry_out_all(app))));
     jobs.spawn(start(seconds(5), "metrics", |app| Box::pin(tidy(app))));
     satellite::deny::spawn(app, stop, &mut jobs);
+    jobs.spawn(start(seconds(60), "owners", |app| Box::pin(gpu_node::owner::sweep(app))));
+    jobs.spawn(Arc::new(engine(app)).run(stop.clone()));
     jobs.spawn(start(seconds(60), "denials", |app| Box::pin(record_denials(app))));
     jobs.spawn(start(seconds(300), "sweep", |app| Box::pin(sweep(app))));
     jobs.spawn(start(app.config.checkpoint, "checkpoint", |app| Box::pin(seal(app))));
     liveness::sweep::spawn(app, stop, &mut jobs);
     jobs
+}
+
+/// The engine that executes runs.
+fn engine(app: &App) -> Engine<Workshop> {
+    let (clock, settings) = (app.clock, Settings::new(format!("server {}", Uuid::now_v7())));
+    Engine::new(app.store.clone(), Workshop { app: app.clone() }, settings, move || clock.now())
 }
 
 /// What should not be lost at the end.

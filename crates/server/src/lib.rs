@@ -5,6 +5,7 @@
 //! cannot call an upstream even by mistake.
 
 pub mod access;
+mod agent_task;
 pub mod app;
 mod artifact;
 mod assignment;
@@ -20,6 +21,7 @@ mod effects;
 pub mod error;
 mod etag;
 mod events;
+mod gpu_node;
 mod group;
 mod health;
 mod history;
@@ -43,6 +45,7 @@ mod registry;
 mod report;
 mod request;
 pub mod router;
+mod run;
 mod satellite;
 mod satellite_config;
 mod satellite_group;

@@ -11,9 +11,9 @@ use crate::{
     app::App,
     boot, bulk,
     error::Error,
-    events, group, health, history, lifecycle,
+    events, gpu_node, group, health, history, lifecycle,
     liveness::view as guard,
-    metrics, node, registry, report, request,
+    metrics, node, registry, report, request, run,
     satellite::{create, delete, reenable, refresh, revoke, spiffe, svid, sync, view, ztr},
     satellite_config, satellite_group, summary, token, vocabulary, why, workflow,
 };
@@ -117,6 +117,17 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(satellite_config::list, satellite_config::create))
         .routes(routes!(satellite_config::assign))
         .routes(routes!(satellite_config::get, satellite_config::patch, satellite_config::delete))
+        .routes(routes!(gpu_node::list, gpu_node::create))
+        .routes(routes!(gpu_node::get))
+        .routes(routes!(gpu_node::act_on))
+        .routes(routes!(gpu_node::decommission))
+        .routes(routes!(gpu_node::agent::enroll))
+        .routes(routes!(gpu_node::agent::heartbeat))
+        .routes(routes!(gpu_node::agent::claim))
+        .routes(routes!(gpu_node::agent::result))
+        .routes(routes!(run::list))
+        .routes(routes!(run::get))
+        .routes(routes!(run::act_on))
         .merge(machine_routes())
 }
 

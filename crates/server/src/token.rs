@@ -26,8 +26,17 @@ use crate::{
 };
 
 /// Kinds that a token can be scoped to.
-const KINDS: &[&str] =
-    &["node", "workflow", "group", "satellite", "satellite-group", "satellite-config", "token"];
+const KINDS: &[&str] = &[
+    "node",
+    "workflow",
+    "group",
+    "satellite",
+    "satellite-group",
+    "satellite-config",
+    "token",
+    "gpu-node",
+    "run",
+];
 
 const DEFAULT_LIFETIME: SignedDuration = SignedDuration::from_hours(24 * 90);
 

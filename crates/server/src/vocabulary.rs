@@ -2,7 +2,7 @@
 //! and nonsense is told apart from what is only not allowed now.
 
 use utoipa::openapi::{OpenApi, RefOr, Schema, schema::Object};
-use wardroom_core::{Named, node, table::Role};
+use wardroom_core::{Named, gpu_node, node, run, table::Role};
 
 /// With colons or hyphens, in any case.
 const MAC: &str = "^[0-9A-Fa-f]{2}([:-][0-9A-Fa-f]{2}){5}$";
@@ -20,6 +20,12 @@ const VOCABULARY: &[(&str, &str, Words)] = &[
     ("NodeReport", "mac_address", Words::Pattern(MAC)),
     ("StateTransition", "state", Words::Of(names::<node::State>)),
     ("BulkTransition", "state", Words::Of(names::<node::State>)),
+    ("GpuNode", "state", Words::Of(names::<gpu_node::State>)),
+    ("AgentTask", "kind", Words::Of(names::<run::task::Kind>)),
+    ("Run", "state", Words::Of(names::<run::State>)),
+    ("Run", "kind", Words::Of(names::<run::plan::Kind>)),
+    ("Run", "stage", Words::Of(names::<run::plan::Stage>)),
+    ("Run", "goal", Words::Of(names::<run::action::Goal>)),
     ("Token", "role", Words::Of(names::<Role>)),
     ("TokenCreate", "role", Words::Of(names::<Role>)),
 ];

@@ -147,7 +147,7 @@ fn wait<D: Data>(run: &Run<D>, node: Node, reason: &str, until: Timestamp, momen
 
 /// Why a wait has taken too long, if it has.
 pub(crate) fn overdue<D: Data>(record: &Record<D>, reason: &str, moment: &Moment<'_>) -> Option<String> {
-    let patience = record.current().patience();
+    let patience = record.kind.patience_at(record.current());
     let waited: SignedDuration = moment.now.duration_since(record.since);
     (waited > patience).then(|| format!("after {} minutes still waiting: {reason}", patience.as_mins()))
 }

@@ -31,6 +31,8 @@ const AUDIT: Open = To(&["viewer", "operator", "admin", "auditor"]);
 const WRITE: Open = To(&["operator", "admin"]);
 const APPROVE: Open = To(&["operator", "admin", "installer"]);
 const ADMIN: Open = To(&["admin"]);
+/// The agent of the node alone; nobody who walks here is one.
+const AGENT: Open = To(&[]);
 const REPORT: Open = ToMachineAnd(&["operator", "admin"]);
 
 /// Method, path, the kind that a scope must cover (none: any scope will do), and who is let in.
@@ -105,6 +107,18 @@ const TABLE: &[(&str, &str, Option<&str>, Open)] = &[
     ("GET",    "/v2/satellite/{family}/{name}/state/manifests/{reference}", None, ToSatellites),
     ("GET",    "/v2/satellite/{family}/{name}/state/blobs/{digest}",        None, ToSatellites),
     ("GET",    "/v2/satellite/{family}/{name}/state/tags/list",             None, ToSatellites),
+    ("GET",    "/api/v1/gpu-nodes",                      Some("gpu-node"), READ),
+    ("POST",   "/api/v1/gpu-nodes",                      Some("gpu-node"), WRITE),
+    ("GET",    "/api/v1/gpu-nodes/{id}",                 Some("gpu-node"), READ),
+    ("POST",   "/api/v1/gpu-nodes/{id}/actions/{action}", Some("gpu-node"), WRITE),
+    ("POST",   "/api/v1/gpu-nodes/{id}/decommissions",   Some("gpu-node"), WRITE),
+    ("POST",   "/api/v1/gpu-nodes/enroll",               Some("gpu-node"), AGENT),
+    ("POST",   "/api/v1/gpu-nodes/{id}/heartbeat",       Some("gpu-node"), AGENT),
+    ("POST",   "/api/v1/gpu-nodes/{id}/tasks/claim",     Some("gpu-node"), AGENT),
+    ("POST",   "/api/v1/gpu-nodes/{id}/tasks/{task}/result", Some("gpu-node"), AGENT),
+    ("GET",    "/api/v1/runs",                           Some("run"),      READ),
+    ("GET",    "/api/v1/runs/{id}",                      Some("run"),      READ),
+    ("POST",   "/api/v1/runs/{id}/actions/{action}",     Some("run"),      WRITE),
 ];
 
 const ROLES: &[&str] = &["viewer", "operator", "admin", "installer", "adapter", "auditor"];

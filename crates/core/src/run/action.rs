@@ -176,6 +176,18 @@ pub fn allowed(run: Facts) -> impl Iterator<Item = Action> {
     Action::ALL.iter().copied().filter(move |&action| decide(action, run).is_ok())
 }
 
+/// The action that gets the run going again, for whoever has looked at why it stands; nothing while it is on its way.
+#[must_use]
+pub fn recommended(run: Facts) -> Option<Action> {
+    match run.state {
+        State::FailedRetryable => Some(Action::RetryStage),
+        State::FailedManualIntervention if run.failed_in_undo => Some(Action::RetryStage),
+        State::FailedManualIntervention => Some(Action::Resume),
+        State::Running | State::Compensating => (run.lease == Lease::Stale).then_some(Action::Resume),
+        State::Pending | State::Completed | State::Cancelled | State::Reconciled => None,
+    }
+}
+
 fn go_on(run: Facts, event: Event) -> Result<Decision, Refusal> {
     match run.state {
         State::FailedManualIntervention if run.failed_in_undo => movement(run, Event::RetryUndo, run.goal),

@@ -3,6 +3,8 @@
 //! Stages marked [`When::OnFailure`] form a detour. A stage that breaks in the way the detour repairs enters it;
 //! the end of the detour leads back to that stage, which then looks again.
 
+use jiff::SignedDuration;
+
 use super::plan::{Kind, Stage, Step, When};
 
 /// Where a run goes after a stage.
@@ -47,6 +49,12 @@ impl Kind {
         let at = plan.iter().position(|step| step.stage == stage)?;
         let next = plan.get(at + 1)?;
         (plan[at].when != When::OnFailure && next.when == When::OnFailure).then_some(next.stage)
+    }
+
+    /// How long the run may be at a stage. Who bootstraps a node by hand has as long as the token lives.
+    #[must_use]
+    pub const fn patience_at(self, stage: Stage) -> SignedDuration {
+        if matches!(self, Self::Bootstrap) { SignedDuration::from_hours(24) } else { stage.patience() }
     }
 
     /// Whether `stage` comes at or after `point` in the plan.

@@ -179,7 +179,7 @@ impl Kind {
     /// How long the run is expected to take at most: what its stages take together.
     #[must_use]
     pub fn patience(self) -> SignedDuration {
-        self.plan().iter().map(|step| step.stage.patience()).sum()
+        self.plan().iter().map(|step| self.patience_at(step.stage)).sum()
     }
 
     /// Whether the run brings a node in; every other one takes it out, wholly or for a while.

@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 
-use wardroom_core::satellite;
+use wardroom_core::{gpu_node, satellite};
 use wardroom_store::{Fence, Resource};
 
 use super::stale;
@@ -31,9 +31,17 @@ pub(crate) type GoStale = for<'a> fn(
     -> Pin<Box<dyn Future<Output = Result<Vec<String>, Error>> + Send + 'a>>;
 
 /// Every kind that beats.
-pub(crate) const BEATING: &[Beating] = &[Beating {
-    kind: "satellite",
-    states: &[satellite::State::Online.as_str()],
-    given: stale::given_interval,
-    go_stale: |app, ids, fence| Box::pin(crate::satellite::stale::go_stale(app, ids, fence)),
-}];
+pub(crate) const BEATING: &[Beating] = &[
+    Beating {
+        kind: "satellite",
+        states: &[satellite::State::Online.as_str()],
+        given: stale::given_interval,
+        go_stale: |app, ids, fence| Box::pin(crate::satellite::stale::go_stale(app, ids, fence)),
+    },
+    Beating {
+        kind: wardroom_workflow::NODE,
+        states: &[gpu_node::State::Active.as_str()],
+        given: |_| None,
+        go_stale: |app, ids, fence| Box::pin(crate::gpu_node::offline::silent(app, ids, fence)),
+    },
+];

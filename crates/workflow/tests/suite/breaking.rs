@@ -110,11 +110,11 @@ pub(crate) async fn an_unsafe_node_is_quarantined(database: Database) {
     }
 }
 
-static TOMORROW: AtomicBool = AtomicBool::new(false);
+static LATER: AtomicBool = AtomicBool::new(false);
 
 fn odd_clock() -> Timestamp {
-    let day = SignedDuration::from_hours(24);
-    if TOMORROW.load(Ordering::Relaxed) { now() + day } else { now() }
+    let ahead = SignedDuration::from_hours(48);
+    if LATER.load(Ordering::Relaxed) { now() + ahead } else { now() }
 }
 
 pub(crate) async fn a_wait_is_bounded_and_leaves_no_trail(database: Database) {
@@ -136,9 +136,9 @@ pub(crate) async fn a_wait_is_bounded_and_leaves_no_trail(database: Database) {
     assert_eq!(after.resource.version, before.resource.version, "looking again is no history");
     assert!(after.resource.content.due_at > before.resource.content.due_at);
 
-    TOMORROW.store(true, Ordering::Relaxed);
+    LATER.store(true, Ordering::Relaxed);
     engine().tick().await.unwrap();
-    TOMORROW.store(false, Ordering::Relaxed);
+    LATER.store(false, Ordering::Relaxed);
     let run = rig.run(&id).await;
     assert_eq!(run.state, State::FailedRetryable);
     assert_eq!(run.record.failure.unwrap().class, Class::Overdue);

@@ -189,6 +189,8 @@ impl Rig {
             }
             self.live().await;
             tokio::time::sleep(Duration::from_millis(1)).await;
+            // A server that died while it claimed may have claimed all the same, and nobody gives that back.
+            self.expire().await;
         }
         let run = self.run(id).await;
         panic!("the run is still {} at {} after a long time: {:?}", run.state, run.record.stage, run.record);

@@ -1,0 +1,155 @@
+//! Runs: what is being done to a GPU node, how far it is, and what an operator may do about it.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A run as lists show it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Run {
+    /// Names it.
+    pub id: String,
+    /// What it is for.
+    pub kind: String,
+    /// The node it works on.
+    pub node_id: String,
+    /// The site whose limits it shares.
+    pub site: Option<String>,
+    /// Its state.
+    pub state: String,
+    /// The stage it is at.
+    pub stage: String,
+    /// Attempts of the stage, or of its undo, that were begun.
+    pub attempt: u32,
+    /// Where it is heading: to its end, to be cancelled, or to start again.
+    pub goal: String,
+    /// Whether it is being undone, or failed while it was.
+    pub undoing: bool,
+    /// Whether an operator adopted what was observed.
+    pub adopted: bool,
+    /// Why it failed last.
+    pub failure: Option<Failure>,
+    /// What it waits for.
+    pub waiting: Option<Waiting>,
+    /// When somebody looks at it again.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub next_attempt_at: Option<Timestamp>,
+    /// When it was accepted.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    /// When it last changed.
+    #[schema(value_type = String, format = DateTime)]
+    pub updated_at: Timestamp,
+    /// When it entered its state.
+    #[schema(value_type = String, format = DateTime)]
+    pub state_changed_at: Timestamp,
+}
+
+/// Why an attempt failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Failure {
+    /// At which stage.
+    pub stage: String,
+    /// Of which class.
+    pub class: String,
+    /// What was seen.
+    pub evidence: String,
+    /// When.
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+}
+
+/// What a run waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Waiting {
+    /// For what.
+    pub reason: String,
+    /// Since when.
+    #[schema(value_type = String, format = DateTime)]
+    pub since: Timestamp,
+}
+
+/// Everything about a run that an operator needs to decide.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RunDetail {
+    /// The run.
+    #[serde(flatten)]
+    pub run: Run,
+    /// What MAAS said of the machine last.
+    pub observed: Option<Observed>,
+    /// The actions that would not be refused now.
+    pub allowed_actions: Vec<String>,
+    /// What to do next.
+    pub recommended: Recommended,
+    /// Every attempt of every stage, the newest first.
+    pub attempts: Vec<Attempt>,
+}
+
+/// What was observed of the machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Observed {
+    /// What was seen.
+    #[schema(value_type = Object)]
+    pub state: serde_json::Value,
+    /// Names exactly this observation; who adopts it sends it back.
+    pub digest: String,
+    /// When it was seen.
+    #[schema(value_type = String, format = DateTime)]
+    pub observed_at: Timestamp,
+}
+
+/// What to do next about a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Recommended {
+    /// The action to take; nothing when there is none to take.
+    pub action: Option<String>,
+    /// Why.
+    pub because: String,
+}
+
+/// One attempt of a stage, or of its undo.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Attempt {
+    /// The stage.
+    pub stage: String,
+    /// Which attempt.
+    pub attempt: u32,
+    /// Whether the stage was undone, not executed.
+    pub undo: bool,
+    /// `done`, `undone`, `waiting`, `failed`, `skipped` or `lost`.
+    pub outcome: String,
+    /// The class of the failure.
+    pub class: Option<String>,
+    /// What was seen, or why it was skipped or waited for.
+    pub evidence: Option<String>,
+    /// When it began.
+    #[schema(value_type = String, format = DateTime)]
+    pub started_at: Timestamp,
+    /// When it ended.
+    #[schema(value_type = String, format = DateTime)]
+    pub ended_at: Timestamp,
+}
+
+/// Asks for an action on a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunAction {
+    /// Why; history keeps it.
+    #[serde(default)]
+    pub reason: Option<String>,
+    /// For `cancel`: give the run up without undoing anything. Needs the role admin and a reason.
+    #[serde(default)]
+    pub abandon: bool,
+    /// For `adopt_observed_state`: the digest of the observation that was looked at.
+    #[serde(default)]
+    pub expected_observation_digest: Option<String>,
+}
+
+/// What an action did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Acted {
+    /// The event by which the run moved, `heading` with its new goal, `requeued`, or why nothing was left to do.
+    pub result: String,
+    /// The run as it is now.
+    pub run: Run,
+}

@@ -1,0 +1,52 @@
+//! Adopting what is observed: where a run goes on when somebody else has advanced the machine.
+//!
+//! Only ever forwards, and never past what MAAS cannot know: that the agent enrolled, that a disk is clean.
+
+use super::plan::{Kind, Stage};
+use crate::gpu_node::maas::{
+    Observed,
+    Status::{Allocated, Commissioning, Deployed, Deploying, New, Ready, Testing},
+};
+
+/// The stage at which a run that is stuck `at` a stage goes on, given what MAAS says; nothing when what is observed
+/// is not something that the run would have brought about from there.
+#[must_use]
+pub fn goes_on_at(kind: Kind, at: Stage, observed: Observed) -> Option<Stage> {
+    let point = match kind {
+        Kind::Onboarding => coming(observed),
+        // Before its release a machine is still as the last deployment left it.
+        Kind::Reimage if kind.is_past(at, Stage::ReleaseMaasNode) => coming(observed),
+        Kind::FullDecommission if kind.is_past(at, Stage::ReleaseMaasNode) => going(observed),
+        Kind::Reimage
+        | Kind::FullDecommission
+        | Kind::Bootstrap
+        | Kind::SoftReset
+        | Kind::StorageCleanup
+        | Kind::Retire
+        | Kind::Remove => None,
+    };
+    point.filter(|&point| kind.is_past(point, at))
+}
+
+fn coming(observed: Observed) -> Option<Stage> {
+    let Observed::Present { status, .. } = observed else { return None };
+    let points = [
+        (New, Stage::CommissionNode),
+        (Commissioning, Stage::WaitForReady),
+        (Testing, Stage::WaitForReady),
+        (Ready, Stage::ConfigureStorage),
+        (Allocated, Stage::ConfigureStorage),
+        (Deploying, Stage::WaitForDeployed),
+        (Deployed, Stage::EnsureHardwareSyncConfigured),
+    ];
+    points.iter().find(|(known, _)| *known == status).map(|(_, stage)| *stage)
+}
+
+fn going(observed: Observed) -> Option<Stage> {
+    match observed {
+        Observed::Absent => Some(Stage::CleanupSecrets),
+        // Whether its record goes is the site's policy, so the switching off is confirmed once more.
+        Observed::Present { status: Ready | New, .. } => Some(Stage::PowerOffMaasNode),
+        Observed::Present { .. } => None,
+    }
+}

@@ -1,0 +1,213 @@
+//! Runs: reading them, and the seven operator actions.
+
+use std::collections::BTreeMap;
+
+use axum::{Extension, Json, extract::State, http::StatusCode};
+use serde::Deserialize;
+use utoipa::IntoParams;
+use wardroom_api::{
+    Envelope, Page,
+    run::{Acted, Run as Shown, RunAction, RunDetail},
+};
+use wardroom_core::{
+    run::{
+        action::{Action, Refusal},
+        adopt,
+    },
+    table::Role,
+};
+use wardroom_store::{List, Rows};
+use wardroom_workflow::{Actor, Adoption, Ask, Did, Problem, RUN, Run, act, facts};
+
+use crate::{
+    app::App,
+    auth::Caller,
+    body::Body,
+    error::Error,
+    list::{ListQuery, number},
+    path::Path,
+    problems::Problems,
+    text,
+};
+
+pub(crate) mod data;
+pub(crate) mod view;
+
+use data::Known;
+
+/// Attempts that are shown with a run; older ones are in its history.
+const ATTEMPTS: usize = 500;
+
+/// Which runs, and which page of them.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RunQuery {
+    /// Only in this state.
+    state: Option<String>,
+    /// Only of this kind.
+    kind: Option<String>,
+    /// Only of this node.
+    node_id: Option<String>,
+    /// Only of this site.
+    site: Option<String>,
+    /// How many at most: 1 to 1000, 100 unless told.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<String>,
+    /// The cursor of the page before.
+    #[serde(rename = "continue")]
+    cursor: Option<String>,
+}
+
+impl RunQuery {
+    fn list(self) -> Result<List, Error> {
+        let known = |error: wardroom_core::UnknownName, field: &str| Error::invalid(field, error.to_string());
+        if let Some(state) = &self.state {
+            state.parse::<wardroom_core::run::State>().map_err(|error| known(error, "state"))?;
+        }
+        if let Some(kind) = &self.kind {
+            kind.parse::<wardroom_core::run::plan::Kind>().map_err(|error| known(error, "kind"))?;
+        }
+        let fields = [("kind", self.kind), ("node", self.node_id), ("site", self.site)];
+        let fields = fields.into_iter().filter_map(|(field, value)| Some((field.to_owned(), value?)));
+        Ok(List {
+            kind: RUN.to_owned(),
+            state: self.state,
+            fields: fields.collect::<BTreeMap<_, _>>(),
+            labels: Vec::new(),
+            after: crate::list::cursor(self.cursor.as_deref())?,
+            limit: number("limit", self.limit.as_deref(), 100, 1..=1000)?,
+        })
+    }
+}
+
+/// Lists runs, oldest first.
+#[utoipa::path(get, path = "/api/v1/runs", params(RunQuery), responses((status = 200, body = Page<Shown>), Problems))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    ListQuery(query): ListQuery<RunQuery>,
+) -> Result<Json<Page<Shown>>, Error> {
+    let page = app.store.list(&query.list()?).await?;
+    let shown = |resource| Ok(view::shown(&Run::<Known>::read(resource)?));
+    let data = page.items.into_iter().map(shown).collect::<Result<_, Error>>()?;
+    Ok(Json(Page { success: true, data, next: page.next }))
+}
+
+/// Reads one run: where it is, why, what was observed, every attempt, and what to do next.
+#[utoipa::path(get, path = "/api/v1/runs/{id}", params(("id" = String, Path)), responses((status = 200, body = Envelope<RunDetail>), Problems))]
+pub(crate) async fn get(
+    State(app): State<App>,
+    Path(id): Path<String>,
+) -> Result<Json<Envelope<RunDetail>>, Error> {
+    let run = find(&app, &id).await?;
+    let facts = facts(&app.store, &run).await?;
+    let observed = view::observed(&app, &run.record.node).await?;
+    let (rows, _) = app.store.history(RUN, &id, Rows::All, ATTEMPTS, 0).await?;
+    Ok(Json(Envelope::new(view::detail(&run, facts, observed, &rows))))
+}
+
+/// Has an operator act on a run. A repeat succeeds without effect, and says so.
+#[utoipa::path(
+    post, path = "/api/v1/runs/{id}/actions/{action}", request_body = RunAction,
+    params(("id" = String, Path), ("action" = String, Path)),
+    responses((status = 200, body = Envelope<Acted>), (status = 202, description = "The run turns to it at its next safe point", body = Envelope<Acted>), Problems)
+)]
+pub(crate) async fn act_on(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path((id, action)): Path<(String, String)>,
+    Body(wanted): Body<RunAction>,
+) -> Result<(StatusCode, Json<Envelope<Acted>>), Error> {
+    let action: Action = action
+        .parse()
+        .map_err(|error: wardroom_core::UnknownName| Error::invalid("action", error.to_string()))?;
+    check(&caller, action, &wanted)?;
+    let adoption = adoption(&app, &id, action, &wanted).await?;
+    let actor = Actor {
+        user: caller.name().to_owned(),
+        reason: wanted.reason,
+        request: Some(caller.request_id.to_string()),
+    };
+    let ask = Ask { action, abandon: wanted.abandon, adoption, actor };
+    let answer =
+        act::<Known>(&app.store, &id, &ask, app.now()).await.map_err(|problem| refused(&id, problem))?;
+    let (status, result) = match answer.did {
+        Did::Moved(event) => (StatusCode::OK, event.to_string()),
+        Did::Headed(goal) => (StatusCode::ACCEPTED, format!("heading for {goal}")),
+        Did::Requeued => (StatusCode::OK, "requeued".to_owned()),
+        Did::Already(already) => (StatusCode::OK, already.to_string()),
+    };
+    let run = view::shown(&Run::<Known>::read(answer.run)?);
+    Ok((status, Json(Envelope::new(Acted { result, run }))))
+}
+
+fn check(caller: &Caller, action: Action, wanted: &RunAction) -> Result<(), Error> {
+    text::check_prose("reason", wanted.reason.as_deref(), 2000)?;
+    if !wanted.abandon {
+        return Ok(());
+    }
+    if action != Action::Cancel {
+        return Err(Error::invalid("abandon", "goes with cancel only"));
+    }
+    if wanted.reason.as_deref().is_none_or(|reason| reason.trim().is_empty()) {
+        return Err(Error::invalid(
+            "reason",
+            "is needed: nothing is undone, and somebody has to clean up by hand",
+        ));
+    }
+    if caller.identity().is_none_or(|identity| identity.role != Role::Admin) {
+        return Err(Error::Forbidden("only the role admin may abandon a run".to_owned()));
+    }
+    Ok(())
+}
+
+/// What adopting the observed state would mean for the run.
+async fn adoption(app: &App, id: &str, action: Action, wanted: &RunAction) -> Result<Adoption, Error> {
+    if action != Action::AdoptObservedState {
+        return Ok(Adoption::Nothing);
+    }
+    let run = find(app, id).await?;
+    let Some(observed) = view::observed(app, &run.record.node).await? else { return Ok(Adoption::Nothing) };
+    let Some(expected) = &wanted.expected_observation_digest else {
+        return Err(Error::invalid(
+            "expected_observation_digest",
+            "is needed: GET the run, look at what was observed, and send its digest",
+        ));
+    };
+    if observed.digest != *expected {
+        return Ok(Adoption::Outdated);
+    }
+    let goes_on = view::machine(&observed)
+        .and_then(|machine| adopt::goes_on_at(run.record.kind, run.record.stage, machine));
+    Ok(goes_on.map_or(Adoption::Nothing, Adoption::Continue))
+}
+
+pub(crate) fn refused(id: &str, problem: Problem) -> Error {
+    let names = |allowed: Vec<Action>| allowed.iter().map(ToString::to_string).collect();
+    match problem {
+        Problem::NotFound => Error::not_found(RUN, id),
+        Problem::Refused { refusal, state, allowed } => Error::Conflict {
+            code: refusal.as_str(),
+            detail: format!("the run is {state}: {}", explained(refusal)),
+            allowed: names(allowed),
+        },
+        Problem::NodeElsewhere { node, allowed } => Error::Conflict {
+            code: "node_elsewhere",
+            detail: format!("the run cannot end while its node is {node}"),
+            allowed: names(allowed),
+        },
+        Problem::Busy => Error::Unavailable("the run is changed by too many at once: repeat"),
+        Problem::Store(error) => error.into(),
+    }
+}
+
+fn explained(refusal: Refusal) -> String {
+    use wardroom_core::Named as _;
+    refusal.meaning().to_owned()
+}
+
+/// A run, over or not.
+pub(crate) async fn find(app: &App, id: &str) -> Result<Run<Known>, Error> {
+    let found = app.store.get(RUN, id).await?.ok_or_else(|| Error::not_found(RUN, id))?;
+    Ok(Run::read(found)?)
+}

@@ -1,0 +1,118 @@
+//! A run as the API shows it.
+
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use wardroom_api::run::{Attempt, Failure, Observed, Recommended, Run as Shown, RunDetail, Waiting};
+use wardroom_core::{
+    gpu_node::maas::{self, Power, Status},
+    run::action::{Facts, Lease, allowed, recommended},
+};
+use wardroom_store::HistoryRow;
+use wardroom_workflow::{NODE, Run};
+
+use super::data::Known;
+use crate::{app::App, error::Error, secret};
+
+/// The source under which MAAS's word on a machine is kept.
+pub(crate) const MAAS: &str = "maas";
+
+/// A run as lists show it.
+pub(crate) fn shown(run: &Run<Known>) -> Shown {
+    let record = &run.record;
+    let failure = record.failure.as_ref().map(|failure| Failure {
+        stage: failure.stage.to_string(),
+        class: failure.class.to_string(),
+        evidence: failure.evidence.clone(),
+        at: failure.at,
+    });
+    let waiting = record
+        .waiting
+        .as_ref()
+        .map(|waiting| Waiting { reason: waiting.reason.clone(), since: waiting.since });
+    Shown {
+        id: run.id().to_owned(),
+        kind: record.kind.to_string(),
+        node_id: record.node.clone(),
+        site: record.site.clone(),
+        state: run.state.to_string(),
+        stage: record.stage.to_string(),
+        attempt: record.attempt,
+        goal: record.goal.to_string(),
+        undoing: record.undoing,
+        adopted: record.adopted,
+        failure,
+        waiting,
+        next_attempt_at: run.resource.content.due_at,
+        created_at: run.resource.created_at,
+        updated_at: run.resource.updated_at,
+        state_changed_at: run.resource.state_changed_at,
+    }
+}
+
+/// A run with all that is needed to decide about it.
+pub(crate) fn detail(
+    run: &Run<Known>,
+    facts: Facts,
+    observed: Option<Observed>,
+    rows: &[HistoryRow],
+) -> RunDetail {
+    RunDetail {
+        run: shown(run),
+        observed,
+        allowed_actions: allowed(facts).map(|action| action.to_string()).collect(),
+        recommended: next(run, facts),
+        attempts: rows.iter().filter_map(attempt).collect(),
+    }
+}
+
+fn next(run: &Run<Known>, facts: Facts) -> Recommended {
+    let record = &run.record;
+    let action = recommended(facts);
+    let because = match (&record.failure, &record.waiting) {
+        (Some(failure), _) if action.is_some() => {
+            format!("{} failed ({}): {}", failure.stage, failure.class, failure.evidence)
+        }
+        (_, _) if facts.lease == Lease::Stale => "the server that worked on it did not come back".to_owned(),
+        (_, _) if action.is_some() => "it was frozen; look at why before it goes on".to_owned(),
+        (_, Some(waiting)) => format!("nothing to do; it waits: {}", waiting.reason),
+        (_, _) if run.state.is_open() => "nothing to do; it is on its way".to_owned(),
+        (_, _) => "nothing to do; it is over".to_owned(),
+    };
+    Recommended { action: action.map(|action| action.to_string()), because }
+}
+
+/// The attempt that a row of history tells of, if it does.
+fn attempt(row: &HistoryRow) -> Option<Attempt> {
+    let told = &row.entry.metadata;
+    let text = |name: &str| told[name].as_str().map(str::to_owned);
+    let time = |name: &str| told[name].as_str()?.parse().ok();
+    Some(Attempt {
+        stage: text("stage")?,
+        attempt: told["attempt"].as_u64().and_then(|attempt| u32::try_from(attempt).ok())?,
+        undo: told["undo"] == Value::Bool(true),
+        outcome: text("outcome")?,
+        class: text("class"),
+        evidence: text("evidence").or_else(|| text("reason")),
+        started_at: time("started_at")?,
+        ended_at: time("ended_at")?,
+    })
+}
+
+/// What MAAS said last of the machine behind a node.
+pub(crate) async fn observed(app: &App, node: &str) -> Result<Option<Observed>, Error> {
+    let seen = app.store.observations(NODE, node).await?;
+    let Some(seen) = seen.into_iter().find(|seen| seen.source == MAAS) else { return Ok(None) };
+    let digest = secret::encode(&Sha256::digest(seen.document.as_str())[..12]);
+    Ok(Some(Observed { state: seen.document.read()?, digest, observed_at: seen.observed_at }))
+}
+
+/// The part of an observation that decides what it means; nothing for one that cannot be read.
+pub(crate) fn machine(observed: &Observed) -> Option<maas::Observed> {
+    let state = &observed.state;
+    if state["present"] == Value::Bool(false) {
+        return Some(maas::Observed::Absent);
+    }
+    let status = Status::from_code(state["status"].as_i64()?);
+    let power: Power = state["power"].as_str()?.parse().ok()?;
+    Some(maas::Observed::Present { status, power })
+}
