@@ -10,8 +10,8 @@ const ROWS: i64 = 64;
 const CLAIM: &str = "INSERT INTO leases (name, holder, epoch, expires_at) VALUES ($1, 'loop', 1, 0) \
      ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, epoch = leases.epoch + 1";
 const READ: &str = "SELECT version, document FROM resources WHERE kind = 'run' AND id = $1";
-const ADVANCE: &str = "UPDATE resources SET version = version + 1, document = $3, updated_at = $4, due_at = $4 \
-     WHERE kind = 'run' AND id = $1 AND version = $2";
+const ADVANCE: &str = "UPDATE resources SET version = version + 1, document = $1, updated_at = $2, due_at = $2 \
+     WHERE kind = 'run' AND id = $3 AND version = $4";
 const RECORD: &str = "INSERT INTO history (kind, resource_id, sequence, type, from_state, to_state, triggered_by, \
      metadata, created_at, hash) VALUES ('run', $1, $2 + 1, 'attempt', 'running', 'running', 'workflow', \
      '{\"stage\":\"configure_storage\",\"attempt\":1,\"outcome\":\"done\"}', $3, $1)";
@@ -35,7 +35,7 @@ pub(crate) fn sqlite(folder: &Path, period: Duration) -> f64 {
         connection.prepare_cached(CLAIM).unwrap().execute([format!("run/{id}")]).unwrap();
         let row = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?));
         let (version, document) = connection.prepare_cached(READ).unwrap().query_row([&id], row).unwrap();
-        let advance = params![id, version, document, TIME];
+        let advance = params![document, TIME, id, version];
         assert_eq!(connection.prepare_cached(ADVANCE).unwrap().execute(advance).unwrap(), 1);
         connection.prepare_cached(RECORD).unwrap().execute(params![id, version, TIME]).unwrap();
         connection.execute_batch("COMMIT").unwrap();
@@ -72,7 +72,7 @@ async fn one_client(url: String, number: usize, period: Duration) -> u64 {
         transaction.execute(&claim, &[&format!("run/{id}")]).await.unwrap();
         let row = transaction.query_one(&read, &[&id]).await.unwrap();
         let (version, document): (i64, String) = (row.get(0), row.get(1));
-        let advanced = transaction.execute(&advance, &[&id, &version, &document, &TIME]).await.unwrap();
+        let advanced = transaction.execute(&advance, &[&document, &TIME, &id, &version]).await.unwrap();
         assert_eq!(advanced, 1);
         transaction.execute(&record, &[&id, &version, &TIME]).await.unwrap();
         transaction.commit().await.unwrap();

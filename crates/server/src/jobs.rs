@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use serde_json::json;
 use tokio::{sync::watch, task::JoinSet};
 use uuid::Uuid;
-use wardroom_store::{Content, Error as StoreError, SealKey};
+use wardroom_store::{Content, Error as StoreError, Location, SealKey};
 use wardroom_workflow::{Engine, Settings};
 
 use crate::{
@@ -26,7 +26,7 @@ pub(crate) fn spawn_all(app: &App, stop: &watch::Receiver<bool>) -> JoinSet<()> 
     jobs.spawn(start(seconds(5), "metrics", |app| Box::pin(tidy(app))));
     satellite::deny::spawn(app, stop, &mut jobs);
     jobs.spawn(start(seconds(60), "owners", |app| Box::pin(gpu_node::owner::sweep(app))));
-    jobs.spawn(Arc::new(engine(app)).run(stop.clone()));
+    jobs.spawn(execute_runs(app.clone(), stop.clone()));
     jobs.spawn(start(seconds(60), "denials", |app| Box::pin(record_denials(app))));
     jobs.spawn(start(seconds(300), "sweep", |app| Box::pin(sweep(app))));
     jobs.spawn(start(app.config.checkpoint, "checkpoint", |app| Box::pin(seal(app))));
@@ -34,10 +34,16 @@ pub(crate) fn spawn_all(app: &App, stop: &watch::Receiver<bool>) -> JoinSet<()> 
     jobs
 }
 
-/// The engine that executes runs.
-fn engine(app: &App) -> Engine<Workshop> {
+/// Executes runs until the server stops.
+async fn execute_runs(app: App, stop: watch::Receiver<bool>) {
     let (clock, settings) = (app.clock, Settings::new(format!("server {}", Uuid::now_v7())));
-    Engine::new(app.store.clone(), Workshop { app: app.clone() }, settings, move || clock.now())
+    let (store, embedded) = (app.store.clone(), matches!(app.config.location, Location::Sqlite { .. }));
+    let engine = Engine::new(store, Workshop { app }, settings, move || clock.now());
+    // An embedded database has no other server: what is still leased was left by one that is gone.
+    if embedded && let Err(error) = engine.take_over().await {
+        tracing::warn!(%error, "runs of the server before this one wait until their leases expire");
+    }
+    Arc::new(engine).run(stop).await;
 }
 
 /// What should not be lost at the end.

@@ -125,6 +125,17 @@ impl<S: Stages> Engine<S> {
         }
     }
 
+    /// Takes all leases on runs away, for a store that nobody else works on.
+    pub async fn take_over(&self) -> Result<()> {
+        let prefix = format!("{RUN}/");
+        for lease in self.store.leases().await?.iter().filter(|lease| !lease.remaining.is_zero()) {
+            if lease.name.starts_with(&prefix) {
+                self.store.release_lease(lease).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Claims what is due now, as far as there are workers, and works on it; says how many runs that were.
     pub async fn tick(&self) -> Result<usize> {
         let claimed = self.claim(self.settings.workers).await?;

@@ -91,7 +91,7 @@ pub(crate) async fn heartbeat(
     let said = said.transpose().map_err(|invalid| Error::invalid("interval", invalid.to_string()))?;
     let problems = report.value.problems.into_iter().take(20).map(|text| text.chars().take(200).collect());
     let health = Health { healthy: report.value.healthy, problems: problems.collect() };
-    if note(&app, &id, &health).await? {
+    if note(&app, &node, &health).await? {
         wake(&app, &id).await?;
     }
     if health.healthy && document::state(&node)? == NodeState::Offline {
@@ -113,18 +113,22 @@ pub(crate) async fn heartbeat(
 }
 
 /// Keeps what the agent says of its health; whether that is news.
-async fn note(app: &App, id: &str, health: &Health) -> Result<bool, Error> {
+///
+/// The same word again is news when it is the first since the agent enrolled, or since the node entered its state:
+/// what brings a node forward, or back, is what its agent says from then on.
+async fn note(app: &App, node: &Resource, health: &Health) -> Result<bool, Error> {
+    let id = &node.content.id;
+    let enrolled = Document::of(node)?.agent.map(|agent| agent.enrolled_at);
+    let since = enrolled.map_or(node.state_changed_at, |enrolled| enrolled.max(node.state_changed_at));
     loop {
         let known = document::health(app, id).await?;
-        let agent = super::find(app, id).await.and_then(|node| Document::of(&node))?.agent;
-        let since = agent.map(|agent| agent.enrolled_at);
-        if known.as_ref().is_some_and(|(known, seen)| known == health && Some(seen.received_at) >= since) {
+        if known.as_ref().is_some_and(|(known, seen)| known == health && seen.received_at >= since) {
             return Ok(false);
         }
         let now = app.now();
         let seen = Observation {
             kind: NODE.to_owned(),
-            resource_id: id.to_owned(),
+            resource_id: id.clone(),
             source: AGENT.to_owned(),
             version: known.map_or(1, |(_, seen)| seen.version + 1),
             document: wardroom_store::Document::of(health)?,
@@ -218,10 +222,9 @@ impl FromRequestParts<App> for AgentOf {
         let caller = parts.extensions.get::<Caller>().ok_or(Error::Internal)?;
         let Who::Machine(credential) = &caller.who else { return Err(BAD_CREDENTIAL) };
         let given = secret::hash_token(credential);
-        let node = super::find(app, id).await.map_err(|error| match error {
-            Error::NotFound { .. } => BAD_CREDENTIAL,
-            error => error,
-        })?;
+        // Whether there is such a node is nobody's business but its agent's.
+        let found = app.store.get(NODE, id).await?.filter(|found| !found.content.deleted);
+        let node = found.ok_or(BAD_CREDENTIAL)?;
         let agent = Document::of(&node)?.agent.ok_or(BAD_CREDENTIAL)?;
         if secret::same(given.as_bytes(), agent.hash.as_bytes()) {
             Ok(Self(node))

@@ -121,9 +121,10 @@ impl From<Error> for Stopped {
 
 impl From<StoreError> for Stopped {
     fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Conflict | StoreError::KeyTaken { .. } => Self::Again,
-            error => Self::By(error.into()),
+        if matches!(error, StoreError::Conflict | StoreError::KeyTaken { .. }) {
+            Self::Again
+        } else {
+            Self::By(error.into())
         }
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct Workshop {
     pub(crate) app: App,
 }
 
-/// How often to look whether an agent has answered, when nothing else says so.
+/// How long it takes at most to look whether an agent has answered, when nothing else says so.
 const LOOK: SignedDuration = SignedDuration::from_secs(15);
 
 /// What ends an attempt early.
@@ -64,11 +64,10 @@ impl Stages for Workshop {
     }
 
     async fn undo(&self, attempt: Attempt<'_, Known>) -> Result<Outcome<Known>, Lost> {
-        let outcome = match attempt.stage {
-            Stage::WaitForAgentEnrollment => self.revoke(attempt).await,
-            _ => self.withdraw(attempt).await,
-        };
-        settled(outcome)
+        if attempt.stage == Stage::WaitForAgentEnrollment {
+            return settled(self.revoke(attempt).await);
+        }
+        settled(self.withdraw(attempt).await)
     }
 }
 
@@ -158,7 +157,11 @@ impl Workshop {
 }
 
 fn wait(attempt: &Attempt<'_, Known>, reason: String) -> Outcome<Known> {
-    let until = attempt.now.saturating_add(LOOK).unwrap_or(attempt.now);
+    // An answer has the run looked at again at once, unless it comes in the middle of a look: then the next one is
+    // not far, and the further the longer it has been waited for already.
+    let waited = attempt.now.duration_since(attempt.since);
+    let pause = (waited / 2).clamp(SignedDuration::from_secs(1), LOOK);
+    let until = attempt.now.saturating_add(pause).unwrap_or(attempt.now);
     Outcome::Wait { reason, until }
 }
 
