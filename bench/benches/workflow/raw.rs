@@ -13,7 +13,7 @@ const READ: &str = "SELECT version, document FROM resources WHERE kind = 'run' A
 const ADVANCE: &str = "UPDATE resources SET version = version + 1, document = $1, updated_at = $2, due_at = $2 \
      WHERE kind = 'run' AND id = $3 AND version = $4";
 const RECORD: &str = "INSERT INTO history (kind, resource_id, sequence, type, from_state, to_state, triggered_by, \
-     metadata, created_at, hash) VALUES ('run', $1, $2 + 1, 'attempt', 'running', 'running', 'workflow', \
+     metadata, created_at, hash) VALUES ('run', $1, CAST($2 AS bigint) + 1, 'attempt', 'running', 'running', 'workflow', \
      '{\"stage\":\"configure_storage\",\"attempt\":1,\"outcome\":\"done\"}', $3, $1)";
 const TIME: &str = "2026-01-01T00:00:00.000000Z";
 
