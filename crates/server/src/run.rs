@@ -74,9 +74,9 @@ impl RunQuery {
             kind: RUN.to_owned(),
             state: self.state,
             fields: fields.collect::<BTreeMap<_, _>>(),
-            labels: Vec::new(),
             after: crate::list::cursor(self.cursor.as_deref())?,
             limit: number("limit", self.limit.as_deref(), 100, 1..=1000)?,
+            ..List::default()
         })
     }
 }
