@@ -5,12 +5,13 @@ use wardroom_core::{
     node::{self, TABLE},
     why::{Stay, Why, explain},
 };
+use wardroom_workflow::{NODE, RUN, Run};
 
 use crate::{
     app::App,
     auth::Caller,
     error::Error,
-    events, installs,
+    events, gpu_node, installs,
     liveness::view,
     node::{
         document::{self, Document, KIND},
@@ -18,7 +19,7 @@ use crate::{
     },
     path::Path,
     problems::Problems,
-    satellite,
+    run, satellite,
 };
 
 /// What must hold to leave the state, who can act, since when, and what to do next.
@@ -31,14 +32,16 @@ pub(crate) async fn why(
     Extension(caller): Extension<Caller>,
     Path((kind, id)): Path<(String, String)>,
 ) -> Result<Json<Vec<Why>>, Error> {
-    if ![KIND, satellite::KIND].contains(&&*kind) {
-        return Err(Error::invalid("kind", "must be node or satellite"));
+    if ![KIND, satellite::KIND, NODE, RUN].contains(&&*kind) {
+        return Err(Error::invalid("kind", "must be node, satellite, gpu-node or run"));
     }
     if !events::may_see(&caller, &kind) {
         return Err(Error::Forbidden(format!("the token does not cover {kind}")));
     }
     match &*kind {
         satellite::KIND => satellite::why::why(&app, &id).await.map(Json),
+        NODE => of_gpu_node(&app, &id).await.map(Json),
+        RUN => Ok(Json(vec![of_run(&app, &run::find(&app, &id).await?)])),
         _ => of_node(&app, &id).await.map(Json),
     }
 }
@@ -61,4 +64,29 @@ async fn of_node(app: &App, id: &str) -> Result<Vec<Why>, Error> {
         stay.patience = Some(installs::patience(app));
     }
     Ok(vec![explain(TABLE, state, stay, app.now(), blockers)])
+}
+
+/// A GPU node, and the run that works on it.
+async fn of_gpu_node(app: &App, id: &str) -> Result<Vec<Why>, Error> {
+    let node = gpu_node::find(app, id).await?;
+    let state = gpu_node::document::state(&node)?;
+    let blockers = view::blockers(app, NODE, id).await?;
+    let stay = Stay::of(state, node.state_changed_at);
+    let mut explained = vec![explain(wardroom_core::gpu_node::TABLE, state, stay, app.now(), blockers)];
+    let run = gpu_node::owner::run_of(app, &node).await?.filter(|run| run.state.is_open());
+    explained.extend(run.map(|run| of_run(app, &run)));
+    Ok(explained)
+}
+
+fn of_run(app: &App, run: &Run<run::data::Known>) -> Why {
+    let record = &run.record;
+    let failure = record.failure.as_ref().map(|failure| failure.evidence.as_str());
+    let blockers = wardroom_core::run::blockers(run.state, record.current(), record.attempt, failure);
+    let mut stay = Stay::of(run.state, run.resource.state_changed_at);
+    // The stage at work says more than the run as a whole.
+    if run.state == wardroom_core::run::State::Running {
+        stay.counted_from = record.since;
+        stay.patience = Some(record.kind.patience_at(record.stage));
+    }
+    explain(wardroom_core::run::TABLE, run.state, stay, app.now(), blockers)
 }

@@ -86,7 +86,8 @@ pub(crate) fn moved(state: State, event: Event) -> State {
 
 impl<D: Data> Record<D> {
     /// The stage that is executed or undone next.
-    pub(crate) fn current(&self) -> Stage {
+    #[must_use]
+    pub fn current(&self) -> Stage {
         if self.undoing { self.touched.last().copied().unwrap_or(self.stage) } else { self.stage }
     }
 

@@ -162,18 +162,21 @@ async fn stop(
     to: State,
     reason: Option<String>,
 ) -> Result<Done, Error> {
-    let node = find(app, id).await?;
-    let state = document::state(&node)?;
-    if state == to {
-        return Ok((node, "already_there".to_owned(), None));
-    }
-    let run = owner::run_of(app, &node).await?.filter(|run| run.state.is_open());
-    match run {
-        Some(run) if state == from => {
-            let did = press(app, caller, &run, Action::Cancel, reason).await?;
-            Ok((find(app, id).await?, did, None))
+    loop {
+        let node = find(app, id).await?;
+        let state = document::state(&node)?;
+        if state == to {
+            return Ok((node, "already_there".to_owned(), None));
         }
-        _ => Err(owner::not_now(state, &format!("there is nothing that leads from {from} to stop"))),
+        let run = owner::run_of(app, &node).await?.filter(|run| run.state.is_open());
+        if let Some(run) = run.filter(|_| state == from) {
+            let did = press(app, caller, &run, Action::Cancel, reason).await?;
+            return Ok((find(app, id).await?, did, None));
+        }
+        // The run may have ended, and taken the node along, after the node was read.
+        if find(app, id).await?.version == node.version {
+            return Err(owner::not_now(state, &format!("there is nothing that leads from {from} to stop")));
+        }
     }
 }
 
