@@ -6,8 +6,8 @@ use std::fmt;
 use jiff::Timestamp;
 
 use crate::document::Document;
-use crate::error::Result;
-use crate::value::{Row, Texts};
+use crate::error::{Error, Result};
+use crate::value::{Row, Texts, parse_json, parse_time};
 
 /// What callers say about a resource; everything else the store keeps itself.
 #[derive(Clone, PartialEq)]
@@ -86,6 +86,36 @@ pub(crate) fn field_term(key: &str) -> String {
 }
 
 impl Resource {
+    /// Reads the same columns by their places, from wherever they are.
+    pub(crate) fn from_columns<'a>(
+        text: impl Fn(usize) -> Result<Option<&'a str>>,
+        int: impl Fn(usize) -> Result<i64>,
+    ) -> Result<Self> {
+        let some = |column| text(column)?.ok_or_else(|| Error::Bug("a text is missing in a row".to_owned()));
+        let owned = |column| some(column).map(str::to_owned);
+        let time = |column| parse_time(some(column)?);
+        let content = Content {
+            kind: owned(0)?,
+            id: owned(1)?,
+            name: owned(2)?,
+            state: owned(5)?,
+            document: Document::from_stored(owned(6)?),
+            labels: parse_json(some(7)?)?,
+            fields: parse_json(some(8)?)?,
+            keys: parse_json(some(9)?)?,
+            deleted: int(10)? != 0,
+            due_at: text(14)?.map(parse_time).transpose()?,
+        };
+        Ok(Self {
+            content,
+            version: int(3)?,
+            head: owned(4)?,
+            created_at: time(11)?,
+            updated_at: time(12)?,
+            state_changed_at: time(13)?,
+        })
+    }
+
     /// Reads the columns that `resource_columns!` lists.
     pub(crate) fn from_row(row: &mut Row) -> Result<Self> {
         let (kind, id, name) = (row.text()?, row.text()?, row.text()?);

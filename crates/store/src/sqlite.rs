@@ -24,6 +24,7 @@ use crate::error::{Error, Result};
 use crate::liveness::Seen;
 use crate::migrate;
 use crate::prepared::Prepared;
+use crate::resource::Resource;
 use crate::value::{Row, Value};
 use beats::Beats;
 use writer::{Done, Work, Writer};
@@ -56,7 +57,12 @@ impl Sqlite {
 
     /// A point read, answered on the calling thread: a page of the cache is nearer than another thread.
     pub(crate) fn read_now(&self, sql: &str, params: &[Value]) -> Result<Vec<Row>> {
-        self.readers.read(sql, params)
+        self.readers.with(|connection| query(connection, sql, params))
+    }
+
+    /// The commonest read, without a stop on the way from the page to the resource.
+    pub(crate) fn get(&self, kind: &str, id: &str) -> Result<Option<Resource>> {
+        self.readers.with(|connection| connect::get(connection, kind, id))
     }
 
     /// A read of any length, off the calling thread.
@@ -65,7 +71,7 @@ impl Sqlite {
         let permit = Arc::clone(&self.long_reads).acquire_owned().await;
         let read = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            readers.read(&sql, &params)
+            readers.with(|connection| query(connection, &sql, &params))
         });
         read.await.map_err(|_| Error::Unavailable("a read was given up".to_owned()))?
     }
@@ -134,18 +140,18 @@ struct Readers {
 
 impl Readers {
     /// Never waits for another reader: when all are busy, one more is opened.
-    fn read(&self, sql: &str, params: &[Value]) -> Result<Vec<Row>> {
+    fn with<T>(&self, read: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = idle().pop();
         let connection = match taken {
             Some(connection) => connection,
             None => read_only(&self.path)?,
         };
-        let rows = query(&connection, sql, params);
+        let found = read(&connection);
         let mut idle = idle();
         if idle.len() < READERS {
             idle.push(connection);
         }
-        rows
+        found
     }
 }

@@ -15,7 +15,7 @@ use crate::query::{List, Page};
 use crate::resource::Resource;
 use crate::sql::{self, Dialect};
 use crate::sqlite::{self, Sqlite};
-use crate::value::{Row, Value, params};
+use crate::value::{Param, Row, Value, params};
 
 /// A handle on one database; clones share it.
 #[derive(Clone, Debug)]
@@ -75,8 +75,13 @@ impl Store {
         if id.contains('\0') || kind.contains('\0') {
             return Ok(None);
         }
-        let rows = self.database.read_one(sql::RESOURCE, params![kind, id]).await?;
-        rows.map(|mut row| Resource::from_row(&mut row)).transpose()
+        match &*self.database {
+            Database::Sqlite(sqlite) => sqlite.get(kind, id),
+            Database::Postgres(postgres) => {
+                let found = postgres.run(sql::RESOURCE, &[Param::Text(kind), Param::Text(id)]).await?.pop();
+                found.map(|mut row| Resource::from_row(&mut row)).transpose()
+            }
+        }
     }
 
     /// Reads the living resource that has a key.

@@ -143,21 +143,24 @@ impl Row {
     }
 
     pub(crate) fn time(&mut self) -> Result<Timestamp> {
-        let text = self.text()?;
-        text.parse().map_err(|error| Error::Bug(format!("a stored time does not parse: {error}")))
+        parse_time(&self.text()?)
     }
 
     pub(crate) fn opt_time(&mut self) -> Result<Option<Timestamp>> {
-        let Some(text) = self.opt_text()? else { return Ok(None) };
-        let time = text.parse().map_err(|error| Error::Bug(format!("a stored time does not parse: {error}")));
-        time.map(Some)
+        self.opt_text()?.as_deref().map(parse_time).transpose()
     }
 
     pub(crate) fn json<T: DeserializeOwned>(&mut self) -> Result<T> {
-        let text = self.text()?;
-        serde_json::from_str(&text)
-            .map_err(|error| Error::Bug(format!("stored JSON does not parse: {error}")))
+        parse_json(&self.text()?)
     }
+}
+
+pub(crate) fn parse_time(text: &str) -> Result<Timestamp> {
+    text.parse().map_err(|error| Error::Bug(format!("a stored time does not parse: {error}")))
+}
+
+pub(crate) fn parse_json<T: DeserializeOwned>(text: &str) -> Result<T> {
+    serde_json::from_str(text).map_err(|error| Error::Bug(format!("stored JSON does not parse: {error}")))
 }
 
 /// The wrong value itself stays out of the message: it may be a secret.

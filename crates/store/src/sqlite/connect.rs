@@ -7,8 +7,10 @@ use std::time::Duration;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, params_from_iter};
 
+use super::dialect;
 use crate::error::{Error, Result};
 use crate::migrate;
+use crate::resource::Resource;
 use crate::value::{Param, Row, Value};
 
 /// Older versions can corrupt a write-ahead log when two connections race.
@@ -105,6 +107,26 @@ pub(crate) fn query(connection: &Connection, sql: &str, params: &[Value]) -> Res
     Ok(read)
 }
 
+/// Reads one resource, deleted or not.
+pub(super) fn get(connection: &Connection, kind: &str, id: &str) -> Result<Option<Resource>> {
+    let mut statement = connection.prepare_cached(dialect::RESOURCE).map_err(sqlite_error)?;
+    let mut rows = statement.query([kind, id]).map_err(sqlite_error)?;
+    let Some(row) = rows.next().map_err(sqlite_error)? else { return Ok(None) };
+    let text = |column| match row.get_ref(column).map_err(sqlite_error)? {
+        ValueRef::Text(text) => std::str::from_utf8(text).map(Some).map_err(not_text),
+        ValueRef::Null => Ok(None),
+        ValueRef::Integer(_) | ValueRef::Real(_) | ValueRef::Blob(_) => {
+            Err(Error::Bug("a column of an unknown type".to_owned()))
+        }
+    };
+    let int = |column| row.get::<_, i64>(column).map_err(sqlite_error);
+    Resource::from_columns(text, int).map(Some)
+}
+
+fn not_text(error: std::str::Utf8Error) -> Error {
+    Error::Bug(format!("stored text is not UTF-8: {error}"))
+}
+
 /// Runs one statement of SQLite's own and counts the rows it changed.
 pub(super) fn execute<'a>(
     connection: &Connection,
@@ -126,7 +148,7 @@ fn from_sqlite(value: ValueRef<'_>) -> Result<Value> {
         ValueRef::Integer(value) => Ok(Value::Int(value)),
         ValueRef::Text(text) => match std::str::from_utf8(text) {
             Ok(text) => Ok(Value::Text(text.to_owned())),
-            Err(error) => Err(Error::Bug(format!("stored text is not UTF-8: {error}"))),
+            Err(error) => Err(not_text(error)),
         },
         ValueRef::Real(_) | ValueRef::Blob(_) => Err(Error::Bug("a column of an unknown type".to_owned())),
     }

@@ -120,6 +120,9 @@ pub(crate) const DIALECT: Dialect = Dialect {
 
 pub(super) const FENCE: &str = "SELECT epoch FROM leases WHERE name = ?1 AND epoch = ?2";
 
+pub(super) const RESOURCE: &str =
+    concat!("SELECT ", resource_columns!(""), " FROM resources WHERE kind = ?1 AND id = ?2");
+
 pub(super) const VERSION: &str = "SELECT version FROM resources WHERE kind = ?1 AND id = ?2";
 
 /// The resource of a claim, unless it has been seen to in between.
@@ -168,8 +171,9 @@ pub(super) const DELETE_KEY: &str =
     "DELETE FROM resource_keys WHERE kind = ?1 AND key = ?2 AND resource_id = ?3";
 
 #[cfg(test)]
-pub(crate) const COMMIT: [&str; 13] = [
+pub(crate) const COMMIT: [&str; 14] = [
     FENCE,
+    RESOURCE,
     VERSION,
     DUE,
     MARK,

@@ -1,10 +1,12 @@
 //! The one thread that writes: it commits whatever has queued up with a single sync.
 //!
-//! While one batch syncs, the next one queues; nobody waits for a timer. A command that may find out too late
+//! While one batch syncs, the next one queues. Callers that were answered together come back together, so the next
+//! batch waits for them a little, as far as that is short beside a sync; who is alone waits for nobody. A command that may find out too late
 //! that it cannot be runs in a savepoint, so that it undoes only itself; the others refuse before they write.
 //! Nobody is answered before the batch is durable.
 
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
@@ -82,15 +84,13 @@ impl Drop for Writer {
 }
 
 fn run(connection: &Connection, mut jobs: mpsc::Receiver<Job>) {
+    let mut before = Batch { size: 1, took: Duration::ZERO };
     while let Some(first) = jobs.blocking_recv() {
-        let mut batch = vec![first];
-        while batch.len() < BATCH
-            && let Ok(job) = jobs.try_recv()
-        {
-            batch.push(job);
-        }
+        let batch = gather(first, &mut jobs, &before);
+        let (size, began) = (batch.len(), now());
         let (work, replies): (Vec<_>, Vec<_>) = batch.into_iter().map(|job| (job.work, job.reply)).unzip();
         let answers = transact(connection, &work);
+        let took = now().duration_since(began);
         for ((reply, work), answer) in replies.into_iter().zip(work).zip(answers) {
             let done = answer.map(|rows| match work {
                 Work::Commit(changes) => Done::Changes(changes),
@@ -99,7 +99,40 @@ fn run(connection: &Connection, mut jobs: mpsc::Receiver<Job>) {
             // A caller that went away does not undo its commit.
             let _ = reply.send(done);
         }
+        before = Batch { size, took };
     }
+}
+
+/// The batch before: how many were answered, and how long they waited for it.
+struct Batch {
+    size: usize,
+    took: Duration,
+}
+
+/// How long to wait for others at most, and how often to look for them.
+const LONGEST: Duration = Duration::from_millis(3);
+const LOOK: Duration = Duration::from_micros(50);
+
+/// Takes what is there, and what comes while as many as were answered before are not back yet.
+fn gather(first: Job, jobs: &mut mpsc::Receiver<Job>, before: &Batch) -> Vec<Job> {
+    let (mut batch, began) = (vec![first], now());
+    let patience = (before.took / 3).min(LONGEST);
+    loop {
+        while batch.len() < BATCH
+            && let Ok(job) = jobs.try_recv()
+        {
+            batch.push(job);
+        }
+        if batch.len() >= before.size || now().duration_since(began) >= patience {
+            return batch;
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "how long a sync takes says how long to gather for the next")]
+fn now() -> Instant {
+    Instant::now()
 }
 
 /// One transaction for all; when it fails as a whole, so does everything in it.
