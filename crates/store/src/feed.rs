@@ -118,7 +118,7 @@ impl Store {
             let mut seen = None;
             while store.strong_count() > 0 {
                 // An outage is not news; the next look may work.
-                if let Ok(mut rows) = postgres.run::<Value>(tail, &[]).await {
+                if let Ok(mut rows) = postgres.read::<Value>(tail, &[]).await {
                     let newest = rows.pop().map(Row::rest);
                     if newest != seen {
                         seen = newest;

@@ -22,14 +22,18 @@ use crate::prepared::Prepared;
 use crate::value::{Row, Value};
 use error::{retryable, server_error};
 
-const CONNECTIONS: usize = 24;
+/// Writers wait for the disk and share its syncs, so there are many; readers wait for nothing, and never behind a
+/// writer.
+const WRITERS: usize = 30;
+const READERS: usize = 6;
 const WAIT: Duration = Duration::from_secs(10);
 const ATTEMPTS: usize = 10;
 
-/// A pool of connections to one database.
+/// Connections to one database.
 #[derive(Clone)]
 pub(crate) struct Postgres {
-    pool: Pool,
+    writers: Pool,
+    readers: Pool,
 }
 
 impl std::fmt::Debug for Postgres {
@@ -41,42 +45,27 @@ impl std::fmt::Debug for Postgres {
 impl Postgres {
     pub(crate) async fn open(url: &str) -> Result<Self> {
         connect_migrated(url).await?;
-        let manager = connect::manager(url)?;
-        let pool = Pool::builder(manager)
-            .max_size(CONNECTIONS)
-            .wait_timeout(Some(WAIT))
-            .create_timeout(Some(WAIT))
-            .runtime(Runtime::Tokio1)
-            .build()
-            .map_err(|error| Error::Bug(format!("no pool: {error}")))?;
-        Ok(Self { pool })
+        Ok(Self { writers: pool(url, WRITERS)?, readers: pool(url, READERS)? })
     }
 
+    /// A connection to write with.
     async fn client(&self) -> Result<Client> {
-        self.pool.get().await.map_err(|error| match error {
-            PoolError::Backend(error) => server_error(error),
-            PoolError::Timeout(_)
-            | PoolError::Closed
-            | PoolError::NoRuntimeSpecified
-            | PoolError::PostCreateHook(_) => Error::Unavailable(error.to_string()),
-        })
+        client(&self.writers).await
     }
 
-    /// Runs one of the constant statements, prepared once per connection.
+    /// Runs one of the constant statements that only read.
+    pub(crate) async fn read<P: ToSql + Sync>(&self, sql: &str, params: &[P]) -> Result<Vec<Row>> {
+        retrying(&client(&self.readers).await?, sql, params).await
+    }
+
+    /// Runs one of the constant statements.
     pub(crate) async fn run<P: ToSql + Sync>(&self, sql: &str, params: &[P]) -> Result<Vec<Row>> {
-        let client = self.client().await?;
-        let mut attempt = 1;
-        loop {
-            match run_on(&client, sql, params).await {
-                Err(Failed::Server(error)) if retryable(&error) && attempt < ATTEMPTS => attempt += 1,
-                ran => return ran.map_err(Failed::into_error),
-            }
-        }
+        retrying(&self.client().await?, sql, params).await
     }
 
     /// Runs a statement that was put together for one caller: planned for its values, and not kept.
     pub(crate) async fn run_once(&self, sql: &str, params: &[Value]) -> Result<Vec<Row>> {
-        let client = self.client().await?;
+        let client = client(&self.readers).await?;
         let typed = params.iter().map(|value| (value, type_of(value)));
         let rows = client.query_typed_raw(sql, typed).await.map_err(server_error)?;
         let rows = connect::collect(rows).await.map_err(server_error)?;
@@ -120,7 +109,38 @@ impl Postgres {
     }
 }
 
-/// Runs one of the constant statements on one connection.
+fn pool(url: &str, size: usize) -> Result<Pool> {
+    let pool = Pool::builder(connect::manager(url)?)
+        .max_size(size)
+        .wait_timeout(Some(WAIT))
+        .create_timeout(Some(WAIT))
+        .runtime(Runtime::Tokio1)
+        .build();
+    pool.map_err(|error| Error::Bug(format!("no pool: {error}")))
+}
+
+async fn client(pool: &Pool) -> Result<Client> {
+    pool.get().await.map_err(|error| match error {
+        PoolError::Backend(error) => server_error(error),
+        PoolError::Timeout(_)
+        | PoolError::Closed
+        | PoolError::NoRuntimeSpecified
+        | PoolError::PostCreateHook(_) => Error::Unavailable(error.to_string()),
+    })
+}
+
+/// Runs one of the constant statements, again if others were in its way.
+async fn retrying<P: ToSql + Sync>(client: &Client, sql: &str, params: &[P]) -> Result<Vec<Row>> {
+    let mut attempt = 1;
+    loop {
+        match run_on(client, sql, params).await {
+            Err(Failed::Server(error)) if retryable(&error) && attempt < ATTEMPTS => attempt += 1,
+            ran => return ran.map_err(Failed::into_error),
+        }
+    }
+}
+
+/// Runs one of the constant statements on one connection, prepared once for it.
 async fn run_on<P: ToSql + Sync>(client: &Client, sql: &str, params: &[P]) -> Result<Vec<Row>, Failed> {
     let statement = client.prepare_cached(sql).await.map_err(Failed::Server)?;
     let rows = client.query_raw(&statement, params).await.map_err(Failed::Server)?;

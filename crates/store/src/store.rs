@@ -78,7 +78,7 @@ impl Store {
         match &*self.database {
             Database::Sqlite(sqlite) => sqlite.get(kind, id),
             Database::Postgres(postgres) => {
-                let found = postgres.run(sql::RESOURCE, &[Param::Text(kind), Param::Text(id)]).await?.pop();
+                let found = postgres.read(sql::RESOURCE, &[Param::Text(kind), Param::Text(id)]).await?.pop();
                 found.map(|mut row| Resource::from_row(&mut row)).transpose()
             }
         }
@@ -205,7 +205,7 @@ impl Database {
     pub(crate) async fn read_one(&self, sql: &'static str, params: Vec<Value>) -> Result<Option<Row>> {
         let mut rows = match self {
             Self::Sqlite(sqlite) => sqlite.read_now(sql, &params)?,
-            Self::Postgres(postgres) => postgres.run(sql, &params).await?,
+            Self::Postgres(postgres) => postgres.read(sql, &params).await?,
         };
         Ok(rows.pop())
     }
@@ -213,7 +213,7 @@ impl Database {
     pub(crate) async fn read(&self, sql: &'static str, params: Vec<Value>) -> Result<Vec<Row>> {
         match self {
             Self::Sqlite(sqlite) => sqlite.read(sql.to_owned(), params).await,
-            Self::Postgres(postgres) => postgres.run(sql, &params).await,
+            Self::Postgres(postgres) => postgres.read(sql, &params).await,
         }
     }
 
