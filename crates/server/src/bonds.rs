@@ -14,7 +14,7 @@ const DECISIONS: usize = 200;
 
 /// What became of an attempt to create something.
 pub(crate) enum Made {
-    New(Resource),
+    New(Box<Resource>),
     /// The name or a key of it belongs to this one.
     Taken(String),
 }
@@ -100,7 +100,7 @@ impl App {
             }
             let (after, entry, effects) = (content.clone(), entry.clone(), Vec::new());
             match self.commit(Change { before, after, entry, effects, fence: None, holds }).await {
-                Ok(resource) => return Ok(Made::New(resource)),
+                Ok(resource) => return Ok(Made::New(Box::new(resource))),
                 Err(StoreError::Conflict) => {}
                 Err(StoreError::KeyTaken { holder, .. }) => return Ok(Made::Taken(holder)),
                 Err(error) => return Err(error.into()),

@@ -92,7 +92,7 @@ pub(crate) async fn create(
     let content = content(&create.name, &document, &secret)?;
     let entry = by_person(&app, &caller, "registered", None);
     let resource = match app.make(content, entry, holds).await? {
-        Made::New(resource) => resource,
+        Made::New(resource) => *resource,
         Made::Taken(_) => {
             let detail = format!(
                 "the name {:?} was used before, and history tells callers apart by it: use another",
