@@ -111,7 +111,7 @@ impl Hand {
     }
 
     /// A hand that a file moves: two numbers, by how many milliseconds the wall clock and the steady axis are
-    /// ahead. It is read once and then at every [`Hand::follow`].
+    /// ahead. It is read once and then at every `Hand::follow`.
     #[must_use]
     pub fn of_file(path: PathBuf) -> &'static Self {
         let hand = Self::forever();
