@@ -15,6 +15,7 @@ use serde::{Serialize, de::DeserializeOwned};
 mod error;
 mod explain;
 mod feed;
+mod gpu_node;
 mod install;
 mod node;
 mod satellite;
@@ -23,6 +24,7 @@ mod token;
 pub use error::Error;
 pub use explain::{Blocker, Call, Exit, Next, Summary, Why};
 pub use feed::{Feed, HistoryQuery};
+pub use gpu_node::GpuNodeQuery;
 pub use install::Pages;
 pub use node::NodeQuery;
 
@@ -128,6 +130,15 @@ impl Client {
             request = request.header("idempotency-key", uuid::Uuid::now_v7().to_string());
         }
         self.answer(request).await
+    }
+
+    /// Sends what an agent says. It carries no idempotency key: what agents say can be said twice.
+    async fn tell<T: DeserializeOwned>(
+        &self,
+        segments: &[&str],
+        body: &(impl Serialize + Sync),
+    ) -> Result<T, Error> {
+        self.answer(self.http.post(self.url(segments, &[])).json(body)).await
     }
 
     async fn answer<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, Error> {

@@ -1,4 +1,4 @@
-//! GPU nodes, and what their agents say.
+//! GPU nodes: bare-metal machines that a MAAS manages, or that people bootstrap by hand.
 
 use std::collections::BTreeMap;
 
@@ -6,145 +6,274 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Announces a node that is bootstrapped by hand.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct GpuNodeCreate {
-    /// What people call it; unique among the nodes that are not deleted.
-    pub name: String,
-    /// Labels, found by selectors.
-    #[serde(default)]
-    pub labels: BTreeMap<String, String>,
-}
+pub mod agent;
 
-/// A GPU node as the API shows it.
+/// A GPU node as the inventory shows it: the coarse state, nothing of the work behind it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GpuNode {
-    /// Names it.
+    /// Names the node for ever.
     pub id: String,
-    /// What people call it.
-    pub name: String,
-    /// Its coarse state.
+    /// The name of the host.
+    pub hostname: String,
+    /// The site that manages it; nothing for a node that is bootstrapped by hand.
+    pub site: Option<String>,
+    /// Where it is in its life.
     pub state: String,
-    /// Labels.
+    /// Whether work may be scheduled on it now: it is active and its last checks passed.
+    pub schedulable: bool,
+    /// MACs, lower case with colons; the first is the one it boots from.
+    pub macs: Vec<String>,
+    /// Where its BMC is.
+    pub bmc: Option<Bmc>,
+    /// Which model it is.
+    pub model: Option<String>,
+    /// Its serial number.
+    pub serial_number: Option<String>,
+    /// Labels, for selectors.
     pub labels: BTreeMap<String, String>,
-    /// The run that works on it, or did so last.
-    pub run_id: Option<String>,
-    /// Until when its enrolment token can be used, if it has one.
-    #[schema(value_type = Option<String>, format = DateTime)]
-    pub token_expires_at: Option<Timestamp>,
-    /// When its agent enrolled.
-    #[schema(value_type = Option<String>, format = DateTime)]
-    pub enrolled_at: Option<Timestamp>,
-    /// What the agent last said about its health.
-    pub healthy: Option<bool>,
-    /// When the agent was last heard by this server.
+    /// Whether its agent has enrolled and may speak for it.
+    pub enrolled: bool,
+    /// Whether the identity on the host is still there: no uninstall has completed.
+    pub identity_kept: bool,
+    /// MAAS's id of the machine, once it is known.
+    pub system_id: Option<String>,
+    /// The newest run of the node.
+    pub run: Option<String>,
+    /// When its agent was last heard.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub last_seen: Option<Timestamp>,
     /// When it entered its state.
     #[schema(value_type = String, format = DateTime)]
     pub state_changed_at: Timestamp,
-    /// When it was announced.
+    /// When it was registered.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
-    /// When it last changed.
+    /// When anything about it last changed.
     #[schema(value_type = String, format = DateTime)]
     pub updated_at: Timestamp,
 }
 
-/// A node and what was done about it.
+/// The board management controller of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct NodeActed {
-    /// The node as it is now.
+#[serde(deny_unknown_fields)]
+pub struct Bmc {
+    /// Its address, such as `https://10.0.0.7`.
+    pub address: String,
+    /// Where user and password are found: `file:…` or `env:…`; never the secret itself.
+    pub credential: String,
+    /// Which system of the BMC; its only one when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system: Option<String>,
+}
+
+/// Registers a node. With a site it is onboarded through MAAS at once; without one a token for a bootstrap by hand is
+/// issued.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GpuNodeCreate {
+    /// The name of the host, unique among the nodes there are.
+    pub hostname: String,
+    /// The site that manages the machine.
+    #[serde(default)]
+    pub site: Option<String>,
+    /// MACs with colons or hyphens; the first is the one it boots from. A site needs at least one.
+    #[serde(default)]
+    pub macs: Vec<String>,
+    /// Where its BMC is.
+    #[serde(default)]
+    pub bmc: Option<Bmc>,
+    /// Which model it is.
+    #[serde(default)]
+    pub model: Option<String>,
+    /// Its serial number.
+    #[serde(default)]
+    pub serial_number: Option<String>,
+    /// Labels, for selectors.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+}
+
+/// A node that was registered, or whose bootstrap token was issued anew.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NewGpuNode {
+    /// The node.
+    #[serde(flatten)]
     pub node: GpuNode,
-    /// What was done: the event by which the node or its run moved, or why nothing was left to do.
-    pub result: String,
-    /// A one-time enrolment token; it is in this answer and nowhere else.
+    /// The bootstrap token, shown only now; nothing for a node that MAAS deploys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
+    /// Until when the token can be used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub token_expires_at: Option<Timestamp>,
+}
+
+/// The token stays out.
+impl std::fmt::Debug for NewGpuNode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NewGpuNode").field("node", &self.node).finish_non_exhaustive()
+    }
+}
+
+/// Starts an onboarding.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OnboardingCreate {
+    /// The site to onboard through; the node's own when absent.
+    #[serde(default)]
+    pub site: Option<String>,
+    /// Why, for history.
+    #[serde(default)]
+    pub reason: Option<String>,
+}
+
+/// Starts a decommission.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DecommissionCreate {
+    /// `soft_reset`, `storage_cleanup`, `reimage` or `full_decommission`.
+    pub mode: String,
+    /// Ends what runs on the node instead of waiting for it.
+    #[serde(default)]
+    pub force: bool,
+    /// Stages to skip because the host is dead or never enrolled.
+    #[serde(default)]
+    pub skip: Vec<Skip>,
+    /// Why, for history.
+    #[serde(default)]
+    pub reason: Option<String>,
+}
+
+/// A stage to skip.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Skip {
+    /// `drain_node` or `remove_gpuaas_node_record`.
+    pub stage: String,
+    /// Why; recorded with the run.
+    pub reason: String,
 }
 
 /// Asks for an action on a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct NodeAction {
-    /// Why; history keeps it.
+pub struct ActionRequest {
+    /// Why, for history.
     #[serde(default)]
     pub reason: Option<String>,
-    /// For `retire` and `remove`: the host is dead or never enrolled, so its agent is not asked to drain or to
-    /// uninstall. Needs a reason.
+    /// Stages to skip because the host is dead or never enrolled; for `retire` and `remove`.
     #[serde(default)]
-    pub skip_agent: bool,
+    pub skip: Vec<Skip>,
 }
 
-/// Starts a decommission.
+/// What came of an action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Decommission {
-    /// `soft_reset` or `storage_cleanup`.
-    pub mode: String,
-    /// Why; history keeps it.
-    #[serde(default)]
-    pub reason: Option<String>,
+pub struct ActionResult {
+    /// The node as it is now.
+    #[serde(flatten)]
+    pub node: GpuNode,
+    /// What was done, in one word: `moved`, `already_there`, `run_created`, `run_resumed`, `run_cancelling`,
+    /// `run_in_progress`, `task_queued`, `task_live`, `task_requeued` or `token_issued`.
+    pub did: String,
+    /// The run that works on the node because of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// A new bootstrap token, shown only now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
 }
 
-/// What an agent gets when it enrols.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Enrolled {
-    /// Its node.
-    pub id: String,
-    /// What it shows from now on as `Authorization: Bearer`; it is in this answer and nowhere else.
-    pub credential: String,
-    /// When to beat.
-    pub interval: String,
-}
-
-/// What an agent says when it beats.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct NodeHeartbeat {
-    /// Whether its checks pass.
-    pub healthy: bool,
-    /// What does not pass.
-    #[serde(default)]
-    pub problems: Vec<String>,
-    /// How often it means to beat, such as `@every 00h00m30s`.
-    #[serde(default)]
-    pub interval: Option<String>,
-}
-
-/// What an agent is told when it beats.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct NodeBeat {
-    /// When to beat next.
-    pub interval: String,
-    /// The time here.
-    #[schema(value_type = String, format = DateTime)]
-    pub server_time: Timestamp,
-    /// The coarse state of the node.
+/// The work behind a node's state.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Lifecycle {
+    /// The node.
+    pub node: String,
+    /// Its coarse state.
     pub state: String,
+    /// Since when.
+    #[schema(value_type = String, format = DateTime)]
+    pub since: Timestamp,
+    /// Its newest run.
+    pub run: Option<RunSummary>,
+    /// What MAAS last said of the machine.
+    pub maas: Option<ObservedMachine>,
+    /// Whether that fits the node's state; nothing when nothing was observed.
+    pub fits: Option<bool>,
+    /// What its agent last said.
+    pub health: Option<Health>,
+    /// What the agent has been asked to do and has not ended.
+    pub task: Option<agent::Task>,
+    /// What an operator should do next.
+    pub recommended: Recommendation,
+    /// What an operator may do with the node now.
+    pub allowed_actions: Vec<String>,
 }
 
-/// A task for the agent.
+/// A run, as far as a node's page shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct AgentTask {
-    /// Names it.
+pub struct RunSummary {
+    /// Names the run.
     pub id: String,
-    /// What to do: `node.drain`, `node.uninstall`, `node.cleanup_storage`, `node.scrub_gpu` or `node.validate_clean`.
+    /// What it is for.
     pub kind: String,
-    /// Goes back with the result.
-    pub epoch: i64,
-    /// How long the task is the agent's; claiming again keeps it.
-    pub lease_seconds: u64,
+    /// Where it is.
+    pub state: String,
+    /// The stage it is at.
+    pub stage: String,
+    /// Attempts of the stage that were begun.
+    pub attempt: u32,
+    /// The class of its last failure.
+    pub failure_class: Option<String>,
+    /// What was seen when it failed.
+    pub failure: Option<String>,
+    /// What it waits for.
+    pub waiting_for: Option<String>,
+    /// When somebody looks at it again.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub due_at: Option<Timestamp>,
+    /// What an operator may do with the run now.
+    pub allowed_actions: Vec<String>,
 }
 
-/// What came of a task.
+/// What MAAS said of a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct TaskResult {
-    /// The epoch under which the task was claimed.
-    pub epoch: i64,
-    /// `succeeded`, `failed` or `refused`.
-    pub outcome: String,
-    /// What was seen.
-    #[serde(default)]
-    pub output: Option<String>,
+pub struct ObservedMachine {
+    /// MAAS's id.
+    pub system_id: String,
+    /// Whether MAAS has it.
+    pub present: bool,
+    /// MAAS's integer for the status.
+    pub status: Option<i64>,
+    /// MAAS's label for it.
+    pub status_name: Option<String>,
+    /// `on`, `off`, `unknown` or `error`.
+    pub power: Option<String>,
+    /// Names what was observed, for `adopt_observed_state`.
+    pub digest: String,
+    /// When it was observed to be so.
+    #[schema(value_type = String, format = DateTime)]
+    pub observed_at: Timestamp,
+}
+
+/// What an agent said of its node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Health {
+    /// Whether every check passed.
+    pub healthy: bool,
+    /// The checks.
+    pub checks: Vec<agent::Check>,
+    /// When it last said something new, or said it at all while nobody watched.
+    #[schema(value_type = String, format = DateTime)]
+    pub received_at: Timestamp,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Recommendation {
+    /// The action, or nothing when waiting is best.
+    pub action: Option<String>,
+    /// The request that does it.
+    pub request: Option<String>,
+    /// Why.
+    pub why: String,
 }

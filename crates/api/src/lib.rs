@@ -15,6 +15,7 @@ pub mod run;
 pub mod satellite;
 pub mod satellite_config;
 pub mod satellite_group;
+pub mod site;
 pub mod token;
 pub mod workflow;
 

@@ -29,6 +29,9 @@ pub(crate) enum Command {
     /// Registers, moves and changes nodes.
     #[command(subcommand)]
     Node(command::node::Node),
+    /// Registers, onboards, decommissions and recovers GPU nodes.
+    #[command(subcommand)]
+    GpuNode(command::gpu_node::GpuNode),
     /// Creates, revokes and re-enables satellites.
     #[command(subcommand)]
     Satellite(command::satellite::Satellite),
@@ -70,6 +73,7 @@ impl Command {
             Self::Events(command) => wait(command.run()),
             Self::Summary(command) => wait(command.run()),
             Self::Node(command) => wait(command.run()),
+            Self::GpuNode(command) => wait(command.run()),
             Self::Satellite(command) => wait(command.run()),
             Self::Create(command) => wait(command.run()),
             Self::Apply(command) => wait(command.run()),

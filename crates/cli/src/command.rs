@@ -10,6 +10,7 @@ pub(crate) mod delete;
 pub(crate) mod describe;
 pub(crate) mod events;
 pub(crate) mod get;
+pub(crate) mod gpu_node;
 pub(crate) mod history;
 pub(crate) mod node;
 pub(crate) mod restore;

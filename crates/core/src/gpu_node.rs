@@ -16,9 +16,11 @@ use crate::{
     table::{self, Call, Owner, Role, Table, row},
 };
 
+pub mod action;
 pub mod maas;
 pub mod mapping;
 pub mod moves;
+pub mod task;
 
 /// The moves of a GPU node.
 #[rustfmt::skip]

@@ -19,7 +19,6 @@ pub mod adopt;
 pub mod course;
 pub mod failure;
 pub mod plan;
-pub mod task;
 
 use plan::Stage;
 

@@ -10,7 +10,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use Allow::{Anyone, Machine, Network, Roles, Satellite, Svid};
+use Allow::{Anyone, GpuAgent, Machine, Network, Roles, Satellite, Svid};
 use wardroom_core::table::Role::{self, Admin, Auditor, Installer, Operator, Viewer};
 
 use crate::{
@@ -32,6 +32,8 @@ pub enum Allow {
     Network(&'static [Role]),
     /// A satellite that shows a credential and is not blocked; what it may do beyond that, its handler says.
     Satellite,
+    /// The agent of a GPU node, for its own node.
+    GpuAgent,
     /// Who shows an X.509-SVID, on the listener that asks for one.
     Svid,
 }
@@ -111,6 +113,25 @@ pub const ROUTES: &[Route] = &[
     route("GET",    "/api/v1/groups/{id}",                         "group",    READERS,   Class::Read),
     route("PUT",    "/api/v1/groups/{id}",                         "group",    OPERATORS, Class::Write),
     route("DELETE", "/api/v1/groups/{id}",                         "group",    OPERATORS, Class::Write),
+    route("GET",    "/api/v1/gpu-nodes",                           "gpu-node", READERS,   Class::Read),
+    route("POST",   "/api/v1/gpu-nodes",                           "gpu-node", OPERATORS, Class::Write),
+    route("POST",   "/api/v1/gpu-nodes/enroll",                    "",         Anyone,    Class::Register),
+    route("GET",    "/api/v1/gpu-nodes/{id}",                      "gpu-node", READERS,   Class::Read),
+    route("GET",    "/api/v1/gpu-nodes/{id}/lifecycle",            "gpu-node", READERS,   Class::Read),
+    route("POST",   "/api/v1/gpu-nodes/{id}/onboardings",          "gpu-node", OPERATORS, Class::Write),
+    route("POST",   "/api/v1/gpu-nodes/{id}/decommissions",        "gpu-node", OPERATORS, Class::Write),
+    route("POST",   "/api/v1/gpu-nodes/{id}/actions/{action}",     "gpu-node", OPERATORS, Class::Write),
+    route("POST",   "/api/v1/gpu-nodes/{id}/heartbeat",            "",         GpuAgent,  Class::Report),
+    route("POST",   "/api/v1/gpu-nodes/{id}/tasks/claim",          "",         GpuAgent,  Class::Report),
+    route("POST",   "/api/v1/gpu-nodes/{id}/tasks/{task}/result",  "",         GpuAgent,  Class::Report),
+    route("GET",    "/api/v1/sites",                               "site",     READERS,   Class::Read),
+    route("POST",   "/api/v1/sites",                               "site",     ADMINS,    Class::Write),
+    route("GET",    "/api/v1/sites/{id}",                          "site",     READERS,   Class::Read),
+    route("PUT",    "/api/v1/sites/{id}",                          "site",     ADMINS,    Class::Write),
+    route("DELETE", "/api/v1/sites/{id}",                          "site",     ADMINS,    Class::Write),
+    route("GET",    "/api/v1/runs",                                "run",      READERS,   Class::Read),
+    route("GET",    "/api/v1/runs/{id}",                           "run",      READERS,   Class::Read),
+    route("POST",   "/api/v1/runs/{id}/actions/{action}",          "run",      OPERATORS, Class::Write),
     route("GET",    "/api/satellites",                             "satellite", READERS,  Class::Read),
     route("POST",   "/api/satellites",                             "satellite", OPERATORS, Class::Write),
     route("GET",    "/api/satellites/active",                      "satellite", READERS,  Class::Read),
@@ -144,18 +165,6 @@ pub const ROUTES: &[Route] = &[
     route("GET",    "/v2/satellite/{family}/{name}/state/manifests/{reference}", "", Satellite, Class::Report),
     route("GET",    "/v2/satellite/{family}/{name}/state/blobs/{digest}",        "", Satellite, Class::Report),
     route("GET",    "/v2/satellite/{family}/{name}/state/tags/list",             "", Satellite, Class::Report),
-    route("GET",    "/api/v1/gpu-nodes",                           "gpu-node", READERS,   Class::Read),
-    route("POST",   "/api/v1/gpu-nodes",                           "gpu-node", OPERATORS, Class::Write),
-    route("GET",    "/api/v1/gpu-nodes/{id}",                      "gpu-node", READERS,   Class::Read),
-    route("POST",   "/api/v1/gpu-nodes/{id}/actions/{action}",     "gpu-node", OPERATORS, Class::Write),
-    route("POST",   "/api/v1/gpu-nodes/{id}/decommissions",        "gpu-node", OPERATORS, Class::Write),
-    route("POST",   "/api/v1/gpu-nodes/enroll",                    "gpu-node", Machine(&[]), Class::Report),
-    route("POST",   "/api/v1/gpu-nodes/{id}/heartbeat",            "gpu-node", Machine(&[]), Class::Report),
-    route("POST",   "/api/v1/gpu-nodes/{id}/tasks/claim",          "gpu-node", Machine(&[]), Class::Report),
-    route("POST",   "/api/v1/gpu-nodes/{id}/tasks/{task}/result",  "gpu-node", Machine(&[]), Class::Report),
-    route("GET",    "/api/v1/runs",                                "run",      READERS,   Class::Read),
-    route("GET",    "/api/v1/runs/{id}",                           "run",      READERS,   Class::Read),
-    route("POST",   "/api/v1/runs/{id}/actions/{action}",          "run",      OPERATORS, Class::Write),
 ];
 
 /// The one GET that changes something, for clients that know no other way to register.
@@ -188,7 +197,7 @@ pub(crate) fn is_open(app: &App, route: &Route, address: IpAddr) -> bool {
     match route.allow {
         Anyone => true,
         Network(_) => app.config.is_boot_network(address),
-        Roles(_) | Machine(_) | Satellite | Svid => false,
+        Roles(_) | Machine(_) | Satellite | Svid | GpuAgent => false,
     }
 }
 
@@ -207,14 +216,18 @@ pub(crate) fn check(app: &App, route: &Route, caller: &Caller) -> Result<(), Err
         }
         (Satellite, Who::Satellite(_)) => return Ok(()),
         (Svid, Who::Svid(_)) => return Ok(()),
-        (Svid, Who::Nobody | Who::Token(_) | Who::Machine(_) | Who::Satellite(_)) => {
+        (Svid, Who::Nobody | Who::Token(_) | Who::Machine(_) | Who::Satellite(_) | Who::GpuAgent(_)) => {
             return Err(Error::Robot("show an X.509-SVID, on the listener of [spiffe]"));
         }
-        (Satellite, Who::Nobody | Who::Token(_) | Who::Machine(_) | Who::Svid(_)) => {
+        (GpuAgent, Who::GpuAgent(_)) => return Ok(()),
+        (GpuAgent, Who::Nobody | Who::Token(_) | Who::Machine(_) | Who::Satellite(_) | Who::Svid(_)) => {
+            return Err(Error::Unauthenticated("send the agent's own credential as Authorization: Bearer …"));
+        }
+        (Satellite, Who::Nobody | Who::Token(_) | Who::Machine(_) | Who::Svid(_) | Who::GpuAgent(_)) => {
             return Err(Error::Robot("send the satellite's own credential as Authorization: Basic …"));
         }
         (Roles(roles) | Machine(roles) | Network(roles), Who::Token(_)) => roles,
-        (Roles(_) | Machine(_) | Network(_), Who::Satellite(_) | Who::Svid(_))
+        (Roles(_) | Machine(_) | Network(_), Who::Satellite(_) | Who::Svid(_) | Who::GpuAgent(_))
         | (Roles(_) | Network(_), Who::Machine(_)) => {
             return Err(Error::Unauthenticated("the token is not valid: it is unknown or was revoked"));
         }

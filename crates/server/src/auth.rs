@@ -39,6 +39,8 @@ pub(crate) enum Who {
     Machine(Arc<str>),
     /// A satellite with a credential of its own.
     Satellite(Arc<SatelliteIdentity>),
+    /// The agent of a GPU node; it speaks of that node only.
+    GpuAgent(Arc<str>),
     /// Whoever has a certificate with this SPIFFE ID; whether there is such a satellite is for the handler to say.
     Svid(Arc<SpiffeId>),
 }
@@ -50,6 +52,7 @@ impl std::fmt::Debug for Who {
             Self::Nobody => f.write_str("Nobody"),
             Self::Token(identity) => f.debug_tuple("Token").field(&identity.name).finish(),
             Self::Machine(_) => f.write_str("Machine"),
+            Self::GpuAgent(node) => f.debug_tuple("GpuAgent").field(node).finish(),
             Self::Svid(svid) => f.debug_tuple("Svid").field(&svid.id).finish(),
             Self::Satellite(satellite) => f.debug_tuple("Satellite").field(&satellite.name).finish(),
         }
@@ -83,6 +86,7 @@ impl Caller {
             Who::Token(identity) => &identity.name,
             Who::Machine(_) => "machine",
             Who::Satellite(satellite) => &satellite.name,
+            Who::GpuAgent(node) => node,
             Who::Svid(svid) => &svid.id,
             Who::Nobody => "nobody",
         }
@@ -92,7 +96,7 @@ impl Caller {
     pub(crate) fn identity(&self) -> Option<&Identity> {
         match &self.who {
             Who::Token(identity) => Some(identity),
-            Who::Machine(_) | Who::Satellite(_) | Who::Svid(_) | Who::Nobody => None,
+            Who::Machine(_) | Who::Satellite(_) | Who::Svid(_) | Who::GpuAgent(_) | Who::Nobody => None,
         }
     }
 
@@ -100,7 +104,20 @@ impl Caller {
     pub(crate) fn satellite(&self) -> Result<&SatelliteIdentity, Error> {
         match &self.who {
             Who::Satellite(identity) => Ok(identity),
-            Who::Token(_) | Who::Machine(_) | Who::Svid(_) | Who::Nobody => Err(Error::Internal),
+            Who::Token(_) | Who::Machine(_) | Who::Svid(_) | Who::GpuAgent(_) | Who::Nobody => {
+                Err(Error::Internal)
+            }
+        }
+    }
+
+    /// Refuses an agent that speaks of another node than its own.
+    pub(crate) fn speaks_for(&self, node: &str) -> Result<(), Error> {
+        match &self.who {
+            Who::GpuAgent(own) if &**own == node => Ok(()),
+            Who::GpuAgent(_) => Err(Error::Forbidden("an agent speaks only of its own node".to_owned())),
+            Who::Token(_) | Who::Machine(_) | Who::Satellite(_) | Who::Svid(_) | Who::Nobody => {
+                Err(Error::Internal)
+            }
         }
     }
 }

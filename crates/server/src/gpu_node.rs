@@ -1,27 +1,26 @@
-//! GPU nodes: announcing, reading and moving them.
-
-use std::collections::BTreeMap;
+//! GPU nodes: the inventory, and how work on a node is started.
+//!
+//! Three layers that are never collapsed: the node's coarse state, the run that works on it, and what was observed.
+//! What must stay true: a node in a state of work in progress has an open run, committed together with the state.
 
 use axum::{
     Extension, Json,
-    extract::State,
-    http::{HeaderMap, StatusCode},
-    response::{IntoResponse as _, Response},
+    extract::State as Shared,
+    http::StatusCode,
+    response::{IntoResponse, Response},
 };
-use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use utoipa::IntoParams;
 use uuid::Uuid;
 use wardroom_api::{
     Envelope, Page,
-    gpu_node::{Decommission, GpuNode, GpuNodeCreate, NodeActed, NodeAction},
+    gpu_node::{DecommissionCreate, GpuNode, GpuNodeCreate, NewGpuNode, OnboardingCreate},
 };
 use wardroom_core::{
-    gpu_node::State as NodeState,
+    gpu_node::{Event, State, TABLE},
     run::plan::{Kind, Stage},
 };
 use wardroom_store::{Change, Error as StoreError, List, Resource};
-use wardroom_workflow::{NODE, Order};
 
 use crate::{
     app::{App, by_person},
@@ -29,25 +28,43 @@ use crate::{
     body::Body,
     error::Error,
     etag,
-    list::{ListQuery, label_selector, number},
+    idempotency::ShownOnce,
+    list::{ListQuery, field_selector, label_selector, number},
+    liveness::{NewSeat, Seat},
     path::Path,
     problems::Problems,
-    run::data::Known,
-    secret, text,
+    text,
 };
 
-mod action;
-pub(crate) mod agent;
+pub(crate) mod action;
+pub(crate) mod begin;
+pub(crate) mod cache;
+pub(crate) mod data;
 pub(crate) mod document;
+pub(crate) mod drift;
+pub(crate) mod enroll;
+pub(crate) mod heartbeat;
+pub(crate) mod identity;
+pub(crate) mod lifecycle;
 pub(crate) mod offline;
-pub(crate) mod owner;
+pub(crate) mod owners;
+pub(crate) mod proof;
+pub(crate) mod resume;
+pub(crate) mod secret;
+pub(crate) mod site;
 pub(crate) mod stages;
+pub(crate) mod task;
+#[cfg(test)]
+mod tests;
+pub(crate) mod upstream;
+pub(crate) mod why;
+pub(crate) mod work;
 
-use document::{Document, Token};
-use owner::Start;
+use begin::Plan;
+use document::{Document, KIND};
 
-/// How long an enrolment token lives.
-const TOKEN_LIFE: SignedDuration = SignedDuration::from_hours(24);
+/// What nodes can be selected by.
+const FIELDS: &[&str] = &["state", "hostname", "site", "model", "serial_number"];
 
 /// Which nodes, and which page of them.
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -56,9 +73,12 @@ const TOKEN_LIFE: SignedDuration = SignedDuration::from_hours(24);
 pub(crate) struct GpuNodeQuery {
     /// Only in this state.
     state: Option<String>,
-    /// Labels, e.g. `site=berlin,rack in (a,b),!spare`.
+    /// Labels, e.g. `rack in (a,b),!spare`.
     #[serde(rename = "labelSelector")]
     label_selector: Option<String>,
+    /// Fields, e.g. `site=berlin,state=active`.
+    #[serde(rename = "fieldSelector")]
+    field_selector: Option<String>,
     /// How many at most: 1 to 1000, 100 unless told.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<String>,
@@ -67,166 +87,231 @@ pub(crate) struct GpuNodeQuery {
     cursor: Option<String>,
 }
 
-/// Lists GPU nodes, oldest first.
+impl GpuNodeQuery {
+    fn list(&self) -> Result<List, Error> {
+        let mut fields = match &self.field_selector {
+            Some(selector) => field_selector(selector, FIELDS)?,
+            None => Default::default(),
+        };
+        let state = self.state.clone().or_else(|| fields.remove("state"));
+        if let Some(state) = &state {
+            let parsed: Result<State, _> = state.parse();
+            parsed.map_err(|error| Error::invalid("state", error.to_string()))?;
+        }
+        let labels = self.label_selector.as_deref().map_or_else(|| Ok(Vec::new()), label_selector)?;
+        Ok(List {
+            kind: KIND.to_owned(),
+            state,
+            fields,
+            labels,
+            after: crate::list::cursor(self.cursor.as_deref())?,
+            deleted: false,
+            limit: number("limit", self.limit.as_deref(), 100, 1..=1000)?,
+        })
+    }
+}
+
+/// Lists GPU nodes, oldest first: their coarse states only.
 #[utoipa::path(get, path = "/api/v1/gpu-nodes", params(GpuNodeQuery), responses((status = 200, body = Page<GpuNode>), Problems))]
 pub(crate) async fn list(
-    State(app): State<App>,
+    Shared(app): Shared<App>,
     ListQuery(query): ListQuery<GpuNodeQuery>,
 ) -> Result<Json<Page<GpuNode>>, Error> {
-    if let Some(state) = &query.state {
-        let known = state.parse::<NodeState>();
-        known.map_err(|error| Error::invalid("state", error.to_string()))?;
-    }
-    let labels = query.label_selector.as_deref().map_or_else(|| Ok(Vec::new()), label_selector)?;
-    let list = List {
-        kind: NODE.to_owned(),
-        state: query.state,
-        labels,
-        after: crate::list::cursor(query.cursor.as_deref())?,
-        limit: number("limit", query.limit.as_deref(), 100, 1..=1000)?,
-        ..List::default()
-    };
-    let page = app.store.list(&list).await?;
-    let mut data = Vec::with_capacity(page.items.len());
-    for node in &page.items {
-        data.push(document::view(&app, node).await?);
-    }
+    let page = app.store.list(&query.list()?).await?;
+    let data = page.items.iter().map(|node| view(&app, node)).collect::<Result<_, _>>()?;
     Ok(Json(Page { success: true, data, next: page.next }))
 }
 
-/// Announces a node that is bootstrapped by hand: `bootstrap_issued`, with a one-time token and the run that waits
-/// for its agent.
+/// Registers a node: with a site it is onboarded through MAAS, without one a bootstrap token is issued.
 #[utoipa::path(
     post, path = "/api/v1/gpu-nodes", request_body = GpuNodeCreate,
-    responses((status = 201, body = Envelope<NodeActed>), Problems)
+    responses((status = 201, body = Envelope<NewGpuNode>), Problems)
 )]
 pub(crate) async fn create(
-    State(app): State<App>,
+    Shared(app): Shared<App>,
     Extension(caller): Extension<Caller>,
     Body(create): Body<GpuNodeCreate>,
 ) -> Result<Response, Error> {
-    text::check_name("name", &create.name)?;
-    create.labels.iter().try_for_each(|(key, value)| text::check_label(key, value))?;
-    let (id, now) = (Uuid::now_v7().to_string(), app.now());
-    let (secret, token) = new_token(now);
-    let order = Order {
-        id: Uuid::now_v7().to_string(),
-        kind: Kind::Bootstrap,
-        node: id.clone(),
-        site: None,
-        with: std::collections::BTreeSet::new(),
-        skip: BTreeMap::new(),
-        data: Known::default(),
+    for (key, value) in &create.labels {
+        text::check_label(key, value)?;
+    }
+    let labels = create.labels.clone();
+    let mut document = Document::new(create)?;
+    if let Some(site) = &document.site {
+        site::require(&app, site).await?;
+    }
+    let (id, run) = (Uuid::now_v7().to_string(), Uuid::now_v7().to_string());
+    let (kind, state) = match &document.site {
+        Some(_) => (Kind::Onboarding, State::Enrolling),
+        None => (Kind::Bootstrap, State::BootstrapIssued),
     };
-    let document = Document { run: Some(order.id.clone()), token: Some(token), agent: None };
-    let node = document.into_content(id, create.name.clone(), NodeState::BootstrapIssued, create.labels)?;
-    let changes = [node, order.accepted(now)?].map(|after| Change {
-        before: None,
-        after,
-        entry: by_person(&app, &caller, "registered", None),
-        effects: Vec::new(),
-        fence: None,
-        holds: Vec::new(),
-    });
-    let committed = match app.store.commit_together(changes.into()).await {
-        Ok(committed) => committed,
-        Err(StoreError::KeyTaken { holder, .. }) => {
-            return Err(Error::Conflict {
-                code: "name_taken",
-                detail: format!("there is a GPU node {:?} already: {holder}", create.name),
-                allowed: vec![format!("GET /api/v1/gpu-nodes/{holder}")],
-            });
-        }
+    let order = Plan::of(kind).order(&run, &id, &document);
+    document.run = Some(run.clone());
+    let expires_at = enroll::expiry(&app);
+    let token = (kind == Kind::Bootstrap)
+        .then(|| enroll::issue(&app.key, &mut document, &id, enroll::Issue { run, round: 1, expires_at }));
+    let mut entry = by_person(&app, &caller, "registered", None);
+    entry.metadata = serde_json::json!({"run": order.id, "kind": kind});
+    let accepted = begin::accepted(order, entry.clone(), app.now())?;
+    let after = document.into_content(id, state, labels)?;
+    let node = Change { before: None, after, entry, effects: Vec::new(), fence: None, holds: Vec::new() };
+    let committed = match app.store.commit_together(vec![node, accepted]).await {
+        Ok(committed) => committed.into_iter().next().ok_or(Error::Internal)?,
+        Err(StoreError::KeyTaken { key, holder }) => return Err(taken(&key, &holder)),
         Err(error) => return Err(error.into()),
     };
-    let node = &committed.first().ok_or(Error::Internal)?.resource;
-    let mut response = acted(&app, node, "registered".to_owned(), Some(secret)).await?;
+    let node = view(&app, &committed.resource)?;
+    let shown_once = token.is_some();
+    let token_expires_at = token.is_some().then_some(expires_at);
+    let answer = Envelope::new(NewGpuNode { node, token, token_expires_at });
+    let mut response = shown(Json(answer), shown_once);
     *response.status_mut() = StatusCode::CREATED;
     Ok(response)
 }
 
-/// Reads one GPU node.
+fn taken(key: &str, holder: &str) -> Error {
+    Error::Conflict {
+        code: "name_taken",
+        detail: format!("{key} belongs to GPU node {holder} already"),
+        allowed: vec![format!("GET /api/v1/gpu-nodes/{holder}")],
+    }
+}
+
+/// Reads one node. Also one that was deleted, whose record and history stay.
 #[utoipa::path(get, path = "/api/v1/gpu-nodes/{id}", params(("id" = String, Path)), responses((status = 200, body = Envelope<GpuNode>), Problems))]
-pub(crate) async fn get(State(app): State<App>, Path(id): Path<String>) -> Result<Response, Error> {
-    let node = find(&app, &id).await?;
-    let mut response = Json(Envelope::new(document::view(&app, &node).await?)).into_response();
-    etag::set(&mut response, &tag(&node)?);
+pub(crate) async fn get(Shared(app): Shared<App>, Path(id): Path<String>) -> Result<Response, Error> {
+    let node = begin::read(&app, &id).await?;
+    let mut response = Json(Envelope::new(view(&app, &node)?)).into_response();
+    etag::set(&mut response, &document::etag(&node)?);
     Ok(response)
 }
 
-/// Has an operator act on a node. A repeat succeeds without effect, and says so.
+/// Starts an onboarding: through the site that is named, or by hand for a node without one.
 #[utoipa::path(
-    post, path = "/api/v1/gpu-nodes/{id}/actions/{action}", request_body = NodeAction,
-    params(("id" = String, Path), ("action" = String, Path)),
-    responses((status = 200, body = Envelope<NodeActed>), Problems)
+    post, path = "/api/v1/gpu-nodes/{id}/onboardings", request_body = OnboardingCreate,
+    params(("id" = String, Path)), responses((status = 201, body = Envelope<NewGpuNode>), Problems)
 )]
-pub(crate) async fn act_on(
-    State(app): State<App>,
-    Extension(caller): Extension<Caller>,
-    Path((id, action)): Path<(String, String)>,
-    headers: HeaderMap,
-    Body(wanted): Body<NodeAction>,
-) -> Result<Response, Error> {
-    text::check_prose("reason", wanted.reason.as_deref(), 2000)?;
-    let node = find(&app, &id).await?;
-    etag::check(&headers, || tag(&node))?;
-    let (node, result, token) = action::carry_out(&app, &caller, &id, &action, wanted).await?;
-    acted(&app, &node, result, token).await
-}
-
-/// Starts a decommission that ends with the node back in use.
-#[utoipa::path(
-    post, path = "/api/v1/gpu-nodes/{id}/decommissions", request_body = Decommission, params(("id" = String, Path)),
-    responses((status = 202, body = Envelope<NodeActed>), Problems)
-)]
-pub(crate) async fn decommission(
-    State(app): State<App>,
+pub(crate) async fn onboard(
+    Shared(app): Shared<App>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-    Body(wanted): Body<Decommission>,
+    Body(request): Body<OnboardingCreate>,
 ) -> Result<Response, Error> {
-    text::check_prose("reason", wanted.reason.as_deref(), 2000)?;
-    let kind = match wanted.mode.parse() {
-        Ok(kind @ (Kind::SoftReset | Kind::StorageCleanup)) => kind,
-        Ok(Kind::Reimage | Kind::FullDecommission) => {
-            return Err(Error::invalid("mode", "needs MAAS, and the node belongs to no site"));
+    text::check_prose("reason", request.reason.as_deref(), 2000)?;
+    let node = find(&app, &id).await?;
+    let document = Document::of(&node)?;
+    let site = request.site.clone().or(document.site);
+    if let Some(site) = &site {
+        site::require(&app, site).await?;
+        if document.macs.is_empty() {
+            return Err(Error::invalid("site", "the node has no MAC by which a site could find it"));
         }
-        Ok(Kind::Onboarding | Kind::Bootstrap | Kind::Retire | Kind::Remove) | Err(_) => {
-            return Err(Error::invalid("mode", "must be soft_reset or storage_cleanup"));
-        }
+    }
+    let kind = if site.is_some() { Kind::Onboarding } else { Kind::Bootstrap };
+    let state = document::state(&node)?;
+    let order = action::Order {
+        app: &app,
+        caller: &caller,
+        id: &id,
+        action: wardroom_core::gpu_node::action::Action::Resume,
+        reason: request.reason.clone(),
     };
-    let entry = by_person(&app, &caller, "changed", wanted.reason);
-    let start = Start { kind, skip: BTreeMap::<Stage, String>::new(), event: None };
-    let (node, _, new) = owner::start(&app, &id, &start, &entry).await?;
-    let result = if new { "started" } else { "already_started" };
-    let mut response = acted(&app, &node, result.to_owned(), None).await?;
-    *response.status_mut() = StatusCode::ACCEPTED;
+    if state == State::BootstrapIssued {
+        lifecycle::end_bootstrap(&order, &node).await?;
+    }
+    let event = (state == State::BootstrapIssued).then_some(Event::StartOnboarding);
+    let plan = Plan { event, site, reason: request.reason.clone(), ..Plan::of(kind) };
+    let node = begin::begin(&app, &by_person(&app, &caller, "changed", None), &id, &plan).await?;
+    let (token, node) = if kind == Kind::Bootstrap {
+        let token = resume::reissue(&app, &caller, &id, request.reason).await?;
+        (Some(token), begin::read(&app, &id).await?)
+    } else {
+        (None, node)
+    };
+    let shown_once = token.is_some();
+    let token_expires_at = token.as_ref().map(|_| enroll::expiry(&app));
+    let answer = Envelope::new(NewGpuNode { node: view(&app, &node)?, token, token_expires_at });
+    let mut response = shown(Json(answer), shown_once);
+    *response.status_mut() = StatusCode::CREATED;
     Ok(response)
 }
 
-/// A node that is not deleted.
+/// Starts a decommission in one of four modes.
+#[utoipa::path(
+    post, path = "/api/v1/gpu-nodes/{id}/decommissions", request_body = DecommissionCreate,
+    params(("id" = String, Path)), responses((status = 201, body = Envelope<GpuNode>), Problems)
+)]
+pub(crate) async fn decommission(
+    Shared(app): Shared<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    Body(request): Body<DecommissionCreate>,
+) -> Result<Response, Error> {
+    const MODES: &[Kind] = &[Kind::SoftReset, Kind::StorageCleanup, Kind::Reimage, Kind::FullDecommission];
+    text::check_prose("reason", request.reason.as_deref(), 2000)?;
+    let kind = request.mode.parse().ok().filter(|kind| MODES.contains(kind)).ok_or_else(|| {
+        let modes = MODES.iter().map(|mode| mode.as_str()).collect::<Vec<_>>().join(", ");
+        Error::invalid("mode", format!("must be one of: {modes}"))
+    })?;
+    let skip = begin::skips(kind, &request.skip)?;
+    let node = find(&app, &id).await?;
+    let document = Document::of(&node)?;
+    let needs_site = kind.plan().iter().any(|step| step.stage == Stage::LoadSiteConfig);
+    if needs_site && (document.site.is_none() || document.machine.is_none()) {
+        return Err(Error::Conflict {
+            code: "no_site",
+            detail: format!(
+                "{kind} needs a machine in MAAS, and no site manages this node: retire and remove it"
+            ),
+            allowed: action::allowed(document::state(&node)?),
+        });
+    }
+    let drains = kind.first() == Stage::DisableNode;
+    let event = drains.then_some(Event::Drain);
+    let plan = Plan { event, force: request.force, skip, reason: request.reason.clone(), ..Plan::of(kind) };
+    let node = begin::begin(&app, &by_person(&app, &caller, "changed", None), &id, &plan).await?;
+    watch(&app, &node)?;
+    let answer = Envelope::new(view(&app, &node)?);
+    Ok((StatusCode::CREATED, Json(answer)).into_response())
+}
+
+/// A living node.
 pub(crate) async fn find(app: &App, id: &str) -> Result<Resource, Error> {
-    let found = app.store.get(NODE, id).await?.filter(|found| !found.content.deleted);
-    found.ok_or_else(|| Error::not_found(NODE, id))
+    let found = app.store.get(KIND, id).await?.filter(|found| !found.content.deleted);
+    found.ok_or_else(|| Error::not_found(KIND, id))
 }
 
-/// A token to show, and what is stored of it.
-fn new_token(now: Timestamp) -> (String, Token) {
-    let secret = secret::new_credential();
-    let expires_at = now.saturating_add(TOKEN_LIFE).unwrap_or(Timestamp::MAX);
-    let token = Token { hash: secret::hash_token(&secret), expires_at };
-    (secret, token)
+/// A node as the inventory shows it.
+pub(crate) fn view(app: &App, node: &Resource) -> Result<GpuNode, Error> {
+    document::view(node, app.liveness.last_seen(KIND, &node.content.id))
 }
 
-/// Over what people decide: an agent that enrols or beats does not invalidate it.
-fn tag(node: &Resource) -> Result<String, Error> {
-    let run = Document::of(node)?.run;
-    etag::of(&(&node.content.id, &node.content.state, &node.content.labels, run))
+/// Where an event leads a node; nothing when it does not.
+pub(crate) fn moved(state: State, event: Event) -> Option<State> {
+    TABLE.find(state, event).map(|row| row.to)
 }
 
-async fn acted(app: &App, node: &Resource, result: String, token: Option<String>) -> Result<Response, Error> {
-    let shown = document::view(app, node).await?;
-    let mut response = Json(Envelope::new(NodeActed { node: shown, result, token })).into_response();
-    etag::set(&mut response, &tag(node)?);
-    Ok(response)
+/// Watches a node while it is active, and only then.
+pub(crate) fn watch(app: &App, node: &Resource) -> Result<(), Error> {
+    if document::state(node)? == State::Active && !node.content.deleted {
+        seat(app, node, NewSeat::default());
+    } else {
+        app.liveness.unseat(KIND, &node.content.id);
+    }
+    Ok(())
+}
+
+/// The seat of an active node.
+pub(crate) fn seat(app: &App, node: &Resource, new: NewSeat<'_>) -> Seat {
+    let zone = node.content.fields.get("site").map(String::as_str);
+    app.liveness.seat(KIND, &node.content.id, NewSeat { zone, ..new })
+}
+
+/// An answer that may hold a secret: it is shown once, and not kept for repeats.
+pub(crate) fn shown(answer: impl IntoResponse, secret: bool) -> Response {
+    let mut response = answer.into_response();
+    if secret {
+        response.extensions_mut().insert(ShownOnce);
+    }
+    response
 }

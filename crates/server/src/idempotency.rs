@@ -32,6 +32,10 @@ const CLAIM: SignedDuration = SignedDuration::from_mins(1);
 /// What is read of a body before the handler sees it; its own limit may be lower.
 const MOST_BYTES: usize = 1 << 20;
 
+/// Marks an answer that holds a secret: it is shown once, and not kept for repeats.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ShownOnce;
+
 /// Runs a request, unless its key says that it was run before.
 pub(crate) async fn run(app: &App, request: Request, next: Next) -> Response {
     // What satellites send answers a repeat in its own way, and keeps no answer with a secret.
@@ -76,6 +80,7 @@ async fn remembered(app: &App, request: Request, next: Next) -> Result<Response,
     let is_secret = shows_a_secret(parts.uri.path());
     let request = Request::from_parts(parts, Body::from(bytes));
     let response = RUNNING.scope(Some(key.clone()), next.run(request)).await;
+    let is_secret = is_secret || response.extensions().get::<ShownOnce>().is_some();
     finish(app, &key, response, is_secret).await
 }
 

@@ -1,19 +1,16 @@
 //! Background jobs: what has to happen without anybody asking.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::json;
 use tokio::{sync::watch, task::JoinSet};
-use uuid::Uuid;
-use wardroom_store::{Content, Error as StoreError, Location, SealKey};
-use wardroom_workflow::{Engine, Settings};
+use wardroom_store::{Content, Error as StoreError, SealKey};
 
 use crate::{
     access::Counts,
     app::{App, Decided, by_system},
     error::Error,
-    gpu_node::{self, stages::Workshop},
-    installs, liveness, promote, satellite,
+    gpu_node, installs, liveness, promote, satellite,
 };
 
 /// Starts all jobs; they end when `stop` says so.
@@ -25,25 +22,12 @@ pub(crate) fn spawn_all(app: &App, stop: &watch::Receiver<bool>) -> JoinSet<()> 
     jobs.spawn(start(seconds(5), "promotions", |app| Box::pin(promote::carry_out_all(app))));
     jobs.spawn(start(seconds(5), "metrics", |app| Box::pin(tidy(app))));
     satellite::deny::spawn(app, stop, &mut jobs);
-    jobs.spawn(start(seconds(60), "owners", |app| Box::pin(gpu_node::owner::sweep(app))));
-    jobs.spawn(execute_runs(app.clone(), stop.clone()));
     jobs.spawn(start(seconds(60), "denials", |app| Box::pin(record_denials(app))));
     jobs.spawn(start(seconds(300), "sweep", |app| Box::pin(sweep(app))));
     jobs.spawn(start(app.config.checkpoint, "checkpoint", |app| Box::pin(seal(app))));
     liveness::sweep::spawn(app, stop, &mut jobs);
+    gpu_node::work::spawn_all(app, stop, &mut jobs);
     jobs
-}
-
-/// Executes runs until the server stops.
-async fn execute_runs(app: App, stop: watch::Receiver<bool>) {
-    let (clock, settings) = (app.clock, Settings::new(format!("server {}", Uuid::now_v7())));
-    let (store, embedded) = (app.store.clone(), matches!(app.config.location, Location::Sqlite { .. }));
-    let engine = Engine::new(store, Workshop { app }, settings, move || clock.now());
-    // An embedded database has no other server: what is still leased was left by one that is gone.
-    if embedded && let Err(error) = engine.take_over().await {
-        tracing::warn!(%error, "runs of the server before this one wait until their leases expire");
-    }
-    Arc::new(engine).run(stop).await;
 }
 
 /// What should not be lost at the end.

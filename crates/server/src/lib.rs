@@ -5,7 +5,6 @@
 //! cannot call an upstream even by mistake.
 
 pub mod access;
-mod agent_task;
 pub mod app;
 mod artifact;
 mod assignment;
@@ -51,6 +50,7 @@ mod satellite_config;
 mod satellite_group;
 pub mod secret;
 pub mod serve;
+mod site;
 mod spiffe;
 mod summary;
 mod text;

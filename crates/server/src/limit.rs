@@ -65,6 +65,7 @@ impl Limiter {
         let (buckets, identity) = match &caller.who {
             Who::Satellite(satellite) => (self.of(route.class), satellite.id.to_string()),
             Who::Token(identity) => (self.of(route.class), identity.id.clone()),
+            Who::GpuAgent(node) => (self.of(route.class), node.to_string()),
             // A secret is no name: machines are told apart by their address until their node is known.
             Who::Machine(_) => (self.of(Class::Report), caller.address.to_string()),
             Who::Svid(svid) => (self.of(route.class), svid.id.clone()),

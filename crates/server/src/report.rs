@@ -310,7 +310,7 @@ fn authenticate(
     }
     let presented = match &caller.who {
         Who::Machine(token) => Some(&**token),
-        Who::Token(_) | Who::Satellite(_) | Who::Svid(_) | Who::Nobody => token_in_body,
+        Who::Token(_) | Who::Satellite(_) | Who::Svid(_) | Who::GpuAgent(_) | Who::Nobody => token_in_body,
     };
     let presented = presented.ok_or(Error::Unauthenticated(
         "send the install token of the boot script as Authorization: Bearer … or as install_token",

@@ -17,7 +17,7 @@ use crate::{
     app::App,
     auth::{Caller, Who},
     error::Error,
-    idempotency,
+    gpu_node, idempotency,
     listen::Peer,
     registry,
     satellite::{self, identity::Shown},
@@ -147,6 +147,9 @@ async fn who(
         }
         (Some(Credentials::Bearer(token)), _) if token.starts_with("wrt_") => {
             Ok(Who::Token(app.tokens.find(app, &token, from).await?))
+        }
+        (Some(Credentials::Bearer(token)), Allow::GpuAgent) if gpu_node::secret::is_credential(&token) => {
+            Ok(Who::GpuAgent(gpu_node::identity::identify(app, &token, from).await?.into()))
         }
         // Only routes for machines take other tokens, and their handlers check them.
         (Some(Credentials::Bearer(token)), Allow::Machine(_)) => Ok(Who::Machine(token.into())),

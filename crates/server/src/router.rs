@@ -15,7 +15,7 @@ use crate::{
     liveness::view as guard,
     metrics, node, registry, report, request, run,
     satellite::{create, delete, reenable, refresh, revoke, spiffe, svid, sync, view, ztr},
-    satellite_config, satellite_group, summary, token, vocabulary, why, workflow,
+    satellite_config, satellite_group, site, summary, token, vocabulary, why, workflow,
 };
 
 #[derive(OpenApi)]
@@ -97,6 +97,21 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(workflow::get, workflow::replace, workflow::delete))
         .routes(routes!(group::list, group::create))
         .routes(routes!(group::get, group::replace, group::delete))
+        .routes(routes!(gpu_node::list, gpu_node::create))
+        .routes(routes!(gpu_node::enroll::enroll))
+        .routes(routes!(gpu_node::get))
+        .routes(routes!(gpu_node::lifecycle::lifecycle))
+        .routes(routes!(gpu_node::onboard))
+        .routes(routes!(gpu_node::decommission))
+        .routes(routes!(gpu_node::action::act))
+        .routes(routes!(gpu_node::heartbeat::heartbeat))
+        .routes(routes!(gpu_node::task::claim))
+        .routes(routes!(gpu_node::task::result))
+        .routes(routes!(site::list, site::create))
+        .routes(routes!(site::get, site::replace, site::delete))
+        .routes(routes!(run::list))
+        .routes(routes!(run::get))
+        .routes(routes!(run::act_on))
         .routes(routes!(view::list, create::create))
         .routes(routes!(view::active))
         .routes(routes!(view::stale))
@@ -117,17 +132,6 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(satellite_config::list, satellite_config::create))
         .routes(routes!(satellite_config::assign))
         .routes(routes!(satellite_config::get, satellite_config::patch, satellite_config::delete))
-        .routes(routes!(gpu_node::list, gpu_node::create))
-        .routes(routes!(gpu_node::get))
-        .routes(routes!(gpu_node::act_on))
-        .routes(routes!(gpu_node::decommission))
-        .routes(routes!(gpu_node::agent::enroll))
-        .routes(routes!(gpu_node::agent::heartbeat))
-        .routes(routes!(gpu_node::agent::claim))
-        .routes(routes!(gpu_node::agent::result))
-        .routes(routes!(run::list))
-        .routes(routes!(run::get))
-        .routes(routes!(run::act_on))
         .merge(machine_routes())
 }
 

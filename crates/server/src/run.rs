@@ -30,10 +30,9 @@ use crate::{
     text,
 };
 
-pub(crate) mod data;
 pub(crate) mod view;
 
-use data::Known;
+use crate::gpu_node::data::Data as Known;
 
 /// Attempts that are shown with a run; older ones are in its history.
 const ATTEMPTS: usize = 500;

@@ -74,12 +74,6 @@ pub fn new_token() -> String {
     format!("wrt_{}", random_text())
 }
 
-/// A secret of 256 random bits for a machine that enrols, with a prefix by which leaked ones are recognised.
-#[must_use]
-pub(crate) fn new_credential() -> String {
-    format!("wrm_{}", encode(&random()))
-}
-
 /// What is stored of a token; enough for 256 random bits, and cheap enough for every request.
 #[must_use]
 pub fn hash_token(token: &str) -> String {

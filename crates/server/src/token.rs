@@ -36,6 +36,7 @@ const KINDS: &[&str] = &[
     "token",
     "gpu-node",
     "run",
+    "site",
 ];
 
 const DEFAULT_LIFETIME: SignedDuration = SignedDuration::from_hours(24 * 90);

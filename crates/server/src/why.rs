@@ -40,7 +40,7 @@ pub(crate) async fn why(
     }
     match &*kind {
         satellite::KIND => satellite::why::why(&app, &id).await.map(Json),
-        NODE => of_gpu_node(&app, &id).await.map(Json),
+        NODE => gpu_node::why::why(&app, &id).await.map(Json),
         RUN => Ok(Json(vec![of_run(&app, &run::find(&app, &id).await?)])),
         _ => of_node(&app, &id).await.map(Json),
     }
@@ -66,19 +66,8 @@ async fn of_node(app: &App, id: &str) -> Result<Vec<Why>, Error> {
     Ok(vec![explain(TABLE, state, stay, app.now(), blockers)])
 }
 
-/// A GPU node, and the run that works on it.
-async fn of_gpu_node(app: &App, id: &str) -> Result<Vec<Why>, Error> {
-    let node = gpu_node::find(app, id).await?;
-    let state = gpu_node::document::state(&node)?;
-    let blockers = view::blockers(app, NODE, id).await?;
-    let stay = Stay::of(state, node.state_changed_at);
-    let mut explained = vec![explain(wardroom_core::gpu_node::TABLE, state, stay, app.now(), blockers)];
-    let run = gpu_node::owner::run_of(app, &node).await?.filter(|run| run.state.is_open());
-    explained.extend(run.map(|run| of_run(app, &run)));
-    Ok(explained)
-}
-
-fn of_run(app: &App, run: &Run<run::data::Known>) -> Why {
+/// A run.
+pub(crate) fn of_run(app: &App, run: &Run<gpu_node::data::Data>) -> Why {
     let record = &run.record;
     let failure = record.failure.as_ref().map(|failure| failure.evidence.as_str());
     let blockers = wardroom_core::run::blockers(run.state, record.current(), record.attempt, failure);

@@ -23,16 +23,17 @@ enum Open {
     ToSatellites,
     /// To who shows a certificate, on another listener.
     ToCertificates,
+    /// The agent of the node alone; nobody who walks here is one.
+    ToAgents,
 }
-use Open::{Everybody, To, ToCertificates, ToMachineAnd, ToSatellites};
+use Open::{Everybody, To, ToAgents, ToCertificates, ToMachineAnd, ToSatellites};
 
 const READ: Open = To(&["viewer", "operator", "admin", "installer", "auditor"]);
 const AUDIT: Open = To(&["viewer", "operator", "admin", "auditor"]);
 const WRITE: Open = To(&["operator", "admin"]);
 const APPROVE: Open = To(&["operator", "admin", "installer"]);
 const ADMIN: Open = To(&["admin"]);
-/// The agent of the node alone; nobody who walks here is one.
-const AGENT: Open = To(&[]);
+const AGENT: Open = ToAgents;
 const REPORT: Open = ToMachineAnd(&["operator", "admin"]);
 
 /// Method, path, the kind that a scope must cover (none: any scope will do), and who is let in.
@@ -74,6 +75,25 @@ const TABLE: &[(&str, &str, Option<&str>, Open)] = &[
     ("GET",    "/api/v1/groups/{id}",                    Some("group"),    READ),
     ("PUT",    "/api/v1/groups/{id}",                    Some("group"),    WRITE),
     ("DELETE", "/api/v1/groups/{id}",                    Some("group"),    WRITE),
+    ("GET",    "/api/v1/gpu-nodes",                      Some("gpu-node"), READ),
+    ("POST",   "/api/v1/gpu-nodes",                      Some("gpu-node"), WRITE),
+    ("GET",    "/api/v1/gpu-nodes/{id}",                 Some("gpu-node"), READ),
+    ("POST",   "/api/v1/gpu-nodes/{id}/actions/{action}", Some("gpu-node"), WRITE),
+    ("POST",   "/api/v1/gpu-nodes/{id}/decommissions",   Some("gpu-node"), WRITE),
+    ("POST",   "/api/v1/gpu-nodes/enroll",               None,             Everybody),
+    ("GET",    "/api/v1/gpu-nodes/{id}/lifecycle",       Some("gpu-node"), READ),
+    ("POST",   "/api/v1/gpu-nodes/{id}/onboardings",     Some("gpu-node"), WRITE),
+    ("POST",   "/api/v1/gpu-nodes/{id}/heartbeat",       None,             AGENT),
+    ("POST",   "/api/v1/gpu-nodes/{id}/tasks/claim",     None,             AGENT),
+    ("POST",   "/api/v1/gpu-nodes/{id}/tasks/{task}/result", None,             AGENT),
+    ("GET",    "/api/v1/sites",                          Some("site"),     READ),
+    ("POST",   "/api/v1/sites",                          Some("site"),     ADMIN),
+    ("GET",    "/api/v1/sites/{id}",                     Some("site"),     READ),
+    ("PUT",    "/api/v1/sites/{id}",                     Some("site"),     ADMIN),
+    ("DELETE", "/api/v1/sites/{id}",                     Some("site"),     ADMIN),
+    ("GET",    "/api/v1/runs",                           Some("run"),      READ),
+    ("GET",    "/api/v1/runs/{id}",                      Some("run"),      READ),
+    ("POST",   "/api/v1/runs/{id}/actions/{action}",     Some("run"),      WRITE),
     ("GET",    "/api/satellites",                        Some("satellite"), READ),
     ("POST",   "/api/satellites",                        Some("satellite"), WRITE),
     ("GET",    "/api/satellites/active",                 Some("satellite"), READ),
@@ -107,18 +127,6 @@ const TABLE: &[(&str, &str, Option<&str>, Open)] = &[
     ("GET",    "/v2/satellite/{family}/{name}/state/manifests/{reference}", None, ToSatellites),
     ("GET",    "/v2/satellite/{family}/{name}/state/blobs/{digest}",        None, ToSatellites),
     ("GET",    "/v2/satellite/{family}/{name}/state/tags/list",             None, ToSatellites),
-    ("GET",    "/api/v1/gpu-nodes",                      Some("gpu-node"), READ),
-    ("POST",   "/api/v1/gpu-nodes",                      Some("gpu-node"), WRITE),
-    ("GET",    "/api/v1/gpu-nodes/{id}",                 Some("gpu-node"), READ),
-    ("POST",   "/api/v1/gpu-nodes/{id}/actions/{action}", Some("gpu-node"), WRITE),
-    ("POST",   "/api/v1/gpu-nodes/{id}/decommissions",   Some("gpu-node"), WRITE),
-    ("POST",   "/api/v1/gpu-nodes/enroll",               Some("gpu-node"), AGENT),
-    ("POST",   "/api/v1/gpu-nodes/{id}/heartbeat",       Some("gpu-node"), AGENT),
-    ("POST",   "/api/v1/gpu-nodes/{id}/tasks/claim",     Some("gpu-node"), AGENT),
-    ("POST",   "/api/v1/gpu-nodes/{id}/tasks/{task}/result", Some("gpu-node"), AGENT),
-    ("GET",    "/api/v1/runs",                           Some("run"),      READ),
-    ("GET",    "/api/v1/runs/{id}",                      Some("run"),      READ),
-    ("POST",   "/api/v1/runs/{id}/actions/{action}",     Some("run"),      WRITE),
 ];
 
 const ROLES: &[&str] = &["viewer", "operator", "admin", "installer", "adapter", "auditor"];
@@ -148,6 +156,7 @@ enum Is {
 fn expected(open: &Open, kind: Option<&str>, is: Is) -> u16 {
     let roles = match open {
         Everybody => return 0,
+        ToAgents => return 401,
         ToSatellites => {
             return match is {
                 Is::Satellite => 0,

@@ -21,7 +21,7 @@ fn a_node_goes_through_its_life() {
     for state in ["installing", "installed", "active"] {
         server.ok(&["node", "move", &id, "--to", state, "--comment", "by hand"]);
     }
-    server.run(&["delete", "workflow", "debian"]).says(4, &["uses the workflow"]);
+    server.run(&["delete", "workflow", "debian"]).says(4, &["uses it"]);
     server.ok(&["node", "retire", &id]);
     server.ok(&["node", "delete", &id]);
     server.run(&["get", "node", &id]).says(3, &[]);

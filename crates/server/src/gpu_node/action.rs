@@ -1,235 +1,295 @@
-//! What operators do to GPU nodes. Whatever moves a node in the middle of its work goes through the run that owns it.
+//! The actions of operators on a node. Pressed twice, or by two at once, each has one effect.
 
-use std::collections::BTreeMap;
-
-use wardroom_api::gpu_node::NodeAction;
+use axum::{Extension, Json, extract::State as Shared};
+use wardroom_api::gpu_node::{ActionRequest, ActionResult};
 use wardroom_core::{
-    gpu_node::{Event, State, moves},
+    gpu_node::{
+        Event, State, TABLE,
+        action::{self, Action},
+        mapping,
+    },
     run::{
-        action::Action,
-        plan::{Kind, Stage},
+        action::{Action as RunAction, Already},
+        plan::Kind,
     },
 };
-use wardroom_store::{Resource, TRANSITION};
-use wardroom_workflow::{Actor, Adoption, Ask, Did, Run, act};
+use wardroom_store::{Change, Entry, Error as StoreError, Held, Resource, TRANSITION};
+use wardroom_workflow::{Actor, Adoption, Answer, Ask, Did, Problem, Run};
 
 use super::{
+    begin::{self, Plan, begin},
+    data::Data,
     document::{self, Document},
-    find, new_token,
-    owner::{self, Decision, Start},
+    proof, resume,
 };
 use crate::{
     app::{App, by_person},
     auth::Caller,
+    body::Body,
     error::Error,
-    run::{self, data::Known},
+    path::Path,
+    problems::Problems,
+    text,
 };
 
-/// The node as it is now, what was done, and a token to show.
-type Done = (Resource, String, Option<String>);
-
-/// Every action there is.
-const ACTIONS: &[&str] =
-    &["quarantine", "recover", "retire", "stop-drain", "reactivate", "remove", "rollback-remove", "resume"];
-
-pub(super) async fn carry_out(
-    app: &App,
-    caller: &Caller,
-    id: &str,
-    action: &str,
-    wanted: NodeAction,
-) -> Result<Done, Error> {
-    let skip = |stage| skipped(stage, &wanted);
-    match action {
-        "quarantine" => shift(app, caller, id, Event::Quarantine, wanted.reason).await,
-        "recover" => recover(app, caller, id, wanted.reason).await,
-        "reactivate" => reactivate(app, caller, id, wanted.reason).await,
-        "retire" => {
-            let skip = skip(Stage::DrainNode)?;
-            begin(app, caller, id, Kind::Retire, skip, State::Retired, wanted.reason).await
-        }
-        "remove" => {
-            let skip = skip(Stage::RemoveGpuaasNodeRecord)?;
-            begin(app, caller, id, Kind::Remove, skip, State::Deleted, wanted.reason).await
-        }
-        "stop-drain" => stop(app, caller, id, State::Draining, State::Offline, wanted.reason).await,
-        "rollback-remove" => stop(app, caller, id, State::Removing, State::Retired, wanted.reason).await,
-        "resume" => resume(app, caller, id, wanted.reason).await,
-        _ => Err(Error::invalid("action", format!("must be one of: {}", ACTIONS.join(", ")))),
-    }
-}
-
-fn skipped(stage: Stage, wanted: &NodeAction) -> Result<BTreeMap<Stage, String>, Error> {
-    match (&wanted.reason, wanted.skip_agent) {
-        (_, false) => Ok(BTreeMap::new()),
-        (Some(reason), true) if !reason.trim().is_empty() => Ok(BTreeMap::from([(stage, reason.clone())])),
-        (_, true) => Err(Error::invalid("reason", "is needed when the agent is not asked")),
-    }
-}
-
-/// Moves the node by an event of its table; a node that is there already was moved before.
-async fn shift(
-    app: &App,
-    caller: &Caller,
-    id: &str,
-    event: Event,
-    reason: Option<String>,
-) -> Result<Done, Error> {
-    let target = wardroom_core::gpu_node::TABLE.0.iter().find(|row| row.on == event).map(|row| row.to);
-    let before = find(app, id).await?;
-    if Some(document::state(&before)?) == target {
-        return Ok((before, "already_there".to_owned(), None));
-    }
-    let node = owner::change(app, id, |node, _| {
-        let from = document::state(node)?;
-        let Some(to) = moves::target(from, event) else {
-            return Err(owner::not_now(from, &format!("{event} does not move it")));
-        };
-        let content = Document::of(node)?.into_content_of(node, to)?;
-        let mut entry = by_person(app, caller, TRANSITION, reason.clone());
-        entry.metadata = serde_json::json!({"event": event});
-        Ok(Decision::Commit(Box::new((content, entry))))
-    })
-    .await?;
-    if document::state(&node)? != State::Active {
-        app.liveness.unseat(wardroom_workflow::NODE, id);
-    }
-    Ok((node, event.to_string(), None))
-}
-
-/// Back to service, for a node whose agent has said since the quarantine that it is healthy.
-async fn recover(app: &App, caller: &Caller, id: &str, reason: Option<String>) -> Result<Done, Error> {
-    let node = find(app, id).await?;
-    let state = document::state(&node)?;
-    if state == State::Quarantined {
-        let heard = app.liveness.last_seen(wardroom_workflow::NODE, id);
-        let health = document::health(app, id).await?;
-        let healthy = health.is_some_and(|(health, seen)| {
-            health.healthy && heard.max(Some(seen.received_at)) > Some(node.state_changed_at)
-        });
-        if !healthy {
-            return Err(owner::not_now(state, "its agent has not said since that it is healthy"));
-        }
-        let onboarding = owner::run_of(app, &node).await?;
-        if onboarding.is_some_and(|run| run.state.is_open() && run.record.kind.is_onboarding()) {
-            return Err(owner::not_now(state, "its onboarding is still open"));
-        }
-    }
-    shift(app, caller, id, Event::Recover, reason).await
-}
-
-/// Back into use under the old identity, which must still be there.
-async fn reactivate(app: &App, caller: &Caller, id: &str, reason: Option<String>) -> Result<Done, Error> {
-    let node = find(app, id).await?;
-    let state = document::state(&node)?;
-    if state == State::Retired {
-        if Document::of(&node)?.agent.is_none() {
-            return Err(owner::not_now(state, "its identity was not kept"));
-        }
-        if owner::run_of(app, &node).await?.is_some_and(|run| run.state.is_open()) {
-            return Err(owner::not_now(state, "a run is open on it"));
-        }
-    }
-    shift(app, caller, id, Event::Reactivate, reason).await
-}
-
-/// Starts a run; a node that is where the run would bring it was brought there before.
-async fn begin(
-    app: &App,
-    caller: &Caller,
-    id: &str,
-    kind: Kind,
-    skip: BTreeMap<Stage, String>,
-    end: State,
-    reason: Option<String>,
-) -> Result<Done, Error> {
-    let node = find(app, id).await?;
-    if document::state(&node)? == end {
-        return Ok((node, "already_there".to_owned(), None));
-    }
-    let mut entry = by_person(app, caller, "changed", reason);
-    entry.metadata = serde_json::json!({"kind": kind, "skip": skip});
-    let (node, _, new) = owner::start(app, id, &Start { kind, skip, event: None }, &entry).await?;
-    Ok((node, if new { "started" } else { "already_started" }.to_owned(), None))
-}
-
-/// Cancels the run that brought the node where it is; the node goes back in the commit that ends the run.
-async fn stop(
-    app: &App,
-    caller: &Caller,
-    id: &str,
-    from: State,
-    to: State,
-    reason: Option<String>,
-) -> Result<Done, Error> {
-    loop {
-        let node = find(app, id).await?;
-        let state = document::state(&node)?;
-        if state == to {
-            return Ok((node, "already_there".to_owned(), None));
-        }
-        let run = owner::run_of(app, &node).await?.filter(|run| run.state.is_open());
-        if let Some(run) = run.filter(|_| state == from) {
-            let did = press(app, caller, &run, Action::Cancel, reason).await?;
-            return Ok((find(app, id).await?, did, None));
-        }
-        // The run may have ended, and taken the node along, after the node was read.
-        if find(app, id).await?.version == node.version {
-            return Err(owner::not_now(state, &format!("there is nothing that leads from {from} to stop")));
-        }
-    }
-}
-
-/// Gets work going again: another token for a node that has not enrolled, the owning run for one at work, a new run
-/// for one whose run was lost.
-async fn resume(app: &App, caller: &Caller, id: &str, reason: Option<String>) -> Result<Done, Error> {
-    let node = find(app, id).await?;
-    let state = document::state(&node)?;
-    let entry = by_person(app, caller, "credential", reason.clone());
-    if state == State::BootstrapIssued {
-        let (secret, token) = new_token(app.now());
-        let node = owner::change(app, id, |node, _| {
-            let token = Some(token.clone());
-            let state = document::state(node)?;
-            let content = Document { token, ..Document::of(node)? }.into_content_of(node, state)?;
-            Ok(Decision::Commit(Box::new((content, entry.clone()))))
-        })
-        .await?;
-        if let Some(run) = owner::run_of(app, &node).await?.filter(|run| run.state.is_open()) {
-            press(app, caller, &run, Action::Resume, reason).await?;
-        }
-        return Ok((node, "token_issued".to_owned(), Some(secret)));
-    }
-    if !state.needs_owner() {
-        return Err(owner::not_now(state, "there is no work in progress to resume"));
-    }
-    let run = owner::run_of(app, &node).await?.filter(|run| run.state.is_open());
-    let did = match run {
-        Some(run) => press(app, caller, &run, Action::Resume, reason).await?,
-        None => {
-            let adopted = owner::adopt_orphan(app, id, &entry).await?;
-            if adopted { "started" } else { "already_started" }.to_owned()
-        }
+/// Asks something of a node: `quarantine`, `recover`, `retire`, `stop-drain`, `reactivate`, `remove`,
+/// `rollback-remove` or `resume`. A repeat succeeds without another effect.
+#[utoipa::path(
+    post, path = "/api/v1/gpu-nodes/{id}/actions/{action}", request_body = ActionRequest,
+    params(("id" = String, Path), ("action" = String, Path)),
+    responses((status = 200, body = ActionResult), Problems)
+)]
+pub(crate) async fn act(
+    Shared(app): Shared<App>,
+    Extension(caller): Extension<Caller>,
+    Path((id, action)): Path<(String, String)>,
+    Body(request): Body<ActionRequest>,
+) -> Result<axum::response::Response, Error> {
+    let action: Action = action
+        .parse()
+        .map_err(|error: wardroom_core::UnknownName| Error::invalid("action", error.to_string()))?;
+    text::check_prose("reason", request.reason.as_deref(), 2000)?;
+    let kind = match action {
+        Action::Retire => Some(Kind::Retire),
+        Action::Remove => Some(Kind::Remove),
+        Action::Quarantine
+        | Action::Recover
+        | Action::StopDrain
+        | Action::Reactivate
+        | Action::RollbackRemove
+        | Action::Resume => None,
     };
-    Ok((find(app, id).await?, did, None))
+    let skip = match kind {
+        Some(kind) => begin::skips(kind, &request.skip)?,
+        None if request.skip.is_empty() => Default::default(),
+        None => return Err(Error::invalid("skip", format!("{action} skips nothing"))),
+    };
+    let order = Order { app: &app, caller: &caller, id: &id, action, reason: request.reason.clone() };
+    let done = match action {
+        Action::Retire | Action::Remove => {
+            let kind = kind.ok_or(Error::Internal)?;
+            let event = (kind == Kind::Retire).then_some(Event::Drain);
+            order.start(Plan { event, skip, reason: request.reason, ..Plan::of(kind) }).await?
+        }
+        Action::Quarantine | Action::Recover | Action::Reactivate => order.shift().await?,
+        Action::StopDrain | Action::RollbackRemove => order.stop().await?,
+        Action::Resume => resume::resume(&order).await?,
+    };
+    answer(&app, &id, done).await
 }
 
-async fn press(
-    app: &App,
-    caller: &Caller,
-    run: &Run<Known>,
-    action: Action,
-    reason: Option<String>,
-) -> Result<String, Error> {
-    let actor =
-        Actor { user: caller.name().to_owned(), reason, request: Some(caller.request_id.to_string()) };
-    let ask = Ask { action, abandon: false, adoption: Adoption::Nothing, actor };
-    let answer = act::<Known>(&app.store, run.id(), &ask, app.now()).await;
-    let answer = answer.map_err(|problem| run::refused(run.id(), problem))?;
-    Ok(match answer.did {
-        Did::Moved(event) => event.to_string(),
-        Did::Headed(goal) => format!("heading for {goal}"),
-        Did::Requeued => "requeued".to_owned(),
-        Did::Already(already) => already.to_string(),
-    })
+/// What an operator asks.
+pub(crate) struct Order<'a> {
+    pub(crate) app: &'a App,
+    pub(crate) caller: &'a Caller,
+    pub(crate) id: &'a str,
+    pub(crate) action: Action,
+    pub(crate) reason: Option<String>,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub(crate) struct Done {
+    pub(crate) did: &'static str,
+    pub(crate) token: Option<String>,
+}
+
+impl Done {
+    pub(crate) fn only(did: &'static str) -> Self {
+        Self { did, token: None }
+    }
+}
+
+impl Order<'_> {
+    /// Starts a run, unless the node is where the run leads, or on its way there.
+    async fn start(&self, plan: Plan) -> Result<Done, Error> {
+        let node = begin::read(self.app, self.id).await?;
+        let state = document::state(&node)?;
+        if self.action.is_done(state) {
+            let owner = begin::open_run(self.app, &node).await?;
+            return match owner {
+                Some(run) if run.record.kind != plan.kind => Err(begin::busy(&run)),
+                Some(_) => Ok(Done::only("run_in_progress")),
+                None => Ok(Done::only("already_there")),
+            };
+        }
+        if let Some(run) = begin::open_run(self.app, &node).await?.filter(|run| run.record.kind == plan.kind)
+        {
+            // Accepted, and nothing done yet; or failed, which is for the operator to see to.
+            let on_its_way = run.state.is_worked_on();
+            return if on_its_way { Ok(Done::only("run_in_progress")) } else { Err(begin::busy(&run)) };
+        }
+        begin(self.app, &self.entry(), self.id, &plan).await?;
+        Ok(Done::only("run_created"))
+    }
+
+    /// Moves the node itself.
+    async fn shift(&self) -> Result<Done, Error> {
+        let event = self.action.event().ok_or(Error::Internal)?;
+        for _ in 0..DECISIONS {
+            let node = super::find(self.app, self.id).await?;
+            let state = document::state(&node)?;
+            if self.action.is_done(state) {
+                return Ok(Done::only("already_there"));
+            }
+            let to = TABLE.find(state, event).ok_or_else(|| refused(state, self.action))?.to;
+            let run = begin::newest_run(self.app, &node).await?;
+            self.preconditions(&node, run.as_ref()).await?;
+            let current = run.as_ref().map(|run| (run.record.kind, run.state));
+            if let (Err(_), Some(run)) = (mapping::check(to, current), &run) {
+                return Err(begin::busy(run));
+            }
+            let holds = run.iter().map(|run| Held::at(&run.resource)).collect();
+            match self.commit(node, to, event, holds).await {
+                Ok(node) => {
+                    super::watch(self.app, &node)?;
+                    return Ok(Done::only("moved"));
+                }
+                Err(StoreError::Conflict) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Error::Unavailable("the node is changed by too many at once: repeat"))
+    }
+
+    async fn preconditions(&self, node: &Resource, run: Option<&Run<Data>>) -> Result<(), Error> {
+        let open = run.filter(|run| run.state.is_open());
+        match self.action {
+            Action::Recover => {
+                if let Some(run) = open {
+                    return Err(begin::busy(run));
+                }
+                proof::healthy_again(self.app, node).await
+            }
+            Action::Reactivate => {
+                if let Some(run) = open {
+                    return Err(begin::busy(run));
+                }
+                let kept = Document::of(node)?.identity_kept;
+                if kept { Ok(()) } else { Err(gone()) }
+            }
+            Action::Quarantine
+            | Action::Retire
+            | Action::StopDrain
+            | Action::Remove
+            | Action::RollbackRemove
+            | Action::Resume => Ok(()),
+        }
+    }
+
+    async fn commit(
+        &self,
+        node: Resource,
+        to: State,
+        event: Event,
+        holds: Vec<Held>,
+    ) -> Result<Resource, StoreError> {
+        let mut entry = by_person(self.app, self.caller, TRANSITION, self.reason.clone());
+        entry.metadata = serde_json::json!({"event": event});
+        let mut after = node.content.clone();
+        to.as_str().clone_into(&mut after.state);
+        let change = Change { before: Some(node), after, entry, effects: Vec::new(), fence: None, holds };
+        Ok(self.app.store.commit(change).await?.resource)
+    }
+
+    /// Stops the work in progress: its run is cancelled, and the node goes back in the commit that ends it.
+    async fn stop(&self) -> Result<Done, Error> {
+        let node = super::find(self.app, self.id).await?;
+        let state = document::state(&node)?;
+        if self.action.is_done(state) {
+            return Ok(Done::only("already_there"));
+        }
+        if !self.action.is_allowed(state) {
+            return Err(refused(state, self.action));
+        }
+        match begin::open_run(self.app, &node).await? {
+            Some(run) => {
+                self.ask(run.id(), RunAction::Cancel).await?;
+                Ok(Done::only("run_cancelling"))
+            }
+            None => self.shift().await,
+        }
+    }
+
+    /// A history entry for whoever asks; its type is set by who uses it.
+    pub(crate) fn entry(&self) -> Entry {
+        by_person(self.app, self.caller, "changed", self.reason.clone())
+    }
+
+    /// Carries out an operator's action on a run.
+    pub(crate) async fn ask(&self, run: &str, action: RunAction) -> Result<Answer, Error> {
+        let actor = Actor {
+            user: self.caller.name().to_owned(),
+            reason: self.reason.clone(),
+            request: Some(self.caller.request_id.to_string()),
+        };
+        let ask = Ask { action, abandon: false, adoption: Adoption::Nothing, actor };
+        wardroom_workflow::act::<Data>(&self.app.store, run, &ask, self.app.now()).await.map_err(problem)
+    }
+}
+
+const DECISIONS: usize = 50;
+
+/// What an operator's action on a run is called when it is done.
+pub(crate) fn word(did: Did) -> &'static str {
+    match did {
+        Did::Moved(_) | Did::Headed(_) | Did::Requeued => "run_resumed",
+        Did::Already(Already::InProgress) => "run_in_progress",
+        Did::Already(Already::Queued) => "run_queued",
+        Did::Already(
+            Already::Clean | Already::Undoing | Already::Cancelled | Already::Reconciled | Already::Frozen,
+        ) => "run_in_progress",
+    }
+}
+
+/// Why a run does not do what was asked.
+pub(crate) fn problem(problem: Problem) -> Error {
+    match problem {
+        Problem::NotFound => Error::not_found("run", ""),
+        Problem::Refused { refusal, state, allowed } => Error::Conflict {
+            code: "run_refuses",
+            detail: format!("the run is {state}: {refusal}"),
+            allowed: allowed.iter().map(ToString::to_string).collect(),
+        },
+        Problem::NodeElsewhere { node, allowed } => Error::Conflict {
+            code: "run_refuses",
+            detail: format!("the run cannot end while its node is {node}"),
+            allowed: allowed.iter().map(ToString::to_string).collect(),
+        },
+        Problem::Busy => Error::Unavailable("the run is changed by too many at once: repeat"),
+        Problem::Store(error) => error.into(),
+    }
+}
+
+async fn answer(app: &App, id: &str, done: Done) -> Result<axum::response::Response, Error> {
+    let node = begin::read(app, id).await?;
+    let owner = begin::open_run(app, &node).await?.map(|run| run.id().to_owned());
+    let (did, shown) = (done.did.to_owned(), done.token.is_some());
+    let result = ActionResult { node: super::view(app, &node)?, did, owner, token: done.token };
+    Ok(super::shown(Json(result), shown))
+}
+
+/// The state does not allow the action.
+pub(crate) fn refused(state: State, action: Action) -> Error {
+    Error::Conflict {
+        code: "no_such_move",
+        detail: format!("the node is {state}, which does not allow {action}"),
+        allowed: allowed(state),
+    }
+}
+
+/// What the state allows, as words for the path.
+pub(crate) fn allowed(state: State) -> Vec<String> {
+    action::allowed(state).map(|action| action.to_string()).collect()
+}
+
+fn gone() -> Error {
+    Error::Conflict {
+        code: "identity_gone",
+        detail:
+            "the agent on the host was uninstalled, so there is no identity to take back into use: reimage \
+                 the machine, or register it anew"
+                .to_owned(),
+        allowed: vec![r#"POST /api/v1/gpu-nodes/{id}/decommissions {"mode":"reimage"}"#.to_owned()],
+    }
 }

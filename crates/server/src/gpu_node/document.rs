@@ -4,77 +4,175 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use wardroom_api::gpu_node::GpuNode;
+use wardroom_api::gpu_node::{Bmc, GpuNode, GpuNodeCreate};
 use wardroom_core::gpu_node::State;
-use wardroom_store::{Content, Observation, Resource};
-use wardroom_workflow::NODE;
+use wardroom_store::{Content, Resource};
 
-use crate::{app::App, error::Error};
+use crate::{error::Error, etag, text};
 
-/// What is stored of a node beside its state and labels. No secret: only hashes of those that were shown once.
+/// The kind under which GPU nodes are stored.
+pub(crate) const KIND: &str = "gpu-node";
+
+/// What is stored of a node beside its state and labels. Secrets are hashes, or derived and not here at all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub(crate) struct Document {
-    /// The run that works on it, or did so last.
-    pub(crate) run: Option<String>,
-    /// The enrolment token that was issued and not used yet.
-    pub(crate) token: Option<Token>,
-    /// The agent that enrolled.
+    pub(crate) hostname: String,
+    #[serde(default)]
+    pub(crate) site: Option<String>,
+    #[serde(default)]
+    pub(crate) macs: Vec<String>,
+    #[serde(default)]
+    pub(crate) bmc: Option<Bmc>,
+    #[serde(default)]
+    pub(crate) model: Option<String>,
+    #[serde(default)]
+    pub(crate) serial_number: Option<String>,
+    /// The token that an agent may enrol with.
+    #[serde(default)]
+    pub(crate) enrollment: Option<Enrollment>,
+    /// The identity of the agent.
+    #[serde(default)]
     pub(crate) agent: Option<Agent>,
+    /// The highest epoch that any identity had; none is ever used twice.
+    #[serde(default)]
+    pub(crate) epoch: u64,
+    /// Whether an agent is installed on the host, or was and no uninstall has completed.
+    #[serde(default)]
+    pub(crate) identity_kept: bool,
+    /// The machine in MAAS.
+    #[serde(default)]
+    pub(crate) machine: Option<Machine>,
+    /// The newest run.
+    #[serde(default)]
+    pub(crate) run: Option<String>,
+    /// Whether the last checks that the agent reported failed.
+    #[serde(default)]
+    pub(crate) unhealthy: bool,
 }
 
-/// A one-time token.
+/// A token that an agent may enrol with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Token {
+pub(crate) struct Enrollment {
+    /// The hash of the token.
     pub(crate) hash: String,
+    /// Until when it can be used.
     pub(crate) expires_at: Timestamp,
+    /// The run that waits for it.
+    pub(crate) run: String,
+    /// The token is derived from this; the ones before are void.
+    pub(crate) round: u32,
 }
 
-/// An agent that enrolled.
+/// The identity of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Agent {
+    /// Its credential is derived from this; the ones before are void.
+    pub(crate) epoch: u64,
+    /// The hash of its credential.
     pub(crate) hash: String,
+    /// When it enrolled.
     pub(crate) enrolled_at: Timestamp,
+    /// The run that it enrolled for.
+    pub(crate) run: String,
+    /// The hash of the token it enrolled with, and of how it named the exchange: a repeat shows both.
+    pub(crate) exchange: Option<(String, String)>,
+}
+
+/// A machine in MAAS.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Machine {
+    /// MAAS's id.
+    pub(crate) system_id: String,
+    /// The site whose MAAS has it.
+    pub(crate) site: String,
 }
 
 impl Document {
-    pub(crate) fn of(resource: &Resource) -> Result<Self, Error> {
-        Ok(resource.content.document.read()?)
+    /// The document of a new node.
+    pub(crate) fn new(create: GpuNodeCreate) -> Result<Self, Error> {
+        text::check_name("hostname", &create.hostname)?;
+        text::check_some("model", create.model.as_deref(), 255)?;
+        text::check_some("serial_number", create.serial_number.as_deref(), 255)?;
+        if create.macs.len() > 64 {
+            return Err(Error::invalid("macs", "has more than 64 entries"));
+        }
+        let mut macs = Vec::new();
+        for (index, mac) in create.macs.iter().enumerate() {
+            let mac = text::mac(&format!("macs[{index}]"), mac)?;
+            if macs.contains(&mac) {
+                return Err(Error::invalid(format!("macs[{index}]"), "is there twice"));
+            }
+            macs.push(mac);
+        }
+        if create.site.is_some() && macs.is_empty() {
+            return Err(Error::invalid("macs", "a site finds the machine by its MACs: give at least one"));
+        }
+        if let Some(bmc) = &create.bmc {
+            check_bmc(bmc)?;
+        }
+        Ok(Self {
+            hostname: create.hostname,
+            site: create.site,
+            macs,
+            bmc: create.bmc,
+            model: create.model,
+            serial_number: create.serial_number,
+            ..Self::default()
+        })
     }
 
-    /// The node of a name, as new.
+    pub(crate) fn of(resource: &Resource) -> Result<Self, Error> {
+        resource.content.document.read().map_err(|error| {
+            tracing::error!(id = resource.content.id, %error, "a stored GPU node cannot be read");
+            Error::Internal
+        })
+    }
+
+    /// A new node.
     pub(crate) fn into_content(
         self,
         id: String,
-        name: String,
         state: State,
         labels: BTreeMap<String, String>,
     ) -> Result<Content, Error> {
-        let keys = self.keys(&name);
         Ok(Content {
-            kind: NODE.to_owned(),
+            kind: KIND.to_owned(),
             id,
-            name,
-            state: state.to_string(),
+            name: self.hostname.clone(),
+            state: state.as_str().to_owned(),
             document: wardroom_store::Document::of(&self)?,
             labels,
-            fields: BTreeMap::new(),
-            keys,
+            fields: self.fields(),
+            keys: self.keys(),
             deleted: false,
             due_at: None,
         })
     }
 
-    /// What a node becomes.
-    pub(crate) fn into_content_of(self, before: &Resource, state: State) -> Result<Content, Error> {
-        let keys = self.keys(&before.content.name);
-        let document = wardroom_store::Document::of(&self)?;
-        Ok(Content { state: state.to_string(), document, keys, ..before.content.clone() })
+    /// The node it is, changed.
+    pub(crate) fn into_content_of(self, node: &Resource, state: State) -> Result<Content, Error> {
+        let before = &node.content;
+        let content = self.into_content(before.id.clone(), state, before.labels.clone())?;
+        Ok(Content { deleted: before.deleted || state == State::Deleted, due_at: before.due_at, ..content })
     }
 
-    fn keys(&self, name: &str) -> BTreeSet<String> {
-        let mut keys = BTreeSet::from([format!("name/{name}")]);
-        keys.extend(self.token.iter().map(|token| token_key(&token.hash)));
+    fn fields(&self) -> BTreeMap<String, String> {
+        let mut fields = BTreeMap::from([("hostname".to_owned(), self.hostname.clone())]);
+        let optional = [("site", &self.site), ("model", &self.model), ("serial_number", &self.serial_number)];
+        for (field, value) in optional {
+            fields.extend(value.clone().map(|value| (field.to_owned(), value)));
+        }
+        fields
+    }
+
+    /// What only one living node has: its name, its MACs, and the token that leads to it.
+    fn keys(&self) -> BTreeSet<String> {
+        let mut keys = BTreeSet::from([format!("hostname/{}", self.hostname)]);
+        keys.extend(self.macs.iter().map(|mac| format!("mac/{mac}")));
+        keys.extend(self.enrollment.iter().map(|enrollment| token_key(&enrollment.hash)));
+        // Also after it was used, for as long as its exchange may be repeated.
+        let exchanged = self.agent.as_ref().and_then(|agent| agent.exchange.as_ref());
+        keys.extend(exchanged.map(|(token, _)| token_key(token)));
         keys
     }
 }
@@ -84,42 +182,60 @@ pub(crate) fn token_key(hash: &str) -> String {
     format!("token/{hash}")
 }
 
+fn check_bmc(bmc: &Bmc) -> Result<(), Error> {
+    let scheme = ["http://", "https://"].iter().any(|scheme| bmc.address.starts_with(scheme));
+    if !scheme || bmc.address.len() > 255 || !bmc.address.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(Error::invalid("bmc.address", "must be a URL such as https://10.0.0.7"));
+    }
+    let reference = bmc.credential.strip_prefix("file:").or_else(|| bmc.credential.strip_prefix("env:"));
+    if reference.is_none_or(str::is_empty) {
+        return Err(Error::invalid(
+            "bmc.credential",
+            "must name where the secret is, as file:PATH or env:NAME; the secret itself is never stored",
+        ));
+    }
+    text::check("bmc.credential", &bmc.credential, 1..=1000)?;
+    text::check_some("bmc.system", bmc.system.as_deref(), 255)
+}
+
+/// The state of a stored node.
 pub(crate) fn state(resource: &Resource) -> Result<State, Error> {
-    resource.content.state.parse().map_err(|_| Error::Internal)
+    resource.content.state.parse().map_err(|error| {
+        tracing::error!(id = resource.content.id, %error, "a stored GPU node has an unknown state");
+        Error::Internal
+    })
 }
 
-/// The source under which the agent's word on its health is kept.
-pub(crate) const AGENT: &str = "agent";
-
-/// What the agent last said about its health.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Health {
-    pub(crate) healthy: bool,
-    #[serde(default)]
-    pub(crate) problems: Vec<String>,
+/// What an operator's `If-Match` is about: what is wanted of the node, and its state.
+pub(crate) fn etag(resource: &Resource) -> Result<String, Error> {
+    tag(resource, &Document::of(resource)?)
 }
 
-/// The agent's newest word, and when it came.
-pub(crate) async fn health(app: &App, id: &str) -> Result<Option<(Health, Observation)>, Error> {
-    let seen = app.store.observations(NODE, id).await?;
-    let Some(seen) = seen.into_iter().find(|seen| seen.source == AGENT) else { return Ok(None) };
-    Ok(Some((seen.document.read()?, seen)))
+pub(crate) fn tag(resource: &Resource, document: &Document) -> Result<String, Error> {
+    let content = &resource.content;
+    let Document { hostname, site, macs, bmc, run, .. } = document;
+    etag::of(&(&content.id, &content.state, &content.labels, hostname, site, macs, bmc, run))
 }
 
-pub(crate) async fn view(app: &App, resource: &Resource) -> Result<GpuNode, Error> {
-    let (document, content) = (Document::of(resource)?, &resource.content);
-    let health = health(app, &content.id).await?;
-    let said = health.as_ref().map(|(_, seen)| seen.received_at);
+/// A node as the inventory shows it.
+pub(crate) fn view(resource: &Resource, last_seen: Option<Timestamp>) -> Result<GpuNode, Error> {
+    let (state, document) = (state(resource)?, Document::of(resource)?);
     Ok(GpuNode {
-        id: content.id.clone(),
-        name: content.name.clone(),
-        state: content.state.clone(),
-        labels: content.labels.clone(),
-        run_id: document.run,
-        token_expires_at: document.token.map(|token| token.expires_at),
-        enrolled_at: document.agent.map(|agent| agent.enrolled_at),
-        healthy: health.map(|(health, _)| health.healthy),
-        last_seen: app.liveness.last_seen(NODE, &content.id).max(said),
+        id: resource.content.id.clone(),
+        hostname: document.hostname,
+        site: document.site,
+        state: state.to_string(),
+        schedulable: state == State::Active && !document.unhealthy,
+        macs: document.macs,
+        bmc: document.bmc,
+        model: document.model,
+        serial_number: document.serial_number,
+        labels: resource.content.labels.clone(),
+        enrolled: document.agent.is_some(),
+        identity_kept: document.identity_kept,
+        system_id: document.machine.map(|machine| machine.system_id),
+        run: document.run,
+        last_seen,
         state_changed_at: resource.state_changed_at,
         created_at: resource.created_at,
         updated_at: resource.updated_at,

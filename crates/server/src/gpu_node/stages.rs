@@ -1,177 +1,280 @@
-//! What the stages of a run do: those that need the node's agent, and nothing else yet.
+//! What the stages of a run do to a GPU node, its MAAS and its agent.
 //!
-//! A stage that gives the agent a task records the task's id before the task exists, so that a repeat finds it.
+//! Each stage observes, decides, saves its intent, calls, and observes again; it may be executed again at any time, also
+//! after its reply was lost. Long waits look into the cache that one poller fills.
 
-use jiff::SignedDuration;
-use uuid::Uuid;
-use wardroom_core::run::{
-    failure::Class,
-    plan::Stage,
-    task::{Kind, State},
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use wardroom_core::{
+    gpu_node::maas::Status,
+    run::{failure::Class, plan::Stage},
 };
-use wardroom_workflow::{Attempt, Lost, NODE, Outcome, Stages};
+use wardroom_upstream::maas::{self, Machine};
+use wardroom_workflow::{Attempt, Limits, Lost, Outcome, Stages};
 
-use super::document::{self, Document};
-use crate::{
-    agent_task::{self, Task},
-    app::{App, Decided, by_system},
-    error::Error,
-    run::data::Known,
+use super::{
+    begin,
+    cache::{Cache, Sighting, Which},
+    data::Data,
+    document::Document,
+    site::Snapshot,
+    upstream::{Clients, Session},
 };
+use crate::{app::App, error::Error};
 
-/// Executes stages.
-pub(crate) struct Workshop {
+mod agent;
+mod enrollment;
+mod failure;
+mod image;
+mod leave;
+mod machine;
+mod network;
+mod prepare;
+mod storage;
+mod sync;
+
+/// What executes the stages.
+#[derive(Clone)]
+pub(crate) struct Workers {
     pub(crate) app: App,
+    pub(crate) clients: Arc<Clients>,
+    pub(crate) cache: Arc<Cache>,
+    /// Shared by everything here that calls MAAS.
+    pub(crate) limits: Limits,
 }
 
-/// How long it takes at most to look whether an agent has answered, when nothing else says so.
-const LOOK: SignedDuration = SignedDuration::from_secs(15);
+/// One execution of a stage.
+type Try<'a> = Attempt<'a, Data>;
+/// What comes of it; what ends it early is an error.
+type Came = Result<Outcome<Data>, Halt>;
 
-/// What ends an attempt early.
-enum Stop {
+/// What ends a stage early.
+#[derive(Debug)]
+enum Halt {
+    /// The run is in other hands.
     Lost,
-    Error(Error),
+    /// This came of it.
+    Came(Box<Outcome<Data>>),
 }
 
-impl From<Lost> for Stop {
+impl Stages for Workers {
+    type Data = Data;
+
+    async fn perform(&self, mut attempt: Try<'_>) -> Result<Outcome<Data>, Lost> {
+        let stage = attempt.stage;
+        settle(self.stage(stage, &mut attempt).await)
+    }
+
+    async fn undo(&self, mut attempt: Try<'_>) -> Result<Outcome<Data>, Lost> {
+        let stage = attempt.stage;
+        settle(self.take_back(stage, &mut attempt).await)
+    }
+}
+
+fn settle(came: Came) -> Result<Outcome<Data>, Lost> {
+    match came {
+        Ok(outcome) => Ok(outcome),
+        Err(Halt::Came(outcome)) => Ok(*outcome),
+        Err(Halt::Lost) => Err(Lost),
+    }
+}
+
+impl Workers {
+    async fn stage(&self, stage: Stage, attempt: &mut Try<'_>) -> Came {
+        match stage {
+            Stage::LoadSiteConfig => self.load_site_config(attempt).await,
+            Stage::ResolvePowerCredentials => self.resolve_power_credentials(attempt).await,
+            Stage::CreateOrFindInMaas => self.create_or_find(attempt).await,
+            Stage::CommissionNode => self.commission(attempt).await,
+            Stage::WaitForReady => self.wait_for_ready(attempt).await,
+            Stage::ConfigureStorage => self.configure_storage(attempt).await,
+            Stage::ApplyRocePhase2 => self.apply_fabric(attempt).await,
+            Stage::EnsurePxeInterfaceAuto => self.ensure_pxe(attempt).await,
+            Stage::RenderCloudInit => self.render(attempt).await,
+            Stage::DeployViaMaas => self.deploy(attempt).await,
+            Stage::WaitForDeployed => self.wait_for_deployed(attempt).await,
+            Stage::ClassifyDeployFailure => self.classify(attempt).await,
+            Stage::RecoverForDatasourceRetry => self.recover(attempt).await,
+            Stage::EnsureHardwareSyncConfigured => self.ensure_sync(attempt).await,
+            Stage::WaitForHardwareSyncHealthy => self.wait_for_sync(attempt).await,
+            Stage::WaitForAgentEnrollment => self.wait_for_agent(attempt).await,
+            // The engine moves the node when it enters these, and when they are done.
+            Stage::DisableNode | Stage::ForceReleaseAllocations | Stage::RetireGpuaasNode => done(attempt),
+            Stage::DrainNode | Stage::CleanupStorage | Stage::ScrubGpu | Stage::ValidateCleanNode => {
+                self.ask_agent(attempt).await
+            }
+            Stage::ReleaseMaasNode => self.release(attempt).await,
+            Stage::PowerOffMaasNode => self.power_off(attempt).await,
+            Stage::RemoveGpuaasNodeRecord => self.uninstall(attempt).await,
+            Stage::CleanupSecrets => self.cleanup_secrets(attempt).await,
+            Stage::RemoveMaasRecord => self.remove_machine(attempt).await,
+        }
+    }
+
+    async fn take_back(&self, stage: Stage, attempt: &mut Try<'_>) -> Came {
+        match stage {
+            Stage::CreateOrFindInMaas => self.undo_create(attempt).await,
+            Stage::CommissionNode => self.undo_commission(attempt).await,
+            Stage::ConfigureStorage => self.undo_storage(attempt).await,
+            Stage::ApplyRocePhase2 | Stage::EnsurePxeInterfaceAuto => self.undo_links(attempt).await,
+            Stage::RenderCloudInit => self.undo_token(attempt).await,
+            Stage::DeployViaMaas | Stage::RecoverForDatasourceRetry => self.undo_deploy(attempt).await,
+            Stage::WaitForAgentEnrollment => self.undo_agent(attempt).await,
+            Stage::DrainNode | Stage::RemoveGpuaasNodeRecord => self.undo_task(attempt).await,
+            // These leave nothing that can be undone; the core names none of them for an undo.
+            Stage::LoadSiteConfig
+            | Stage::ResolvePowerCredentials
+            | Stage::WaitForReady
+            | Stage::WaitForDeployed
+            | Stage::ClassifyDeployFailure
+            | Stage::EnsureHardwareSyncConfigured
+            | Stage::WaitForHardwareSyncHealthy
+            | Stage::DisableNode
+            | Stage::ForceReleaseAllocations
+            | Stage::CleanupStorage
+            | Stage::ScrubGpu
+            | Stage::ValidateCleanNode
+            | Stage::ReleaseMaasNode
+            | Stage::PowerOffMaasNode
+            | Stage::RetireGpuaasNode
+            | Stage::CleanupSecrets
+            | Stage::RemoveMaasRecord => done(attempt),
+        }
+    }
+
+    /// The site as the run froze it, and its MAAS.
+    fn site(&self, attempt: &Try<'_>) -> Result<(Snapshot, Session), Halt> {
+        let site = attempt.data.site.clone();
+        let site = site.ok_or_else(|| by_hand("the run has no site: repeat it from the top"))?;
+        let session = self.clients.session(&site.name, &site.settings, &self.limits).map_err(by_hand)?;
+        Ok((site, session))
+    }
+
+    /// MAAS's id of the machine: the run's, or the node's from an earlier one.
+    async fn system_id(&self, attempt: &mut Try<'_>) -> Result<String, Halt> {
+        if let Some(machine) = &attempt.data.machine {
+            return Ok(machine.system_id.clone());
+        }
+        let node = self.node(attempt).await?;
+        let machine = node.machine.ok_or_else(|| by_hand("the node has no machine in MAAS"))?;
+        let system_id = machine.system_id;
+        attempt.data.machine = Some(super::data::Machine { system_id: system_id.clone(), created: false });
+        Ok(system_id)
+    }
+
+    async fn node(&self, attempt: &Try<'_>) -> Result<Document, Halt> {
+        let node = begin::read(&self.app, attempt.node).await?;
+        Ok(Document::of(&node)?)
+    }
+
+    /// What MAAS says of the machine now. One that is gone needs a person.
+    async fn observe(&self, session: &Session, id: &str) -> Result<Machine, Halt> {
+        Ok(session.turn().await.machine(id).await?)
+    }
+
+    /// What was seen of the machine since the run came to the stage; else the stage waits.
+    async fn sighted(&self, attempt: &mut Try<'_>, what: &str) -> Result<Arc<Machine>, Halt> {
+        let site = attempt.data.site.clone().ok_or_else(|| by_hand("the run has no site"))?;
+        let system_id = self.system_id(attempt).await?;
+        let which = Which { site: site.name.clone(), system_id };
+        let since = attempt.since;
+        match self.cache.look(&which, attempt.node, &site.settings, since, attempt.now) {
+            Some(Sighting { machine: Some(machine), .. }) => Ok(machine),
+            Some(Sighting { machine: None, .. }) => Err(gone()),
+            None => Err(Halt::Came(Box::new(wait_for(attempt, &site, what)))),
+        }
+    }
+}
+
+/// The stage is done.
+fn done(attempt: &Try<'_>) -> Came {
+    Ok(Outcome::Done(attempt.data.clone()))
+}
+
+/// Nothing is wrong; the stage looks again soon.
+fn wait_for(attempt: &Try<'_>, site: &Snapshot, reason: &str) -> Outcome<Data> {
+    let pause =
+        SignedDuration::try_from(Cache::pause(&site.settings)).unwrap_or(SignedDuration::from_secs(5));
+    wait_until(attempt.now.saturating_add(pause).unwrap_or(Timestamp::MAX), reason)
+}
+
+fn wait_until(until: Timestamp, reason: &str) -> Outcome<Data> {
+    Outcome::Wait { reason: reason.to_owned(), until }
+}
+
+/// It did not work this time.
+fn again(evidence: impl Into<String>) -> Halt {
+    Halt::Came(Box::new(Outcome::Retry { class: Class::Retryable, evidence: evidence.into() }))
+}
+
+/// Only a person can decide how to go on.
+fn by_hand(reason: impl Into<String>) -> Halt {
+    Halt::Came(Box::new(Outcome::NeedsOperator { reason: reason.into() }))
+}
+
+/// The machine was deleted in the middle of the run.
+fn gone() -> Halt {
+    by_hand("MAAS does not have the machine any more: somebody deleted it while the run was under way")
+}
+
+/// What MAAS says does not go with where the run is, and nobody of ours caused it.
+fn disagrees(stage: Stage, machine: &Machine) -> Halt {
+    let (status, id) = (name(machine), &machine.system_id);
+    by_hand(format!(
+        "at {stage} MAAS says that {id} is {status}, which this run did not cause: look at it first"
+    ))
+}
+
+/// MAAS's word for the status of a machine.
+fn name(machine: &Machine) -> String {
+    if machine.status_name.is_empty() { format!("{:?}", machine.status) } else { machine.status_name.clone() }
+}
+
+/// Whether the machine is past the stages that prepare it, because this run had it deployed.
+fn is_past_preparation(attempt: &Try<'_>, machine: &Machine) -> bool {
+    let deployed = matches!(machine.status, Status::Deploying | Status::Deployed | Status::FailedDeployment);
+    deployed && attempt.data.deployed.is_some() && attempt.data.recovering.is_none()
+}
+
+impl From<Lost> for Halt {
     fn from(_: Lost) -> Self {
         Self::Lost
     }
 }
 
-impl From<Error> for Stop {
+/// What the store or the record of the node could not give this time.
+impl From<Error> for Halt {
     fn from(error: Error) -> Self {
-        Self::Error(error)
+        again(error.to_string())
     }
 }
 
-impl Stages for Workshop {
-    type Data = Known;
-
-    async fn perform(&self, attempt: Attempt<'_, Known>) -> Result<Outcome<Known>, Lost> {
-        let stage = attempt.stage;
-        let outcome = match (stage.task(), stage) {
-            (Some(kind), _) => self.ask_agent(attempt, kind).await,
-            (None, Stage::WaitForAgentEnrollment) => self.enrolled(attempt).await,
-            (None, Stage::CleanupSecrets) => self.revoke(attempt).await,
-            // All there is to do is the node's move, which is committed with the stage.
-            (None, Stage::DisableNode | Stage::RetireGpuaasNode) => Ok(Outcome::Done(attempt.data)),
-            (None, _) => Ok(Outcome::NeedsOperator {
-                reason: format!("{stage} needs MAAS, and the node belongs to no site"),
-            }),
-        };
-        settled(outcome)
-    }
-
-    async fn undo(&self, attempt: Attempt<'_, Known>) -> Result<Outcome<Known>, Lost> {
-        if attempt.stage == Stage::WaitForAgentEnrollment {
-            return settled(self.revoke(attempt).await);
-        }
-        settled(self.withdraw(attempt).await)
+impl From<wardroom_store::Error> for Halt {
+    fn from(error: wardroom_store::Error) -> Self {
+        again(error.to_string())
     }
 }
 
-/// What the database could not do may work the next time.
-fn settled(outcome: Result<Outcome<Known>, Stop>) -> Result<Outcome<Known>, Lost> {
-    match outcome {
-        Ok(outcome) => Ok(outcome),
-        Err(Stop::Lost) => Err(Lost),
-        Err(Stop::Error(error)) => {
-            Ok(Outcome::Retry { class: Class::Retryable, evidence: error.to_string() })
-        }
-    }
-}
-
-impl Workshop {
-    async fn ask_agent(&self, mut attempt: Attempt<'_, Known>, kind: Kind) -> Result<Outcome<Known>, Stop> {
-        let stage = attempt.stage;
-        let id = match attempt.data.tasks.get(&stage) {
-            Some(id) => id.clone(),
-            None => {
-                let id = Uuid::now_v7().to_string();
-                attempt.data.tasks.insert(stage, id.clone());
-                attempt.save().await?;
-                id
+/// What follows from a failed call. An answer that got lost is tried again: every stage observes first.
+impl From<maas::Error> for Halt {
+    fn from(error: maas::Error) -> Self {
+        let evidence = error.to_string();
+        match error.class {
+            maas::Class::Unreachable(_)
+            | maas::Class::Ambiguous(_)
+            | maas::Class::Busy { .. }
+            | maas::Class::Throttled { .. }
+            | maas::Class::Unavailable { .. }
+            | maas::Class::WrongState(_)
+            | maas::Class::Unreadable(_) => again(evidence),
+            maas::Class::Credentials => {
+                Self::Came(Box::new(Outcome::Retry { class: Class::Credentials, evidence }))
             }
-        };
-        let Some(found) = agent_task::find(&self.app, &id).await? else {
-            let (node, run) = (attempt.node.to_owned(), attempt.run.to_owned());
-            agent_task::queue(&self.app, &id, &Task { node, run, stage, kind, output: None }).await?;
-            return Ok(wait(&attempt, format!("the agent has not taken {kind} yet")));
-        };
-        let said = found.task.output.unwrap_or_else(|| "the agent did not say why".to_owned());
-        match found.state {
-            State::Queued => Ok(wait(&attempt, format!("the agent has not taken {kind} yet"))),
-            State::Dispatched => Ok(wait(&attempt, format!("the agent has not answered {kind} yet"))),
-            State::Succeeded => Ok(Outcome::Done(attempt.data)),
-            State::Failed | State::Refused | State::Withdrawn => {
-                // The next attempt is another task.
-                attempt.data.tasks.remove(&stage);
-                attempt.save().await?;
-                Ok(failed(kind, found.state, said))
+            maas::Class::Gone => gone(),
+            maas::Class::Forbidden(_) | maas::Class::Refused(_) | maas::Class::Malformed { .. } => {
+                by_hand(evidence)
             }
         }
-    }
-
-    /// The agent enrolled and has said since that it is healthy.
-    async fn enrolled(&self, attempt: Attempt<'_, Known>) -> Result<Outcome<Known>, Stop> {
-        let node = super::find(&self.app, attempt.node).await?;
-        let Some(agent) = Document::of(&node)?.agent else {
-            return Ok(wait(&attempt, "the agent has not enrolled yet".to_owned()));
-        };
-        let health = document::health(&self.app, attempt.node).await?;
-        match health.filter(|(_, seen)| seen.received_at >= agent.enrolled_at) {
-            None => Ok(wait(&attempt, "the agent has not been heard since it enrolled".to_owned())),
-            Some((health, _)) if health.healthy => Ok(Outcome::Done(attempt.data)),
-            Some((health, _)) => {
-                Ok(wait(&attempt, format!("the agent is not healthy: {}", health.problems.join(", "))))
-            }
-        }
-    }
-
-    /// Nobody can speak for the node any more.
-    async fn revoke(&self, attempt: Attempt<'_, Known>) -> Result<Outcome<Known>, Stop> {
-        let revoked = self.app.change(NODE, attempt.node, |node| {
-            let document = Document::of(node)?;
-            if document.agent.is_none() && document.token.is_none() {
-                return Ok(Decided::Nothing(()));
-            }
-            let state = document::state(node)?;
-            let content = Document { agent: None, token: None, ..document }.into_content_of(node, state)?;
-            let mut entry = by_system(&self.app, "credential", serde_json::json!({"revoked": true}));
-            "workflow".clone_into(&mut entry.triggered_by);
-            Ok(Decided::Commit(Box::new((content, entry)), ()))
-        });
-        revoked.await?;
-        self.app.liveness.unseat(NODE, attempt.node);
-        Ok(Outcome::Done(attempt.data))
-    }
-
-    async fn withdraw(&self, mut attempt: Attempt<'_, Known>) -> Result<Outcome<Known>, Stop> {
-        if let Some(id) = attempt.data.tasks.get(&attempt.stage) {
-            agent_task::withdraw(&self.app, id).await?;
-        }
-        attempt.data.tasks.remove(&attempt.stage);
-        Ok(Outcome::Done(attempt.data))
-    }
-}
-
-fn wait(attempt: &Attempt<'_, Known>, reason: String) -> Outcome<Known> {
-    // An answer has the run looked at again at once, unless it comes in the middle of a look: then the next one is
-    // not far, and the further the longer it has been waited for already.
-    let waited = attempt.now.duration_since(attempt.since);
-    let pause = (waited / 2).clamp(SignedDuration::from_secs(1), LOOK);
-    let until = attempt.now.saturating_add(pause).unwrap_or(attempt.now);
-    Outcome::Wait { reason, until }
-}
-
-/// What the agent could not do. A node that is not proven clean is not used; what erases is never repeated blindly.
-fn failed(kind: Kind, state: State, said: String) -> Outcome<Known> {
-    match (kind, state) {
-        (Kind::ValidateClean, State::Failed) => Outcome::Unsafe { reason: said },
-        (Kind::CleanupStorage, State::Failed) | (_, State::Refused) => {
-            Outcome::NeedsOperator { reason: said }
-        }
-        (_, _) => Outcome::Retry { class: Class::Retryable, evidence: said },
     }
 }

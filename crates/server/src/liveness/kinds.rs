@@ -42,6 +42,6 @@ pub(crate) const BEATING: &[Beating] = &[
         kind: wardroom_workflow::NODE,
         states: &[gpu_node::State::Active.as_str()],
         given: |_| None,
-        go_stale: |app, ids, fence| Box::pin(crate::gpu_node::offline::silent(app, ids, fence)),
+        go_stale: |app, ids, fence| Box::pin(crate::gpu_node::offline::go_offline(app, ids, fence)),
     },
 ];

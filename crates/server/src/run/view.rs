@@ -10,8 +10,7 @@ use wardroom_core::{
 use wardroom_store::HistoryRow;
 use wardroom_workflow::{NODE, Run};
 
-use super::data::Known;
-use crate::{app::App, error::Error, secret};
+use crate::{app::App, error::Error, gpu_node::data::Data as Known, secret};
 
 /// The source under which MAAS's word on a machine is kept.
 pub(crate) const MAAS: &str = "maas";

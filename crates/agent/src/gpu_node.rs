@@ -1,0 +1,241 @@
+//! The agent of a GPU node.
+//!
+//! It enrols once, keeps its credential where only its owner can read it, beats as it is told, and executes one task at
+//! a time. What must stay true: a result is written down before it is reported and forgotten only when the server has
+//! it, so a restart loses none; a task that is not this agent's any more is not executed any longer.
+
+use std::{future::Future, path::PathBuf, pin::Pin, time::Duration};
+
+use anyhow::Context as _;
+use tokio::signal::unix::{SignalKind, signal};
+use wardroom_api::{
+    client::{Client, Error, Options as ClientOptions},
+    gpu_node::agent::{Beat, Enroll, Heartbeat, Holding, Task, TaskResult},
+};
+use wardroom_core::{gpu_node::task::Kind, liveness::Interval};
+
+mod config;
+mod execute;
+mod keep;
+
+use config::Config;
+use keep::{Keeper, Kept};
+
+/// What the agent is told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// The URL of the server.
+    #[arg(long)]
+    server: String,
+    /// The file with the one-time token; needed until the agent has enrolled.
+    #[arg(long)]
+    token_file: Option<PathBuf>,
+    /// Where the agent keeps its credential and results that are not reported yet.
+    #[arg(long)]
+    state_dir: PathBuf,
+    /// The commands for each task, and the health checks, as TOML.
+    #[arg(long)]
+    config: PathBuf,
+    /// Certificates to trust instead of the system's, as PEM.
+    #[arg(long)]
+    ca_file: Option<PathBuf>,
+}
+
+/// How long to wait before a server that does not answer is asked again.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// Speaks for the node until it is told to stop, or its identity is gone.
+pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
+    let config = Config::read(&options.config)?;
+    let keeper = Keeper::open(&options.state_dir)?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        ended = speak(&options, &config, &keeper) => ended,
+        _ = terminate.recv() => Ok(()),
+        _ = interrupt.recv() => Ok(()),
+    }
+}
+
+async fn speak(options: &Options, config: &Config, keeper: &Keeper) -> anyhow::Result<()> {
+    let kept = match keeper.credential()? {
+        Some(kept) => kept,
+        None => enrol(options, keeper).await?,
+    };
+    let client = client(options, Some(kept.credential.clone()))?;
+    Agent { client, config, keeper, node: kept.node, work: None }.live().await
+}
+
+fn client(options: &Options, token: Option<String>) -> anyhow::Result<Client> {
+    let certificates = options.ca_file.as_ref().map(std::fs::read).transpose().context("the CA file")?;
+    let server = options.server.clone();
+    Ok(Client::new(&ClientOptions { server, token, certificates, timeout: None })?)
+}
+
+/// Exchanges the token, however long the server takes to answer.
+async fn enrol(options: &Options, keeper: &Keeper) -> anyhow::Result<Kept> {
+    let file = options.token_file.as_ref();
+    let file = file.context("the agent has not enrolled yet: give --token-file")?;
+    let client = client(options, None)?;
+    loop {
+        let token = std::fs::read_to_string(file).with_context(|| format!("{}", file.display()))?;
+        let enroll = Enroll {
+            token: token.trim().to_owned(),
+            exchange: Some(keeper.installation()?),
+            hostname: hostname(),
+            serial_number: None,
+            model: None,
+        };
+        match client.enroll_gpu_node(&enroll).await {
+            Ok(enrolled) => {
+                let kept = Kept { node: enrolled.node, credential: enrolled.credential };
+                keeper.keep_credential(&kept)?;
+                tracing::info!(node = kept.node, "enrolled");
+                return Ok(kept);
+            }
+            Err(error) if is_final(&error) => return Err(error.into()),
+            Err(error) => {
+                tracing::warn!(%error, "the server did not enrol this agent; it is asked again");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// A task that is being executed.
+struct Work<'a> {
+    task: Task,
+    execution: Pin<Box<dyn Future<Output = TaskResult> + 'a>>,
+}
+
+struct Agent<'a> {
+    client: Client,
+    config: &'a Config,
+    keeper: &'a Keeper,
+    node: String,
+    work: Option<Work<'a>>,
+}
+
+impl Agent<'_> {
+    async fn live(mut self) -> anyhow::Result<()> {
+        loop {
+            let pause = match self.round().await {
+                Ok(Some(pause)) => pause,
+                Ok(None) => return Ok(()),
+                Err(error) if is_final(&error) => {
+                    return Err(error).context("the server does not know this agent");
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the server did not answer; it is asked again");
+                    PAUSE
+                }
+            };
+            self.wait(pause).await?;
+        }
+    }
+
+    /// Reports, beats and claims once; says when to come again, or nothing when the agent was uninstalled.
+    async fn round(&mut self) -> Result<Option<Duration>, Error> {
+        if self.report().await? {
+            return Ok(None);
+        }
+        let checks = execute::checks(&self.config.checks).await;
+        let holding =
+            self.work.iter().map(|work| Holding { task: work.task.id.clone(), epoch: work.task.epoch });
+        let heartbeat = Heartbeat { checks, interval: None, tasks: holding.collect() };
+        let beat = self.client.gpu_node_heartbeat(&self.node, &heartbeat).await?;
+        let lost = self.work.as_ref().is_some_and(|work| beat.lost.contains(&work.task.id));
+        if lost || (self.work.is_none() && beat.has_tasks) {
+            self.claim().await?;
+        }
+        Ok(Some(pause(&beat)))
+    }
+
+    /// Claims the next task. One that this agent is at goes on if it gets it back, and is ended if it does not.
+    async fn claim(&mut self) -> Result<(), Error> {
+        let holder = self.keeper.installation().unwrap_or_default();
+        let claimed = self.client.claim_gpu_node_task(&self.node, &holder).await?.task;
+        let Some(task) = claimed else {
+            if self.work.take().is_some() {
+                tracing::warn!("the task is not this agent's any more; it is ended");
+            }
+            return Ok(());
+        };
+        if let Some(work) = self.work.as_mut().filter(|work| work.task.id == task.id) {
+            work.task.epoch = task.epoch;
+            return Ok(());
+        }
+        if let Some(result) = self.keeper.result(&task.id) {
+            // Done before, and the server had not heard of it.
+            self.keep(&task, TaskResult { epoch: task.epoch, ..result });
+            return Ok(());
+        }
+        tracing::info!(task = task.id, kind = task.kind, "begins");
+        let execution = Box::pin(execute::task(self.config, task.clone()));
+        self.work = Some(Work { task, execution });
+        Ok(())
+    }
+
+    /// Waits for the next beat, or for the task to end.
+    async fn wait(&mut self, pause: Duration) -> anyhow::Result<()> {
+        let Some(work) = &mut self.work else {
+            tokio::time::sleep(pause).await;
+            return Ok(());
+        };
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            result = &mut work.execution => {
+                let task = work.task.clone();
+                tracing::info!(task = task.id, kind = task.kind, outcome = result.outcome, "ended");
+                self.work = None;
+                self.keep(&task, TaskResult { epoch: task.epoch, ..result });
+            }
+        }
+        Ok(())
+    }
+
+    fn keep(&self, task: &Task, result: TaskResult) {
+        if let Err(error) = self.keeper.keep_result(task, &result) {
+            tracing::error!(task = task.id, %error, "a result cannot be kept; a restart would lose it");
+        }
+    }
+
+    /// Reports what is not reported yet. True: the agent was uninstalled, and the server knows it.
+    async fn report(&self) -> Result<bool, Error> {
+        let mut uninstalled = false;
+        for (task, result) in self.keeper.results() {
+            match self.client.report_gpu_node_task(&self.node, &task.id, &result).await {
+                Ok(_) => {
+                    self.keeper.forget_result(&task.id);
+                    let is_uninstall = task.kind == Kind::Uninstall.as_str();
+                    uninstalled |= is_uninstall && result.outcome == "succeeded";
+                }
+                // Not this epoch's any more: if the task comes back, its result is reported then.
+                Err(Error::Problem(problem)) if problem.code == "task_lost" => {
+                    self.keeper.set_aside(&task.id);
+                }
+                Err(Error::Problem(problem)) if problem.status == 404 => self.keeper.forget_result(&task.id),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(uninstalled)
+    }
+}
+
+/// When to beat next. While a task waits to be claimed, at once.
+fn pause(beat: &Beat) -> Duration {
+    let interval = Interval::parse("next", &beat.next).ok();
+    let told = interval.and_then(|interval| Duration::try_from(interval.duration()).ok());
+    told.unwrap_or(Duration::from_secs(30))
+}
+
+/// Whether asking again would get the same answer.
+fn is_final(error: &Error) -> bool {
+    matches!(error, Error::Problem(problem) if matches!(problem.status, 400 | 401 | 403 | 404))
+        || matches!(error, Error::Setup(_))
+}
+
+fn hostname() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+}

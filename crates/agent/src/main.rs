@@ -1,0 +1,29 @@
+//! `wardroom-agent`: what runs on a member of the fleet.
+
+mod gpu_node;
+
+use clap::{Parser, Subcommand};
+
+/// The agent of Wardroom.
+#[derive(Parser)]
+#[command(name = "wardroom-agent", version)]
+struct Arguments {
+    #[command(subcommand)]
+    mode: Mode,
+}
+
+#[derive(Subcommand)]
+enum Mode {
+    /// Speaks for a GPU node: enrols, beats, and runs the configured command for each task.
+    GpuNode(gpu_node::Options),
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> anyhow::Result<()> {
+    let level = tracing_subscriber::EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(level).with_writer(std::io::stderr).init();
+    match Arguments::parse().mode {
+        Mode::GpuNode(options) => gpu_node::run(options).await,
+    }
+}

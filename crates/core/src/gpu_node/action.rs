@@ -1,0 +1,94 @@
+//! What an operator may ask of a node itself; what may be asked of its run is [`crate::run::action`].
+
+use super::{Event, State, TABLE};
+use crate::names::names;
+
+names! {
+    /// What an operator may ask of a node.
+    pub enum Action {
+        /// Block it from scheduling.
+        Quarantine = "quarantine",
+        /// Declare it healthy again.
+        Recover = "recover",
+        /// Drain it and take it out of scheduling.
+        Retire = "retire",
+        /// Stop the drain short of retirement.
+        StopDrain = "stop-drain",
+        /// Take it back into use under its old identity.
+        Reactivate = "reactivate",
+        /// Remove it for good.
+        Remove = "remove",
+        /// Roll the removal back.
+        RollbackRemove = "rollback-remove",
+        /// Take up work in progress whose owner was lost or is stuck.
+        Resume = "resume",
+    }
+}
+
+impl Action {
+    /// The move that the action is about; `resume` moves nothing by itself.
+    #[must_use]
+    pub const fn event(self) -> Option<Event> {
+        match self {
+            Self::Quarantine => Some(Event::Quarantine),
+            Self::Recover => Some(Event::Recover),
+            Self::Retire => Some(Event::Drain),
+            Self::StopDrain => Some(Event::StopDrain),
+            Self::Reactivate => Some(Event::Reactivate),
+            Self::Remove => Some(Event::Remove),
+            Self::RollbackRemove => Some(Event::RollbackRemove),
+            Self::Resume => None,
+        }
+    }
+
+    /// Whether the state allows it; what else it takes, the call of its event says.
+    #[must_use]
+    pub fn is_allowed(self, state: State) -> bool {
+        match self.event() {
+            Some(event) => TABLE.find(state, event).is_some(),
+            None => state.needs_owner() || state == State::BootstrapIssued,
+        }
+    }
+
+    /// Whether a node in this state is where the action leads, so that a repeat has nothing left to do.
+    #[must_use]
+    pub const fn is_done(self, state: State) -> bool {
+        match self {
+            Self::Quarantine => matches!(state, State::Quarantined),
+            Self::Recover => matches!(state, State::Active),
+            Self::Retire => matches!(state, State::Draining | State::Retired),
+            Self::StopDrain | Self::Reactivate => matches!(state, State::Offline),
+            Self::Remove => matches!(state, State::Removing | State::Deleted),
+            Self::RollbackRemove => matches!(state, State::Retired),
+            Self::Resume => false,
+        }
+    }
+}
+
+/// The actions that the state allows.
+pub fn allowed(state: State) -> impl Iterator<Item = Action> {
+    use crate::Named;
+    Action::ALL.iter().copied().filter(move |action| action.is_allowed(state))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Named as _;
+
+    #[test]
+    fn an_action_leads_to_where_it_is_done_or_is_not_one_that_moves() {
+        for &action in Action::ALL {
+            let Some(event) = action.event() else { continue };
+            let mut rows = TABLE.0.iter().filter(|row| row.on == event).peekable();
+            assert!(rows.peek().is_some(), "{action}");
+            assert!(rows.all(|row| action.is_done(row.to)), "{action}");
+        }
+        for &state in State::ALL {
+            assert_eq!(
+                Action::Resume.is_allowed(state),
+                state.needs_owner() || state == State::BootstrapIssued
+            );
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Starting a run on a node: the node and its owning run are committed together, or neither is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use uuid::Uuid;
+use wardroom_api::gpu_node::Skip;
+use wardroom_core::{
+    Named as _,
+    gpu_node::{Event, State, mapping, moves},
+    run::{
+        self,
+        plan::{Kind, Stage, When},
+    },
+};
+use wardroom_store::{Change, Content, Entry, Error as StoreError, Resource, TRANSITION};
+use wardroom_workflow::{Order, RUN, Run};
+
+use super::{
+    data::Data,
+    document::{self, Document, KIND},
+};
+use crate::{app::App, error::Error, text};
+
+/// What to start.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) kind: Kind,
+    /// The move of the node that goes with it.
+    pub(crate) event: Option<Event>,
+    pub(crate) site: Option<String>,
+    pub(crate) force: bool,
+    pub(crate) skip: BTreeMap<Stage, String>,
+    pub(crate) reason: Option<String>,
+}
+
+impl Plan {
+    pub(crate) fn of(kind: Kind) -> Self {
+        Self { kind, event: None, site: None, force: false, skip: BTreeMap::new(), reason: None }
+    }
+
+    /// The run as it is accepted.
+    pub(crate) fn order(&self, id: &str, node: &str, document: &Document) -> Order<Data> {
+        let with = self.kind.plan().iter().filter(|step| match step.when {
+            When::OnRequest => self.force,
+            // What the site's policy asks for is decided when the stage is reached, by the settings of then.
+            When::ByPolicy => true,
+            When::Always | When::OnFailure => false,
+        });
+        Order {
+            id: id.to_owned(),
+            kind: self.kind,
+            node: node.to_owned(),
+            site: self.site.clone().or_else(|| document.site.clone()),
+            with: with.map(|step| step.stage).collect::<BTreeSet<_>>(),
+            skip: self.skip.clone(),
+            data: Data { force: self.force, round: 1, ..Data::default() },
+        }
+    }
+}
+
+/// How often a start is decided again when others change the node at the same moment.
+const DECISIONS: usize = 20;
+
+/// Starts a run, for whoever the entry names. The node that comes back names the run.
+pub(crate) async fn begin(app: &App, entry: &Entry, id: &str, plan: &Plan) -> Result<Resource, Error> {
+    for _ in 0..DECISIONS {
+        let node = super::find(app, id).await?;
+        let open = open_run(app, &node).await?;
+        if let Some(run) = open {
+            return Err(busy(&run));
+        }
+        let state = document::state(&node)?;
+        let to = match plan.event {
+            Some(event) => moves::target(state, event).ok_or_else(|| not_now(state, plan.kind))?,
+            None => state,
+        };
+        if mapping::check(to, Some((plan.kind, run::State::Pending))).is_err() {
+            return Err(not_now(state, plan.kind));
+        }
+        match app.store.commit_together(changes(app, entry, node, to, plan)?).await {
+            Ok(committed) => {
+                let node = committed.into_iter().next().ok_or(Error::Internal)?.resource;
+                tracing::info!(node = id, kind = %plan.kind, "a run was accepted");
+                return Ok(node);
+            }
+            Err(StoreError::Conflict | StoreError::KeyTaken { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Error::Unavailable("the node is changed by too many at once: repeat"))
+}
+
+fn changes(app: &App, entry: &Entry, node: Resource, to: State, plan: &Plan) -> Result<Vec<Change>, Error> {
+    let now = app.now();
+    let run = Uuid::now_v7().to_string();
+    let mut document = Document::of(&node)?;
+    let order = plan.order(&run, &node.content.id, &document);
+    document.run = Some(run);
+    if plan.kind.is_onboarding() {
+        document.site.clone_from(&order.site);
+    }
+    let moves = document::state(&node)? != to;
+    let entry = Entry {
+        entry_type: (if moves { TRANSITION } else { "changed" }).to_owned(),
+        comment: plan.reason.clone(),
+        metadata: metadata(&order, plan),
+        ..entry.clone()
+    };
+    let after = document.into_content_of(&node, to)?;
+    let accepted = accepted(order, entry.clone(), now)?;
+    let node =
+        Change { before: Some(node), after, entry, effects: Vec::new(), fence: None, holds: Vec::new() };
+    Ok(vec![node, accepted])
+}
+
+fn metadata(order: &Order<Data>, plan: &Plan) -> serde_json::Value {
+    serde_json::json!({
+        "run": order.id,
+        "kind": order.kind,
+        "event": plan.event,
+        "force": plan.force,
+        "skip": plan.skip,
+    })
+}
+
+/// The change that accepts a run.
+pub(crate) fn accepted(order: Order<Data>, entry: Entry, now: jiff::Timestamp) -> Result<Change, Error> {
+    let after: Content = order.accepted(now)?;
+    let entry = Entry { entry_type: "registered".to_owned(), ..entry };
+    Ok(Change { before: None, after, entry, effects: Vec::new(), fence: None, holds: Vec::new() })
+}
+
+/// The run that works on a node, or else the last one that did.
+pub(crate) async fn newest_run(app: &App, node: &Resource) -> Result<Option<Run<Data>>, Error> {
+    if let Some(run) = open_run(app, node).await? {
+        return Ok(Some(run));
+    }
+    let Some(run) = Document::of(node)?.run else { return Ok(None) };
+    let found = app.store.get(RUN, &run).await?;
+    Ok(found.map(Run::read).transpose()?)
+}
+
+/// The run that works on a node: the one that holds the node's key, of which there is one at most.
+pub(crate) async fn open_run(app: &App, node: &Resource) -> Result<Option<Run<Data>>, Error> {
+    let found = app.store.get_by_key(RUN, &format!("node/{}", node.content.id)).await?;
+    Ok(found.map(Run::read).transpose()?)
+}
+
+/// Stages to skip, as somebody asked for them.
+pub(crate) fn skips(kind: Kind, asked: &[Skip]) -> Result<BTreeMap<Stage, String>, Error> {
+    let mut skips = BTreeMap::new();
+    for (index, skip) in asked.iter().enumerate() {
+        let field = |name: &str| format!("skip[{index}].{name}");
+        let can =
+            |stage: &Stage| stage.can_be_skipped() && kind.plan().iter().any(|step| step.stage == *stage);
+        let stage = skip.stage.parse().ok().filter(can).ok_or_else(|| {
+            let able = Stage::ALL.iter().filter(|stage| can(stage)).map(|stage| stage.as_str());
+            let able = able.collect::<Vec<_>>().join(", ");
+            Error::invalid(field("stage"), format!("must be one that {kind} can skip: {able}"))
+        })?;
+        text::check(&field("reason"), &skip.reason, 3..=2000)?;
+        skips.insert(stage, skip.reason.clone());
+    }
+    Ok(skips)
+}
+
+/// Some run works on the node already.
+pub(crate) fn busy(run: &Run<Data>) -> Error {
+    let (kind, state, id) = (run.record.kind, run.state, run.id());
+    Error::Conflict {
+        code: "run_open",
+        detail: format!(
+            "the {kind} run {id} works on the node and is {state}: let it end, or cancel it first"
+        ),
+        allowed: vec![
+            format!("GET /api/v1/runs/{id}"),
+            format!("POST /api/v1/runs/{id}/actions/cancel"),
+            "POST /api/v1/gpu-nodes/{id}/actions/resume".to_owned(),
+        ],
+    }
+}
+
+/// The state of the node does not allow a run of this kind.
+fn not_now(state: State, kind: Kind) -> Error {
+    let from: BTreeSet<_> = State::ALL
+        .iter()
+        .filter(|state| mapping::check(**state, Some((kind, run::State::Pending))).is_ok())
+        .map(|state| state.as_str())
+        .collect();
+    let from = from.into_iter().collect::<Vec<_>>().join(", ");
+    Error::Conflict {
+        code: "no_such_move",
+        detail: format!("the node is {state}; a {kind} starts from one of: {from}"),
+        allowed: super::action::allowed(state),
+    }
+}
+
+/// Reads a node again.
+pub(crate) async fn read(app: &App, id: &str) -> Result<Resource, Error> {
+    app.store.get(KIND, id).await?.ok_or_else(|| Error::not_found(KIND, id))
+}

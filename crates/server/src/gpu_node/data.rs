@@ -1,0 +1,118 @@
+//! What the stages of a run on a GPU node know, saved after each of them.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use wardroom_core::run::plan::Stage;
+
+use super::site::Snapshot;
+
+/// What a run knows. Nothing of it is a secret: those are references, or derived anew.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Data {
+    /// What runs on the node is ended instead of waited for.
+    pub(crate) force: bool,
+    /// The site as it was when the run loaded it.
+    pub(crate) site: Option<Snapshot>,
+    /// The machine in MAAS.
+    pub(crate) machine: Option<Machine>,
+    /// A create was sent, and its answer may have got lost.
+    pub(crate) creating: bool,
+    /// A commissioning was asked for.
+    pub(crate) commissioned: bool,
+    /// A commissioning that failed was asked for once more.
+    pub(crate) recommissioned: bool,
+    /// Links that this run made, and the one it is making.
+    pub(crate) links: Vec<Link>,
+    pub(crate) linking: Option<Linking>,
+    /// The storage layout was changed.
+    pub(crate) laid_out: bool,
+    /// Grows with every token that the run issues.
+    pub(crate) round: u32,
+    /// The digest of the user data of this round.
+    pub(crate) rendered: Option<String>,
+    /// The digest of the user data that a deployment was asked for with.
+    pub(crate) deployed: Option<String>,
+    /// What MAAS said of the last hardware sync when it called the machine deployed.
+    pub(crate) synced_at_deploy: Option<Timestamp>,
+    /// Why a deployment failed, and what was seen.
+    pub(crate) deploy_failure: Option<DeployFailure>,
+    /// How often an installation failed.
+    pub(crate) failed_installs: u32,
+    /// The round in which the recovery of a deployment began.
+    pub(crate) recovering: Option<u32>,
+    /// How often a release was asked for and failed.
+    pub(crate) failed_releases: u32,
+    /// A release was asked for.
+    pub(crate) releasing: bool,
+    /// Rounds of the tasks that the agent was asked for, by stage.
+    pub(crate) tasks: BTreeMap<Stage, u32>,
+    /// A person was told to switch the machine off by hand; the repeat of the stage says that it is done.
+    pub(crate) switched_off_by_hand: bool,
+    /// What the agent said of each disk.
+    pub(crate) erased: Vec<String>,
+}
+
+/// The machine in MAAS.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Machine {
+    pub(crate) system_id: String,
+    /// Whether this run created it; only then it may delete it.
+    pub(crate) created: bool,
+}
+
+/// A link that this run made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Link {
+    pub(crate) interface: i64,
+    pub(crate) link: i64,
+}
+
+/// A link that is being made: what comes on top of the known ones is ours.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Linking {
+    pub(crate) interface: i64,
+    pub(crate) subnet: i64,
+    pub(crate) known: Vec<i64>,
+}
+
+/// Why a deployment failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DeployFailure {
+    pub(crate) cause: Cause,
+    pub(crate) evidence: Vec<String>,
+}
+
+/// What kind of failure a deployment had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Cause {
+    /// The system was installed and did not find its data source.
+    Datasource,
+    /// The installer failed.
+    Installation,
+    /// The machine could not be powered.
+    Power,
+}
+
+impl wardroom_workflow::Data for Data {
+    fn restarted(&self) -> Self {
+        // A token of an earlier round stays void, and a task of an earlier round stays ended.
+        Self { force: self.force, round: self.round, tasks: self.tasks.clone(), ..Self::default() }
+    }
+}
+
+impl Data {
+    /// The round of a stage's task.
+    pub(crate) fn task_round(&self, stage: Stage) -> u32 {
+        self.tasks.get(&stage).copied().unwrap_or(1)
+    }
+
+    /// The next task of a stage is another one.
+    pub(crate) fn next_task(&mut self, stage: Stage) {
+        let next = self.task_round(stage) + 1;
+        self.tasks.insert(stage, next);
+    }
+}

@@ -1,0 +1,155 @@
+//! Heartbeats of agents: they keep a node active, bring it back, and renew the leases of its tasks.
+
+use axum::{
+    Extension, Json,
+    extract::State as Shared,
+    response::{IntoResponse as _, Response},
+};
+use wardroom_api::gpu_node::agent::{Beat, Heartbeat, Holding};
+use wardroom_core::{
+    gpu_node::{Event, State, mapping, task::State as TaskState},
+    liveness::Interval,
+};
+use wardroom_store::{Change, Error as StoreError, Held, Resource, TRANSITION};
+
+use super::{
+    begin,
+    document::{self, Document, KIND},
+    enroll::{by_agent, spoken},
+    proof::{self, Health},
+    task,
+};
+use crate::{
+    app::App, auth::Caller, body::Reported, error::Error, liveness::NewSeat, path::Path, problems::Problems,
+    text,
+};
+
+/// Checks of one heartbeat at most.
+const MOST_CHECKS: usize = 64;
+
+/// Says that the agent is there, what it finds of its node, and which tasks it is at.
+#[utoipa::path(
+    post, path = "/api/v1/gpu-nodes/{id}/heartbeat", request_body = Heartbeat, params(("id" = String, Path)),
+    responses((status = 200, body = Beat), Problems)
+)]
+pub(crate) async fn heartbeat(
+    Shared(app): Shared<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    report: Reported<Heartbeat>,
+) -> Result<Response, Error> {
+    caller.speaks_for(&id)?;
+    let Reported { value: heartbeat, ignored } = report;
+    let said = check(&heartbeat)?;
+    let node = super::find(&app, &id).await?;
+    let node = hear(&app, node, &heartbeat).await?;
+    let beat = if document::state(&node)? == State::Active {
+        let seat = app.liveness.find(KIND, &id);
+        let seat = seat.unwrap_or_else(|| super::seat(&app, &node, NewSeat::default()));
+        let beat = app.liveness.beat(seat, said);
+        (beat.next, beat.server_time)
+    } else {
+        (app.config.liveness.interval, app.now())
+    };
+    let lost = renew(&app, &id, &heartbeat.tasks).await?;
+    let open = task::open(&app, &id).await?;
+    let has_tasks = open.iter().any(|task| task.content.state == TaskState::Queued.as_str());
+    let state = node.content.state.clone();
+    let beat = Beat { state, next: spoken(beat.0), server_time: beat.1, has_tasks, lost };
+    let mut response = Json(beat).into_response();
+    ignored.warn(&mut response);
+    Ok(response)
+}
+
+fn check(heartbeat: &Heartbeat) -> Result<Option<Interval>, Error> {
+    if heartbeat.checks.len() > MOST_CHECKS {
+        return Err(Error::invalid("checks", format!("has more than {MOST_CHECKS} entries")));
+    }
+    for (index, check) in heartbeat.checks.iter().enumerate() {
+        text::check(&format!("checks[{index}].name"), &check.name, 1..=100)?;
+        text::check_prose(&format!("checks[{index}].message"), check.message.as_deref(), 1000)?;
+    }
+    if heartbeat.tasks.len() > MOST_CHECKS {
+        return Err(Error::invalid("tasks", format!("has more than {MOST_CHECKS} entries")));
+    }
+    let interval = heartbeat.interval.as_deref().map(|text| Interval::parse("interval", text));
+    Ok(interval.transpose()?)
+}
+
+/// Keeps what was said, and moves the node if that brings it back.
+async fn hear(app: &App, node: Resource, heartbeat: &Heartbeat) -> Result<Resource, Error> {
+    let (id, state, document) = (node.content.id.clone(), document::state(&node)?, Document::of(&node)?);
+    let epoch = document.agent.as_ref().map_or(0, |agent| agent.epoch);
+    let health = Health { checks: heartbeat.checks.clone(), epoch };
+    let known = proof::latest(app, &id).await?.health;
+    let same = known.as_ref().is_some_and(|(known, _)| *known == health);
+    // While liveness watches the node, a beat that says nothing new is a mark in memory and no more.
+    if !same || state != State::Active {
+        proof::keep(app, &id, proof::AGENT, &health, app.now()).await?;
+    }
+    let healthy = health.is_healthy();
+    let event = (state == State::Offline && healthy).then_some(Event::Heartbeat);
+    let flips = document.unhealthy == healthy;
+    if event.is_none() && !flips {
+        return Ok(node);
+    }
+    report(app, node, document, &health, event).await
+}
+
+/// Commits what a heartbeat changes. Who is overtaken says it again with the next one.
+async fn report(
+    app: &App,
+    node: Resource,
+    mut document: Document,
+    health: &Health,
+    event: Option<Event>,
+) -> Result<Resource, Error> {
+    let state = document::state(&node)?;
+    let mut to = event.and_then(|event| super::moved(state, event)).unwrap_or(state);
+    let run = begin::newest_run(app, &node).await?;
+    let current = run.as_ref().map(|run| (run.record.kind, run.state));
+    if mapping::check(to, current).is_err() {
+        to = state;
+    }
+    document.unhealthy = !health.is_healthy();
+    if to == state && document == Document::of(&node)? {
+        return Ok(node);
+    }
+    let metadata = serde_json::json!({"healthy": health.is_healthy(), "complaints": health.complaints(), "event": event});
+    let entry = by_agent(app, if to == state { "status" } else { TRANSITION }, metadata);
+    let after = document.into_content_of(&node, to)?;
+    let holds = run.iter().map(|run| Held::at(&run.resource)).collect();
+    let change = Change { before: Some(node.clone()), after, entry, effects: Vec::new(), fence: None, holds };
+    match app.store.commit(change).await {
+        Ok(committed) => {
+            super::watch(app, &committed.resource)?;
+            Ok(committed.resource)
+        }
+        Err(StoreError::Conflict) => Ok(node),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Renews the leases of tasks that the agent is at; those it does not have any more come back.
+async fn renew(app: &App, node: &str, tasks: &[Holding]) -> Result<Vec<String>, Error> {
+    let mut lost = Vec::new();
+    for holding in tasks {
+        let found = app.store.get(task::KIND, &holding.task).await?;
+        let document: Option<task::Document> =
+            found.as_ref().map(|found| found.content.document.read()).transpose()?;
+        let is_ours = document
+            .is_some_and(|document| document.node == node && document.epoch == holding.epoch)
+            && found.is_some_and(|found| found.content.state == TaskState::Dispatched.as_str());
+        let name = task::lease(&holding.task);
+        let lease = if is_ours { app.store.lease(&name).await? } else { None };
+        let renewed = match lease.filter(|lease| lease.epoch == holding.epoch) {
+            Some(lease) => app.store.acquire_lease(&name, &lease.holder, task::LEASE).await?,
+            None => None,
+        };
+        // A lease that had lapsed comes back in a new epoch, which is not the agent's.
+        if renewed.is_none_or(|renewed| renewed.epoch != holding.epoch) {
+            lost.push(holding.task.clone());
+        }
+    }
+    Ok(lost)
+}

@@ -1,0 +1,195 @@
+//! The work behind a node's state: its run, what was observed, and what to do next.
+
+use std::time::Duration;
+
+use axum::{Json, extract::State as Shared};
+use wardroom_api::{
+    Envelope,
+    gpu_node::{Health, Lifecycle, ObservedMachine, Recommendation, RunSummary},
+};
+use wardroom_core::{
+    gpu_node::{
+        State,
+        maas::{self, Work},
+        mapping,
+    },
+    run::{
+        self,
+        action::{self, Action as RunAction},
+        failure::Class,
+    },
+};
+use wardroom_store::Resource;
+use wardroom_workflow::Run;
+
+use super::{
+    action::{Order, allowed},
+    begin,
+    data::Data,
+    document,
+    proof::{self, Latest, Sight},
+    task,
+};
+use crate::{app::App, error::Error, path::Path, problems::Problems};
+
+/// What is being done to a node, what was observed of it, and what an operator should do next.
+#[utoipa::path(
+    get, path = "/api/v1/gpu-nodes/{id}/lifecycle", params(("id" = String, Path)),
+    responses((status = 200, body = Envelope<Lifecycle>), Problems)
+)]
+pub(crate) async fn lifecycle(
+    Shared(app): Shared<App>,
+    Path(id): Path<String>,
+) -> Result<Json<Envelope<Lifecycle>>, Error> {
+    let node = begin::read(&app, &id).await?;
+    let state = document::state(&node)?;
+    let run = begin::newest_run(&app, &node).await?;
+    let latest = proof::latest(&app, &id).await?;
+    let open = run.as_ref().is_some_and(|run| run.state.is_open());
+    let work = if open { Work::Run } else { Work::Nobody };
+    let fits = latest.maas.as_ref().map(|sight| maas::fits(state, sight.seen.observed(), work));
+    let task = task::open(&app, &id).await?.first().map(task::view).transpose()?;
+    let recommended = recommend(&app, &node, state, run.as_ref(), fits)?;
+    let summary = match &run {
+        Some(run) => Some(summarize(&app, run).await?),
+        None => None,
+    };
+    Ok(Json(Envelope::new(Lifecycle {
+        node: id,
+        state: state.to_string(),
+        since: node.state_changed_at,
+        run: summary,
+        health: health(&latest),
+        maas: latest.maas.map(shown),
+        fits,
+        task,
+        recommended,
+        allowed_actions: if node.content.deleted { Vec::new() } else { allowed(state) },
+    })))
+}
+
+async fn summarize(app: &App, run: &Run<Data>) -> Result<RunSummary, Error> {
+    let record = &run.record;
+    let facts = wardroom_workflow::facts(&app.store, run).await?;
+    let stage =
+        if record.undoing { record.touched.last().copied().unwrap_or(record.stage) } else { record.stage };
+    let failure = record.failure.as_ref();
+    Ok(RunSummary {
+        id: run.id().to_owned(),
+        kind: record.kind.to_string(),
+        state: run.state.to_string(),
+        stage: stage.to_string(),
+        attempt: record.attempt,
+        failure_class: failure.map(|failure| failure.class.to_string()),
+        failure: failure.map(|failure| failure.evidence.clone()),
+        waiting_for: record.waiting.as_ref().map(|waiting| waiting.reason.clone()),
+        due_at: run.resource.content.due_at,
+        allowed_actions: action::allowed(facts).map(|action| action.to_string()).collect(),
+    })
+}
+
+fn health(latest: &Latest) -> Option<Health> {
+    latest.health.as_ref().map(|(health, at)| Health {
+        healthy: health.is_healthy(),
+        checks: health.checks.clone(),
+        received_at: *at,
+    })
+}
+
+fn shown(sight: Sight) -> ObservedMachine {
+    let Sight { seen, digest, observed_at } = sight;
+    ObservedMachine {
+        digest,
+        present: seen.status.is_some(),
+        status: seen.status.map(maas::Status::code),
+        status_name: seen.status_name,
+        power: seen.power.map(|power| power.to_string()),
+        system_id: seen.system_id,
+        observed_at,
+    }
+}
+
+/// What an operator should do next, in the order of what blocks most.
+fn recommend(
+    app: &App,
+    node: &Resource,
+    state: State,
+    run: Option<&Run<Data>>,
+    fits: Option<bool>,
+) -> Result<Recommendation, Error> {
+    let id = &node.content.id;
+    let of_node = |action: &str, why: String| Recommendation {
+        action: Some(action.to_owned()),
+        request: Some(format!("POST /api/v1/gpu-nodes/{id}/actions/{action}")),
+        why,
+    };
+    let wait = |why: &str| Recommendation { action: None, request: None, why: why.to_owned() };
+    let current = run.map(|run| (run.record.kind, run.state));
+    if let Err(misfit) = mapping::check(state, current) {
+        return Ok(of_node("resume", misfit.to_string()));
+    }
+    if let Some(run) = run.filter(|run| run.state.is_open()) {
+        return Ok(for_run(app, run, fits));
+    }
+    Ok(match state {
+        State::Active | State::Deleted | State::Retired => wait("nothing has to be done"),
+        State::Offline => wait("a healthy heartbeat brings the node back; see to the host if none comes"),
+        State::Quarantined if fits == Some(false) => {
+            of_node("retire", "MAAS does not have the machine as an active node needs it".to_owned())
+        }
+        State::Quarantined => of_node("recover", "once its agent reports that it is healthy".to_owned()),
+        State::BootstrapIssued | State::Enrolling | State::Draining | State::Removing => {
+            of_node("resume", "no run works on the node".to_owned())
+        }
+    })
+}
+
+fn for_run(app: &App, run: &Run<Data>, fits: Option<bool>) -> Recommendation {
+    let id = run.id();
+    let of_run = |action: RunAction, why: String| Recommendation {
+        action: Some(action.to_string()),
+        request: Some(format!("POST /api/v1/runs/{id}/actions/{action}")),
+        why,
+    };
+    let failure = run.record.failure.as_ref();
+    let evidence = || failure.map_or_else(|| "it failed".to_owned(), |failure| failure.evidence.clone());
+    match run.state {
+        run::State::FailedRetryable => of_run(RunAction::RetryStage, evidence()),
+        run::State::FailedManualIntervention if fits == Some(false) => of_run(
+            RunAction::Cancel,
+            format!("{}; what MAAS says does not fit: look first, then cancel or adopt", evidence()),
+        ),
+        run::State::FailedManualIntervention => {
+            let by_hand = failure.is_some_and(|failure| failure.class == Class::Credentials);
+            let first = if by_hand { "correct the secret" } else { "see to the cause" };
+            of_run(RunAction::RetryStage, format!("{}: {first}, then repeat the stage", evidence()))
+        }
+        run::State::Pending | run::State::Running | run::State::Compensating => {
+            let patience = run.record.stage.patience();
+            let overdue = app.now().duration_since(run.record.since) > patience;
+            if overdue {
+                return of_run(RunAction::Resume, "the stage takes longer than it should".to_owned());
+            }
+            let why = run.record.waiting.as_ref().map(|waiting| waiting.reason.clone());
+            let why = why.unwrap_or_else(|| "the run is on its way".to_owned());
+            Recommendation { action: None, request: None, why }
+        }
+        run::State::Completed | run::State::Cancelled | run::State::Reconciled => {
+            Recommendation { action: None, request: None, why: "nothing has to be done".to_owned() }
+        }
+    }
+}
+
+/// Cancels the run that waits for an agent by hand, and waits a moment for it to be over.
+pub(crate) async fn end_bootstrap(order: &Order<'_>, node: &Resource) -> Result<(), Error> {
+    const LOOKS: u32 = 40;
+    let Some(run) = begin::open_run(order.app, node).await? else { return Ok(()) };
+    order.ask(run.id(), RunAction::Cancel).await?;
+    for _ in 0..LOOKS {
+        if begin::open_run(order.app, node).await?.is_none() {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    Err(begin::busy(&run))
+}

@@ -1,0 +1,158 @@
+//! What was observed of a node, and what that proves.
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use wardroom_api::gpu_node::agent::Check;
+use wardroom_core::gpu_node::{
+    State,
+    maas::{self, Observed, Power, Status, Work},
+};
+use wardroom_store::{Observation, Resource};
+
+use super::document::KIND;
+use crate::{app::App, error::Error, secret};
+
+/// The sources of observations.
+pub(crate) const AGENT: &str = "agent";
+pub(crate) const MAAS: &str = "maas";
+
+/// What an agent said of its node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Health {
+    pub(crate) checks: Vec<Check>,
+    /// The epoch of the identity that said it.
+    pub(crate) epoch: u64,
+}
+
+impl Health {
+    pub(crate) fn is_healthy(&self) -> bool {
+        self.checks.iter().all(|check| check.ok)
+    }
+
+    /// The checks that failed, in words.
+    pub(crate) fn complaints(&self) -> String {
+        let failed = self.checks.iter().filter(|check| !check.ok);
+        let failed = failed.map(|check| match &check.message {
+            Some(message) => format!("{}: {message}", check.name),
+            None => check.name.clone(),
+        });
+        failed.collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// What MAAS said of a machine; absent when it has none with this id.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Seen {
+    pub(crate) present: bool,
+    pub(crate) system_id: String,
+    pub(crate) site: String,
+    pub(crate) status: Option<Status>,
+    pub(crate) status_name: Option<String>,
+    pub(crate) power: Option<Power>,
+}
+
+impl Seen {
+    pub(crate) fn observed(&self) -> Observed {
+        match self.status {
+            Some(status) => Observed::Present { status, power: self.power.unwrap_or(Power::Unknown) },
+            None => Observed::Absent,
+        }
+    }
+}
+
+/// The latest of both sources.
+#[derive(Debug, Default)]
+pub(crate) struct Latest {
+    pub(crate) health: Option<(Health, Timestamp)>,
+    pub(crate) maas: Option<Sight>,
+}
+
+/// What MAAS said, and when.
+#[derive(Debug, Clone)]
+pub(crate) struct Sight {
+    pub(crate) seen: Seen,
+    /// Names what was observed: an operator adopts what was looked at, not what it became since.
+    pub(crate) digest: String,
+    pub(crate) observed_at: Timestamp,
+}
+
+/// Reads what was observed of a node.
+pub(crate) async fn latest(app: &App, id: &str) -> Result<Latest, Error> {
+    let mut latest = Latest::default();
+    for seen in app.store.observations(KIND, id).await? {
+        match seen.source.as_str() {
+            AGENT => latest.health = Some((seen.document.read()?, seen.received_at)),
+            MAAS => {
+                let digest = secret::encode(&Sha256::digest(seen.document.as_str())[..12]);
+                let observed_at = seen.observed_at;
+                latest.maas = Some(Sight { seen: seen.document.read()?, digest, observed_at });
+            }
+            _ => {}
+        }
+    }
+    Ok(latest)
+}
+
+/// Keeps an observation; who is slower than another one of the same source gives way.
+pub(crate) async fn keep<T: Serialize>(
+    app: &App,
+    id: &str,
+    source: &str,
+    document: &T,
+    observed_at: Timestamp,
+) -> Result<(), Error> {
+    let known = app.store.observations(KIND, id).await?;
+    let version = known.iter().find(|seen| seen.source == source).map_or(0, |seen| seen.version) + 1;
+    let seen = Observation {
+        kind: KIND.to_owned(),
+        resource_id: id.to_owned(),
+        source: source.to_owned(),
+        version,
+        document: wardroom_store::Document::of(document)?,
+        observed_at,
+        received_at: app.now(),
+    };
+    app.store.observe(&seen).await?;
+    Ok(())
+}
+
+/// Whether a quarantined node is proven healthy: a healthy heartbeat since it was set aside, and nothing in MAAS that
+/// would set it aside again.
+pub(crate) async fn healthy_again(app: &App, node: &Resource) -> Result<(), Error> {
+    let id = &node.content.id;
+    let unproven = |detail: String| Error::Conflict {
+        code: "not_proven",
+        detail,
+        allowed: vec![
+            format!("GET /api/v1/gpu-nodes/{id}/lifecycle"),
+            format!("POST /api/v1/gpu-nodes/{id}/actions/retire"),
+        ],
+    };
+    let latest = latest(app, id).await?;
+    let heard = latest.health.filter(|(_, at)| *at >= node.state_changed_at);
+    let Some((health, _)) = heard else {
+        return Err(unproven("no heartbeat has arrived since the node was set aside".to_owned()));
+    };
+    if !health.is_healthy() {
+        return Err(unproven(format!("the last heartbeat was not healthy: {}", health.complaints())));
+    }
+    if let Some(Sight { seen, .. }) = latest.maas
+        && !maas::fits(State::Active, seen.observed(), Work::Nobody)
+    {
+        let said = seen.status_name.unwrap_or_else(|| "absent".to_owned());
+        return Err(unproven(format!("MAAS says {said}, and an active node is deployed")));
+    }
+    Ok(())
+}
+
+/// How long what MAAS says may be the same before it is written down again.
+const UNCHANGED: SignedDuration = SignedDuration::from_mins(1);
+
+/// Keeps what MAAS says of a machine: when it changed, and now and then that it did not.
+pub(crate) async fn note(app: &App, id: &str, seen: &Seen, at: Timestamp) -> Result<(), Error> {
+    let known = latest(app, id).await?.maas;
+    let same =
+        known.is_some_and(|known| known.seen == *seen && at.duration_since(known.observed_at) < UNCHANGED);
+    if same { Ok(()) } else { keep(app, id, MAAS, seen, at).await }
+}

@@ -1,0 +1,148 @@
+//! `resume` of a node: work in progress gets its owner back, and never a second one.
+//!
+//! The branches, and the word that names the one that was taken:
+//!
+//! | what is found                                  | what is done                  | word                             |
+//! |------------------------------------------------|-------------------------------|----------------------------------|
+//! | no run works on the node                       | a new one is started          | `run_created`                    |
+//! | its run failed                                 | the run goes on               | `run_resumed`                    |
+//! | its run lost its worker                        | the run is queued again       | `run_resumed`                    |
+//! | the agent's task is queued                     | nothing                       | `task_queued`                    |
+//! | the agent has the task under a live lease      | nothing                       | `task_live`                      |
+//! | the lease of the task lapsed                   | its holder is fenced off, the task queued again | `task_requeued` |
+//! | the run is on its way without a task           | nothing                       | `run_in_progress`, `run_queued`  |
+//! | a token was issued and nobody enrolled         | a new token, the old is void  | `token_issued`                   |
+
+use std::time::Duration;
+
+use wardroom_core::{
+    gpu_node::{
+        Event, State,
+        task::{Kind as TaskKind, State as TaskState},
+    },
+    run::{action::Action as RunAction, plan::Kind},
+};
+use wardroom_store::Resource;
+use wardroom_workflow::{Did, Run};
+
+use super::{
+    action::{Done, Order, refused, word},
+    begin::{self, Plan, begin},
+    data::Data,
+    document::{self, Document, KIND},
+    enroll, task,
+};
+use crate::{
+    app::{App, Decided, by_person},
+    auth::Caller,
+    error::Error,
+};
+
+/// Carries out `resume`.
+pub(crate) async fn resume(order: &Order<'_>) -> Result<Done, Error> {
+    let node = super::find(order.app, order.id).await?;
+    let state = document::state(&node)?;
+    if !order.action.is_allowed(state) {
+        return Err(refused(state, order.action));
+    }
+    let Some(run) = begin::open_run(order.app, &node).await? else {
+        let plan = owner_for(state, &node)?;
+        let plan = Plan { reason: order.reason.clone(), ..plan };
+        begin(order.app, &order.entry(), order.id, &plan).await?;
+        return if state == State::BootstrapIssued {
+            issued(order).await
+        } else {
+            Ok(Done::only("run_created"))
+        };
+    };
+    let answer = order.ask(run.id(), RunAction::Resume).await?;
+    if state == State::BootstrapIssued {
+        return issued(order).await;
+    }
+    if let Did::Already(_) = answer.did
+        && let Some(did) = requeue(order.app, order.caller, &run).await?
+    {
+        return Ok(Done::only(did));
+    }
+    Ok(Done::only(word(answer.did)))
+}
+
+/// The run that a node in this state should have.
+pub(crate) fn owner_for(state: State, node: &Resource) -> Result<Plan, Error> {
+    let site = Document::of(node)?.site;
+    Ok(match state {
+        State::Enrolling if site.is_some() => Plan::of(Kind::Onboarding),
+        State::Enrolling | State::BootstrapIssued => Plan::of(Kind::Bootstrap),
+        State::Draining => Plan::of(Kind::Retire),
+        // A removal starts from retired; its run goes back to removing with its first stage.
+        State::Removing => Plan { event: Some(Event::UninstallFailed), ..Plan::of(Kind::Remove) },
+        State::Active | State::Offline | State::Quarantined | State::Retired | State::Deleted => {
+            return Err(Error::Internal);
+        }
+    })
+}
+
+async fn issued(order: &Order<'_>) -> Result<Done, Error> {
+    let token = reissue(order.app, order.caller, order.id, order.reason.clone()).await?;
+    Ok(Done { did: "token_issued", token: Some(token) })
+}
+
+/// Issues a new token for the run that waits for the agent; the one before is void from then on.
+pub(crate) async fn reissue(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    reason: Option<String>,
+) -> Result<String, Error> {
+    let (_, token) = app
+        .change(KIND, id, |node| {
+            let mut document = Document::of(node)?;
+            let run = document.run.clone().ok_or(Error::Internal)?;
+            let round = document.enrollment.as_ref().map_or(0, |enrollment| enrollment.round) + 1;
+            let expires_at = enroll::expiry(app);
+            let token = enroll::issue(&app.key, &mut document, id, enroll::Issue { run, round, expires_at });
+            let content = document.into_content_of(node, document::state(node)?)?;
+            let mut entry = by_person(app, caller, "credential", reason.clone());
+            entry.metadata = serde_json::json!({"token": "issued", "expires_at": expires_at});
+            Ok(Decided::Commit(Box::new((content, entry)), token))
+        })
+        .await?;
+    Ok(token)
+}
+
+/// Looks after the task that a run waits for; says what was found, or nothing when it waits for none.
+async fn requeue(app: &App, caller: &Caller, run: &Run<Data>) -> Result<Option<&'static str>, Error> {
+    let stage = run.record.stage;
+    if TaskKind::of(stage).is_none() || run.record.undoing {
+        return Ok(None);
+    }
+    let key = task::key(run.id(), stage, run.record.data.task_round(stage));
+    let Some(found) = app.store.get_by_key(task::KIND, &key).await? else { return Ok(None) };
+    match task::state(&found)? {
+        TaskState::Queued => Ok(Some("task_queued")),
+        TaskState::Dispatched => {
+            // Who takes a lapsed lease begins a new epoch: whoever had the task can say nothing of it any more.
+            let lease = task::lease(&found.content.id);
+            let taken = app.store.acquire_lease(&lease, "resume", Duration::from_millis(1)).await?;
+            if taken.is_none() {
+                return Ok(Some("task_live"));
+            }
+            let queued = |task: &Resource| match task::state(task)? {
+                TaskState::Dispatched => {
+                    let mut content = task.content.clone();
+                    TaskState::Queued.as_str().clone_into(&mut content.state);
+                    let entry = by_person(app, caller, "transition", None);
+                    Ok(Decided::Commit(Box::new((content, entry)), ()))
+                }
+                TaskState::Queued
+                | TaskState::Succeeded
+                | TaskState::Failed
+                | TaskState::Refused
+                | TaskState::Withdrawn => Ok(Decided::Nothing(())),
+            };
+            app.change(task::KIND, &found.content.id, queued).await?;
+            Ok(Some("task_requeued"))
+        }
+        TaskState::Succeeded | TaskState::Failed | TaskState::Refused | TaskState::Withdrawn => Ok(None),
+    }
+}

@@ -1,0 +1,122 @@
+//! Stages that the agent carries out: a task for each, and what its result means.
+
+use jiff::SignedDuration;
+use wardroom_core::{
+    gpu_node::task::{Kind as TaskKind, State as TaskState},
+    run::plan::{Kind, Stage},
+};
+use wardroom_store::Resource;
+use wardroom_workflow::Outcome;
+
+use super::{Came, Halt, Try, Workers, again, by_hand, done, wait_until};
+use crate::{
+    app::{Decided, by_system},
+    gpu_node::{
+        document::{self, Document, KIND},
+        task::{self, Ask},
+    },
+};
+
+/// How often to look.
+const LOOK: SignedDuration = SignedDuration::from_secs(2);
+/// How often GPUs are scrubbed before the node is set aside.
+const SCRUBS: u32 = 3;
+
+impl Workers {
+    /// Drain, cleanup, scrub and proof.
+    pub(super) async fn ask_agent(&self, attempt: &mut Try<'_>) -> Came {
+        // A reimage erases the disks at the release; wiping them first is the site's choice.
+        let by_policy = attempt.stage == Stage::CleanupStorage && attempt.kind == Kind::Reimage;
+        let wanted = attempt.data.site.as_ref().is_some_and(|site| site.settings.cleanup_on_reimage);
+        if by_policy && !wanted {
+            return done(attempt);
+        }
+        let result = self.task(attempt).await?;
+        if attempt.stage == Stage::CleanupStorage {
+            attempt.data.erased = result;
+        }
+        done(attempt)
+    }
+
+    /// Has the agent uninstall itself; the identity on the host is gone then.
+    pub(super) async fn uninstall(&self, attempt: &mut Try<'_>) -> Came {
+        self.task(attempt).await?;
+        let gone = |node: &Resource| {
+            let mut document = Document::of(node)?;
+            if !document.identity_kept {
+                return Ok(Decided::Nothing(()));
+            }
+            document.identity_kept = false;
+            let content = document.into_content_of(node, document::state(node)?)?;
+            let metadata = serde_json::json!({"identity": "uninstalled"});
+            Ok(Decided::Commit(Box::new((content, by_system(&self.app, "changed", metadata))), ()))
+        };
+        self.app.change(KIND, attempt.node, gone).await?;
+        done(attempt)
+    }
+
+    /// Withdraws what the agent was asked to do.
+    pub(super) async fn undo_task(&self, attempt: &mut Try<'_>) -> Came {
+        let stage = attempt.stage;
+        task::withdraw(&self.app, attempt.run, stage, attempt.data.task_round(stage)).await?;
+        attempt.data.next_task(stage);
+        done(attempt)
+    }
+
+    /// Waits for the task of the stage; answers what was done, in words.
+    async fn task(&self, attempt: &mut Try<'_>) -> Result<Vec<String>, Halt> {
+        let stage = attempt.stage;
+        let kind = TaskKind::of(stage).ok_or_else(|| by_hand("the stage has no task"))?;
+        let (round, force) = (attempt.data.task_round(stage), attempt.data.force);
+        if self.node(attempt).await?.agent.is_none() {
+            return Err(by_hand("no agent has enrolled that could do it: skip the stage with a reason"));
+        }
+        let ask = Ask { node: attempt.node, run: attempt.run, stage, kind, round, force };
+        let found = task::ensure(&self.app, ask).await?;
+        let document: task::Document = found.content.document.read()?;
+        let state = task::state(&found)?;
+        if state.is_open() {
+            let until = attempt.now.saturating_add(LOOK).unwrap_or(attempt.now);
+            let reason = if state == TaskState::Queued {
+                format!("{kind} waits for the agent")
+            } else {
+                format!("the agent is at {kind}")
+            };
+            return Err(Halt::Came(Box::new(wait_until(until, &reason))));
+        }
+        let result = document.result.unwrap_or_default();
+        let told: Vec<_> = result
+            .details
+            .iter()
+            .map(|detail| {
+                let went = if detail.ok { "done" } else { "failed" };
+                format!("{} {} {went}", detail.name, detail.method)
+            })
+            .collect();
+        let whole = result.details.iter().all(|detail| detail.ok);
+        if state == TaskState::Succeeded && whole {
+            return Ok(told);
+        }
+        // The next attempt asks anew; what this one came to is said once.
+        attempt.data.next_task(stage);
+        attempt.save().await?;
+        let output = result.output.trim();
+        let evidence = format!("{kind} {state}: {} {output}", told.join(", "));
+        Err(failed(stage, state, round, evidence))
+    }
+}
+
+/// What a task that did not succeed means for its stage.
+fn failed(stage: Stage, state: TaskState, round: u32, evidence: String) -> Halt {
+    let quarantine = |reason| Halt::Came(Box::new(Outcome::Unsafe { reason }));
+    match (stage, state) {
+        // A node that is not proven clean is not used, whatever the reason.
+        (Stage::ValidateCleanNode, _) => quarantine(evidence),
+        (Stage::ScrubGpu, TaskState::Refused) => quarantine(evidence),
+        (Stage::ScrubGpu, _) if round >= SCRUBS => quarantine(evidence),
+        // Never "warn and pass": what cannot be erased, or is erased in part, needs a person.
+        (Stage::CleanupStorage, TaskState::Refused | TaskState::Succeeded) => by_hand(evidence),
+        (_, TaskState::Refused) => by_hand(evidence),
+        _ => again(evidence),
+    }
+}

@@ -1,0 +1,238 @@
+//! The system on the machine: its user data with a token, its deployment, and the wait for it.
+
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a stage names the statuses it knows what to do with; any other needs a person"
+)]
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use sha2::{Digest as _, Sha256};
+use wardroom_core::gpu_node::maas::Status;
+use wardroom_store::Resource;
+use wardroom_upstream::maas::{Class, Deploy, Erase, Error as MaasError, Machine, Release, Secret};
+use wardroom_workflow::Outcome;
+
+use super::{Came, Halt, Try, Workers, by_hand, disagrees, done, is_past_preparation, name, wait_for};
+use crate::{
+    app::{Decided, by_system},
+    gpu_node::{
+        document::{self, Document, KIND},
+        enroll::{self, Issue},
+        secret,
+        site::Snapshot,
+        upstream::Session,
+    },
+};
+
+impl Workers {
+    /// Renders the user data and issues the token in it. The same round always renders the same.
+    pub(super) async fn render(&self, attempt: &mut Try<'_>) -> Came {
+        let (site, session) = self.site(attempt)?;
+        let id = self.system_id(attempt).await?;
+        let machine = self.observe(&session, &id).await?;
+        if is_past_preparation(attempt, &machine) && attempt.data.rendered.is_some() {
+            return done(attempt);
+        }
+        self.issue(attempt, &site).await?;
+        done(attempt)
+    }
+
+    /// Issues the token of this round, and notes what the user data of it is.
+    pub(super) async fn issue(&self, attempt: &mut Try<'_>, site: &Snapshot) -> Result<String, Halt> {
+        let (run, round) = (attempt.run.to_owned(), attempt.data.round);
+        let token = secret::token(&self.app.key, attempt.node, &run, round);
+        let hash = secret::hash(&token);
+        let issue = |node: &Resource| {
+            let mut document = Document::of(node)?;
+            let used = document.agent.as_ref().and_then(|agent| agent.exchange.as_ref());
+            let known = document.enrollment.as_ref().is_some_and(|enrollment| enrollment.hash == hash);
+            if known || used.is_some_and(|(used, _)| *used == hash) {
+                return Ok(Decided::Nothing(()));
+            }
+            let expires_at = enroll::expiry(&self.app);
+            let issue = Issue { run: run.clone(), round, expires_at };
+            enroll::issue(&self.app.key, &mut document, &node.content.id, issue);
+            let content = document.into_content_of(node, document::state(node)?)?;
+            let metadata = serde_json::json!({"token": "issued", "round": round, "run": run});
+            Ok(Decided::Commit(Box::new((content, by_system(&self.app, "credential", metadata))), ()))
+        };
+        self.app.change(KIND, attempt.node, issue).await?;
+        let node = self.node(attempt).await?;
+        let server = site.settings.server_url.clone().unwrap_or_else(|| self.app.boot_url.clone());
+        let values = [
+            ("token", token.as_str()),
+            ("server", server.as_str()),
+            ("node", attempt.node),
+            ("hostname", node.hostname.as_str()),
+        ];
+        let rendered = fill(&site.settings.user_data, &values).map_err(by_hand)?;
+        attempt.data.rendered = Some(crate::secret::encode(&Sha256::digest(rendered.as_bytes())[..12]));
+        Ok(rendered)
+    }
+
+    /// Has MAAS deploy the system; a deployment that this run asked for is joined.
+    pub(super) async fn deploy(&self, attempt: &mut Try<'_>) -> Came {
+        let (site, session) = self.site(attempt)?;
+        let id = self.system_id(attempt).await?;
+        let machine = self.observe(&session, &id).await?;
+        let ours = attempt.data.deployed.is_some() && attempt.data.deployed == attempt.data.rendered;
+        match machine.status {
+            Status::Deploying | Status::Deployed | Status::FailedDeployment if ours => done(attempt),
+            Status::Ready | Status::Allocated => {
+                self.start_deploy(attempt, &site, &session, &machine).await?;
+                done(attempt)
+            }
+            _ => Err(disagrees(attempt.stage, &machine)),
+        }
+    }
+
+    /// Asks for the deployment.
+    pub(super) async fn start_deploy(
+        &self,
+        attempt: &mut Try<'_>,
+        site: &Snapshot,
+        session: &Session,
+        machine: &Machine,
+    ) -> Result<(), Halt> {
+        let owner = machine.owner.as_deref().filter(|owner| !owner.is_empty());
+        if let Some(owner) = owner.filter(|owner| machine.status == Status::Allocated && *owner != site.user)
+        {
+            return Err(by_hand(format!("{} is allocated to {owner}", machine.system_id)));
+        }
+        let rendered = self.issue(attempt, site).await?;
+        attempt.data.deployed.clone_from(&attempt.data.rendered);
+        attempt.save().await?;
+        let what = Deploy {
+            distro_series: &site.settings.series,
+            user_data: &Secret(BASE64_STANDARD.encode(&rendered)),
+            enable_hw_sync: site.settings.hardware_sync,
+            agent_name: "wardroom",
+            comment: attempt.run,
+        };
+        match session.deploy_turn().await.deploy(&machine.system_id, &what).await {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                // It may have been accepted; what MAAS says now decides whether it is asked for again.
+                let seen = self.observe(session, &machine.system_id).await?;
+                if matches!(seen.status, Status::Deploying | Status::Deployed) {
+                    return Ok(());
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Waits until MAAS calls the machine deployed. That proves that the data source answered and no more.
+    pub(super) async fn wait_for_deployed(&self, attempt: &mut Try<'_>) -> Came {
+        const WHAT: &str = "MAAS deploys the machine";
+        let (site, _) = self.site(attempt)?;
+        let machine = self.sighted(attempt, WHAT).await?;
+        match machine.status {
+            Status::Deployed => {
+                attempt.data.synced_at_deploy = machine.last_sync;
+                attempt.data.recovering = None;
+                done(attempt)
+            }
+            Status::Deploying => Ok(wait_for(attempt, &site, WHAT)),
+            Status::FailedDeployment => Ok(Outcome::Broken {
+                data: attempt.data.clone(),
+                evidence: format!("the deployment failed: {}", said(&machine)),
+            }),
+            Status::Broken => Err(by_hand("MAAS calls the machine broken")),
+            _ => Err(disagrees(attempt.stage, &machine)),
+        }
+    }
+
+    /// The token is void.
+    pub(super) async fn undo_token(&self, attempt: &mut Try<'_>) -> Came {
+        let run = attempt.run;
+        let revoke = |node: &Resource| {
+            let mut document = Document::of(node)?;
+            if document.enrollment.take_if(|enrollment| enrollment.run == run).is_none() {
+                return Ok(Decided::Nothing(()));
+            }
+            let content = document.into_content_of(node, document::state(node)?)?;
+            let metadata = serde_json::json!({"token": "revoked", "run": run});
+            Ok(Decided::Commit(Box::new((content, by_system(&self.app, "credential", metadata))), ()))
+        };
+        self.app.change(KIND, attempt.node, revoke).await?;
+        attempt.data.rendered = None;
+        attempt.data.round += 1;
+        done(attempt)
+    }
+
+    /// Aborts the deployment, then releases the machine, and waits until it is free.
+    pub(super) async fn undo_deploy(&self, attempt: &mut Try<'_>) -> Came {
+        let Ok((site, session)) = self.site(attempt) else { return done(attempt) };
+        let Some(machine) = attempt.data.machine.clone() else { return done(attempt) };
+        if attempt.data.deployed.is_none() {
+            return done(attempt);
+        }
+        let id = machine.system_id;
+        let seen = match session.turn().await.machine(&id).await {
+            Ok(seen) => seen,
+            Err(MaasError { class: Class::Gone, .. }) => return done(attempt),
+            Err(error) => return Err(error.into()),
+        };
+        if seen.locked {
+            session.turn().await.unlock(&id, attempt.run).await?;
+        }
+        match seen.status {
+            Status::Deploying => {
+                session.turn().await.abort(&id, attempt.run).await?;
+                Ok(wait_for(attempt, &site, "MAAS aborts the deployment"))
+            }
+            Status::Allocated | Status::Deployed | Status::FailedDeployment | Status::FailedReleasing => {
+                let how = Release { erase: Erase::No, comment: attempt.run };
+                session.turn().await.release(&id, &how).await?;
+                Ok(wait_for(attempt, &site, "MAAS releases the machine"))
+            }
+            Status::Releasing | Status::DiskErasing => {
+                Ok(wait_for(attempt, &site, "MAAS releases the machine"))
+            }
+            Status::Ready | Status::New => {
+                attempt.data.deployed = None;
+                attempt.data.recovering = None;
+                done(attempt)
+            }
+            _ => Err(by_hand(format!("{id} is {}, and cannot be released", name(&seen)))),
+        }
+    }
+}
+
+/// What MAAS said last of a machine.
+fn said(machine: &Machine) -> String {
+    machine.status_message.clone().filter(|said| !said.is_empty()).unwrap_or_else(|| name(machine))
+}
+
+/// Fills `{{name}}` in; a name that is not known is a mistake of the template.
+fn fill(template: &str, values: &[(&str, &str)]) -> Result<String, String> {
+    let (mut filled, mut rest) = (String::with_capacity(template.len()), template);
+    while let Some((before, after)) = rest.split_once("{{") {
+        let (name, after) = after.split_once("}}").ok_or("the user data has {{ without }}")?;
+        let found = values.iter().find(|(known, _)| *known == name.trim());
+        let (_, value) = found.ok_or_else(|| {
+            let known: Vec<_> = values.iter().map(|(name, _)| *name).collect();
+            format!("the user data asks for {{{{{}}}}}, and there is only: {}", name.trim(), known.join(", "))
+        })?;
+        filled.push_str(before);
+        filled.push_str(value);
+        rest = after;
+    }
+    filled.push_str(rest);
+    Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fill;
+
+    #[test]
+    fn a_template_is_filled_or_refused() {
+        let values = [("token", "t"), ("node", "n")];
+        assert_eq!(fill("a {{token}} {{ node }}{{token}} b", &values).unwrap(), "a t nt b");
+        assert_eq!(fill("plain { } text", &values).unwrap(), "plain { } text");
+        assert!(fill("{{secret}}", &values).unwrap_err().contains("token, node"));
+        assert!(fill("{{token", &values).is_err());
+    }
+}

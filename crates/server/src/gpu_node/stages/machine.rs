@@ -1,0 +1,335 @@
+//! The machine in MAAS: found or created, commissioned, ready.
+
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a stage names the statuses it knows what to do with; any other needs a person"
+)]
+
+use wardroom_core::{gpu_node::maas::Status, run::plan::Kind};
+use wardroom_upstream::maas::{
+    Class, Commission, Error as MaasError, Filter, Machine, NewMachine, PowerDriver, Secret, Update,
+};
+
+use super::{
+    Came, Halt, Try, Workers, again, by_hand, disagrees, done, gone, is_past_preparation, name,
+    prepare::login, wait_for,
+};
+use crate::{
+    app::{Decided, by_system},
+    gpu_node::{
+        data,
+        document::{self, Document, KIND},
+        site::Snapshot,
+        upstream::Session,
+    },
+};
+
+impl Workers {
+    /// The stored id, else all MACs, else the name. None found: the machine is created, not yet commissioned. One
+    /// found: it is adopted, unless it is somebody else's. More than one: a person has to say which.
+    pub(super) async fn create_or_find(&self, attempt: &mut Try<'_>) -> Came {
+        let (site, session) = self.site(attempt)?;
+        let node = self.node(attempt).await?;
+        let known = attempt.data.machine.as_ref().map(|machine| machine.system_id.clone());
+        let known = known.or_else(|| node.machine.as_ref().map(|machine| machine.system_id.clone()));
+        let found = self.candidates(&session, known.as_deref(), &node).await?;
+        let marker = marker(attempt.run);
+        let machine = match &found[..] {
+            [] => {
+                attempt.data.creating = true;
+                attempt.save().await?;
+                create(&session, &site, &node, &marker).await?
+            }
+            [machine] => machine.clone(),
+            several => return Err(conflict(several)),
+        };
+        let created = machine.description == marker;
+        let is_known = known.as_deref() == Some(machine.system_id.as_str());
+        if !created && !is_known && !machine.has_tag(&site.settings.tag) {
+            refuse_foreign(&site, &machine)?;
+        }
+        attempt.data.creating = false;
+        attempt.data.machine = Some(data::Machine { system_id: machine.system_id.clone(), created });
+        attempt.save().await?;
+        claim(&session, &site, &machine).await?;
+        self.remember(attempt.node, &site, &machine.system_id).await?;
+        done(attempt)
+    }
+
+    async fn candidates(
+        &self,
+        session: &Session,
+        known: Option<&str>,
+        node: &Document,
+    ) -> Result<Vec<Machine>, Halt> {
+        if let Some(id) = known {
+            match session.turn().await.machine(id).await {
+                Ok(machine) => return Ok(vec![machine]),
+                Err(MaasError { class: Class::Gone, .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let macs: Vec<_> = node.macs.iter().map(String::as_str).collect();
+        let filter = Filter { macs: &macs, ..Filter::default() };
+        let found = session.turn().await.find(&filter).await?;
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        let hostnames = [node.hostname.as_str()];
+        let filter = Filter { hostnames: &hostnames, ..Filter::default() };
+        Ok(session.turn().await.find(&filter).await?)
+    }
+
+    /// Writes down which machine the node is.
+    async fn remember(&self, node: &str, site: &Snapshot, system_id: &str) -> Result<(), Halt> {
+        let machine = document::Machine { system_id: system_id.to_owned(), site: site.name.clone() };
+        let remember = |node: &wardroom_store::Resource| {
+            let mut document = Document::of(node)?;
+            if document.machine.as_ref() == Some(&machine) {
+                return Ok(Decided::Nothing(()));
+            }
+            document.machine = Some(machine.clone());
+            let content = document.into_content_of(node, document::state(node)?)?;
+            let metadata = serde_json::json!({"machine": machine});
+            Ok(Decided::Commit(Box::new((content, by_system(&self.app, "changed", metadata))), ()))
+        };
+        self.app.change(KIND, node, remember).await?;
+        Ok(())
+    }
+
+    /// Has MAAS commission the machine; one that is commissioned already, or at it, is left alone.
+    pub(super) async fn commission(&self, attempt: &mut Try<'_>) -> Came {
+        let (site, session) = self.site(attempt)?;
+        let id = self.system_id(attempt).await?;
+        let machine = self.observe(&session, &id).await?;
+        if is_past_preparation(attempt, &machine) {
+            return done(attempt);
+        }
+        match machine.status {
+            Status::Commissioning | Status::Testing => {}
+            Status::Ready if attempt.data.commissioned || attempt.kind == Kind::Reimage => {}
+            Status::New | Status::Ready | Status::FailedCommissioning | Status::Broken => {
+                // What a reimage kept must survive; what an onboarding starts with is laid out afterwards.
+                let keep = attempt.kind == Kind::Reimage;
+                attempt.data.commissioned = true;
+                attempt.save().await?;
+                start(&session, &site, &id, keep).await?;
+            }
+            Status::FailedTesting => {
+                return Err(by_hand("the tests of the machine failed: accept that in MAAS, or repair it"));
+            }
+            _ => return Err(disagrees(attempt.stage, &machine)),
+        }
+        attempt.data.commissioned = true;
+        done(attempt)
+    }
+
+    /// Waits until MAAS calls the machine ready. A commissioning that failed is asked for once more.
+    pub(super) async fn wait_for_ready(&self, attempt: &mut Try<'_>) -> Came {
+        let (site, session) = self.site(attempt)?;
+        let machine = self.sighted(attempt, "MAAS commissions the machine").await?;
+        if is_past_preparation(attempt, &machine) {
+            return done(attempt);
+        }
+        match machine.status {
+            Status::Ready => {
+                attempt.data.recommissioned = false;
+                done(attempt)
+            }
+            Status::Commissioning | Status::Testing => {
+                Ok(wait_for(attempt, &site, "MAAS commissions the machine"))
+            }
+            Status::FailedCommissioning if !attempt.data.recommissioned => {
+                attempt.data.recommissioned = true;
+                attempt.save().await?;
+                start(&session, &site, &machine.system_id, attempt.kind == Kind::Reimage).await?;
+                // Not what was seen before this.
+                Err(again("the commissioning failed; it was asked for once more"))
+            }
+            Status::FailedCommissioning => {
+                let now = self.observe(&session, &machine.system_id).await?;
+                if now.status != Status::FailedCommissioning {
+                    return Ok(wait_for(attempt, &site, "MAAS commissions the machine once more"));
+                }
+                attempt.data.recommissioned = false;
+                attempt.save().await?;
+                Err(by_hand("the commissioning failed twice: look at its results in MAAS"))
+            }
+            Status::FailedTesting => {
+                Err(by_hand("the tests of the machine failed: accept that in MAAS, or repair it"))
+            }
+            Status::Broken => Err(by_hand("MAAS calls the machine broken")),
+            _ => Err(disagrees(attempt.stage, &machine)),
+        }
+    }
+
+    /// Deletes the machine if this run created it, it carries our tag and it never got further than that.
+    pub(super) async fn undo_create(&self, attempt: &mut Try<'_>) -> Came {
+        let Ok((site, session)) = self.site(attempt) else { return done(attempt) };
+        let node = self.node(attempt).await?;
+        let machine = match attempt.data.machine.clone() {
+            Some(machine) => machine,
+            None if attempt.data.creating => {
+                // The answer to the create got lost: if it took effect, the marker says so.
+                let found = self.candidates(&session, None, &node).await?;
+                let ours = found.into_iter().find(|machine| machine.description == marker(attempt.run));
+                let Some(machine) = ours else { return done(attempt) };
+                data::Machine { system_id: machine.system_id, created: true }
+            }
+            None => return done(attempt),
+        };
+        if machine.created {
+            let seen = match session.turn().await.machine(&machine.system_id).await {
+                Ok(seen) => seen,
+                Err(MaasError { class: Class::Gone, .. }) => return self.forget(attempt).await,
+                Err(error) => return Err(error.into()),
+            };
+            let tag = &site.settings.tag;
+            if !matches!(seen.status, Status::New | Status::Ready | Status::FailedCommissioning) {
+                return Err(by_hand(format!("{} is {}, and not deleted", machine.system_id, name(&seen))));
+            }
+            if !seen.has_tag(tag) && seen.description != marker(attempt.run) {
+                return Err(by_hand(format!(
+                    "{} does not carry the tag {tag}, and is not deleted",
+                    machine.system_id
+                )));
+            }
+            match session.turn().await.delete(&machine.system_id).await {
+                Ok(()) | Err(MaasError { class: Class::Gone, .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.forget(attempt).await
+    }
+
+    /// The node has no machine any more, if it was this run that gave it one.
+    async fn forget(&self, attempt: &mut Try<'_>) -> Came {
+        let forget = |node: &wardroom_store::Resource| {
+            let mut document = Document::of(node)?;
+            if document.machine.take().is_none() {
+                return Ok(Decided::Nothing(()));
+            }
+            let content = document.into_content_of(node, document::state(node)?)?;
+            let metadata = serde_json::json!({"machine": null});
+            Ok(Decided::Commit(Box::new((content, by_system(&self.app, "changed", metadata))), ()))
+        };
+        self.app.change(KIND, attempt.node, forget).await?;
+        attempt.data.machine = None;
+        done(attempt)
+    }
+
+    /// Aborts the commissioning if it is still going on.
+    pub(super) async fn undo_commission(&self, attempt: &mut Try<'_>) -> Came {
+        let Ok((_, session)) = self.site(attempt) else { return done(attempt) };
+        let Some(machine) = attempt.data.machine.clone() else { return done(attempt) };
+        match session.turn().await.machine(&machine.system_id).await {
+            Ok(seen) if seen.status == Status::Commissioning => {
+                session.turn().await.abort(&machine.system_id, attempt.run).await?;
+                done(attempt)
+            }
+            Ok(_) | Err(MaasError { class: Class::Gone, .. }) => done(attempt),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// What a machine that a run created says of itself.
+fn marker(run: &str) -> String {
+    format!("wardroom run {run}")
+}
+
+async fn create(session: &Session, site: &Snapshot, node: &Document, marker: &str) -> Result<Machine, Halt> {
+    let macs: Vec<_> = node.macs.iter().map(String::as_str).collect();
+    let (user, password);
+    let power = match &node.bmc {
+        Some(bmc) => {
+            let (name, secret) = login(&bmc.credential)?;
+            (user, password) = (name, Secret(secret));
+            let node_id = bmc.system.as_deref().unwrap_or_default();
+            PowerDriver::Redfish { address: &bmc.address, user: &user, password: &password, node_id }
+        }
+        None => PowerDriver::Manual,
+    };
+    let new = NewMachine {
+        hostname: &node.hostname,
+        architecture: &site.settings.architecture,
+        macs: &macs,
+        power,
+        description: marker,
+    };
+    match session.turn().await.create(&new).await {
+        Ok(machine) => Ok(machine),
+        // The echo of a create whose answer got lost; or somebody else was faster. The next attempt looks.
+        Err(error) if error.is_taken() => Err(again(error.to_string())),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A machine that somebody else uses is never taken.
+fn refuse_foreign(site: &Snapshot, machine: &Machine) -> Result<(), Halt> {
+    let owner = machine.owner.as_deref().filter(|owner| !owner.is_empty());
+    let idle = matches!(
+        machine.status,
+        Status::New
+            | Status::Ready
+            | Status::Commissioning
+            | Status::FailedCommissioning
+            | Status::Testing
+            | Status::FailedTesting
+            | Status::Broken
+    );
+    let (id, user) = (&machine.system_id, &site.user);
+    if !idle {
+        return Err(by_hand(format!("{id} is {} and not managed by us: release it first", name(machine))));
+    }
+    if let Some(owner) = owner.filter(|owner| *owner != user) {
+        return Err(by_hand(format!("{id} belongs to {owner}: release it first")));
+    }
+    Ok(())
+}
+
+fn conflict(several: &[Machine]) -> Halt {
+    let ids: Vec<_> = several.iter().map(|machine| machine.system_id.as_str()).collect();
+    by_hand(format!("the MACs of the node lead to several machines, {}: MAAS must have one", ids.join(", ")))
+}
+
+/// Tags the machine as ours and puts it where the site wants it. All of it can be said twice.
+async fn claim(session: &Session, site: &Snapshot, machine: &Machine) -> Result<(), Halt> {
+    let tag = site.settings.tag.as_str();
+    if !machine.has_tag(tag) {
+        let comment = "managed by Wardroom; only machines with this tag are ever deleted";
+        match session.turn().await.create_tag(tag, comment).await {
+            // It exists already, which is as good.
+            Ok(()) | Err(MaasError { class: Class::Refused(_), .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        session.turn().await.tag(tag, &[machine.system_id.as_str()], &[]).await?;
+    }
+    let differs =
+        |wanted: Option<&str>, has: Option<&str>| wanted.filter(|wanted| has != Some(*wanted)).is_some();
+    let pool = site.settings.pool.as_deref();
+    let zone = site.settings.zone.as_deref();
+    let has_pool = machine.pool.as_ref().map(|pool| pool.name.as_str());
+    let has_zone = machine.zone.as_ref().map(|zone| zone.name.as_str());
+    if differs(pool, has_pool) || differs(zone, has_zone) {
+        session.turn().await.update(&machine.system_id, &Update { pool, zone, ..Update::default() }).await?;
+    }
+    Ok(())
+}
+
+/// Starts a commissioning.
+pub(super) async fn start(session: &Session, site: &Snapshot, id: &str, keep: bool) -> Result<(), Halt> {
+    let scripts: Vec<_> = site.settings.commissioning_scripts.iter().map(String::as_str).collect();
+    let tests: Vec<_> = site.settings.testing_scripts.iter().map(String::as_str).collect();
+    let how =
+        Commission { scripts: &scripts, testing_scripts: &tests, keep_storage: keep, keep_networking: keep };
+    match session.turn().await.commission(id, &how).await {
+        Ok(_) => Ok(()),
+        Err(MaasError { class: Class::Gone, .. }) => Err(gone()),
+        // MAAS refuses with 400 what the status does not allow: the next attempt looks.
+        Err(error) if matches!(error.class, Class::Refused(_) | Class::Malformed { .. }) => {
+            Err(again(error.to_string()))
+        }
+        Err(error) => Err(error.into()),
+    }
+}

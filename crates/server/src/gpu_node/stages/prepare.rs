@@ -1,0 +1,93 @@
+//! What can be found wrong without touching the machine: the site, and the password of the BMC.
+
+use std::time::Duration;
+
+use wardroom_core::run::failure::Class;
+use wardroom_upstream::redfish::{self, Password, Redfish, Settings, Trust};
+use wardroom_workflow::Outcome;
+
+use super::{Came, Halt, Try, Workers, again, by_hand, done};
+use crate::gpu_node::{
+    secret,
+    site::{self, Snapshot},
+};
+
+/// A BMC answers within this or not at all.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+impl Workers {
+    /// Freezes the settings of the site, and proves that its MAAS answers to the key.
+    pub(super) async fn load_site_config(&self, attempt: &mut Try<'_>) -> Came {
+        let name = attempt.site.ok_or_else(|| by_hand("the run has no site"))?.to_owned();
+        let loaded = site::load(&self.app, &name).await?;
+        let (settings, digest) =
+            loaded.ok_or_else(|| by_hand(format!("there is no site {name:?} any more")))?;
+        let session = self.clients.session(&name, &settings, &self.limits).map_err(by_hand)?;
+        session.turn().await.version().await?;
+        let user = session.turn().await.whoami().await?.username;
+        attempt.data.site = Some(Snapshot { name, digest, user, settings });
+        done(attempt)
+    }
+
+    /// Proves that user and password of the BMC work, with one read. A wrong password is tried twice by all runs
+    /// together, because a BMC locks the account of who keeps trying.
+    pub(super) async fn resolve_power_credentials(&self, attempt: &mut Try<'_>) -> Came {
+        let node = self.node(attempt).await?;
+        // A machine that people power by hand has no BMC to ask.
+        let Some(bmc) = node.bmc else { return done(attempt) };
+        let (site, _) = self.site(attempt)?;
+        let (user, password) = login(&bmc.credential)?;
+        let fingerprint = secret::hash(&format!("{user}:{password}"));
+        if !attempt.breaker.may_try(&bmc.address, &fingerprint).await? {
+            return Err(by_hand(format!(
+                "the BMC at {} refused this password twice: correct the secret before its account is locked",
+                bmc.address
+            )));
+        }
+        let trust = if site.settings.bmc_insecure { Trust::Insecure } else { Trust::System };
+        let settings = Settings {
+            url: bmc.address.clone(),
+            user,
+            password: Password(password),
+            trust,
+            timeout: TIMEOUT,
+        };
+        let client = Redfish::new(settings).map_err(by_hand)?;
+        match client.check_credentials().await {
+            Ok(()) => {
+                attempt.breaker.forgive(&bmc.address, attempt.now).await?;
+                done(attempt)
+            }
+            Err(error) => {
+                if matches!(error.class, redfish::Class::Credentials) {
+                    attempt.breaker.refused(&bmc.address, &fingerprint, attempt.now).await?;
+                }
+                Err(refusal(&error))
+            }
+        }
+    }
+}
+
+/// User and password behind a reference, as `user:password`.
+pub(super) fn login(reference: &str) -> Result<(String, String), Halt> {
+    let found = site::resolve(reference).map_err(by_hand)?;
+    let pair = found.split_once(':').map(|(user, password)| (user.to_owned(), password.to_owned()));
+    pair.ok_or_else(|| by_hand(format!("the secret at {reference} must be USER:PASSWORD")))
+}
+
+fn refusal(error: &redfish::Error) -> Halt {
+    let evidence = error.to_string();
+    match &error.class {
+        redfish::Class::Credentials => {
+            Halt::Came(Box::new(Outcome::Retry { class: Class::Credentials, evidence }))
+        }
+        redfish::Class::Unreachable(_)
+        | redfish::Class::Busy { .. }
+        | redfish::Class::Ambiguous(_)
+        | redfish::Class::Unreadable(_) => again(evidence),
+        redfish::Class::Untrusted(_)
+        | redfish::Class::Forbidden(_)
+        | redfish::Class::Gone
+        | redfish::Class::Refused { .. } => by_hand(evidence),
+    }
+}

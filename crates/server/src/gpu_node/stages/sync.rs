@@ -1,0 +1,57 @@
+//! The hardware inventory that a deployed machine keeps in MAAS.
+
+use jiff::SignedDuration;
+use wardroom_core::gpu_node::maas::Status;
+
+use super::{Came, Try, Workers, again, disagrees, done, wait_for};
+
+/// Reports that may be missed before a machine counts as silent, as MAAS itself counts, in tenths of an interval.
+const LATE: i64 = 15;
+/// Intervals within which the first report must come.
+const PATIENCE: i32 = 3;
+
+impl Workers {
+    /// The machine was deployed so that it reports its hardware.
+    pub(super) async fn ensure_sync(&self, attempt: &mut Try<'_>) -> Came {
+        let (site, session) = self.site(attempt)?;
+        if !site.settings.hardware_sync {
+            return done(attempt);
+        }
+        let id = self.system_id(attempt).await?;
+        let machine = self.observe(&session, &id).await?;
+        if machine.status != Status::Deployed {
+            return Err(disagrees(attempt.stage, &machine));
+        }
+        if machine.enable_hw_sync && machine.sync_interval.is_some_and(|seconds| seconds > 0) {
+            return done(attempt);
+        }
+        Err(again("the machine was deployed without hardware sync: MAAS shows it off"))
+    }
+
+    /// Waits for a report that is newer than the one MAAS wrote by itself at the end of the deployment.
+    pub(super) async fn wait_for_sync(&self, attempt: &mut Try<'_>) -> Came {
+        const WHAT: &str = "the machine has not reported its hardware since it was deployed";
+        let (site, _) = self.site(attempt)?;
+        if !site.settings.hardware_sync {
+            return done(attempt);
+        }
+        let machine = self.sighted(attempt, WHAT).await?;
+        if machine.status != Status::Deployed {
+            return Err(disagrees(attempt.stage, &machine));
+        }
+        let interval = machine.sync_interval.and_then(|seconds| i64::try_from(seconds).ok()).unwrap_or(900);
+        let interval = SignedDuration::from_secs(interval);
+        let newer =
+            machine.last_sync.filter(|last| attempt.data.synced_at_deploy.is_none_or(|first| *last > first));
+        let fresh = newer.is_some_and(|last| {
+            attempt.now.duration_since(last).as_millis() * 10 <= interval.as_millis() * i128::from(LATE)
+        });
+        if fresh {
+            return done(attempt);
+        }
+        if attempt.now.duration_since(attempt.since) > interval * PATIENCE {
+            return Err(again(format!("{WHAT}: nothing within {PATIENCE} intervals")));
+        }
+        Ok(wait_for(attempt, &site, WHAT))
+    }
+}

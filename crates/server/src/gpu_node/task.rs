@@ -1,0 +1,280 @@
+//! Tasks of agents: created by runs, claimed under a lease, ended by their result.
+//!
+//! What must stay true: a run creates at most one task for a stage in a round; a result counts only in the newest epoch
+//! of the task's lease; a task that ended never changes again.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use axum::{Extension, Json, extract::State as Shared};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+use wardroom_api::gpu_node::agent::{ClaimRequest, Claimed, Recorded, Task, TaskResult};
+use wardroom_core::{
+    gpu_node::task::{Kind, Outcome, State},
+    run::plan::Stage,
+};
+use wardroom_store::{Change, Content, Error as StoreError, Fence, List, Resource, TRANSITION};
+
+use super::enroll::by_agent;
+use crate::{
+    app::{App, by_system},
+    auth::Caller,
+    body::Reported,
+    error::Error,
+    path::Path,
+    problems::Problems,
+    text,
+};
+
+/// The kind under which tasks are stored.
+pub(crate) const KIND: &str = "task";
+
+/// How long a task stays with an agent that says nothing; its heartbeats renew it.
+pub(crate) const LEASE: Duration = Duration::from_secs(120);
+
+/// How much of a result is kept.
+const MOST_OUTPUT: usize = 16 << 10;
+const MOST_DETAILS: usize = 256;
+
+/// What is stored of a task beside its state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Document {
+    pub(crate) node: String,
+    pub(crate) run: String,
+    pub(crate) stage: Stage,
+    pub(crate) kind: Kind,
+    pub(crate) force: bool,
+    /// The epoch in which it was dispatched last.
+    pub(crate) epoch: i64,
+    pub(crate) result: Option<TaskResult>,
+}
+
+/// What a run asks of an agent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ask<'a> {
+    pub(crate) node: &'a str,
+    pub(crate) run: &'a str,
+    pub(crate) stage: Stage,
+    pub(crate) kind: Kind,
+    pub(crate) round: u32,
+    pub(crate) force: bool,
+}
+
+/// What only one task has: a run asks once for a stage in a round.
+pub(crate) fn key(run: &str, stage: Stage, round: u32) -> String {
+    format!("{run}/{stage}/{round}")
+}
+
+/// The name of a task's lease.
+pub(crate) fn lease(id: &str) -> String {
+    format!("{KIND}/{id}")
+}
+
+/// The task that a run asks for: the one it asked for before, or a new one.
+pub(crate) async fn ensure(app: &App, ask: Ask<'_>) -> Result<Resource, Error> {
+    let key = key(ask.run, ask.stage, ask.round);
+    if let Some(found) = app.store.get_by_key(KIND, &key).await? {
+        return Ok(found);
+    }
+    let Ask { node, run, stage, kind, force, .. } = ask;
+    let (node, run) = (node.to_owned(), run.to_owned());
+    let fields = BTreeMap::from([("node".to_owned(), node.clone()), ("run".to_owned(), run.clone())]);
+    let document = Document { node, run, stage, kind, force, epoch: 0, result: None };
+    let content = Content {
+        kind: KIND.to_owned(),
+        id: Uuid::now_v7().to_string(),
+        name: format!("{kind} of {}", document.node),
+        state: State::Queued.as_str().to_owned(),
+        document: wardroom_store::Document::of(&document)?,
+        labels: BTreeMap::new(),
+        fields,
+        keys: BTreeSet::from([key.clone()]),
+        deleted: false,
+        due_at: None,
+    };
+    match app.create(content, by_system(app, "registered", serde_json::Value::Null)).await {
+        Ok(task) => Ok(task),
+        // Another worker was faster; its task is the one.
+        Err(StoreError::KeyTaken { .. }) => app
+            .store
+            .get_by_key(KIND, &key)
+            .await?
+            .ok_or(Error::Unavailable("the task is being made: repeat")),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Takes a task back that nobody wants any more; one that ended stays as it is.
+pub(crate) async fn withdraw(app: &App, run: &str, stage: Stage, round: u32) -> Result<(), Error> {
+    let Some(found) = app.store.get_by_key(KIND, &key(run, stage, round)).await? else { return Ok(()) };
+    let withdrawn = |task: &Resource| {
+        if !state(task)?.is_open() {
+            return Ok(crate::app::Decided::Nothing(()));
+        }
+        let content = Content { state: State::Withdrawn.as_str().to_owned(), ..task.content.clone() };
+        let entry = by_system(app, TRANSITION, serde_json::Value::Null);
+        Ok(crate::app::Decided::Commit(Box::new((content, entry)), ()))
+    };
+    app.change(KIND, &found.content.id, withdrawn).await.map(drop)
+}
+
+/// The state of a stored task.
+pub(crate) fn state(task: &Resource) -> Result<State, Error> {
+    task.content.state.parse().map_err(|error| {
+        tracing::error!(id = task.content.id, %error, "a stored task has an unknown state");
+        Error::Internal
+    })
+}
+
+/// A task as agents and people see it.
+pub(crate) fn view(task: &Resource) -> Result<Task, Error> {
+    let document: Document = task.content.document.read()?;
+    Ok(Task {
+        id: task.content.id.clone(),
+        kind: document.kind.to_string(),
+        state: task.content.state.clone(),
+        run: document.run,
+        epoch: document.epoch,
+        time_limit: u64::try_from(document.kind.time_limit().as_secs()).unwrap_or(0),
+        force: document.force,
+    })
+}
+
+/// The tasks of a node that are not ended, oldest first.
+pub(crate) async fn open(app: &App, node: &str) -> Result<Vec<Resource>, Error> {
+    let mut open = Vec::new();
+    for wanted in [State::Dispatched, State::Queued] {
+        let fields = BTreeMap::from([("node".to_owned(), node.to_owned())]);
+        let state = Some(wanted.as_str().to_owned());
+        let list = List { kind: KIND.to_owned(), state, fields, limit: 100, ..List::default() };
+        open.extend(app.store.list(&list).await?.items);
+    }
+    open.sort_by(|one, other| one.content.id.cmp(&other.content.id));
+    Ok(open)
+}
+
+/// Claims the oldest task that nobody has: queued, or with a lease that lapsed. Who claims again gets its own back.
+#[utoipa::path(
+    post, path = "/api/v1/gpu-nodes/{id}/tasks/claim", request_body = ClaimRequest, params(("id" = String, Path)),
+    responses((status = 200, body = Claimed), Problems)
+)]
+pub(crate) async fn claim(
+    Shared(app): Shared<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    Reported { value: request, .. }: Reported<ClaimRequest>,
+) -> Result<Json<Claimed>, Error> {
+    caller.speaks_for(&id)?;
+    text::check("holder", &request.holder, 1..=128)?;
+    let holder = format!("agent {id} {}", request.holder);
+    for task in open(&app, &id).await? {
+        let lease = app.store.acquire_lease(&lease(&task.content.id), &holder, LEASE).await?;
+        let Some(lease) = lease else { continue };
+        match dispatch(&app, task, lease.epoch, lease.fence()).await {
+            Ok(task) => return Ok(Json(Claimed { task: Some(view(&task)?) })),
+            // It ended, was withdrawn or taken meanwhile.
+            Err(StoreError::Conflict | StoreError::Fenced { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(Json(Claimed { task: None }))
+}
+
+async fn dispatch(app: &App, task: Resource, epoch: i64, fence: Fence) -> Result<Resource, StoreError> {
+    let document: Document = task.content.document.read()?;
+    if document.epoch == epoch && task.content.state == State::Dispatched.as_str() {
+        return Ok(task);
+    }
+    let mut after = task.content.clone();
+    State::Dispatched.as_str().clone_into(&mut after.state);
+    after.document = wardroom_store::Document::of(&Document { epoch, ..document })?;
+    let entry_type = if after.state == task.content.state { "attempt" } else { TRANSITION };
+    let entry = by_agent(app, entry_type, serde_json::json!({"epoch": epoch}));
+    let change = Change {
+        before: Some(task),
+        after,
+        entry,
+        effects: Vec::new(),
+        fence: Some(fence),
+        holds: Vec::new(),
+    };
+    Ok(app.store.commit(change).await?.resource)
+}
+
+/// Reports how a task ended. A repeat of what was recorded succeeds; another epoch's result does not count.
+#[utoipa::path(
+    post, path = "/api/v1/gpu-nodes/{id}/tasks/{task}/result", request_body = TaskResult,
+    params(("id" = String, Path), ("task" = String, Path)),
+    responses((status = 200, body = Recorded), Problems)
+)]
+pub(crate) async fn result(
+    Shared(app): Shared<App>,
+    Extension(caller): Extension<Caller>,
+    Path((id, task)): Path<(String, String)>,
+    Reported { value: mut result, .. }: Reported<TaskResult>,
+) -> Result<Json<Recorded>, Error> {
+    caller.speaks_for(&id)?;
+    let outcome: Outcome = result
+        .outcome
+        .parse()
+        .map_err(|error: wardroom_core::UnknownName| Error::invalid("outcome", error.to_string()))?;
+    check(&mut result)?;
+    let found = app.store.get(KIND, &task).await?;
+    let before = found.ok_or_else(|| Error::not_found(KIND, &task))?;
+    let document: Document = before.content.document.read()?;
+    if document.node != id {
+        return Err(Error::not_found(KIND, &task));
+    }
+    let at = state(&before)?;
+    if document.result.as_ref() == Some(&result) {
+        return Ok(Json(Recorded { state: at.to_string(), repeated: true }));
+    }
+    if at != State::Dispatched || document.epoch != result.epoch {
+        return Err(not_yours(at));
+    }
+    let fence = Some(Fence { lease: lease(&task), epoch: result.epoch });
+    let to = State::from(outcome);
+    let metadata = serde_json::json!({"outcome": outcome, "exit_code": result.exit_code});
+    let mut after = before.content.clone();
+    to.as_str().clone_into(&mut after.state);
+    after.document = wardroom_store::Document::of(&Document { result: Some(result), ..document })?;
+    let entry = by_agent(&app, TRANSITION, metadata);
+    let change = Change { before: Some(before), after, entry, effects: Vec::new(), fence, holds: Vec::new() };
+    match app.store.commit(change).await {
+        Ok(_) => Ok(Json(Recorded { state: to.to_string(), repeated: false })),
+        Err(StoreError::Conflict | StoreError::Fenced { .. }) => Err(not_yours(at)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Bounds what is kept.
+fn check(result: &mut TaskResult) -> Result<(), Error> {
+    if result.output.len() > MOST_OUTPUT {
+        // The end is what tells how it ended.
+        let mut from = result.output.len() - MOST_OUTPUT;
+        while !result.output.is_char_boundary(from) {
+            from += 1;
+        }
+        result.output = format!("…{}", &result.output[from..]);
+    }
+    result.output.retain(|character| character != '\0');
+    if result.details.len() > MOST_DETAILS {
+        return Err(Error::invalid("details", format!("has more than {MOST_DETAILS} entries")));
+    }
+    for detail in &result.details {
+        text::check("details.name", &detail.name, 1..=255)?;
+        text::check("details.method", &detail.method, 0..=255)?;
+    }
+    Ok(())
+}
+
+fn not_yours(state: State) -> Error {
+    Error::Conflict {
+        code: "task_lost",
+        detail: format!("the task is {state} and not this agent's any more: claim again"),
+        allowed: vec!["POST /api/v1/gpu-nodes/{id}/tasks/claim".to_owned()],
+    }
+}

@@ -1,0 +1,177 @@
+//! Actions of operators on a node: idempotent, recorded, and refused with what is allowed.
+
+use serde_json::json;
+use wardroom_core::gpu_node::{State, action::allowed};
+
+use super::{
+    super::{document::KIND, owners, task},
+    rig::Rig,
+};
+use crate::app::{Decided, by_system};
+
+/// Puts a node into a state as if something had gone wrong: without an owner.
+async fn put(rig: &Rig, id: &str, state: State) {
+    let moved = |node: &wardroom_store::Resource| {
+        let mut document = super::super::document::Document::of(node)?;
+        document.run = None;
+        let content = document.into_content_of(node, state)?;
+        Ok(Decided::Commit(Box::new((content, by_system(&rig.app, "transition", json!(null)))), ()))
+    };
+    rig.app.change(KIND, id, moved).await.unwrap();
+    if let Some(run) = rig.app.store.get_by_key("run", &format!("node/{id}")).await.unwrap() {
+        let over = |run: &wardroom_store::Resource| {
+            let mut content = run.content.clone();
+            content.keys.clear();
+            content.due_at = None;
+            "cancelled".clone_into(&mut content.state);
+            Ok(Decided::Commit(Box::new((content, by_system(&rig.app, "transition", json!(null)))), ()))
+        };
+        rig.app.change("run", &run.content.id, over).await.unwrap();
+    }
+}
+
+/// Every action in every state: what the table does not allow is refused, and the refusal names what it does.
+#[tokio::test]
+async fn what_a_state_does_not_allow_is_refused_with_what_it_does() {
+    use wardroom_core::{Named as _, gpu_node::action::Action};
+    let rig = Rig::new().await;
+    let (id, _) = rig.by_hand(1).await;
+    for &state in State::ALL {
+        if state == State::Deleted {
+            continue;
+        }
+        put(&rig, &id, state).await;
+        for &action in Action::ALL {
+            if action.is_allowed(state) || action.is_done(state) {
+                continue;
+            }
+            let reply = rig.act(&id, action.as_str(), json!({})).await;
+            assert_eq!(
+                (reply.status.as_u16(), reply.code()),
+                (409, "no_such_move"),
+                "{action} in {state}: {reply:?}"
+            );
+            let expected: Vec<_> = allowed(state).map(|action| action.to_string()).collect();
+            assert_eq!(reply.body["allowed_actions"], json!(expected), "{action} in {state}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_quarantined_node_recovers_when_it_is_proven_healthy() {
+    let mut rig = Rig::new().await;
+    let id = rig.active(1).await;
+    assert_eq!(rig.act(&id, "quarantine", json!({"reason": "odd noises"})).await.ok()["did"], "moved");
+    assert_eq!(rig.act(&id, "quarantine", json!({})).await.ok()["did"], "already_there");
+    let (rows, _) = rig.app.store.history(KIND, &id, wardroom_store::Rows::Transitions, 10, 0).await.unwrap();
+    assert_eq!(rows[0].entry.comment.as_deref(), Some("odd noises"));
+    assert_eq!(rows[0].entry.user_id.as_deref(), Some("admin"));
+    // Its agent beats on, so the proof comes by itself.
+    for _ in 0..200 {
+        let reply = rig.act(&id, "recover", json!({})).await;
+        if reply.status.is_success() {
+            break;
+        }
+        assert_eq!(reply.code(), "not_proven", "{reply:?}");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert_eq!(rig.state(&id).await, "active");
+}
+
+/// Work in progress without an owner gets one, whether a person or the sweeper looks first.
+#[tokio::test]
+async fn work_in_progress_always_gets_its_owner_back() {
+    for state in [State::Enrolling, State::Draining, State::Removing] {
+        for by_person in [true, false] {
+            let rig = Rig::new().await;
+            let (id, _) = rig.by_hand(1).await;
+            put(&rig, &id, state).await;
+            if by_person {
+                assert_eq!(rig.act(&id, "resume", json!({})).await.ok()["did"], "run_created", "{state}");
+            } else {
+                owners::sweep(&rig.app).await.unwrap();
+            }
+            let lifecycle = rig.lifecycle(&id).await;
+            assert_eq!(lifecycle["run"]["state"], "pending", "{state} {lifecycle}");
+            let first = lifecycle["run"]["id"].clone();
+            owners::sweep(&rig.app).await.unwrap();
+            rig.act(&id, "resume", json!({})).await;
+            assert_eq!(rig.lifecycle(&id).await["run"]["id"], first, "never a second one");
+        }
+    }
+}
+
+/// `resume` of a drain finds the task: queued, live, or lapsed and queued again.
+#[tokio::test]
+async fn resume_says_which_branch_it_took() {
+    let mut rig = Rig::new().await;
+    rig.work();
+    let (id, token) = rig.by_hand(1).await;
+    let enrolled = rig.as_agent("", "/api/v1/gpu-nodes/enroll", json!({"token": token})).await.ok();
+    let credential = enrolled["credential"].as_str().unwrap().to_owned();
+    rig.as_agent(&credential, &format!("/api/v1/gpu-nodes/{id}/heartbeat"), json!({})).await.ok();
+    rig.until(&id, "active").await;
+    rig.act(&id, "retire", json!({})).await.ok();
+    rig.until(&id, "draining").await;
+    let task = loop {
+        let task = rig.lifecycle(&id).await["task"]["id"].clone();
+        if let Some(task) = task.as_str() {
+            break task.to_owned();
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    };
+    let resume = async || rig.act(&id, "resume", json!({})).await.ok()["did"].as_str().unwrap().to_owned();
+    assert_eq!(resume().await, "task_queued");
+    let claim = format!("/api/v1/gpu-nodes/{id}/tasks/claim");
+    rig.as_agent(&credential, &claim, json!({"holder": "a"})).await.ok();
+    assert_eq!(resume().await, "task_live");
+    let lease = rig.app.store.lease(&task::lease(&task)).await.unwrap().unwrap();
+    rig.app.store.release_lease(&lease).await.unwrap();
+    assert_eq!(resume().await, "task_requeued");
+    assert_eq!(rig.state(&id).await, "draining", "a lease that lapsed changes nothing");
+    let again = rig.as_agent(&credential, &claim, json!({"holder": "a"})).await.ok();
+    assert_eq!(again["task"]["id"], json!(task));
+    let path = format!("/api/v1/gpu-nodes/{id}/tasks/{task}/result");
+    let result = json!({"epoch": again["task"]["epoch"], "outcome": "succeeded"});
+    rig.as_agent(&credential, &path, result).await.ok();
+    rig.until(&id, "retired").await;
+}
+
+#[tokio::test]
+async fn a_drain_is_stopped_short_of_retirement() {
+    let mut rig = Rig::new().await;
+    rig.work();
+    let (id, token) = rig.by_hand(1).await;
+    let enrolled = rig.as_agent("", "/api/v1/gpu-nodes/enroll", json!({"token": token})).await.ok();
+    let credential = enrolled["credential"].as_str().unwrap().to_owned();
+    let beat = format!("/api/v1/gpu-nodes/{id}/heartbeat");
+    rig.as_agent(&credential, &beat, json!({})).await.ok();
+    rig.until(&id, "active").await;
+    rig.act(&id, "retire", json!({})).await.ok();
+    rig.until(&id, "draining").await;
+    assert_eq!(
+        rig.act(&id, "stop-drain", json!({"reason": "not today"})).await.ok()["did"],
+        "run_cancelling"
+    );
+    rig.until(&id, "offline").await;
+    assert_eq!(rig.act(&id, "stop-drain", json!({})).await.ok()["did"], "already_there");
+    rig.as_agent(&credential, &beat, json!({})).await.ok();
+    rig.until(&id, "active").await;
+    assert_eq!(rig.lifecycle(&id).await["task"], json!(null), "the drain was withdrawn");
+}
+
+/// Many at once, and one effect.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pressed_by_many_at_once_retire_starts_one_run() {
+    let mut rig = Rig::new().await;
+    let id = rig.active(1).await;
+    let presses = (0..40).map(|_| rig.act(&id, "retire", json!({})));
+    let replies = futures_util::future::join_all(presses).await;
+    let created = replies.iter().filter(|reply| reply.body["did"] == "run_created").count();
+    assert_eq!(created, 1, "{replies:?}");
+    for reply in &replies {
+        let clear = reply.status.is_success() || reply.code() == "run_open";
+        assert!(clear, "{reply:?}");
+    }
+    rig.until(&id, "retired").await;
+}

@@ -1,0 +1,154 @@
+//! Agents: enrolment, heartbeats and tasks.
+
+use serde_json::{Value, json};
+use wardroom_core::{gpu_node::task::Kind as TaskKind, run::plan::Stage};
+
+use super::{super::task, rig::Rig};
+
+async fn enrolled(rig: &Rig, number: u32) -> (String, String) {
+    let (id, token) = rig.by_hand(number).await;
+    let reply = rig.as_agent("", "/api/v1/gpu-nodes/enroll", json!({"token": token})).await.ok();
+    (id, reply["credential"].as_str().unwrap().to_owned())
+}
+
+async fn beat(rig: &Rig, id: &str, credential: &str, body: Value) -> Value {
+    rig.as_agent(credential, &format!("/api/v1/gpu-nodes/{id}/heartbeat"), body).await.ok()
+}
+
+#[tokio::test]
+async fn a_token_works_once_and_a_lost_answer_can_be_asked_for_again() {
+    let rig = Rig::new().await;
+    let (id, token) = rig.by_hand(1).await;
+    assert_eq!(rig.state(&id).await, "bootstrap_issued");
+    let enroll =
+        |token: &str, exchange: &str| json!({"token": token, "exchange": exchange, "hostname": "gpu-1"});
+    let path = "/api/v1/gpu-nodes/enroll";
+    let first = rig.as_agent("", path, enroll(&token, "x")).await.ok();
+    assert_eq!(rig.state(&id).await, "enrolling");
+    let again = rig.as_agent("", path, enroll(&token, "x")).await.ok();
+    assert_eq!(first, again, "the same exchange");
+    assert_eq!(rig.as_agent("", path, enroll(&token, "y")).await.status, 401, "another exchange");
+    assert_eq!(rig.as_agent("", path, json!({"token": token})).await.status, 401, "no name at all");
+    assert_eq!(rig.as_agent("", path, enroll("wrb_guess", "x")).await.status, 401);
+    let credential = first["credential"].as_str().unwrap();
+    assert_eq!(beat(&rig, &id, credential, json!({})).await["state"], "enrolling");
+}
+
+#[tokio::test]
+async fn a_bootstrap_by_hand_ends_with_a_healthy_heartbeat() {
+    let mut rig = Rig::new().await;
+    rig.work();
+    let (id, credential) = enrolled(&rig, 1).await;
+    beat(&rig, &id, &credential, json!({"checks": [{"name": "gpu", "ok": false, "message": "fell off"}]}))
+        .await;
+    let run = rig.until_run(&id, "running").await;
+    assert_eq!(run["stage"], "wait_for_agent_enrollment");
+    beat(&rig, &id, &credential, json!({"checks": [{"name": "gpu", "ok": true}]})).await;
+    rig.until(&id, "active").await;
+    beat(&rig, &id, &credential, json!({"checks": [{"name": "gpu", "ok": false}]})).await;
+    let node = rig.get(&format!("/api/v1/gpu-nodes/{id}")).await["data"].clone();
+    assert_eq!((&node["state"], &node["schedulable"]), (&json!("active"), &json!(false)));
+}
+
+#[tokio::test]
+async fn an_agent_speaks_only_of_its_own_node() {
+    let rig = Rig::new().await;
+    let (first, credential) = enrolled(&rig, 1).await;
+    let (second, _) = enrolled(&rig, 2).await;
+    for path in ["heartbeat", "tasks/claim"] {
+        let body = json!({"holder": "a"});
+        let other =
+            rig.as_agent(&credential, &format!("/api/v1/gpu-nodes/{second}/{path}"), body.clone()).await;
+        assert_eq!(other.status, 403, "{path}");
+        let wrong =
+            rig.as_agent("wrg_guess.guess", &format!("/api/v1/gpu-nodes/{first}/{path}"), body.clone()).await;
+        assert_eq!(wrong.status, 401, "{path}");
+        let person = rig.post(&format!("/api/v1/gpu-nodes/{first}/{path}"), body).await;
+        assert_eq!(person.status, 401, "a person is not an agent: {path}");
+    }
+    let not_for_agents = rig.as_agent(&credential, "/api/v1/gpu-nodes", json!({"hostname": "x"})).await;
+    assert_eq!(not_for_agents.status, 401);
+}
+
+#[tokio::test]
+async fn a_new_token_voids_the_old_one() {
+    let rig = Rig::new().await;
+    let (id, old) = rig.by_hand(1).await;
+    let resumed = rig.act(&id, "resume", json!({})).await.ok();
+    assert_eq!(resumed["did"], "token_issued");
+    let path = "/api/v1/gpu-nodes/enroll";
+    assert_eq!(rig.as_agent("", path, json!({"token": old})).await.status, 401);
+    rig.as_agent("", path, json!({"token": resumed["token"]})).await.ok();
+    assert_eq!(rig.state(&id).await, "enrolling");
+}
+
+/// A task is made once; only the newest epoch of its lease can end it; what ended is not ended again.
+#[tokio::test]
+async fn a_task_has_one_holder_and_one_end() {
+    let rig = Rig::new().await;
+    let (id, credential) = enrolled(&rig, 1).await;
+    let ask = |round| task::Ask {
+        node: &id,
+        run: "run-1",
+        stage: Stage::DrainNode,
+        kind: TaskKind::Drain,
+        round,
+        force: false,
+    };
+    let made = task::ensure(&rig.app, ask(1)).await.unwrap();
+    let again = task::ensure(&rig.app, ask(1)).await.unwrap();
+    assert_eq!(made.content.id, again.content.id);
+    assert_ne!(task::ensure(&rig.app, ask(2)).await.unwrap().content.id, made.content.id);
+    task::withdraw(&rig.app, "run-1", Stage::DrainNode, 2).await.unwrap();
+
+    let claim = format!("/api/v1/gpu-nodes/{id}/tasks/claim");
+    let first = rig.as_agent(&credential, &claim, json!({"holder": "a"})).await.ok()["task"].clone();
+    assert_eq!(first["kind"], "node.drain");
+    let other = rig.as_agent(&credential, &claim, json!({"holder": "b"})).await.ok();
+    assert_eq!(other["task"], Value::Null, "somebody has it");
+    let mine = rig.as_agent(&credential, &claim, json!({"holder": "a"})).await.ok()["task"].clone();
+    assert_eq!(mine, first, "who claims again gets its own back");
+    let held = json!({"tasks": [{"task": first["id"], "epoch": first["epoch"]}]});
+    assert_eq!(beat(&rig, &id, &credential, held).await["lost"], json!([]));
+
+    let task = first["id"].as_str().unwrap();
+    let path = format!("/api/v1/gpu-nodes/{id}/tasks/{task}/result");
+    let result = |epoch: i64| json!({"epoch": epoch, "outcome": "succeeded", "exit_code": 0, "output": "ok"});
+    let epoch = first["epoch"].as_i64().unwrap();
+    let wrong = rig.as_agent(&credential, &path, result(epoch + 1)).await;
+    assert_eq!((wrong.status.as_u16(), wrong.code()), (409, "task_lost"));
+    assert_eq!(rig.as_agent(&credential, &path, result(epoch)).await.ok()["repeated"], false);
+    assert_eq!(rig.as_agent(&credential, &path, result(epoch)).await.ok()["repeated"], true);
+    let late = rig.as_agent(&credential, &path, json!({"epoch": epoch, "outcome": "failed"})).await;
+    assert_eq!(late.code(), "task_lost", "an end is an end");
+}
+
+/// A lease that lapsed makes the task claimable, and its holder is told.
+#[tokio::test]
+async fn a_lapsed_lease_fences_its_holder_off() {
+    let rig = Rig::new().await;
+    let (id, credential) = enrolled(&rig, 1).await;
+    let ask = task::Ask {
+        node: &id,
+        run: "run-1",
+        stage: Stage::DrainNode,
+        kind: TaskKind::Drain,
+        round: 1,
+        force: false,
+    };
+    let made = task::ensure(&rig.app, ask).await.unwrap().content.id;
+    let claim = format!("/api/v1/gpu-nodes/{id}/tasks/claim");
+    let first = rig.as_agent(&credential, &claim, json!({"holder": "a"})).await.ok()["task"].clone();
+    let lease = rig.app.store.lease(&task::lease(&made)).await.unwrap().unwrap();
+    rig.app.store.release_lease(&lease).await.unwrap();
+    let second = rig.as_agent(&credential, &claim, json!({"holder": "b"})).await.ok()["task"].clone();
+    assert_eq!(second["id"], first["id"]);
+    assert_ne!(second["epoch"], first["epoch"]);
+    let held = json!({"tasks": [{"task": first["id"], "epoch": first["epoch"]}]});
+    assert_eq!(beat(&rig, &id, &credential, held).await["lost"], json!([made]));
+    let path = format!("/api/v1/gpu-nodes/{id}/tasks/{made}/result");
+    let late =
+        rig.as_agent(&credential, &path, json!({"epoch": first["epoch"], "outcome": "succeeded"})).await;
+    assert_eq!(late.code(), "task_lost");
+    rig.as_agent(&credential, &path, json!({"epoch": second["epoch"], "outcome": "succeeded"})).await.ok();
+}

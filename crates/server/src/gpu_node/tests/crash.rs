@@ -1,0 +1,56 @@
+//! Workers that die at any moment: whoever takes over observes first, so nothing is done twice.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::SignedDuration;
+use serde_json::json;
+use tokio::task::JoinSet;
+use wardroom_fakes::maas::Seed;
+use wardroom_workflow::{Engine, Settings};
+
+use super::{
+    super::work,
+    rig::{Rig, mac},
+};
+use crate::clock::Clock;
+
+/// Lives for a moment, and dies without a word.
+async fn live(rig: &Rig, number: u64, life: Duration) {
+    let mut settings = Settings::new(format!("server {number}"));
+    settings.lease = Duration::from_millis(60);
+    settings.first_backoff = SignedDuration::from_millis(5);
+    settings.longest_backoff = SignedDuration::from_millis(20);
+    settings.poll = Duration::from_millis(10);
+    let (_never, stop) = tokio::sync::watch::channel(false);
+    let engine = Engine::new(rig.app.store.clone(), rig.workers.clone(), settings, || Clock.now());
+    let mut tasks = JoinSet::new();
+    tasks.spawn(Arc::new(engine).run(stop.clone()));
+    tasks.spawn(work::poll(rig.workers.clone(), stop));
+    tokio::time::sleep(life).await;
+    tasks.shutdown().await;
+}
+
+#[tokio::test]
+async fn servers_that_die_all_the_time_do_nothing_twice() {
+    let mut rig = Rig::new().await;
+    let system_id = rig.maas.seed(&Seed { macs: vec![mac(1)], ..Seed::default() });
+    rig.agents();
+    let id = rig.onboard(1).await;
+    let mut number = 0;
+    while rig.state(&id).await != "active" {
+        number += 1;
+        assert!(number < 400, "{:#}", rig.lifecycle(&id).await);
+        live(&rig, number, Duration::from_millis(20 + number * 37 % 180)).await;
+        // So many deaths at one stage need a person, who sends the run on.
+        if rig.lifecycle(&id).await["run"]["state"] == "failed_manual_intervention" {
+            let failure = rig.lifecycle(&id).await["run"]["failure_class"].clone();
+            assert_eq!(failure, "crashed", "{:#}", rig.lifecycle(&id).await);
+            rig.act(&id, "resume", json!({"reason": "the server died"})).await.ok();
+        }
+    }
+    assert!(number > 3, "nobody died");
+    for op in ["commission", "deploy"] {
+        assert_eq!(rig.did(&system_id, op), 1, "{op}");
+    }
+    assert_eq!(rig.maas.machines().len(), 1);
+}

@@ -1,0 +1,164 @@
+//! Nodes go out, wholly or for a while.
+
+use serde_json::{Value, json};
+use wardroom_fakes::maas::{Change, Fault, FaultKind, Outcome};
+
+use super::rig::{Rig, quick};
+
+async fn decommission(rig: &Rig, id: &str, mode: &str) {
+    rig.post(&format!("/api/v1/gpu-nodes/{id}/decommissions"), json!({"mode": mode})).await.ok();
+}
+
+#[tokio::test]
+async fn a_reset_and_a_cleanup_bring_the_node_back() {
+    let mut rig = Rig::new().await;
+    let id = rig.active(1).await;
+    for mode in ["soft_reset", "storage_cleanup"] {
+        decommission(&rig, &id, mode).await;
+        let run = rig.until_run(&id, "completed").await;
+        assert_eq!(run["kind"], mode);
+        // Health proves it, by way of offline.
+        rig.until(&id, "active").await;
+    }
+    let system_id = rig.system_id(&id).await;
+    assert_eq!(rig.did(&system_id, "release"), 0, "MAAS is not touched");
+}
+
+#[tokio::test]
+async fn a_reimage_installs_anew_under_the_same_identity() {
+    let mut rig = Rig::new().await;
+    let id = rig.active(1).await;
+    let system_id = rig.system_id(&id).await;
+    decommission(&rig, &id, "reimage").await;
+    rig.until(&id, "retired").await;
+    let run = rig.until_run(&id, "completed").await;
+    assert_eq!(run["kind"], "reimage");
+    rig.until(&id, "active").await;
+    assert_eq!(rig.did(&system_id, "deploy"), 2);
+    assert_eq!(rig.did(&system_id, "release"), 1);
+    assert_eq!(rig.system_id(&id).await, system_id);
+}
+
+#[tokio::test]
+async fn a_full_decommission_ends_the_identity_and_keeps_the_machine_by_policy() {
+    for removes in [false, true] {
+        let mut rig = Rig::with(quick(), |site| site.remove_machine = removes).await;
+        let id = rig.active(1).await;
+        let system_id = rig.system_id(&id).await;
+        decommission(&rig, &id, "full_decommission").await;
+        rig.until(&id, "deleted").await;
+        let lifecycle = rig.lifecycle(&id).await;
+        assert_eq!(lifecycle["run"]["state"], "completed", "the run outlives the node");
+        assert_eq!(lifecycle["allowed_actions"], json!([]));
+        assert_eq!(rig.maas.machines().contains(&system_id), !removes);
+        let node = rig.get(&format!("/api/v1/gpu-nodes/{id}")).await["data"].clone();
+        assert_eq!(node["enrolled"], false);
+        assert_eq!(node["identity_kept"], false);
+        assert_eq!(node["bmc"], Value::Null);
+        let again = rig.act(&id, "reactivate", json!({})).await;
+        assert_eq!(again.status, 404, "nothing leaves deleted: {again:?}");
+        // The machine may come back, as another node.
+        let anew = rig.onboard(1).await;
+        assert_ne!(anew, id);
+        rig.until(&anew, "active").await;
+    }
+}
+
+#[tokio::test]
+async fn retire_reactivate_and_remove() {
+    let mut rig = Rig::new().await;
+    let id = rig.active(1).await;
+    assert_eq!(rig.act(&id, "retire", json!({})).await.ok()["did"], "run_created");
+    rig.until(&id, "retired").await;
+    assert_eq!(rig.act(&id, "retire", json!({})).await.ok()["did"], "already_there");
+    assert_eq!(rig.act(&id, "reactivate", json!({})).await.ok()["did"], "moved");
+    rig.until(&id, "active").await;
+    rig.act(&id, "retire", json!({})).await.ok();
+    rig.until(&id, "retired").await;
+    rig.act(&id, "remove", json!({})).await.ok();
+    rig.until(&id, "deleted").await;
+}
+
+/// A host that never enrolled, or is dead, can be got rid of: what needs its agent is skipped, with a reason.
+#[tokio::test]
+async fn a_dead_host_is_retired_and_removed_with_a_reason() {
+    let mut rig = Rig::new().await;
+    rig.work();
+    let (id, _) = rig.by_hand(1).await;
+    rig.post(&format!("/api/v1/gpu-nodes/{id}/onboardings"), json!({})).await.ok();
+    rig.until(&id, "enrolling").await;
+    rig.act(&id, "quarantine", json!({"reason": "the host is dead"})).await.ok();
+    let run = rig.lifecycle(&id).await["run"]["id"].as_str().unwrap().to_owned();
+    let refused = rig.act(&id, "retire", json!({})).await;
+    assert_eq!((refused.status.as_u16(), refused.code()), (409, "run_open"));
+    cancel(&rig, &run).await;
+    rig.until_run(&id, "cancelled").await;
+    let skip = json!({"skip": [{"stage": "drain_node", "reason": "the host is dead"}]});
+    rig.act(&id, "retire", skip).await.ok();
+    rig.until(&id, "retired").await;
+    let wrong = json!({"skip": [{"stage": "drain_node", "reason": "the host is dead"}]});
+    assert_eq!(rig.act(&id, "remove", wrong).await.status, 400, "a removal drains nothing");
+    let skip = json!({"skip": [{"stage": "remove_gpuaas_node_record", "reason": "the host is dead"}]});
+    rig.act(&id, "remove", skip).await.ok();
+    rig.until(&id, "deleted").await;
+}
+
+async fn cancel(rig: &Rig, run: &str) {
+    use wardroom_core::run::action::Action;
+    use wardroom_workflow::{Actor, Adoption, Ask, act};
+    let actor = Actor { user: "admin".to_owned(), reason: None, request: None };
+    let ask = Ask { action: Action::Cancel, abandon: false, adoption: Adoption::Nothing, actor };
+    act::<super::super::data::Data>(&rig.app.store, run, &ask, rig.app.now()).await.unwrap();
+}
+
+/// Disks that are being erased are waited for; a second release would be refused.
+#[tokio::test]
+async fn an_erase_is_joined_and_a_failed_one_is_tried_twice() {
+    let mut rig = Rig::with(quick(), |site| site.erase = super::super::site::Erase::Full).await;
+    let id = rig.active(1).await;
+    let system_id = rig.system_id(&id).await;
+    rig.maas.fault(Fault::of("release", FaultKind::HangUp).after());
+    decommission(&rig, &id, "full_decommission").await;
+    rig.until(&id, "deleted").await;
+    assert_eq!(rig.did(&system_id, "release"), 1);
+
+    let mut rig = Rig::with(quick(), |site| site.erase = super::super::site::Erase::Full).await;
+    let id = rig.active(1).await;
+    let system_id = rig.system_id(&id).await;
+    let outcomes = [("erasing".to_owned(), vec![Outcome::Fail("the disk is broken".to_owned()); 5])].into();
+    rig.maas.change(&system_id, &Change { outcomes, ..Change::default() });
+    decommission(&rig, &id, "full_decommission").await;
+    let run = rig.until_run(&id, "failed_manual_intervention").await;
+    assert_eq!(run["stage"], "release_maas_node");
+    assert_eq!(rig.did(&system_id, "release"), 3, "once, and two tries");
+    assert_eq!(rig.state(&id).await, "retired", "the record is kept");
+}
+
+/// Only a confirmed `off` is off, and nothing is ever switched on to repair it.
+#[tokio::test]
+async fn an_unknown_power_is_not_off() {
+    let mut rig = Rig::new().await;
+    let id = rig.active(1).await;
+    let system_id = rig.system_id(&id).await;
+    rig.maas.fault(Fault::of("query_power_state", FaultKind::Status(500)).times(100));
+    decommission(&rig, &id, "full_decommission").await;
+    let run = rig.until_run(&id, "failed_manual_intervention").await;
+    assert_eq!(run["stage"], "power_off_maas_node", "{run}");
+    assert_eq!(rig.did(&system_id, "power_on"), 0);
+    rig.maas.clear_faults();
+}
+
+#[tokio::test]
+async fn a_node_without_a_site_is_not_decommissioned_in_maas() {
+    let mut rig = Rig::new().await;
+    rig.work();
+    rig.agents();
+    let (id, token) = rig.by_hand(1).await;
+    let enrolled = rig.as_agent("", "/api/v1/gpu-nodes/enroll", json!({"token": token})).await;
+    assert_eq!(enrolled.status, 200, "{enrolled:?}");
+    let refused =
+        rig.post(&format!("/api/v1/gpu-nodes/{id}/decommissions"), json!({"mode": "reimage"})).await;
+    assert_eq!((refused.status.as_u16(), refused.code()), (409, "no_site"));
+    let wrong = rig.post(&format!("/api/v1/gpu-nodes/{id}/decommissions"), json!({"mode": "burn"})).await;
+    assert_eq!(wrong.status, 400);
+}

@@ -1,0 +1,189 @@
+//! Machines come in.
+
+use std::time::Duration;
+
+use serde_json::json;
+use wardroom_fakes::maas::{Change, Fault, FaultKind, Outcome, OverLimit, Seed};
+
+use super::rig::{Rig, mac, quick};
+
+/// Everything that MAAS was made to do for one machine, once each.
+const ONCE: &[&str] = &["create", "commission", "deploy"];
+
+#[tokio::test]
+async fn a_machine_is_found_nowhere_created_and_onboarded() {
+    let mut rig = Rig::new().await;
+    rig.work();
+    rig.agents();
+    let id = rig.onboard(1).await;
+    assert_eq!(rig.state(&id).await, "enrolling");
+    rig.until(&id, "active").await;
+    let system_id = rig.system_id(&id).await;
+    for op in ONCE {
+        assert_eq!(rig.did(&system_id, op), 1, "{op}");
+    }
+    let lifecycle = rig.lifecycle(&id).await;
+    assert_eq!(lifecycle["run"]["state"], "completed");
+    assert_eq!(lifecycle["maas"]["status_name"], "Deployed");
+    assert_eq!(lifecycle["fits"], true);
+    let why = rig.get(&format!("/api/v1/resources/gpu-node/{id}/why")).await;
+    assert_eq!(why[0]["state"], "active", "{why}");
+    let node = rig.get(&format!("/api/v1/gpu-nodes/{id}")).await;
+    assert_eq!(node["data"]["schedulable"], true);
+    assert_eq!(node["data"]["enrolled"], true);
+}
+
+#[tokio::test]
+async fn a_machine_that_maas_discovered_is_adopted_and_not_created() {
+    let mut rig = Rig::new().await;
+    let system_id = rig.maas.seed(&Seed { macs: vec![mac(1)], ..Seed::default() });
+    rig.work();
+    rig.agents();
+    let id = rig.onboard(1).await;
+    rig.until(&id, "active").await;
+    assert_eq!(rig.system_id(&id).await, system_id);
+    assert_eq!(rig.maas.machines().len(), 1);
+}
+
+/// Whatever reply gets lost, and whatever breaks once, nothing is done twice upstream.
+#[tokio::test]
+async fn no_effect_is_applied_twice_when_replies_get_lost() {
+    for op in [
+        "create",
+        "commission",
+        "deploy",
+        "link_subnet",
+        "update_nodes",
+        "set_storage_layout",
+        "read",
+        "list",
+    ] {
+        for kind in [FaultKind::HangUp, FaultKind::Status(504), FaultKind::Status(500)] {
+            let mut rig = Rig::new().await;
+            rig.maas.fault(Fault::of(op, kind).after());
+            rig.work();
+            rig.agents();
+            let id = rig.onboard(1).await;
+            rig.until(&id, "active").await;
+            let system_id = rig.system_id(&id).await;
+            for once in ONCE {
+                assert_eq!(
+                    rig.did(&system_id, once),
+                    1,
+                    "{once} after the reply to {op} was lost ({kind:?})"
+                );
+            }
+            assert_eq!(rig.maas.machines().len(), 1, "{op} {kind:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_busy_maas_is_asked_again() {
+    for kind in [FaultKind::Busy, FaultKind::Unavailable, FaultKind::Status(502)] {
+        let mut rig = Rig::new().await;
+        for op in ["whoami", "commission", "deploy"] {
+            rig.maas.fault(Fault::of(op, kind).times(2));
+        }
+        rig.work();
+        rig.agents();
+        let id = rig.onboard(1).await;
+        rig.until(&id, "active").await;
+    }
+}
+
+/// A data source that does not answer is repaired twice by releasing and deploying again.
+#[tokio::test]
+async fn a_datasource_failure_is_repaired_and_bounded() {
+    const DEPLOYING: &str = "deploying";
+    let failure =
+        || Outcome::Fail("Node operation 'Deploying' timed out: searching for network DataSource".to_owned());
+    for (failures, end) in [(1, "active"), (2, "active"), (3, "failed_manual_intervention")] {
+        let mut rig = Rig::new().await;
+        let system_id = rig.maas.seed(&Seed { macs: vec![mac(1)], ..Seed::default() });
+        let outcomes = [(DEPLOYING.to_owned(), vec![failure(); failures])].into();
+        rig.maas.change(&system_id, &Change { outcomes, ..Change::default() });
+        rig.work();
+        rig.agents();
+        let id = rig.onboard(1).await;
+        if end == "active" {
+            rig.until(&id, end).await;
+            assert_eq!(rig.did(&system_id, "deploy"), u64::try_from(failures).unwrap() + 1);
+        } else {
+            let run = rig.until_run(&id, end).await;
+            assert_eq!(run["failure_class"], "datasource", "{run}");
+            assert_eq!(rig.did(&system_id, "deploy"), 3, "the first and two rounds");
+            assert_eq!(rig.state(&id).await, "enrolling");
+        }
+    }
+}
+
+/// Fifty at once against a MAAS that takes twenty requests a second: all end well, and none starves.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_at_once_share_a_slow_maas() {
+    let config = wardroom_fakes::maas::Config {
+        requests_per_second: Some(200),
+        over_limit: OverLimit::Refuse,
+        ..quick()
+    };
+    let mut rig = Rig::with(config, |site| {
+        site.requests_per_second = 180.0;
+        site.poll_millis = 500;
+    })
+    .await;
+    rig.work();
+    rig.agents();
+    let mut ids = Vec::new();
+    for number in 1..=50 {
+        ids.push(rig.onboard(number).await);
+    }
+    for id in &ids {
+        for _ in 0..6 {
+            if rig.state(id).await == "active" {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        rig.until(id, "active").await;
+    }
+    assert_eq!(rig.maas.machines().len(), 50);
+    for id in &ids {
+        let system_id = rig.system_id(id).await;
+        for once in ONCE {
+            assert_eq!(rig.did(&system_id, once), 1, "{id} {once}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_locked_site_locks_what_is_in_use_and_unlocks_it_to_release() {
+    let mut rig = Rig::with(quick(), |site| site.lock = true).await;
+    let id = rig.active(1).await;
+    let system_id = rig.system_id(&id).await;
+    assert_eq!(rig.did(&system_id, "lock"), 1);
+    rig.post(&format!("/api/v1/gpu-nodes/{id}/decommissions"), json!({"mode": "full_decommission"}))
+        .await
+        .ok();
+    rig.until(&id, "deleted").await;
+    assert_eq!(rig.did(&system_id, "unlock"), 1);
+}
+
+/// Only a report that is newer than the deployment counts, because MAAS writes the first one by itself.
+#[tokio::test]
+async fn hardware_sync_is_waited_for_and_a_silent_one_needs_a_person() {
+    for works in [true, false] {
+        let mut rig = Rig::with(quick(), |site| site.hardware_sync = true).await;
+        let system_id = rig.maas.seed(&Seed { macs: vec![mac(1)], ..Seed::default() });
+        rig.maas.change(&system_id, &Change { sync_works: Some(works), ..Change::default() });
+        rig.work();
+        rig.agents();
+        let id = rig.onboard(1).await;
+        if works {
+            rig.until(&id, "active").await;
+        } else {
+            let run = rig.until_run(&id, "failed_manual_intervention").await;
+            assert_eq!(run["stage"], "wait_for_hardware_sync_healthy", "{run}");
+            assert_eq!(rig.state(&id).await, "enrolling");
+        }
+    }
+}

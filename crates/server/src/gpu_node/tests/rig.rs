@@ -1,0 +1,318 @@
+//! A server without sockets, its engine at a fast pace, and an agent for each node that enrols.
+
+use std::{
+    collections::BTreeMap,
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use axum::{
+    Router,
+    body::Body,
+    http::{Method, Request, StatusCode},
+};
+use http_body_util::BodyExt as _;
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+use tokio::{sync::watch, task::JoinSet};
+use tower::ServiceExt as _;
+use wardroom_core::table::Role;
+use wardroom_fakes::maas::{Config as MaasConfig, Fake as Maas, Pace, Seed};
+use wardroom_store::{Location, Store};
+use wardroom_workflow::{Engine, Settings as EngineSettings};
+
+use crate::{
+    app::{App, by_system},
+    auth::TokenDocument,
+    clock::Clock,
+    config::{Sources, resolve},
+    gpu_node::{
+        secret,
+        site::{BootDisk, Settings},
+        stages::Workers,
+        work,
+    },
+    router, secret as keys, token,
+};
+
+pub(super) const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+pub(super) struct Rig {
+    pub(super) app: App,
+    pub(super) maas: Maas,
+    pub(super) workers: Workers,
+    router: Router,
+    admin: String,
+    stop: watch::Sender<bool>,
+    tasks: JoinSet<()>,
+    _dir: tempfile::TempDir,
+}
+
+/// What became of a request.
+#[derive(Debug, Clone)]
+pub(super) struct Reply {
+    pub(super) status: StatusCode,
+    pub(super) body: Value,
+}
+
+impl Reply {
+    pub(super) fn ok(self) -> Value {
+        assert!(self.status.is_success(), "{self:?}");
+        self.body
+    }
+
+    pub(super) fn code(&self) -> &str {
+        self.body["code"].as_str().unwrap_or_default()
+    }
+}
+
+pub(super) fn quick() -> MaasConfig {
+    MaasConfig {
+        pace: Pace::all(Duration::from_millis(100)),
+        sync_interval: Duration::from_secs(2),
+        ..MaasConfig::default()
+    }
+}
+
+impl Rig {
+    pub(super) async fn new() -> Self {
+        Self::with(quick(), |_| {}).await
+    }
+
+    pub(super) async fn with(maas: MaasConfig, change: impl FnOnce(&mut Settings)) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let location = Location::Sqlite { dir: dir.path().join("data") };
+        let store = Store::open(&location).await.unwrap();
+        let file = "[limits]\nanonymous = 0\n".to_owned();
+        let mut config = resolve(&Sources { file: Some(file), ..Sources::default() }).unwrap();
+        config.location = location;
+        let key = keys::Key::create(&dir.path().join("server.key")).unwrap();
+        let app = App::new(store, config, key, "http://127.0.0.1:1".to_owned());
+        let maas = Maas::start(maas, LOOPBACK).await.unwrap();
+        let secret = dir.path().join("maas.key");
+        std::fs::write(&secret, "consumer:token:secret\n").unwrap();
+        let mut settings = Settings {
+            url: maas.url(),
+            key: format!("file:{}", secret.display()),
+            provisioning_subnet: "provisioning".to_owned(),
+            boot_disk: BootDisk { model: Some("BOSS".to_owned()), serial: None },
+            requests_per_second: 10_000.0,
+            deploys_per_minute: 10_000.0,
+            poll_millis: 100,
+            sweep_millis: 100,
+            bmc_insecure: true,
+            hardware_sync: false,
+            ..Settings::default()
+        };
+        change(&mut settings);
+        let admin = keys::new_token();
+        let expires_at = app.now() + SignedDuration::from_hours(1);
+        let document = TokenDocument { role: Role::Admin, kinds: Vec::new(), group_id: None, expires_at };
+        let content = token::content("admin", &document, &admin).unwrap();
+        app.create(content, by_system(&app, "registered", Value::Null)).await.unwrap();
+        let workers = Workers::new(app.clone());
+        let router = router::api(app.clone());
+        let (stop, _) = watch::channel(false);
+        let rig = Self { app, maas, workers, router, admin, stop, tasks: JoinSet::new(), _dir: dir };
+        rig.site("berlin", &settings).await;
+        rig
+    }
+
+    /// Makes a site.
+    pub(super) async fn site(&self, name: &str, settings: &Settings) {
+        self.post("/api/v1/sites", json!({"name": name, "settings": settings})).await.ok();
+    }
+
+    /// Starts the engine and the poller.
+    pub(super) fn work(&mut self) {
+        let mut settings = EngineSettings::new("test".to_owned());
+        settings.first_backoff = SignedDuration::from_millis(20);
+        settings.longest_backoff = SignedDuration::from_millis(200);
+        settings.poll = Duration::from_millis(50);
+        let engine = Engine::new(self.app.store.clone(), self.workers.clone(), settings, || Clock.now());
+        self.tasks.spawn(Arc::new(engine).run(self.stop.subscribe()));
+        self.tasks.spawn(work::poll(self.workers.clone(), self.stop.subscribe()));
+    }
+
+    /// Lets an agent speak for every node that has a token: it enrols, beats, and does what it is asked.
+    pub(super) fn agents(&mut self) {
+        let (app, router, mut stop) = (self.app.clone(), self.router.clone(), self.stop.subscribe());
+        self.tasks.spawn(async move {
+            let mut agents = BTreeMap::new();
+            while !*stop.borrow() {
+                let list =
+                    wardroom_store::List { kind: "gpu-node".to_owned(), limit: 1000, ..Default::default() };
+                for node in app.store.list(&list).await.unwrap().items {
+                    speak(&app, &router, &node, &mut agents).await;
+                }
+                tokio::select! {
+                    () = tokio::time::sleep(Duration::from_millis(50)) => {}
+                    _ = stop.changed() => {}
+                }
+            }
+        });
+    }
+
+    pub(super) async fn call(&self, method: Method, path: &str, body: Value) -> Reply {
+        call(&self.router, method, path, Some(&self.admin), body).await
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Value {
+        self.call(Method::GET, path, Value::Null).await.ok()
+    }
+
+    pub(super) async fn post(&self, path: &str, body: Value) -> Reply {
+        self.call(Method::POST, path, body).await
+    }
+
+    pub(super) async fn as_agent(&self, credential: &str, path: &str, body: Value) -> Reply {
+        call(&self.router, Method::POST, path, Some(credential), body).await
+    }
+
+    /// A node that is active, of a machine that MAAS can power.
+    pub(super) async fn active(&mut self, number: u32) -> String {
+        let _ = self.maas.seed(&Seed { macs: vec![mac(number)], ..Seed::default() });
+        self.work();
+        self.agents();
+        let id = self.onboard(number).await;
+        self.until(&id, "active").await;
+        id
+    }
+
+    /// Registers a node that a site manages; answers its id.
+    pub(super) async fn onboard(&self, number: u32) -> String {
+        let body = json!({"hostname": format!("gpu-{number}"), "site": "berlin", "macs": [mac(number)]});
+        let made = self.post("/api/v1/gpu-nodes", body).await.ok();
+        made["data"]["id"].as_str().unwrap().to_owned()
+    }
+
+    /// A node that was bootstrapped by hand, and its token.
+    pub(super) async fn by_hand(&self, number: u32) -> (String, String) {
+        let made = self.post("/api/v1/gpu-nodes", json!({"hostname": format!("gpu-{number}")})).await.ok();
+        let text = |name: &str| made["data"][name].as_str().unwrap().to_owned();
+        (text("id"), text("token"))
+    }
+
+    pub(super) async fn act(&self, id: &str, action: &str, body: Value) -> Reply {
+        self.post(&format!("/api/v1/gpu-nodes/{id}/actions/{action}"), body).await
+    }
+
+    pub(super) async fn state(&self, id: &str) -> String {
+        self.get(&format!("/api/v1/gpu-nodes/{id}")).await["data"]["state"].as_str().unwrap().to_owned()
+    }
+
+    pub(super) async fn lifecycle(&self, id: &str) -> Value {
+        self.get(&format!("/api/v1/gpu-nodes/{id}/lifecycle")).await["data"].clone()
+    }
+
+    /// Waits until a node is in a state; says what its run does when it never is.
+    pub(super) async fn until(&self, id: &str, state: &str) {
+        for _ in 0..1500 {
+            if self.state(id).await == state {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("{id} is not {state}: {:#}", self.lifecycle(id).await);
+    }
+
+    /// Waits until the run of a node is in a state, and answers the run.
+    pub(super) async fn until_run(&self, id: &str, state: &str) -> Value {
+        for _ in 0..1500 {
+            let run = self.lifecycle(id).await["run"].clone();
+            if run["state"] == state {
+                return run;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("the run of {id} is not {state}: {:#}", self.lifecycle(id).await);
+    }
+
+    /// MAAS's id of a node's machine, once it has one.
+    pub(super) async fn system_id(&self, id: &str) -> String {
+        for _ in 0..500 {
+            let node = self.get(&format!("/api/v1/gpu-nodes/{id}")).await;
+            if let Some(system_id) = node["data"]["system_id"].as_str() {
+                return system_id.to_owned();
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("{id} never had a machine: {:#}", self.lifecycle(id).await);
+    }
+
+    /// How often MAAS did something to a machine.
+    pub(super) fn did(&self, system_id: &str, op: &str) -> u64 {
+        self.maas.effects().get(system_id).and_then(|ops| ops.get(op)).copied().unwrap_or(0)
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.stop.send_replace(true);
+    }
+}
+
+pub(super) fn mac(number: u32) -> String {
+    format!("52:54:00:00:{:02x}:{:02x}", number >> 8 & 255, number & 255)
+}
+
+pub(super) async fn call(
+    router: &Router,
+    method: Method,
+    path: &str,
+    token: Option<&str>,
+    body: Value,
+) -> Reply {
+    let mut request = Request::builder().method(method).uri(path);
+    if let Some(token) = token {
+        request = request.header("authorization", format!("Bearer {token}"));
+    }
+    let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
+    let request = request.header("content-type", "application/json").body(body).unwrap();
+    let response = router.clone().oneshot(request).await.unwrap();
+    let status = response.status();
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    Reply { status, body: serde_json::from_slice(&bytes).unwrap_or(Value::Null) }
+}
+
+/// One look of all agents at one node.
+async fn speak(
+    app: &App,
+    router: &Router,
+    node: &wardroom_store::Resource,
+    agents: &mut BTreeMap<String, (u32, String)>,
+) {
+    let id = &node.content.id;
+    let document = super::super::document::Document::of(node).unwrap();
+    let deployed = node.content.state != "bootstrap_issued";
+    if let Some(token) = document.enrollment.as_ref().filter(|_| deployed) {
+        // As the deployed system would: only once MAAS calls it deployed.
+        let seen = super::super::proof::latest(app, id).await.unwrap().maas;
+        let up = document.site.is_none()
+            || seen.is_some_and(|sight| {
+                sight.seen.status == Some(wardroom_core::gpu_node::maas::Status::Deployed)
+            });
+        if up {
+            let token = secret::token(&app.key, id, &token.run, token.round);
+            let reply =
+                call(router, Method::POST, "/api/v1/gpu-nodes/enroll", None, json!({"token": token})).await;
+            if reply.status.is_success() {
+                let credential = reply.body["credential"].as_str().unwrap().to_owned();
+                agents.insert(id.clone(), (0, credential));
+            }
+        }
+    }
+    let Some((_, credential)) = agents.get(id) else { return };
+    let path = format!("/api/v1/gpu-nodes/{id}/heartbeat");
+    let beat = call(router, Method::POST, &path, Some(credential), json!({"checks": []})).await;
+    if beat.body["has_tasks"] != true {
+        return;
+    }
+    let path = format!("/api/v1/gpu-nodes/{id}/tasks/claim");
+    let claimed = call(router, Method::POST, &path, Some(credential), json!({"holder": "a"})).await;
+    let Some(task) = claimed.body["task"]["id"].as_str() else { return };
+    let path = format!("/api/v1/gpu-nodes/{id}/tasks/{task}/result");
+    let result = json!({"epoch": claimed.body["task"]["epoch"], "outcome": "succeeded", "output": "done"});
+    call(router, Method::POST, &path, Some(credential), result).await;
+}

@@ -1,0 +1,228 @@
+//! What needs a person, each trigger of the design document; and drift.
+
+use serde_json::{Value, json};
+use wardroom_core::gpu_node::maas::Status;
+use wardroom_fakes::{
+    maas::{Change, DiskSpec, Fault, FaultKind, Outcome, Seed},
+    redfish,
+};
+
+use super::{
+    super::drift,
+    rig::{LOOPBACK, Rig, mac},
+};
+
+/// Onboards a machine that was prepared, and expects that a person is needed at a stage.
+async fn needs_person(rig: &mut Rig, stage: &str) -> (String, Value) {
+    rig.work();
+    rig.agents();
+    let id = rig.onboard(1).await;
+    let run = rig.until_run(&id, "failed_manual_intervention").await;
+    assert_eq!(run["stage"], stage, "{run}");
+    assert!(matches!(rig.state(&id).await.as_str(), "enrolling" | "quarantined"));
+    let recommended = rig.lifecycle(&id).await["recommended"].clone();
+    assert!(recommended["action"].is_string(), "{recommended}");
+    (id, run)
+}
+
+fn seeded(rig: &Rig) -> String {
+    rig.maas.seed(&Seed { macs: vec![mac(1)], ..Seed::default() })
+}
+
+#[tokio::test]
+async fn conflicting_candidates_need_a_person() {
+    let mut rig = Rig::new().await;
+    let _ = rig.maas.seed(&Seed { macs: vec![mac(1)], ..Seed::default() });
+    let _ = rig.maas.seed(&Seed { macs: vec![mac(2)], ..Seed::default() });
+    rig.work();
+    let body = json!({"hostname": "gpu-1", "site": "berlin", "macs": [mac(1), mac(2)]});
+    let made = rig.post("/api/v1/gpu-nodes", body).await.ok();
+    let id = made["data"]["id"].as_str().unwrap().to_owned();
+    let run = rig.until_run(&id, "failed_manual_intervention").await;
+    assert_eq!(run["stage"], "create_or_find_in_maas", "{run}");
+}
+
+#[tokio::test]
+async fn a_machine_of_somebody_else_needs_a_person() {
+    let mut rig = Rig::new().await;
+    let _ = rig.maas.seed(&Seed { macs: vec![mac(1)], status: Some(Status::Deployed), ..Seed::default() });
+    needs_person(&mut rig, "create_or_find_in_maas").await;
+}
+
+#[tokio::test]
+async fn a_missing_or_ambiguous_boot_disk_needs_a_person() {
+    let disk = |name: &str, model: &str| DiskSpec {
+        name: name.to_owned(),
+        model: model.to_owned(),
+        serial: name.to_owned(),
+        size: 1 << 40,
+    };
+    for disks in [vec![disk("a", "NVMe")], vec![disk("a", "DELLBOSS VD"), disk("b", "DELLBOSS VD")]] {
+        let mut rig = Rig::new().await;
+        let system_id = seeded(&rig);
+        rig.maas.change(&system_id, &Change { disks: Some(disks), ..Change::default() });
+        needs_person(&mut rig, "configure_storage").await;
+        assert_eq!(rig.did(&system_id, "set_storage_layout"), 0);
+    }
+}
+
+#[tokio::test]
+async fn an_interface_that_cannot_be_fixed_needs_a_person() {
+    let mut rig =
+        Rig::with(super::rig::quick(), |site| site.provisioning_subnet = "nowhere".to_owned()).await;
+    seeded(&rig);
+    needs_person(&mut rig, "ensure_pxe_interface_auto").await;
+}
+
+#[tokio::test]
+async fn a_machine_that_is_deleted_in_the_middle_needs_a_person() {
+    for stall in ["commissioning", "deploying"] {
+        let mut rig = Rig::new().await;
+        let system_id = seeded(&rig);
+        let outcomes = [(stall.to_owned(), vec![Outcome::Stall])].into();
+        rig.maas.change(&system_id, &Change { outcomes, ..Change::default() });
+        rig.work();
+        let id = rig.onboard(1).await;
+        for _ in 0..500 {
+            let stage = rig.lifecycle(&id).await["run"]["stage"].clone();
+            let wanted = if stall == "commissioning" { "wait_for_ready" } else { "wait_for_deployed" };
+            if stage == wanted {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        assert!(rig.maas.vanish(&system_id));
+        let run = rig.until_run(&id, "failed_manual_intervention").await;
+        assert!(run["failure"].as_str().unwrap().contains("does not have the machine"), "{run}");
+        assert_eq!(rig.state(&id).await, "enrolling");
+    }
+}
+
+#[tokio::test]
+async fn a_commissioning_that_fails_twice_needs_a_person_and_once_does_not() {
+    for (failures, ends_well) in [(1, true), (2, false)] {
+        let mut rig = Rig::new().await;
+        let system_id = seeded(&rig);
+        let outcomes =
+            [("commissioning".to_owned(), vec![Outcome::Fail("a script failed".to_owned()); failures])];
+        rig.maas.change(&system_id, &Change { outcomes: outcomes.into(), ..Change::default() });
+        if ends_well {
+            rig.work();
+            rig.agents();
+            let id = rig.onboard(1).await;
+            rig.until(&id, "active").await;
+            assert_eq!(rig.did(&system_id, "commission"), 2);
+        } else {
+            needs_person(&mut rig, "wait_for_ready").await;
+            assert_eq!(rig.did(&system_id, "commission"), 2);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_maas_says_and_this_run_did_not_cause_needs_a_person() {
+    let mut rig = Rig::new().await;
+    let system_id = seeded(&rig);
+    let outcomes = [("deploying".to_owned(), vec![Outcome::Stall])].into();
+    rig.maas.change(&system_id, &Change { outcomes, ..Change::default() });
+    rig.work();
+    let id = rig.onboard(1).await;
+    while rig.lifecycle(&id).await["run"]["stage"] != "wait_for_deployed" {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    rig.maas.change(&system_id, &Change { status: Some(Status::RescueMode), ..Change::default() });
+    let run = rig.until_run(&id, "failed_manual_intervention").await;
+    assert!(run["failure"].as_str().unwrap().contains("did not cause"), "{run}");
+}
+
+#[tokio::test]
+async fn a_failure_that_nothing_explains_needs_a_person() {
+    let mut rig = Rig::new().await;
+    let system_id = seeded(&rig);
+    let outcomes = [("deploying".to_owned(), vec![Outcome::Fail("the moon was full".to_owned())])].into();
+    rig.maas.change(&system_id, &Change { outcomes, ..Change::default() });
+    needs_person(&mut rig, "classify_deploy_failure").await;
+    assert_eq!(rig.did(&system_id, "deploy"), 1);
+}
+
+/// The key of MAAS is tried twice, never more.
+#[tokio::test]
+async fn a_refused_key_needs_a_person() {
+    let mut rig = Rig::new().await;
+    rig.maas.fault(Fault::of("whoami", FaultKind::Unauthorized).times(50));
+    let (_, run) = needs_person(&mut rig, "load_site_config").await;
+    assert_eq!(run["failure_class"], "credentials");
+    assert!(!run["failure"].as_str().unwrap().contains("secret"), "{run}");
+}
+
+/// A wrong password of a BMC is tried twice by all runs together, and not once more after a restart of the run.
+#[tokio::test]
+async fn a_wrong_password_is_tried_twice_and_no_more() {
+    let bmc =
+        redfish::Fake::start(redfish::Config { lock_after: Some(3), ..redfish::Config::default() }, LOOPBACK)
+            .await
+            .unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("bmc");
+    std::fs::write(&file, "root:wrong").unwrap();
+    let mut rig = Rig::new().await;
+    rig.work();
+    rig.agents();
+    let credential = format!("file:{}", file.display());
+    let body = json!({
+        "hostname": "gpu-1", "site": "berlin", "macs": [mac(1)],
+        "bmc": {"address": bmc.url(), "credential": credential, "system": "1"},
+    });
+    let made = rig.post("/api/v1/gpu-nodes", body).await.ok();
+    let id = made["data"]["id"].as_str().unwrap().to_owned();
+    let run = rig.until_run(&id, "failed_manual_intervention").await;
+    assert_eq!(run["failure_class"], "credentials", "{run}");
+    // Repeating the stage with the same password asks nobody.
+    rig.act(&id, "resume", json!({})).await.ok();
+    let run = rig.until_run(&id, "failed_manual_intervention").await;
+    assert_eq!(run["stage"], "resolve_power_credentials");
+    std::fs::write(&file, "root:calvin").unwrap();
+    for _ in 0..50 {
+        if rig.lifecycle(&id).await["run"]["state"] != "failed_manual_intervention" {
+            break;
+        }
+        rig.act(&id, "resume", json!({})).await.ok();
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    rig.until(&id, "active").await;
+    let stored = format!(
+        "{:?}",
+        rig.app.store.history("gpu-node", &id, wardroom_store::Rows::All, 100, 0).await.unwrap()
+    );
+    assert!(!stored.contains("calvin") && !stored.contains("wrong"), "no secret in history");
+}
+
+/// A node whose machine somebody released is set aside, never silently adopted.
+#[tokio::test]
+async fn drift_quarantines() {
+    for change in [Some(Status::Ready), Some(Status::Broken), None] {
+        let mut rig = Rig::new().await;
+        let id = rig.active(1).await;
+        let system_id = rig.system_id(&id).await;
+        match change {
+            Some(status) => {
+                assert!(rig.maas.change(&system_id, &Change { status: Some(status), ..Change::default() }))
+            }
+            None => assert!(rig.maas.vanish(&system_id)),
+        }
+        drift::sweep(&rig.workers, "test").await.unwrap();
+        assert_eq!(rig.state(&id).await, "quarantined", "{change:?}");
+        assert_eq!(rig.act(&id, "recover", json!({})).await.code(), "not_proven");
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_fits_is_left_alone_and_so_is_one_when_maas_does_not_answer() {
+    let mut rig = Rig::new().await;
+    let id = rig.active(1).await;
+    drift::sweep(&rig.workers, "test").await.unwrap();
+    rig.maas.fault(Fault::of("list", FaultKind::Status(500)).times(100));
+    tokio::time::sleep(std::time::Duration::from_millis(150)).await;
+    drift::sweep(&rig.workers, "test").await.unwrap();
+    assert_eq!(rig.state(&id).await, "active");
+}

@@ -1,0 +1,219 @@
+//! Sites: the MAAS that manages machines, and how it is used.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use axum::{
+    Extension, Json,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse as _, Response},
+};
+use wardroom_api::{
+    Envelope, Page,
+    site::{Site, SiteSettings, SiteSpec},
+};
+use wardroom_store::{Content, Document, Error as StoreError, List, Resource};
+
+use crate::{
+    app::{App, Decided, by_person},
+    auth::Caller,
+    body::Body,
+    error::Error,
+    etag,
+    gpu_node::{document::KIND as NODE, site::KIND},
+    list::{ListQuery, Pages},
+    path::Path,
+    problems::Problems,
+    text,
+};
+
+/// Lists sites.
+#[utoipa::path(get, path = "/api/v1/sites", params(Pages), responses((status = 200, body = Page<Site>), Problems))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    ListQuery(pages): ListQuery<Pages>,
+) -> Result<Json<Page<Site>>, Error> {
+    let list =
+        List { kind: KIND.to_owned(), after: pages.after()?, limit: pages.limit()?, ..List::default() };
+    let page = app.store.list(&list).await?;
+    let data = page.items.iter().map(view).collect::<Result<_, _>>()?;
+    Ok(Json(Page { success: true, data, next: page.next }))
+}
+
+/// Makes a site. Keys and passwords are named by reference, as `file:PATH` or `env:NAME` on the server.
+#[utoipa::path(post, path = "/api/v1/sites", request_body = SiteSpec, responses((status = 201, body = Envelope<Site>), Problems))]
+pub(crate) async fn create(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Body(spec): Body<SiteSpec>,
+) -> Result<Response, Error> {
+    check(&spec)?;
+    let name = spec.name.clone();
+    match app.create_named(content(&spec)?, by_person(&app, &caller, "registered", None)).await {
+        Ok(resource) => answer(StatusCode::CREATED, &resource),
+        Err(StoreError::Conflict) => Err(Error::Conflict {
+            code: "name_taken",
+            detail: format!("there is a site {name:?} already: replace it with PUT"),
+            allowed: vec![format!("PUT /api/v1/sites/{name}")],
+        }),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Reads one site.
+#[utoipa::path(get, path = "/api/v1/sites/{id}", params(("id" = String, Path)), responses((status = 200, body = Envelope<Site>), Problems))]
+pub(crate) async fn get(State(app): State<App>, Path(id): Path<String>) -> Result<Response, Error> {
+    let found = app.store.get(KIND, &id).await?.filter(|found| !found.content.deleted);
+    answer(StatusCode::OK, &found.ok_or_else(|| Error::not_found(KIND, &id))?)
+}
+
+/// Replaces a site. Runs that have begun go by what it was then.
+#[utoipa::path(put, path = "/api/v1/sites/{id}", request_body = SiteSpec, params(("id" = String, Path)), responses((status = 200, body = Envelope<Site>), Problems))]
+pub(crate) async fn replace(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    Body(spec): Body<SiteSpec>,
+) -> Result<Response, Error> {
+    check(&spec)?;
+    if spec.name != id {
+        return Err(Error::invalid("name", format!("must be {id:?}: a site keeps its name")));
+    }
+    let (resource, ()) = app
+        .change(KIND, &id, |site| {
+            etag::check(&headers, || tag(site))?;
+            let content = content(&spec)?;
+            if content == site.content {
+                return Ok(Decided::Nothing(()));
+            }
+            Ok(Decided::Commit(Box::new((content, by_person(&app, &caller, "changed", None))), ()))
+        })
+        .await?;
+    answer(StatusCode::OK, &resource)
+}
+
+/// Deletes a site that manages no node.
+#[utoipa::path(delete, path = "/api/v1/sites/{id}", params(("id" = String, Path)), responses((status = 200, body = Envelope<Site>), Problems))]
+pub(crate) async fn delete(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Error> {
+    let users = List {
+        kind: NODE.to_owned(),
+        fields: BTreeMap::from([("site".to_owned(), id.clone())]),
+        limit: 1,
+        ..List::default()
+    };
+    if let Some(node) = app.store.list(&users).await?.items.first() {
+        return Err(Error::Conflict {
+            code: "in_use",
+            detail: format!("GPU node {} is managed by the site: remove it first", node.content.id),
+            allowed: Vec::new(),
+        });
+    }
+    let (resource, ()) = app
+        .change(KIND, &id, |site| {
+            etag::check(&headers, || tag(site))?;
+            let content = Content { deleted: true, ..site.content.clone() };
+            Ok(Decided::Commit(Box::new((content, by_person(&app, &caller, "deleted", None))), ()))
+        })
+        .await?;
+    answer(StatusCode::OK, &resource)
+}
+
+fn check(spec: &SiteSpec) -> Result<(), Error> {
+    text::check_name("name", &spec.name)?;
+    let settings = &spec.settings;
+    let url = &settings.url;
+    let scheme = url.starts_with("http://") || url.starts_with("https://");
+    if !scheme || url.len() > 255 || !url.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(Error::invalid("settings.url", "must be a URL such as https://maas.example/MAAS"));
+    }
+    reference("settings.key", &settings.key)?;
+    if let Some(ca) = &settings.ca {
+        reference("settings.ca", ca)?;
+    }
+    text::check_name("settings.tag", &settings.tag)?;
+    text::check("settings.series", &settings.series, 1..=63)?;
+    text::check("settings.architecture", &settings.architecture, 1..=63)?;
+    text::check("settings.provisioning_subnet", &settings.provisioning_subnet, 1..=255)?;
+    text::check_prose("settings.user_data", Some(&settings.user_data), 60_000)?;
+    if settings.boot_disk.model.is_none() && settings.boot_disk.serial.is_none() {
+        return Err(Error::invalid(
+            "settings.boot_disk",
+            "must say by which model or serial number it is known",
+        ));
+    }
+    for (index, fabric) in settings.fabric.iter().enumerate() {
+        text::check(&format!("settings.fabric[{index}].interface"), &fabric.interface, 1..=63)?;
+    }
+    check_rates(settings)
+}
+
+fn check_rates(settings: &SiteSettings) -> Result<(), Error> {
+    let rates = [
+        ("settings.requests_per_second", settings.requests_per_second),
+        ("settings.deploys_per_minute", settings.deploys_per_minute),
+    ];
+    for (field, rate) in rates {
+        if !(0.01..=10_000.0).contains(&rate) {
+            return Err(Error::invalid(field, "must be from 0.01 to 10000"));
+        }
+    }
+    let pauses =
+        [("settings.poll_millis", settings.poll_millis), ("settings.sweep_millis", settings.sweep_millis)];
+    for (field, pause) in pauses {
+        if !(100..=3_600_000).contains(&pause) {
+            return Err(Error::invalid(field, "must be from 100 to 3600000"));
+        }
+    }
+    Ok(())
+}
+
+fn reference(field: &str, text: &str) -> Result<(), Error> {
+    let named = text.strip_prefix("file:").or_else(|| text.strip_prefix("env:"));
+    if named.is_none_or(str::is_empty) {
+        return Err(Error::invalid(
+            field,
+            "must name where the secret is, as file:PATH or env:NAME; the secret itself is never stored",
+        ));
+    }
+    text::check(field, text, 1..=1000)
+}
+
+fn content(spec: &SiteSpec) -> Result<Content, Error> {
+    Ok(Content {
+        kind: KIND.to_owned(),
+        id: spec.name.clone(),
+        name: spec.name.clone(),
+        state: "kept".to_owned(),
+        document: Document::of(&spec.settings)?,
+        labels: BTreeMap::new(),
+        fields: BTreeMap::new(),
+        keys: BTreeSet::new(),
+        deleted: false,
+        due_at: None,
+    })
+}
+
+fn tag(site: &Resource) -> Result<String, Error> {
+    etag::of(&(&site.content.id, site.content.document.as_str()))
+}
+
+fn view(site: &Resource) -> Result<Site, Error> {
+    Ok(Site {
+        name: site.content.id.clone(),
+        settings: site.content.document.read()?,
+        created_at: site.created_at,
+        updated_at: site.updated_at,
+    })
+}
+
+fn answer(status: StatusCode, site: &Resource) -> Result<Response, Error> {
+    let mut response = (status, Json(Envelope::new(view(site)?))).into_response();
+    etag::set(&mut response, &tag(site)?);
+    Ok(response)
+}
