@@ -140,41 +140,42 @@ pub(crate) async fn auto_promotes(app: &App, id: &str) -> Result<bool, Error> {
 
 /// Holds a group that a node is about to be in; refuses one that does not exist.
 pub(crate) async fn require_device_group(app: &App, id: &str) -> Result<Held, Error> {
-    require(app, "group_id", id, GroupType::Device).await
+    Ok(Held::at(&require(app, "group_id", id, GroupType::Device).await?))
 }
 
 /// Holds a group that a user is about to be in; refuses one that does not exist.
 pub(crate) async fn require_user_group(app: &App, id: &str) -> Result<Held, Error> {
-    require(app, "group_id", id, GroupType::User).await
+    Ok(Held::at(&require(app, "group_id", id, GroupType::User).await?))
 }
 
-async fn require(app: &App, field: &str, id: &str, type_: GroupType) -> Result<Held, Error> {
+async fn require(app: &App, field: &str, id: &str, type_: GroupType) -> Result<Resource, Error> {
     if let Some(found) = find(app, id).await?
         && spec(&found)?.type_ == type_
     {
-        return Ok(Held::at(&found));
+        return Ok(found);
     }
     let kind = if type_ == GroupType::Device { "device" } else { "user" };
     let id: String = id.chars().take(100).collect();
     Err(Error::invalid(field, format!("there is no {kind} group {id:?}: make it with POST /api/v1/groups")))
 }
 
-/// Everything above a group, which is held: a change up there could close a circle.
+/// Everything above a group, which is held: a change up there could close a circle, and what is held is what was
+/// checked, not what a second look would find.
 async fn check(app: &App, spec: &GroupSpec) -> Result<Vec<Held>, Error> {
     text::check_name("name", &spec.name)?;
     let Some(parent) = &spec.parent_id else { return Ok(Vec::new()) };
-    require(app, "parent_id", parent, spec.type_).await?;
-    let (mut above, mut holds) = (Some(parent.clone()), Vec::new());
+    let mut above = Some(require(app, "parent_id", parent, spec.type_).await?);
+    let mut holds = Vec::new();
     for _ in 0..DEEPEST {
-        match above {
-            None => return Ok(holds),
-            Some(id) if id == spec.name => break,
-            Some(id) => {
-                let group = find(app, &id).await?;
-                holds.extend(group.as_ref().map(Held::at));
-                above = group.map(|group| self::spec(&group)).transpose()?.and_then(|spec| spec.parent_id);
-            }
+        let Some(group) = above else { return Ok(holds) };
+        if group.content.id == spec.name {
+            break;
         }
+        holds.push(Held::at(&group));
+        above = match self::spec(&group)?.parent_id {
+            Some(id) => find(app, &id).await?,
+            None => None,
+        };
     }
     Err(Error::invalid("parent_id", format!("the tree would be a circle, or deeper than {DEEPEST}")))
 }

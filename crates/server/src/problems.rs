@@ -23,3 +23,18 @@ impl IntoResponses for Problems {
         BTreeMap::from([("default".to_owned(), response.into())])
     }
 }
+
+/// How the registry refuses: in the words that its clients know.
+pub(crate) struct RegistryRefusals;
+
+impl IntoResponses for RegistryRefusals {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        let response = ResponseBuilder::new()
+            .description(
+                "A refusal or failure, as clients of registries know it: `errors` with `code` and `message`",
+            )
+            .content("application/json", ContentBuilder::new().build())
+            .build();
+        BTreeMap::from([("default".to_owned(), response.into())])
+    }
+}

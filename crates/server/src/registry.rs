@@ -23,7 +23,7 @@ use crate::{
     auth::Caller,
     error::Error,
     path::Path,
-    problems::Problems,
+    problems::RegistryRefusals,
     satellite::document::KIND,
 };
 
@@ -31,13 +31,13 @@ const DIGEST: &str = "docker-content-digest";
 const VERSION: &str = "docker-distribution-api-version";
 
 /// Says that this is a registry, to whoever is let in.
-#[utoipa::path(get, path = "/v2/", operation_id = "registry", responses((status = 200, description = "This is a registry"), Problems))]
+#[utoipa::path(get, path = "/v2/", operation_id = "registry", responses((status = 200, description = "This is a registry"), RegistryRefusals))]
 pub(crate) async fn version() -> Response {
     ([(VERSION, "registry/2.0")], Json(json!({}))).into_response()
 }
 
 /// The manifest of a state, by tag or digest.
-#[utoipa::path(get, path = "/v2/satellite/{family}/{name}/state/manifests/{reference}", operation_id = "get_manifest", params(("family" = String, Path), ("name" = String, Path), ("reference" = String, Path)), responses((status = 200, description = "The manifest"), Problems))]
+#[utoipa::path(get, path = "/v2/satellite/{family}/{name}/state/manifests/{reference}", operation_id = "get_manifest", params(("family" = String, Path), ("name" = String, Path), ("reference" = String, Path)), responses((status = 200, description = "The manifest"), RegistryRefusals))]
 pub(crate) async fn manifest(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
@@ -54,7 +54,7 @@ pub(crate) async fn manifest(
 }
 
 /// A part of a state's image.
-#[utoipa::path(get, path = "/v2/satellite/{family}/{name}/state/blobs/{digest}", operation_id = "get_blob", params(("family" = String, Path), ("name" = String, Path), ("digest" = String, Path)), responses((status = 200, description = "The bytes"), Problems))]
+#[utoipa::path(get, path = "/v2/satellite/{family}/{name}/state/blobs/{digest}", operation_id = "get_blob", params(("family" = String, Path), ("name" = String, Path), ("digest" = String, Path)), responses((status = 200, description = "The bytes"), RegistryRefusals))]
 pub(crate) async fn blob(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
@@ -73,7 +73,7 @@ pub(crate) async fn blob(
 }
 
 /// The tags of a state.
-#[utoipa::path(get, path = "/v2/satellite/{family}/{name}/state/tags/list", operation_id = "list_tags", params(("family" = String, Path), ("name" = String, Path)), responses((status = 200, description = "The tags"), Problems))]
+#[utoipa::path(get, path = "/v2/satellite/{family}/{name}/state/tags/list", operation_id = "list_tags", params(("family" = String, Path), ("name" = String, Path)), responses((status = 200, description = "The tags"), RegistryRefusals))]
 pub(crate) async fn tags(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
