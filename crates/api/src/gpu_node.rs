@@ -257,6 +257,8 @@ pub struct ObservedMachine {
 
 /// What an agent said of its node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+// The server has a health of its own, and schemas are told apart by their names only.
+#[schema(as = AgentHealth)]
 pub struct Health {
     /// Whether every check passed.
     pub healthy: bool,

@@ -182,9 +182,10 @@ const fn route(
 
 /// The row of a route.
 pub(crate) fn find(method: &str, path: &str) -> Option<&'static Route> {
-    // A HEAD is answered like the GET it asks about.
-    let method = if method == "HEAD" { "GET" } else { method };
-    ROUTES.iter().find(|route| route.path == path && route.method == method)
+    // A HEAD is answered like the GET it asks about, unless that changes something.
+    let (method, is_head) = if method == "HEAD" { ("GET", true) } else { (method, false) };
+    let found = ROUTES.iter().find(|route| route.path == path && route.method == method);
+    found.filter(|route| !(is_head && registers(route)))
 }
 
 /// Whether a GET of the route changes something all the same: registrations, as clients know them.

@@ -172,7 +172,7 @@ async fn by_svid(
     if route.allow == access::Allow::Svid {
         return Ok(Who::Svid(Arc::new(svid)));
     }
-    let identity = app.satellites.identify(app, &svid.id, Shown::Svid, from).await?;
+    let identity = app.satellites.identify(app, &svid.id, Shown::Svid(svid.from), from).await?;
     Ok(Who::Satellite(Arc::new(identity)))
 }
 

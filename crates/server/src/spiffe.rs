@@ -33,8 +33,25 @@ use crate::config::upstreams::Spiffe;
 pub(crate) struct SpiffeId {
     /// The whole ID, such as `spiffe://example.org/satellite/region/eu/edge-01`.
     pub(crate) id: String,
+    /// When the certificate begins.
+    pub(crate) from: Timestamp,
     /// When the certificate ends.
     pub(crate) until: Timestamp,
+}
+
+/// Certificates begin a little before they are issued, for clocks that differ.
+const BACKDATED: jiff::SignedDuration = jiff::SignedDuration::from_secs(10);
+
+/// Whether a certificate that begins then is void because only later ones count.
+pub(crate) fn is_void(from: Timestamp, after: Option<Timestamp>) -> bool {
+    after.is_some_and(|after| from < after - BACKDATED)
+}
+
+impl SpiffeId {
+    /// Whether it is void because only certificates from after this count.
+    pub(crate) fn is_void(&self, after: Option<Timestamp>) -> bool {
+        is_void(self.from, after)
+    }
 }
 
 /// What is wrong with a certificate.
@@ -74,9 +91,11 @@ pub(crate) fn identity(leaf: &[u8], trust_domain: &str) -> Result<SpiffeId, NotA
         names.iter().filter_map(|name| if let GeneralName::URI(uri) = name { Some(*uri) } else { None });
     let [id] = uris.collect::<Vec<_>>()[..] else { return Err(NotAnSvid::Uris) };
     check_id(id, trust_domain)?;
-    let until = Timestamp::from_second(certificate.validity().not_after.timestamp())
-        .map_err(|_| NotAnSvid::Unreadable)?;
-    Ok(SpiffeId { id: id.to_owned(), until })
+    let time = |at: x509_parser::time::ASN1Time| {
+        Timestamp::from_second(at.timestamp()).map_err(|_| NotAnSvid::Unreadable)
+    };
+    let validity = certificate.validity();
+    Ok(SpiffeId { id: id.to_owned(), from: time(validity.not_before)?, until: time(validity.not_after)? })
 }
 
 /// A SPIFFE ID has no port, user, query, fragment or encoded character, and here it has a path: an ID

@@ -71,8 +71,13 @@ fn signal(site: &Site, signal: &str) {
 }
 
 fn moves_to_stale(site: &Site) -> usize {
-    let rows = site.admin().get("/api/v1/history?kind=satellite&limit=1000").expect(200);
-    rows["data"].as_array().unwrap().iter().filter(|row| row["to_state"] == "stale").count()
+    let rows = site.admin().get("/api/v1/history?limit=1000").expect(200);
+    rows["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|row| row["kind"] == "satellite" && row["to_state"] == "stale")
+        .count()
 }
 
 fn the_dead_are_found_and_a_deaf_server_blames_nobody(on: Backend) {

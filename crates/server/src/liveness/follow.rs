@@ -18,7 +18,10 @@ pub(super) async fn run(app: &App, mut from: Cursor, mut stop: watch::Receiver<b
             Ok(()) => {}
             Err(error) => {
                 tracing::warn!(%error, "the feed could not be followed; it is tried again");
-                tokio::time::sleep(app.liveness.settings.sweep).await;
+                tokio::select! {
+                    () = tokio::time::sleep(app.liveness.settings.sweep) => continue,
+                    _ = stop.wait_for(|stop| *stop) => return,
+                }
             }
         }
         tokio::select! {

@@ -58,6 +58,8 @@ pub(crate) struct Document {
     pub(crate) credential: Option<Credential>,
     /// Re-enabled, and the old credential may be used once more.
     pub(crate) refresh: Option<Refresh>,
+    /// Certificates from before this are void: it was re-enabled because they cannot be trusted.
+    pub(crate) svid_after: Option<Timestamp>,
     /// What the registry has, as the effect saw it.
     pub(crate) robot: Option<Robot>,
     /// What SPIRE has, as the effect saw it.

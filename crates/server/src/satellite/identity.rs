@@ -51,6 +51,7 @@ pub(crate) struct Known {
     pub(crate) given: Option<Interval>,
     pub(crate) zone: Option<Box<str>>,
     pub(crate) refresh: Option<Refresh>,
+    svid_after: Option<Timestamp>,
     /// Whether an older credential is still let in until the newest is used.
     pub(crate) overlaps: bool,
     version: i64,
@@ -74,8 +75,8 @@ pub(crate) struct Moment {
 pub(crate) enum Shown {
     /// A secret, hashed.
     Secret(Hash),
-    /// A certificate, which the listener has checked.
-    Svid,
+    /// A certificate, which the listener has checked, and when it begins.
+    Svid(Timestamp),
 }
 
 /// Which credential a satellite showed.
@@ -138,7 +139,7 @@ struct Memory {
 
 impl Known {
     fn of(resource: &Resource, read_at: Moment, zone: &str) -> Result<Self, Error> {
-        let Document { credential, refresh, heartbeat_interval, robot, spiffe_id, .. } =
+        let Document { credential, refresh, heartbeat_interval, robot, spiffe_id, svid_after, .. } =
             Document::of(resource)?;
         let content = &resource.content;
         let mut handles = vec![handle_of(&content.name).into_boxed_str()];
@@ -153,6 +154,7 @@ impl Known {
             given: heartbeat_interval.and_then(|text| Interval::parse("", &text).ok()),
             zone: content.labels.get(zone).map(|zone| zone.as_str().into()),
             refresh,
+            svid_after,
             overlaps: previous.is_some(),
             version: resource.version,
             deleted: content.deleted,
@@ -165,7 +167,13 @@ impl Known {
 
     /// Which credential this is, if it is one.
     fn accepts(&self, shown: Shown, now: Timestamp) -> Option<Which> {
-        let Shown::Secret(hash) = shown else { return (!self.deleted).then_some(Which::Current) };
+        let hash = match shown {
+            Shown::Secret(hash) => hash,
+            Shown::Svid(from) => {
+                let is_void = self.deleted || crate::spiffe::is_void(from, self.svid_after);
+                return (!is_void).then_some(Which::Current);
+            }
+        };
         let is = |known: Option<Hash>| known.is_some_and(|known| same(&known, &hash));
         // Both are compared, so that the time it takes tells nothing.
         let (current, previous) = (is(self.current), is(self.previous));
@@ -222,6 +230,10 @@ impl Identities {
         let Ok(known) = self.read(resource, read_at).map(Arc::new) else { return };
         let memory = &mut *self.memory.write().unwrap_or_else(PoisonError::into_inner);
         let older = memory.known.get(&known.handles[0]).filter(|old| old.id == known.id).cloned();
+        // One that was read before somebody else changed it knows less than we do.
+        if older.as_ref().is_some_and(|older| older.version > known.version) {
+            return;
+        }
         for handle in older.iter().flat_map(|old| &old.handles) {
             if !known.handles.contains(handle) {
                 memory.known.remove(handle);

@@ -140,6 +140,7 @@ fn decide(
         Mode::Reissue => {
             document.epoch += 1;
             document.credential = None;
+            document.svid_after = Some(app.now()).filter(|_| document.flow == Flow::Spiffe);
             document.registration = match document.flow {
                 Flow::Token => Some(registration.clone()),
                 Flow::Spiffe => spiffe::joining(app, &satellite.content.id, &document),

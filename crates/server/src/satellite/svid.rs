@@ -23,5 +23,5 @@ pub(crate) async fn register(
     let Who::Svid(svid) = &caller.who else {
         return Err(Error::Robot("show an X.509-SVID, on the listener of [spiffe]"));
     };
-    ztr::by_svid(&app, &caller, &svid.id).await.map(Json)
+    ztr::by_svid(&app, &caller, svid).await.map(Json)
 }

@@ -169,15 +169,22 @@ pub(crate) fn registered(
 
 /// Registers the satellite whose certificate the listener for SPIFFE has checked. One that is registered gets what it
 /// was given before: it proves itself anew with every connection.
-pub(crate) async fn by_svid(app: &App, caller: &Caller, spiffe_id: &str) -> Result<Registration, Error> {
+pub(crate) async fn by_svid(
+    app: &App,
+    caller: &Caller,
+    svid: &crate::spiffe::SpiffeId,
+) -> Result<Registration, Error> {
     const STRANGER: Error = Error::Robot("there is no satellite with this SPIFFE ID, or it was deleted");
+    const VOID: Error =
+        Error::Robot("the certificate is from before the satellite was re-enabled: get a new one");
     // Nobody registers by showing a certificate alone: a satellite that was deleted may still have one.
-    let found = app.store.get_by_key(KIND, &spiffe_key(spiffe_id)).await?.ok_or(STRANGER)?;
+    let found = app.store.get_by_key(KIND, &spiffe_key(&svid.id)).await?.ok_or(STRANGER)?;
     let effects = effects_for(app, "registered");
     let changed = super::change(app, &found.content.id, &effects, |satellite| {
         let document = Document::of(satellite)?;
         match state(satellite)? {
             SatelliteState::Revoked => return Err(Error::Revoked),
+            _ if svid.is_void(document.svid_after) => return Err(VOID),
             SatelliteState::Online | SatelliteState::Stale => return Ok(Decided::Nothing(())),
             SatelliteState::Pending => place::check_ready(app, &document)?,
         }

@@ -29,9 +29,14 @@ impl Domain {
     }
 
     /// Certificate and key of an identity, as PEM.
-    fn svid(&self, id: &str) -> (String, String) {
+    /// One that was issued now, or long ago.
+    fn svid(&self, id: &str, is_new: bool) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
+        if is_new {
+            let now = u64::try_from(wardroom_server::clock::Clock.now().as_second()).unwrap();
+            params.not_before = rcgen::date_time_ymd(1970, 1, 1) + std::time::Duration::from_secs(now);
+        }
         params.subject_alt_names = vec![SanType::URI(id.try_into().unwrap())];
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
@@ -56,7 +61,7 @@ async fn world() -> World {
         ..Options::default()
     };
     let spire = Spire::start(options).await.unwrap();
-    let (certificate, key) = domain.svid("spiffe://example.org/wardroom");
+    let (certificate, key) = domain.svid("spiffe://example.org/wardroom", false);
     std::fs::write(path("own.pem"), certificate).unwrap();
     std::fs::write(path("own.key"), key).unwrap();
     let sections = format!(
@@ -97,7 +102,10 @@ impl World {
     }
 
     fn client(&self, id: &str) -> reqwest::Client {
-        let (certificate, key) = self.domain.svid(id);
+        self.client_with(self.domain.svid(id, false))
+    }
+
+    fn client_with(&self, (certificate, key): (String, String)) -> reqwest::Client {
         let identity = reqwest::Identity::from_pem(format!("{certificate}{key}").as_bytes()).unwrap();
         // The server's certificate names an identity and no host.
         let builder = reqwest::Client::builder().no_proxy().identity(identity);
@@ -192,7 +200,12 @@ async fn a_revoked_identity_is_refused_at_once_withdrawn_and_banned() {
     world.site.settled("edge", &[]).await;
     assert!(world.agent(&agent).is_none(), "the banned agent is forgotten");
     assert_eq!(world.entries("spiffe://example.org/agent/edge")[0]["parent_id"], joined.as_str());
-    send(client.get(world.at("/satellites/spiffe-ztr"))).await.expect(200);
+    let ztr = world.at("/satellites/spiffe-ztr");
+    assert_eq!(send(client.get(&ztr)).await.status, 401, "a certificate from before may be in wrong hands");
+    let fresh = world.client_with(world.domain.svid(&id, true));
+    send(fresh.get(&ztr)).await.expect(200);
+    assert_eq!(send(beat()).await.status, 401, "and does not beat for the new one either");
+    assert_eq!(send(fresh.post(world.at("/satellites/sync")).json(&json!({}))).await.status, 200);
 
     world.site.ask(Method::DELETE, "/api/satellites/edge", None).await.expect(200);
     assert_eq!(send(beat()).await.status, 401);

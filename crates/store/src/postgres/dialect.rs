@@ -149,16 +149,18 @@ pub(crate) const NOTE_SEEN: &str = concat!(
     now!(),
     " - age::bigint, every::bigint FROM unnest($2::text[], $3::text[], $4::text[]) AS heard (id, age, every) \
      ON CONFLICT (kind, id) DO UPDATE SET seen_at = excluded.seen_at, every_seconds = excluded.every_seconds \
-     WHERE liveness.seen_at < excluded.seen_at"
+     WHERE liveness.seen_at < excluded.seen_at OR liveness.seen_at > ",
+    now!()
 );
 
-/// Members of the kind `$1` that were heard in the last `$2` milliseconds, with their age.
+/// What is ahead of a clock that was set back is not believed; the next beat puts it right. Members of the kind `$1` that were heard in the last `$2` milliseconds, with their age.
 pub(crate) const SEEN: &str = concat!(
     "SELECT id, greatest(0, ",
     now!(),
     " - seen_at), every_seconds FROM liveness WHERE kind = $1 AND seen_at >= ",
     now!(),
-    " - $2"
+    " - $2 AND seen_at <= ",
+    now!()
 );
 
 pub(crate) const FORGET_SEEN: &str = "DELETE FROM liveness WHERE kind = $1 AND id = $2";

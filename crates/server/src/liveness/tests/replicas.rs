@@ -130,7 +130,8 @@ async fn a_paused_sweeper_that_wakes_up_late_changes_nothing() {
     other.tick(&second).await.unwrap();
     assert!(other.lease.is_some());
 
-    sweep::mark(&first, 0, &[due], Some(lease.fence())).await.unwrap();
+    let late = sweep::mark(&first, 0, &[due], Some(lease.fence())).await;
+    assert!(late.is_err(), "it is told that it was overtaken");
     assert_eq!(state(&second, &id).await, "online");
     assert!(first.liveness.find(KIND, &id).is_some(), "and it goes on to be watched");
     let fence = other.lease.as_ref().map(wardroom_store::Lease::fence);
