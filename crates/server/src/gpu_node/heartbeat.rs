@@ -137,9 +137,13 @@ async fn renew(app: &App, node: &str, tasks: &[Holding]) -> Result<Vec<String>, 
         let found = app.store.get(task::KIND, &holding.task).await?;
         let document: Option<task::Document> =
             found.as_ref().map(|found| found.content.document.read()).transpose()?;
-        let is_ours = document
+        let mut is_ours = document
             .is_some_and(|document| document.node == node && document.epoch == holding.epoch)
-            && found.is_some_and(|found| found.content.state == TaskState::Dispatched.as_str());
+            && found.as_ref().is_some_and(|found| found.content.state == TaskState::Dispatched.as_str());
+        // What its run does not want any more is to be stopped.
+        if let Some(found) = found.filter(|_| is_ours) {
+            is_ours = task::wanted(app, &found).await?.is_some();
+        }
         let name = task::lease(&holding.task);
         let lease = if is_ours { app.store.lease(&name).await? } else { None };
         let renewed = match lease.filter(|lease| lease.epoch == holding.epoch) {

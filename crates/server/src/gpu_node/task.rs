@@ -1,7 +1,8 @@
 //! Tasks of agents: created by runs, claimed under a lease, ended by their result.
 //!
 //! What must stay true: a run creates at most one task for a stage in a round; a result counts only in the newest epoch
-//! of the task's lease; a task that ended never changes again.
+//! of the task's lease; a task that ended never changes again; nobody begins, goes on with or ends a task that its run
+//! does not want any more, because what it does to a node cannot be taken back.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,11 +15,12 @@ use uuid::Uuid;
 use wardroom_api::gpu_node::agent::{ClaimRequest, Claimed, Recorded, Task, TaskResult};
 use wardroom_core::{
     gpu_node::task::{Kind, Outcome, State},
-    run::plan::Stage,
+    run::{State as RunState, action::Goal, plan::Stage},
 };
-use wardroom_store::{Change, Content, Error as StoreError, Fence, List, Resource, TRANSITION};
+use wardroom_store::{Change, Content, Error as StoreError, Fence, Held, List, Resource, TRANSITION};
+use wardroom_workflow::{RUN, Run};
 
-use super::enroll::by_agent;
+use super::{data::Data, enroll::by_agent};
 use crate::{
     app::{App, by_system},
     auth::Caller,
@@ -110,6 +112,10 @@ pub(crate) async fn ensure(app: &App, ask: Ask<'_>) -> Result<Resource, Error> {
 /// Takes a task back that nobody wants any more; one that ended stays as it is.
 pub(crate) async fn withdraw(app: &App, run: &str, stage: Stage, round: u32) -> Result<(), Error> {
     let Some(found) = app.store.get_by_key(KIND, &key(run, stage, round)).await? else { return Ok(()) };
+    take_back(app, &found.content.id).await
+}
+
+async fn take_back(app: &App, id: &str) -> Result<(), Error> {
     let withdrawn = |task: &Resource| {
         if !state(task)?.is_open() {
             return Ok(crate::app::Decided::Nothing(()));
@@ -118,7 +124,19 @@ pub(crate) async fn withdraw(app: &App, run: &str, stage: Stage, round: u32) -> 
         let entry = by_system(app, TRANSITION, serde_json::Value::Null);
         Ok(crate::app::Decided::Commit(Box::new((content, entry)), ()))
     };
-    app.change(KIND, &found.content.id, withdrawn).await.map(drop)
+    app.change(KIND, id, withdrawn).await.map(drop)
+}
+
+/// The run of a task, if it still wants the task: it is open, is not being undone, and is at the task's stage and round.
+pub(crate) async fn wanted(app: &App, task: &Resource) -> Result<Option<Run<Data>>, Error> {
+    let document: Document = task.content.document.read()?;
+    let Some(found) = app.store.get(RUN, &document.run).await? else { return Ok(None) };
+    let run = Run::<Data>::read(found)?;
+    let onward = run.state.is_open() && run.state != RunState::Compensating && !run.record.undoing;
+    let stage = run.record.stage;
+    let asked = key(run.id(), stage, run.record.data.task_round(stage));
+    let is_asked = document.stage == stage && task.content.keys.contains(&asked);
+    Ok((onward && is_asked && document.node == run.record.node).then_some(run))
 }
 
 /// The state of a stored task.
@@ -170,20 +188,59 @@ pub(crate) async fn claim(
     caller.speaks_for(&id)?;
     text::check("holder", &request.holder, 1..=128)?;
     let holder = format!("agent {id} {}", request.holder);
-    for task in open(&app, &id).await? {
-        let lease = app.store.acquire_lease(&lease(&task.content.id), &holder, LEASE).await?;
-        let Some(lease) = lease else { continue };
-        match dispatch(&app, task, lease.epoch, lease.fence()).await {
-            Ok(task) => return Ok(Json(Claimed { task: Some(view(&task)?) })),
-            // It ended, was withdrawn or taken meanwhile.
-            Err(StoreError::Conflict | StoreError::Fenced { .. }) => {}
-            Err(error) => return Err(error.into()),
+    for _ in 0..DECISIONS {
+        match offer(&app, &id, &holder).await {
+            Ok(task) => return Ok(Json(Claimed { task: task.as_ref().map(view).transpose()? })),
+            // It ended, was withdrawn or taken meanwhile, or its run moved.
+            Err(Offer::Moved) => {}
+            Err(Offer::Failed(error)) => return Err(error),
         }
     }
     Ok(Json(Claimed { task: None }))
 }
 
-async fn dispatch(app: &App, task: Resource, epoch: i64, fence: Fence) -> Result<Resource, StoreError> {
+/// Why no task was given out.
+enum Offer {
+    /// Something changed meanwhile: look again.
+    Moved,
+    Failed(Error),
+}
+
+impl<E: Into<Error>> From<E> for Offer {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// Gives the oldest task out that its run wants and nobody has.
+async fn offer(app: &App, node: &str, holder: &str) -> Result<Option<Resource>, Offer> {
+    for task in open(app, node).await? {
+        let Some(run) = wanted(app, &task).await? else {
+            take_back(app, &task.content.id).await?;
+            continue;
+        };
+        // It is about to turn back.
+        if run.record.goal != Goal::Run {
+            continue;
+        }
+        let lease = app.store.acquire_lease(&lease(&task.content.id), holder, LEASE).await?;
+        let Some(lease) = lease else { continue };
+        match dispatch(app, task, lease.epoch, lease.fence(), Held::at(&run.resource)).await {
+            Ok(task) => return Ok(Some(task)),
+            Err(StoreError::Conflict | StoreError::Fenced { .. }) => return Err(Offer::Moved),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(None)
+}
+
+async fn dispatch(
+    app: &App,
+    task: Resource,
+    epoch: i64,
+    fence: Fence,
+    run: Held,
+) -> Result<Resource, StoreError> {
     let document: Document = task.content.document.read()?;
     if document.epoch == epoch && task.content.state == State::Dispatched.as_str() {
         return Ok(task);
@@ -199,7 +256,7 @@ async fn dispatch(app: &App, task: Resource, epoch: i64, fence: Fence) -> Result
         entry,
         effects: Vec::new(),
         fence: Some(fence),
-        holds: Vec::new(),
+        holds: vec![run],
     };
     Ok(app.store.commit(change).await?.resource)
 }
@@ -222,30 +279,55 @@ pub(crate) async fn result(
         .parse()
         .map_err(|error: wardroom_core::UnknownName| Error::invalid("outcome", error.to_string()))?;
     check(&mut result)?;
-    let found = app.store.get(KIND, &task).await?;
-    let before = found.ok_or_else(|| Error::not_found(KIND, &task))?;
+    for _ in 0..DECISIONS {
+        if let Some(recorded) = end(&app, &id, &task, outcome, &result).await? {
+            return Ok(Json(recorded));
+        }
+    }
+    Err(Error::Unavailable("the run of the task is changed by too many at once: repeat"))
+}
+
+/// How often a claim or a result is decided anew while its run moves.
+const DECISIONS: usize = 50;
+
+/// Ends a task as its agent says; nothing when the task or its run was changed meanwhile.
+async fn end(
+    app: &App,
+    node: &str,
+    id: &str,
+    outcome: Outcome,
+    result: &TaskResult,
+) -> Result<Option<Recorded>, Error> {
+    let found = app.store.get(KIND, id).await?;
+    let before = found.ok_or_else(|| Error::not_found(KIND, id))?;
     let document: Document = before.content.document.read()?;
-    if document.node != id {
-        return Err(Error::not_found(KIND, &task));
+    if document.node != node {
+        return Err(Error::not_found(KIND, id));
     }
     let at = state(&before)?;
-    if document.result.as_ref() == Some(&result) {
-        return Ok(Json(Recorded { state: at.to_string(), repeated: true }));
+    if document.result.as_ref() == Some(result) {
+        return Ok(Some(Recorded { state: at.to_string(), repeated: true }));
     }
     if at != State::Dispatched || document.epoch != result.epoch {
         return Err(not_yours(at));
     }
-    let fence = Some(Fence { lease: lease(&task), epoch: result.epoch });
+    let Some(run) = wanted(app, &before).await? else {
+        take_back(app, id).await?;
+        return Err(not_yours(State::Withdrawn));
+    };
+    let fence = Some(Fence { lease: lease(id), epoch: result.epoch });
     let to = State::from(outcome);
     let metadata = serde_json::json!({"outcome": outcome, "exit_code": result.exit_code});
     let mut after = before.content.clone();
     to.as_str().clone_into(&mut after.state);
-    after.document = wardroom_store::Document::of(&Document { result: Some(result), ..document })?;
-    let entry = by_agent(&app, TRANSITION, metadata);
-    let change = Change { before: Some(before), after, entry, effects: Vec::new(), fence, holds: Vec::new() };
+    after.document = wardroom_store::Document::of(&Document { result: Some(result.clone()), ..document })?;
+    let entry = by_agent(app, TRANSITION, metadata);
+    let holds = vec![Held::at(&run.resource)];
+    let change = Change { before: Some(before), after, entry, effects: Vec::new(), fence, holds };
     match app.store.commit(change).await {
-        Ok(_) => Ok(Json(Recorded { state: to.to_string(), repeated: false })),
-        Err(StoreError::Conflict | StoreError::Fenced { .. }) => Err(not_yours(at)),
+        Ok(_) => Ok(Some(Recorded { state: to.to_string(), repeated: false })),
+        Err(StoreError::Conflict) => Ok(None),
+        Err(StoreError::Fenced { .. }) => Err(not_yours(at)),
         Err(error) => Err(error.into()),
     }
 }

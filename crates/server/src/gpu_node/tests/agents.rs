@@ -1,14 +1,37 @@
 //! Agents: enrolment, heartbeats and tasks.
 
 use serde_json::{Value, json};
-use wardroom_core::{gpu_node::task::Kind as TaskKind, run::plan::Stage};
+use wardroom_core::{
+    gpu_node::task::Kind as TaskKind,
+    run::{action::Goal, plan::Stage},
+};
+use wardroom_workflow::Record;
 
-use super::{super::task, rig::Rig};
+use super::{
+    super::{data::Data, task},
+    rig::Rig,
+};
+use crate::app::{Decided, by_system};
 
 async fn enrolled(rig: &Rig, number: u32) -> (String, String) {
     let (id, token) = rig.by_hand(number).await;
     let reply = rig.as_agent("", "/api/v1/gpu-nodes/enroll", json!({"token": token})).await.ok();
     (id, reply["credential"].as_str().unwrap().to_owned())
+}
+
+/// Moves the run of a node as if it had come to a stage; answers its id.
+async fn arrive(rig: &Rig, id: &str, state: &str, change: impl Fn(&mut Record<Data>)) -> String {
+    let run = rig.lifecycle(id).await["run"]["id"].as_str().unwrap().to_owned();
+    let moved = |run: &wardroom_store::Resource| {
+        let mut content = run.content.clone();
+        let mut record: Record<Data> = content.document.read()?;
+        change(&mut record);
+        state.clone_into(&mut content.state);
+        content.document = wardroom_store::Document::of(&record)?;
+        Ok(Decided::Commit(Box::new((content, by_system(&rig.app, "transition", Value::Null))), ()))
+    };
+    rig.app.change("run", &run, moved).await.unwrap();
+    run
 }
 
 async fn beat(rig: &Rig, id: &str, credential: &str, body: Value) -> Value {
@@ -87,9 +110,10 @@ async fn a_new_token_voids_the_old_one() {
 async fn a_task_has_one_holder_and_one_end() {
     let rig = Rig::new().await;
     let (id, credential) = enrolled(&rig, 1).await;
+    let run = arrive(&rig, &id, "running", |run| run.stage = Stage::DrainNode).await;
     let ask = |round| task::Ask {
         node: &id,
-        run: "run-1",
+        run: &run,
         stage: Stage::DrainNode,
         kind: TaskKind::Drain,
         round,
@@ -99,7 +123,7 @@ async fn a_task_has_one_holder_and_one_end() {
     let again = task::ensure(&rig.app, ask(1)).await.unwrap();
     assert_eq!(made.content.id, again.content.id);
     assert_ne!(task::ensure(&rig.app, ask(2)).await.unwrap().content.id, made.content.id);
-    task::withdraw(&rig.app, "run-1", Stage::DrainNode, 2).await.unwrap();
+    task::withdraw(&rig.app, &run, Stage::DrainNode, 2).await.unwrap();
 
     let claim = format!("/api/v1/gpu-nodes/{id}/tasks/claim");
     let first = rig.as_agent(&credential, &claim, json!({"holder": "a"})).await.ok()["task"].clone();
@@ -128,9 +152,10 @@ async fn a_task_has_one_holder_and_one_end() {
 async fn a_lapsed_lease_fences_its_holder_off() {
     let rig = Rig::new().await;
     let (id, credential) = enrolled(&rig, 1).await;
+    let run = arrive(&rig, &id, "running", |run| run.stage = Stage::DrainNode).await;
     let ask = task::Ask {
         node: &id,
-        run: "run-1",
+        run: &run,
         stage: Stage::DrainNode,
         kind: TaskKind::Drain,
         round: 1,
@@ -151,4 +176,58 @@ async fn a_lapsed_lease_fences_its_holder_off() {
         rig.as_agent(&credential, &path, json!({"epoch": first["epoch"], "outcome": "succeeded"})).await;
     assert_eq!(late.code(), "task_lost");
     rig.as_agent(&credential, &path, json!({"epoch": second["epoch"], "outcome": "succeeded"})).await.ok();
+}
+
+/// A wipe that was asked for is never begun, gone on with or ended once its run is over, turns back or is elsewhere.
+#[tokio::test]
+async fn a_task_that_its_run_does_not_want_any_more_is_lost() {
+    let turns: [(&str, fn(&mut Record<Data>)); 5] = [
+        ("cancelled", |_| {}),
+        ("compensating", |run| run.undoing = true),
+        ("failed_manual_intervention", |run| run.undoing = true),
+        ("running", |run| run.stage = Stage::ReleaseMaasNode),
+        ("running", |run| run.data.next_task(Stage::CleanupStorage)),
+    ];
+    for (number, (state, turn)) in (1..).zip(turns) {
+        for claimed in [false, true] {
+            let rig = Rig::new().await;
+            let (id, credential) = enrolled(&rig, number).await;
+            let run = arrive(&rig, &id, "running", |run| run.stage = Stage::CleanupStorage).await;
+            let (stage, kind) = (Stage::CleanupStorage, TaskKind::CleanupStorage);
+            let ask = task::Ask { node: &id, run: &run, stage, kind, round: 1, force: false };
+            let made = task::ensure(&rig.app, ask).await.unwrap().content.id;
+            let claim = format!("/api/v1/gpu-nodes/{id}/tasks/claim");
+            let claim =
+                async || rig.as_agent(&credential, &claim, json!({"holder": "a"})).await.ok()["task"].clone();
+            if claimed {
+                let epoch = claim().await["epoch"].clone();
+                arrive(&rig, &id, state, turn).await;
+                let held = json!({"tasks": [{"task": made, "epoch": epoch}]});
+                assert_eq!(beat(&rig, &id, &credential, held).await["lost"], json!([made]), "{state}");
+                let path = format!("/api/v1/gpu-nodes/{id}/tasks/{made}/result");
+                let late = json!({"epoch": epoch, "outcome": "succeeded"});
+                assert_eq!(rig.as_agent(&credential, &path, late).await.code(), "task_lost", "{state}");
+            } else {
+                arrive(&rig, &id, state, turn).await;
+                assert_eq!(claim().await, Value::Null, "{state}");
+            }
+            let task = rig.app.store.get(task::KIND, &made).await.unwrap().unwrap();
+            assert_eq!(task.content.state, "withdrawn", "{state}");
+        }
+    }
+}
+
+/// A run that was told to turn back begins nothing new on the way.
+#[tokio::test]
+async fn a_run_that_is_to_turn_back_gives_no_task_out() {
+    let rig = Rig::new().await;
+    let (id, credential) = enrolled(&rig, 1).await;
+    let run = arrive(&rig, &id, "running", |run| run.stage = Stage::ScrubGpu).await;
+    let (stage, kind) = (Stage::ScrubGpu, TaskKind::ScrubGpu);
+    let ask = task::Ask { node: &id, run: &run, stage, kind, round: 1, force: false };
+    task::ensure(&rig.app, ask).await.unwrap();
+    arrive(&rig, &id, "running", |run| run.goal = Goal::Cancel).await;
+    let claim = format!("/api/v1/gpu-nodes/{id}/tasks/claim");
+    let claimed = rig.as_agent(&credential, &claim, json!({"holder": "a"})).await.ok();
+    assert_eq!(claimed["task"], Value::Null);
 }
