@@ -7,9 +7,9 @@ use wardroom_upstream::redfish::{self, Password, Redfish, Settings, Trust};
 use wardroom_workflow::Outcome;
 
 use super::{Came, Halt, Try, Workers, again, by_hand, done};
-use crate::gpu_node::{
-    secret,
-    site::{self, Snapshot},
+use crate::{
+    gpu_node::site::{self, Snapshot},
+    secret::{self, Key},
 };
 
 /// A BMC answers within this or not at all.
@@ -37,7 +37,7 @@ impl Workers {
         let Some(bmc) = node.bmc else { return done(attempt) };
         let (site, _) = self.site(attempt)?;
         let (user, password) = login(&bmc.credential)?;
-        let fingerprint = secret::hash(&format!("{user}:{password}"));
+        let fingerprint = fingerprint(&self.app.key, &user, &password);
         if !attempt.breaker.may_try(&bmc.address, &fingerprint).await? {
             return Err(by_hand(format!(
                 "the BMC at {} refused this password twice: correct the secret before its account is locked",
@@ -68,6 +68,11 @@ impl Workers {
     }
 }
 
+/// Tells passwords apart. It is stored, so that it must tell nothing to who guesses at it without the server's key.
+fn fingerprint(key: &Key, user: &str, password: &str) -> String {
+    secret::encode(&key.sign("bmc", &[user, password]))
+}
+
 /// User and password behind a reference, as `user:password`.
 pub(super) fn login(reference: &str) -> Result<(String, String), Halt> {
     let found = site::resolve(reference).map_err(by_hand)?;
@@ -89,5 +94,20 @@ fn refusal(error: &redfish::Error) -> Halt {
         | redfish::Class::Forbidden(_)
         | redfish::Class::Gone
         | redfish::Class::Refused { .. } => by_hand(evidence),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stored_fingerprint_needs_the_key() {
+        let dir = tempfile::tempdir().unwrap();
+        let [one, other] = ["one", "other"].map(|name| Key::create(&dir.path().join(name)).unwrap());
+        let shown = fingerprint(&one, "root", "calvin");
+        assert_eq!(shown, fingerprint(&one, "root", "calvin"));
+        assert_ne!(shown, fingerprint(&one, "root", "hobbes"));
+        assert_ne!(shown, fingerprint(&other, "root", "calvin"));
     }
 }
