@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use wardroom_core::run::plan::Stage;
+use wardroom_core::{Named as _, gpu_node::task::Kind, run::plan::Stage};
 
 use super::site::Snapshot;
 
@@ -49,7 +49,10 @@ pub(crate) struct Data {
     pub(crate) releasing: bool,
     /// Rounds of the tasks that the agent was asked for, by stage.
     pub(crate) tasks: BTreeMap<Stage, u32>,
-    /// A person was told to switch the machine off by hand; the repeat of the stage says that it is done.
+    /// When the run had come to the stage in which a person was told to switch the machine off by hand. Only whoever
+    /// sends the run on after that says that it is done.
+    pub(crate) switch_off_asked: Option<Timestamp>,
+    /// A person said that the machine is off.
     pub(crate) switched_off_by_hand: bool,
     /// What the agent said of each disk.
     pub(crate) erased: Vec<String>,
@@ -99,8 +102,13 @@ pub(crate) enum Cause {
 
 impl wardroom_workflow::Data for Data {
     fn restarted(&self) -> Self {
-        // A token of an earlier round stays void, and a task of an earlier round stays ended.
-        Self { force: self.force, round: self.round, tasks: self.tasks.clone(), ..Self::default() }
+        // A token of an earlier round stays void, and what an earlier task proved is not proven any more.
+        let mut anew =
+            Self { force: self.force, round: self.round, tasks: self.tasks.clone(), ..Self::default() };
+        for stage in Stage::ALL.iter().filter(|stage| Kind::of(**stage).is_some()) {
+            anew.next_task(*stage);
+        }
+        anew
     }
 }
 
@@ -114,5 +122,30 @@ impl Data {
     pub(crate) fn next_task(&mut self, stage: Stage) {
         let next = self.task_round(stage) + 1;
         self.tasks.insert(stage, next);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wardroom_workflow::Data as _;
+
+    use super::*;
+
+    #[test]
+    fn who_starts_again_asks_for_every_proof_again() {
+        let stages = [
+            Stage::DrainNode,
+            Stage::CleanupStorage,
+            Stage::ScrubGpu,
+            Stage::ValidateCleanNode,
+            Stage::RemoveGpuaasNodeRecord,
+        ];
+        let mut data = Data::default();
+        data.next_task(Stage::ScrubGpu);
+        let anew = data.restarted();
+        for stage in stages {
+            assert_eq!(anew.task_round(stage), data.task_round(stage) + 1, "{stage}");
+        }
+        assert_eq!(anew.tasks.len(), stages.len());
     }
 }

@@ -151,6 +151,12 @@ impl Workers {
         Ok((site, session))
     }
 
+    /// As [`Self::site`], for an undo: nothing when the run never came to load its site, since then nothing was done
+    /// there. A site that cannot be asked now is no reason to believe that.
+    fn site_to_undo(&self, attempt: &Try<'_>) -> Result<Option<(Snapshot, Session)>, Halt> {
+        attempt.data.site.as_ref().map(|_| self.site(attempt)).transpose()
+    }
+
     /// MAAS's id of the machine: the run's, or the node's from an earlier one.
     async fn system_id(&self, attempt: &mut Try<'_>) -> Result<String, Halt> {
         if let Some(machine) = &attempt.data.machine {
@@ -216,6 +222,20 @@ fn by_hand(reason: impl Into<String>) -> Halt {
 /// The machine was deleted in the middle of the run.
 fn gone() -> Halt {
     by_hand("MAAS does not have the machine any more: somebody deleted it while the run was under way")
+}
+
+/// What takes a machine away from whoever uses it is done only to ours: it carries the site's tag, and nobody else
+/// owns it.
+fn require_ours(site: &Snapshot, machine: &Machine) -> Result<(), Halt> {
+    let (id, tag) = (&machine.system_id, &site.settings.tag);
+    if !machine.has_tag(tag) {
+        return Err(by_hand(format!("{id} does not carry the tag {tag} and is not ours: look at it first")));
+    }
+    let owner = machine.owner.as_deref().filter(|owner| !owner.is_empty());
+    match owner.filter(|owner| *owner != site.user) {
+        Some(owner) => Err(by_hand(format!("{id} belongs to {owner} and is not ours: look at it first"))),
+        None => Ok(()),
+    }
 }
 
 /// What MAAS says does not go with where the run is, and nobody of ours caused it.

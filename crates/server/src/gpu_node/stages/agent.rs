@@ -41,6 +41,12 @@ impl Workers {
     /// Has the agent uninstall itself; the identity on the host is gone then.
     pub(super) async fn uninstall(&self, attempt: &mut Try<'_>) -> Came {
         self.task(attempt).await?;
+        self.end_identity(attempt, "uninstalled").await?;
+        done(attempt)
+    }
+
+    /// The identity on the host is gone, and cannot be taken back into use.
+    pub(super) async fn end_identity(&self, attempt: &Try<'_>, how: &str) -> Result<(), Halt> {
         let gone = |node: &Resource| {
             let mut document = Document::of(node)?;
             if !document.identity_kept {
@@ -48,11 +54,11 @@ impl Workers {
             }
             document.identity_kept = false;
             let content = document.into_content_of(node, document::state(node)?)?;
-            let metadata = serde_json::json!({"identity": "uninstalled"});
+            let metadata = serde_json::json!({"identity": how});
             Ok(Decided::Commit(Box::new((content, by_system(&self.app, "changed", metadata))), ()))
         };
         self.app.change(KIND, attempt.node, gone).await?;
-        done(attempt)
+        Ok(())
     }
 
     /// Withdraws what the agent was asked to do.

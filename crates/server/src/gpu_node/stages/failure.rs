@@ -8,7 +8,7 @@
 use wardroom_core::gpu_node::maas::Status;
 use wardroom_upstream::maas::{Erase, Level, Release};
 
-use super::{Came, Try, Workers, by_hand, disagrees, done, machine::start, name, wait_for};
+use super::{Came, Try, Workers, by_hand, disagrees, done, machine::start, name, require_ours, wait_for};
 use crate::gpu_node::data::{Cause, DeployFailure};
 
 /// What MAAS's words mean; the first row that fits wins. Everyday events use the same words, so only lines that tell of
@@ -77,6 +77,7 @@ impl Workers {
         let id = self.system_id(attempt).await?;
         let began = *attempt.data.recovering.get_or_insert(attempt.data.round);
         let machine = self.observe(&session, &id).await?;
+        require_ours(&site, &machine)?;
         match machine.status {
             Status::FailedDeployment | Status::Allocated if attempt.data.round == began => {
                 attempt.save().await?;

@@ -12,7 +12,9 @@ use wardroom_store::Resource;
 use wardroom_upstream::maas::{Class, Deploy, Erase, Error as MaasError, Machine, Release, Secret};
 use wardroom_workflow::Outcome;
 
-use super::{Came, Halt, Try, Workers, by_hand, disagrees, done, is_past_preparation, name, wait_for};
+use super::{
+    Came, Halt, Try, Workers, by_hand, disagrees, done, is_past_preparation, name, require_ours, wait_for,
+};
 use crate::{
     app::{Decided, by_system},
     gpu_node::{
@@ -75,6 +77,7 @@ impl Workers {
         let (site, session) = self.site(attempt)?;
         let id = self.system_id(attempt).await?;
         let machine = self.observe(&session, &id).await?;
+        require_ours(&site, &machine)?;
         let ours = attempt.data.deployed.is_some() && attempt.data.deployed == attempt.data.rendered;
         match machine.status {
             Status::Deploying | Status::Deployed | Status::FailedDeployment if ours => done(attempt),
@@ -127,6 +130,7 @@ impl Workers {
         const WHAT: &str = "MAAS deploys the machine";
         let (site, _) = self.site(attempt)?;
         let machine = self.sighted(attempt, WHAT).await?;
+        require_ours(&site, &machine)?;
         match machine.status {
             Status::Deployed => {
                 attempt.data.synced_at_deploy = machine.last_sync;
@@ -163,7 +167,7 @@ impl Workers {
 
     /// Aborts the deployment, then releases the machine, and waits until it is free.
     pub(super) async fn undo_deploy(&self, attempt: &mut Try<'_>) -> Came {
-        let Ok((site, session)) = self.site(attempt) else { return done(attempt) };
+        let Some((site, session)) = self.site_to_undo(attempt)? else { return done(attempt) };
         let Some(machine) = attempt.data.machine.clone() else { return done(attempt) };
         if attempt.data.deployed.is_none() {
             return done(attempt);
@@ -174,7 +178,11 @@ impl Workers {
             Err(MaasError { class: Class::Gone, .. }) => return done(attempt),
             Err(error) => return Err(error.into()),
         };
-        if seen.locked {
+        let is_free = matches!(seen.status, Status::Ready | Status::New);
+        if !is_free {
+            require_ours(&site, &seen)?;
+        }
+        if seen.locked && !is_free {
             session.turn().await.unlock(&id, attempt.run).await?;
         }
         match seen.status {

@@ -13,7 +13,7 @@ use wardroom_core::{
 use wardroom_store::Resource;
 use wardroom_upstream::maas::{self, Class, Error as MaasError, Release, StopMode};
 
-use super::{Came, Try, Workers, again, by_hand, disagrees, done, name, wait_for, wait_until};
+use super::{Came, Try, Workers, again, by_hand, disagrees, done, name, require_ours, wait_for, wait_until};
 use crate::{
     app::{Decided, by_system},
     gpu_node::{
@@ -36,6 +36,7 @@ impl Workers {
         let (site, session) = self.site(attempt)?;
         let id = self.system_id(attempt).await?;
         let machine = self.observe(&session, &id).await?;
+        require_ours(&site, &machine)?;
         match machine.status {
             Status::Ready | Status::New => {
                 attempt.data.releasing = false;
@@ -66,6 +67,8 @@ impl Workers {
                 }
                 attempt.data.releasing = true;
                 attempt.save().await?;
+                // What is on the disks is lost from here on, the agent's identity with it.
+                self.end_identity(attempt, "released").await?;
                 let how = Release { erase: erase(site.settings.erase), comment: attempt.run };
                 session.turn().await.release(&id, &how).await?;
                 Ok(wait_for(attempt, &site, WHAT))
@@ -76,15 +79,24 @@ impl Workers {
 
     /// Switches the machine off, and believes it only when the BMC says so. Nothing ever switches it on again.
     pub(super) async fn power_off(&self, attempt: &mut Try<'_>) -> Came {
-        let (_, session) = self.site(attempt)?;
+        let (site, session) = self.site(attempt)?;
         let id = self.system_id(attempt).await?;
         let machine = self.observe(&session, &id).await?;
+        require_ours(&site, &machine)?;
+        if !matches!(machine.status, Status::Ready | Status::New) {
+            return Err(by_hand(format!(
+                "{id} is {}, and only a free machine is switched off",
+                name(&machine)
+            )));
+        }
         if machine.power_type == MANUAL {
-            // Nobody can ask; whoever repeats the stage after being told says that it is done.
-            if attempt.data.switched_off_by_hand {
+            // Nobody can ask; whoever repeats the stage after being told says that it is done. A stage that is executed
+            // again by itself is still in the stay in which it asked.
+            if attempt.data.switch_off_asked.is_some_and(|asked| asked < attempt.since) {
+                attempt.data.switched_off_by_hand = true;
                 return done(attempt);
             }
-            attempt.data.switched_off_by_hand = true;
+            attempt.data.switch_off_asked = Some(attempt.since);
             attempt.save().await?;
             return Err(by_hand(
                 "MAAS cannot power the machine: switch it off by hand, then repeat the stage",

@@ -12,7 +12,7 @@ use wardroom_upstream::maas::{
 
 use super::{
     Came, Halt, Try, Workers, again, by_hand, disagrees, done, gone, is_past_preparation, name,
-    prepare::login, wait_for,
+    prepare::login, require_ours, wait_for,
 };
 use crate::{
     app::{Decided, by_system},
@@ -165,7 +165,7 @@ impl Workers {
 
     /// Deletes the machine if this run created it, it carries our tag and it never got further than that.
     pub(super) async fn undo_create(&self, attempt: &mut Try<'_>) -> Came {
-        let Ok((site, session)) = self.site(attempt) else { return done(attempt) };
+        let Some((site, session)) = self.site_to_undo(attempt)? else { return done(attempt) };
         let node = self.node(attempt).await?;
         let machine = match attempt.data.machine.clone() {
             Some(machine) => machine,
@@ -220,10 +220,11 @@ impl Workers {
 
     /// Aborts the commissioning if it is still going on.
     pub(super) async fn undo_commission(&self, attempt: &mut Try<'_>) -> Came {
-        let Ok((_, session)) = self.site(attempt) else { return done(attempt) };
+        let Some((site, session)) = self.site_to_undo(attempt)? else { return done(attempt) };
         let Some(machine) = attempt.data.machine.clone() else { return done(attempt) };
         match session.turn().await.machine(&machine.system_id).await {
             Ok(seen) if seen.status == Status::Commissioning => {
+                require_ours(&site, &seen)?;
                 session.turn().await.abort(&machine.system_id, attempt.run).await?;
                 done(attempt)
             }

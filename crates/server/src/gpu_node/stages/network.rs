@@ -92,7 +92,7 @@ impl Workers {
 
     /// Removes the links that this run made.
     pub(super) async fn undo_links(&self, attempt: &mut Try<'_>) -> Came {
-        let Ok((_, session)) = self.site(attempt) else { return done(attempt) };
+        let Some((_, session)) = self.site_to_undo(attempt)? else { return done(attempt) };
         let Some(machine) = attempt.data.machine.clone() else { return done(attempt) };
         let seen = match session.turn().await.machine(&machine.system_id).await {
             Ok(seen) => seen,

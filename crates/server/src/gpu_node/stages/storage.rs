@@ -35,7 +35,7 @@ impl Workers {
 
     /// Makes the storage what it was after commissioning, where MAAS still allows that.
     pub(super) async fn undo_storage(&self, attempt: &mut Try<'_>) -> Came {
-        let Ok((_, session)) = self.site(attempt) else { return done(attempt) };
+        let Some((_, session)) = self.site_to_undo(attempt)? else { return done(attempt) };
         let Some(machine) = attempt.data.machine.clone() else { return done(attempt) };
         if !attempt.data.laid_out {
             return done(attempt);

@@ -103,7 +103,7 @@ async fn a_dead_host_is_retired_and_removed_with_a_reason() {
     rig.until(&id, "deleted").await;
 }
 
-async fn cancel(rig: &Rig, run: &str) {
+pub(super) async fn cancel(rig: &Rig, run: &str) {
     use wardroom_core::run::action::Action;
     use wardroom_workflow::{Actor, Adoption, Ask, act};
     let actor = Actor { user: "admin".to_owned(), reason: None, request: None };
@@ -161,4 +161,61 @@ async fn a_node_without_a_site_is_not_decommissioned_in_maas() {
     assert_eq!((refused.status.as_u16(), refused.code()), (409, "no_site"));
     let wrong = rig.post(&format!("/api/v1/gpu-nodes/{id}/decommissions"), json!({"mode": "burn"})).await;
     assert_eq!(wrong.status, 400);
+}
+
+/// A machine that somebody else took over is neither released nor switched off, and its identity is not touched.
+#[tokio::test]
+async fn a_machine_of_somebody_else_is_left_alone() {
+    let mut rig = Rig::new().await;
+    let id = rig.active(1).await;
+    let system_id = rig.system_id(&id).await;
+    rig.maas.change(&system_id, &Change { owner: Some("mallory".to_owned()), ..Change::default() });
+    decommission(&rig, &id, "full_decommission").await;
+    let run = rig.until_run(&id, "failed_manual_intervention").await;
+    assert_eq!(run["stage"], "release_maas_node", "{run}");
+    assert!(run.to_string().contains("belongs to mallory"), "{run}");
+    assert_eq!((rig.did(&system_id, "release"), rig.did(&system_id, "power_off")), (0, 0));
+}
+
+/// Once a release was asked for, nobody takes the old identity back into use, whatever became of the answer.
+#[tokio::test]
+async fn a_release_ends_the_identity_before_it_is_asked_for() {
+    let mut rig = Rig::new().await;
+    let id = rig.active(1).await;
+    rig.maas.fault(Fault::of("release", FaultKind::Status(400)).times(100));
+    decommission(&rig, &id, "full_decommission").await;
+    let run = rig.until_run(&id, "failed_manual_intervention").await;
+    assert_eq!(run["stage"], "release_maas_node", "{run}");
+    let node = rig.get(&format!("/api/v1/gpu-nodes/{id}")).await["data"].clone();
+    assert_eq!(node["identity_kept"], false);
+}
+
+/// Only a person who was asked says that a machine is off: a worker that dies after it asked has heard nothing.
+#[tokio::test]
+async fn a_machine_that_people_power_is_off_when_one_says_so() {
+    use crate::app::{Decided, by_system};
+    let mut rig = Rig::new().await;
+    rig.work();
+    rig.agents();
+    // MAAS has no such machine: it is created, without a BMC.
+    let id = rig.onboard(1).await;
+    rig.until(&id, "active").await;
+    decommission(&rig, &id, "full_decommission").await;
+    let run = rig.until_run(&id, "failed_manual_intervention").await;
+    assert_eq!(run["stage"], "power_off_maas_node", "{run}");
+    let run = run["id"].as_str().unwrap();
+    // As if it had been asked, and the worker had died before it could say so.
+    let crashed = |run: &wardroom_store::Resource| {
+        let mut content = run.content.clone();
+        "pending".clone_into(&mut content.state);
+        content.due_at = Some(rig.app.now());
+        Ok(Decided::Commit(Box::new((content, by_system(&rig.app, "transition", Value::Null))), ()))
+    };
+    rig.app.change("run", run, crashed).await.unwrap();
+    let again = rig.until_run(&id, "failed_manual_intervention").await;
+    assert_eq!(again["stage"], "power_off_maas_node", "{again}");
+    rig.act(&id, "resume", json!({})).await;
+    let resume = format!("/api/v1/runs/{run}/actions/retry_stage");
+    rig.post(&resume, json!({})).await;
+    rig.until(&id, "deleted").await;
 }

@@ -9,7 +9,7 @@ use wardroom_fakes::{
 
 use super::{
     super::drift,
-    rig::{LOOPBACK, Rig, mac},
+    rig::{LOOPBACK, Rig, mac, quick},
 };
 
 /// Onboards a machine that was prepared, and expects that a person is needed at a stage.
@@ -225,4 +225,30 @@ async fn a_node_that_fits_is_left_alone_and_so_is_one_when_maas_does_not_answer(
     tokio::time::sleep(std::time::Duration::from_millis(150)).await;
     drift::sweep(&rig.workers, "test").await.unwrap();
     assert_eq!(rig.state(&id).await, "active");
+}
+
+/// An undo that cannot reach the site is not done: the run keeps what it has to take back.
+#[tokio::test]
+async fn an_undo_without_its_site_waits_for_a_person() {
+    let mut key = String::new();
+    let mut rig = Rig::with(quick(), |site| key.clone_from(&site.key)).await;
+    let file = key.strip_prefix("file:").unwrap();
+    let _ = rig.maas.seed(&Seed { macs: vec![mac(1)], ..Seed::default() });
+    rig.maas.fault(Fault::of("deploy", FaultKind::Status(403)).times(100));
+    rig.work();
+    let id = rig.onboard(1).await;
+    let run = rig.until_run(&id, "failed_manual_intervention").await;
+    assert_eq!(run["stage"], "deploy_via_maas", "{run}");
+    let kept = std::fs::read(file).unwrap();
+    std::fs::remove_file(file).unwrap();
+    super::decommission::cancel(&rig, run["id"].as_str().unwrap()).await;
+    for _ in 0..100 {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        assert_ne!(rig.lifecycle(&id).await["run"]["state"], "cancelled", "nothing was undone");
+    }
+    let run = rig.until_run(&id, "failed_manual_intervention").await;
+    std::fs::write(file, kept).unwrap();
+    super::decommission::cancel(&rig, run["id"].as_str().unwrap()).await;
+    rig.act(&id, "resume", json!({})).await;
+    rig.until_run(&id, "cancelled").await;
 }
