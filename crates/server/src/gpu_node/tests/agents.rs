@@ -178,10 +178,13 @@ async fn a_lapsed_lease_fences_its_holder_off() {
     rig.as_agent(&credential, &path, json!({"epoch": second["epoch"], "outcome": "succeeded"})).await.ok();
 }
 
+/// What becomes of a run.
+type Turn = fn(&mut Record<Data>);
+
 /// A wipe that was asked for is never begun, gone on with or ended once its run is over, turns back or is elsewhere.
 #[tokio::test]
 async fn a_task_that_its_run_does_not_want_any_more_is_lost() {
-    let turns: [(&str, fn(&mut Record<Data>)); 5] = [
+    let turns: [(&str, Turn); 5] = [
         ("cancelled", |_| {}),
         ("compensating", |run| run.undoing = true),
         ("failed_manual_intervention", |run| run.undoing = true),
