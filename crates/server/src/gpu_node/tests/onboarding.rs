@@ -118,7 +118,7 @@ async fn a_datasource_failure_is_repaired_and_bounded() {
     }
 }
 
-/// Fifty at once against a MAAS that takes twenty requests a second: all end well, and none starves.
+/// Fifty at once against a MAAS that takes fewer requests than they would send: all end well, and none starves.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_at_once_share_a_slow_maas() {
     let config = wardroom_fakes::maas::Config {
