@@ -166,5 +166,6 @@ fn is_this_second(since: Instant, now: Instant) -> bool {
 }
 
 fn whole_seconds(wait: Duration) -> u64 {
-    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
+    // The wait may have passed while it was asked for; "at once" would be no answer to who is too fast.
+    (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1)
 }
