@@ -6,6 +6,7 @@
 mod beats;
 mod connect;
 pub(crate) mod dialect;
+mod recent;
 mod writer;
 
 use std::fs::File;
@@ -27,6 +28,7 @@ use crate::prepared::Prepared;
 use crate::resource::Resource;
 use crate::value::{Row, Value};
 use beats::Beats;
+use recent::Recent;
 use writer::{Done, Work, Writer};
 
 /// Readers kept open, and long reads that run at once.
@@ -38,6 +40,7 @@ pub(crate) struct Sqlite {
     writer: Writer,
     beats: Beats,
     readers: Arc<Readers>,
+    recent: Arc<Recent>,
     long_reads: Arc<Semaphore>,
     _lock: File,
 }
@@ -46,10 +49,12 @@ impl Sqlite {
     pub(crate) fn open(dir: &Path) -> Result<Self> {
         let (connection, lock) = exclusive(dir)?;
         let readers = Readers { path: connect::file(dir), idle: Mutex::new(Vec::new()) };
+        let recent = Arc::<Recent>::default();
         Ok(Self {
-            writer: Writer::spawn(connection)?,
+            writer: Writer::spawn(connection, Arc::clone(&recent))?,
             beats: Beats::open(dir)?,
             readers: Arc::new(readers),
+            recent,
             long_reads: Arc::new(Semaphore::new(READERS)),
             _lock: lock,
         })
@@ -60,8 +65,12 @@ impl Sqlite {
         self.readers.with(|connection| query(connection, sql, params))
     }
 
-    /// The commonest read, without a stop on the way from the page to the resource.
+    /// The commonest read: from memory what was changed lately, and the rest without a stop on the way from the page
+    /// to the resource.
     pub(crate) fn get(&self, kind: &str, id: &str) -> Result<Option<Resource>> {
+        if let Some(found) = self.recent.get(kind, id) {
+            return Ok(Some(Resource::clone(&found)));
+        }
         self.readers.with(|connection| connect::get(connection, kind, id))
     }
 

@@ -4,6 +4,7 @@ use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, params_from_iter};
 
@@ -83,6 +84,8 @@ pub(super) fn read_only(path: &Path) -> Result<Connection> {
 pub(super) fn prepare_connection(connection: Connection) -> Result<Connection> {
     connection.busy_timeout(Duration::from_secs(10)).map_err(sqlite_error)?;
     connection.set_prepared_statement_cache_capacity(64);
+    // A plan depends on the statement alone. Otherwise SQLite plans again for every value that may fit a partial index.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(sqlite_error)?;
     Ok(connection)
 }
 

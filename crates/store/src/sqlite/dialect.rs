@@ -43,6 +43,12 @@ const AFTER: &str = concat!(
 /// There is one writer, so the order of positions is the order of commits.
 pub(crate) const DIALECT: Dialect = Dialect {
     feed_after: AFTER,
+    feed_of: concat!(
+        "SELECT 0, position, ",
+        history_columns!(),
+        " FROM history WHERE $1 >= 0 AND position > $2 AND $3 >= 0 AND position <= $4 \
+         AND instr($6, ',' || kind || ',') > 0 ORDER BY position LIMIT $5"
+    ),
     feed_tail: "SELECT 0, position FROM history ORDER BY position DESC LIMIT 1",
     history_after: AFTER,
     history_before: concat!(

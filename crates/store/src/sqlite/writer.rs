@@ -5,6 +5,7 @@
 //! that it cannot be runs in a savepoint, so that it undoes only itself; the others refuse before they write.
 //! Nobody is answered before the batch is durable.
 
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::connect::{execute, query, sqlite_error};
 use super::dialect;
+use super::recent::Recent;
 use crate::error::{Error, Result};
 use crate::prepared::Prepared;
 use crate::resource::field_term;
@@ -55,10 +57,10 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn spawn(connection: Connection) -> Result<Self> {
+    pub(super) fn spawn(connection: Connection, recent: Arc<Recent>) -> Result<Self> {
         let (queue, jobs) = mpsc::channel(QUEUE);
         let thread = std::thread::Builder::new().name("store-writer".to_owned());
-        let thread = thread.spawn(move || run(&connection, jobs));
+        let thread = thread.spawn(move || run(&connection, &recent, jobs));
         let thread =
             thread.map_err(|error| Error::Unavailable(format!("no thread for the writer: {error}")))?;
         Ok(Self { queue: Some(queue), thread: Some(thread) })
@@ -83,7 +85,7 @@ impl Drop for Writer {
     }
 }
 
-fn run(connection: &Connection, mut jobs: mpsc::Receiver<Job>) {
+fn run(connection: &Connection, recent: &Recent, mut jobs: mpsc::Receiver<Job>) {
     let mut before = Batch { size: 1, took: Duration::ZERO };
     while let Some(first) = jobs.blocking_recv() {
         let batch = gather(first, &mut jobs, &before);
@@ -91,6 +93,9 @@ fn run(connection: &Connection, mut jobs: mpsc::Receiver<Job>) {
         let (work, replies): (Vec<_>, Vec<_>) = batch.into_iter().map(|job| (job.work, job.reply)).unzip();
         let answers = transact(connection, &work);
         let took = now().duration_since(began);
+        for (work, answer) in work.iter().zip(&answers) {
+            remember(recent, work, answer);
+        }
         for ((reply, work), answer) in replies.into_iter().zip(work).zip(answers) {
             let done = answer.map(|rows| match work {
                 Work::Commit(changes) => Done::Changes(changes),
@@ -100,6 +105,26 @@ fn run(connection: &Connection, mut jobs: mpsc::Receiver<Job>) {
             let _ = reply.send(done);
         }
         before = Batch { size, took };
+    }
+}
+
+/// What readers find without the file. A commit that failed may have happened all the same.
+fn remember(recent: &Recent, work: &Work, answer: &Answer) {
+    match (work, answer) {
+        (Work::Commit(changes), Ok(_)) => {
+            changes.iter().for_each(|change| recent.keep(&change.committed.resource));
+        }
+        (Work::Commit(changes), Err(Error::Unavailable(_) | Error::Bug(_))) => {
+            changes.iter().for_each(|change| recent.forget(&change.committed.resource.content.id));
+        }
+        (Work::Commit(_), Err(_)) => {}
+        // The one statement that changes a resource beside its version.
+        (Work::Statement(sql, params), _) if *sql == sql::PUT_OFF => {
+            if let [_, Value::Text(id), ..] = params.as_slice() {
+                recent.forget(id);
+            }
+        }
+        (Work::Statement(..), _) => {}
     }
 }
 

@@ -1,0 +1,54 @@
+//! Resources as they were last committed, for those who come back to them.
+//!
+//! Only the writer puts something in, after it is durable and before anybody is answered, so what is here is never
+//! older than what a reader of the file would see.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::resource::Resource;
+
+/// What a generation holds at most.
+const MOST: usize = 2048;
+const MOST_BYTES: usize = 4 << 20;
+
+/// Two generations by id: what was not changed for a whole generation is let go with it.
+#[derive(Debug, Default)]
+pub(super) struct Recent(Mutex<Generations>);
+
+#[derive(Debug, Default)]
+struct Generations {
+    young: HashMap<String, Arc<Resource>>,
+    old: HashMap<String, Arc<Resource>>,
+    bytes: usize,
+}
+
+impl Recent {
+    pub(super) fn get(&self, kind: &str, id: &str) -> Option<Arc<Resource>> {
+        let held = self.lock();
+        let found = held.young.get(id).or_else(|| held.old.get(id))?;
+        // Two kinds may have one id; the later one is here.
+        (found.content.kind == kind).then(|| Arc::clone(found))
+    }
+
+    pub(super) fn keep(&self, resource: &Resource) {
+        let id = resource.content.id.clone();
+        let mut held = self.lock();
+        if held.young.len() >= MOST || held.bytes >= MOST_BYTES {
+            held.old = std::mem::take(&mut held.young);
+            held.bytes = 0;
+        }
+        held.bytes += resource.content.document.as_str().len();
+        held.young.insert(id, Arc::new(resource.clone()));
+    }
+
+    pub(super) fn forget(&self, id: &str) {
+        let mut held = self.lock();
+        held.young.remove(id);
+        held.old.remove(id);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Generations> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
