@@ -76,6 +76,27 @@ impl Store {
         self.feed_page(self.database.dialect().feed_after, after, limit).await
     }
 
+    /// The changes of some kinds after a place, oldest first, and where to go on: what the others do costs their
+    /// reader next to nothing.
+    pub async fn feed_of(
+        &self,
+        kinds: &[&str],
+        after: &Cursor,
+        limit: usize,
+    ) -> Result<(Vec<FeedItem>, Cursor)> {
+        self.own(after)?;
+        let tail = self.feed_tail().await?;
+        if (tail.xid, tail.position) <= (after.xid, after.position) {
+            return Ok((Vec::new(), after.clone()));
+        }
+        let (most, kinds) = (i64::try_from(limit).unwrap_or(i64::MAX), format!(",{},", kinds.join(",")));
+        let params = params![after.xid, after.position, tail.xid, tail.position, most, kinds];
+        let rows = self.database.read(self.database.dialect().feed_of, params).await?;
+        let items = self.feed_items(rows)?;
+        let next = items.last().filter(|_| items.len() >= limit).map_or(tail, |last| last.cursor.clone());
+        Ok((items, next))
+    }
+
     /// The changes before a place, or the newest ones, newest first.
     pub async fn history_before(&self, before: Option<&Cursor>, limit: usize) -> Result<Vec<FeedItem>> {
         let end = self.cursor(i64::MAX, i64::MAX);
@@ -101,6 +122,10 @@ impl Store {
     async fn feed_page(&self, sql: &'static str, from: &Cursor, limit: usize) -> Result<Vec<FeedItem>> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let rows = self.database.read(sql, params![from.xid, from.position, limit]).await?;
+        self.feed_items(rows)
+    }
+
+    fn feed_items(&self, rows: Vec<Row>) -> Result<Vec<FeedItem>> {
         let item = |mut row: Row| {
             let cursor = self.cursor(row.int()?, row.int()?);
             Ok(FeedItem { cursor, row: HistoryRow::from_row(&mut row)? })

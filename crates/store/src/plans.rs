@@ -118,6 +118,7 @@ fn pages(dialect: &sql::Dialect) -> Vec<Statement> {
         (sql::HEADS, params!["node", &last, 1000]),
         (sql::HISTORY, params!["node", &last, 10, 0]),
         (dialect.feed_after, params![0, 19_000, 1000]),
+        (dialect.feed_of, params![0, 19_000, 0, 20_000, 1000, ",node,"]),
         (dialect.history_after, params![0, 19_000, 1000]),
         (dialect.history_before, params![i64::MAX, 19_000, 1000]),
         (dialect.feed_tail, params![]),

@@ -57,6 +57,8 @@ pub(crate) struct Dialect {
     /// History in feed order after `$1` (xid), `$2` (position), at most `$3`: only what can no longer be
     /// overtaken.
     pub(crate) feed_after: &'static str,
+    /// The same of the kinds that `$6` lists between commas, up to `$3` (xid), `$4` (position), at most `$5`.
+    pub(crate) feed_of: &'static str,
     /// The newest xid and position that `feed_after` would return.
     pub(crate) feed_tail: &'static str,
     /// Like `feed_after`, but everything that was committed: for readers with a snapshot.
@@ -98,6 +100,7 @@ impl Dialect {
     pub(crate) fn all(&self) -> Vec<&'static str> {
         let single = [
             self.feed_after,
+            self.feed_of,
             self.feed_tail,
             self.history_after,
             self.history_before,

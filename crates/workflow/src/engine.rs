@@ -115,7 +115,7 @@ impl<S: Stages> Engine<S> {
             tokio::select! {
                 () = sleep(pause) => {}
                 Some(_) = workers.join_next(), if free == 0 => {}
-                _ = changes.changed(), if free > 0 => {}
+                () = news(&mut changes), if free > 0 => {}
                 _ = stop.wait_for(|stop| *stop) => {}
             }
         }
@@ -190,4 +190,15 @@ impl<S: Stages> Engine<S> {
             tracing::info!(run = id, %error, "the run comes back when its lease has expired");
         }
     }
+}
+
+/// Waits until something may be due that was not, and a little for what else is being changed: where much happens,
+/// looking for work after each of it would cost more than the work.
+async fn news(changes: &mut watch::Receiver<u64>) {
+    const GATHER: Duration = Duration::from_millis(10);
+    if changes.changed().await.is_err() {
+        // The store is about to close.
+        std::future::pending::<()>().await;
+    }
+    sleep(GATHER).await;
 }

@@ -1,6 +1,8 @@
 //! Seats follow the feed: whoever moved a member, and on whichever server, it is watched exactly while its
 //! state is one that beats.
 
+use std::time::Duration;
+
 use tokio::sync::watch;
 use wardroom_store::{Cursor, HistoryRow, TRANSITION};
 
@@ -8,6 +10,9 @@ use super::kinds::Beating;
 use crate::{app::App, error::Error};
 
 const PAGE: usize = 500;
+
+/// How long changes are gathered before they are read.
+const GATHER: Duration = Duration::from_millis(20);
 
 /// Follows the feed from a place until `stop` says so.
 pub(super) async fn run(app: &App, mut from: Cursor, mut stop: watch::Receiver<bool>) {
@@ -29,18 +34,22 @@ pub(super) async fn run(app: &App, mut from: Cursor, mut stop: watch::Receiver<b
             changed = hint.changed() => if changed.is_err() { return },
             _ = stop.wait_for(|stop| *stop) => return,
         }
+        // Who is moved here is seated at once; of the others many come together.
+        tokio::time::sleep(GATHER).await;
     }
 }
 
 pub(super) async fn catch_up(app: &App, from: &mut Cursor) -> Result<(), Error> {
+    let kinds: Vec<_> = app.liveness.kinds.iter().map(|row| row.kind).collect();
     loop {
-        let page = app.store.feed_after(from, PAGE).await?;
+        let (page, next) = app.store.feed_of(&kinds, from, PAGE).await?;
         for item in &page {
             if let Some(row) = app.liveness.kinds.iter().find(|row| row.kind == item.row.kind) {
                 take_in(app, row, &item.row).await?;
             }
             *from = item.cursor.clone();
         }
+        *from = next;
         if page.len() < PAGE {
             return Ok(());
         }

@@ -17,6 +17,9 @@ const POLL: Duration = Duration::from_millis(250);
 /// How long the feed is left alone when it says nothing.
 const QUIET: Duration = Duration::from_secs(1);
 
+/// How long changes are gathered before they are read.
+const GATHER: Duration = Duration::from_millis(10);
+
 const PAGE: usize = 1000;
 
 /// Starts what keeps memory in step; it ends when `stop` says so.
@@ -93,6 +96,7 @@ async fn follow(app: &App) {
         }
         // A hint may be lost; the feed is not.
         let _ = tokio::time::timeout(QUIET, news.changed()).await;
+        tokio::time::sleep(GATHER).await;
     }
 }
 
@@ -102,14 +106,14 @@ async fn pass_on(app: &App, at: &mut Option<Cursor>) -> Result<(), Error> {
         None => app.store.feed_tail().await?,
     };
     loop {
-        let items = match app.store.feed_after(&cursor, PAGE).await {
-            Ok(items) => items,
+        let (items, next) = match app.store.feed_of(&[KIND], &cursor, PAGE).await {
+            Ok(read) => read,
             Err(error) => {
                 *at = Some(cursor);
                 return Err(error.into());
             }
         };
-        for row in items.iter().map(|item| &item.row).filter(|row| row.kind == KIND) {
+        for row in items.iter().map(|item| &item.row) {
             app.satellites.announce(&row.resource_id, row.sequence, app.clock.instant());
             let asked = app.moment();
             if row.sequence == 1
@@ -118,12 +122,10 @@ async fn pass_on(app: &App, at: &mut Option<Cursor>) -> Result<(), Error> {
                 app.satellites.note(&satellite, asked);
             }
         }
-        match items.last() {
-            Some(last) if items.len() == PAGE => cursor = last.cursor.clone(),
-            last => {
-                *at = Some(last.map_or(cursor, |last| last.cursor.clone()));
-                return Ok(());
-            }
+        cursor = next;
+        if items.len() < PAGE {
+            *at = Some(cursor);
+            return Ok(());
         }
     }
 }

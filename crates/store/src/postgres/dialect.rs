@@ -45,6 +45,12 @@ pub(crate) const DIALECT: Dialect = Dialect {
         settled!(),
         " ORDER BY xid, position LIMIT $3"
     ),
+    feed_of: concat!(
+        "SELECT xid, position, ",
+        history_columns!(),
+        " FROM history WHERE (xid, position) > ($1, $2) AND (xid, position) <= ($3, $4) \
+         AND strpos($6, ',' || kind || ',') > 0 ORDER BY xid, position LIMIT $5"
+    ),
     feed_tail: concat!(
         "SELECT xid, position FROM history WHERE xid < ",
         settled!(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use wardroom_store::{Cursor, Error, FeedItem, Store};
 
 use crate::database::{Database, connect};
-use crate::sample::{created, feed_of, moved};
+use crate::sample::{create, created, feed_of, id, moved, node};
 
 async fn read_all(store: &Store, page: usize) -> Vec<FeedItem> {
     let (mut items, mut cursor) = (vec![], store.feed_start());
@@ -38,6 +38,31 @@ pub(crate) async fn pages_join_without_gaps(database: Database) {
     let mut backwards: Vec<_> = newest.into_iter().chain(older).collect();
     backwards.reverse();
     assert_eq!(backwards, items);
+}
+
+pub(crate) async fn some_kinds_are_read_without_the_others(database: Database) {
+    let store = database.open().await;
+    let mut wanted = vec![];
+    for number in 1..=9 {
+        let kind = ["node", "gpu-node", "node-group"][number % 3];
+        let content = wardroom_store::Content { kind: kind.to_owned(), ..node(number) };
+        store.commit(create(content)).await.unwrap();
+        if kind == "node" {
+            wanted.push(id(number));
+        }
+    }
+    feed_of(&store, 9).await;
+    let (mut seen, mut from) = (vec![], store.feed_start());
+    for page in 1..=3 {
+        let (items, next) = store.feed_of(&["node"], &from, 2).await.unwrap();
+        assert_eq!(items.len(), [2, 1, 0][page - 1], "page {page}");
+        seen.extend(items.into_iter().map(|item| item.row.resource_id));
+        from = next;
+    }
+    assert_eq!(seen, wanted);
+    assert_eq!(from, store.feed_tail().await.unwrap(), "the others are passed by");
+    let (both, _) = store.feed_of(&["gpu-node", "node"], &store.feed_start(), 10).await.unwrap();
+    assert_eq!(both.len(), 6);
 }
 
 pub(crate) async fn refuses_foreign_cursors(database: Database) {

@@ -52,6 +52,7 @@ on_both! {
         the_deleted_are_listed_apart;
     feed:
         pages_join_without_gaps,
+        some_kinds_are_read_without_the_others,
         refuses_foreign_cursors,
         hints_at_new_changes;
     integrity:
