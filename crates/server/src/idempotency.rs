@@ -43,7 +43,8 @@ pub(crate) async fn run(app: &App, request: Request, next: Next) -> Response {
     if own || request.method() != Method::POST || !request.headers().contains_key(KEY) {
         return next.run(request).await;
     }
-    remembered(app, request, next).await.unwrap_or_else(IntoResponse::into_response)
+    // Boxed, so that who has no key does not carry the room for one.
+    Box::pin(remembered(app, request, next)).await.unwrap_or_else(IntoResponse::into_response)
 }
 
 async fn remembered(app: &App, request: Request, next: Next) -> Result<Response, Error> {

@@ -1,12 +1,17 @@
 //! Listeners: accepting connections, TLS, and an end that lets requests finish.
 
-use std::{fs, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{convert::Infallible, fs, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
-use axum::{Extension, Router, extract::ConnectInfo};
+use axum::{
+    body::Body,
+    extract::{ConnectInfo, Request},
+    response::Response,
+};
+use futures_util::future::BoxFuture;
+use hyper::body::Incoming;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::GracefulShutdown,
-    service::TowerToHyperService,
 };
 use ipnet::IpNet;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
@@ -18,7 +23,8 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use crate::app::App;
-use crate::spiffe::Trust;
+use crate::router::Front;
+use crate::spiffe::{SpiffeId, Trust};
 
 /// Where a connection comes from.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +38,7 @@ pub(crate) struct Listener {
     pub(crate) trust: Option<Arc<Trust>>,
     /// Networks that may connect; nothing for all.
     pub(crate) networks: Option<Vec<IpNet>>,
-    pub(crate) router: Router,
+    pub(crate) router: Front,
     /// Where members beat: told when they cannot connect.
     pub(crate) members: Option<App>,
 }
@@ -113,22 +119,21 @@ impl Listener {
         }
         // Small answers must not wait for more data; a socket without the option still works.
         let _ = stream.set_nodelay(true);
-        let router = self.router.clone().layer(Extension(ConnectInfo(Peer(peer))));
+        let mut caller = Connection { router: self.router.clone(), peer: Peer(peer), identity: None };
         let (tls, trust, watcher) = (self.tls.clone(), self.trust.clone(), graceful.watcher());
         tokio::spawn(async move {
             let _place = place;
             match tls {
-                None => serve(stream, router, watcher).await,
+                None => serve(stream, caller, watcher).await,
                 Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
                     Ok(Ok(stream)) => {
-                        let router = match trust {
-                            Some(trust) => match trust.identity(stream.get_ref().1.peer_certificates()) {
-                                Some(identity) => router.layer(Extension(identity)),
-                                None => return,
-                            },
-                            None => router,
-                        };
-                        serve(stream, router, watcher).await;
+                        if let Some(trust) = trust {
+                            caller.identity = trust.identity(stream.get_ref().1.peer_certificates());
+                            if caller.identity.is_none() {
+                                return;
+                            }
+                        }
+                        serve(stream, caller, watcher).await;
                     }
                     Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS handshake"),
                     Err(_) => tracing::debug!(%peer, "the TLS handshake took too long"),
@@ -138,13 +143,36 @@ impl Listener {
     }
 }
 
-async fn serve<S>(stream: S, router: Router, watcher: hyper_util::server::graceful::Watcher)
+/// Hands requests to the router, with what their connection says of their caller.
+struct Connection {
+    router: Front,
+    peer: Peer,
+    identity: Option<SpiffeId>,
+}
+
+impl hyper::service::Service<Request<Incoming>> for Connection {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response, Infallible>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(ConnectInfo(self.peer));
+        if let Some(identity) = &self.identity {
+            request.extensions_mut().insert(identity.clone());
+        }
+        // A router is always ready.
+        tower::Service::call(&mut self.router.clone(), request)
+    }
+}
+
+async fn serve<S>(stream: S, caller: Connection, watcher: hyper_util::server::graceful::Watcher)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEADERS).max_buf_size(64 << 10);
-    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    let connection = builder.serve_connection(TokioIo::new(stream), caller);
     if let Err(error) = watcher.watch(connection).await {
         tracing::debug!(%error, "a connection ended badly");
     }

@@ -1,6 +1,10 @@
 //! Numbers for Prometheus. Never a member's name as a label: there may be a million of them.
 
-use std::{sync::OnceLock, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, OnceLock, PoisonError},
+    time::Duration,
+};
 
 use axum::{
     extract::State,
@@ -22,6 +26,8 @@ pub(crate) struct Metrics {
     /// For each route of the access table, a counter for each class of answers.
     answers: Vec<[OnceLock<Counter>; CLASSES.len()]>,
     refusals: OnceLock<Counter>,
+    /// A counter for each kind.
+    changes: Mutex<BTreeMap<String, Counter>>,
     seconds: Histogram,
 }
 
@@ -71,7 +77,8 @@ impl Metrics {
         let seconds =
             recorder.register_histogram(&Key::from_static_name("wardroom_http_answer_seconds"), &META);
         let answers = access::ROUTES.iter().map(|_| Default::default()).collect();
-        Self { handle: recorder.handle(), recorder, answers, refusals: OnceLock::new(), seconds }
+        let (refusals, changes) = Default::default();
+        Self { handle: recorder.handle(), recorder, answers, refusals, changes, seconds }
     }
 
     /// Counts an answer.
@@ -95,10 +102,15 @@ impl Metrics {
 
     /// Counts a committed change.
     pub(crate) fn changed(&self, kind: &str) {
+        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(counter) = changes.get(kind) {
+            return counter.increment(1);
+        }
         let label = Label::new("kind", kind.to_owned());
-        self.recorder
-            .register_counter(&Key::from_parts("wardroom_changes_total", vec![label]), &META)
-            .increment(1);
+        let key = Key::from_parts("wardroom_changes_total", vec![label]);
+        let counter = self.recorder.register_counter(&key, &META);
+        counter.increment(1);
+        changes.insert(kind.to_owned(), counter);
     }
 
     /// Lets go of what was counted in buckets; to be called every now and then.

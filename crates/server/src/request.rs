@@ -1,15 +1,25 @@
 //! The layers around every handler: request id, time limit, caller, access, rate limit, idempotency; and the
 //! body of every refusal.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    net::IpAddr,
+    panic::AssertUnwindSafe,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use axum::{
+    Router,
     extract::{ConnectInfo, MatchedPath, Request, State},
     http::{HeaderMap, HeaderValue, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 use base64::{Engine as _, prelude::BASE64_STANDARD};
+use futures_util::{FutureExt as _, future::BoxFuture};
+use tower::Service as _;
 use uuid::Uuid;
 
 use crate::{
@@ -29,8 +39,8 @@ const REQUEST_ID: &str = "x-request-id";
 /// How long an answer may be held back on request.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// The outermost layer: names the request, limits its time, and writes the body of a refusal.
-pub(crate) async fn answer(State(app): State<App>, mut request: Request, next: Next) -> Response {
+/// Around all routes: names the request, limits its time, and writes the body of a refusal.
+pub(crate) async fn answer(app: App, mut request: Request, mut routes: Router) -> Response {
     let id = request_id(request.headers());
     request.extensions_mut().insert(Arc::clone(&id));
     let method = request.method().clone();
@@ -38,8 +48,8 @@ pub(crate) async fn answer(State(app): State<App>, mut request: Request, next: N
     let is_registry = registry::is_path(request.uri().path());
     let waits = request.uri().path() == "/api/v1/events";
     let limit = app.config.request_timeout + if waits { LONGEST_WAIT } else { Duration::ZERO };
-    let answered = match tokio::time::timeout(limit, next.run(request)).await {
-        Ok(response) => response,
+    let answered = match tokio::time::timeout(limit, routes.call(request)).await {
+        Ok(Ok(response)) => response,
         Err(_) => Error::Unavailable("the request took too long: repeat").into_response(),
     };
     let mut response = match answered.extensions().get::<Error>() {
@@ -82,14 +92,37 @@ pub(crate) async fn admit(State(app): State<App>, mut request: Request, next: Ne
 }
 
 /// What changes something is carried out to its end, also when its caller hangs up in the middle: what follows
-/// a commit must follow it.
-async fn to_its_end(app: App, request: Request, next: Next) -> Response {
-    let task = tokio::spawn(async move { idempotency::run(&app, request, next).await });
-    match task.await {
-        Ok(response) => response,
-        Err(error) => {
-            tracing::error!(%error, "a request panicked");
+/// a commit must follow it. Only then it becomes a task of its own.
+fn to_its_end(app: App, request: Request, next: Next) -> ToItsEnd {
+    ToItsEnd(Some(Box::pin(async move {
+        let run = AssertUnwindSafe(idempotency::run(&app, request, next));
+        run.catch_unwind().await.unwrap_or_else(|_| {
+            tracing::error!("a request panicked");
             Error::Internal.into_response()
+        })
+    })))
+}
+
+struct ToItsEnd(Option<BoxFuture<'static, Response>>);
+
+impl Future for ToItsEnd {
+    type Output = Response;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Response> {
+        let Some(work) = &mut self.0 else { return Poll::Pending };
+        let answered = work.as_mut().poll(context);
+        if answered.is_ready() {
+            self.0 = None;
+        }
+        answered
+    }
+}
+
+impl Drop for ToItsEnd {
+    fn drop(&mut self) {
+        // Without a runtime the server has ended, and nothing follows any more.
+        if let (Some(rest), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(rest);
         }
     }
 }

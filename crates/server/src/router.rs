@@ -1,6 +1,18 @@
 //! Every route, in one place. Who may use them is in [`crate::access`].
 
-use axum::{Json, Router, middleware, response::IntoResponse};
+use std::{
+    convert::Infallible,
+    task::{Context, Poll},
+};
+
+use axum::{
+    Json, Router,
+    extract::Request,
+    middleware,
+    response::{IntoResponse, Response},
+};
+use futures_util::future::BoxFuture;
+use tower::Service;
 use utoipa::{
     Modify, OpenApi,
     openapi::security::{Http, HttpAuthScheme, SecurityScheme},
@@ -37,7 +49,7 @@ impl Modify for Bearer {
 }
 
 /// What people and integrators use.
-pub(crate) fn api(app: App) -> Router {
+pub(crate) fn api(app: App) -> Front {
     let (router, mut document) = routes().split_for_parts();
     vocabulary::write(&mut document);
     let document = Json(document);
@@ -47,13 +59,13 @@ pub(crate) fn api(app: App) -> Router {
 }
 
 /// What machines use while they boot and install.
-pub(crate) fn boot(app: App) -> Router {
+pub(crate) fn boot(app: App) -> Front {
     let (router, _) = machine_routes().split_for_parts();
     finish(router, app)
 }
 
 /// What satellites with an X.509-SVID use.
-pub(crate) fn spiffe(app: App) -> Router {
+pub(crate) fn spiffe(app: App) -> Front {
     let (router, _) = satellite_routes().split_for_parts();
     finish(router, app)
 }
@@ -147,11 +159,33 @@ fn satellite_routes() -> OpenApiRouter<App> {
         .routes(routes!(registry::tags))
 }
 
-fn finish(router: Router<App>, app: App) -> Router {
-    router
+fn finish(router: Router<App>, app: App) -> Front {
+    let router = router
         .fallback(|| async { Error::NoRoute })
         .method_not_allowed_fallback(|| async { Error::Method })
         .route_layer(middleware::from_fn_with_state(app.clone(), request::admit))
-        .layer(middleware::from_fn_with_state(app.clone(), request::answer))
-        .with_state(app)
+        .with_state(app.clone());
+    Front { app, router }
+}
+
+/// The routes, and what goes around all of them. A layer of the router would be copied for every request.
+#[derive(Clone)]
+pub(crate) struct Front {
+    app: App,
+    router: Router,
+}
+
+impl Service<Request> for Front {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let Self { app, router } = self.clone();
+        Box::pin(async move { Ok(request::answer(app, request, router).await) })
+    }
 }

@@ -8,7 +8,6 @@ use std::{
 };
 
 use axum::{
-    Router,
     body::Body,
     http::{Method, Request, StatusCode},
 };
@@ -42,7 +41,7 @@ pub(super) struct Rig {
     pub(super) app: App,
     pub(super) maas: Maas,
     pub(super) workers: Workers,
-    router: Router,
+    router: router::Front,
     admin: String,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
@@ -258,7 +257,7 @@ pub(super) fn mac(number: u32) -> String {
 }
 
 pub(super) async fn call(
-    router: &Router,
+    router: &router::Front,
     method: Method,
     path: &str,
     token: Option<&str>,
@@ -279,7 +278,7 @@ pub(super) async fn call(
 /// One look of all agents at one node.
 async fn speak(
     app: &App,
-    router: &Router,
+    router: &router::Front,
     node: &wardroom_store::Resource,
     agents: &mut BTreeMap<String, (u32, String)>,
 ) {
