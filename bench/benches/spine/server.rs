@@ -29,6 +29,8 @@ impl Server {
             .arg(folder)
             .args(flags)
             .env("WARDROOM_LOG_LEVEL", "error")
+            .env("WARDROOM_LIMITS_READ", "0")
+            .env("WARDROOM_LIMITS_WRITE", "0")
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();

@@ -86,13 +86,12 @@ impl Drop for Writer {
 }
 
 fn run(connection: &Connection, recent: &Recent, mut jobs: mpsc::Receiver<Job>) {
-    let mut before = Batch { size: 1, took: Duration::ZERO };
+    let mut before = Batch { size: 1, sync: Duration::ZERO };
     while let Some(first) = jobs.blocking_recv() {
         let batch = gather(first, &mut jobs, &before);
-        let (size, began) = (batch.len(), now());
+        let size = batch.len();
         let (work, replies): (Vec<_>, Vec<_>) = batch.into_iter().map(|job| (job.work, job.reply)).unzip();
-        let answers = transact(connection, &work);
-        let took = now().duration_since(began);
+        let (answers, sync) = transact(connection, &work);
         for (work, answer) in work.iter().zip(&answers) {
             remember(recent, work, answer);
         }
@@ -104,7 +103,7 @@ fn run(connection: &Connection, recent: &Recent, mut jobs: mpsc::Receiver<Job>) 
             // A caller that went away does not undo its commit.
             let _ = reply.send(done);
         }
-        before = Batch { size, took };
+        before = Batch { size, sync };
     }
 }
 
@@ -128,10 +127,10 @@ fn remember(recent: &Recent, work: &Work, answer: &Answer) {
     }
 }
 
-/// The batch before: how many were answered, and how long they waited for it.
+/// The batch before: how many were answered, and how long the disk took.
 struct Batch {
     size: usize,
-    took: Duration,
+    sync: Duration,
 }
 
 /// How long to wait for others at most, and how often to look for them.
@@ -141,7 +140,7 @@ const LOOK: Duration = Duration::from_micros(50);
 /// Takes what is there, and what comes while as many as were answered before are not back yet.
 fn gather(first: Job, jobs: &mut mpsc::Receiver<Job>, before: &Batch) -> Vec<Job> {
     let (mut batch, began) = (vec![first], now());
-    let patience = (before.took / 3).min(LONGEST);
+    let patience = (before.sync / 2).min(LONGEST);
     loop {
         while batch.len() < BATCH
             && let Ok(job) = jobs.try_recv()
@@ -160,20 +159,21 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// One transaction for all; when it fails as a whole, so does everything in it.
-fn transact(connection: &Connection, batch: &[Work]) -> Vec<Answer> {
-    let transaction = || -> Result<Vec<Answer>> {
+/// One transaction for all; when it fails as a whole, so does everything in it. Says also how long its end took.
+fn transact(connection: &Connection, batch: &[Work]) -> (Vec<Answer>, Duration) {
+    let transaction = || -> Result<(Vec<Answer>, Duration)> {
         execute(connection, "BEGIN IMMEDIATE", [])?;
         let answers = batch.iter().map(|work| run_one(connection, work)).collect::<Result<_>>()?;
+        let written = now();
         execute(connection, "COMMIT", [])?;
-        Ok(answers)
+        Ok((answers, now().duration_since(written)))
     };
     transaction().unwrap_or_else(|error| {
         if !connection.is_autocommit() {
             // Nothing to add: everybody in the batch hears of the first error.
             let _ = execute(connection, "ROLLBACK", []);
         }
-        batch.iter().map(|_| Err(Error::Unavailable(error.to_string()))).collect()
+        (batch.iter().map(|_| Err(Error::Unavailable(error.to_string()))).collect(), Duration::ZERO)
     })
 }
 
