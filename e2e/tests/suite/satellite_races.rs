@@ -10,7 +10,9 @@ use std::{
 use serde_json::json;
 
 use crate::support::{
-    Backend, Site, at_once, on_both,
+    Backend, Site, at_once,
+    line::Line,
+    on_both,
     satellite::{Robot, create, get, online, reenable, revoke, ztr},
     wait_for,
 };
@@ -39,6 +41,33 @@ fn a_revocation_bites_while_the_feed_is_held_back() {
             reenable(&site, "edge", "keep");
             wait_for("the way back", || (robot.beat(&site, round).status == 200).then_some(()));
         }
+    });
+}
+
+/// The database has done what a server asked for, but its answer is on the way for long: meanwhile another server
+/// acknowledges a revocation.
+#[test]
+fn a_revocation_bites_before_a_credential_is_handed_out() {
+    let mut site = Site::start(Backend::Postgres);
+    let (line, over) = Line::to(site.database.url().unwrap());
+    site.restart_over(1, &over);
+    let token = create(&site, "edge");
+    let is = |condition: &str| site.database.count(&format!("SELECT 1 FROM {condition}")) > 0;
+    thread::scope(|scope| {
+        let row = "SELECT 1 FROM resources WHERE kind = 'satellite' FOR UPDATE";
+        let registering = site.database.hold(row, || {
+            let registering = scope.spawn(|| ztr(&site, 1, &token));
+            let waits = "pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+            wait_for("the registration to be decided", || is(waits).then_some(()));
+            line.hold_answers();
+            registering
+        });
+        wait_for("its commit", || {
+            is("resources WHERE kind = 'satellite' AND state = 'online'").then_some(())
+        });
+        site.admin_at(0).post("/api/satellites/edge/revoke", &json!({})).expect(200);
+        line.let_go();
+        registering.join().unwrap().problem(400);
     });
 }
 

@@ -4,6 +4,7 @@ pub(crate) mod chain;
 pub(crate) mod database;
 pub(crate) mod fleet;
 pub(crate) mod http;
+pub(crate) mod line;
 pub(crate) mod satellite;
 pub(crate) mod site;
 

@@ -316,6 +316,13 @@ impl Identities {
         self.find(app, &identity.handle, identity.shown, None).await
     }
 
+    /// Whether the credential that a satellite has in this version is still one, right before it is handed out.
+    pub(crate) async fn check_issued(&self, app: &App, satellite: &Resource) -> Result<(), Error> {
+        let issued = Document::of(satellite)?.credential.and_then(|issued| secret::hash_of(&issued.hash));
+        let shown = Shown::Secret(issued.ok_or(UNKNOWN)?);
+        self.find(app, &handle_of(&satellite.content.name), shown, None).await.map(drop)
+    }
+
     async fn find(
         &self,
         app: &App,

@@ -2,6 +2,8 @@
 //!
 //! What must stay true: of many who show one token, one wins, by the version check of its commit. Who lost the
 //! answer repeats it with the same `Idempotency-Key`; nothing secret is kept for that, because secrets are derived.
+//! What was committed is looked at again before it is handed out: the answer of the database may have been on its way
+//! for so long that another server has acknowledged a revocation meanwhile.
 
 use axum::{Extension, Json, extract::State, http::HeaderMap};
 use jiff::{SignedDuration, Timestamp};
@@ -119,7 +121,11 @@ async fn try_exchange(
         Ok(Decided::Commit(Box::new((content, entry)), ()))
     });
     match changed.await {
-        Ok((satellite, ())) => answer(app, &satellite),
+        Ok((satellite, ())) => match app.satellites.check_issued(app, &satellite).await {
+            Ok(()) => answer(app, &satellite),
+            Err(Error::Revoked | Error::Robot(_)) => Err(Error::TokenUnknown),
+            Err(error) => Err(error),
+        },
         // Deleted, or moved away from where registration is possible: the token is void.
         Err(Error::NotFound { .. } | Error::Conflict { .. }) => Err(Error::TokenUnknown),
         Err(error) => Err(error),
@@ -194,7 +200,10 @@ pub(crate) async fn by_svid(
         Ok(Decided::Commit(Box::new((content, entry)), ()))
     });
     match changed.await {
-        Ok((satellite, ())) => answer(app, &satellite),
+        Ok((satellite, ())) => {
+            app.satellites.check_issued(app, &satellite).await?;
+            answer(app, &satellite)
+        }
         Err(Error::NotFound { .. }) => Err(STRANGER),
         Err(error) => Err(error),
     }

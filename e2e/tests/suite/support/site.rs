@@ -73,16 +73,20 @@ impl Site {
     }
 
     fn start_server(&self, index: usize) -> Server {
-        Server::start(self.command(index), &self.dir.path().join(format!("{index}.log")))
+        Server::start(self.command(index), &self.log_file(index))
             .unwrap_or_else(|log| panic!("a server did not start: {log}"))
     }
 
     /// The command that starts a server of this site.
     pub(crate) fn command(&self, index: usize) -> Command {
+        self.command_over(index, self.database.url())
+    }
+
+    fn command_over(&self, index: usize, url: Option<&str>) -> Command {
         let mut command = Command::new(binary());
         command.args(["serve", "--listen", "127.0.0.1:0", "--boot-listen", "127.0.0.1:0", "--data-dir"]);
         command.arg(self.dir.path().join(index.to_string()));
-        if let Some(url) = self.database.url() {
+        if let Some(url) = url {
             command.args(["--database-url", url]);
         }
         command.envs(self.settings.iter().map(|(name, value)| (name, value)));
@@ -96,7 +100,11 @@ impl Site {
 
     /// What a server wrote to its log.
     pub(crate) fn log(&self, index: usize) -> String {
-        fs::read_to_string(self.dir.path().join(format!("{index}.log"))).unwrap()
+        fs::read_to_string(self.log_file(index)).unwrap()
+    }
+
+    fn log_file(&self, index: usize) -> PathBuf {
+        self.dir.path().join(format!("{index}.log"))
     }
 
     /// Changes a setting for servers that start from now on.
@@ -108,6 +116,13 @@ impl Site {
     /// Starts a server again that was stopped or killed.
     pub(crate) fn restart(&mut self, index: usize) {
         self.servers[index] = self.start_server(index);
+    }
+
+    /// Starts a server again, which reaches the database by another URL.
+    pub(crate) fn restart_over(&mut self, index: usize, url: &str) {
+        self.servers[index].kill();
+        let started = Server::start(self.command_over(index, Some(url)), &self.log_file(index));
+        self.servers[index] = started.unwrap_or_else(|log| panic!("a server did not start: {log}"));
     }
 
     /// The next server in turn, as the administrator.
