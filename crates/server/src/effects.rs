@@ -61,6 +61,11 @@ enum Trouble {
     /// The upstream did not answer for a while: it is left alone until then.
     #[error("is left alone because it did not answer: {0}")]
     Open(String, Duration),
+    /// The name is taken there, by a robot that is not ours.
+    #[error(
+        "has a robot {0} that was not made for this satellite: delete it there, or set harbor.adopt_robots to take it over"
+    )]
+    NotOurs(String),
     /// Something else has to be done first.
     #[error("{0}")]
     Waiting(&'static str),
@@ -205,7 +210,7 @@ fn next_attempt(now: Timestamp, effect: &ClaimedEffect, trouble: &Trouble) -> Ti
     let least = match trouble {
         Trouble::Upstream(Failure::Busy { after: Some(after) }) => *after,
         Trouble::Open(_, remaining) => *remaining,
-        Trouble::Upstream(_) | Trouble::Own(_) | Trouble::Waiting(_) => Duration::ZERO,
+        Trouble::Upstream(_) | Trouble::Own(_) | Trouble::NotOurs(_) | Trouble::Waiting(_) => Duration::ZERO,
     };
     let wait = backoff::wait(attempts, effect.id.unsigned_abs()).max(least);
     let wait = SignedDuration::try_from(wait).unwrap_or(SignedDuration::from_mins(1));

@@ -22,6 +22,8 @@ pub struct Harbor {
     pub ca_file: Option<PathBuf>,
     /// How many days a robot lives from now on whenever it is extended.
     pub robot_days: u32,
+    /// Whether a robot that somebody else made is taken over for the satellite of its name.
+    pub adopt_robots: bool,
 }
 
 /// Where the state of satellites is pushed.
@@ -119,6 +121,7 @@ pub(super) struct RawHarbor {
     password_file: String,
     ca_file: String,
     robot_days: u32,
+    adopt_robots: bool,
 }
 
 #[derive(Deserialize)]
@@ -163,8 +166,8 @@ impl RawHarbor {
         if !(2..=3650).contains(&self.robot_days) {
             return Err(ConfigError("harbor.robot_days: must be 2 to 3650".to_owned()));
         }
-        let (ca_file, robot_days) = (path(self.ca_file), self.robot_days);
-        Ok(Some(Harbor { url, username: self.username, password, ca_file, robot_days }))
+        let Self { username, robot_days, adopt_robots, .. } = self;
+        Ok(Some(Harbor { url, username, password, ca_file: path(self.ca_file), robot_days, adopt_robots }))
     }
 }
 

@@ -1,8 +1,9 @@
 //! The Harbor robot of a satellite, made to fit its record.
 //!
 //! What must stay true: whether a robot is disabled is always computed from our own state, so that no edit
-//! of groups enables a revoked one. A robot belongs to the satellite whose id is in its description: one of a
-//! deleted satellite of the same name is not taken over. Nothing is written that is so already.
+//! of groups enables a revoked one. A robot belongs to the satellite whose id is in its description, also when the
+//! answer to its creation was lost. One of a deleted satellite of the same name makes way; one that somebody else made
+//! is left alone, unless the settings allow to take it over. Nothing is written that is so already.
 
 use std::collections::BTreeSet;
 
@@ -33,11 +34,11 @@ pub(super) async fn fit(app: &App, harbor: &Harbor, id: &str) -> Result<(), Trou
     let found = app.store.get(KIND, id).await.map_err(Error::from)?;
     let Some(satellite) = found else { return Ok(()) };
     let document = Document::of(&satellite)?;
-    let robot = find(harbor, &satellite, &document).await?;
+    let robot = find(app, harbor, &satellite, &document).await?;
     if satellite.content.deleted {
         return match robot {
             Found::Own(robot) => Ok(harbor.delete_robot(robot.id).await?),
-            Found::Others(_) | Found::None => Ok(()),
+            Found::Others(_) | Found::Strange(_) | Found::None => Ok(()),
         };
     }
     if state(&satellite)? == State::Revoked {
@@ -49,7 +50,7 @@ pub(super) async fn fit(app: &App, harbor: &Harbor, id: &str) -> Result<(), Trou
                 record(app, id, Some(seen(&robot, epoch, expires_at, true))).await
             }
             // Nobody can log in as a robot that is not there.
-            Found::Others(_) | Found::None => record(app, id, None).await,
+            Found::Others(_) | Found::Strange(_) | Found::None => record(app, id, None).await,
         };
     }
     enabled(app, harbor, &satellite, &document, robot).await
@@ -75,6 +76,7 @@ async fn enabled(
             settle_with_others(app, harbor, &robot).await?;
             (create(app, harbor, satellite, permissions.clone()).await?, true)
         }
+        Found::Strange(robot) => return Err(Trouble::NotOurs(robot.name)),
         Found::None => (create(app, harbor, satellite, permissions.clone()).await?, true),
     };
     let epoch = document.wanted_epoch();
@@ -101,8 +103,10 @@ async fn enabled(
 enum Found {
     /// The satellite's.
     Own(Robot),
-    /// One that has its name and is not its own.
+    /// That of another satellite, which has or had its name.
     Others(Robot),
+    /// One that has its name and was not made here.
+    Strange(Robot),
     None,
 }
 
@@ -113,7 +117,12 @@ impl Found {
     }
 }
 
-async fn find(harbor: &Harbor, satellite: &Resource, document: &Document) -> Result<Found, Trouble> {
+async fn find(
+    app: &App,
+    harbor: &Harbor,
+    satellite: &Resource,
+    document: &Document,
+) -> Result<Found, Trouble> {
     let id = &satellite.content.id;
     let known = match &document.robot {
         Some(known) => match harbor.robot(known.id).await {
@@ -127,16 +136,21 @@ async fn find(harbor: &Harbor, satellite: &Resource, document: &Document) -> Res
         Some(robot) => Some(robot),
         None => harbor.find_robot(&robot_name(&satellite.content.name)).await?,
     };
-    Ok(match robot {
-        None => Found::None,
-        Some(robot) => match owner(&robot.description) {
-            Some(owner) if owner == id => Found::Own(robot),
-            Some(_) => Found::Others(robot),
-            // Somebody made it before us; a deleted satellite leaves it to them.
-            None if satellite.content.deleted && document.robot.is_none() => Found::Others(robot),
-            None => Found::Own(robot),
-        },
-    })
+    let Some(robot) = robot else { return Ok(Found::None) };
+    let is_recorded = |known: &document::Robot| known.id == robot.id && known.name == robot.name;
+    match owner(&robot.description) {
+        Some(owner) if owner == id => return Ok(Found::Own(robot)),
+        // Another server may drive the same Harbor.
+        Some(owner) if app.store.get(KIND, owner).await.map_err(Error::from)?.is_some() => {
+            return Ok(Found::Others(robot));
+        }
+        // Whoever edited its description has not made it theirs.
+        None if document.robot.as_ref().is_some_and(is_recorded) => return Ok(Found::Own(robot)),
+        Some(_) | None => {}
+    }
+    let adopts = app.config.harbor.as_ref().is_some_and(|harbor| harbor.adopt_robots);
+    // A deleted satellite leaves what was there before it.
+    Ok(if adopts && !satellite.content.deleted { Found::Own(robot) } else { Found::Strange(robot) })
 }
 
 /// The robot of a deleted satellite makes way; that of a living one stays.

@@ -7,7 +7,7 @@ use wardroom_fakes::{
     harbor::{Harbor, Options},
 };
 
-use crate::site::{Site, eventually};
+use crate::site::{Site, eventually, send};
 
 const PASSWORD: &str = "Harbor12345";
 
@@ -15,9 +15,13 @@ const PASSWORD: &str = "Harbor12345";
 const NO_REGISTRY: &[&str] = &["publish_state"];
 
 async fn site(harbor: &Harbor) -> Site {
+    site_with(harbor, "").await
+}
+
+async fn site_with(harbor: &Harbor, settings: &str) -> Site {
     let section =
         format!("[harbor]\nurl = {:?}\nusername = \"admin\"\npassword = {PASSWORD:?}\n", harbor.url());
-    Site::start(&format!("{section}[registry]\nurl = \"http://127.0.0.1:9\"\n")).await
+    Site::start(&format!("{section}{settings}[registry]\nurl = \"http://127.0.0.1:9\"\n")).await
 }
 
 fn robot(harbor: &Harbor, name: &str) -> Option<Value> {
@@ -162,17 +166,58 @@ async fn a_hanging_call_holds_up_nobody_else() {
     }
 }
 
-#[tokio::test]
-async fn a_robot_that_is_there_is_adopted_and_lives_on() {
-    let harbor = Harbor::start(Options::default()).await.unwrap();
-    let site = site(&harbor).await;
+/// Makes a robot without Wardroom, and gives its id.
+async fn by_hand(harbor: &Harbor, site: &Site, name: &str, description: &str) -> i64 {
     let by_hand = json!({
-        "name": "edge", "description": "by hand", "level": "system", "duration": 1, "disable": true,
+        "name": name, "description": description, "level": "system", "duration": 1, "disable": true,
         "permissions": [{"kind": "project", "namespace": "library", "access": [{"resource": "repository", "action": "pull"}]}],
     });
     let made =
         site.http.post(format!("{}/api/v2.0/robots", harbor.url())).basic_auth("admin", Some(PASSWORD));
-    assert_eq!(made.json(&by_hand).send().await.unwrap().status(), 201);
+    send(made.json(&by_hand)).await.expect(201)["id"].as_i64().unwrap()
+}
+
+/// Neither one that somebody made, nor one of another server, whose satellite is nobody here.
+#[tokio::test]
+async fn a_robot_that_is_not_ours_is_left_alone() {
+    let harbor = Harbor::start(Options::default()).await.unwrap();
+    let site = site(&harbor).await;
+    for (name, description) in [("edge", "by hand"), ("other", "satellite of Wardroom: somebody-elses")] {
+        let id = by_hand(&harbor, &site, name, description).await;
+        let before = robot(&harbor, name).unwrap();
+        let token = site.create(name, &[]).await;
+        let error = eventually("an error that says why", async || {
+            let effects = site.effects(name).await;
+            effects.into_iter().find(|(type_, _, error)| type_ == "harbor_robot" && !error.is_empty())
+        });
+        let (_, progress, error) = error.await;
+        assert_eq!(progress, "retrying");
+        assert!(error.contains(&format!("robot${name}")) && error.contains("adopt_robots"), "{error}");
+        // Whatever becomes of the satellite, the robot is somebody else's.
+        site.post(&format!("/api/satellites/{name}/revoke"), json!({})).await.expect(200);
+        site.settled(name, NO_REGISTRY).await;
+        let back = json!({"mode": "reissue"});
+        let back = site.post(&format!("/api/satellites/{name}/reenable"), back).await.expect(200);
+        assert_ne!(back["token"].as_str().unwrap(), token);
+        assert_eq!(robot(&harbor, name).unwrap(), before);
+        let gone = site.http.delete(format!("{}/api/v2.0/robots/{id}", harbor.url()));
+        assert_eq!(gone.basic_auth("admin", Some(PASSWORD)).send().await.unwrap().status(), 200);
+        let registered = site.register(back["token"].as_str().unwrap()).await;
+        assert_eq!(robot(&harbor, name).unwrap()["secret"], registered.password.as_str());
+    }
+    by_hand(&harbor, &site, "third", "by hand").await;
+    site.create("third", &[]).await;
+    site.ask(Method::DELETE, "/api/satellites/third", None).await.expect(200);
+    site.create("last", &[]).await;
+    site.settled("last", NO_REGISTRY).await;
+    assert_eq!(robot(&harbor, "third").unwrap()["description"], "by hand");
+}
+
+#[tokio::test]
+async fn a_robot_that_is_there_is_adopted_where_that_is_allowed() {
+    let harbor = Harbor::start(Options::default()).await.unwrap();
+    let site = site_with(&harbor, "adopt_robots = true\n").await;
+    by_hand(&harbor, &site, "edge", "by hand").await;
     let token = site.create("edge", &[]).await;
     let edge = site.register(&token).await;
     let robot = robot(&harbor, "edge").unwrap();
