@@ -44,6 +44,30 @@ fn a_revocation_bites_while_the_feed_is_held_back() {
     });
 }
 
+/// The first use of a new credential voids the one before on every server, although the feed tells nobody.
+#[test]
+fn the_credential_before_is_void_while_the_feed_is_held_back() {
+    let site = Site::start(Backend::Postgres);
+    let old = online(&site, "edge");
+    revoke(&site, "edge");
+    reenable(&site, "edge", "refresh");
+    let new = wait_for("the refresh", || Some(old.refresh(&site, 0)).filter(|reply| reply.status == 200));
+    let new = Robot::of(&new);
+    for index in 0..2 {
+        let told = old.beat(&site, index).expect(200);
+        assert_eq!(told["events"], json!(["refresh_credentials"]), "until the new one is used");
+    }
+    site.database.hold("INSERT INTO meta (key, value) VALUES ('held', 'back')", || {
+        old.beat(&site, 1).expect(200);
+        new.beat(&site, 0).expect(200);
+        for index in 0..4 {
+            old.beat(&site, index).problem(401);
+            old.refresh(&site, index).problem(401);
+            new.beat(&site, index).expect(200);
+        }
+    });
+}
+
 /// The database has done what a server asked for, but its answer is on the way for long: meanwhile another server
 /// acknowledges a revocation.
 #[test]

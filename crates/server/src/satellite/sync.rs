@@ -122,6 +122,11 @@ async fn carry_out(app: &App, caller: &Caller, known: &Known, due: Due) -> Resul
         Ok(Decided::Commit(Box::new((content, entry)), ()))
     });
     match changed.await {
+        // From the answer on, the credential before is void on every server.
+        Ok(_) if due == Due::FirstUse => {
+            app.satellites.settle().await;
+            Ok(())
+        }
         // It was deleted meanwhile: the next look says so.
         Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
         Err(error) => Err(error),

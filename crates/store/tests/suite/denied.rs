@@ -1,6 +1,6 @@
 //! The deny set names who lost access, for servers that answer from memory; an embedded database has no other server.
 
-use wardroom_store::{Change, Content, List, Store};
+use wardroom_store::{Change, Content, Document, List, Store};
 
 use crate::database::Database;
 use crate::sample::{create, entry, moved, node};
@@ -32,11 +32,24 @@ pub(crate) async fn who_loses_access_is_named_for_other_servers(database: Databa
     let other = store.commit(create(node(2))).await.unwrap().resource;
     moved(&store, &other, "revoked").await;
 
+    // One that has two credentials for a while loses one of them with any change.
+    let overlap = r#"{"credential":{"hash":"b","previous_hash":"a"}}"#;
+    let two = Content {
+        state: "online".to_owned(),
+        document: Document::of(&serde_json::from_str::<serde_json::Value>(overlap).unwrap()).unwrap(),
+        ..satellite(3)
+    };
+    let two = store.commit(create(two)).await.unwrap().resource;
+    let used = Content { document: Document::default(), ..two.content.clone() };
+    let change = Change { after: used, ..crate::sample::to_state(&two, "online") };
+    let two = store.commit(change).await.unwrap().resource;
+    let two = moved(&store, &two, "stale").await.resource;
+
     let id = one.content.id;
-    let expected = [(id.clone(), 4), (id.clone(), 5), (id, 7)];
+    let expected = [(id.clone(), 4), (id.clone(), 5), (id, 7), (two.content.id, 2)];
     assert_eq!(denied(&store).await, if is_shared { expected.to_vec() } else { Vec::new() });
     store.sweep_denied().await.unwrap();
-    assert_eq!(denied(&store).await.len(), if is_shared { 3 } else { 0 }, "what is young is kept");
+    assert_eq!(denied(&store).await.len(), if is_shared { 4 } else { 0 }, "what is young is kept");
 }
 
 pub(crate) async fn the_deleted_are_listed_apart(database: Database) {

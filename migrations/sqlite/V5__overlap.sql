@@ -1,0 +1,1 @@
+-- What other servers have to be told; an embedded database has none.
