@@ -43,6 +43,7 @@ pub const CLASSES: &[Class] = &[
     class("last_admin",        409, "It is the last one", "Nobody could let anybody in without this token; make another admin token first."),
     class("spiffe_id_taken",   409, "The SPIFFE ID is taken", "The SPIFFE ID belongs to a satellite, or belonged to one that was deleted; those never come back. Choose another name or region."),
     class("no_credential",     409, "There is no credential", "The satellite never had a credential, or it is void; re-enable it with the mode `reissue`."),
+    class("agent_banned",      409, "The agent is banned", "The satellite's agent was banned in SPIRE with the revocation, and joins again only with a new token; re-enable it with the mode `reissue`."),
     class("run_is_over",       409, "The state does not allow it", "The run is over; start a new one."),
     class("nothing_failed",    409, "The state does not allow it", "Nothing has failed; the run is on its way."),
     class("being_undone",      409, "The state does not allow it", "The run is being undone, or failed while it was; retry the undo, or abandon the run."),

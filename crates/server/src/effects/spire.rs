@@ -59,7 +59,7 @@ struct Node<'a> {
 impl Node<'_> {
     /// Whether the agent joins with a token of ours, and so belongs to this satellite alone.
     fn joins(&self) -> bool {
-        self.document.attestation_method.as_deref() == Some("join_token") && self.given_parent().is_none()
+        self.document.has_own_agent(&self.satellite.content.name)
     }
 
     /// The agent that somebody named; the alias stands for none.
@@ -132,10 +132,6 @@ impl Node<'_> {
             }
         }
         let agent = self.agent(epoch);
-        if !self.waits() && state(self.satellite)? == State::Pending {
-            // Re-enabled: what it was banned for is over. A used token brings no node back, a new one (reissue) does.
-            self.spire.delete_agent(&agent).await?;
-        }
         let by_agent = Selector { kind: "spiffe_id".to_owned(), value: agent.to_string() };
         let alias = NewEntry { id: self.alias(), parent: agent, selectors: vec![by_agent], x509_ttl: 0 };
         self.entry(&alias).await?;

@@ -136,6 +136,20 @@ impl Document {
         self.refresh.is_some_and(|refresh| now < refresh.until)
     }
 
+    /// Whether its node has an agent of its own, which joins SPIRE with our token. One that somebody named, or that
+    /// proves itself otherwise, may serve others too.
+    pub(crate) fn has_own_agent(&self, name: &str) -> bool {
+        let is_alias = |parent: &str| self.agent_alias(name).is_some_and(|alias| alias == parent);
+        self.attestation_method.as_deref() == Some("join_token")
+            && self.parent_agent_id.as_deref().is_none_or(is_alias)
+    }
+
+    /// The name of a satellite's agent that does not change with its token.
+    pub(crate) fn agent_alias(&self, name: &str) -> Option<String> {
+        let (domain, _) = self.spiffe_id.as_deref()?.strip_prefix("spiffe://")?.split_once('/')?;
+        Some(format!("spiffe://{domain}/agent/{name}"))
+    }
+
     /// The epoch of the credential that the registry shall know: the one in force, or the one about to be issued.
     pub(crate) fn wanted_epoch(&self) -> u64 {
         match (&self.credential, self.refresh) {

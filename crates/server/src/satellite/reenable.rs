@@ -129,6 +129,15 @@ fn decide(
             allowed: vec!["reissue".to_owned()],
         });
     }
+    // Its agent was banned with the revocation, and a node joins with a token only once.
+    if mode != Mode::Reissue && document.has_own_agent(&satellite.content.name) {
+        return Err(Error::Conflict {
+            code: "agent_banned",
+            detail: "the satellite's agent was banned in SPIRE, and joins again with a new token only"
+                .to_owned(),
+            allowed: vec!["reissue".to_owned()],
+        });
+    }
     document.close();
     let refresh = |keep| Refresh { until: after(now, app.config.satellites.refresh), keep };
     match mode {
@@ -143,7 +152,10 @@ fn decide(
             document.svid_after = Some(app.now()).filter(|_| document.flow == Flow::Spiffe);
             document.registration = match document.flow {
                 Flow::Token => Some(registration.clone()),
-                Flow::Spiffe => spiffe::joining(app, &satellite.content.id, &document),
+                Flow::Spiffe => {
+                    let (id, name) = (&satellite.content.id, &satellite.content.name);
+                    spiffe::joining(app, id, name, &document, spiffe::DEFAULT_TTL)
+                }
             };
         }
     }

@@ -29,7 +29,7 @@ use crate::{
 const METHODS: &[&str] = &["join_token", "x509pop", "sshpop"];
 
 /// How long a join token is valid, in seconds: unless told, and at most.
-const DEFAULT_TTL: u64 = 600;
+pub(crate) const DEFAULT_TTL: u64 = 600;
 const LONGEST_TTL: u64 = 86_400;
 
 /// Creates a satellite that registers with a SPIFFE ID: record, workload entry, join token.
@@ -114,12 +114,10 @@ async fn register(app: &App, caller: &Caller, create: JoinTokenCreate) -> Result
     let parent = create.parent_agent_id.filter(|parent| !parent.is_empty());
     let parent = parent.unwrap_or_else(|| format!("spiffe://{}/agent/{name}", spire.trust_domain));
     let id = Uuid::now_v7().to_string();
-    let token = secret::join_token(&app.key, &id, FIRST);
-    let expires_at = after(app.now(), Duration::from_secs(ttl_seconds));
-    let document = Document {
+    let mut document = Document {
         flow: Flow::Spiffe,
         region: Some(region.clone()),
-        attestation_method: Some(method.clone()),
+        attestation_method: Some(method),
         selectors: create.selectors,
         parent_agent_id: Some(parent.clone()),
         spiffe_id: Some(spiffe_id.clone()),
@@ -127,10 +125,11 @@ async fn register(app: &App, caller: &Caller, create: JoinTokenCreate) -> Result
         config: create.config_name,
         heartbeat_interval: interval(create.heartbeat_interval.as_deref())?,
         epoch: FIRST,
-        registration: joins(&method)
-            .then(|| Registration { token_hash: secret::text_of(&secret::hash(&token)), expires_at }),
         ..Document::default()
     };
+    document.registration = joining(app, &id, &name, &document, ttl_seconds);
+    let expires_at = document.registration.as_ref().map(|registration| registration.expires_at);
+    let token = expires_at.map(|_| secret::join_token(&app.key, &id, FIRST));
     let content = document.content(id, name.clone(), SatelliteState::Pending, create.labels)?;
     super::create::commit(app, caller, content, vec![claim(app, caller, &spiffe_id)]).await?;
     Ok(JoinToken {
@@ -138,8 +137,8 @@ async fn register(app: &App, caller: &Caller, create: JoinTokenCreate) -> Result
         region,
         spiffe_id,
         parent_agent_id: parent,
-        join_token: joins(&method).then_some(token),
-        expires_at: joins(&method).then_some(expires_at),
+        join_token: token,
+        expires_at,
         spire_server_address: spire.address,
         spire_server_port: spire.port,
         trust_domain: spire.trust_domain,
@@ -149,17 +148,19 @@ async fn register(app: &App, caller: &Caller, create: JoinTokenCreate) -> Result
 /// The epoch of a new satellite.
 const FIRST: u64 = 1;
 
-fn joins(method: &str) -> bool {
-    method == "join_token"
-}
-
-/// What is kept of a new join token, where the node proves itself with one.
-pub(crate) fn joining(app: &App, id: &str, document: &Document) -> Option<Registration> {
-    let method = document.attestation_method.as_deref().unwrap_or_default();
+/// What is kept of a new join token, where the node proves itself with one. An agent that somebody named is there
+/// already, and joins with nothing of ours.
+pub(crate) fn joining(
+    app: &App,
+    id: &str,
+    name: &str,
+    document: &Document,
+    ttl_seconds: u64,
+) -> Option<Registration> {
     let token = secret::join_token(&app.key, id, document.epoch);
-    joins(method).then(|| Registration {
+    document.has_own_agent(name).then(|| Registration {
         token_hash: secret::text_of(&secret::hash(&token)),
-        expires_at: after(app.now(), Duration::from_secs(DEFAULT_TTL)),
+        expires_at: after(app.now(), Duration::from_secs(ttl_seconds)),
     })
 }
 

@@ -193,6 +193,14 @@ async fn a_revoked_identity_is_refused_at_once_withdrawn_and_banned() {
     assert_eq!(world.agent(&agent).unwrap()["banned"], true);
     assert_eq!(world.spire.faults().count("agent.ban"), 1);
 
+    for mode in ["refresh", "keep"] {
+        let refused =
+            world.site.post("/api/satellites/edge/reenable", json!({"mode": mode})).await.expect(409);
+        assert_eq!(
+            (&refused["code"], &refused["allowed_actions"][0]),
+            (&json!("agent_banned"), &json!("reissue"))
+        );
+    }
     let back = world.site.post("/api/satellites/edge/reenable", json!({"mode": "reissue"})).await.expect(200);
     let next = back["join_token"].as_str().unwrap().to_owned();
     assert_ne!(next, token);
