@@ -13,6 +13,7 @@ use crate::{
     clock::{Hand, Timepiece},
     config::Config,
     error::Error,
+    idempotency,
     limit::Limiter,
     liveness::{Liveness, kinds},
     metrics::Metrics,
@@ -210,11 +211,12 @@ impl App {
         .await
     }
 
-    /// Commits all of these or none, and remembers as any other commit does.
+    /// Commits all of these or none, as part of the request that is being run, and remembers as any other commit does.
     pub(crate) async fn commit_together(&self, changes: Vec<Change>) -> Result<Vec<Resource>, StoreError> {
         let about = |change: &Change| (change.after.kind.clone(), change.after.id.clone());
         let (about, asked): (Vec<_>, _) = (changes.iter().map(about).collect(), self.moment());
-        let committed = self.store.commit_together(changes).await;
+        let mark = idempotency::mark(self);
+        let committed = self.store.commit_together_for(changes, mark).await;
         if let Err(StoreError::Unavailable(_)) = &committed {
             about.iter().for_each(|(kind, id)| self.doubt(kind, id));
         }

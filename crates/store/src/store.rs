@@ -171,7 +171,19 @@ impl Store {
 
     /// Commits changes of different resources, all or none of them; none holds what another one changes.
     pub async fn commit_together(&self, changes: Vec<Change>) -> Result<Vec<Committed>> {
-        let prepared = changes.into_iter().map(Change::prepare).collect::<Result<Vec<_>>>()?;
+        self.commit_together_for(changes, None).await
+    }
+
+    /// The same, and with it a request is carried out: whoever claims its key from then on learns of the first change.
+    pub async fn commit_together_for(
+        &self,
+        changes: Vec<Change>,
+        mark: Option<Mark>,
+    ) -> Result<Vec<Committed>> {
+        let mut prepared = changes.into_iter().map(Change::prepare).collect::<Result<Vec<_>>>()?;
+        if let Some(first) = prepared.first_mut() {
+            first.mark = mark;
+        }
         let committed = match &*self.database {
             Database::Sqlite(sqlite) => sqlite.commit(prepared).await?,
             Database::Postgres(postgres) => {

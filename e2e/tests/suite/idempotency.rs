@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::json;
 
-use crate::support::{Api, Backend, Site, at_once, mac, node_in, on_both};
+use crate::support::{Api, Backend, Site, at_once, line::Line, mac, node_in, on_both, wait_for};
 
 on_both! {
     a_repeat_gets_the_same_answer,
@@ -145,6 +145,40 @@ fn a_request_that_was_cut_off_is_not_run_again(on: Backend) {
         }
     }
     panic!("only {cut_off} requests were cut off between commit and answer");
+}
+
+/// A satellite is made in more than one statement; its server is killed when the last one is done and not yet known to
+/// be. Whoever repeats the request is told that it was carried out, not that somebody is at it.
+#[test]
+fn a_satellite_that_was_made_is_not_made_again() {
+    let mut site = Site::start(Backend::Postgres);
+    let (line, over) = Line::to(site.database.url().unwrap());
+    site.restart_over(1, &over);
+    let waiting = "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS \
+                   'BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NULL; END'; \
+                   CREATE CONSTRAINT TRIGGER waits AFTER INSERT ON resources DEFERRABLE INITIALLY DEFERRED \
+                   FOR EACH ROW WHEN (NEW.kind = 'satellite') EXECUTE FUNCTION wait()";
+    site.database.execute(waiting).unwrap();
+    let make = |index: usize| {
+        let api =
+            site.admin_at(index).with("idempotency-key", "once").with("content-type", "application/json");
+        api.try_send("POST", "/api/satellites", json!({"name": "edge"}).to_string().as_bytes())
+    };
+    let is = |condition: &str| site.database.count(&format!("SELECT 1 FROM {condition}")) > 0;
+    thread::scope(|scope| {
+        let making = site.database.hold("SELECT pg_advisory_xact_lock(1)", || {
+            let making = scope.spawn(|| make(1));
+            let waits = "pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'";
+            wait_for("the commit", || is(waits).then_some(()));
+            line.hold_answers();
+            making
+        });
+        wait_for("its end", || is("resources WHERE kind = 'satellite'").then_some(()));
+        site.servers[1].signal("-KILL");
+        making.join().unwrap().unwrap_err();
+    });
+    assert_eq!(make(0).unwrap().problem(409)["code"], "shown_once");
+    site.admin_at(0).get("/api/satellites/edge").expect(200);
 }
 
 fn number(round: usize, client: usize, count: usize) -> usize {

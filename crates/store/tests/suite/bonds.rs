@@ -157,6 +157,13 @@ pub(crate) async fn a_change_marks_its_request(database: Database) {
     assert_eq!(claim("made", 999).await, Claim::Done(marker), "it is not forgotten with the claim");
     assert_eq!(claim("made", 1000).await, Claim::Claimed);
 
+    assert_eq!(claim("both", 0).await, Claim::Claimed);
+    let both = vec![create(node(2)), create(node(3))];
+    store.commit_together_for(both, mark("both")).await.unwrap();
+    let marker =
+        Marker { kind: "node".to_owned(), id: id(2), sequence: 1, entry_type: "registered".to_owned() };
+    assert_eq!(claim("both", 0).await, Claim::Done(marker));
+
     assert_eq!(claim("lost", 0).await, Claim::Claimed);
     moved(&store, &one, "elsewhere").await;
     let lost = store.commit_unused(to_state(&one, "here"), vec![], mark("lost")).await;
