@@ -119,6 +119,8 @@ pub struct Satellites {
     pub token: Duration,
     /// How long a re-enabled satellite may exchange its old credential.
     pub refresh: Duration,
+    /// How long effects are kept that are done.
+    pub effects_kept: Duration,
 }
 
 /// Requests a second for each identity.
@@ -327,6 +329,7 @@ struct RawSatellites {
     url: String,
     token_minutes: u64,
     refresh_minutes: u64,
+    effects_kept_hours: u64,
 }
 
 #[derive(Deserialize)]
@@ -377,6 +380,7 @@ impl Raw {
             ("nodes.install_patience_minutes", nodes.install_patience_minutes),
             ("satellites.token_minutes", satellites.token_minutes),
             ("satellites.refresh_minutes", satellites.refresh_minutes),
+            ("satellites.effects_kept_hours", satellites.effects_kept_hours),
             ("audit.checkpoint_seconds", audit.checkpoint_seconds),
         ] {
             if value == 0 {
@@ -437,6 +441,7 @@ impl RawSatellites {
             url: (!url.is_empty()).then_some(url),
             token: Duration::from_secs(self.token_minutes.saturating_mul(60)),
             refresh: Duration::from_secs(self.refresh_minutes.saturating_mul(60)),
+            effects_kept: Duration::from_secs(self.effects_kept_hours.saturating_mul(3600)),
         })
     }
 }

@@ -15,6 +15,7 @@ use wardroom_upstream::Failure;
 
 use crate::{
     app::App,
+    config::Config,
     error::Error,
     satellite::effects::{GROUP_ROBOTS, HARBOR_ROBOT, PUBLISH_STATE, SPIRE_ENTRY},
 };
@@ -129,8 +130,10 @@ impl Worker {
         }
     }
 
+    /// Takes on what this server can perform; the rest waits for one that can.
     async fn claim(&self, limit: usize) -> Vec<ClaimedEffect> {
-        match self.app.store.claim_effects(&self.holder, CLAIM, limit).await {
+        let types = performed(&self.app.config);
+        match self.app.store.claim_effects(&self.holder, CLAIM, limit, &types).await {
             Ok(claimed) => claimed,
             Err(error) => {
                 tracing::warn!(%error, "effects could not be claimed; it is tried again");
@@ -181,9 +184,30 @@ impl Worker {
             PUBLISH_STATE => {
                 publish::fit(app, configured(registry.as_ref())?, harbor.as_ref(), &effect.kind, id).await
             }
-            _ => Err(Trouble::Waiting("this server does not know such effects")),
+            _ => Err(Trouble::Waiting("is told of by a server that knows such effects")),
         }
     }
+}
+
+/// Every type of effects, and whether this server can perform it.
+pub(crate) fn known(config: &Config) -> [(&'static str, bool); 4] {
+    [
+        (HARBOR_ROBOT, config.harbor.is_some()),
+        (GROUP_ROBOTS, config.harbor.is_some()),
+        (SPIRE_ENTRY, config.spire.is_some()),
+        (PUBLISH_STATE, config.registry.is_some()),
+    ]
+}
+
+fn performed(config: &Config) -> Vec<&'static str> {
+    known(config).into_iter().filter(|(_, can)| *can).map(|(name, _)| name).collect()
+}
+
+/// Why an effect is not even tried by this server, if that is so.
+pub(crate) fn unperformed(config: &Config, effect_type: &str) -> Option<String> {
+    let can = known(config).into_iter().any(|(name, can)| name == effect_type && can);
+    let upstream = Upstream::of(effect_type).map_or("the upstream", Upstream::as_str);
+    (!can).then(|| format!("{upstream} is not configured here: see its section in the configuration"))
 }
 
 fn configured<T>(client: Option<&T>) -> Result<&T, Trouble> {
@@ -226,6 +250,7 @@ pub(crate) fn spawn(
 ) {
     jobs.spawn(Arc::clone(worker).run(stop.clone()));
     jobs.spawn(upkeep::run(Arc::clone(worker), stop.clone()));
+    jobs.spawn(upkeep::look_after(worker.app.clone(), stop.clone()));
     if let Some(trust) = trust {
         jobs.spawn(upkeep::follow_trust(Arc::clone(worker), trust, stop.clone()));
     }

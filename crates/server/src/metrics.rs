@@ -11,8 +11,10 @@ use axum::{
     http::header,
     response::{IntoResponse as _, Response},
 };
+use jiff::Timestamp;
 use metrics::{Counter, Histogram, Key, KeyName, Label, Level, Metadata, Recorder as _, SharedString, Unit};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
+use wardroom_store::OpenEffects;
 
 use crate::{
     access::{self, Route},
@@ -46,6 +48,9 @@ const NUMBERS: &[(&str, &str)] = &[
     ("wardroom_http_refusals_total", "Requests that were refused before they reached a handler: no credentials, no rights, too many."),
     ("wardroom_http_answer_seconds", "How long answers took."),
     ("wardroom_changes_total", "Committed changes of resources, by kind."),
+    ("wardroom_effects_open", "What Harbor, SPIRE or the registry have not been told yet, by type."),
+    ("wardroom_effects_failing", "Of those, what went wrong the last time, by type."),
+    ("wardroom_effects_oldest_seconds", "How long the oldest of those has been waiting, by type."),
     ("wardroom_liveness_members", "Members that are watched, by kind."),
     ("wardroom_liveness_beats_total", "Beats that were noted."),
     ("wardroom_liveness_silent", "Members that are silent for longer than one that is well."),
@@ -129,6 +134,28 @@ impl Metrics {
 
     fn absolute(&self, name: &'static str, value: u64) {
         self.counter(name, &[]).absolute(value);
+    }
+
+    /// Sets what is known of effects that are not done; a type that has none is at zero.
+    pub(crate) fn effects(&self, types: &[&str], open: &[OpenEffects], now: Timestamp) {
+        for name in types.iter().filter(|name| open.iter().all(|open| open.effect_type != **name)) {
+            self.effects_of(name, 0, 0, 0.0);
+        }
+        for open in open {
+            let age = now.duration_since(open.oldest).as_secs_f64().max(0.0);
+            self.effects_of(&open.effect_type, open.open, open.failing, age);
+        }
+    }
+
+    fn effects_of(&self, effect_type: &str, open: i64, failing: i64, oldest: f64) {
+        for (name, value) in [
+            ("wardroom_effects_open", open as f64),
+            ("wardroom_effects_failing", failing as f64),
+            ("wardroom_effects_oldest_seconds", oldest),
+        ] {
+            let key = Key::from_parts(name, vec![Label::new("type", effect_type.to_owned())]);
+            self.recorder.register_gauge(&key, &META).set(value);
+        }
     }
 
     /// What is only looked up when somebody asks.

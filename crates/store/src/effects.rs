@@ -70,6 +70,19 @@ pub struct EffectProgress {
     pub done_at: Option<Timestamp>,
 }
 
+/// Effects of one type that are not done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenEffects {
+    /// What to do.
+    pub effect_type: String,
+    /// How many there are.
+    pub open: i64,
+    /// How many of them went wrong the last time.
+    pub failing: i64,
+    /// When the oldest was asked for.
+    pub oldest: Timestamp,
+}
+
 impl PendingEffect {
     fn from_row(row: &mut Row) -> Result<Self> {
         Ok(Self {
@@ -115,18 +128,20 @@ impl Store {
         rows.into_iter().map(|mut row| PendingEffect::from_row(&mut row)).collect()
     }
 
-    /// Takes on effects that are due and that nobody is at, oldest first. Of one type for one resource it is the
+    /// Takes on effects of these types that are due and that nobody is at, oldest first. Of one type for one resource it is the
     /// oldest one that is not done; the next one waits for it. Who does not finish in time is taken for dead.
     pub async fn claim_effects(
         &self,
         holder: &str,
         length: Duration,
         limit: usize,
+        types: &[&str],
     ) -> Result<Vec<ClaimedEffect>> {
         let millis = i64::try_from(length.as_millis()).unwrap_or(i64::MAX / 2);
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let sql = self.database.dialect().effects_claim;
-        let rows = self.database.write(sql, params![holder, millis, limit]).await?;
+        let types = serde_json::json!(types).to_string();
+        let rows = self.database.write(sql, params![holder, millis, limit, types]).await?;
         let mut claimed = rows.into_iter().map(ClaimedEffect::from_row).collect::<Result<Vec<_>>>()?;
         claimed.sort_by_key(|effect| effect.id);
         Ok(claimed)
@@ -142,6 +157,36 @@ impl Store {
         let error = error.replace('\0', "\u{fffd}");
         let params = params![id, next_attempt_at, error];
         Ok(!self.database.write(sql::EFFECT_RETRY, params).await?.is_empty())
+    }
+
+    /// Looks through the next effects after an id and forgets those that were done long ago, but for the last one of
+    /// each type of a resource. Gives where to go on and how many it forgot, or nothing at the end.
+    pub async fn sweep_effects(
+        &self,
+        after: i64,
+        batch: usize,
+        before: Timestamp,
+    ) -> Result<Option<(i64, usize)>> {
+        let batch = i64::try_from(batch).unwrap_or(i64::MAX);
+        let Some(mut step) = self.database.read_one(sql::EFFECTS_STEP, params![after, batch]).await? else {
+            return Ok(None);
+        };
+        let Some(last) = step.opt_int()? else { return Ok(None) };
+        let forgotten = self.database.write(sql::EFFECTS_SWEEP, params![after, last, before]).await?;
+        Ok(Some((last, forgotten.len())))
+    }
+
+    /// What is not done, by type.
+    pub async fn open_effects(&self) -> Result<Vec<OpenEffects>> {
+        let open = |mut row: Row| {
+            Ok(OpenEffects {
+                effect_type: row.text()?,
+                open: row.int()?,
+                failing: row.int()?,
+                oldest: row.time()?,
+            })
+        };
+        self.database.read(sql::EFFECTS_OPEN, params![]).await?.into_iter().map(open).collect()
     }
 
     /// The effects of a resource that are not done, and the last one of each type that is.

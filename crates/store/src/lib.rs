@@ -45,7 +45,7 @@ pub use change::{Change, Committed, Effect, Fence, Held, Use};
 pub use checkpoint::{Checkpoint, SealKey, checkpoints};
 pub use denied::Denied;
 pub use document::Document;
-pub use effects::{ClaimedEffect, EffectProgress, PendingEffect};
+pub use effects::{ClaimedEffect, EffectProgress, OpenEffects, PendingEffect};
 pub use error::{Error, Result};
 pub use feed::{Cursor, FeedItem};
 pub use history::{Entry, HistoryRow, TRANSITION};

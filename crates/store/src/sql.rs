@@ -78,7 +78,7 @@ pub(crate) struct Dialect {
     pub(crate) due_claim: &'static str,
     /// The earliest time at which a resource of the kind `$1` is due that nobody is at.
     pub(crate) due_next: &'static str,
-    /// Takes effects for `$1`, `$2` milliseconds, at most `$3`.
+    /// Takes effects for `$1`, `$2` milliseconds, at most `$3`, of the types in the JSON array `$4`.
     pub(crate) effects_claim: &'static str,
     /// What was denied in the last `$1` milliseconds.
     pub(crate) denied: &'static str,
@@ -192,6 +192,20 @@ statements! {
          WHERE kind = $1 AND resource_id = $2 AND (done_at IS NULL OR id = (SELECT max(d.id) FROM effects d \
          WHERE d.kind = $1 AND d.resource_id = $2 AND d.type = effects.type AND d.done_at IS NOT NULL)) \
          ORDER BY id";
+
+    /// The last of the next `$2` ids after `$1`.
+    EFFECTS_STEP =
+        "SELECT max(id) FROM (SELECT id FROM effects WHERE id > $1 ORDER BY id LIMIT $2) AS step";
+
+    /// Those after `$1` and up to `$2` that were done by `$3`, but for the last one of each type of a resource.
+    EFFECTS_SWEEP =
+        "DELETE FROM effects WHERE id > $1 AND id <= $2 AND done_at <= $3 AND EXISTS (SELECT 1 FROM effects n \
+         WHERE n.kind = effects.kind AND n.resource_id = effects.resource_id AND n.type = effects.type \
+         AND n.id > effects.id AND n.done_at IS NOT NULL) RETURNING id";
+
+    EFFECTS_OPEN =
+        "SELECT type, count(*), count(last_error), min(created_at) FROM effects WHERE done_at IS NULL \
+         GROUP BY type ORDER BY type";
 
     /// The first living resource of a kind with a value of a term.
     TERM_USER =

@@ -24,6 +24,12 @@ use crate::{
 const PERIOD: Duration = Duration::from_secs(600);
 const LEASE: &str = "effects/upkeep";
 
+/// How often open effects are counted, and done ones looked through: so many at once, so many times.
+const COUNT: Duration = Duration::from_secs(10);
+const FORGET: Duration = Duration::from_secs(300);
+const BATCH: usize = 2000;
+const BATCHES: usize = 10;
+
 /// How often files and bundle are looked at.
 const TRUST: Duration = Duration::from_secs(30);
 
@@ -45,6 +51,47 @@ pub(super) async fn run(worker: Arc<Worker>, mut stop: watch::Receiver<bool>) {
             () = tokio::time::sleep(PERIOD) => {}
         }
     }
+}
+
+/// Counts what is open and forgets what was done long ago, until `stop` says so.
+pub(super) async fn look_after(app: App, mut stop: watch::Receiver<bool>) {
+    let (mut after, mut counted) = (0, Duration::ZERO);
+    loop {
+        if let Err(error) = count(&app).await {
+            tracing::warn!(%error, "effects could not be counted; it is tried again");
+        }
+        if counted.is_zero() {
+            match forget(&app, after).await {
+                Ok(next) => after = next,
+                Err(error) => tracing::warn!(%error, "old effects could not be forgotten; it is tried again"),
+            }
+        }
+        counted = if counted < FORGET { counted + COUNT } else { Duration::ZERO };
+        tokio::select! {
+            _ = stop.wait_for(|stop| *stop) => return,
+            () = tokio::time::sleep(COUNT) => {}
+        }
+    }
+}
+
+async fn count(app: &App) -> Result<(), Error> {
+    let types = super::known(&app.config).map(|(name, _)| name);
+    app.metrics.effects(&types, &app.store.open_effects().await?, app.now());
+    Ok(())
+}
+
+/// Looks through some effects after one, and gives where to go on the next time: all are seen in turn, and no round
+/// takes long.
+async fn forget(app: &App, mut after: i64) -> Result<i64, Error> {
+    let kept = SignedDuration::try_from(app.config.satellites.effects_kept).unwrap_or(SignedDuration::MAX);
+    let before = app.now().saturating_sub(kept).unwrap_or(Timestamp::MIN);
+    for _ in 0..BATCHES {
+        match app.store.sweep_effects(after, BATCH, before).await? {
+            Some((next, _)) => after = next,
+            None => return Ok(0),
+        }
+    }
+    Ok(after)
 }
 
 /// Asks for the robots that are missing or due.

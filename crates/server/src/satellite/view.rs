@@ -170,23 +170,30 @@ pub(crate) async fn effects(
     State(app): State<App>,
     Path(name): Path<String>,
 ) -> Result<Json<Page<EffectProgress>>, Error> {
-    let satellite = find(&app, &name).await?;
-    let effects = app.store.effects_of(KIND, &satellite.content.id).await?;
-    Ok(Json(Page { success: true, data: effects.into_iter().map(progress).collect(), next: None }))
+    let id = match find(&app, &name).await {
+        Ok(satellite) => satellite.content.id,
+        // What a deletion has left to do is found by the id.
+        Err(Error::NotFound { .. }) if app.store.get(KIND, &name).await?.is_some() => name,
+        Err(error) => return Err(error),
+    };
+    let effects = app.store.effects_of(KIND, &id).await?;
+    let data = effects.into_iter().map(|effect| progress(&app, effect)).collect();
+    Ok(Json(Page { success: true, data, next: None }))
 }
 
-fn progress(effect: wardroom_store::EffectProgress) -> EffectProgress {
+fn progress(app: &App, effect: wardroom_store::EffectProgress) -> EffectProgress {
     let progress = match (effect.done_at, effect.attempts, &effect.last_error) {
         (Some(_), ..) => "done",
         (None, 0, None) => "pending",
         (None, ..) => "retrying",
     };
+    let unperformed = crate::effects::unperformed(&app.config, &effect.effect_type);
     EffectProgress {
         type_: effect.effect_type,
         sequence: effect.sequence,
         progress: progress.to_owned(),
         attempts: effect.attempts,
-        last_error: effect.last_error,
+        last_error: effect.last_error.or(unperformed.filter(|_| effect.done_at.is_none())),
         next_attempt_at: effect.next_attempt_at,
         created_at: effect.created_at,
         done_at: effect.done_at,

@@ -124,6 +124,7 @@ pub(crate) const DIALECT: Dialect = Dialect {
         now_text!(),
         ") AND NOT EXISTS (SELECT 1 FROM effects o WHERE o.kind = e.kind AND o.resource_id = e.resource_id \
          AND o.type = e.type AND o.id < e.id AND o.done_at IS NULL) \
+         AND e.type IN (SELECT jsonb_array_elements_text($4::text::jsonb)) \
          ORDER BY e.id LIMIT $3 FOR NO KEY UPDATE OF e SKIP LOCKED) \
          UPDATE effects SET holder = $1, claimed_until = ",
         now!(),

@@ -111,7 +111,8 @@ pub(crate) const DIALECT: Dialect = Dialect {
         " AND (e.next_attempt_at IS NULL OR e.next_attempt_at <= ",
         now_text!(),
         ") AND NOT EXISTS (SELECT 1 FROM effects o WHERE o.kind = e.kind AND o.resource_id = e.resource_id \
-         AND o.type = e.type AND o.id < e.id AND o.done_at IS NULL) ORDER BY e.id LIMIT $3) \
+         AND o.type = e.type AND o.id < e.id AND o.done_at IS NULL) \
+         AND e.type IN (SELECT value FROM json_each($4)) ORDER BY e.id LIMIT $3) \
          RETURNING id, kind, resource_id, sequence, type, payload, created_at, attempts"
     ),
     denied: concat!("SELECT kind, resource_id, version FROM denied WHERE denied_at > ", now!(), " - $1"),

@@ -82,7 +82,9 @@ on_both! {
         what_is_put_off_is_due_later,
         claims_that_lapse_go_to_the_next,
         claims_of_many_never_meet,
-        effects_of_one_type_take_turns;
+        effects_of_one_type_take_turns,
+        effects_are_claimed_by_their_type,
+        effects_that_are_done_are_forgotten_later;
     observations:
         one_row_for_each_source,
         one_observer_per_version;

@@ -8,6 +8,8 @@ use wardroom_store::{Content, Effect, Error, Resource, Store};
 use crate::database::Database;
 use crate::sample::{at, create, id, node, to_state};
 
+const ALL: &[&str] = &["tell", "call"];
+
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Times around the present, by a clock that need not agree with the database's to the second.
@@ -111,7 +113,7 @@ pub(crate) async fn claims_of_many_never_meet(database: Database) {
             for _ in 0..12 {
                 let claimed = store.claim_due("node", &holder, MINUTE, 3).await.unwrap();
                 found.extend(claimed.into_iter().map(|(resource, _)| resource.content.id));
-                let claimed = store.claim_effects(&holder, MINUTE, 3).await.unwrap();
+                let claimed = store.claim_effects(&holder, MINUTE, 3, ALL).await.unwrap();
                 found.extend(claimed.into_iter().map(|effect| format!("effect {}", effect.resource_id)));
             }
             found
@@ -138,16 +140,16 @@ pub(crate) async fn effects_of_one_type_take_turns(database: Database) {
     let types = |claimed: &[wardroom_store::ClaimedEffect]| {
         claimed.iter().map(|claimed| claimed.effect.effect_type.clone()).collect::<Vec<_>>()
     };
-    let claimed = store.claim_effects("one", MINUTE, 9).await.unwrap();
+    let claimed = store.claim_effects("one", MINUTE, 9, ALL).await.unwrap();
     assert_eq!(types(&claimed), ["tell", "call"]);
     assert_eq!(claimed[0].attempts, 1);
-    assert!(store.claim_effects("two", MINUTE, 9).await.unwrap().is_empty());
+    assert!(store.claim_effects("two", MINUTE, 9, ALL).await.unwrap().is_empty());
 
     // A failure waits for its time, and so does what comes after it.
     assert!(store.retry_effect(claimed[0].id, hours(1), "no\0answer").await.unwrap());
     assert!(store.finish_effect(claimed[1].id, at(5)).await.unwrap());
     assert!(!store.retry_effect(claimed[1].id, hours(1), "late").await.unwrap());
-    assert!(store.claim_effects("two", MINUTE, 9).await.unwrap().is_empty());
+    assert!(store.claim_effects("two", MINUTE, 9, ALL).await.unwrap().is_empty());
     let progress = store.effects_of("node", &id(1)).await.unwrap();
     assert_eq!(progress.len(), 3);
     assert_eq!(progress[0].last_error.as_deref(), Some("no\u{fffd}answer"));
@@ -155,13 +157,13 @@ pub(crate) async fn effects_of_one_type_take_turns(database: Database) {
     assert_eq!((progress[2].done_at, progress[1].attempts), (Some(at(5)), 0));
 
     assert!(store.retry_effect(claimed[0].id, hours(-1), "again").await.unwrap());
-    let again = store.claim_effects("two", MINUTE, 9).await.unwrap();
+    let again = store.claim_effects("two", MINUTE, 9, ALL).await.unwrap();
     assert_eq!((again[0].id, again[0].attempts, again.len()), (claimed[0].id, 2, 1));
     assert!(store.finish_effect(again[0].id, at(6)).await.unwrap());
-    let last = store.claim_effects("two", Duration::from_millis(1), 9).await.unwrap();
+    let last = store.claim_effects("two", Duration::from_millis(1), 9, ALL).await.unwrap();
     assert_eq!(types(&last), ["tell"]);
     tokio::time::sleep(Duration::from_millis(20)).await;
-    let taken_over = store.claim_effects("three", MINUTE, 9).await.unwrap();
+    let taken_over = store.claim_effects("three", MINUTE, 9, ALL).await.unwrap();
     assert_eq!((taken_over[0].id, taken_over[0].attempts), (last[0].id, 2), "its worker is taken for dead");
     assert!(store.finish_effect(last[0].id, at(7)).await.unwrap());
     let done = store.effects_of("node", &id(1)).await.unwrap();
@@ -170,4 +172,57 @@ pub(crate) async fn effects_of_one_type_take_turns(database: Database) {
         [Some(at(7)), Some(at(5))].into_iter().collect::<Vec<_>>()
     );
     assert_eq!(store.effects_of("node", "no\0body").await.unwrap(), []);
+}
+
+/// A worker takes on what it can do.
+pub(crate) async fn effects_are_claimed_by_their_type(database: Database) {
+    let store = database.open().await;
+    let mut change = create(node(1));
+    change.effects = vec![effect("tell"), effect("call")];
+    store.commit(change).await.unwrap();
+    assert!(store.claim_effects("one", MINUTE, 9, &[]).await.unwrap().is_empty());
+    assert!(store.claim_effects("one", MINUTE, 9, &["te_l", "other"]).await.unwrap().is_empty());
+    let claimed = store.claim_effects("one", MINUTE, 9, &["other", "call"]).await.unwrap();
+    assert_eq!(claimed.iter().map(|claimed| &*claimed.effect.effect_type).collect::<Vec<_>>(), ["call"]);
+    let open = store.open_effects().await.unwrap();
+    let numbers: Vec<_> = open.iter().map(|open| (&*open.effect_type, open.open, open.failing)).collect();
+    assert_eq!(numbers, [("call", 1, 0), ("tell", 1, 0)]);
+    assert!(store.retry_effect(claimed[0].id, hours(1), "no answer").await.unwrap());
+    assert_eq!(store.open_effects().await.unwrap()[0].failing, 1);
+    assert!(store.finish_effect(claimed[0].id, at(1)).await.unwrap());
+    assert_eq!(store.open_effects().await.unwrap().len(), 1);
+}
+
+/// What was done long ago goes, but for the last of each type; what is open stays.
+pub(crate) async fn effects_that_are_done_are_forgotten_later(database: Database) {
+    let store = database.open().await;
+    for number in 1..=3 {
+        let mut change = create(node(number));
+        change.effects = vec![effect("tell"), effect("tell"), effect("tell"), effect("call")];
+        store.commit(change).await.unwrap();
+    }
+    let all = store.pending_effects(0, 100).await.unwrap();
+    let mine = |number: usize| all.iter().filter(move |effect| effect.resource_id == id(number));
+    // The first resource: all done, the last of them lately. The second: the last one is open. The third: all open.
+    for (effect, time) in mine(1).zip([5, 6, 50, 7]) {
+        store.finish_effect(effect.id, at(time)).await.unwrap();
+    }
+    for effect in mine(2).take(2) {
+        store.finish_effect(effect.id, at(5)).await.unwrap();
+    }
+    let sweep = async |before| {
+        let (mut after, mut forgotten) = (0, 0);
+        while let Some((next, count)) = store.sweep_effects(after, 2, at(before)).await.unwrap() {
+            (after, forgotten) = (next, forgotten + count);
+        }
+        forgotten
+    };
+    for (before, forgotten) in [(4, 0), (6, 3), (100, 0)] {
+        assert_eq!(sweep(before).await, forgotten, "before {before}");
+        let mut shown = Vec::new();
+        for number in 1..=3 {
+            shown.push(store.effects_of("node", &id(number)).await.unwrap().len());
+        }
+        assert_eq!(shown, [2, 3, 4]);
+    }
 }
