@@ -47,7 +47,7 @@ pub(super) async fn fit(app: &App, harbor: &Harbor, id: &str) -> Result<(), Trou
                 let wanted = Wanted { disable: true, ..as_it_is(&robot) };
                 update(harbor, &robot, &wanted).await?;
                 let (epoch, expires_at) = (known_epoch(&document), end(robot.expires_at));
-                record(app, id, Some(seen(&robot, epoch, expires_at, true))).await
+                record(app, id, Some(seen(app, &robot, epoch, expires_at, true))).await
             }
             // Nobody can log in as a robot that is not there.
             Found::Others(_) | Found::Strange(_) | Found::None => record(app, id, None).await,
@@ -96,7 +96,7 @@ async fn enabled(
             end.unwrap_or(Timestamp::MAX)
         }
     };
-    record(app, id, Some(seen(&robot, epoch, expires_at, false))).await
+    record(app, id, Some(seen(app, &robot, epoch, expires_at, false))).await
 }
 
 /// Whose robot there is.
@@ -227,12 +227,15 @@ async fn permissions(app: &App, document: &Document) -> Result<Vec<Permission>, 
 
 /// A robot lives on before half of its time is over.
 fn lifetime(app: &App, robot: &Robot) -> Lifetime {
-    let now = app.now();
-    let whole = DAY * i32::try_from(robot_days(app)).unwrap_or(i32::MAX);
+    let (now, whole) = (app.now(), whole(app));
     let after = |wait| now.saturating_add(wait).unwrap_or(Timestamp::MAX);
     let is_due = end(robot.expires_at) < after(whole / 2);
     let longer = if is_due { extension(robot.creation_time, robot.lifetime, after(whole)) } else { None };
     longer.unwrap_or(robot.lifetime)
+}
+
+fn whole(app: &App) -> SignedDuration {
+    DAY * i32::try_from(robot_days(app)).unwrap_or(i32::MAX)
 }
 
 fn robot_days(app: &App) -> u32 {
@@ -257,8 +260,10 @@ fn known_epoch(document: &Document) -> u64 {
     document.robot.as_ref().map_or(0, |robot| robot.epoch)
 }
 
-fn seen(robot: &Robot, epoch: u64, expires_at: Timestamp, disabled: bool) -> document::Robot {
-    document::Robot { id: robot.id, name: robot.name.clone(), expires_at, epoch, disabled }
+fn seen(app: &App, robot: &Robot, epoch: u64, expires_at: Timestamp, disabled: bool) -> document::Robot {
+    let renew_at = (expires_at < Timestamp::MAX).then(|| expires_at.saturating_sub(whole(app) / 2));
+    let renew_at = renew_at.map(|at| at.unwrap_or(Timestamp::MIN));
+    document::Robot { id: robot.id, name: robot.name.clone(), expires_at, renew_at, epoch, disabled }
 }
 
 /// Keeps what Harbor has, where a registration can see it.

@@ -1,5 +1,5 @@
 //! What asks for effects without a change: robots that end, groups whose projects changed, a trust bundle that
-//! rotates.
+//! rotates; and what becomes of effects that are done.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tokio::sync::watch;
 use wardroom_core::satellite::State;
-use wardroom_store::{Change, Effect, Error as StoreError, List, Resource};
+use wardroom_store::{Change, Effect, EffectProgress, Error as StoreError, List, Resource};
 
 use super::{Trouble, Worker};
 use crate::{
@@ -20,8 +20,11 @@ use crate::{
     spiffe::Trust,
 };
 
-/// How often robots are looked through, and the lease under which one server does.
-const PERIOD: Duration = Duration::from_secs(600);
+/// How often it is asked whether a robot is due, and for how long one that was is left alone.
+const PERIOD: Duration = Duration::from_secs(10);
+const LEFT_ALONE: Duration = Duration::from_secs(600);
+
+/// The lease under which one server looks for robots that are missing.
 const LEASE: &str = "effects/upkeep";
 
 /// How often open effects are counted, and done ones looked through: so many at once, so many times.
@@ -33,18 +36,28 @@ const BATCHES: usize = 10;
 /// How often files and bundle are looked at.
 const TRUST: Duration = Duration::from_secs(30);
 
+/// Why robots of a group are asked for.
+const CHANGED: &str = "group changed";
+
 /// Members that are read at once.
 const PAGE: usize = 500;
 
-/// Looks through all robots, now and then, until `stop` says so.
+/// Finds satellites without a robot, which a Harbor that was configured later has not been told of; then, until `stop`
+/// says so, robots that are about to end.
 pub(super) async fn run(worker: Arc<Worker>, mut stop: watch::Receiver<bool>) {
-    let app = &worker.app;
+    let (app, mut has_looked) = (&worker.app, false);
     if app.config.harbor.is_none() {
         return;
     }
     loop {
-        if let Err(error) = look_through(app, &worker.holder).await {
-            tracing::warn!(%error, "robots could not be looked through; it is tried again");
+        if !has_looked {
+            match look_through(app, &worker.holder).await {
+                Ok(looked) => has_looked = looked,
+                Err(error) => tracing::warn!(%error, "robots could not be looked through; it is tried again"),
+            }
+        }
+        if let Err(error) = extend(app, &worker.holder).await {
+            tracing::warn!(%error, "robots could not be extended; it is tried again");
         }
         tokio::select! {
             _ = stop.wait_for(|stop| *stop) => return,
@@ -94,30 +107,42 @@ async fn forget(app: &App, mut after: i64) -> Result<i64, Error> {
     Ok(after)
 }
 
-/// Asks for the robots that are missing or due.
-async fn look_through(app: &App, holder: &str) -> Result<(), Error> {
-    let Some(lease) = app.store.acquire_lease(LEASE, holder, PERIOD).await? else { return Ok(()) };
-    let days = app.config.harbor.as_ref().map_or(30, |harbor| harbor.robot_days);
-    let half = SignedDuration::from_hours(12) * i32::try_from(days).unwrap_or(i32::MAX);
-    let soon = app.now().saturating_add(half).unwrap_or(Timestamp::MAX);
-    let is_due = |satellite: &Resource| {
+/// Asks for the robots that are missing, or of which nobody knows when they are due; not while another server does.
+async fn look_through(app: &App, holder: &str) -> Result<bool, Error> {
+    let Some(lease) = app.store.acquire_lease(LEASE, holder, LEFT_ALONE).await? else { return Ok(false) };
+    let is_unknown = |satellite: &Resource| {
         if state(satellite)? == State::Revoked {
             return Ok(false);
         }
-        Ok(Document::of(satellite)?.robot.is_none_or(|robot| robot.expires_at < soon))
+        let robot = Document::of(satellite)?.robot;
+        Ok(robot.is_none_or(|robot| robot.renew_at.is_none() && robot.expires_at < Timestamp::MAX))
     };
     let all = List { kind: KIND.to_owned(), ..List::default() };
-    ask(app, all, "upkeep", is_due).await?;
-    // The next round is due when the lease would have ended.
+    ask(app, all, "upkeep", is_unknown).await?;
     app.store.release_lease(&lease).await?;
-    Ok(())
+    Ok(true)
+}
+
+/// Asks for the robots whose time has come. One that is asked for is left alone for a while, so that a Harbor that is
+/// away is not told the same thing over and over.
+async fn extend(app: &App, holder: &str) -> Result<(), Error> {
+    loop {
+        let due = app.store.claim_due(KIND, holder, LEFT_ALONE, PAGE).await?;
+        let is_last = due.len() < PAGE;
+        for (satellite, _) in due {
+            ask_for(app, satellite, "about to end").await?;
+        }
+        if is_last {
+            return Ok(());
+        }
+    }
 }
 
 /// Asks for the robots of all satellites of a group.
 pub(super) async fn ask_members(app: &App, group: &str) -> Result<(), Trouble> {
     let fields = [(group_field(group), "1".to_owned())].into();
     let members = List { kind: KIND.to_owned(), fields, ..List::default() };
-    Ok(ask(app, members, "group changed", |_| Ok(true)).await?)
+    Ok(ask(app, members, CHANGED, |_| Ok(true)).await?)
 }
 
 async fn ask(
@@ -158,8 +183,10 @@ async fn ask_for(app: &App, mut satellite: Resource, cause: &str) -> Result<(), 
 /// False when somebody else changed the satellite first.
 async fn ask_once(app: &App, satellite: Resource, cause: &str) -> Result<bool, Error> {
     let open = app.store.effects_of(KIND, &satellite.content.id).await?;
-    let waits = |progress: &wardroom_store::EffectProgress| {
-        progress.effect_type == HARBOR_ROBOT && progress.done_at.is_none() && progress.attempts == 0
+    // One that was begun may have read the group before it changed. What nobody changed needs only one.
+    let reads_all = |progress: &EffectProgress| progress.attempts == 0 || cause != CHANGED;
+    let waits = |progress: &EffectProgress| {
+        progress.effect_type == HARBOR_ROBOT && progress.done_at.is_none() && reads_all(progress)
     };
     if open.iter().any(waits) {
         return Ok(true);

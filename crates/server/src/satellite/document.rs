@@ -109,6 +109,9 @@ pub(crate) struct Robot {
     /// The full name, with the registry's prefix.
     pub(crate) name: String,
     pub(crate) expires_at: Timestamp,
+    /// When it has to be extended; nothing where it does not end.
+    #[serde(default)]
+    pub(crate) renew_at: Option<Timestamp>,
     /// The epoch of the secret that it has.
     pub(crate) epoch: u64,
     pub(crate) disabled: bool,
@@ -182,6 +185,8 @@ impl Document {
         state: State,
         labels: BTreeMap<String, String>,
     ) -> Result<Content, Error> {
+        // Whoever is revoked has no use for a longer life of its robot.
+        let due_at = self.robot.as_ref().and_then(|robot| robot.renew_at).filter(|_| state != State::Revoked);
         let mut fields = BTreeMap::from([
             ("name".to_owned(), name.clone()),
             ("flow".to_owned(), self.flow.as_str().to_owned()),
@@ -205,7 +210,7 @@ impl Document {
             labels,
             fields,
             keys,
-            due_at: None,
+            due_at,
             deleted: false,
         })
     }
