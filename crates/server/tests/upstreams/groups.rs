@@ -3,13 +3,20 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::site::Site;
+use crate::site::{Site, on_both};
+
+on_both! {
+    assignments_come_and_go_and_the_last_group_really_goes,
+    a_group_is_replaced_by_name_and_read_as_it_was_written,
+    deleting_a_group_takes_its_satellites_out,
+    nobody_is_left_in_a_group_that_is_deleted_at_the_same_time,
+    a_config_in_use_stays_and_its_secrets_are_not_shown,
+}
 
 fn names(page: &Value) -> Vec<&str> {
     page["data"].as_array().unwrap().iter().map(|item| item["name"].as_str().unwrap()).collect()
 }
 
-#[tokio::test]
 async fn assignments_come_and_go_and_the_last_group_really_goes() {
     let site = Site::start("").await;
     site.group("a", &["library/x"]).await;
@@ -32,7 +39,6 @@ async fn assignments_come_and_go_and_the_last_group_really_goes() {
     site.ask(Method::GET, "/api/groups/missing/satellites", None).await.expect(404);
 }
 
-#[tokio::test]
 async fn a_group_is_replaced_by_name_and_read_as_it_was_written() {
     let site = Site::start("").await;
     let group = json!({
@@ -51,7 +57,6 @@ async fn a_group_is_replaced_by_name_and_read_as_it_was_written() {
     assert_eq!(names(&site.get("/api/groups").await), ["g"]);
 }
 
-#[tokio::test]
 async fn deleting_a_group_takes_its_satellites_out() {
     let site = Site::start("").await;
     site.group("g", &["library/x"]).await;
@@ -71,7 +76,6 @@ async fn deleting_a_group_takes_its_satellites_out() {
 }
 
 /// Whoever joins while the group is deleted is either refused or taken out: nobody is left in what is gone.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_is_left_in_a_group_that_is_deleted_at_the_same_time() {
     let site = Site::start("").await;
     for name in ["s0", "s1", "s2", "s3"] {
@@ -94,7 +98,6 @@ async fn nobody_is_left_in_a_group_that_is_deleted_at_the_same_time() {
     }
 }
 
-#[tokio::test]
 async fn a_config_in_use_stays_and_its_secrets_are_not_shown() {
     let site = Site::start("").await;
     let config = json!({"app_config": {"log_level": "info", "local_registry": {"password": "hunter2"}}});

@@ -1,5 +1,10 @@
 //! Robots in Harbor: created once, given their secrets, disabled, extended, deleted, whatever Harbor does.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
 use reqwest::Method;
 use serde_json::{Value, json};
 use wardroom_fakes::{
@@ -7,7 +12,20 @@ use wardroom_fakes::{
     harbor::{Harbor, Options},
 };
 
-use crate::site::{Site, eventually, send};
+use crate::site::{Site, eventually, on_both, send};
+
+on_both! {
+    a_satellite_registers_with_the_robot_that_harbor_has,
+    a_registration_waits_for_harbor_and_uses_nothing_up,
+    a_revoked_satellite_is_refused_at_once_and_harbor_catches_up,
+    a_lost_answer_creates_no_second_robot_and_repeats_no_update,
+    a_hanging_call_holds_up_nobody_else,
+    a_robot_that_is_not_ours_is_left_alone,
+    an_upstream_that_does_not_answer_is_left_alone,
+    a_robot_that_is_there_is_adopted_where_that_is_allowed,
+    a_name_that_is_given_again_gets_a_robot_of_its_own,
+    projects_of_a_group_reach_the_robots_of_its_satellites,
+}
 
 const PASSWORD: &str = "Harbor12345";
 
@@ -43,7 +61,6 @@ fn always(on: &str, kind: &str) -> Order {
     Order { on: on.to_owned(), kind: kind.to_owned(), times: 10_000, delay_ms: 0 }
 }
 
-#[tokio::test]
 async fn a_satellite_registers_with_the_robot_that_harbor_has() {
     let harbor = Harbor::start(Options::default()).await.unwrap();
     let site = site(&harbor).await;
@@ -62,7 +79,6 @@ async fn a_satellite_registers_with_the_robot_that_harbor_has() {
     assert_eq!(harbor.state()["projects"]["satellite"]["is_public"], false);
 }
 
-#[tokio::test]
 async fn a_registration_waits_for_harbor_and_uses_nothing_up() {
     let harbor = Harbor::start(Options::default()).await.unwrap();
     harbor.faults().order(always("POST /robots", "503")).unwrap();
@@ -82,7 +98,6 @@ async fn a_registration_waits_for_harbor_and_uses_nothing_up() {
     assert_eq!(site.beat(&edge).await, 200);
 }
 
-#[tokio::test]
 async fn a_revoked_satellite_is_refused_at_once_and_harbor_catches_up() {
     let harbor = Harbor::start(Options::default()).await.unwrap();
     let site = site(&harbor).await;
@@ -126,7 +141,6 @@ async fn a_revoked_satellite_is_refused_at_once_and_harbor_catches_up() {
     assert_eq!(projects(&back), ["satellite"]);
 }
 
-#[tokio::test]
 async fn a_lost_answer_creates_no_second_robot_and_repeats_no_update() {
     let harbor = Harbor::start(Options::default()).await.unwrap();
     harbor.faults().order(Order::once("POST /robots", "lost_reply")).unwrap();
@@ -146,7 +160,6 @@ async fn a_lost_answer_creates_no_second_robot_and_repeats_no_update() {
 }
 
 /// One that hangs keeps no other waiting.
-#[tokio::test]
 async fn a_hanging_call_holds_up_nobody_else() {
     let harbor = Harbor::start(Options::default()).await.unwrap();
     harbor.faults().order(Order::once("POST /robots", "hang")).unwrap();
@@ -178,7 +191,6 @@ async fn by_hand(harbor: &Harbor, site: &Site, name: &str, description: &str) ->
 }
 
 /// Neither one that somebody made, nor one of another server, whose satellite is nobody here.
-#[tokio::test]
 async fn a_robot_that_is_not_ours_is_left_alone() {
     let harbor = Harbor::start(Options::default()).await.unwrap();
     let site = site(&harbor).await;
@@ -213,7 +225,6 @@ async fn a_robot_that_is_not_ours_is_left_alone() {
     assert_eq!(robot(&harbor, "third").unwrap()["description"], "by hand");
 }
 
-#[tokio::test]
 async fn a_robot_that_is_there_is_adopted_where_that_is_allowed() {
     let harbor = Harbor::start(Options::default()).await.unwrap();
     let site = site_with(&harbor, "adopt_robots = true\n").await;
@@ -227,7 +238,6 @@ async fn a_robot_that_is_there_is_adopted_where_that_is_allowed() {
     assert_eq!(projects(&robot), ["satellite"]);
 }
 
-#[tokio::test]
 async fn a_name_that_is_given_again_gets_a_robot_of_its_own() {
     let harbor = Harbor::start(Options::default()).await.unwrap();
     let site = site(&harbor).await;
@@ -253,7 +263,6 @@ async fn a_name_that_is_given_again_gets_a_robot_of_its_own() {
     assert_eq!(site.beat(&second).await, 200);
 }
 
-#[tokio::test]
 async fn projects_of_a_group_reach_the_robots_of_its_satellites() {
     let harbor = Harbor::start(Options::default()).await.unwrap();
     let site = site(&harbor).await;
@@ -271,4 +280,35 @@ async fn projects_of_a_group_reach_the_robots_of_its_satellites() {
         site.http.post(format!("{}/api/v2.0/projects", harbor.url())).basic_auth("admin", Some(PASSWORD));
     assert_eq!(made.json(&project).send().await.unwrap().status(), 201);
     robot_with(&harbor, "edge", "the new project", |robot| projects(robot) == ["apps", "satellite"]).await;
+}
+
+/// Everybody's effect is put off, although few of them were tried: who hangs up on some is not asked by all.
+async fn an_upstream_that_does_not_answer_is_left_alone() {
+    const SATELLITES: usize = 60;
+    let deaf = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", deaf.local_addr().unwrap());
+    let calls = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&calls);
+    let hanging_up = tokio::spawn(async move {
+        while deaf.accept().await.is_ok() {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    let section = format!("[harbor]\nurl = {url:?}\nusername = \"admin\"\npassword = {PASSWORD:?}\n");
+    let site = Site::start(&format!("{section}[registry]\nurl = \"http://127.0.0.1:9\"\n")).await;
+    for number in 0..SATELLITES {
+        site.create(&format!("edge-{number}"), &[]).await;
+    }
+    let mut left_alone = 0;
+    for number in 0..SATELLITES {
+        let error = eventually("an effect that is put off", async || {
+            let effects = site.effects(&format!("edge-{number}")).await;
+            effects.into_iter().find(|(type_, _, error)| type_ == "harbor_robot" && !error.is_empty())
+        });
+        left_alone += usize::from(error.await.2.contains("left alone"));
+    }
+    assert!(left_alone > SATELLITES / 2, "{left_alone} of {SATELLITES}");
+    let calls = calls.load(Ordering::Relaxed);
+    assert!((1..SATELLITES).contains(&calls), "{calls} calls for {SATELLITES} satellites");
+    hanging_up.abort();
 }

@@ -8,7 +8,11 @@ use std::{
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::site::{Site, eventually};
+use crate::site::{Site, eventually, on_both};
+
+on_both! {
+    states_follow_their_records_into_the_registry,
+}
 
 /// A registry with a folder of its own, until it is dropped.
 struct Registry {
@@ -66,7 +70,6 @@ impl Registry {
     }
 }
 
-#[tokio::test]
 async fn states_follow_their_records_into_the_registry() {
     let Some(registry) = Registry::start().await else {
         println!("there is no docker-registry here: nothing is pushed");

@@ -10,6 +10,51 @@ use wardroom_server::{
     serve::Server,
 };
 
+/// Makes two tests of each function: on SQLite, and on PostgreSQL.
+macro_rules! on_both {
+    ($($test:ident),+ $(,)?) => {
+        $(mod $test {
+            use crate::site::{Backend, DATABASE};
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn on_sqlite() {
+                DATABASE.scope(Backend::Sqlite, super::$test()).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn on_postgres() {
+                DATABASE.scope(Backend::Postgres, super::$test()).await;
+            }
+        })+
+    };
+}
+pub(crate) use on_both;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Backend {
+    Sqlite,
+    Postgres,
+}
+
+tokio::task_local! {
+    /// Where the servers of a test keep their data.
+    pub(crate) static DATABASE: Backend;
+}
+
+/// A PostgreSQL database of its own.
+async fn create_database() -> String {
+    let admin = std::env::var("WARDROOM_TEST_POSTGRES")
+        .expect("WARDROOM_TEST_POSTGRES names no PostgreSQL to test with: run ./dev test");
+    let name = format!("upstreams_{}", uuid::Uuid::now_v7().simple());
+    let (client, connection) = tokio_postgres::connect(&admin, tokio_postgres::NoTls).await.unwrap();
+    let driven = tokio::spawn(connection);
+    client.batch_execute(&format!("CREATE DATABASE {name}")).await.unwrap();
+    drop(client);
+    driven.await.unwrap().unwrap();
+    let (base, query) = admin.split_once('?').unwrap_or((&admin, ""));
+    format!("{}/{name}?{query}", base.rsplit_once('/').unwrap().0)
+}
+
 pub(crate) struct Site {
     pub(crate) url: String,
     pub(crate) spiffe: Option<std::net::SocketAddr>,
@@ -46,8 +91,12 @@ impl Site {
     pub(crate) async fn start(sections: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path().join("data");
+        let database = match DATABASE.get() {
+            Backend::Sqlite => String::new(),
+            Backend::Postgres => create_database().await,
+        };
         let file = format!(
-            "[server]\nlisten = \"127.0.0.1:0\"\ndata_dir = {data:?}\n[boot]\nlisten = \"\"\n{sections}"
+            "[server]\nlisten = \"127.0.0.1:0\"\ndata_dir = {data:?}\ndatabase_url = {database:?}\n[boot]\nlisten = \"\"\n{sections}"
         );
         let config = resolve(&Sources { file: Some(file), ..Sources::default() }).unwrap();
         let server = Server::start(config).await.unwrap();

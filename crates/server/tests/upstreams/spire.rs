@@ -5,10 +5,19 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use wardroom_fakes::{
     fault::Order,
-    spire::{Attestation, Options, Spire},
+    spire::{Attestation, Options, Spire, Tls},
 };
 
-use crate::site::{Credential, Site, eventually, send};
+use crate::site::{Credential, Site, eventually, on_both, send};
+
+on_both! {
+    a_satellite_joins_registers_and_beats_by_its_certificate,
+    a_revoked_identity_is_refused_at_once_withdrawn_and_banned,
+    a_lost_answer_makes_no_second_token_or_entry,
+    no_token_is_stored_in_clear,
+    spire_is_reached_over_mutual_tls,
+    nodes_with_proofs_of_their_own_are_found_and_never_banned,
+}
 
 const DOMAIN: &str = "example.org";
 
@@ -52,26 +61,57 @@ struct World {
 }
 
 async fn world() -> World {
+    world_over(Over::Socket).await
+}
+
+/// How SPIRE is reached.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Over {
+    Socket,
+    Tls,
+}
+
+async fn world_over(over: Over) -> World {
     let (files, domain) = (tempfile::tempdir().unwrap(), Domain::new());
     let path = |name: &str| files.path().join(name);
+    for (name, id) in
+        [("own", "spiffe://example.org/wardroom"), ("spire", "spiffe://example.org/spire/server")]
+    {
+        let (certificate, key) = domain.svid(id, false);
+        std::fs::write(path(&format!("{name}.pem")), certificate).unwrap();
+        std::fs::write(path(&format!("{name}.key")), key).unwrap();
+    }
+    std::fs::write(path("bundle.pem"), pem(&domain.root)).unwrap();
+    let tls = Tls { certificate: path("spire.pem"), key: path("spire.key"), bundle: path("bundle.pem") };
     let options = Options {
         trust_domain: DOMAIN.to_owned(),
-        socket: Some(path("api.sock")),
+        socket: (over == Over::Socket).then(|| path("api.sock")),
+        tcp: (over == Over::Tls).then(|| (([127, 0, 0, 1], 0).into(), tls)),
         roots: vec![domain.root.clone()],
         ..Options::default()
     };
     let spire = Spire::start(options).await.unwrap();
-    let (certificate, key) = domain.svid("spiffe://example.org/wardroom", false);
-    std::fs::write(path("own.pem"), certificate).unwrap();
-    std::fs::write(path("own.key"), key).unwrap();
+    let address = match spire.address() {
+        Some(address) => format!(
+            "{address}\"\ncertificate = {:?}\nkey = {:?}\nbundle = {:?}\n",
+            path("own.pem"),
+            path("own.key"),
+            path("bundle.pem")
+        ),
+        None => format!("unix://{}\"\n", path("api.sock").display()),
+    };
     let sections = format!(
-        "[spire]\naddress = \"unix://{}\"\ntrust_domain = {DOMAIN:?}\n\
+        "[spire]\naddress = \"{address}trust_domain = {DOMAIN:?}\n\
          [spiffe]\nlisten = \"127.0.0.1:0\"\ncertificate = {:?}\nkey = {:?}\n",
-        path("api.sock").display(),
         path("own.pem"),
         path("own.key"),
     );
     World { site: Site::start(&sections).await, spire, domain, _files: files }
+}
+
+fn pem(certificate: &[u8]) -> String {
+    let text = base64::Engine::encode(&base64::prelude::BASE64_STANDARD, certificate);
+    format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n")
 }
 
 impl World {
@@ -117,7 +157,6 @@ impl World {
     }
 }
 
-#[tokio::test]
 async fn a_satellite_joins_registers_and_beats_by_its_certificate() {
     let world = world().await;
     let (id, token) = world.create("edge").await;
@@ -157,7 +196,6 @@ async fn a_satellite_joins_registers_and_beats_by_its_certificate() {
     assert_eq!(send(elsewhere).await.status, 401, "not without mTLS");
 }
 
-#[tokio::test]
 async fn a_revoked_identity_is_refused_at_once_withdrawn_and_banned() {
     let world = world().await;
     let (id, token) = world.create("edge").await;
@@ -230,7 +268,6 @@ async fn a_revoked_identity_is_refused_at_once_withdrawn_and_banned() {
     world.site.post("/api/join-tokens", again).await.expect(409);
 }
 
-#[tokio::test]
 async fn a_lost_answer_makes_no_second_token_or_entry() {
     let world = world().await;
     for call in ["CreateJoinToken", "BatchCreateEntry"] {
@@ -245,7 +282,6 @@ async fn a_lost_answer_makes_no_second_token_or_entry() {
 }
 
 /// Neither token nor secret is in the database, before or after they are used.
-#[tokio::test]
 async fn no_token_is_stored_in_clear() {
     let world = world().await;
     let (_, token) = world.create("edge").await;
@@ -266,4 +302,69 @@ async fn no_token_is_stored_in_clear() {
         files += 1;
     }
     assert!(files > 0);
+}
+
+/// The whole course of a satellite, with the SVID of an administrator instead of the private socket.
+async fn spire_is_reached_over_mutual_tls() {
+    let world = world_over(Over::Tls).await;
+    let (id, token) = world.create("edge").await;
+    let agent = world.join(&token).await;
+    world.site.settled("edge", &[]).await;
+    assert_eq!(world.entries(&id).len(), 1);
+    world.site.post("/api/satellites/edge/revoke", json!({})).await.expect(200);
+    world.site.settled("edge", &[]).await;
+    assert!(world.entries(&id).is_empty());
+    assert_eq!(world.agent(&agent).unwrap()["banned"], true);
+}
+
+/// A node that proves itself with a certificate or a key of its own gets no token, is found by what SPIRE knows of it
+/// or by the name it was given, and is not banned: it may serve others.
+async fn nodes_with_proofs_of_their_own_are_found_and_never_banned() {
+    let world = world().await;
+    let make = async |wanted: Value| world.site.post("/api/join-tokens", wanted).await.expect(200);
+    let selectors = json!(["unix:uid:1000"]);
+    let by_certificate =
+        make(json!({"satellite_name": "edge", "selectors": selectors, "attestation_method": "x509pop"}))
+            .await;
+    assert_eq!((&by_certificate["join_token"], &by_certificate["expires_at"]), (&Value::Null, &Value::Null));
+    let error = eventually("an error that says what is missing", async || {
+        let effects = world.site.effects("edge").await;
+        effects.into_iter().find(|(type_, _, error)| type_ == "spire_entry" && !error.is_empty())
+    });
+    assert!(error.await.2.contains("has no agent yet"), "the node has not joined");
+    let node = Attestation::X509pop { fingerprint: "f00d".to_owned(), common_name: "edge".to_owned() };
+    let agent = world.spire.attest(&node).unwrap();
+    world.site.settled("edge", &[]).await;
+    let id = by_certificate["spiffe_id"].as_str().unwrap();
+    assert_eq!(world.entries(id)[0]["parent_id"], agent.as_str());
+
+    let parent = "spiffe://example.org/spire/agent/sshpop/abc";
+    for method in ["sshpop", "join_token"] {
+        let name = format!("edge-{}", method.replace('_', "-"));
+        let made = make(json!({
+            "satellite_name": name, "selectors": selectors, "attestation_method": method, "parent_agent_id": parent,
+        }));
+        let made = made.await;
+        assert_eq!(
+            made["join_token"],
+            Value::Null,
+            "{method}: an agent that is there joins with nothing of ours"
+        );
+        world.site.settled(&name, &[]).await;
+        assert_eq!(world.entries(made["spiffe_id"].as_str().unwrap())[0]["parent_id"], parent);
+    }
+
+    // It registers, is revoked and comes back without a new proof: its agent is where it was.
+    let client = world.client(id);
+    let ztr = || client.get(world.at("/satellites/spiffe-ztr"));
+    eventually("a registration", async || ztr().send().await.ok().filter(|answer| answer.status() == 200))
+        .await;
+    world.site.post("/api/satellites/edge/revoke", json!({})).await.expect(200);
+    world.site.settled("edge", &[]).await;
+    assert!(world.entries(id).is_empty());
+    assert_eq!(world.agent(&agent).unwrap()["banned"], false);
+    world.site.post("/api/satellites/edge/reenable", json!({"mode": "keep"})).await.expect(200);
+    world.site.settled("edge", &[]).await;
+    assert_eq!(world.entries(id).len(), 1);
+    assert_eq!(send(client.post(world.at("/satellites/sync")).json(&json!({}))).await.status, 200);
 }

@@ -5,7 +5,13 @@ use std::io::Read as _;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::site::{Credential, Site, send};
+use crate::site::{Credential, Site, on_both, send};
+
+on_both! {
+    a_satellite_pulls_its_state_its_groups_and_its_config,
+    nobody_reads_what_is_not_theirs,
+    a_pull_that_a_change_overtakes_is_finished,
+}
 
 /// Pulls the document behind a state URL like the client does: ping, manifest, layer.
 async fn pull(site: &Site, credential: &Credential, state: &str) -> Result<Value, u16> {
@@ -49,7 +55,6 @@ fn document(gzip: &[u8]) -> Value {
     serde_json::from_slice(&tar[512..512 + size]).unwrap()
 }
 
-#[tokio::test]
 async fn a_satellite_pulls_its_state_its_groups_and_its_config() {
     let site = Site::start("").await;
     site.group("g", &["library/x", "apps/y"]).await;
@@ -81,7 +86,6 @@ async fn a_satellite_pulls_its_state_its_groups_and_its_config() {
     }
 }
 
-#[tokio::test]
 async fn nobody_reads_what_is_not_theirs() {
     let site = Site::start("").await;
     site.group("g", &["library/x"]).await;
@@ -114,7 +118,6 @@ async fn nobody_reads_what_is_not_theirs() {
 }
 
 /// Whoever read a manifest gets what it names, although the record changed in between.
-#[tokio::test]
 async fn a_pull_that_a_change_overtakes_is_finished() {
     let site = Site::start("").await;
     site.group("g", &["library/x"]).await;
