@@ -180,13 +180,24 @@ impl Node<'_> {
         Ok(self.spire.delete_entries(&ids).await?)
     }
 
+    /// Bans who joined. Who did not has a token that is of no use without entries.
     async fn ban(&self) -> Result<(), Trouble> {
-        let Some(epoch) = self.known_epoch().filter(|_| self.joins()) else { return Ok(()) };
-        match self.joined(epoch).await? {
-            Some(agent) if !agent.is_banned => Ok(self.spire.ban_agent(&agent.id).await?),
-            // Banned already; or it never joined, and its token is of no use without entries.
-            Some(_) | None => Ok(()),
+        if !self.joins() {
+            return Ok(());
         }
+        for epoch in self.epochs() {
+            if let Some(agent) = self.joined(epoch).await?.filter(|agent| !agent.is_banned) {
+                self.spire.ban_agent(&agent.id).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The epochs whose token an agent may have joined with: the one that is recorded, and the one that was perhaps
+    /// told to SPIRE before that could be recorded.
+    fn epochs(&self) -> impl Iterator<Item = u64> {
+        let known = self.known_epoch().filter(|known| *known != self.document.epoch);
+        known.into_iter().chain([self.document.epoch])
     }
 
     /// The agent that joined with the token of an epoch.
@@ -205,8 +216,7 @@ impl Node<'_> {
         if !self.joins() {
             return Ok(());
         }
-        let epochs = self.known_epoch().into_iter().chain([self.document.epoch]);
-        for epoch in epochs.filter(|epoch| Some(*epoch) != but) {
+        for epoch in self.epochs().filter(|epoch| Some(*epoch) != but) {
             self.spire.delete_agent(&self.agent(epoch)).await?;
         }
         Ok(())

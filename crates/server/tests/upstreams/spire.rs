@@ -15,6 +15,7 @@ on_both! {
     a_revoked_identity_is_refused_at_once_withdrawn_and_banned,
     a_lost_answer_makes_no_second_token_or_entry,
     no_token_is_stored_in_clear,
+    an_agent_that_joined_early_is_banned_too,
     spire_is_reached_over_mutual_tls,
     nodes_with_proofs_of_their_own_are_found_and_never_banned,
 }
@@ -279,6 +280,19 @@ async fn a_lost_answer_makes_no_second_token_or_entry() {
     assert_eq!(world.spire.faults().count("join_token.create"), 1);
     assert_eq!(world.entries(&id).len(), 1);
     assert_eq!(world.entries("spiffe://example.org/agent/edge").len(), 1);
+}
+
+/// SPIRE knows the token before we could record that it does: who joins in between is banned like any other.
+async fn an_agent_that_joined_early_is_banned_too() {
+    let world = world().await;
+    let down =
+        Order { on: "BatchCreateEntry".to_owned(), kind: "503".to_owned(), times: 10_000, delay_ms: 0 };
+    world.spire.faults().order(down).unwrap();
+    let (_, token) = world.create("edge").await;
+    let agent = world.join(&token).await;
+    world.site.post("/api/satellites/edge/revoke", json!({})).await.expect(200);
+    world.site.settled("edge", &[]).await;
+    assert_eq!(world.agent(&agent).unwrap()["banned"], true);
 }
 
 /// Neither token nor secret is in the database, before or after they are used.
