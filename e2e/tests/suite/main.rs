@@ -33,5 +33,6 @@ mod resources;
 mod retired;
 mod satellite_races;
 mod satellite_secrets;
+mod satellite_upstreams;
 mod satellites;
 mod tokens;

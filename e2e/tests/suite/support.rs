@@ -2,6 +2,7 @@
 
 pub(crate) mod chain;
 pub(crate) mod database;
+pub(crate) mod fakes;
 pub(crate) mod fleet;
 pub(crate) mod http;
 pub(crate) mod line;
@@ -35,8 +36,17 @@ macro_rules! on_both {
 pub(crate) use on_both;
 
 /// Looks until there is something to see, for a while.
-pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    for _ in 0..1000 {
+pub(crate) fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    wait(1000, what, look)
+}
+
+/// Looks for several times as long: for what has to be left alone before it is tried again.
+pub(crate) fn wait_long_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    wait(6000, what, look)
+}
+
+fn wait<T>(rounds: usize, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..rounds {
         if let Some(seen) = look() {
             return seen;
         }

@@ -222,23 +222,23 @@ pub(crate) fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| match std::env::var_os("WARDROOM_TEST_BINARY") {
         Some(path) => path.into(),
-        None => build(),
+        None => build("wardroom"),
     })
 }
 
-fn build() -> PathBuf {
+pub(crate) fn build(package: &str) -> PathBuf {
     let mut command = Command::new(env!("CARGO"));
-    command.args(["build", "--quiet", "--package", "wardroom", "--message-format", "json"]);
+    command.args(["build", "--quiet", "--package", package, "--message-format", "json"]);
     if !cfg!(debug_assertions) {
         command.arg("--release");
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let output = command.current_dir(root).stderr(Stdio::inherit()).output().unwrap();
-    assert!(output.status.success(), "wardroom does not build");
+    assert!(output.status.success(), "{package} does not build");
     let messages = String::from_utf8(output.stdout).unwrap();
     let executable = messages.lines().find_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
-        let is_program = message["target"]["name"] == "wardroom";
+        let is_program = message["target"]["name"] == package;
         message["executable"].as_str().filter(|_| is_program).map(PathBuf::from)
     });
     executable.unwrap()
