@@ -2,7 +2,7 @@
 //!
 //! What must stay true: every effect is "make the upstream fit the record", so it is performed at least once,
 //! in any number of servers, and the last one performed is right. An effect that does not work is tried
-//! again later and keeps no other waiting. Clients of upstreams live here and nowhere else: a handler cannot
+//! again later and keeps no other waiting, and an upstream that hangs holds up its own effects only. Clients of upstreams live here and nowhere else: a handler cannot
 //! reach them.
 
 use std::{sync::Arc, time::Duration};
@@ -31,8 +31,11 @@ mod upstreams;
 use circuit::Circuits;
 pub(crate) use upstreams::Upstreams;
 
-/// Effects under way at once.
+/// Effects under way at once in each lane.
 const AT_ONCE: usize = 16;
+
+/// Which types of effects are taken on together: each upstream has a lane of its own.
+const LANES: &[&[&str]] = &[&[HARBOR_ROBOT, GROUP_ROBOTS], &[SPIRE_ENTRY], &[PUBLISH_STATE]];
 
 /// How long a claim holds, and how much less an effect may take.
 const CLAIM: Duration = Duration::from_secs(150);
@@ -106,12 +109,12 @@ impl Worker {
         Arc::new(Self { app, upstreams, holder, circuits: Circuits::default() })
     }
 
-    /// Performs effects until `stop` says so, and then finishes those under way.
-    pub(crate) async fn run(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
+    /// Performs the effects of a lane until `stop` says so, and then finishes those under way.
+    async fn run(self: Arc<Self>, lane: &'static [&'static str], mut stop: watch::Receiver<bool>) {
         let mut tasks = JoinSet::new();
         while !*stop.borrow() {
             let free = AT_ONCE - tasks.len();
-            let claimed = self.claim(free).await;
+            let claimed = self.claim(lane, free).await;
             let may_be_more = claimed.len() == free;
             for effect in claimed {
                 tasks.spawn(Arc::clone(&self).perform(effect));
@@ -130,10 +133,8 @@ impl Worker {
         }
     }
 
-    /// Takes on what this server can perform; the rest waits for one that can.
-    async fn claim(&self, limit: usize) -> Vec<ClaimedEffect> {
-        let types = performed(&self.app.config);
-        match self.app.store.claim_effects(&self.holder, CLAIM, limit, &types).await {
+    async fn claim(&self, lane: &[&str], limit: usize) -> Vec<ClaimedEffect> {
+        match self.app.store.claim_effects(&self.holder, CLAIM, limit, lane).await {
             Ok(claimed) => claimed,
             Err(error) => {
                 tracing::warn!(%error, "effects could not be claimed; it is tried again");
@@ -199,13 +200,13 @@ pub(crate) fn known(config: &Config) -> [(&'static str, bool); 4] {
     ]
 }
 
-fn performed(config: &Config) -> Vec<&'static str> {
-    known(config).into_iter().filter(|(_, can)| *can).map(|(name, _)| name).collect()
+fn can_perform(config: &Config, effect_type: &str) -> bool {
+    known(config).into_iter().any(|(name, can)| name == effect_type && can)
 }
 
 /// Why an effect is not even tried by this server, if that is so.
 pub(crate) fn unperformed(config: &Config, effect_type: &str) -> Option<String> {
-    let can = known(config).into_iter().any(|(name, can)| name == effect_type && can);
+    let can = can_perform(config, effect_type);
     let upstream = Upstream::of(effect_type).map_or("the upstream", Upstream::as_str);
     (!can).then(|| format!("{upstream} is not configured here: see its section in the configuration"))
 }
@@ -248,7 +249,11 @@ pub(crate) fn spawn(
     stop: &watch::Receiver<bool>,
     jobs: &mut JoinSet<()>,
 ) {
-    jobs.spawn(Arc::clone(worker).run(stop.clone()));
+    // What this server cannot perform waits for one that can.
+    let can = |lane: &&&[&str]| lane.iter().all(|name| can_perform(&worker.app.config, name));
+    for lane in LANES.iter().filter(can) {
+        jobs.spawn(Arc::clone(worker).run(lane, stop.clone()));
+    }
     jobs.spawn(upkeep::run(Arc::clone(worker), stop.clone()));
     jobs.spawn(upkeep::look_after(worker.app.clone(), stop.clone()));
     if let Some(trust) = trust {

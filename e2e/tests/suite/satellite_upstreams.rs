@@ -13,6 +13,7 @@ use crate::support::{
 on_both! {
     a_revocation_bites_while_both_are_away,
     a_robot_is_extended_before_it_ends,
+    an_upstream_that_hangs_holds_up_its_own_effects_only,
 }
 
 /// A site beside a Harbor and a SPIRE server.
@@ -152,6 +153,30 @@ fn a_robot_is_extended_before_it_ends(on: Backend) {
     assert_eq!(world.harbor.count("robot.update"), updates + 1);
     let edge = world.site.admin().get("/api/satellites/edge").expect(200);
     assert_eq!(edge["data"]["state"], "online");
+}
+
+/// Harbor hangs at more effects than are performed at once; what SPIRE has to be told does not wait for that.
+fn an_upstream_that_hangs_holds_up_its_own_effects_only(on: Backend) {
+    let world = world(on, &[]);
+    world.harbor.signal("-STOP");
+    let names: Vec<_> = (0..50).map(|number| format!("edge-{number}")).collect();
+    names.iter().for_each(|name| drop(create(&world.site, name)));
+    let begun = || names.iter().filter(|name| world.open(name, "harbor_robot")[0]["attempts"] != 0).count();
+    wait_for("calls that hang", || (begun() >= 16).then_some(()));
+    let wanted = json!({"satellite_name": "node", "selectors": ["unix:uid:1000"]});
+    let made = world.site.admin().post("/api/join-tokens", &wanted).expect(200);
+    let token = made["join_token"].as_str().unwrap();
+    wait_long_for("the join token", || world.spire.join(token));
+    world.settle("node", "spire_entry");
+    for name in &names {
+        let waiting = &world.open(name, "harbor_robot")[0];
+        assert_eq!(
+            waiting["last_error"],
+            Value::Null,
+            "Harbor was given up on before SPIRE was told: {waiting}"
+        );
+    }
+    world.harbor.signal("-CONT");
 }
 
 /// A server performs what it is configured for, and leaves the rest to those who can; what was done long ago is forgotten.
