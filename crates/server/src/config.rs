@@ -380,7 +380,6 @@ impl Raw {
             ("nodes.install_patience_minutes", nodes.install_patience_minutes),
             ("satellites.token_minutes", satellites.token_minutes),
             ("satellites.refresh_minutes", satellites.refresh_minutes),
-            ("satellites.effects_kept_hours", satellites.effects_kept_hours),
             ("audit.checkpoint_seconds", audit.checkpoint_seconds),
         ] {
             if value == 0 {
@@ -431,6 +430,9 @@ impl Raw {
 
 impl RawSatellites {
     fn resolve(self) -> Result<Satellites, ConfigError> {
+        if self.effects_kept_hours == 0 {
+            return Err(ConfigError("satellites.effects_kept_hours: must be at least 1".to_owned()));
+        }
         let url = self.url.trim_end_matches('/').to_owned();
         if !url.is_empty() && !url.starts_with("http://") && !url.starts_with("https://") {
             return Err(ConfigError(format!(

@@ -70,6 +70,7 @@ impl Registry {
     }
 }
 
+#[expect(clippy::print_stdout, reason = "whoever runs the tests reads what was left out")]
 async fn states_follow_their_records_into_the_registry() {
     let Some(registry) = Registry::start().await else {
         println!("there is no docker-registry here: nothing is pushed");
