@@ -1,10 +1,14 @@
 //! Running commands: with a time limit, and with what they write kept within bounds.
 
-use std::{collections::VecDeque, process::Stdio, time::Duration};
+use std::{collections::VecDeque, fmt, process::Stdio, time::Duration};
 
+use rustix::{
+    io::Errno,
+    process::{Pid, Signal, kill_process_group},
+};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
-    process::Command,
+    process::{Child, Command},
 };
 use wardroom_api::gpu_node::agent::{Check as Checked, Detail, Task, TaskResult};
 use wardroom_core::gpu_node::task::Outcome;
@@ -37,12 +41,15 @@ pub(super) async fn task(config: &Config, task: Task) -> TaskResult {
         Ran::Exited(Some(0), output) => ended(Outcome::Succeeded, Some(0), output),
         Ran::Exited(Some(REFUSES), output) => ended(Outcome::Refused, Some(REFUSES), output),
         Ran::Exited(code, output) => ended(Outcome::Failed, code, output),
-        Ran::TooLong => ended(Outcome::Failed, None, format!("ended after {} s", limit.as_secs())),
+        Ran::TooLong(output) => {
+            let output = format!("{}\nended after {} s", output.trim_end(), limit.as_secs());
+            ended(Outcome::Failed, None, output)
+        }
         Ran::NotStarted(error) => ended(Outcome::Failed, None, error),
     }
 }
 
-/// Runs the health checks, side by side.
+/// Runs the health checks, one after another.
 pub(super) async fn checks(checks: &[Check]) -> Vec<Checked> {
     let mut results = Vec::with_capacity(checks.len());
     for check in checks {
@@ -50,7 +57,7 @@ pub(super) async fn checks(checks: &[Check]) -> Vec<Checked> {
         let (ok, message) = match ran {
             Ran::Exited(Some(0), _) => (true, None),
             Ran::Exited(_, output) => (false, Some(last(&output, 500))),
-            Ran::TooLong => (false, Some("it took too long".to_owned())),
+            Ran::TooLong(_) => (false, Some("it took too long".to_owned())),
             Ran::NotStarted(error) => (false, Some(error)),
         };
         results.push(Checked { name: check.name.clone(), ok, message });
@@ -61,8 +68,37 @@ pub(super) async fn checks(checks: &[Check]) -> Vec<Checked> {
 enum Ran {
     /// The exit code, if it was not a signal, and the end of what was written.
     Exited(Option<i32>, String),
-    TooLong,
+    /// What was written until it was ended.
+    TooLong(String),
     NotStarted(String),
+}
+
+/// A command and everything it started. Whoever stops waiting for it ends all of them, not only the first: what a
+/// script had begun would otherwise go on to erase, or to hold a disk, while its task counts as ended. Only a process
+/// that left the group on purpose, as a daemon does, is out of reach.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn of(child: &Child) -> Self {
+        let id = child.id().and_then(|id| i32::try_from(id).ok());
+        Self(id.and_then(Pid::from_raw))
+    }
+
+    /// All of it has ended by itself.
+    fn over(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(group) = self.0.take()
+            && let Err(error) = kill_process_group(group, Signal::KILL)
+            && error != Errno::SRCH
+        {
+            tracing::error!(group = group.as_raw_nonzero(), %error, "a command cannot be ended");
+        }
+    }
 }
 
 async fn run(command: &[String], environment: &[(&str, &str)], limit: Duration) -> Ran {
@@ -75,36 +111,50 @@ async fn run(command: &[String], environment: &[(&str, &str)], limit: Duration) 
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
+        .process_group(0)
         .kill_on_drop(true)
         .spawn();
     let mut child = match child {
         Ok(child) => child,
         Err(error) => return Ran::NotStarted(format!("{program}: {error}")),
     };
+    let group = Group::of(&child);
+    let (mut out, mut err) = (Tail::default(), Tail::default());
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let work = async {
-        let (out, err, status) = tokio::join!(tail(stdout), tail(stderr), child.wait());
-        (status.ok().and_then(|status| status.code()), format!("{out}{err}"))
-    };
+    let work = async { tokio::join!(out.read(stdout), err.read(stderr), child.wait()).2 };
     match tokio::time::timeout(limit, work).await {
-        Ok((code, output)) => Ran::Exited(code, output),
-        Err(_) => Ran::TooLong,
+        Ok(status) => {
+            group.over();
+            Ran::Exited(status.ok().and_then(|status| status.code()), format!("{out}{err}"))
+        }
+        Err(_) => Ran::TooLong(format!("{out}{err}")),
     }
 }
 
 /// The end of what is written to a pipe; the rest is read and dropped, so that nobody blocks on it.
-async fn tail(pipe: Option<impl AsyncRead + Unpin>) -> String {
-    let Some(mut pipe) = pipe else { return String::new() };
-    let (mut kept, mut buffer) = (VecDeque::new(), vec![0; 4096]);
-    while let Ok(count) = pipe.read(&mut buffer).await {
-        if count == 0 {
-            break;
+#[derive(Default)]
+struct Tail(VecDeque<u8>);
+
+impl Tail {
+    async fn read(&mut self, pipe: Option<impl AsyncRead + Unpin>) {
+        let Some(mut pipe) = pipe else { return };
+        let mut buffer = vec![0; 4096];
+        while let Ok(count) = pipe.read(&mut buffer).await {
+            if count == 0 {
+                break;
+            }
+            self.0.extend(&buffer[..count]);
+            let over = self.0.len().saturating_sub(MOST);
+            self.0.drain(..over);
         }
-        kept.extend(&buffer[..count]);
-        let over = kept.len().saturating_sub(MOST);
-        kept.drain(..over);
     }
-    String::from_utf8_lossy(kept.make_contiguous()).into_owned()
+}
+
+impl fmt::Display for Tail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes: Vec<_> = self.0.iter().copied().collect();
+        f.write_str(&String::from_utf8_lossy(&bytes))
+    }
 }
 
 fn ended(outcome: Outcome, exit_code: Option<i32>, output: String) -> TaskResult {
@@ -173,9 +223,64 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_takes_too_long_is_ended() {
-        let result = task(&configured("exec sleep 60"), asked("node.drain")).await;
+    async fn what_takes_too_long_is_ended_and_what_it_wrote_is_kept() {
+        let script = "yes | head -c 100000; echo begun; exec sleep 60";
+        let result = task(&configured(script), asked("node.drain")).await;
         assert_eq!(result.outcome, "failed");
-        assert!(result.output.contains("2 s"), "{}", result.output);
+        assert!(
+            result.output.len() <= MOST && result.output.ends_with("begun\nended after 2 s"),
+            "{}",
+            result.output
+        );
+    }
+
+    /// Whether a process is there and has not ended; one that nobody has waited for yet has.
+    fn lives(pid: &str) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+    }
+
+    async fn ends(pid: &str) {
+        while lives(pid) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Starts a child that would live for long, says its id in a file, and waits for it.
+    fn with_child(file: &std::path::Path) -> Config {
+        configured(&format!("sleep 600 & echo $! > {0}.new; mv {0}.new {0}; wait", file.display()))
+    }
+
+    #[tokio::test]
+    async fn what_a_command_started_ends_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("child");
+        let result = task(&with_child(&file), asked("node.drain")).await;
+        assert_eq!(result.outcome, "failed");
+        let child = std::fs::read_to_string(&file).unwrap();
+        tokio::time::timeout(Duration::from_secs(60), ends(child.trim())).await.unwrap();
+    }
+
+    /// A task that is not this agent's any more is dropped in the middle.
+    #[tokio::test]
+    async fn what_a_command_started_ends_when_nobody_waits_for_it_any_more() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("child");
+        let mut config = with_child(&file);
+        config.tasks.get_mut("node.drain").unwrap().timeout_seconds = Some(600);
+        let mut asked = asked("node.drain");
+        asked.time_limit = 600;
+        let child = tokio::select! {
+            result = task(&config, asked) => panic!("{result:?}"),
+            child = async {
+                loop {
+                    if let Ok(child) = std::fs::read_to_string(&file) {
+                        break child;
+                    }
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+            } => child,
+        };
+        tokio::time::timeout(Duration::from_secs(60), ends(child.trim())).await.unwrap();
     }
 }
