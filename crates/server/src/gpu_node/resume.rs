@@ -22,7 +22,7 @@ use wardroom_core::{
     },
     run::{action::Action as RunAction, plan::Kind},
 };
-use wardroom_store::Resource;
+use wardroom_store::{Change, Content, Entry, Error as StoreError, Lease, Resource, TRANSITION};
 use wardroom_workflow::{Did, Run};
 
 use super::{
@@ -117,32 +117,40 @@ async fn requeue(app: &App, caller: &Caller, run: &Run<Data>) -> Result<Option<&
         return Ok(None);
     }
     let key = task::key(run.id(), stage, run.record.data.task_round(stage));
-    let Some(found) = app.store.get_by_key(task::KIND, &key).await? else { return Ok(None) };
-    match task::state(&found)? {
-        TaskState::Queued => Ok(Some("task_queued")),
-        TaskState::Dispatched => {
-            // Who takes a lapsed lease begins a new epoch: whoever had the task can say nothing of it any more.
-            let lease = task::lease(&found.content.id);
-            let taken = app.store.acquire_lease(&lease, "resume", Duration::from_millis(1)).await?;
-            if taken.is_none() {
-                return Ok(Some("task_live"));
+    for _ in 0..DECISIONS {
+        let Some(found) = app.store.get_by_key(task::KIND, &key).await? else { return Ok(None) };
+        match task::state(&found)? {
+            TaskState::Queued => return Ok(Some("task_queued")),
+            TaskState::Dispatched => {}
+            TaskState::Succeeded | TaskState::Failed | TaskState::Refused | TaskState::Withdrawn => {
+                return Ok(None);
             }
-            let queued = |task: &Resource| match task::state(task)? {
-                TaskState::Dispatched => {
-                    let mut content = task.content.clone();
-                    TaskState::Queued.as_str().clone_into(&mut content.state);
-                    let entry = by_person(app, caller, "transition", None);
-                    Ok(Decided::Commit(Box::new((content, entry)), ()))
-                }
-                TaskState::Queued
-                | TaskState::Succeeded
-                | TaskState::Failed
-                | TaskState::Refused
-                | TaskState::Withdrawn => Ok(Decided::Nothing(())),
-            };
-            app.change(task::KIND, &found.content.id, queued).await?;
-            Ok(Some("task_requeued"))
         }
-        TaskState::Succeeded | TaskState::Failed | TaskState::Refused | TaskState::Withdrawn => Ok(None),
+        // Who takes a lapsed lease begins a new epoch: whoever had the task can say nothing of it any more.
+        let lease = task::lease(&found.content.id);
+        let Some(lease) = app.store.acquire_lease(&lease, "resume", FENCING).await? else {
+            return Ok(Some("task_live"));
+        };
+        match queue(app, found, lease, by_person(app, caller, TRANSITION, None)).await {
+            Ok(()) => return Ok(Some("task_requeued")),
+            // Somebody claimed or ended it in between, and what they did stands: look again.
+            Err(StoreError::Conflict | StoreError::Fenced { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
+    Err(Error::Unavailable("the task is changed by too many at once: repeat"))
+}
+
+/// How often the task is looked at again while others change it.
+const DECISIONS: usize = 50;
+
+/// How long the lease is held that fences a lapsed holder off: whoever claims next must not wait for it.
+const FENCING: Duration = Duration::from_millis(1);
+
+/// Queues a dispatched task again, as it was read and in the epoch that fenced its holder off.
+pub(crate) async fn queue(app: &App, task: Resource, lease: Lease, entry: Entry) -> Result<(), StoreError> {
+    let after = Content { state: TaskState::Queued.as_str().to_owned(), ..task.content.clone() };
+    let (fence, effects, holds) = (Some(lease.fence()), Vec::new(), Vec::new());
+    let change = Change { before: Some(task), after, entry, effects, fence, holds };
+    app.store.commit(change).await.map(drop)
 }

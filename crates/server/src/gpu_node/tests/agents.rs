@@ -8,7 +8,7 @@ use wardroom_core::{
 use wardroom_workflow::Record;
 
 use super::{
-    super::{data::Data, task},
+    super::{data::Data, resume, task},
     rig::Rig,
 };
 use crate::app::{Decided, by_system};
@@ -175,6 +175,34 @@ async fn a_lapsed_lease_fences_its_holder_off() {
     let late =
         rig.as_agent(&credential, &path, json!({"epoch": first["epoch"], "outcome": "succeeded"})).await;
     assert_eq!(late.code(), "task_lost");
+    rig.as_agent(&credential, &path, json!({"epoch": second["epoch"], "outcome": "succeeded"})).await.ok();
+}
+
+/// Who claims a task while `resume` is about to queue it again keeps it: `resume` decided on what it had read.
+#[tokio::test]
+async fn a_task_that_was_claimed_in_between_is_not_queued_again() {
+    let rig = Rig::new().await;
+    let (id, credential) = enrolled(&rig, 1).await;
+    let run = arrive(&rig, &id, "running", |run| run.stage = Stage::DrainNode).await;
+    let (stage, kind) = (Stage::DrainNode, TaskKind::Drain);
+    let ask = task::Ask { node: &id, run: &run, stage, kind, round: 1, force: false };
+    let made = task::ensure(&rig.app, ask).await.unwrap().content.id;
+    let claim = format!("/api/v1/gpu-nodes/{id}/tasks/claim");
+    rig.as_agent(&credential, &claim, json!({"holder": "a"})).await.ok();
+    let lapsed = rig.app.store.lease(&task::lease(&made)).await.unwrap().unwrap();
+    rig.app.store.release_lease(&lapsed).await.unwrap();
+
+    // `resume` reads the task, takes the lapsed lease, and is overtaken before it writes.
+    let read = rig.app.store.get(task::KIND, &made).await.unwrap().unwrap();
+    let length = std::time::Duration::from_millis(1);
+    let fencing = rig.app.store.acquire_lease(&task::lease(&made), "resume", length).await.unwrap().unwrap();
+    rig.app.store.release_lease(&fencing).await.unwrap();
+    let second = rig.as_agent(&credential, &claim, json!({"holder": "b"})).await.ok()["task"].clone();
+    assert_eq!(second["id"], json!(made));
+    let entry = by_system(&rig.app, "transition", Value::Null);
+    resume::queue(&rig.app, read, fencing, entry).await.unwrap_err();
+
+    let path = format!("/api/v1/gpu-nodes/{id}/tasks/{made}/result");
     rig.as_agent(&credential, &path, json!({"epoch": second["epoch"], "outcome": "succeeded"})).await.ok();
 }
 
