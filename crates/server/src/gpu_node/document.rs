@@ -87,6 +87,13 @@ pub(crate) struct Machine {
     pub(crate) site: String,
 }
 
+impl Machine {
+    /// What only one living node has: two that drive one machine would undo each other's work.
+    pub(crate) fn key(&self) -> String {
+        format!("machine/{}/{}", self.site, self.system_id)
+    }
+}
+
 impl Document {
     /// The document of a new node.
     pub(crate) fn new(create: GpuNodeCreate) -> Result<Self, Error> {
@@ -165,10 +172,11 @@ impl Document {
         fields
     }
 
-    /// What only one living node has: its name, its MACs, and the token that leads to it.
+    /// What only one living node has: its name, its MACs, its machine, and the token that leads to it.
     fn keys(&self) -> BTreeSet<String> {
         let mut keys = BTreeSet::from([format!("hostname/{}", self.hostname)]);
         keys.extend(self.macs.iter().map(|mac| format!("mac/{mac}")));
+        keys.extend(self.machine.iter().map(Machine::key));
         keys.extend(self.enrollment.iter().map(|enrollment| token_key(&enrollment.hash)));
         // Also after it was used, for as long as its exchange may be repeated.
         let exchanged = self.agent.as_ref().and_then(|agent| agent.exchange.as_ref());

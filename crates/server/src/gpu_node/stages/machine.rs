@@ -31,7 +31,9 @@ impl Workers {
         let (site, session) = self.site(attempt)?;
         let node = self.node(attempt).await?;
         let known = attempt.data.machine.as_ref().map(|machine| machine.system_id.clone());
-        let known = known.or_else(|| node.machine.as_ref().map(|machine| machine.system_id.clone()));
+        // What another site's MAAS calls by an id is another machine.
+        let stored = node.machine.as_ref().filter(|machine| machine.site == site.name);
+        let known = known.or_else(|| stored.map(|machine| machine.system_id.clone()));
         let found = self.candidates(&session, known.as_deref(), &node).await?;
         let marker = marker(attempt.run);
         let machine = match &found[..] {
@@ -48,11 +50,12 @@ impl Workers {
         if !created && !is_known && !machine.has_tag(&site.settings.tag) {
             refuse_foreign(&site, &machine)?;
         }
+        // Nothing is done to a machine, now or in an undo, before it belongs to this node and to no other.
+        self.remember(attempt.node, &site, &machine.system_id).await?;
         attempt.data.creating = false;
         attempt.data.machine = Some(data::Machine { system_id: machine.system_id.clone(), created });
         attempt.save().await?;
         claim(&session, &site, &machine).await?;
-        self.remember(attempt.node, &site, &machine.system_id).await?;
         done(attempt)
     }
 
@@ -80,7 +83,7 @@ impl Workers {
         Ok(session.turn().await.find(&filter).await?)
     }
 
-    /// Writes down which machine the node is.
+    /// Writes down which machine the node is. One that another node has already is not taken from it.
     async fn remember(&self, node: &str, site: &Snapshot, system_id: &str) -> Result<(), Halt> {
         let machine = document::Machine { system_id: system_id.to_owned(), site: site.name.clone() };
         let remember = |node: &wardroom_store::Resource| {
@@ -93,6 +96,15 @@ impl Workers {
             let metadata = serde_json::json!({"machine": machine});
             Ok(Decided::Commit(Box::new((content, by_system(&self.app, "changed", metadata))), ()))
         };
+        // Whoever is taken over between this look and the commit, looks again with the next attempt.
+        let holder = self.app.store.get_by_key(KIND, &machine.key()).await?;
+        if let Some(holder) = holder.filter(|holder| holder.content.id != node) {
+            return Err(by_hand(format!(
+                "{system_id} is the machine of GPU node {} ({}) already: remove that node first, or register this \
+                 one with the MACs and the name of its own machine",
+                holder.content.id, holder.content.name
+            )));
+        }
         self.app.change(KIND, node, remember).await?;
         Ok(())
     }
@@ -176,7 +188,8 @@ impl Workers {
                 let Some(machine) = ours else { return done(attempt) };
                 data::Machine { system_id: machine.system_id, created: true }
             }
-            None => return done(attempt),
+            // What the node remembers may be newer than what the run does.
+            None => return self.forget(attempt).await,
         };
         if machine.created {
             let seen = match session.turn().await.machine(&machine.system_id).await {

@@ -42,6 +42,36 @@ async fn conflicting_candidates_need_a_person() {
     assert_eq!(run["stage"], "create_or_find_in_maas", "{run}");
 }
 
+/// Two nodes that lead to one machine: the first has it, the second is told whose it is and does nothing to it.
+#[tokio::test]
+async fn a_machine_of_another_node_needs_a_person() {
+    let mut rig = Rig::new().await;
+    let system_id = rig.maas.seed(&Seed { macs: vec![mac(1), mac(2)], ..Seed::default() });
+    rig.work();
+    rig.agents();
+    let first = rig.onboard(1).await;
+    rig.until(&first, "active").await;
+    let second = rig.onboard(2).await;
+    let run = rig.until_run(&second, "failed_manual_intervention").await;
+    assert_eq!(run["stage"], "create_or_find_in_maas", "{run}");
+    assert!(run["failure"].as_str().unwrap().contains(&first), "{run}");
+    super::decommission::cancel(&rig, run["id"].as_str().unwrap()).await;
+    rig.until_run(&second, "cancelled").await;
+    assert_eq!(rig.state(&first).await, "active");
+    for op in ["commission", "deploy"] {
+        assert_eq!(rig.did(&system_id, op), 1, "{op}");
+    }
+    assert_eq!(rig.did(&system_id, "release"), 0);
+    // A node that is gone has let its machine go.
+    rig.post(&format!("/api/v1/gpu-nodes/{first}/decommissions"), json!({"mode": "full_decommission"}))
+        .await
+        .ok();
+    rig.until(&first, "deleted").await;
+    rig.post(&format!("/api/v1/gpu-nodes/{second}/onboardings"), json!({})).await.ok();
+    rig.until_run(&second, "completed").await;
+    assert_eq!(rig.system_id(&second).await, system_id);
+}
+
 #[tokio::test]
 async fn a_machine_of_somebody_else_needs_a_person() {
     let mut rig = Rig::new().await;
