@@ -20,8 +20,8 @@ pub(crate) struct Data {
     pub(crate) machine: Option<Machine>,
     /// A create was sent, and its answer may have got lost.
     pub(crate) creating: bool,
-    /// A commissioning was asked for.
-    pub(crate) commissioned: bool,
+    /// A commissioning was to be asked for; only MAAS says whether it was.
+    pub(crate) commissioning: Option<Commissioning>,
     /// A commissioning that failed was asked for once more.
     pub(crate) recommissioned: bool,
     /// Links that this run made, and the one it is making.
@@ -64,6 +64,14 @@ pub(crate) struct Machine {
     pub(crate) system_id: String,
     /// Whether this run created it; only then it may delete it.
     pub(crate) created: bool,
+}
+
+/// The intent to have a machine commissioned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Commissioning {
+    /// What MAAS called the last commissioning before. MAAS calls every one by another number, so that the same
+    /// number later proves that the call never arrived.
+    pub(crate) before: Option<i64>,
 }
 
 /// A link that this run made.

@@ -40,6 +40,9 @@ pub struct Machine {
     /// The text that people wrote.
     #[serde(default, deserialize_with = "or_default")]
     pub description: String,
+    /// What names the results of its last commissioning: another one since somebody asked for the next.
+    #[serde(default, rename = "current_commissioning_result_id")]
+    pub commissioning: Option<i64>,
     /// The interface it boots from.
     #[serde(default)]
     pub boot_interface: Option<Interface>,

@@ -109,7 +109,8 @@ impl Workers {
         Ok(())
     }
 
-    /// Has MAAS commission the machine; one that is commissioned already, or at it, is left alone.
+    /// Has MAAS commission the machine; one that it is at, or that was commissioned for this run, is left alone. A
+    /// machine that was `Ready` before is commissioned too: what it has may have changed since.
     pub(super) async fn commission(&self, attempt: &mut Try<'_>) -> Came {
         let (site, session) = self.site(attempt)?;
         let id = self.system_id(attempt).await?;
@@ -119,20 +120,16 @@ impl Workers {
         }
         match machine.status {
             Status::Commissioning | Status::Testing => {}
-            Status::Ready if attempt.data.commissioned || attempt.kind == Kind::Reimage => {}
+            Status::Ready if attempt.kind == Kind::Reimage => {}
+            Status::Ready | Status::FailedCommissioning if arrived(attempt, &machine) => {}
             Status::New | Status::Ready | Status::FailedCommissioning | Status::Broken => {
-                // What a reimage kept must survive; what an onboarding starts with is laid out afterwards.
-                let keep = attempt.kind == Kind::Reimage;
-                attempt.data.commissioned = true;
-                attempt.save().await?;
-                start(&session, &site, &id, keep).await?;
+                ask(attempt, &session, &site, &machine).await?;
             }
             Status::FailedTesting => {
                 return Err(by_hand("the tests of the machine failed: accept that in MAAS, or repair it"));
             }
             _ => return Err(disagrees(attempt.stage, &machine)),
         }
-        attempt.data.commissioned = true;
         done(attempt)
     }
 
@@ -153,8 +150,7 @@ impl Workers {
             }
             Status::FailedCommissioning if !attempt.data.recommissioned => {
                 attempt.data.recommissioned = true;
-                attempt.save().await?;
-                start(&session, &site, &machine.system_id, attempt.kind == Kind::Reimage).await?;
+                ask(attempt, &session, &site, &machine).await?;
                 // Not what was seen before this.
                 Err(again("the commissioning failed; it was asked for once more"))
             }
@@ -162,6 +158,10 @@ impl Workers {
                 let now = self.observe(&session, &machine.system_id).await?;
                 if now.status != Status::FailedCommissioning {
                     return Ok(wait_for(attempt, &site, "MAAS commissions the machine once more"));
+                }
+                if !arrived(attempt, &now) {
+                    ask(attempt, &session, &site, &now).await?;
+                    return Err(again("the commissioning failed; it was asked for once more"));
                 }
                 attempt.data.recommissioned = false;
                 attempt.save().await?;
@@ -329,6 +329,24 @@ async fn claim(session: &Session, site: &Snapshot, machine: &Machine) -> Result<
         session.turn().await.update(&machine.system_id, &Update { pool, zone, ..Update::default() }).await?;
     }
     Ok(())
+}
+
+/// Whether a commissioning that this run meant to ask for was asked for.
+fn arrived(attempt: &Try<'_>, machine: &Machine) -> bool {
+    attempt.data.commissioning.is_some_and(|asked| asked.before != machine.commissioning)
+}
+
+/// Writes the intent down, and asks for a commissioning.
+async fn ask(
+    attempt: &mut Try<'_>,
+    session: &Session,
+    site: &Snapshot,
+    machine: &Machine,
+) -> Result<(), Halt> {
+    attempt.data.commissioning = Some(data::Commissioning { before: machine.commissioning });
+    attempt.save().await?;
+    // What a reimage kept must survive; what an onboarding starts with is laid out afterwards.
+    start(session, site, &machine.system_id, attempt.kind == Kind::Reimage).await
 }
 
 /// Starts a commissioning.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
+use wardroom_core::gpu_node::maas::Status;
 use wardroom_fakes::maas::{Change, Fault, FaultKind, Outcome, OverLimit, Seed};
 
 use super::rig::{Rig, mac, quick};
@@ -43,6 +44,29 @@ async fn a_machine_that_maas_discovered_is_adopted_and_not_created() {
     rig.until(&id, "active").await;
     assert_eq!(rig.system_id(&id).await, system_id);
     assert_eq!(rig.maas.machines().len(), 1);
+}
+
+/// A machine that was ready before is commissioned once for this run: not skipped because a call that never arrived was
+/// meant to be sent, and not done twice because the answer to one that did got lost.
+#[tokio::test]
+async fn a_ready_machine_is_commissioned_once_whatever_became_of_the_call() {
+    let faults: [fn() -> Fault; 3] = [
+        || Fault::of("commission", FaultKind::Unavailable),
+        || Fault::of("commission", FaultKind::HangUp),
+        || Fault::of("commission", FaultKind::HangUp).after(),
+    ];
+    for (number, fault) in (1..).zip(faults) {
+        let mut rig = Rig::new().await;
+        let seed =
+            Seed { macs: vec![mac(1)], status: Some(Status::Ready), configured: true, ..Seed::default() };
+        let system_id = rig.maas.seed(&seed);
+        rig.maas.fault(fault());
+        rig.work();
+        rig.agents();
+        let id = rig.onboard(1).await;
+        rig.until(&id, "active").await;
+        assert_eq!(rig.did(&system_id, "commission"), 1, "fault {number}");
+    }
 }
 
 /// Whatever reply gets lost, and whatever breaks once, nothing is done twice upstream.
