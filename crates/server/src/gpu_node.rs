@@ -220,16 +220,12 @@ pub(crate) async fn onboard(
         lifecycle::end_bootstrap(&order, &node).await?;
     }
     let event = (state == State::BootstrapIssued).then_some(Event::StartOnboarding);
-    let plan = Plan { event, site, reason: request.reason.clone(), ..Plan::of(kind) };
+    let token = (kind == Kind::Bootstrap).then(|| enroll::expiry(&app));
+    let plan = Plan { event, site, reason: request.reason.clone(), token, ..Plan::of(kind) };
     let node = begin::begin(&app, &by_person(&app, &caller, "changed", None), &id, &plan).await?;
-    let (token, node) = if kind == Kind::Bootstrap {
-        let token = resume::reissue(&app, &caller, &id, request.reason).await?;
-        (Some(token), begin::read(&app, &id).await?)
-    } else {
-        (None, node)
-    };
+    let token = if kind == Kind::Bootstrap { enroll::issued(&app, &node)? } else { None };
     let shown_once = token.is_some();
-    let token_expires_at = token.as_ref().map(|_| enroll::expiry(&app));
+    let (token, token_expires_at) = token.unzip();
     let answer = Envelope::new(NewGpuNode { node: view(&app, &node)?, token, token_expires_at });
     let mut response = shown(Json(answer), shown_once);
     *response.status_mut() = StatusCode::CREATED;

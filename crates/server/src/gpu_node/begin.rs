@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use uuid::Uuid;
 use wardroom_api::gpu_node::Skip;
 use wardroom_core::{
@@ -18,6 +19,7 @@ use wardroom_workflow::{Order, RUN, Run};
 use super::{
     data::Data,
     document::{self, Document, KIND},
+    enroll::{self, Issue},
 };
 use crate::{app::App, error::Error, text};
 
@@ -31,11 +33,13 @@ pub(crate) struct Plan {
     pub(crate) force: bool,
     pub(crate) skip: BTreeMap<Stage, String>,
     pub(crate) reason: Option<String>,
+    /// Until when the token lives that is issued with the run, for one that waits for an agent by hand.
+    pub(crate) token: Option<Timestamp>,
 }
 
 impl Plan {
     pub(crate) fn of(kind: Kind) -> Self {
-        Self { kind, event: None, site: None, force: false, skip: BTreeMap::new(), reason: None }
+        Self { kind, event: None, site: None, force: false, skip: BTreeMap::new(), reason: None, token: None }
     }
 
     /// The run as it is accepted.
@@ -95,7 +99,10 @@ fn changes(app: &App, entry: &Entry, node: Resource, to: State, plan: &Plan) -> 
     let run = Uuid::now_v7().to_string();
     let mut document = Document::of(&node)?;
     let order = plan.order(&run, &node.content.id, &document);
-    document.run = Some(run);
+    document.run = Some(run.clone());
+    if let Some(expires_at) = plan.token {
+        enroll::issue(&app.key, &mut document, &node.content.id, Issue { run, round: 1, expires_at });
+    }
     if plan.kind.is_onboarding() {
         document.site.clone_from(&order.site);
     }
@@ -124,7 +131,7 @@ fn metadata(order: &Order<Data>, plan: &Plan) -> serde_json::Value {
 }
 
 /// The change that accepts a run.
-pub(crate) fn accepted(order: Order<Data>, entry: Entry, now: jiff::Timestamp) -> Result<Change, Error> {
+pub(crate) fn accepted(order: Order<Data>, entry: Entry, now: Timestamp) -> Result<Change, Error> {
     let after: Content = order.accepted(now)?;
     let entry = Entry { entry_type: "registered".to_owned(), ..entry };
     Ok(Change { before: None, after, entry, effects: Vec::new(), fence: None, holds: Vec::new() })

@@ -30,6 +30,9 @@ pub(crate) struct Document {
     /// The token that an agent may enrol with.
     #[serde(default)]
     pub(crate) enrollment: Option<Enrollment>,
+    /// The round of the last token; one that was revoked is never issued again.
+    #[serde(default)]
+    pub(crate) issued: u32,
     /// The identity of the agent.
     #[serde(default)]
     pub(crate) agent: Option<Agent>,

@@ -126,9 +126,18 @@ pub(crate) struct Issue {
 /// Puts a token into a node's document; any token before it is void.
 pub(crate) fn issue(key: &Key, document: &mut Document, node: &str, issue: Issue) -> String {
     let Issue { run, round, expires_at } = issue;
+    document.issued = round;
     let token = secret::token(key, node, &run, round);
     document.enrollment = Some(Enrollment { hash: secret::hash(&token), expires_at, run, round });
     token
+}
+
+/// The token that a node waits for, and until when: derived anew for who may see it.
+pub(crate) fn issued(app: &App, node: &Resource) -> Result<Option<(String, Timestamp)>, Error> {
+    let enrollment = Document::of(node)?.enrollment;
+    Ok(enrollment.map(|Enrollment { run, round, expires_at, .. }| {
+        (secret::token(&app.key, &node.content.id, &run, round), expires_at)
+    }))
 }
 
 /// Until when a token that is issued now can be used.

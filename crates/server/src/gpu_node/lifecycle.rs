@@ -26,7 +26,7 @@ use super::{
     action::{Order, allowed},
     begin,
     data::Data,
-    document,
+    document::{self, Document},
     proof::{self, Latest, Sight},
     task,
 };
@@ -184,6 +184,10 @@ fn for_run(app: &App, run: &Run<Data>, fits: Option<bool>) -> Recommendation {
 pub(crate) async fn end_bootstrap(order: &Order<'_>, node: &Resource) -> Result<(), Error> {
     const LOOKS: u32 = 40;
     let Some(run) = begin::open_run(order.app, node).await? else { return Ok(()) };
+    // Somebody else started something since: that is not what is to be ended here.
+    if Document::of(node)?.run.as_deref() != Some(run.id()) {
+        return Err(begin::busy(&run));
+    }
     order.ask(run.id(), RunAction::Cancel).await?;
     for _ in 0..LOOKS {
         if begin::open_run(order.app, node).await?.is_none() {

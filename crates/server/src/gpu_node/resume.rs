@@ -12,6 +12,7 @@
 //! | the lease of the task lapsed                   | its holder is fenced off, the task queued again | `task_requeued` |
 //! | the run is on its way without a task           | nothing                       | `run_in_progress`, `run_queued`  |
 //! | a token was issued and nobody enrolled         | a new token, the old is void  | `token_issued`                   |
+//! | somebody else issued a new one meanwhile       | nothing                       | `token_fresh`                    |
 
 use std::time::Duration;
 
@@ -20,20 +21,23 @@ use wardroom_core::{
         Event, State,
         task::{Kind as TaskKind, State as TaskState},
     },
-    run::{action::Action as RunAction, plan::Kind},
+    run::{
+        action::{Action as RunAction, Goal},
+        plan::Kind,
+    },
 };
-use wardroom_store::{Change, Content, Entry, Error as StoreError, Lease, Resource, TRANSITION};
+use wardroom_store::{Change, Content, Entry, Error as StoreError, Held, Lease, Resource, TRANSITION};
 use wardroom_workflow::{Did, Run};
 
 use super::{
     action::{Done, Order, refused, word},
     begin::{self, Plan, begin},
     data::Data,
-    document::{self, Document, KIND},
+    document::{self, Document},
     enroll, task,
 };
 use crate::{
-    app::{App, Decided, by_person},
+    app::{App, by_person},
     auth::Caller,
     error::Error,
 };
@@ -45,20 +49,20 @@ pub(crate) async fn resume(order: &Order<'_>) -> Result<Done, Error> {
     if !order.action.is_allowed(state) {
         return Err(refused(state, order.action));
     }
+    let by_hand = state == State::BootstrapIssued;
     let Some(run) = begin::open_run(order.app, &node).await? else {
-        let plan = owner_for(state, &node)?;
-        let plan = Plan { reason: order.reason.clone(), ..plan };
-        begin(order.app, &order.entry(), order.id, &plan).await?;
-        return if state == State::BootstrapIssued {
-            issued(order).await
-        } else {
-            Ok(Done::only("run_created"))
-        };
+        let token = by_hand.then(|| enroll::expiry(order.app));
+        let plan = Plan { reason: order.reason.clone(), token, ..owner_for(state, &node)? };
+        let node = begin(order.app, &order.entry(), order.id, &plan).await?;
+        return if by_hand { token_of(order.app, &node) } else { Ok(Done::only("run_created")) };
     };
-    let answer = order.ask(run.id(), RunAction::Resume).await?;
-    if state == State::BootstrapIssued {
-        return issued(order).await;
+    if by_hand {
+        // First the token, or the run would find the old one expired once more.
+        let done = reissue(order, &node).await?;
+        order.ask(run.id(), RunAction::Resume).await?;
+        return Ok(done);
     }
+    let answer = order.ask(run.id(), RunAction::Resume).await?;
     if let Did::Already(_) = answer.did
         && let Some(did) = requeue(order.app, order.caller, &run).await?
     {
@@ -82,32 +86,48 @@ pub(crate) fn owner_for(state: State, node: &Resource) -> Result<Plan, Error> {
     })
 }
 
-async fn issued(order: &Order<'_>) -> Result<Done, Error> {
-    let token = reissue(order.app, order.caller, order.id, order.reason.clone()).await?;
-    Ok(Done { did: "token_issued", token: Some(token) })
+fn token_of(app: &App, node: &Resource) -> Result<Done, Error> {
+    let token = enroll::issued(app, node)?.map(|(token, _)| token);
+    Ok(Done { did: "token_issued", token })
 }
 
-/// Issues a new token for the run that waits for the agent; the one before is void from then on.
-pub(crate) async fn reissue(
-    app: &App,
-    caller: &Caller,
-    id: &str,
-    reason: Option<String>,
-) -> Result<String, Error> {
-    let (_, token) = app
-        .change(KIND, id, |node| {
-            let mut document = Document::of(node)?;
-            let run = document.run.clone().ok_or(Error::Internal)?;
-            let round = document.enrollment.as_ref().map_or(0, |enrollment| enrollment.round) + 1;
-            let expires_at = enroll::expiry(app);
-            let token = enroll::issue(&app.key, &mut document, id, enroll::Issue { run, round, expires_at });
-            let content = document.into_content_of(node, document::state(node)?)?;
-            let mut entry = by_person(app, caller, "credential", reason.clone());
-            entry.metadata = serde_json::json!({"token": "issued", "expires_at": expires_at});
-            Ok(Decided::Commit(Box::new((content, entry)), token))
-        })
-        .await?;
-    Ok(token)
+/// Issues a new token for the run that waits for the agent; the one before is void from then on. Whoever finds that
+/// another one was issued since it looked has nothing left to do: a second would void the first before it was used.
+pub(crate) async fn reissue(order: &Order<'_>, seen: &Resource) -> Result<Done, Error> {
+    let app = order.app;
+    let before = Document::of(seen)?;
+    for _ in 0..DECISIONS {
+        let node = super::find(app, order.id).await?;
+        let (state, mut document) = (document::state(&node)?, Document::of(&node)?);
+        if state != State::BootstrapIssued {
+            return Err(refused(state, order.action));
+        }
+        if (&document.run, &document.enrollment) != (&before.run, &before.enrollment) {
+            return Ok(Done::only("token_fresh"));
+        }
+        let run = begin::open_run(app, &node).await?;
+        let run = run.ok_or(Error::Unavailable("the run of the node has just ended: repeat"))?;
+        if run.record.undoing || run.record.goal != Goal::Run {
+            return Err(begin::busy(&run));
+        }
+        let round = document.issued.max(document.enrollment.as_ref().map_or(0, |token| token.round)) + 1;
+        let expires_at = enroll::expiry(app);
+        let issue = enroll::Issue { run: run.id().to_owned(), round, expires_at };
+        enroll::issue(&app.key, &mut document, order.id, issue);
+        let mut entry = order.entry();
+        "credential".clone_into(&mut entry.entry_type);
+        entry.metadata = serde_json::json!({"token": "issued", "expires_at": expires_at});
+        let after = document.into_content_of(&node, state)?;
+        let (effects, fence, holds) = (Vec::new(), None, vec![Held::at(&run.resource)]);
+        let change = Change { before: Some(node), after, entry, effects, fence, holds };
+        match app.store.commit(change).await {
+            Ok(committed) => return token_of(app, &committed.resource),
+            // An agent enrolled, or the run moved: look again.
+            Err(StoreError::Conflict) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Error::Unavailable("the node is changed by too many at once: repeat"))
 }
 
 /// Looks after the task that a run waits for; says what was found, or nothing when it waits for none.
@@ -141,7 +161,7 @@ async fn requeue(app: &App, caller: &Caller, run: &Run<Data>) -> Result<Option<&
     Err(Error::Unavailable("the task is changed by too many at once: repeat"))
 }
 
-/// How often the task is looked at again while others change it.
+/// How often something is looked at again while others change it.
 const DECISIONS: usize = 50;
 
 /// How long the lease is held that fences a lapsed holder off: whoever claims next must not wait for it.

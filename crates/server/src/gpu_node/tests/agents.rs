@@ -2,16 +2,19 @@
 
 use serde_json::{Value, json};
 use wardroom_core::{
-    gpu_node::task::Kind as TaskKind,
+    gpu_node::{action::Action, task::Kind as TaskKind},
     run::{action::Goal, plan::Stage},
 };
 use wardroom_workflow::Record;
 
 use super::{
-    super::{data::Data, resume, task},
+    super::{action::Order, begin, data::Data, document, owners, resume, task},
     rig::Rig,
 };
-use crate::app::{Decided, by_system};
+use crate::{
+    app::{Decided, by_system},
+    auth::{Caller, Who},
+};
 
 async fn enrolled(rig: &Rig, number: u32) -> (String, String) {
     let (id, token) = rig.by_hand(number).await;
@@ -103,6 +106,37 @@ async fn a_new_token_voids_the_old_one() {
     assert_eq!(rig.as_agent("", path, json!({"token": old})).await.status, 401);
     rig.as_agent("", path, json!({"token": resumed["token"]})).await.ok();
     assert_eq!(rig.state(&id).await, "enrolling");
+}
+
+/// Two who look at the same token and press `resume` have one effect: the second voids nothing.
+#[tokio::test]
+async fn a_token_is_issued_once_for_what_was_seen() {
+    let rig = Rig::new().await;
+    let (id, _) = rig.by_hand(1).await;
+    let seen = begin::read(&rig.app, &id).await.unwrap();
+    let address = std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+    let caller = Caller { who: Who::Nobody, address, request_id: "test".into() };
+    let (app, action) = (&rig.app, Action::Resume);
+    let order = Order { app, caller: &caller, id: &id, action, reason: None };
+    let first = resume::reissue(&order, &seen).await.unwrap();
+    let second = resume::reissue(&order, &seen).await.unwrap();
+    assert_eq!((first.did, second.did), ("token_issued", "token_fresh"));
+    assert_eq!(second.token, None);
+    rig.as_agent("", "/api/v1/gpu-nodes/enroll", json!({"token": first.token})).await.ok();
+    // The agent enrolled in between: there is no token to issue any more.
+    let late = resume::reissue(&order, &seen).await.unwrap_err();
+    assert!(late.to_string().contains("enrolling"), "{late}");
+}
+
+/// A token whose run is being cancelled is not issued: nobody would wait for its agent.
+#[tokio::test]
+async fn no_token_is_issued_for_a_run_that_turns_back() {
+    let rig = Rig::new().await;
+    let (id, old) = rig.by_hand(1).await;
+    arrive(&rig, &id, "running", |run| run.goal = Goal::Cancel).await;
+    let refused = rig.act(&id, "resume", json!({})).await;
+    assert_eq!((refused.status.as_u16(), refused.code()), (409, "run_open"), "{refused:?}");
+    rig.as_agent("", "/api/v1/gpu-nodes/enroll", json!({"token": old})).await.ok();
 }
 
 /// A task is made once; only the newest epoch of its lease can end it; what ended is not ended again.
