@@ -45,11 +45,14 @@ impl Workers {
         done(attempt)
     }
 
-    /// The identity on the host is gone, and cannot be taken back into use.
+    /// The identity on the host is gone, and cannot be taken back into use. An agent that enrolled for this run went
+    /// with the disk it was on: the run must not take it for the next one.
     pub(super) async fn end_identity(&self, attempt: &Try<'_>, how: &str) -> Result<(), Halt> {
+        let run = attempt.run;
         let gone = |node: &Resource| {
             let mut document = Document::of(node)?;
-            if !document.identity_kept {
+            let agent = document.agent.take_if(|agent| agent.run == run);
+            if agent.is_none() && !document.identity_kept {
                 return Ok(Decided::Nothing(()));
             }
             document.identity_kept = false;

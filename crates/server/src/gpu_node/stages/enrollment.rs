@@ -66,6 +66,8 @@ impl Workers {
             if agent.is_none() && token.is_none() {
                 return Ok(Decided::Nothing(()));
             }
+            // A host whose agent is not listened to any more has no identity that could be used again.
+            document.identity_kept &= agent.is_none();
             let content = document.into_content_of(node, document::state(node)?)?;
             let metadata = serde_json::json!({"identity": "revoked", "run": run});
             Ok(Decided::Commit(Box::new((content, by_system(&self.app, "credential", metadata))), ()))

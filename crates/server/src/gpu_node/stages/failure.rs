@@ -81,6 +81,7 @@ impl Workers {
         match machine.status {
             Status::FailedDeployment | Status::Allocated if attempt.data.round == began => {
                 attempt.save().await?;
+                self.end_identity(attempt, "released").await?;
                 let how = Release { erase: Erase::No, comment: attempt.run };
                 session.turn().await.release(&id, &how).await?;
                 Ok(wait_for(attempt, &site, "MAAS releases the machine"))
@@ -98,6 +99,8 @@ impl Workers {
             }
             Status::Ready => {
                 if attempt.data.round == began {
+                    // Whoever enrolled until the release took effect is gone too.
+                    self.end_identity(attempt, "released").await?;
                     attempt.data.round += 1;
                 }
                 self.link_pxe(attempt, &machine).await?;

@@ -191,6 +191,7 @@ impl Workers {
                 Ok(wait_for(attempt, &site, "MAAS aborts the deployment"))
             }
             Status::Allocated | Status::Deployed | Status::FailedDeployment | Status::FailedReleasing => {
+                self.end_identity(attempt, "released").await?;
                 let how = Release { erase: Erase::No, comment: attempt.run };
                 session.turn().await.release(&id, &how).await?;
                 Ok(wait_for(attempt, &site, "MAAS releases the machine"))

@@ -6,7 +6,10 @@ use serde_json::json;
 use wardroom_core::gpu_node::maas::Status;
 use wardroom_fakes::maas::{Change, Fault, FaultKind, Outcome, OverLimit, Seed};
 
-use super::rig::{Rig, mac, quick};
+use super::{
+    super::{begin, enroll},
+    rig::{Rig, mac, quick},
+};
 
 /// Everything that MAAS was made to do for one machine, once each.
 const ONCE: &[&str] = &["create", "commission", "deploy"];
@@ -140,6 +143,77 @@ async fn a_datasource_failure_is_repaired_and_bounded() {
             assert_eq!(rig.state(&id).await, "enrolling");
         }
     }
+}
+
+/// Waits until the run of a node is at a stage.
+async fn until_stage(rig: &Rig, id: &str, stage: &str) {
+    for _ in 0..1500 {
+        if rig.lifecycle(id).await["run"]["stage"] == stage {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("never at {stage}: {:#}", rig.lifecycle(id).await);
+}
+
+/// Enrols as the deployed system would, with the token of the user data; answers the credential.
+async fn enrol(rig: &Rig, id: &str) -> String {
+    let node = begin::read(&rig.app, id).await.unwrap();
+    let (token, _) = enroll::issued(&rig.app, &node).unwrap().unwrap();
+    let enrolled = rig.as_agent("", "/api/v1/gpu-nodes/enroll", json!({"token": token})).await.ok();
+    let credential = enrolled["credential"].as_str().unwrap().to_owned();
+    rig.as_agent(&credential, &format!("/api/v1/gpu-nodes/{id}/heartbeat"), json!({})).await.ok();
+    credential
+}
+
+/// A system that enrolled while it was being deployed is gone when the deployment fails and is done again: the run
+/// waits for the new one.
+#[tokio::test]
+async fn an_agent_goes_with_the_deployment_that_it_came_with() {
+    let mut rig = Rig::new().await;
+    let system_id = rig.maas.seed(&Seed { macs: vec![mac(1)], ..Seed::default() });
+    let outcomes = [("deploying".to_owned(), vec![Outcome::Stall])].into();
+    rig.maas.change(&system_id, &Change { outcomes, ..Change::default() });
+    rig.work();
+    let id = rig.onboard(1).await;
+    until_stage(&rig, &id, "wait_for_deployed").await;
+    let old = enrol(&rig, &id).await;
+    assert_eq!(rig.get(&format!("/api/v1/gpu-nodes/{id}")).await["data"]["identity_kept"], true);
+    let failure = Outcome::Fail("timed out: searching for network DataSource".to_owned());
+    assert!(rig.maas.finish(&system_id, &failure));
+    while rig.did(&system_id, "deploy") < 2 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(rig.maas.finish(&system_id, &Outcome::Pass));
+    until_stage(&rig, &id, "wait_for_agent_enrollment").await;
+    let node = rig.get(&format!("/api/v1/gpu-nodes/{id}")).await["data"].clone();
+    assert_eq!((&node["identity_kept"], &node["enrolled"]), (&json!(false), &json!(false)), "{node}");
+    let beat = format!("/api/v1/gpu-nodes/{id}/heartbeat");
+    assert_eq!(rig.as_agent(&old, &beat, json!({})).await.status, 401);
+    enrol(&rig, &id).await;
+    rig.until(&id, "active").await;
+    assert_eq!(rig.did(&system_id, "deploy"), 2);
+}
+
+/// What is undone leaves no identity that could be taken back into use.
+#[tokio::test]
+async fn an_onboarding_that_is_undone_keeps_no_identity() {
+    let mut rig = Rig::with(quick(), |site| site.hardware_sync = true).await;
+    let system_id = rig.maas.seed(&Seed { macs: vec![mac(1)], ..Seed::default() });
+    rig.maas.change(&system_id, &Change { sync_works: Some(false), ..Change::default() });
+    rig.work();
+    let id = rig.onboard(1).await;
+    until_stage(&rig, &id, "wait_for_hardware_sync_healthy").await;
+    enrol(&rig, &id).await;
+    let run = rig.lifecycle(&id).await["run"]["id"].as_str().unwrap().to_owned();
+    super::decommission::cancel(&rig, &run).await;
+    rig.until_run(&id, "cancelled").await;
+    let node = rig.get(&format!("/api/v1/gpu-nodes/{id}")).await["data"].clone();
+    assert_eq!((&node["identity_kept"], &node["enrolled"]), (&json!(false), &json!(false)), "{node}");
+    let skip = json!({"skip": [{"stage": "drain_node", "reason": "nothing is on it"}]});
+    rig.act(&id, "retire", skip).await.ok();
+    rig.until(&id, "retired").await;
+    assert_eq!(rig.act(&id, "reactivate", json!({})).await.code(), "identity_gone");
 }
 
 /// Fifty at once against a MAAS that takes fewer requests than they would send: all end well, and none starves.
