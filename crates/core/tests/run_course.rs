@@ -79,9 +79,24 @@ fn waiting_doubles_up_to_a_limit() {
 }
 
 #[test]
-fn what_needs_a_live_agent_can_be_skipped_and_what_erases_cannot() {
-    let skipped: BTreeSet<_> = Stage::ALL.iter().filter(|stage| stage.can_be_skipped()).collect();
-    assert_eq!(skipped, BTreeSet::from([&Stage::DrainNode, &Stage::RemoveGpuaasNodeRecord]));
+fn what_needs_a_live_agent_can_be_skipped_and_what_proves_only_before_a_release() {
+    use Stage::{CleanupStorage, DrainNode, RemoveGpuaasNodeRecord, ScrubGpu, ValidateCleanNode};
+    for (kind, expected) in [
+        (Kind::Onboarding, &[][..]),
+        (Kind::Bootstrap, &[]),
+        (Kind::SoftReset, &[DrainNode]),
+        (Kind::StorageCleanup, &[DrainNode]),
+        (Kind::Reimage, &[DrainNode, CleanupStorage, ScrubGpu, ValidateCleanNode]),
+        (
+            Kind::FullDecommission,
+            &[DrainNode, CleanupStorage, ScrubGpu, ValidateCleanNode, RemoveGpuaasNodeRecord],
+        ),
+        (Kind::Retire, &[DrainNode]),
+        (Kind::Remove, &[RemoveGpuaasNodeRecord]),
+    ] {
+        let skipped: BTreeSet<_> = Stage::ALL.iter().filter(|stage| kind.can_skip(**stage)).collect();
+        assert_eq!(skipped, expected.iter().collect(), "{kind}");
+    }
     for stage in [Stage::CleanupStorage, Stage::ScrubGpu, Stage::ReleaseMaasNode, Stage::PowerOffMaasNode] {
         assert!(stage.undo().is_none(), "{stage} goes one way");
     }

@@ -262,6 +262,18 @@ pub(crate) async fn decommission(
             allowed: action::allowed(document::state(&node)?),
         });
     }
+    // A host that answers can be asked: only one that does not is given up as it is.
+    let unproven = skip.keys().find(|stage| stage.erases_or_proves());
+    if let Some(stage) = unproven.filter(|_| document::state(&node).is_ok_and(|state| state == State::Active))
+    {
+        return Err(Error::Conflict {
+            code: "no_such_move",
+            detail: format!(
+                "the node is active, so its agent can do {stage}: only a silent host's is skipped"
+            ),
+            allowed: action::allowed(State::Active),
+        });
+    }
     let drains = kind.first() == Stage::DisableNode;
     let event = drains.then_some(Event::Drain);
     let plan = Plan { event, force: request.force, skip, reason: request.reason.clone(), ..Plan::of(kind) };

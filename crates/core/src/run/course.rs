@@ -57,6 +57,16 @@ impl Kind {
         if matches!(self, Self::Bootstrap) { SignedDuration::from_hours(24) } else { stage.patience() }
     }
 
+    /// Whether an operator may have a stage of the run skipped, with a reason: what needs an agent that a dead,
+    /// uninstalled or never enrolled host does not have. What erases or proves is skipped only where MAAS takes the
+    /// machine back afterwards; a node that returns to use as it is must be proven clean.
+    #[must_use]
+    pub fn can_skip(self, stage: Stage) -> bool {
+        let released = matches!(self, Self::Reimage | Self::FullDecommission);
+        let able = stage.asks_the_host() || (released && stage.erases_or_proves());
+        able && self.plan().iter().any(|step| step.stage == stage)
+    }
+
     /// Whether `stage` comes at or after `point` in the plan.
     #[must_use]
     pub fn is_past(self, stage: Stage, point: Stage) -> bool {
@@ -109,10 +119,14 @@ impl Stage {
         }
     }
 
-    /// Whether an operator may have the stage skipped, with a reason: those that need an agent which a dead or
-    /// never enrolled host does not have. What erases or proves is never skipped.
-    #[must_use]
-    pub const fn can_be_skipped(self) -> bool {
+    /// Stages that only the agent on the host can carry out, and that protect nobody but who uses the host.
+    const fn asks_the_host(self) -> bool {
         matches!(self, Self::DrainNode | Self::RemoveGpuaasNodeRecord)
+    }
+
+    /// Stages that protect the next tenant from what the last one left.
+    #[must_use]
+    pub const fn erases_or_proves(self) -> bool {
+        matches!(self, Self::CleanupStorage | Self::ScrubGpu | Self::ValidateCleanNode)
     }
 }

@@ -158,8 +158,7 @@ pub(crate) fn skips(kind: Kind, asked: &[Skip]) -> Result<BTreeMap<Stage, String
     let mut skips = BTreeMap::new();
     for (index, skip) in asked.iter().enumerate() {
         let field = |name: &str| format!("skip[{index}].{name}");
-        let can =
-            |stage: &Stage| stage.can_be_skipped() && kind.plan().iter().any(|step| step.stage == *stage);
+        let can = |stage: &Stage| kind.can_skip(*stage);
         let stage = skip.stage.parse().ok().filter(can).ok_or_else(|| {
             let able = Stage::ALL.iter().filter(|stage| can(stage)).map(|stage| stage.as_str());
             let able = able.collect::<Vec<_>>().join(", ");

@@ -103,6 +103,44 @@ async fn a_dead_host_is_retired_and_removed_with_a_reason() {
     rig.until(&id, "deleted").await;
 }
 
+/// A host whose agent is gone is reimaged or decommissioned all the same: an operator says why nothing was proven. As long
+/// as it answers, and where it would be used again as it is, nobody can say that.
+#[tokio::test]
+async fn a_dead_host_is_reimaged_and_decommissioned_with_a_reason() {
+    let skip = |stages: &[&str]| -> Vec<Value> {
+        stages.iter().map(|stage| json!({"stage": stage, "reason": "the board burnt"})).collect()
+    };
+    let proofs = ["drain_node", "scrub_gpu", "validate_clean_node"];
+    let all =
+        ["drain_node", "cleanup_storage", "scrub_gpu", "validate_clean_node", "remove_gpuaas_node_record"];
+    for (mode, stages, end) in
+        [("reimage", &proofs[..], "active"), ("full_decommission", &all[..], "deleted")]
+    {
+        let mut rig = Rig::new().await;
+        let id = rig.active(1).await;
+        let path = format!("/api/v1/gpu-nodes/{id}/decommissions");
+        let body = json!({"mode": mode, "skip": skip(stages)});
+        let early = rig.post(&path, body.clone()).await;
+        assert_eq!((early.status.as_u16(), early.code()), (409, "no_such_move"), "{early:?}");
+        rig.act(&id, "quarantine", json!({"reason": "the board burnt"})).await.ok();
+        let wrong = rig.post(&path, json!({"mode": "soft_reset", "skip": skip(&["scrub_gpu"])})).await;
+        assert_eq!(wrong.status, 400, "{wrong:?}");
+        rig.silence(&id);
+        rig.post(&path, body).await.ok();
+        rig.until_stage_or(&id, "wait_for_agent_enrollment", end).await;
+        rig.hear(&id);
+        rig.until(&id, end).await;
+        let run = rig.lifecycle(&id).await["run"]["id"].as_str().unwrap().to_owned();
+        let (rows, _) = rig.app.store.history("run", &run, wardroom_store::Rows::All, 500, 0).await.unwrap();
+        for stage in stages {
+            let told = rows.iter().map(|row| &row.entry.metadata).any(|told| {
+                told["stage"] == *stage && told["outcome"] == "skipped" && told["reason"] == "the board burnt"
+            });
+            assert!(told, "{mode} {stage}");
+        }
+    }
+}
+
 pub(super) async fn cancel(rig: &Rig, run: &str) {
     use wardroom_core::run::action::Action;
     use wardroom_workflow::{Actor, Adoption, Ask, act};

@@ -1,9 +1,9 @@
 //! A server without sockets, its engine at a fast pace, and an agent for each node that enrols.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::{Ipv4Addr, SocketAddr},
-    sync::Arc,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -45,6 +45,7 @@ pub(super) struct Rig {
     admin: String,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
+    silent: Arc<Mutex<BTreeSet<String>>>,
     _dir: tempfile::TempDir,
 }
 
@@ -113,7 +114,17 @@ impl Rig {
         let workers = Workers::new(app.clone());
         let router = router::api(app.clone());
         let (stop, _) = watch::channel(false);
-        let rig = Self { app, maas, workers, router, admin, stop, tasks: JoinSet::new(), _dir: dir };
+        let rig = Self {
+            app,
+            maas,
+            workers,
+            router,
+            admin,
+            stop,
+            tasks: JoinSet::new(),
+            silent: Arc::default(),
+            _dir: dir,
+        };
         rig.site("berlin", &settings).await;
         rig
     }
@@ -137,12 +148,16 @@ impl Rig {
     /// Lets an agent speak for every node that has a token: it enrols, beats, and does what it is asked.
     pub(super) fn agents(&mut self) {
         let (app, router, mut stop) = (self.app.clone(), self.router.clone(), self.stop.subscribe());
+        let silent = Arc::clone(&self.silent);
         self.tasks.spawn(async move {
             let mut agents = BTreeMap::new();
             while !*stop.borrow() {
                 let list =
                     wardroom_store::List { kind: "gpu-node".to_owned(), limit: 1000, ..Default::default() };
                 for node in app.store.list(&list).await.unwrap().items {
+                    if silent.lock().unwrap().contains(&node.content.id) {
+                        continue;
+                    }
                     speak(&app, &router, &node, &mut agents).await;
                 }
                 tokio::select! {
@@ -151,6 +166,27 @@ impl Rig {
                 }
             }
         });
+    }
+
+    /// The host of a node is dead from now on.
+    pub(super) fn silence(&self, id: &str) {
+        self.silent.lock().unwrap().insert(id.to_owned());
+    }
+
+    /// It lives again.
+    pub(super) fn hear(&self, id: &str) {
+        self.silent.lock().unwrap().remove(id);
+    }
+
+    /// Waits until the run of a node is at a stage, or the node in a state.
+    pub(super) async fn until_stage_or(&self, id: &str, stage: &str, state: &str) {
+        for _ in 0..1500 {
+            if self.lifecycle(id).await["run"]["stage"] == stage || self.state(id).await == state {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("{id} is never at {stage}: {:#}", self.lifecycle(id).await);
     }
 
     pub(super) async fn call(&self, method: Method, path: &str, body: Value) -> Reply {
