@@ -138,7 +138,14 @@ fn recommend(
             of_node("retire", "MAAS does not have the machine as an active node needs it".to_owned())
         }
         State::Quarantined => of_node("recover", "once its agent reports that it is healthy".to_owned()),
-        State::BootstrapIssued | State::Enrolling | State::Draining | State::Removing => {
+        // The document has no straight way from here to the end of life.
+        State::BootstrapIssued => of_node(
+            "resume",
+            "no run works on the node: this issues another token; to be rid of the node, start an onboarding, \
+             quarantine the node, cancel the run, then retire and remove it"
+                .to_owned(),
+        ),
+        State::Enrolling | State::Draining | State::Removing => {
             of_node("resume", "no run works on the node".to_owned())
         }
     })

@@ -103,6 +103,38 @@ async fn a_dead_host_is_retired_and_removed_with_a_reason() {
     rig.until(&id, "deleted").await;
 }
 
+/// A bootstrap that was given up is no dead end: the document's own moves lead on from there, to a new token and to the
+/// end of the node.
+#[tokio::test]
+async fn a_bootstrap_that_was_given_up_leads_on_and_out() {
+    let mut rig = Rig::new().await;
+    rig.work();
+    let (id, old) = rig.by_hand(1).await;
+    let given_up = async || {
+        let run = rig.lifecycle(&id).await["run"]["id"].as_str().unwrap().to_owned();
+        rig.post(&format!("/api/v1/runs/{run}/actions/cancel"), json!({})).await.ok();
+        rig.until_run(&id, "cancelled").await;
+    };
+    given_up().await;
+    assert_eq!(rig.state(&id).await, "bootstrap_issued");
+    let lifecycle = rig.lifecycle(&id).await;
+    assert_eq!(lifecycle["recommended"]["action"], "resume", "{lifecycle}");
+    let resumed = rig.act(&id, "resume", json!({})).await.ok();
+    assert_eq!(resumed["did"], "token_issued");
+    assert_eq!(rig.as_agent("", "/api/v1/gpu-nodes/enroll", json!({"token": old})).await.status, 401);
+    given_up().await;
+    let begun = rig.post(&format!("/api/v1/gpu-nodes/{id}/onboardings"), json!({})).await.ok();
+    assert!(begun["data"]["token"].is_string(), "{begun}");
+    rig.until(&id, "enrolling").await;
+    rig.act(&id, "quarantine", json!({"reason": "never arrived"})).await.ok();
+    given_up().await;
+    let skip = |stage: &str| json!({"skip": [{"stage": stage, "reason": "never arrived"}]});
+    rig.act(&id, "retire", skip("drain_node")).await.ok();
+    rig.until(&id, "retired").await;
+    rig.act(&id, "remove", skip("remove_gpuaas_node_record")).await.ok();
+    rig.until(&id, "deleted").await;
+}
+
 /// A host whose agent is gone is reimaged or decommissioned all the same: an operator says why nothing was proven. As long
 /// as it answers, and where it would be used again as it is, nobody can say that.
 #[tokio::test]
