@@ -214,6 +214,10 @@ fn carry_out<D: Data>(
         }
     };
     let mut event = moves::on_stop(record.kind, state, node);
+    // A node that was not yet where nobody uses it gets there with whatever an operator decides.
+    if run.record.set_aside {
+        event = event.or_else(|| moves::towards_quarantine(node));
+    }
     if state == State::Reconciled {
         event = moves::on_end(record.kind, state, node)?;
         let reached = event.and_then(|event| moves::target(node, event)).unwrap_or(node);

@@ -108,7 +108,10 @@ async fn report(
     let mut to = event.and_then(|event| super::moved(state, event)).unwrap_or(state);
     let run = begin::newest_run(app, &node).await?;
     let current = run.as_ref().map(|run| (run.record.kind, run.state));
-    if mapping::check(to, current).is_err() {
+    // A node that is on its way to quarantine gets there by way of `offline`, in two commits: until the second, health
+    // brings nothing back. The run is held as it was read, so that neither can come in between.
+    let is_set_aside = run.as_ref().is_some_and(|run| run.record.set_aside);
+    if is_set_aside || mapping::check(to, current).is_err() {
         to = state;
     }
     document.unhealthy = !health.is_healthy();

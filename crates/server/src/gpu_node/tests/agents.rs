@@ -240,6 +240,30 @@ async fn a_task_that_was_claimed_in_between_is_not_queued_again() {
     rig.as_agent(&credential, &path, json!({"epoch": second["epoch"], "outcome": "succeeded"})).await.ok();
 }
 
+/// A node that is not proven clean goes to quarantine by way of `offline`: a healthy beat between the two commits does
+/// not bring it into use, and neither does an operator who gives the run up there.
+#[tokio::test]
+async fn a_node_on_its_way_to_quarantine_is_not_brought_back() {
+    use wardroom_core::{gpu_node::State, run::plan::Kind};
+    let rig = Rig::new().await;
+    let (id, credential) = enrolled(&rig, 1).await;
+    let run = arrive(&rig, &id, "failed_manual_intervention", |run| {
+        (run.kind, run.stage, run.set_aside) = (Kind::SoftReset, Stage::ValidateCleanNode, true);
+    })
+    .await;
+    let offline = |node: &wardroom_store::Resource| {
+        let content = document::Document::of(node)?.into_content_of(node, State::Offline)?;
+        Ok(Decided::Commit(Box::new((content, by_system(&rig.app, "transition", Value::Null))), ()))
+    };
+    rig.app.change(document::KIND, &id, offline).await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(beat(&rig, &id, &credential, json!({})).await["state"], "offline");
+    }
+    super::decommission::cancel(&rig, &run).await;
+    assert_eq!(rig.lifecycle(&id).await["run"]["state"], "cancelled");
+    assert_eq!(beat(&rig, &id, &credential, json!({})).await["state"], "quarantined");
+}
+
 /// What becomes of a run.
 type Turn = fn(&mut Record<Data>);
 
