@@ -24,6 +24,7 @@ use crate::{
     auth::Caller,
     body::Body,
     error::Error,
+    gpu_node::task,
     list::{ListQuery, number},
     path::Path,
     problems::Problems,
@@ -130,13 +131,15 @@ pub(crate) async fn act_on(
     let ask = Ask { action, abandon: wanted.abandon, adoption, actor };
     let answer =
         act::<Known>(&app.store, &id, &ask, app.now()).await.map_err(|problem| refused(&id, problem))?;
+    let run = Run::<Known>::read(answer.run)?;
+    task::tidy_up(&app, &run.record.node).await;
     let (status, result) = match answer.did {
         Did::Moved(event) => (StatusCode::OK, event.to_string()),
         Did::Headed(goal) => (StatusCode::ACCEPTED, format!("heading for {goal}")),
         Did::Requeued => (StatusCode::OK, "requeued".to_owned()),
         Did::Already(already) => (StatusCode::OK, already.to_string()),
     };
-    let run = view::shown(&Run::<Known>::read(answer.run)?);
+    let run = view::shown(&run);
     Ok((status, Json(Envelope::new(Acted { result, run }))))
 }
 

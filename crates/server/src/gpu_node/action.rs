@@ -20,7 +20,7 @@ use super::{
     begin::{self, Plan, begin},
     data::Data,
     document::{self, Document},
-    proof, resume,
+    proof, resume, task,
 };
 use crate::{
     app::{App, by_person},
@@ -224,7 +224,10 @@ impl Order<'_> {
             request: Some(self.caller.request_id.to_string()),
         };
         let ask = Ask { action, abandon: false, adoption: Adoption::Nothing, actor };
-        wardroom_workflow::act::<Data>(&self.app.store, run, &ask, self.app.now()).await.map_err(problem)
+        let acted = wardroom_workflow::act::<Data>(&self.app.store, run, &ask, self.app.now()).await;
+        let answer = acted.map_err(problem)?;
+        task::tidy_up(self.app, self.id).await;
+        Ok(answer)
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
     begin::{self, Plan},
     data::Data,
     document::{self, Document, KIND},
-    resume,
+    resume, task,
 };
 use crate::{
     app::{App, by_system},
@@ -41,7 +41,7 @@ pub(crate) async fn sweep(app: &App) -> Result<(), Error> {
             }
         }
     }
-    Ok(())
+    task::sweep(app).await
 }
 
 /// Looks after one node.

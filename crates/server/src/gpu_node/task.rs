@@ -127,12 +127,53 @@ async fn take_back(app: &App, id: &str) -> Result<(), Error> {
     app.change(KIND, id, withdrawn).await.map(drop)
 }
 
-/// The run of a task, if it still wants the task: it is open, is not being undone, and is at the task's stage and round.
+/// Takes back what nobody wants any more of a node's tasks. What an agent is at, it is told with its next heartbeat.
+pub(crate) async fn tidy(app: &App, node: &str) -> Result<(), Error> {
+    for task in open(app, node).await? {
+        weed(app, &task).await?;
+    }
+    Ok(())
+}
+
+async fn weed(app: &App, task: &Resource) -> Result<(), Error> {
+    let wanted = wanted(app, task).await?.is_some();
+    if wanted { Ok(()) } else { take_back(app, &task.content.id).await }
+}
+
+/// As [`tidy`], for whoever changed a run and has nothing else to tell: the sweeper sees to it otherwise.
+pub(crate) async fn tidy_up(app: &App, node: &str) {
+    if let Err(error) = tidy(app, node).await {
+        tracing::warn!(node, %error, "tasks that nobody wants any more are left to the sweeper");
+    }
+}
+
+/// Takes back what nobody wants any more, of every node.
+pub(crate) async fn sweep(app: &App) -> Result<(), Error> {
+    for state in [State::Dispatched, State::Queued] {
+        let state = Some(state.as_str().to_owned());
+        let mut list = List { kind: KIND.to_owned(), state, limit: 500, ..List::default() };
+        loop {
+            let page = app.store.list(&list).await?;
+            for task in &page.items {
+                weed(app, task).await?;
+            }
+            match page.next {
+                Some(next) => list.after = Some(next),
+                None => break,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The run of a task, if it still wants the task: it is open, neither is nor will be undone, and is at the task's stage
+/// and round.
 pub(crate) async fn wanted(app: &App, task: &Resource) -> Result<Option<Run<Data>>, Error> {
     let document: Document = task.content.document.read()?;
     let Some(found) = app.store.get(RUN, &document.run).await? else { return Ok(None) };
     let run = Run::<Data>::read(found)?;
-    let onward = run.state.is_open() && run.state != RunState::Compensating && !run.record.undoing;
+    let turns = run.record.undoing || run.record.goal != Goal::Run;
+    let onward = run.state.is_open() && run.state != RunState::Compensating && !turns;
     let stage = run.record.stage;
     let asked = key(run.id(), stage, run.record.data.task_round(stage));
     let is_asked = document.stage == stage && task.content.keys.contains(&asked);
@@ -219,11 +260,10 @@ async fn offer(app: &App, node: &str, holder: &str) -> Result<Option<Resource>, 
             take_back(app, &task.content.id).await?;
             continue;
         };
-        // It is about to turn back.
-        if run.record.goal != Goal::Run {
-            continue;
-        }
-        let lease = app.store.acquire_lease(&lease(&task.content.id), holder, LEASE).await?;
+        let lease = app
+            .store
+            .acquire_lease(&lease(&task.content.id), holder, LEASE)
+            .await?;
         let Some(lease) = lease else { continue };
         match dispatch(app, task, lease.epoch, lease.fence(), Held::at(&run.resource)).await {
             Ok(task) => return Ok(Some(task)),

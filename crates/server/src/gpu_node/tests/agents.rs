@@ -306,6 +306,30 @@ async fn a_task_that_its_run_does_not_want_any_more_is_lost() {
     }
 }
 
+/// What a cancelled run had asked of an agent is taken back with the cancel, not when somebody asks for it; and the
+/// sweeper takes back what a server that died in between left.
+#[tokio::test]
+async fn a_cancel_takes_back_what_the_run_had_asked_for() {
+    for swept in [false, true] {
+        let rig = Rig::new().await;
+        let (id, _) = enrolled(&rig, 1).await;
+        let run = arrive(&rig, &id, "running", |run| run.stage = Stage::ScrubGpu).await;
+        let (stage, kind) = (Stage::ScrubGpu, TaskKind::ScrubGpu);
+        let ask = task::Ask { node: &id, run: &run, stage, kind, round: 1, force: false };
+        let made = task::ensure(&rig.app, ask).await.unwrap().content.id;
+        owners::sweep(&rig.app).await.unwrap();
+        let state = async || rig.app.store.get(task::KIND, &made).await.unwrap().unwrap().content.state;
+        assert_eq!(state().await, "queued", "its run wants it");
+        if swept {
+            super::decommission::cancel(&rig, &run).await;
+            owners::sweep(&rig.app).await.unwrap();
+        } else {
+            rig.post(&format!("/api/v1/runs/{run}/actions/cancel"), json!({})).await.ok();
+        }
+        assert_eq!(state().await, "withdrawn");
+    }
+}
+
 /// A run that was told to turn back begins nothing new on the way.
 #[tokio::test]
 async fn a_run_that_is_to_turn_back_gives_no_task_out() {
