@@ -85,7 +85,7 @@ fn the_expected_maas_states_are_the_documents() {
 
 /// What a run causes or fails in is not drift while the run is open, and is drift without: the column of our own.
 const WHILE_OPEN: &str = "
-    enrolling   Testing Releasing DiskErasing Broken failed absent
+    enrolling   Testing Releasing DiskErasing Broken failed
     quarantined New Commissioning Testing Allocated Deploying Releasing DiskErasing
     draining    New Broken failed absent
     retired     New Commissioning Testing Allocated Deploying Releasing DiskErasing Broken failed

@@ -152,8 +152,8 @@ const DEPLOYING: &[Expect] = &[
     is(Broken),
     Failed,
 ];
-/// The same, before the machine was created in MAAS.
-const ENROLLING: &[Expect] = &[is(Testing), is(Releasing), is(DiskErasing), is(Broken), Failed, Absent];
+/// What an onboarding passes through, or fails in, besides.
+const ENROLLING: &[Expect] = &[is(Testing), is(Releasing), is(DiskErasing), is(Broken), Failed];
 /// What a run passes through, or fails in, on the way out of MAAS.
 const RELEASING: &[Expect] = &[is(New), is(Releasing), is(DiskErasing), is(Broken), Failed];
 /// A dead host is drained on paper; MAAS may say anything of it that it says of a quarantined one.
@@ -164,7 +164,7 @@ const DRAINING: &[Expect] = &[is(New), is(Broken), Failed, Absent];
 /// The middle column is the design document's table, with two additions: `Deployed` in `removing`, because the
 /// uninstall needs a live host and therefore comes before the release; and `New` in `quarantined`, because a
 /// release ends there when the last commissioning did not pass. A machine that vanishes from MAAS in the middle
-/// of a run is never expected, unless the run has not created it yet.
+/// of an onboarding is never expected: before it was created there is no observation of it at all.
 #[rustfmt::skip]
 pub const EXPECTATIONS: &[Expectation] = &[
     expect(State::BootstrapIssued, &[Any], &[]),

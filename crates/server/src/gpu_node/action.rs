@@ -129,8 +129,14 @@ impl Order<'_> {
         for _ in 0..DECISIONS {
             let node = super::find(self.app, self.id).await?;
             let state = document::state(&node)?;
-            if self.action.is_done(state) {
+            if self.action.is_done(state) && !self.takes_over(&node)? {
                 return Ok(Done::only("already_there"));
+            }
+            if self.action.is_done(state) {
+                match self.commit(node, state, None, Vec::new()).await? {
+                    Some(_) => return Ok(Done::only("already_there")),
+                    None => continue,
+                }
             }
             let to = TABLE.find(state, event).ok_or_else(|| refused(state, self.action))?.to;
             let run = begin::newest_run(self.app, &node).await?;
@@ -140,13 +146,9 @@ impl Order<'_> {
                 return Err(begin::busy(run));
             }
             let holds = run.iter().map(|run| Held::at(&run.resource)).collect();
-            match self.commit(node, to, event, holds).await {
-                Ok(node) => {
-                    super::watch(self.app, &node)?;
-                    return Ok(Done::only("moved"));
-                }
-                Err(StoreError::Conflict) => {}
-                Err(error) => return Err(error.into()),
+            if let Some(node) = self.commit(node, to, Some(event), holds).await? {
+                super::watch(self.app, &node)?;
+                return Ok(Done::only("moved"));
             }
         }
         Err(Error::Unavailable("the node is changed by too many at once: repeat"))
@@ -165,8 +167,10 @@ impl Order<'_> {
                 if let Some(run) = open {
                     return Err(begin::busy(run));
                 }
-                let kept = Document::of(node)?.identity_kept;
-                if kept { Ok(()) } else { Err(gone()) }
+                if !Document::of(node)?.identity_kept {
+                    return Err(gone());
+                }
+                proof::still_there(self.app, node).await
             }
             Action::Quarantine
             | Action::Retire
@@ -177,19 +181,31 @@ impl Order<'_> {
         }
     }
 
+    /// Whether a person quarantines what the reconciler has quarantined already: then it stays until a person says.
+    fn takes_over(&self, node: &Resource) -> Result<bool, Error> {
+        let drift = Document::of(node)?.drift;
+        Ok(self.action == Action::Quarantine && drift.is_some_and(|drift| drift.quarantined))
+    }
+
+    /// Commits what a person decided; nothing when somebody was faster.
     async fn commit(
         &self,
         node: Resource,
         to: State,
-        event: Event,
+        event: Option<Event>,
         holds: Vec<Held>,
-    ) -> Result<Resource, StoreError> {
-        let mut entry = by_person(self.app, self.caller, TRANSITION, self.reason.clone());
-        entry.metadata = serde_json::json!({"event": event});
-        let mut after = node.content.clone();
-        to.as_str().clone_into(&mut after.state);
+    ) -> Result<Option<Resource>, Error> {
+        let entry_type = if event.is_some() { TRANSITION } else { "changed" };
+        let mut entry = by_person(self.app, self.caller, entry_type, self.reason.clone());
+        entry.metadata = serde_json::json!({"event": event, "action": self.action});
+        let document = Document { drift: None, ..Document::of(&node)? };
+        let after = document.into_content_of(&node, to)?;
         let change = Change { before: Some(node), after, entry, effects: Vec::new(), fence: None, holds };
-        Ok(self.app.store.commit(change).await?.resource)
+        match self.app.store.commit(change).await {
+            Ok(committed) => Ok(Some(committed.resource)),
+            Err(StoreError::Conflict) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Stops the work in progress: its run is cancelled, and the node goes back in the commit that ends it.

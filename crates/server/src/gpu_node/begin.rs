@@ -100,6 +100,8 @@ fn changes(app: &App, entry: &Entry, node: Resource, to: State, plan: &Plan) -> 
     let mut document = Document::of(&node)?;
     let order = plan.order(&run, &node.content.id, &document);
     document.run = Some(run.clone());
+    // Whoever starts a run has decided what becomes of it.
+    document.drift = None;
     if let Some(expires_at) = plan.token {
         enroll::issue(&app.key, &mut document, &node.content.id, Issue { run, round: 1, expires_at });
     }

@@ -48,6 +48,9 @@ pub(crate) struct Document {
     /// The newest run.
     #[serde(default)]
     pub(crate) run: Option<String>,
+    /// What MAAS says of the machine that nobody of ours caused, until it fits again or a person has decided.
+    #[serde(default)]
+    pub(crate) drift: Option<Drift>,
     /// Whether the last checks that the agent reported failed.
     #[serde(default)]
     pub(crate) unhealthy: bool,
@@ -79,6 +82,15 @@ pub(crate) struct Agent {
     pub(crate) run: String,
     /// The hash of the token it enrolled with, and of how it named the exchange: a repeat shows both.
     pub(crate) exchange: Option<(String, String)>,
+}
+
+/// What MAAS says of a machine and does not fit its node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Drift {
+    /// MAAS's word for the status, or that there is no such machine.
+    pub(crate) said: String,
+    /// Whether the node was quarantined for this and for nothing else: then it may come back when it is proven healthy.
+    pub(crate) quarantined: bool,
 }
 
 /// A machine in MAAS.

@@ -1,27 +1,44 @@
 //! Drift: what MAAS says of nodes that nobody works on, held against what their state expects.
 //!
-//! What does not fit is never adopted silently. An active or offline node is quarantined; for any other state there is
-//! no such move, so the node's page and `why` ask a person.
+//! What does not fit is never adopted silently, and what follows depends on where the node is:
+//!
+//! | node                                    | what follows                                                              |
+//! |-----------------------------------------|---------------------------------------------------------------------------|
+//! | active, offline                         | it is quarantined                                                         |
+//! | quarantined, retired                    | no such move: it is written down, and a person is asked                   |
+//! | any, with a run that failed for now     | the run is frozen until a person has looked                               |
+//! | any, with a run under way               | the run's own stages look                                                 |
+//!
+//! A node that was quarantined for drift and for nothing else comes back by itself when MAAS says again what it should
+//! and a healthy heartbeat has come since; one that a person set aside, or whose cleanup failed, never does.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use wardroom_core::gpu_node::{
-    Event, State,
-    maas::{Work, fits},
-    mapping,
+use wardroom_core::{
+    gpu_node::{
+        Event, State,
+        maas::{Work, fits},
+        mapping,
+    },
+    run::{self, action::Action as RunAction},
 };
-use wardroom_store::{Change, Content, Error as StoreError, Held, List, Resource, TRANSITION};
+use wardroom_store::{Change, Error as StoreError, Held, List, Resource, TRANSITION};
 use wardroom_upstream::maas::Class;
+use wardroom_workflow::{Actor, Adoption, Ask, Problem, Run};
 
 use super::{
     begin, cache,
-    document::{self, Document, KIND},
+    data::Data,
+    document::{self, Document, Drift, KIND},
     proof::{self, Seen},
     site::{self, Settings},
     stages::Workers,
     upstream::Session,
 };
-use crate::{app::by_system, error::Error};
+use crate::{
+    app::{App, by_system},
+    error::Error,
+};
 
 /// Nodes that are looked at together.
 const PAGE: usize = 500;
@@ -67,7 +84,7 @@ pub(crate) async fn sweep_site(workers: &Workers, name: &str, settings: &Setting
     let mut list = List { kind: KIND.to_owned(), fields, limit: PAGE, ..List::default() };
     loop {
         let page = workers.app.store.list(&list).await?;
-        compare(workers, name, &session, page.items).await?;
+        compare(workers, name, &session, &settings.tag, page.items).await?;
         match page.next {
             Some(next) => list.after = Some(next),
             None => return Ok(()),
@@ -79,6 +96,7 @@ async fn compare(
     workers: &Workers,
     site: &str,
     session: &Session,
+    tag: &str,
     nodes: Vec<Resource>,
 ) -> Result<(), Error> {
     let mut machines = BTreeMap::new();
@@ -101,57 +119,135 @@ async fn compare(
         let machine = found.iter().find(|machine| machine.system_id == *id);
         let seen = cache::seen(site, id, machine);
         proof::note(&workers.app, &node.content.id, &seen, at).await?;
-        judge(workers, session, &node.content.id, seen).await?;
+        judge(workers, session, tag, &node.content.id, seen).await?;
     }
     Ok(())
 }
 
-/// Quarantines a node whose machine somebody else moved.
-async fn judge(workers: &Workers, session: &Session, id: &str, seen: Seen) -> Result<(), Error> {
-    let app = &workers.app;
-    let node = begin::read(app, id).await?;
-    let state = document::state(&node)?;
-    let run = begin::newest_run(app, &node).await?;
-    let open = run.as_ref().is_some_and(|run| run.state.is_open());
-    if open || node.content.deleted || fits(state, seen.observed(), Work::Nobody) {
-        return Ok(());
-    }
-    let Some(to) = super::moved(state, Event::DriftFound) else { return Ok(()) };
-    // One look at a list is not enough to set a node aside.
-    let again = match session.turn().await.machine(&seen.system_id).await {
-        Ok(machine) => cache::seen(&seen.site, &seen.system_id, Some(&machine)),
-        Err(error) if error.class == Class::Gone => cache::seen(&seen.site, &seen.system_id, None),
-        Err(_) => return Ok(()),
-    };
-    if fits(state, again.observed(), Work::Nobody) {
-        return Ok(());
-    }
-    let current = run.as_ref().map(|run| (run.record.kind, run.state));
-    if mapping::check(to, current).is_err() {
-        return Ok(());
-    }
-    let holds = run.iter().map(|run| Held::at(&run.resource)).collect();
-    quarantine(workers, node, to, &again, holds).await
+/// What comes of what was seen of a node.
+enum Verdict {
+    /// It is as it should be, or somebody is at it.
+    Nothing,
+    /// Nobody of ours caused it, and the node must not be used: it moves to where nobody does.
+    Quarantine(State),
+    /// As above, and the state has no such move: it is written down, once, and a person is asked.
+    Ask,
+    /// As above, while a run waits for somebody to repeat it: a person has to look before anybody does.
+    Stop(Box<Run<Data>>),
+    /// What was written down is over.
+    Forget,
+    /// The node was quarantined for this alone, and is proven healthy.
+    Recover(State),
 }
 
-async fn quarantine(
-    workers: &Workers,
+/// Holds what was seen of one node against its state, and does what follows.
+async fn judge(workers: &Workers, session: &Session, tag: &str, id: &str, seen: Seen) -> Result<(), Error> {
+    let app = &workers.app;
+    let node = begin::read(app, id).await?;
+    let run = begin::newest_run(app, &node).await?;
+    if matches!(verdict(app, &node, run.as_ref(), &seen).await?, Verdict::Nothing) {
+        return Ok(());
+    }
+    // One look at a list is not enough to decide anything.
+    let (again, tagged) = match session.turn().await.machine(&seen.system_id).await {
+        Ok(machine) => (cache::seen(&seen.site, &seen.system_id, Some(&machine)), machine.has_tag(tag)),
+        Err(error) if error.class == Class::Gone => (cache::seen(&seen.site, &seen.system_id, None), false),
+        Err(_) => return Ok(()),
+    };
+    let holds = run.iter().map(|run| Held::at(&run.resource)).collect();
+    let document = Document::of(&node)?;
+    let drift = |quarantined| Some(Drift { said: said(&again), quarantined });
+    match verdict(app, &node, run.as_ref(), &again).await? {
+        Verdict::Nothing => Ok(()),
+        Verdict::Quarantine(to) => {
+            let after = Document { drift: drift(true), ..document };
+            write(app, node, to, after, Some(Event::DriftFound), &again, holds).await
+        }
+        Verdict::Ask => {
+            let state = document::state(&node)?;
+            let after = Document { drift: drift(false), ..document };
+            write(app, node, state, after, None, &again, holds).await
+        }
+        Verdict::Forget => {
+            let state = document::state(&node)?;
+            write(app, node, state, Document { drift: None, ..document }, None, &again, holds).await
+        }
+        // A machine that somebody took over and gave back is not ours by that.
+        Verdict::Recover(_) if !tagged => Ok(()),
+        Verdict::Recover(to) => {
+            let after = Document { drift: None, ..document };
+            write(app, node, to, after, Some(Event::ProvenHealthy), &again, holds).await
+        }
+        Verdict::Stop(run) => stop(app, &run, &again).await,
+    }
+}
+
+async fn verdict(app: &App, node: &Resource, run: Option<&Run<Data>>, seen: &Seen) -> Result<Verdict, Error> {
+    let (state, document) = (document::state(node)?, Document::of(node)?);
+    if node.content.deleted {
+        return Ok(Verdict::Nothing);
+    }
+    if let Some(run) = run.filter(|run| run.state.is_open()) {
+        // A stage that is executed looks for itself; a run that failed for good has asked already.
+        let waits = run.state == run::State::FailedRetryable && Document::of(node)?.machine.is_some();
+        let fits = fits(state, seen.observed(), Work::Run);
+        return Ok(if waits && !fits { Verdict::Stop(Box::new(run.clone())) } else { Verdict::Nothing });
+    }
+    let current = run.map(|run| (run.record.kind, run.state));
+    let to = |event| super::moved(state, event).filter(|&to| mapping::check(to, current).is_ok());
+    if !fits(state, seen.observed(), Work::Nobody) {
+        let known = document.drift.is_some_and(|drift| drift.said == said(seen));
+        return Ok(match to(Event::DriftFound) {
+            Some(to) => Verdict::Quarantine(to),
+            None if known => Verdict::Nothing,
+            None => Verdict::Ask,
+        });
+    }
+    let Some(drift) = document.drift else { return Ok(Verdict::Nothing) };
+    if !drift.quarantined || state != State::Quarantined {
+        return Ok(Verdict::Forget);
+    }
+    let proven =
+        fits(State::Active, seen.observed(), Work::Nobody) && proof::healthy_again(app, node).await.is_ok();
+    Ok(to(Event::ProvenHealthy).filter(|_| proven).map_or(Verdict::Nothing, Verdict::Recover))
+}
+
+/// What MAAS says, in its word.
+fn said(seen: &Seen) -> String {
+    seen.status_name.clone().unwrap_or_else(|| "absent".to_owned())
+}
+
+async fn write(
+    app: &App,
     node: Resource,
     to: State,
+    document: Document,
+    event: Option<Event>,
     seen: &Seen,
     holds: Vec<Held>,
 ) -> Result<(), Error> {
-    let app = &workers.app;
-    let mut entry =
-        by_system(app, TRANSITION, serde_json::json!({"event": Event::DriftFound, "observed": seen}));
-    let said = seen.status_name.clone().unwrap_or_else(|| "absent".to_owned());
-    entry.comment = Some(format!("MAAS says that {} is {said}", seen.system_id));
-    let after = Content { state: to.as_str().to_owned(), ..node.content.clone() };
+    let metadata = serde_json::json!({"event": event, "observed": seen, "drift": document.drift});
+    let mut entry = by_system(app, if event.is_some() { TRANSITION } else { "changed" }, metadata);
+    entry.comment = Some(format!("MAAS says that {} is {}", seen.system_id, said(seen)));
+    let after = document.into_content_of(&node, to)?;
     let change = Change { before: Some(node), after, entry, effects: Vec::new(), fence: None, holds };
     match app.store.commit(change).await {
         Ok(committed) => super::watch(app, &committed.resource),
         // Somebody was faster: it is judged again with the next sweep.
         Err(StoreError::Conflict) => Ok(()),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Freezes a run whose machine somebody else moved while it waited to be repeated.
+async fn stop(app: &App, run: &Run<Data>, seen: &Seen) -> Result<(), Error> {
+    let reason = format!("MAAS says that {} is {}, which this run did not cause", seen.system_id, said(seen));
+    let actor = Actor { user: "system".to_owned(), reason: Some(reason), request: None };
+    let action = RunAction::MarkManualInterventionRequired;
+    let ask = Ask { action, abandon: false, adoption: Adoption::Nothing, actor };
+    match wardroom_workflow::act::<Data>(&app.store, run.id(), &ask, app.now()).await {
+        // Somebody else saw to it.
+        Ok(_) | Err(Problem::Refused { .. } | Problem::NotFound) => Ok(()),
+        Err(problem) => Err(super::action::problem(problem)),
     }
 }

@@ -132,6 +132,11 @@ fn recommend(
         return Ok(for_run(app, run, fits));
     }
     Ok(match state {
+        State::Retired if fits == Some(false) => of_node(
+            "remove",
+            "MAAS does not have the machine as it was left: look at it there, then remove the node or reimage it"
+                .to_owned(),
+        ),
         State::Active | State::Deleted | State::Retired => wait("nothing has to be done"),
         State::Offline => wait("a healthy heartbeat brings the node back; see to the host if none comes"),
         State::Quarantined if fits == Some(false) => {

@@ -146,6 +146,28 @@ pub(crate) async fn healthy_again(app: &App, node: &Resource) -> Result<(), Erro
     Ok(())
 }
 
+/// Whether MAAS still has the machine of a retired node as its agent left it: what somebody else did to it meanwhile is
+/// not adopted by taking the node back into use.
+pub(crate) async fn still_there(app: &App, node: &Resource) -> Result<(), Error> {
+    let id = &node.content.id;
+    match latest(app, id).await?.maas {
+        Some(Sight { seen, .. }) if !maas::fits(State::Offline, seen.observed(), Work::Nobody) => {
+            let said = seen.status_name.unwrap_or_else(|| "absent".to_owned());
+            Err(Error::Conflict {
+                code: "not_proven",
+                detail: format!(
+                    "MAAS says {said}, and the system of the node is on a machine that is deployed"
+                ),
+                allowed: vec![
+                    format!("GET /api/v1/gpu-nodes/{id}/lifecycle"),
+                    format!("POST /api/v1/gpu-nodes/{id}/actions/remove"),
+                ],
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// How long what MAAS says may be the same before it is written down again.
 const UNCHANGED: SignedDuration = SignedDuration::from_mins(1);
 

@@ -6,6 +6,7 @@ use wardroom_fakes::{
     maas::{Change, DiskSpec, Fault, FaultKind, Outcome, Seed},
     redfish,
 };
+use wardroom_store::Rows;
 
 use super::{
     super::drift,
@@ -243,6 +244,93 @@ async fn drift_quarantines() {
         drift::sweep(&rig.workers, "test").await.unwrap();
         assert_eq!(rig.state(&id).await, "quarantined", "{change:?}");
         assert_eq!(rig.act(&id, "recover", json!({})).await.code(), "not_proven");
+    }
+}
+
+/// Looks at the sites once, when their time has come.
+async fn sweep(rig: &Rig) {
+    tokio::time::sleep(std::time::Duration::from_millis(150)).await;
+    drift::sweep(&rig.workers, "test").await.unwrap();
+}
+
+/// A retired node has no way to quarantine: what somebody did to its machine is written down once, an operator is asked,
+/// and taking the node back into use does not adopt it.
+#[tokio::test]
+async fn drift_of_a_retired_node_asks_and_is_not_adopted() {
+    let mut rig = Rig::new().await;
+    let id = rig.active(1).await;
+    let system_id = rig.system_id(&id).await;
+    rig.act(&id, "retire", json!({})).await.ok();
+    rig.until(&id, "retired").await;
+    rig.maas.change(&system_id, &Change { status: Some(Status::Allocated), ..Change::default() });
+    sweep(&rig).await;
+    sweep(&rig).await;
+    let rows = async |word: &str| {
+        let (rows, _) = rig.app.store.history("gpu-node", &id, Rows::All, 100, 0).await.unwrap();
+        rows.iter().filter(|row| row.entry.comment.as_deref().is_some_and(|said| said.contains(word))).count()
+    };
+    assert_eq!(rows("is Allocated").await, 1, "once");
+    assert_eq!(rig.lifecycle(&id).await["recommended"]["action"], "remove");
+    assert_eq!(rig.act(&id, "reactivate", json!({})).await.code(), "not_proven");
+    assert_eq!(rig.state(&id).await, "retired");
+    rig.maas.change(&system_id, &Change { status: Some(Status::Deployed), ..Change::default() });
+    sweep(&rig).await;
+    assert_eq!(rows("is Deployed").await, 1, "it is over");
+    assert_eq!(rig.act(&id, "reactivate", json!({})).await.ok()["did"], "moved");
+}
+
+/// A run that waits to be repeated is frozen when somebody deletes its machine: a repeat would be blind.
+#[tokio::test]
+async fn drift_under_a_run_that_failed_for_now_needs_a_person() {
+    let mut rig = Rig::new().await;
+    let system_id = seeded(&rig);
+    rig.maas.fault(Fault::of("deploy", FaultKind::Status(500)).times(100));
+    rig.work();
+    let id = rig.onboard(1).await;
+    let run = rig.until_run(&id, "failed_retryable").await;
+    assert_eq!(run["stage"], "deploy_via_maas", "{run}");
+    sweep(&rig).await;
+    assert_eq!(
+        rig.lifecycle(&id).await["run"]["state"],
+        "failed_retryable",
+        "nothing is wrong with the machine"
+    );
+    assert!(rig.maas.vanish(&system_id));
+    sweep(&rig).await;
+    assert_eq!(rig.lifecycle(&id).await["run"]["state"], "failed_manual_intervention");
+    assert_eq!(rig.state(&id).await, "enrolling");
+}
+
+/// A node that was set aside for drift alone comes back when it is proven healthy; one that a person set aside, or keeps
+/// aside, does not.
+#[tokio::test]
+async fn what_was_quarantined_for_drift_comes_back_when_it_is_proven_healthy() {
+    for (drifts, person) in [(true, false), (false, true), (true, true)] {
+        let mut rig = Rig::new().await;
+        let id = rig.active(1).await;
+        let system_id = rig.system_id(&id).await;
+        if drifts {
+            rig.maas.change(&system_id, &Change { status: Some(Status::Broken), ..Change::default() });
+            sweep(&rig).await;
+            assert_eq!(rig.state(&id).await, "quarantined");
+        }
+        if person {
+            rig.act(&id, "quarantine", json!({"reason": "keep it"})).await.ok();
+        }
+        sweep(&rig).await;
+        assert_eq!(rig.state(&id).await, "quarantined");
+        rig.maas.change(&system_id, &Change { status: Some(Status::Deployed), ..Change::default() });
+        // Its agent beats on meanwhile.
+        for _ in 0..if person { 5 } else { 100 } {
+            sweep(&rig).await;
+            if rig.state(&id).await != "quarantined" {
+                break;
+            }
+        }
+        assert_eq!(rig.state(&id).await, if person { "quarantined" } else { "active" });
+        let (rows, _) = rig.app.store.history("gpu-node", &id, Rows::Transitions, 1, 0).await.unwrap();
+        let last = if person { Value::Null } else { json!("proven_healthy") };
+        assert!(person || rows[0].entry.metadata["event"] == last, "{rows:?}");
     }
 }
 
