@@ -1,4 +1,16 @@
-//! What needs a person, each trigger of the design document; and drift.
+//! What needs a person; and drift.
+//!
+//! The triggers of section 7 of the design document, and the tests that show them:
+//!
+//! | trigger                                       | test                                                            |
+//! |-----------------------------------------------|-----------------------------------------------------------------|
+//! | conflicting discovery candidates              | `conflicting_candidates_…`, `a_machine_of_another_node_…`       |
+//! | BOSS disk not found                           | `a_missing_or_ambiguous_boot_disk_…`                            |
+//! | PXE interface not fixable automatically       | `an_interface_that_cannot_be_fixed_…`                           |
+//! | machine deleted from MAAS during workflow     | `a_machine_that_is_deleted_in_the_middle_…`, `…_on_its_way_out_…`, `drift_under_a_run_…` |
+//! | repeated datasource or cloud-init failure     | `onboarding::a_datasource_failure_is_repaired_and_bounded`      |
+//! | repeated hardware-sync or SSH seed failure    | `onboarding::hardware_sync_…`; nothing is seeded over SSH       |
+//! | disagreement that cannot safely be adopted    | `what_maas_says_and_this_run_did_not_cause_…`, `a_machine_of_somebody_else_…` |
 
 use serde_json::{Value, json};
 use wardroom_core::gpu_node::maas::Status;
@@ -126,6 +138,23 @@ async fn a_machine_that_is_deleted_in_the_middle_needs_a_person() {
         let run = rig.until_run(&id, "failed_manual_intervention").await;
         assert!(run["failure"].as_str().unwrap().contains("does not have the machine"), "{run}");
         assert_eq!(rig.state(&id).await, "enrolling");
+    }
+}
+
+#[tokio::test]
+async fn a_machine_that_is_deleted_on_its_way_out_needs_a_person() {
+    for mode in ["reimage", "full_decommission"] {
+        let mut rig = Rig::new().await;
+        let id = rig.active(1).await;
+        let system_id = rig.system_id(&id).await;
+        let outcomes = [("releasing".to_owned(), vec![Outcome::Stall])].into();
+        rig.maas.change(&system_id, &Change { outcomes, ..Change::default() });
+        rig.post(&format!("/api/v1/gpu-nodes/{id}/decommissions"), json!({"mode": mode})).await.ok();
+        rig.until_stage_or(&id, "release_maas_node", "deleted").await;
+        assert!(rig.maas.vanish(&system_id));
+        let run = rig.until_run(&id, "failed_manual_intervention").await;
+        assert!(run["failure"].as_str().unwrap().contains("does not have the machine"), "{mode} {run}");
+        assert_eq!(rig.state(&id).await, "retired", "{mode}");
     }
 }
 
