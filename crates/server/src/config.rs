@@ -15,6 +15,7 @@ use wardroom_store::Location;
 
 use crate::liveness;
 
+pub mod gpu_nodes;
 pub mod upstreams;
 
 /// The commented default, which is the real one.
@@ -69,6 +70,8 @@ pub struct Config {
     pub install_patience: Duration,
     /// Satellites.
     pub satellites: Satellites,
+    /// GPU nodes.
+    pub gpu_nodes: gpu_nodes::GpuNodes,
     /// Rate limits.
     pub limits: Limits,
     /// How silence is judged.
@@ -284,6 +287,7 @@ struct Raw {
     boot: RawBoot,
     nodes: RawNodes,
     satellites: RawSatellites,
+    gpu_nodes: gpu_nodes::RawGpuNodes,
     limits: Limits,
     liveness: liveness::RawSettings,
     audit: RawAudit,
@@ -350,6 +354,7 @@ impl Raw {
             boot,
             nodes,
             satellites,
+            gpu_nodes,
             limits,
             liveness,
             audit,
@@ -414,6 +419,7 @@ impl Raw {
             },
             install_patience: Duration::from_secs(nodes.install_patience_minutes.saturating_mul(60)),
             satellites: satellites.resolve()?,
+            gpu_nodes: gpu_nodes.resolve()?,
             limits,
             liveness,
             test_clock,

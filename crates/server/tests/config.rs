@@ -53,6 +53,8 @@ fn mistakes_are_named() {
         ("[boot]\nnetworks = [\"everywhere\"]", "boot.networks"),
         ("[boot]\nlisten = \"0.0.0.0:8441\"", "boot.base_url: is missing"),
         ("[nodes]\ninstall_patience_minutes = 0", "nodes.install_patience_minutes: must be at least 1"),
+        ("[gpu_nodes]\ntask_lease_seconds = 1", "gpu_nodes.task_lease_seconds: must be from 5 to 3600"),
+        ("[gpu_nodes]\ntoken_minutes = 1441", "gpu_nodes.token_minutes: must be from 1 to 1440"),
         ("[log]\nformat = \"xml\"", "log.format"),
         ("[limits]\nread = -1", "read"),
     ] {

@@ -1,10 +1,10 @@
 //! Enrolment: a token that works once becomes the credential of an agent.
 //!
 //! The credential is derived, so an exchange whose answer got lost is answered again: to who shows the same token and
-//! the same name of the exchange, within a minute.
+//! the same name of the exchange, within a time that the configuration sets.
 
 use axum::{Extension, Json, extract::State as Shared, response::Response};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use wardroom_api::gpu_node::agent::{Enroll, Enrolled};
 use wardroom_core::{gpu_node::Event, liveness::Interval};
 use wardroom_store::{Entry, Resource, TRANSITION};
@@ -22,12 +22,6 @@ use crate::{
     secret::Key,
     text,
 };
-
-/// How long a token can be used.
-const LIFETIME: SignedDuration = SignedDuration::from_hours(24);
-
-/// How long an exchange may be repeated.
-const REPEAT: SignedDuration = SignedDuration::from_mins(1);
 
 /// Exchanges a bootstrap token for the credential of an agent.
 #[utoipa::path(
@@ -84,7 +78,8 @@ fn exchange(app: &App, node: &Resource, enroll: &Enroll, hash: &str) -> Result<D
         && let Some((token, name)) = &agent.exchange
         && token == hash
     {
-        let repeats = named.as_ref() == Some(name) && now.duration_since(agent.enrolled_at) <= REPEAT;
+        let since = now.duration_since(agent.enrolled_at).unsigned_abs();
+        let repeats = named.as_ref() == Some(name) && since <= app.config.gpu_nodes.exchange;
         return if repeats { Ok(Decided::Nothing(agent.epoch)) } else { Err(UNKNOWN) };
     }
     let enrollment = document
@@ -142,7 +137,7 @@ pub(crate) fn issued(app: &App, node: &Resource) -> Result<Option<(String, Times
 
 /// Until when a token that is issued now can be used.
 pub(crate) fn expiry(app: &App) -> Timestamp {
-    app.now().saturating_add(LIFETIME).unwrap_or(Timestamp::MAX)
+    app.now().saturating_add(app.config.gpu_nodes.token).unwrap_or(Timestamp::MAX)
 }
 
 /// A history entry for what an agent does.

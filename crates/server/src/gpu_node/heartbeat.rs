@@ -150,7 +150,9 @@ async fn renew(app: &App, node: &str, tasks: &[Holding]) -> Result<Vec<String>, 
         let name = task::lease(&holding.task);
         let lease = if is_ours { app.store.lease(&name).await? } else { None };
         let renewed = match lease.filter(|lease| lease.epoch == holding.epoch) {
-            Some(lease) => app.store.acquire_lease(&name, &lease.holder, task::LEASE).await?,
+            Some(lease) => {
+                app.store.acquire_lease(&name, &lease.holder, app.config.gpu_nodes.task_lease).await?
+            }
             None => None,
         };
         // A lease that had lapsed comes back in a new epoch, which is not the agent's.

@@ -4,10 +4,7 @@
 //! of the task's lease; a task that ended never changes again; nobody begins, goes on with or ends a task that its run
 //! does not want any more, because what it does to a node cannot be taken back.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::{Extension, Json, extract::State as Shared};
 use serde::{Deserialize, Serialize};
@@ -33,9 +30,6 @@ use crate::{
 
 /// The kind under which tasks are stored.
 pub(crate) const KIND: &str = "task";
-
-/// How long a task stays with an agent that says nothing; its heartbeats renew it.
-pub(crate) const LEASE: Duration = Duration::from_secs(120);
 
 /// How much of a result is kept.
 const MOST_OUTPUT: usize = 16 << 10;
@@ -262,7 +256,7 @@ async fn offer(app: &App, node: &str, holder: &str) -> Result<Option<Resource>, 
         };
         let lease = app
             .store
-            .acquire_lease(&lease(&task.content.id), holder, LEASE)
+            .acquire_lease(&lease(&task.content.id), holder, app.config.gpu_nodes.task_lease)
             .await?;
         let Some(lease) = lease else { continue };
         match dispatch(app, task, lease.epoch, lease.fence(), Held::at(&run.resource)).await {

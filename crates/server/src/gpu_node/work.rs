@@ -17,8 +17,6 @@ use crate::{app::App, error::Error};
 
 /// How often to see whether a site is due.
 const TICK: Duration = Duration::from_millis(100);
-/// How often owners are looked after.
-const OWNERS: Duration = Duration::from_secs(10);
 /// How often to see whether a site is to be swept.
 const SWEEP: Duration = Duration::from_secs(5);
 
@@ -38,7 +36,7 @@ pub(crate) fn spawn_all(app: &App, stop: &watch::Receiver<bool>, jobs: &mut Join
         }
     }));
     let app = app.clone();
-    jobs.spawn(every(OWNERS, stop.clone(), "owners", move || {
+    jobs.spawn(every(app.config.gpu_nodes.owners, stop.clone(), "owners", move || {
         let app = app.clone();
         async move { owners::sweep(&app).await }
     }));

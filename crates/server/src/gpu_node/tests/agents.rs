@@ -162,6 +162,8 @@ async fn a_task_has_one_holder_and_one_end() {
     let claim = format!("/api/v1/gpu-nodes/{id}/tasks/claim");
     let first = rig.as_agent(&credential, &claim, json!({"holder": "a"})).await.ok()["task"].clone();
     assert_eq!(first["kind"], "node.drain");
+    let held = rig.app.store.lease(&task::lease(first["id"].as_str().unwrap())).await.unwrap().unwrap();
+    assert!(held.remaining > std::time::Duration::from_secs(120), "as configured: {held:?}");
     let other = rig.as_agent(&credential, &claim, json!({"holder": "b"})).await.ok();
     assert_eq!(other["task"], Value::Null, "somebody has it");
     let mine = rig.as_agent(&credential, &claim, json!({"holder": "a"})).await.ok()["task"].clone();

@@ -84,7 +84,7 @@ impl Rig {
         let dir = tempfile::tempdir().unwrap();
         let location = Location::Sqlite { dir: dir.path().join("data") };
         let store = Store::open(&location).await.unwrap();
-        let file = "[limits]\nanonymous = 0\n".to_owned();
+        let file = "[limits]\nanonymous = 0\n[gpu_nodes]\ntask_lease_seconds = 600\n".to_owned();
         let mut config = resolve(&Sources { file: Some(file), ..Sources::default() }).unwrap();
         config.location = location;
         let key = keys::Key::create(&dir.path().join("server.key")).unwrap();
