@@ -99,7 +99,7 @@ names! {
         DriftFound = "drift_found",
         /// A person declares the node healthy again.
         Recover = "recover",
-        /// Heartbeats and the observed state prove the node healthy again.
+        /// A node that was quarantined for drift, and for nothing else, is proven healthy again by MAAS and a heartbeat.
         ProvenHealthy = "proven_healthy",
         /// A person starts a retirement or decommission, which drains the node first.
         Drain = "drain",
@@ -194,7 +194,7 @@ impl table::Event for Event {
             StopDrain => call("POST /api/v1/gpu-nodes/{id}/actions/stop-drain", None),
             Reactivate => call(
                 "POST /api/v1/gpu-nodes/{id}/actions/reactivate",
-                Some("no open run, and the identity was kept: no uninstall has completed"),
+                Some("no open run, the identity was kept (no uninstall, release or revocation), and no drift in MAAS"),
             ),
             Reenrolled => call(
                 r#"POST /api/v1/gpu-nodes/{id}/decommissions {"mode":"reimage"}"#,

@@ -306,8 +306,8 @@ fn gone() -> Error {
     Error::Conflict {
         code: "identity_gone",
         detail:
-            "the agent on the host was uninstalled, so there is no identity to take back into use: reimage \
-                 the machine, or register it anew"
+            "the agent on the host was uninstalled, released or revoked, so there is no identity to take back into \
+                 use: reimage the machine, or register it anew"
                 .to_owned(),
         allowed: vec![r#"POST /api/v1/gpu-nodes/{id}/decommissions {"mode":"reimage"}"#.to_owned()],
     }
