@@ -379,18 +379,14 @@ impl Raw {
         let location = location(server.database_url, &data_dir)?;
         let key_file =
             if server.key_file.is_empty() { data_dir.join("server.key") } else { server.key_file.into() };
-        for (key, value) in [
+        at_least_one(&[
             ("server.request_timeout_seconds", server.request_timeout_seconds),
             ("boot.install_token_minutes", boot.install_token_minutes),
             ("nodes.install_patience_minutes", nodes.install_patience_minutes),
             ("satellites.token_minutes", satellites.token_minutes),
             ("satellites.refresh_minutes", satellites.refresh_minutes),
             ("audit.checkpoint_seconds", audit.checkpoint_seconds),
-        ] {
-            if value == 0 {
-                return Err(ConfigError(format!("{key}: must be at least 1")));
-            }
-        }
+        ])?;
         let log_json = log.is_json()?;
         let boot_networks = networks(&boot.networks)?;
         let boot_url = (!boot.base_url.is_empty()).then(|| boot.base_url.trim_end_matches('/').to_owned());
@@ -431,6 +427,13 @@ impl Raw {
             log_level: log.level,
             log_json,
         })
+    }
+}
+
+fn at_least_one(values: &[(&str, u64)]) -> Result<(), ConfigError> {
+    match values.iter().find(|(_, value)| *value == 0) {
+        Some((key, _)) => Err(ConfigError(format!("{key}: must be at least 1"))),
+        None => Ok(()),
     }
 }
 
