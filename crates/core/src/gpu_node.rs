@@ -194,7 +194,9 @@ impl table::Event for Event {
             StopDrain => call("POST /api/v1/gpu-nodes/{id}/actions/stop-drain", None),
             Reactivate => call(
                 "POST /api/v1/gpu-nodes/{id}/actions/reactivate",
-                Some("no open run, the identity was kept (no uninstall, release or revocation), and no drift in MAAS"),
+                Some(
+                    "no open run, the identity was kept (no uninstall, release or revocation), and no drift in MAAS",
+                ),
             ),
             Reenrolled => call(
                 r#"POST /api/v1/gpu-nodes/{id}/decommissions {"mode":"reimage"}"#,

@@ -53,6 +53,8 @@ pub mod serve;
 mod site;
 mod spiffe;
 mod summary;
+#[cfg(test)]
+mod testing;
 mod text;
 mod token;
 mod vocabulary;

@@ -31,7 +31,6 @@ async fn put(rig: &Rig, id: &str, state: State) {
 }
 
 /// Every action in every state: what the table does not allow is refused, and the refusal names what it does.
-#[tokio::test]
 async fn what_a_state_does_not_allow_is_refused_with_what_it_does() {
     use wardroom_core::{Named as _, gpu_node::action::Action};
     let rig = Rig::new().await;
@@ -57,7 +56,6 @@ async fn what_a_state_does_not_allow_is_refused_with_what_it_does() {
     }
 }
 
-#[tokio::test]
 async fn a_quarantined_node_recovers_when_it_is_proven_healthy() {
     let mut rig = Rig::new().await;
     let id = rig.active(1).await;
@@ -79,7 +77,6 @@ async fn a_quarantined_node_recovers_when_it_is_proven_healthy() {
 }
 
 /// Work in progress without an owner gets one, whether a person or the sweeper looks first.
-#[tokio::test]
 async fn work_in_progress_always_gets_its_owner_back() {
     for state in [State::Enrolling, State::Draining, State::Removing] {
         for by_person in [true, false] {
@@ -102,7 +99,6 @@ async fn work_in_progress_always_gets_its_owner_back() {
 }
 
 /// `resume` of a drain finds the task: queued, live, or lapsed and queued again.
-#[tokio::test]
 async fn resume_says_which_branch_it_took() {
     let mut rig = Rig::new().await;
     rig.work();
@@ -137,7 +133,6 @@ async fn resume_says_which_branch_it_took() {
     rig.until(&id, "retired").await;
 }
 
-#[tokio::test]
 async fn a_drain_is_stopped_short_of_retirement() {
     let mut rig = Rig::new().await;
     rig.work();
@@ -161,7 +156,6 @@ async fn a_drain_is_stopped_short_of_retirement() {
 }
 
 /// Many at once, and one effect.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pressed_by_many_at_once_retire_starts_one_run() {
     let mut rig = Rig::new().await;
     let id = rig.active(1).await;
@@ -174,4 +168,17 @@ async fn pressed_by_many_at_once_retire_starts_one_run() {
         assert!(clear, "{reply:?}");
     }
     rig.until(&id, "retired").await;
+}
+
+on_both! {
+    what_a_state_does_not_allow_is_refused_with_what_it_does
+    a_quarantined_node_recovers_when_it_is_proven_healthy
+    work_in_progress_always_gets_its_owner_back
+    resume_says_which_branch_it_took
+    a_drain_is_stopped_short_of_retirement
+}
+
+on_both! {
+    threads:
+    pressed_by_many_at_once_retire_starts_one_run
 }

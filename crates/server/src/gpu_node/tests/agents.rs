@@ -41,7 +41,6 @@ async fn beat(rig: &Rig, id: &str, credential: &str, body: Value) -> Value {
     rig.as_agent(credential, &format!("/api/v1/gpu-nodes/{id}/heartbeat"), body).await.ok()
 }
 
-#[tokio::test]
 async fn a_token_works_once_and_a_lost_answer_can_be_asked_for_again() {
     let rig = Rig::new().await;
     let (id, token) = rig.by_hand(1).await;
@@ -60,7 +59,6 @@ async fn a_token_works_once_and_a_lost_answer_can_be_asked_for_again() {
     assert_eq!(beat(&rig, &id, credential, json!({})).await["state"], "enrolling");
 }
 
-#[tokio::test]
 async fn a_bootstrap_by_hand_ends_with_a_healthy_heartbeat() {
     let mut rig = Rig::new().await;
     rig.work();
@@ -76,7 +74,6 @@ async fn a_bootstrap_by_hand_ends_with_a_healthy_heartbeat() {
     assert_eq!((&node["state"], &node["schedulable"]), (&json!("active"), &json!(false)));
 }
 
-#[tokio::test]
 async fn an_agent_speaks_only_of_its_own_node() {
     let rig = Rig::new().await;
     let (first, credential) = enrolled(&rig, 1).await;
@@ -96,7 +93,6 @@ async fn an_agent_speaks_only_of_its_own_node() {
     assert_eq!(not_for_agents.status, 401);
 }
 
-#[tokio::test]
 async fn a_new_token_voids_the_old_one() {
     let rig = Rig::new().await;
     let (id, old) = rig.by_hand(1).await;
@@ -109,7 +105,6 @@ async fn a_new_token_voids_the_old_one() {
 }
 
 /// Two who look at the same token and press `resume` have one effect: the second voids nothing.
-#[tokio::test]
 async fn a_token_is_issued_once_for_what_was_seen() {
     let rig = Rig::new().await;
     let (id, _) = rig.by_hand(1).await;
@@ -129,7 +124,6 @@ async fn a_token_is_issued_once_for_what_was_seen() {
 }
 
 /// A token whose run is being cancelled is not issued: nobody would wait for its agent.
-#[tokio::test]
 async fn no_token_is_issued_for_a_run_that_turns_back() {
     let rig = Rig::new().await;
     let (id, old) = rig.by_hand(1).await;
@@ -140,7 +134,6 @@ async fn no_token_is_issued_for_a_run_that_turns_back() {
 }
 
 /// A task is made once; only the newest epoch of its lease can end it; what ended is not ended again.
-#[tokio::test]
 async fn a_task_has_one_holder_and_one_end() {
     let rig = Rig::new().await;
     let (id, credential) = enrolled(&rig, 1).await;
@@ -184,7 +177,6 @@ async fn a_task_has_one_holder_and_one_end() {
 }
 
 /// A lease that lapsed makes the task claimable, and its holder is told.
-#[tokio::test]
 async fn a_lapsed_lease_fences_its_holder_off() {
     let rig = Rig::new().await;
     let (id, credential) = enrolled(&rig, 1).await;
@@ -215,7 +207,6 @@ async fn a_lapsed_lease_fences_its_holder_off() {
 }
 
 /// Who claims a task while `resume` is about to queue it again keeps it: `resume` decided on what it had read.
-#[tokio::test]
 async fn a_task_that_was_claimed_in_between_is_not_queued_again() {
     let rig = Rig::new().await;
     let (id, credential) = enrolled(&rig, 1).await;
@@ -244,7 +235,6 @@ async fn a_task_that_was_claimed_in_between_is_not_queued_again() {
 
 /// A node that is not proven clean goes to quarantine by way of `offline`: a healthy beat between the two commits does
 /// not bring it into use, and neither does an operator who gives the run up there.
-#[tokio::test]
 async fn a_node_on_its_way_to_quarantine_is_not_brought_back() {
     use wardroom_core::{gpu_node::State, run::plan::Kind};
     let rig = Rig::new().await;
@@ -270,7 +260,6 @@ async fn a_node_on_its_way_to_quarantine_is_not_brought_back() {
 type Turn = fn(&mut Record<Data>);
 
 /// A wipe that was asked for is never begun, gone on with or ended once its run is over, turns back or is elsewhere.
-#[tokio::test]
 async fn a_task_that_its_run_does_not_want_any_more_is_lost() {
     let turns: [(&str, Turn); 5] = [
         ("cancelled", |_| {}),
@@ -310,7 +299,6 @@ async fn a_task_that_its_run_does_not_want_any_more_is_lost() {
 
 /// What a cancelled run had asked of an agent is taken back with the cancel, not when somebody asks for it; and the
 /// sweeper takes back what a server that died in between left.
-#[tokio::test]
 async fn a_cancel_takes_back_what_the_run_had_asked_for() {
     for swept in [false, true] {
         let rig = Rig::new().await;
@@ -333,7 +321,6 @@ async fn a_cancel_takes_back_what_the_run_had_asked_for() {
 }
 
 /// A run that was told to turn back begins nothing new on the way.
-#[tokio::test]
 async fn a_run_that_is_to_turn_back_gives_no_task_out() {
     let rig = Rig::new().await;
     let (id, credential) = enrolled(&rig, 1).await;
@@ -345,4 +332,20 @@ async fn a_run_that_is_to_turn_back_gives_no_task_out() {
     let claim = format!("/api/v1/gpu-nodes/{id}/tasks/claim");
     let claimed = rig.as_agent(&credential, &claim, json!({"holder": "a"})).await.ok();
     assert_eq!(claimed["task"], Value::Null);
+}
+
+on_both! {
+    a_token_works_once_and_a_lost_answer_can_be_asked_for_again
+    a_bootstrap_by_hand_ends_with_a_healthy_heartbeat
+    an_agent_speaks_only_of_its_own_node
+    a_new_token_voids_the_old_one
+    a_token_is_issued_once_for_what_was_seen
+    no_token_is_issued_for_a_run_that_turns_back
+    a_task_has_one_holder_and_one_end
+    a_lapsed_lease_fences_its_holder_off
+    a_task_that_was_claimed_in_between_is_not_queued_again
+    a_node_on_its_way_to_quarantine_is_not_brought_back
+    a_task_that_its_run_does_not_want_any_more_is_lost
+    a_cancel_takes_back_what_the_run_had_asked_for
+    a_run_that_is_to_turn_back_gives_no_task_out
 }

@@ -30,7 +30,6 @@ async fn live(rig: &Rig, number: u64, life: Duration) {
     tasks.shutdown().await;
 }
 
-#[tokio::test]
 async fn servers_that_die_all_the_time_do_nothing_twice() {
     let mut rig = Rig::new().await;
     let system_id = rig.maas.seed(&Seed { macs: vec![mac(1)], ..Seed::default() });
@@ -53,4 +52,8 @@ async fn servers_that_die_all_the_time_do_nothing_twice() {
         assert_eq!(rig.did(&system_id, op), 1, "{op}");
     }
     assert_eq!(rig.maas.machines().len(), 1);
+}
+
+on_both! {
+    servers_that_die_all_the_time_do_nothing_twice
 }

@@ -9,7 +9,6 @@ async fn decommission(rig: &Rig, id: &str, mode: &str) {
     rig.post(&format!("/api/v1/gpu-nodes/{id}/decommissions"), json!({"mode": mode})).await.ok();
 }
 
-#[tokio::test]
 async fn a_reset_and_a_cleanup_bring_the_node_back() {
     let mut rig = Rig::new().await;
     let id = rig.active(1).await;
@@ -24,7 +23,6 @@ async fn a_reset_and_a_cleanup_bring_the_node_back() {
     assert_eq!(rig.did(&system_id, "release"), 0, "MAAS is not touched");
 }
 
-#[tokio::test]
 async fn a_reimage_installs_anew_under_the_same_identity() {
     let mut rig = Rig::new().await;
     let id = rig.active(1).await;
@@ -39,7 +37,6 @@ async fn a_reimage_installs_anew_under_the_same_identity() {
     assert_eq!(rig.system_id(&id).await, system_id);
 }
 
-#[tokio::test]
 async fn a_full_decommission_ends_the_identity_and_keeps_the_machine_by_policy() {
     for removes in [false, true] {
         let mut rig = Rig::with(quick(), |site| site.remove_machine = removes).await;
@@ -64,7 +61,6 @@ async fn a_full_decommission_ends_the_identity_and_keeps_the_machine_by_policy()
     }
 }
 
-#[tokio::test]
 async fn retire_reactivate_and_remove() {
     let mut rig = Rig::new().await;
     let id = rig.active(1).await;
@@ -80,7 +76,6 @@ async fn retire_reactivate_and_remove() {
 }
 
 /// A host that never enrolled, or is dead, can be got rid of: what needs its agent is skipped, with a reason.
-#[tokio::test]
 async fn a_dead_host_is_retired_and_removed_with_a_reason() {
     let mut rig = Rig::new().await;
     rig.work();
@@ -105,7 +100,6 @@ async fn a_dead_host_is_retired_and_removed_with_a_reason() {
 
 /// A bootstrap that was given up is no dead end: the document's own moves lead on from there, to a new token and to the
 /// end of the node.
-#[tokio::test]
 async fn a_bootstrap_that_was_given_up_leads_on_and_out() {
     let mut rig = Rig::new().await;
     rig.work();
@@ -137,7 +131,6 @@ async fn a_bootstrap_that_was_given_up_leads_on_and_out() {
 
 /// A host whose agent is gone is reimaged or decommissioned all the same: an operator says why nothing was proven. As long
 /// as it answers, and where it would be used again as it is, nobody can say that.
-#[tokio::test]
 async fn a_dead_host_is_reimaged_and_decommissioned_with_a_reason() {
     let skip = |stages: &[&str]| -> Vec<Value> {
         stages.iter().map(|stage| json!({"stage": stage, "reason": "the board burnt"})).collect()
@@ -182,7 +175,6 @@ pub(super) async fn cancel(rig: &Rig, run: &str) {
 }
 
 /// Disks that are being erased are waited for; a second release would be refused.
-#[tokio::test]
 async fn an_erase_is_joined_and_a_failed_one_is_tried_twice() {
     let mut rig = Rig::with(quick(), |site| site.erase = super::super::site::Erase::Full).await;
     let id = rig.active(1).await;
@@ -205,7 +197,6 @@ async fn an_erase_is_joined_and_a_failed_one_is_tried_twice() {
 }
 
 /// Only a confirmed `off` is off, and nothing is ever switched on to repair it.
-#[tokio::test]
 async fn an_unknown_power_is_not_off() {
     let mut rig = Rig::new().await;
     let id = rig.active(1).await;
@@ -218,7 +209,6 @@ async fn an_unknown_power_is_not_off() {
     rig.maas.clear_faults();
 }
 
-#[tokio::test]
 async fn a_node_without_a_site_is_not_decommissioned_in_maas() {
     let mut rig = Rig::new().await;
     rig.work();
@@ -234,7 +224,6 @@ async fn a_node_without_a_site_is_not_decommissioned_in_maas() {
 }
 
 /// A machine that somebody else took over is neither released nor switched off, and its identity is not touched.
-#[tokio::test]
 async fn a_machine_of_somebody_else_is_left_alone() {
     let mut rig = Rig::new().await;
     let id = rig.active(1).await;
@@ -248,7 +237,6 @@ async fn a_machine_of_somebody_else_is_left_alone() {
 }
 
 /// Once a release was asked for, nobody takes the old identity back into use, whatever became of the answer.
-#[tokio::test]
 async fn a_release_ends_the_identity_before_it_is_asked_for() {
     let mut rig = Rig::new().await;
     let id = rig.active(1).await;
@@ -261,7 +249,6 @@ async fn a_release_ends_the_identity_before_it_is_asked_for() {
 }
 
 /// Only a person who was asked says that a machine is off: a worker that dies after it asked has heard nothing.
-#[tokio::test]
 async fn a_machine_that_people_power_is_off_when_one_says_so() {
     use crate::app::{Decided, by_system};
     let mut rig = Rig::new().await;
@@ -288,4 +275,20 @@ async fn a_machine_that_people_power_is_off_when_one_says_so() {
     let resume = format!("/api/v1/runs/{run}/actions/retry_stage");
     rig.post(&resume, json!({})).await;
     rig.until(&id, "deleted").await;
+}
+
+on_both! {
+    a_reset_and_a_cleanup_bring_the_node_back
+    a_reimage_installs_anew_under_the_same_identity
+    a_full_decommission_ends_the_identity_and_keeps_the_machine_by_policy
+    retire_reactivate_and_remove
+    a_dead_host_is_retired_and_removed_with_a_reason
+    a_bootstrap_that_was_given_up_leads_on_and_out
+    a_dead_host_is_reimaged_and_decommissioned_with_a_reason
+    an_erase_is_joined_and_a_failed_one_is_tried_twice
+    an_unknown_power_is_not_off
+    a_node_without_a_site_is_not_decommissioned_in_maas
+    a_machine_of_somebody_else_is_left_alone
+    a_release_ends_the_identity_before_it_is_asked_for
+    a_machine_that_people_power_is_off_when_one_says_so
 }

@@ -14,7 +14,6 @@ use super::{
 /// Everything that MAAS was made to do for one machine, once each.
 const ONCE: &[&str] = &["create", "commission", "deploy"];
 
-#[tokio::test]
 async fn a_machine_is_found_nowhere_created_and_onboarded() {
     let mut rig = Rig::new().await;
     rig.work();
@@ -37,7 +36,6 @@ async fn a_machine_is_found_nowhere_created_and_onboarded() {
     assert_eq!(node["data"]["enrolled"], true);
 }
 
-#[tokio::test]
 async fn a_machine_that_maas_discovered_is_adopted_and_not_created() {
     let mut rig = Rig::new().await;
     let system_id = rig.maas.seed(&Seed { macs: vec![mac(1)], ..Seed::default() });
@@ -51,7 +49,6 @@ async fn a_machine_that_maas_discovered_is_adopted_and_not_created() {
 
 /// A machine that was ready before is commissioned once for this run: not skipped because a call that never arrived was
 /// meant to be sent, and not done twice because the answer to one that did got lost.
-#[tokio::test]
 async fn a_ready_machine_is_commissioned_once_whatever_became_of_the_call() {
     let faults: [fn() -> Fault; 3] = [
         || Fault::of("commission", FaultKind::Unavailable),
@@ -73,7 +70,6 @@ async fn a_ready_machine_is_commissioned_once_whatever_became_of_the_call() {
 }
 
 /// Whatever reply gets lost, and whatever breaks once, nothing is done twice upstream.
-#[tokio::test]
 async fn no_effect_is_applied_twice_when_replies_get_lost() {
     for op in [
         "create",
@@ -105,7 +101,6 @@ async fn no_effect_is_applied_twice_when_replies_get_lost() {
     }
 }
 
-#[tokio::test]
 async fn a_busy_maas_is_asked_again() {
     for kind in [FaultKind::Busy, FaultKind::Unavailable, FaultKind::Status(502)] {
         let mut rig = Rig::new().await;
@@ -120,7 +115,6 @@ async fn a_busy_maas_is_asked_again() {
 }
 
 /// A data source that does not answer is repaired twice by releasing and deploying again.
-#[tokio::test]
 async fn a_datasource_failure_is_repaired_and_bounded() {
     const DEPLOYING: &str = "deploying";
     let failure =
@@ -168,7 +162,6 @@ async fn enrol(rig: &Rig, id: &str) -> String {
 
 /// A system that enrolled while it was being deployed is gone when the deployment fails and is done again: the run
 /// waits for the new one.
-#[tokio::test]
 async fn an_agent_goes_with_the_deployment_that_it_came_with() {
     let mut rig = Rig::new().await;
     let system_id = rig.maas.seed(&Seed { macs: vec![mac(1)], ..Seed::default() });
@@ -196,7 +189,6 @@ async fn an_agent_goes_with_the_deployment_that_it_came_with() {
 }
 
 /// What is undone leaves no identity that could be taken back into use.
-#[tokio::test]
 async fn an_onboarding_that_is_undone_keeps_no_identity() {
     let mut rig = Rig::with(quick(), |site| site.hardware_sync = true).await;
     let system_id = rig.maas.seed(&Seed { macs: vec![mac(1)], ..Seed::default() });
@@ -217,7 +209,6 @@ async fn an_onboarding_that_is_undone_keeps_no_identity() {
 }
 
 /// Fifty at once against a MAAS that takes fewer requests than they would send: all end well, and none starves.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_at_once_share_a_slow_maas() {
     let config = wardroom_fakes::maas::Config {
         requests_per_second: Some(200),
@@ -253,7 +244,6 @@ async fn fifty_at_once_share_a_slow_maas() {
     }
 }
 
-#[tokio::test]
 async fn a_locked_site_locks_what_is_in_use_and_unlocks_it_to_release() {
     let mut rig = Rig::with(quick(), |site| site.lock = true).await;
     let id = rig.active(1).await;
@@ -267,7 +257,6 @@ async fn a_locked_site_locks_what_is_in_use_and_unlocks_it_to_release() {
 }
 
 /// Only a report that is newer than the deployment counts, because MAAS writes the first one by itself.
-#[tokio::test]
 async fn hardware_sync_is_waited_for_and_a_silent_one_needs_a_person() {
     for works in [true, false] {
         let mut rig = Rig::with(quick(), |site| site.hardware_sync = true).await;
@@ -284,4 +273,22 @@ async fn hardware_sync_is_waited_for_and_a_silent_one_needs_a_person() {
             assert_eq!(rig.state(&id).await, "enrolling");
         }
     }
+}
+
+on_both! {
+    a_machine_is_found_nowhere_created_and_onboarded
+    a_machine_that_maas_discovered_is_adopted_and_not_created
+    a_ready_machine_is_commissioned_once_whatever_became_of_the_call
+    no_effect_is_applied_twice_when_replies_get_lost
+    a_busy_maas_is_asked_again
+    a_datasource_failure_is_repaired_and_bounded
+    an_agent_goes_with_the_deployment_that_it_came_with
+    an_onboarding_that_is_undone_keeps_no_identity
+    a_locked_site_locks_what_is_in_use_and_unlocks_it_to_release
+    hardware_sync_is_waited_for_and_a_silent_one_needs_a_person
+}
+
+on_both! {
+    threads:
+    fifty_at_once_share_a_slow_maas
 }

@@ -1,6 +1,7 @@
 //! A server without sockets, its engine at a fast pace, and an agent for each node that enrols.
 
 use std::{
+    cell::Cell,
     collections::{BTreeMap, BTreeSet},
     net::{Ipv4Addr, SocketAddr},
     sync::{Arc, Mutex},
@@ -32,10 +33,26 @@ use crate::{
         stages::Workers,
         work,
     },
-    router, secret as keys, token,
+    router, secret as keys, testing, token,
 };
 
 pub(super) const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// The database that a test runs on.
+#[derive(Clone, Copy)]
+pub(super) enum On {
+    Sqlite,
+    Postgres,
+}
+
+thread_local! {
+    static ON: Cell<On> = const { Cell::new(On::Sqlite) };
+}
+
+/// Has the rigs of this test run on a database.
+pub(super) fn on(database: On) {
+    ON.set(database);
+}
 
 pub(super) struct Rig {
     pub(super) app: App,
@@ -82,7 +99,10 @@ impl Rig {
 
     pub(super) async fn with(maas: MaasConfig, change: impl FnOnce(&mut Settings)) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let location = Location::Sqlite { dir: dir.path().join("data") };
+        let location = match ON.get() {
+            On::Sqlite => Location::Sqlite { dir: dir.path().join("data") },
+            On::Postgres => Location::Postgres { url: testing::database().await },
+        };
         let store = Store::open(&location).await.unwrap();
         let file = "[limits]\nanonymous = 0\n[gpu_nodes]\ntask_lease_seconds = 600\n".to_owned();
         let mut config = resolve(&Sources { file: Some(file), ..Sources::default() }).unwrap();

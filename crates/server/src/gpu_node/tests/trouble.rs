@@ -42,7 +42,6 @@ fn seeded(rig: &Rig) -> String {
     rig.maas.seed(&Seed { macs: vec![mac(1)], ..Seed::default() })
 }
 
-#[tokio::test]
 async fn conflicting_candidates_need_a_person() {
     let mut rig = Rig::new().await;
     let _ = rig.maas.seed(&Seed { macs: vec![mac(1)], ..Seed::default() });
@@ -56,7 +55,6 @@ async fn conflicting_candidates_need_a_person() {
 }
 
 /// Two nodes that lead to one machine: the first has it, the second is told whose it is and does nothing to it.
-#[tokio::test]
 async fn a_machine_of_another_node_needs_a_person() {
     let mut rig = Rig::new().await;
     let system_id = rig.maas.seed(&Seed { macs: vec![mac(1), mac(2)], ..Seed::default() });
@@ -85,14 +83,12 @@ async fn a_machine_of_another_node_needs_a_person() {
     assert_eq!(rig.system_id(&second).await, system_id);
 }
 
-#[tokio::test]
 async fn a_machine_of_somebody_else_needs_a_person() {
     let mut rig = Rig::new().await;
     let _ = rig.maas.seed(&Seed { macs: vec![mac(1)], status: Some(Status::Deployed), ..Seed::default() });
     needs_person(&mut rig, "create_or_find_in_maas").await;
 }
 
-#[tokio::test]
 async fn a_missing_or_ambiguous_boot_disk_needs_a_person() {
     let disk = |name: &str, model: &str| DiskSpec {
         name: name.to_owned(),
@@ -109,7 +105,6 @@ async fn a_missing_or_ambiguous_boot_disk_needs_a_person() {
     }
 }
 
-#[tokio::test]
 async fn an_interface_that_cannot_be_fixed_needs_a_person() {
     let mut rig =
         Rig::with(super::rig::quick(), |site| site.provisioning_subnet = "nowhere".to_owned()).await;
@@ -117,7 +112,6 @@ async fn an_interface_that_cannot_be_fixed_needs_a_person() {
     needs_person(&mut rig, "ensure_pxe_interface_auto").await;
 }
 
-#[tokio::test]
 async fn a_machine_that_is_deleted_in_the_middle_needs_a_person() {
     for stall in ["commissioning", "deploying"] {
         let mut rig = Rig::new().await;
@@ -141,7 +135,6 @@ async fn a_machine_that_is_deleted_in_the_middle_needs_a_person() {
     }
 }
 
-#[tokio::test]
 async fn a_machine_that_is_deleted_on_its_way_out_needs_a_person() {
     for mode in ["reimage", "full_decommission"] {
         let mut rig = Rig::new().await;
@@ -158,7 +151,6 @@ async fn a_machine_that_is_deleted_on_its_way_out_needs_a_person() {
     }
 }
 
-#[tokio::test]
 async fn a_commissioning_that_fails_twice_needs_a_person_and_once_does_not() {
     for (failures, ends_well) in [(1, true), (2, false)] {
         let mut rig = Rig::new().await;
@@ -179,7 +171,6 @@ async fn a_commissioning_that_fails_twice_needs_a_person_and_once_does_not() {
     }
 }
 
-#[tokio::test]
 async fn what_maas_says_and_this_run_did_not_cause_needs_a_person() {
     let mut rig = Rig::new().await;
     let system_id = seeded(&rig);
@@ -195,7 +186,6 @@ async fn what_maas_says_and_this_run_did_not_cause_needs_a_person() {
     assert!(run["failure"].as_str().unwrap().contains("did not cause"), "{run}");
 }
 
-#[tokio::test]
 async fn a_failure_that_nothing_explains_needs_a_person() {
     let mut rig = Rig::new().await;
     let system_id = seeded(&rig);
@@ -206,7 +196,6 @@ async fn a_failure_that_nothing_explains_needs_a_person() {
 }
 
 /// The key of MAAS is tried twice, never more.
-#[tokio::test]
 async fn a_refused_key_needs_a_person() {
     let mut rig = Rig::new().await;
     rig.maas.fault(Fault::of("whoami", FaultKind::Unauthorized).times(50));
@@ -216,7 +205,6 @@ async fn a_refused_key_needs_a_person() {
 }
 
 /// A wrong password of a BMC is tried twice by all runs together, and not once more after a restart of the run.
-#[tokio::test]
 async fn a_wrong_password_is_tried_twice_and_no_more() {
     let bmc =
         redfish::Fake::start(redfish::Config { lock_after: Some(3), ..redfish::Config::default() }, LOOPBACK)
@@ -258,7 +246,6 @@ async fn a_wrong_password_is_tried_twice_and_no_more() {
 }
 
 /// A node whose machine somebody released is set aside, never silently adopted.
-#[tokio::test]
 async fn drift_quarantines() {
     for change in [Some(Status::Ready), Some(Status::Broken), None] {
         let mut rig = Rig::new().await;
@@ -284,7 +271,6 @@ async fn sweep(rig: &Rig) {
 
 /// A retired node has no way to quarantine: what somebody did to its machine is written down once, an operator is asked,
 /// and taking the node back into use does not adopt it.
-#[tokio::test]
 async fn drift_of_a_retired_node_asks_and_is_not_adopted() {
     let mut rig = Rig::new().await;
     let id = rig.active(1).await;
@@ -309,7 +295,6 @@ async fn drift_of_a_retired_node_asks_and_is_not_adopted() {
 }
 
 /// A run that waits to be repeated is frozen when somebody deletes its machine: a repeat would be blind.
-#[tokio::test]
 async fn drift_under_a_run_that_failed_for_now_needs_a_person() {
     let mut rig = Rig::new().await;
     let system_id = seeded(&rig);
@@ -332,7 +317,6 @@ async fn drift_under_a_run_that_failed_for_now_needs_a_person() {
 
 /// A node that was set aside for drift alone comes back when it is proven healthy; one that a person set aside, or keeps
 /// aside, does not.
-#[tokio::test]
 async fn what_was_quarantined_for_drift_comes_back_when_it_is_proven_healthy() {
     for (drifts, person) in [(true, false), (false, true), (true, true)] {
         let mut rig = Rig::new().await;
@@ -363,7 +347,6 @@ async fn what_was_quarantined_for_drift_comes_back_when_it_is_proven_healthy() {
     }
 }
 
-#[tokio::test]
 async fn a_node_that_fits_is_left_alone_and_so_is_one_when_maas_does_not_answer() {
     let mut rig = Rig::new().await;
     let id = rig.active(1).await;
@@ -375,7 +358,6 @@ async fn a_node_that_fits_is_left_alone_and_so_is_one_when_maas_does_not_answer(
 }
 
 /// An undo that cannot reach the site is not done: the run keeps what it has to take back.
-#[tokio::test]
 async fn an_undo_without_its_site_waits_for_a_person() {
     let mut key = String::new();
     let mut rig = Rig::with(quick(), |site| key.clone_from(&site.key)).await;
@@ -398,4 +380,25 @@ async fn an_undo_without_its_site_waits_for_a_person() {
     super::decommission::cancel(&rig, run["id"].as_str().unwrap()).await;
     rig.act(&id, "resume", json!({})).await;
     rig.until_run(&id, "cancelled").await;
+}
+
+on_both! {
+    conflicting_candidates_need_a_person
+    a_machine_of_another_node_needs_a_person
+    a_machine_of_somebody_else_needs_a_person
+    a_missing_or_ambiguous_boot_disk_needs_a_person
+    an_interface_that_cannot_be_fixed_needs_a_person
+    a_machine_that_is_deleted_in_the_middle_needs_a_person
+    a_machine_that_is_deleted_on_its_way_out_needs_a_person
+    a_commissioning_that_fails_twice_needs_a_person_and_once_does_not
+    what_maas_says_and_this_run_did_not_cause_needs_a_person
+    a_failure_that_nothing_explains_needs_a_person
+    a_refused_key_needs_a_person
+    a_wrong_password_is_tried_twice_and_no_more
+    drift_quarantines
+    drift_of_a_retired_node_asks_and_is_not_adopted
+    drift_under_a_run_that_failed_for_now_needs_a_person
+    what_was_quarantined_for_drift_comes_back_when_it_is_proven_healthy
+    a_node_that_fits_is_left_alone_and_so_is_one_when_maas_does_not_answer
+    an_undo_without_its_site_waits_for_a_person
 }

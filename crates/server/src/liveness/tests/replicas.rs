@@ -1,9 +1,6 @@
 //! Several servers over one PostgreSQL, in real time and with short intervals.
 
-use std::{
-    sync::atomic::{AtomicUsize, Ordering},
-    time::Duration,
-};
+use std::time::Duration;
 
 use jiff::SignedDuration;
 use tokio::{sync::watch, task::JoinSet};
@@ -18,21 +15,10 @@ use crate::{
         judge::Due,
         sweep::{self, Sweep},
     },
+    testing::database,
 };
 
 const SETTINGS: &str = "[liveness]\ngrace_seconds = 1\nflush_seconds_shared = 1\n";
-
-/// A database of its own; what is left of it goes with its cluster.
-async fn database() -> String {
-    static COUNT: AtomicUsize = AtomicUsize::new(0);
-    let admin = std::env::var("WARDROOM_TEST_POSTGRES")
-        .expect("WARDROOM_TEST_POSTGRES names no PostgreSQL to test with: run ./dev test");
-    let (client, connection) = tokio_postgres::connect(&admin, tokio_postgres::NoTls).await.unwrap();
-    tokio::spawn(async move { drop(connection.await) });
-    let name = format!("live_test_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-    client.batch_execute(&format!("CREATE DATABASE {name}")).await.unwrap();
-    format!("{}/{name}", admin.rsplit_once('/').unwrap().0)
-}
 
 struct Replica {
     app: App,
