@@ -73,7 +73,7 @@ const WAYS: &[Way] = &[
     way("gpu-node", "quarantined", RETIRE,     &["drain", "stop_drain"], &["heartbeat"]),
     way("gpu-node", "draining",    ("POST /api/v1/gpu-nodes/{id}/actions/stop-drain", "operator", None),
                                               &["stop_drain"], &["heartbeat"]),
-    way("gpu-node", "retired",     ("POST /api/v1/gpu-nodes/{id}/actions/reactivate", "operator", Some("no open run, and the identity was kept: no uninstall has completed")),
+    way("gpu-node", "retired",     ("POST /api/v1/gpu-nodes/{id}/actions/reactivate", "operator", Some("no open run, the identity was kept (no uninstall, release or revocation), and no drift in MAAS")),
                                               &["reactivate"], &["heartbeat"]),
     way("gpu-node", "removing",    ("POST /api/v1/gpu-nodes/{id}/actions/rollback-remove", "operator", None),
                                               &["rollback_remove", "reactivate"], &["heartbeat"]),
