@@ -167,9 +167,7 @@ impl Liveness {
         let record = chunk.record(at);
         let interval = Interval::from_seconds(every).or(record.interval);
         chunk.set(at, record.zone, record.given, interval);
-        if chunk.is_watched(at) {
-            chunk.put_off(at, self.late_step(last, interval));
-        }
+        chunk.set_late(at, self.late_step(last, interval));
     }
 }
 

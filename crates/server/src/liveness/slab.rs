@@ -211,9 +211,7 @@ impl Chunk {
         self.interval[at].store(number(interval), Relaxed);
         self.last[at].fetch_max(now, Relaxed);
         // One that is not watched any more is not watched again by a beat that comes late.
-        if self.is_watched(at) {
-            self.late[at].store(late, Relaxed);
-        }
+        self.set_late(at, late);
     }
 
     /// Takes in that the member was heard elsewhere; true when that is newer.
@@ -228,6 +226,13 @@ impl Chunk {
     /// Moves the deadline on, unless a beat has moved it further already.
     pub(super) fn put_off(&self, at: usize, late: u32) {
         self.late[at].fetch_max(late, Relaxed);
+    }
+
+    /// Sets the deadline of one that is watched, also to an earlier one: the interval may be shorter than was known.
+    pub(super) fn set_late(&self, at: usize, late: u32) {
+        let watched = |before: u32| (before != NEVER).then_some(late);
+        // Nothing to do for one that is not watched.
+        let _ = self.late[at].fetch_update(Relaxed, Relaxed, watched);
     }
 
     pub(super) fn rest(&self, at: usize) {

@@ -16,6 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Api {
     pub(crate) address: SocketAddr,
     pub(crate) headers: Vec<(String, String)>,
+    patience: Duration,
 }
 
 /// What was answered.
@@ -28,7 +29,7 @@ pub(crate) struct Reply {
 
 impl Api {
     pub(crate) fn new(address: SocketAddr, token: Option<&str>) -> Self {
-        let api = Self { address, headers: Vec::new() };
+        let api = Self { address, headers: Vec::new(), patience: PATIENCE };
         match token {
             Some(token) => api.with("authorization", &format!("Bearer {token}")),
             None => api,
@@ -41,6 +42,11 @@ impl Api {
         api.headers.retain(|(known, _)| known != name);
         api.headers.push((name.to_owned(), value.to_owned()));
         api
+    }
+
+    /// The same, by somebody who gives up sooner.
+    pub(crate) fn within(&self, patience: Duration) -> Self {
+        Self { patience, ..self.clone() }
     }
 
     pub(crate) fn get(&self, path: &str) -> Reply {
@@ -103,8 +109,8 @@ impl Api {
         connection: &str,
     ) -> io::Result<TcpStream> {
         let mut stream = TcpStream::connect(self.address)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(self.patience))?;
+        stream.set_write_timeout(Some(self.patience))?;
         stream.set_nodelay(true)?;
         let mut head = format!("{method} {path} HTTP/1.1\r\nhost: wardroom\r\nconnection: {connection}\r\n");
         if length > 0 || matches!(method, "POST" | "PUT" | "PATCH") {

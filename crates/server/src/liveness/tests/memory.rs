@@ -1,10 +1,13 @@
 //! Seats, intervals, and what survives a restart.
 
+use std::time::Duration;
+
 use jiff::SignedDuration;
 use wardroom_core::liveness::Interval;
+use wardroom_store::Seen;
 
 use super::site::{KIND, Site, beat, store_satellite};
-use crate::liveness::NewSeat;
+use crate::liveness::{NewSeat, flush};
 
 fn seconds(count: u32) -> Option<Interval> {
     Interval::from_seconds(count)
@@ -70,6 +73,20 @@ async fn a_shorter_interval_holds_once_it_is_kept() {
     site.app.liveness.beat(seat, seconds(10));
     site.pass(33, |_, _| {}).await;
     assert_eq!(site.get(&id).await.content.state, "stale", "now it keeps it, and is held to it");
+}
+
+/// A server that only saw a member register learns from the one that hears it how often it beats.
+#[tokio::test]
+async fn an_interval_is_learnt_from_another_server() {
+    let mut site = Site::settled().await;
+    let id = store_satellite(&site.app, None, None).await;
+    site.app.liveness.seat(KIND, &id, NewSeat::default());
+    site.pass(1, |_, _| {}).await;
+    let seen = Seen { id: id.as_str().into(), age: Duration::ZERO, every: 30 };
+    site.app.store.note_seen(KIND, vec![seen]).await.unwrap();
+    flush::merge(&site.app, Duration::from_secs(60)).await.unwrap();
+    site.pass(92, |_, _| {}).await;
+    assert_eq!(site.get(&id).await.content.state, "stale", "three beats of 30 s were missed");
 }
 
 #[tokio::test]
