@@ -1,7 +1,7 @@
 //! Silence: the dead are found in time, and nobody is charged for what the servers did not hear.
 
 use std::{
-    fs,
+    fs, io,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     thread,
     time::Duration,
@@ -10,13 +10,14 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use crate::support::{Backend, Site, on_both, satellite, satellite::Robot};
+use crate::support::{Backend, Reply, Site, on_both, satellite, satellite::Robot};
 
 on_both! {
     the_dead_are_found_in_time,
     a_pause_charges_nobody,
     a_clock_that_jumps_charges_nobody,
     a_restart_charges_nobody,
+    a_client_that_beats_half_as_often_stays_online,
 }
 
 /// Short enough for a test, long enough for a busy machine.
@@ -79,10 +80,14 @@ fn while_beating<T>(site: &Site, robots: &[Robot], then: impl FnOnce(&Orders) ->
 
 /// A beat over a connection of its own, and when the server heard it; one that stands still answers nothing.
 fn beat(site: &Site, robot: &Robot, index: usize) -> Option<Timestamp> {
+    let reply = send_beat(site, robot, index).ok()?;
+    (reply.status == 200).then(|| reply.json()["server_time"].as_str().unwrap().parse().unwrap())
+}
+
+fn send_beat(site: &Site, robot: &Robot, index: usize) -> io::Result<Reply> {
     let body = json!({"state_report_interval": INTERVAL}).to_string();
     let api = robot.at(site, index).with("content-type", "application/json").within(Duration::from_secs(5));
-    let reply = api.try_send("POST", "/satellites/sync", body.as_bytes()).ok()?;
-    (reply.status == 200).then(|| reply.json()["server_time"].as_str().unwrap().parse().unwrap())
+    api.try_send("POST", "/satellites/sync", body.as_bytes())
 }
 
 /// Satellites that are online and have been heard.
@@ -283,4 +288,31 @@ fn a_restart_charges_nobody(on: Backend) {
         while_beating(&site, &robots, |_| thread::sleep(LONG));
         assert_eq!(moves_to_stale(&site), [Value::Null; 0]);
     }
+}
+
+/// As the real client does when it samples its processor for an interval before it sends: a new connection for each
+/// beat, twice the interval between them, and nothing that is answered changes that.
+fn a_client_that_beats_half_as_often_stays_online(on: Backend) {
+    let site = Site::start(on);
+    let (names, robots) = online(&site, 3);
+    let late = |turn: usize| {
+        thread::sleep(Duration::from_secs(4));
+        robots
+            .iter()
+            .enumerate()
+            .map(|(number, robot)| send_beat(&site, robot, turn + number).unwrap().status)
+            .collect::<Vec<_>>()
+    };
+    // Ten intervals, and each time at another server.
+    for turn in 0..5 {
+        assert_eq!(late(turn), [200; 3]);
+    }
+    assert_eq!(moves_to_stale(&site), [Value::Null; 0]);
+    // One is refused, and beats on as before; it keeps nobody else from beating.
+    satellite::revoke(&site, &names[0]);
+    assert_eq!(late(5), [403, 200, 200]);
+    satellite::reenable(&site, &names[0], "keep");
+    assert_eq!(late(6), [200; 3]);
+    assert_eq!(satellite::get(&site, &names[0])["state"], "online");
+    assert_eq!(moves_to_stale(&site), [Value::Null; 0]);
 }

@@ -89,6 +89,21 @@ async fn an_interval_is_learnt_from_another_server() {
     assert_eq!(site.get(&id).await.content.state, "stale", "three beats of 30 s were missed");
 }
 
+/// Somebody who beats without ever saying how often, and was never told.
+#[tokio::test]
+async fn without_an_interval_silence_may_last_a_quarter_of_an_hour() {
+    let mut site = Site::settled().await;
+    let id = store_satellite(&site.app, None, None).await;
+    let seat = site.app.liveness.seat(KIND, &id, NewSeat::default());
+    site.pass(600, |_, _| {}).await;
+    site.app.liveness.beat(seat, None);
+    site.pass(15 * 60 - 1, |_, _| {}).await;
+    assert_eq!(site.get(&id).await.content.state, "online");
+    site.pass(3, |_, _| {}).await;
+    assert_eq!(site.get(&id).await.content.state, "stale");
+    assert_eq!(site.newest_row(KIND, &id).await.entry.metadata["interval"], serde_json::Value::Null);
+}
+
 #[tokio::test]
 async fn beats_survive_a_restart() {
     let mut site = Site::settled().await;
