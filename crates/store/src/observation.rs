@@ -10,7 +10,7 @@ use crate::document::Document;
 use crate::error::Result;
 use crate::sql;
 use crate::store::Store;
-use crate::value::{Row, Value, params, to_micros};
+use crate::value::{Row, Value, json_text, params, time_text, to_micros};
 
 /// The latest that one source said of one resource.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,6 +68,22 @@ impl Store {
         ];
         let sql = if seen.version == 1 { sql::OBSERVATION_INSERT } else { sql::OBSERVATION_UPDATE };
         Ok(!self.database.write(sql, params).await?.is_empty())
+    }
+
+    /// Keeps what one source saw of many resources, each with when; of two observations the newer one.
+    pub async fn observe_all(
+        &self,
+        kind: &'static str,
+        source: &'static str,
+        seen: &[(String, Document, Timestamp)],
+    ) -> Result<()> {
+        let rows: Vec<_> = seen
+            .iter()
+            .filter(|(id, ..)| !id.contains('\0'))
+            .map(|(id, document, at)| (id, document.as_str(), time_text(*at)))
+            .collect();
+        let params = params![kind, source, json_text(&rows)?];
+        self.database.write(self.database.dialect().observe_all, params).await.map(drop)
     }
 
     /// Everything that was seen of a resource, by source.

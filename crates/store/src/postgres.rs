@@ -7,6 +7,7 @@ mod commit;
 mod connect;
 pub(crate) mod dialect;
 mod error;
+mod moves;
 mod together;
 mod transport;
 
@@ -21,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::prepared::Prepared;
 use crate::value::{Row, Value};
 use error::{retryable, server_error};
+pub(crate) use moves::Moved;
 
 /// Writers wait for the disk and share its syncs, so there are many; readers wait for nothing, and never behind a
 /// writer.

@@ -166,8 +166,13 @@ impl Prepared {
 
     /// Whether it writes nothing but the state and the document of a resource, and its history, whatever others do.
     pub(crate) fn is_plain_move(&self) -> bool {
-        let unbound = self.fence.is_none() && self.holds.is_empty() && self.mark.is_none();
-        self.is_same_but_state() && self.effects.is_empty() && unbound
+        self.is_bound_move() && self.fence.is_none()
+    }
+
+    /// The same, at most as long as somebody has a lease.
+    pub(crate) fn is_bound_move(&self) -> bool {
+        let alone = self.holds.is_empty() && self.mark.is_none() && self.unused.is_empty();
+        self.expected_head.is_some() && self.is_same_but_state() && self.effects.is_empty() && alone
     }
 
     /// Whether it may turn out, after something was written, that it cannot be.

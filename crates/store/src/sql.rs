@@ -51,6 +51,16 @@ macro_rules! history_columns {
 }
 pub(crate) use history_columns;
 
+/// Keeps what is newer of two observations of one source.
+macro_rules! keep_newer {
+    () => {
+        " ON CONFLICT (kind, resource_id, source) DO UPDATE SET version = observations.version + 1, \
+         document = excluded.document, observed_at = excluded.observed_at, received_at = excluded.received_at \
+         WHERE observations.received_at < excluded.received_at RETURNING resource_id"
+    };
+}
+pub(crate) use keep_newer;
+
 /// The statements that differ between the databases.
 #[derive(Debug)]
 pub(crate) struct Dialect {
@@ -84,6 +94,8 @@ pub(crate) struct Dialect {
     pub(crate) denied: &'static str,
     /// Forgets what was denied longer ago than `$1` milliseconds.
     pub(crate) denied_sweep: &'static str,
+    /// Keeps what the source `$2` saw of resources of the kind `$1`; `$3` holds an array for each: id, document, time.
+    pub(crate) observe_all: &'static str,
     /// Starts a transaction that reads one state of everything.
     pub(crate) begin_snapshot: &'static str,
     /// Starts a transaction that nobody else writes beside.
@@ -113,6 +125,7 @@ impl Dialect {
             self.effects_claim,
             self.denied,
             self.denied_sweep,
+            self.observe_all,
             self.current_xid,
         ];
         single.into_iter().chain(self.after_restore.iter().copied()).collect()

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::change::{Change, Committed, Use};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::history::HistoryRow;
 use crate::idempotency::Mark;
 use crate::location::Location;
-use crate::postgres::{self, Postgres};
+use crate::postgres::{self, Moved, Postgres};
 use crate::prepared::Prepared;
 use crate::query::{List, Page};
 use crate::resource::Resource;
@@ -136,6 +136,21 @@ impl Store {
         Ok((rows.collect::<Result<_>>()?, total))
     }
 
+    /// Some resources of one kind, in any order; those that do not exist are left out.
+    pub async fn get_all(&self, kind: &str, ids: &[String]) -> Result<Vec<Resource>> {
+        match &*self.database {
+            Database::Sqlite(sqlite) => {
+                ids.iter().filter_map(|id| sqlite.get(kind, id).transpose()).collect()
+            }
+            Database::Postgres(postgres) => {
+                let ids = ids.iter().filter(|id| !id.contains('\0')).map(String::as_str).collect();
+                let params = [Param::Text(kind), Param::Texts(ids)];
+                let found = postgres.read(postgres::dialect::RESOURCES, &params).await?;
+                found.into_iter().map(|mut row| Resource::from_row(&mut row)).collect()
+            }
+        }
+    }
+
     /// Commits one change; when this returns, it is durable and every later read sees it.
     pub async fn commit(&self, change: Change) -> Result<Committed> {
         self.commit_prepared(change.prepare()?).await
@@ -198,7 +213,24 @@ impl Store {
     /// Commits many changes, each for itself, and answers for each in the order given.
     pub async fn commit_all(&self, changes: Vec<Change>) -> Vec<Result<Committed>> {
         use futures_util::stream::{StreamExt as _, iter};
-        iter(changes).map(|change| self.commit(change)).buffered(AT_ONCE).collect().await
+        let prepared: Vec<_> = changes.into_iter().map(Change::prepare).collect();
+        let mut became = vec![Moved::Left; prepared.len()];
+        if let Database::Postgres(postgres) = &*self.database {
+            let (places, sound): (Vec<_>, Vec<_>) =
+                prepared.iter().enumerate().filter_map(|(at, made)| Some((at, made.as_ref().ok()?))).unzip();
+            for (at, moved) in places.into_iter().zip(postgres.move_many(&sound).await) {
+                became[at] = moved;
+            }
+            self.hint.send_modify(|count| *count += 1);
+        }
+        let answer = |(prepared, moved): (Result<Prepared>, Moved)| async move {
+            match moved {
+                Moved::Made => prepared.map(|prepared| prepared.committed),
+                Moved::Left => self.commit_prepared(prepared?).await,
+                Moved::Unknown(why) => Err(Error::Unavailable(why)),
+            }
+        };
+        iter(prepared.into_iter().zip(became)).map(answer).buffered(AT_ONCE).collect().await
     }
 }
 

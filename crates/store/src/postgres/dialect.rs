@@ -1,6 +1,6 @@
 //! The statements only PostgreSQL runs.
 
-use crate::sql::{Dialect, history_columns, resource_columns};
+use crate::sql::{Dialect, history_columns, keep_newer, resource_columns};
 
 /// Milliseconds of the database's clock.
 macro_rules! now {
@@ -133,6 +133,12 @@ pub(crate) const DIALECT: Dialect = Dialect {
     ),
     denied: concat!("SELECT kind, resource_id, version FROM denied WHERE denied_at > ", now!(), " - $1"),
     denied_sweep: concat!("DELETE FROM denied WHERE denied_at <= ", now!(), " - $1 RETURNING position"),
+    observe_all: concat!(
+        "INSERT INTO observations (kind, resource_id, source, version, document, observed_at, received_at) \
+         SELECT $1::text, seen ->> 0, $2::text, 1, seen ->> 1, seen ->> 2, seen ->> 2 \
+         FROM json_array_elements($3::text::json) AS seen",
+        keep_newer!()
+    ),
     begin_snapshot: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
     begin_alone: &["BEGIN", "LOCK TABLE resources, history, effects, checkpoints IN EXCLUSIVE MODE"],
     current_xid: "SELECT pg_current_xact_id()::text::bigint",
@@ -171,6 +177,10 @@ pub(crate) const SEEN: &str = concat!(
 );
 
 pub(crate) const FORGET_SEEN: &str = "DELETE FROM liveness WHERE kind = $1 AND id = $2";
+
+/// The resources of the kind `$1` with the ids `$2`.
+pub(crate) const RESOURCES: &str =
+    concat!("SELECT ", resource_columns!(""), " FROM resources WHERE kind = $1 AND id = ANY ($2::text[])");
 
 /// Locks the resource until the end of the transaction, so that nobody begins to hold it.
 pub(super) const LOCK: &str = "SELECT 'locked' FROM resources WHERE kind = $1 AND id = $2 FOR UPDATE";
@@ -276,6 +286,24 @@ pub(super) const MOVE: &str = concat!(
     ") SELECT $1, $2, $3, $9, $10, $5, $11, $12, $13, $14, $15, $7, $4 FROM moved RETURNING position"
 );
 
+/// Many such changes of the kind `$3`, each for itself, under the lease `$1` in its epoch `$2` if there is one. `$4`
+/// holds an array for each: what [`MOVE`] takes from `$2` on. Returns the ids of those that were made.
+pub(super) const MOVES: &str = concat!(
+    "WITH fence AS MATERIALIZED (SELECT 1 FROM leases WHERE name = $1::text AND epoch = $2::bigint FOR SHARE), \
+     wanted AS MATERIALIZED (SELECT w ->> 0 AS id, (w ->> 1)::bigint AS version, w ->> 2 AS head, w ->> 3 AS state, \
+       w ->> 4 AS document, w ->> 5 AS at, w ->> 6 AS state_changed_at, w ->> 7 AS type, w ->> 8 AS from_state, \
+       w ->> 9 AS triggered_by, w ->> 10 AS user_id, w ->> 11 AS comment, w ->> 12 AS metadata, \
+       w ->> 13 AS request_id, w ->> 14 AS before FROM json_array_elements($4::text::json) AS w), \
+     moved AS (UPDATE resources r SET version = w.version, head = w.head, state = w.state, document = w.document, \
+       updated_at = w.at, state_changed_at = w.state_changed_at FROM wanted w \
+       WHERE r.kind = $3::text AND r.id = w.id AND r.version = w.version - 1 AND r.head = w.before \
+       AND ($1::text IS NULL OR EXISTS (SELECT 1 FROM fence)) RETURNING r.id) \
+     INSERT INTO history (",
+    history_columns!(),
+    ") SELECT $3, id, version, type, from_state, state, triggered_by, user_id, comment, metadata, request_id, at, head \
+     FROM wanted JOIN moved USING (id) RETURNING resource_id"
+);
+
 pub(super) const UPDATE: &str = commit!(bonds!(), concat!(update!(), " AND ", bound!()), further!());
 
 pub(super) const INSERT: &str = commit!(
@@ -292,12 +320,14 @@ pub(super) const INSERT: &str = commit!(
 );
 
 #[cfg(test)]
-pub(crate) const COMMIT: [&str; 11] = [
+pub(crate) const COMMIT: [&str; 13] = [
     FOREIGN_TRANSACTIONS,
     FENCE,
     LOCK,
     LOCK_ABSENT,
     MOVE,
+    MOVES,
+    RESOURCES,
     UPDATE,
     INSERT,
     NOTE_SEEN,

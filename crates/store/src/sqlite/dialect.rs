@@ -1,6 +1,6 @@
 //! The statements only SQLite runs.
 
-use crate::sql::{Dialect, history_columns, resource_columns};
+use crate::sql::{Dialect, history_columns, keep_newer, resource_columns};
 
 /// Milliseconds of the database's clock.
 macro_rules! now {
@@ -117,6 +117,11 @@ pub(crate) const DIALECT: Dialect = Dialect {
     ),
     denied: concat!("SELECT kind, resource_id, version FROM denied WHERE denied_at > ", now!(), " - $1"),
     denied_sweep: concat!("DELETE FROM denied WHERE denied_at <= ", now!(), " - $1 RETURNING position"),
+    observe_all: concat!(
+        "INSERT INTO observations (kind, resource_id, source, version, document, observed_at, received_at) \
+         SELECT $1, value ->> 0, $2, 1, value ->> 1, value ->> 2, value ->> 2 FROM json_each($3) WHERE true",
+        keep_newer!()
+    ),
     begin_snapshot: "BEGIN",
     begin_alone: &["BEGIN IMMEDIATE"],
     current_xid: "SELECT 0",

@@ -1,6 +1,8 @@
 //! One writer: who wins, who is told so, and what is written.
 
-use wardroom_store::{Change, Content, Document, Effect, Error, Rows};
+use std::time::Duration;
+
+use wardroom_store::{Change, Content, Document, Effect, Error, Fence, Resource, Rows, verify};
 
 use crate::database::Database;
 use crate::sample::{create, created, moved, node, to_state};
@@ -82,6 +84,49 @@ pub(crate) async fn a_conflict_leaves_its_neighbours_alone(database: Database) {
     assert_eq!(store.history_before(None, 1000).await.unwrap().len(), 100);
     let untouched = store.get("node", &stale.content.id).await.unwrap().unwrap();
     assert_eq!(untouched.content.state, "pending");
+}
+
+/// Many moves under one lease: each is made or not for itself, and none once somebody else has the lease.
+pub(crate) async fn many_move_under_one_lease(database: Database) {
+    let store = database.open().await;
+    let made = store.commit_all((1..=600).map(|number| create(node(number))).collect()).await;
+    let nodes: Vec<_> = made.into_iter().map(|made| made.unwrap().resource).collect();
+    let lease = store.acquire_lease("sweep", "one", Duration::from_secs(60)).await.unwrap().unwrap();
+    let moves = |state: &str, nodes: &[Resource], fence: Fence| -> Vec<Change> {
+        nodes.iter().map(|node| Change { fence: Some(fence.clone()), ..to_state(node, state) }).collect()
+    };
+    moved(&store, &nodes[7], "elsewhere").await;
+    let mut changes = moves("pending", &nodes, lease.fence());
+    // The same resource twice, and one that has to be told: they do not go with the others.
+    changes.push(Change { fence: Some(lease.fence()), ..to_state(&nodes[0], "pending") });
+    changes[1].effects = vec![Effect { effect_type: "tell".to_owned(), payload: serde_json::Value::Null }];
+    changes[2].entry.metadata = serde_json::json!({"text": "quote \" and \\ and ü and \u{7}"});
+    let results = store.commit_all(changes).await;
+    let failed: Vec<_> = (0..results.len()).filter(|at| results[*at].is_err()).collect();
+    assert_eq!(failed.len(), 2, "{failed:?}");
+    assert!(matches!(results[7], Err(Error::Conflict)));
+    assert!(matches!(results[0], Err(Error::Conflict)) != matches!(results[600], Err(Error::Conflict)));
+    let nodes: Vec<_> = results.into_iter().filter_map(|made| Some(made.ok()?.resource)).collect();
+    let ids: Vec<_> = nodes.iter().map(|node| node.content.id.clone()).collect();
+    let by_id = |mut nodes: Vec<Resource>| {
+        nodes.sort_by(|a, b| a.content.id.cmp(&b.content.id));
+        nodes
+    };
+    assert_eq!(
+        by_id(store.get_all("node", &ids).await.unwrap()),
+        by_id(nodes.clone()),
+        "as they were answered"
+    );
+    let (rows, total) = store.history("node", &nodes[2].content.id, Rows::All, 9, 0).await.unwrap();
+    assert_eq!((total, &rows[0].hash), (2, &nodes[2].head));
+    assert_eq!(verify(&database.location(), None, &[]).await.unwrap().fault, None);
+
+    assert!(store.release_lease(&lease).await.unwrap());
+    store.acquire_lease("sweep", "two", Duration::from_secs(60)).await.unwrap().unwrap();
+    for result in store.commit_all(moves("late", &nodes, lease.fence())).await {
+        assert!(matches!(result, Err(Error::Fenced { .. })));
+    }
+    assert_eq!(by_id(store.get_all("node", &ids).await.unwrap()), by_id(nodes), "nothing of it happened");
 }
 
 pub(crate) async fn a_deleted_resource_gives_up_its_keys(database: Database) {

@@ -43,6 +43,7 @@ on_both! {
         one_winner_per_version,
         one_holder_per_key,
         a_conflict_leaves_its_neighbours_alone,
+        many_move_under_one_lease,
         a_deleted_resource_gives_up_its_keys,
         reads_see_acknowledged_writes,
         refuses_what_no_database_keeps,
@@ -87,6 +88,7 @@ on_both! {
         effects_that_are_done_are_forgotten_later;
     observations:
         one_row_for_each_source,
+        many_are_kept_at_once,
         one_observer_per_version;
     liveness:
         last_seen_survives_as_an_age;

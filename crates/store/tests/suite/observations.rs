@@ -36,6 +36,25 @@ pub(crate) async fn one_row_for_each_source(database: Database) {
     assert_eq!(store.observations("node", &id(1)).await.unwrap(), []);
 }
 
+pub(crate) async fn many_are_kept_at_once(database: Database) {
+    let store = database.open().await;
+    let text = Document::of(&"quote \" and \\ and ü").unwrap();
+    let seen =
+        |seconds| -> Vec<_> { (1..=300).map(|number| (id(number), text.clone(), at(seconds))).collect() };
+    store.observe_all("node", "beat", &seen(10)).await.unwrap();
+    store.observe_all("node", "beat", &seen(20)[..2]).await.unwrap();
+    store.observe_all("node", "beat", &seen(15)[..1]).await.unwrap();
+    store.observe_all("node", "beat", &[]).await.unwrap();
+    let of = |number| {
+        let store = store.clone();
+        async move { store.observations("node", &id(number)).await.unwrap().remove(0) }
+    };
+    let first = of(1).await;
+    assert_eq!((first.version, first.received_at), (2, at(20)), "what is older does not come back");
+    assert_eq!((&*first.source, &first.document), ("beat", &text));
+    assert_eq!((of(3).await.version, of(300).await.received_at), (1, at(10)));
+}
+
 pub(crate) async fn one_observer_per_version(database: Database) {
     let store = database.open().await;
     for version in 1..=3 {
