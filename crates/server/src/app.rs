@@ -223,6 +223,20 @@ impl App {
         Ok(committed?.into_iter().map(|committed| self.noted(committed, asked)).collect())
     }
 
+    /// Commits each of these for itself, and remembers as any other commit does; what became of each.
+    pub(crate) async fn commit_all(&self, changes: Vec<Change>) -> Vec<Result<Resource, StoreError>> {
+        let about: Vec<_> =
+            changes.iter().map(|change| (change.after.kind.clone(), change.after.id.clone())).collect();
+        let (asked, committed) = (self.moment(), self.store.commit_all(changes).await);
+        let answers = about.iter().zip(committed).map(|((kind, id), committed)| {
+            if let Err(StoreError::Unavailable(_)) = &committed {
+                self.doubt(kind, id);
+            }
+            Ok(self.noted(committed?, asked))
+        });
+        answers.collect()
+    }
+
     /// Remembers what must be remembered before anybody is told.
     pub(crate) fn noted(&self, committed: Committed, asked: Moment) -> Resource {
         log(&committed);

@@ -1,6 +1,7 @@
 //! Satellites that fell silent become stale, each with its own row of history.
 
-use futures_util::stream::{StreamExt as _, iter};
+use std::collections::HashMap;
+
 use serde_json::json;
 use wardroom_core::satellite::{Event, State};
 use wardroom_store::{Change, Content, Error as StoreError, Fence, Resource, TRANSITION};
@@ -14,8 +15,8 @@ use crate::{
     error::Error,
 };
 
-/// Satellites that are looked at together.
-const AT_ONCE: usize = 64;
+/// Satellites that are looked at and then written together: few enough that hardly one is heard in between.
+const TOGETHER: usize = 250;
 
 /// Marks satellites that fell silent, and says who need not be watched any more: those that were marked, and those
 /// that are online no longer. Who is left out is judged again by the next sweep; a sweeper that lost its lease
@@ -25,45 +26,47 @@ pub(crate) async fn go_stale(
     ids: Vec<String>,
     fence: Option<Fence>,
 ) -> Result<Vec<String>, Error> {
-    let marks = iter(ids).map(|id| {
-        let fence = fence.clone();
-        async move { (mark(app, &id, fence).await, id) }
-    });
-    let marked: Vec<_> = marks.buffer_unordered(AT_ONCE).collect().await;
-    let (mut done, mut failed) = (Vec::new(), None);
-    for (marked, id) in marked {
-        match marked {
-            Ok(true) => done.push(id),
-            Ok(false) => {}
-            Err(error) => failed = Some(error),
+    let mut done = Vec::new();
+    for ids in ids.chunks(TOGETHER) {
+        match mark(app, ids, fence.as_ref(), &mut done).await {
+            Ok(()) => {}
+            Err(error) if done.is_empty() => return Err(error),
+            Err(error) => {
+                tracing::warn!(%error, marked = done.len(), "not every silent satellite could be marked; they are tried again");
+                break;
+            }
         }
     }
-    match failed {
-        Some(error) if done.is_empty() => Err(error),
-        Some(error) => {
-            tracing::warn!(%error, marked = done.len(), "not every silent satellite could be marked; they are tried again");
-            Ok(done)
-        }
-        None => Ok(done),
-    }
+    Ok(done)
 }
 
-async fn mark(app: &App, id: &str, fence: Option<Fence>) -> Result<bool, Error> {
-    let found = app.store.get(KIND, id).await?.filter(|found| !found.content.deleted);
-    let Some(before) = found else { return Ok(true) };
-    if state(&before)? != State::Online {
-        // Somebody else moved it: whoever did sees to its seat.
-        return Ok(true);
+/// Adds to `done` also when some of them fail.
+async fn mark(app: &App, ids: &[String], fence: Option<&Fence>, done: &mut Vec<String>) -> Result<(), Error> {
+    let found = app.store.get_all(KIND, ids).await?;
+    let mut found: HashMap<_, _> = found.into_iter().map(|found| (found.content.id.clone(), found)).collect();
+    let mut changes = Vec::new();
+    for id in ids {
+        let Some(before) = found.remove(id).filter(|found| !found.content.deleted) else {
+            done.push(id.clone());
+            continue;
+        };
+        if state(&before)? != State::Online {
+            // Somebody else moved it: whoever did sees to its seat.
+            done.push(id.clone());
+        } else if app.liveness.is_due(KIND, id) {
+            changes.push(change(app, before, fence.cloned())?);
+        }
+        // Or else it was heard while its neighbours were looked at.
     }
-    // Heard while its neighbours were looked at.
-    if !app.liveness.is_due(KIND, id) {
-        return Ok(false);
+    let mut failed = Ok(());
+    for committed in app.commit_all(changes).await {
+        match committed {
+            Ok(marked) => done.push(marked.content.id),
+            Err(StoreError::Conflict) => {}
+            Err(error) => failed = Err(error.into()),
+        }
     }
-    match app.commit(change(app, before, fence)?).await {
-        Ok(_) => Ok(true),
-        Err(StoreError::Conflict) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
+    failed
 }
 
 fn change(app: &App, before: Resource, fence: Option<Fence>) -> Result<Change, Error> {
