@@ -57,7 +57,8 @@ pub struct Satellite {
     pub updated_at: Timestamp,
 }
 
-/// What a satellite last said of itself, as far as the server that answers has heard it.
+/// What a satellite last said of itself. Of what another server heard, numbers that always change may be some minutes
+/// old.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Reported {
     /// When we heard it.

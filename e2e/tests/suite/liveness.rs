@@ -18,6 +18,7 @@ on_both! {
     a_clock_that_jumps_charges_nobody,
     a_restart_charges_nobody,
     a_client_that_beats_half_as_often_stays_online,
+    what_a_satellite_said_survives_a_restart,
 }
 
 /// Short enough for a test, long enough for a busy machine.
@@ -315,4 +316,57 @@ fn a_client_that_beats_half_as_often_stays_online(on: Backend) {
     assert_eq!(late(6), [200; 3]);
     assert_eq!(satellite::get(&site, &names[0])["state"], "online");
     assert_eq!(moves_to_stale(&site), [Value::Null; 0]);
+}
+
+fn what_a_satellite_said_survives_a_restart(on: Backend) {
+    let mut site = Site::start_with(on, &SETTINGS);
+    let robot = satellite::online(&site, "edge");
+    let image = json!({"reference": "registry/library/alpine:3", "size_bytes": 352});
+    let said =
+        json!({"activity": "replicating", "image_count": 1, "cpu_percent": 2.5, "cached_images": [image]});
+    robot.at(&site, 0).post("/satellites/sync", &said).expect(200);
+    let shown = |site: &Site, index: usize| {
+        let shown = site.admin_at(index).get("/api/satellites/edge").expect(200)["data"]["reported"].clone();
+        let listed = site.admin_at(index).get("/api/satellites").expect(200)["data"][0]["reported"].clone();
+        assert_eq!(shown, listed);
+        ["activity", "image_count", "cpu_percent", "cached_images"]
+            .iter()
+            .all(|field| shown[*field] == said[*field])
+    };
+    for index in 0..site.servers.len() {
+        until("every server to know what was said", || shown(&site, index));
+    }
+    for kill in [true, false] {
+        // Once after it was written down, once as it is written at the end.
+        if kill {
+            let written =
+                || site.admin_at(0).get("/api/v1/liveness").expect(200)["data"]["flush"]["at"].clone();
+            let before = written();
+            until("two flushes", || written() != before);
+            let before = written();
+            until("two flushes", || written() != before);
+        } else {
+            let more =
+                json!({"activity": "idle", "image_count": 1, "cpu_percent": 2.5, "cached_images": [image]});
+            robot.at(&site, 0).post("/satellites/sync", &more).expect(200);
+        }
+        for server in &mut site.servers {
+            if kill {
+                server.kill();
+            } else {
+                server.terminate();
+                assert!(server.wait().success());
+            }
+        }
+        for index in 0..site.servers.len() {
+            site.restart(index);
+        }
+        for index in 0..site.servers.len() {
+            if kill {
+                assert!(shown(&site, index));
+            } else {
+                assert_eq!(satellite::get(&site, "edge")["reported"]["activity"], "idle");
+            }
+        }
+    }
 }

@@ -60,6 +60,7 @@ async fn take_in(app: &App, row: &Beating, change: &HistoryRow) -> Result<(), Er
     let (live, id) = (&app.liveness, change.resource_id.as_str());
     if change.entry.entry_type == "deleted" {
         live.forget(row.kind, id);
+        app.facts.forget(id);
         app.store.forget_seen(row.kind, id).await?;
         return Ok(());
     }

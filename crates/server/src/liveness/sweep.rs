@@ -12,7 +12,7 @@ use wardroom_core::liveness::{Cause, Held, Incident, Period, Phase};
 use wardroom_store::{Fence, Lease, List};
 
 use super::{Liveness, flush, follow, incident, judge::Due};
-use crate::{app::App, error::Error};
+use crate::{app::App, error::Error, satellite::facts};
 
 /// Who sweeps.
 const LEASE: &str = "sweep";
@@ -38,7 +38,8 @@ pub(crate) fn spawn(app: &App, stop: &watch::Receiver<bool>, jobs: &mut JoinSet<
 
 /// What should not be lost at the end.
 pub(crate) async fn finish(app: &App) -> Result<(), Error> {
-    flush::flush_all(app).await
+    flush::flush_all(app).await?;
+    facts::flush_all(app).await
 }
 
 /// Notices pauses of the process, whatever the sweep is waiting for.
@@ -83,6 +84,9 @@ async fn flush_always(app: &App, mut stop: watch::Receiver<bool>) {
         app.liveness.status().flush_failed = flushed.is_err();
         if let Err(error) = flushed {
             tracing::warn!(%error, "beats could not be written down; it is tried again");
+        }
+        if let Err(error) = facts::flush(app).await {
+            tracing::warn!(%error, "what satellites say could not be written down; it is tried again");
         }
     }
 }

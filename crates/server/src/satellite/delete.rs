@@ -11,7 +11,7 @@ use super::{
     beat,
     document::{Document, state},
     effects::effects_for,
-    find, view,
+    facts, find, view,
 };
 use crate::{
     app::{App, Decided, by_person},
@@ -47,7 +47,7 @@ pub(crate) async fn delete(
     })
     .await?;
     beat::rests(&app, &id);
-    app.facts.forget(&id);
+    facts::forget(&app, &id).await?;
     app.satellites.settle().await;
     let shown = view::shown(&app, &satellite)?;
     Ok(Json(Envelope::said(shown, "The satellite is deleted; its history stays.")))

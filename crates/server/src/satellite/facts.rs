@@ -1,7 +1,8 @@
-//! What satellites last said of themselves, in memory: a beat writes nothing down.
+//! What satellites last said of themselves: kept in memory, and written down beside the beats when it changed.
 //!
-//! What must stay true: memory is bounded. Lists of images are the large part, so they are cut, and left out once all
-//! together are too many.
+//! What must stay true: a beat writes nothing down. Memory is bounded: lists of images are the large part, so they are
+//! cut, and left out once all together are too many. So is writing: numbers that change with every beat are written
+//! once in a while, and so many rows at a time that others get their turn.
 
 use std::{
     collections::HashMap,
@@ -12,8 +13,12 @@ use std::{
     },
 };
 
-use jiff::Timestamp;
-use wardroom_api::satellite::{Beat, CachedImage, Reported};
+use jiff::{SignedDuration, Timestamp};
+use wardroom_api::satellite::{Beat, CachedImage, Reported, Satellite};
+use wardroom_store::Document;
+
+use super::document::KIND;
+use crate::{app::App, error::Error};
 
 /// Parts that are locked apart.
 const PARTS: usize = 64;
@@ -25,7 +30,28 @@ const MOST_OF_ALL: usize = 1_000_000;
 /// The longest text that is kept.
 const LONGEST: usize = 300;
 
-type Part = HashMap<Box<str>, Arc<Reported>>;
+/// How what satellites say is called beside other observations.
+const SOURCE: &str = "heartbeat";
+
+/// How old written numbers may be that change with every beat.
+const OLDEST: SignedDuration = SignedDuration::from_mins(15);
+
+/// Rows in one statement, and in one flush.
+const BATCH: usize = 500;
+const MOST_ROWS: usize = 5_000;
+
+#[derive(Default)]
+struct Part {
+    known: HashMap<Box<str>, Kept>,
+    /// Those that are to be written down.
+    changed: Vec<Box<str>>,
+}
+
+struct Kept {
+    reported: Arc<Reported>,
+    /// What was written down of it is from then; nothing for one that is to be written down.
+    written: Option<Timestamp>,
+}
 
 /// What every satellite last said.
 pub(crate) struct Facts {
@@ -64,19 +90,63 @@ impl Facts {
             last_sync_duration_ms: beat.last_sync_duration_ms,
             cached_images: images,
         };
-        let before = self.part(id).insert(id.into(), Arc::new(reported));
-        self.release(before.as_deref());
+        let mut part = self.part(id);
+        let Part { known, changed } = &mut *part;
+        let Some(kept) = known.get_mut(id) else {
+            known.insert(id.into(), Kept { reported: Arc::new(reported), written: None });
+            changed.push(id.into());
+            return;
+        };
+        let is_new = |written: Timestamp| {
+            received_at.duration_since(written) >= OLDEST || differs(&kept.reported, &reported)
+        };
+        if kept.written.is_some_and(is_new) {
+            kept.written = None;
+            changed.push(id.into());
+        }
+        let before = std::mem::replace(&mut kept.reported, Arc::new(reported));
+        drop(part);
+        self.release(Some(&before));
     }
 
     /// What a satellite last said here.
     pub(crate) fn of(&self, id: &str) -> Option<Arc<Reported>> {
-        self.part(id).get(id).cloned()
+        self.part(id).known.get(id).map(|kept| Arc::clone(&kept.reported))
     }
 
     /// Forgets a satellite.
     pub(crate) fn forget(&self, id: &str) {
-        let before = self.part(id).remove(id);
-        self.release(before.as_deref());
+        let before = self.part(id).known.remove(id);
+        self.release(before.map(|kept| kept.reported).as_deref());
+    }
+
+    /// So many at most of those that changed; they count as written down.
+    fn take_changed(&self, most: usize) -> Vec<(String, Arc<Reported>)> {
+        let mut taken = Vec::new();
+        for part in &self.parts {
+            let mut part = part.lock().unwrap_or_else(PoisonError::into_inner);
+            while taken.len() < most
+                && let Some(id) = part.changed.pop()
+            {
+                if let Some(kept) = part.known.get_mut(&id) {
+                    kept.written = Some(kept.reported.received_at);
+                    taken.push((id.into_string(), Arc::clone(&kept.reported)));
+                }
+            }
+        }
+        taken
+    }
+
+    /// Those could not be written down.
+    fn put_back(&self, taken: &[(String, Arc<Reported>)]) {
+        for (id, _) in taken {
+            let mut part = self.part(id);
+            let kept = part.known.get_mut(id.as_str()).filter(|kept| kept.written.is_some());
+            if let Some(kept) = kept {
+                kept.written = None;
+                part.changed.push(id.as_str().into());
+            }
+        }
     }
 
     fn release(&self, before: Option<&Reported>) {
@@ -88,6 +158,68 @@ impl Facts {
         let number = usize::try_from(self.hasher.hash_one(id) % PARTS as u64).unwrap_or_default();
         self.parts[number].lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Writes down what changed, as much as one flush takes.
+pub(crate) async fn flush(app: &App) -> Result<(), Error> {
+    write(app, MOST_ROWS).await
+}
+
+/// Writes down everything that changed.
+pub(crate) async fn flush_all(app: &App) -> Result<(), Error> {
+    write(app, usize::MAX).await
+}
+
+async fn write(app: &App, most: usize) -> Result<(), Error> {
+    let taken = app.facts.take_changed(most);
+    for (number, batch) in taken.chunks(BATCH).enumerate() {
+        let rows = batch.iter().map(|(id, said)| Ok((id.clone(), Document::of(&**said)?, said.received_at)));
+        let rows: Result<Vec<_>, Error> = rows.collect();
+        let written = match rows {
+            Ok(rows) => app.store.observe_all(KIND, SOURCE, &rows).await.map_err(Error::from),
+            Err(error) => Err(error),
+        };
+        if written.is_err() {
+            app.facts.put_back(&taken[number * BATCH..]);
+            return written;
+        }
+    }
+    Ok(())
+}
+
+/// Shows what was written down of satellites that were not heard here since.
+pub(crate) async fn recall(app: &App, shown: &mut [Satellite]) -> Result<(), Error> {
+    let ids: Vec<_> = shown.iter().map(|satellite| satellite.id.clone()).collect();
+    let ids: Vec<_> = ids.iter().map(String::as_str).collect();
+    let mut written = HashMap::new();
+    for seen in app.store.observed(KIND, SOURCE, &ids).await? {
+        written.insert(seen.resource_id, seen.document.read::<Reported>()?);
+    }
+    for satellite in shown {
+        let written = written.remove(&satellite.id);
+        let heard = satellite.reported.as_ref().map(|reported| reported.received_at);
+        if let Some(written) = written.filter(|written| heard < Some(written.received_at)) {
+            satellite.reported = Some(written);
+        }
+    }
+    Ok(())
+}
+
+/// Forgets what was written down of a satellite that is gone.
+pub(crate) async fn forget(app: &App, id: &str) -> Result<(), Error> {
+    app.facts.forget(id);
+    app.store.forget_observations(KIND, id).await?;
+    Ok(())
+}
+
+/// Whether a satellite says something else than before, apart from numbers that change all the time.
+fn differs(before: &Reported, after: &Reported) -> bool {
+    before.activity != after.activity
+        || before.state_report_interval != after.state_report_interval
+        || before.image_count != after.image_count
+        || before.latest_state_digest != after.latest_state_digest
+        || before.latest_config_digest != after.latest_config_digest
+        || before.cached_images != after.cached_images
 }
 
 fn short(text: Option<String>) -> Option<String> {
@@ -117,6 +249,32 @@ mod tests {
         assert_eq!(facts.images.load(Ordering::Relaxed), 3);
         facts.forget("a");
         assert_eq!((facts.of("a"), facts.images.load(Ordering::Relaxed)), (None, 0));
+    }
+
+    #[test]
+    fn what_changed_is_written_once() {
+        let facts = Facts::default();
+        let at = |seconds| Timestamp::from_second(seconds).unwrap();
+        let beat =
+            |images, cpu| Beat { image_count: Some(images), cpu_percent: Some(cpu), ..Beat::default() };
+        let changed = || facts.take_changed(10).len();
+        facts.keep("a", beat(1, 0.5), at(0));
+        facts.keep("a", beat(1, 0.6), at(30));
+        assert_eq!((changed(), changed()), (1, 0));
+        facts.keep("a", beat(1, 0.7), at(60));
+        assert_eq!(changed(), 0, "numbers that always change");
+        facts.keep("a", beat(2, 0.7), at(90));
+        let taken = facts.take_changed(10);
+        assert_eq!(taken[0].1.image_count, Some(2));
+        facts.put_back(&taken);
+        assert_eq!(changed(), 1, "it could not be written");
+        facts.keep("a", beat(2, 0.8), at(90 + OLDEST.as_secs()));
+        assert_eq!(changed(), 1, "once in a while");
+        facts.keep("b", beat(1, 0.5), at(0));
+        facts.forget("b");
+        assert_eq!(changed(), 0);
+        (0..5).for_each(|number| facts.keep(&format!("c{number}"), beat(1, 0.5), at(0)));
+        assert_eq!((facts.take_changed(3).len(), facts.take_changed(3).len()), (3, 2));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use wardroom_store::{List, Resource};
 use super::{
     beat,
     document::{Document, KIND},
-    find,
+    facts, find,
 };
 use crate::{
     app::App,
@@ -145,7 +145,8 @@ fn in_state(state: SatelliteState, pages: &Pages) -> Result<List, Error> {
 
 async fn page(app: &App, list: &List) -> Result<Json<Page<Satellite>>, Error> {
     let page = app.store.list(list).await?;
-    let data = page.items.iter().map(|satellite| shown(app, satellite)).collect::<Result<_, _>>()?;
+    let mut data = page.items.iter().map(|satellite| shown(app, satellite)).collect::<Result<Vec<_>, _>>()?;
+    facts::recall(app, &mut data).await?;
     Ok(Json(Page { success: true, data, next: page.next }))
 }
 
@@ -156,7 +157,9 @@ async fn page(app: &App, list: &List) -> Result<Json<Page<Satellite>>, Error> {
 )]
 pub(crate) async fn get(State(app): State<App>, Path(name): Path<String>) -> Result<Response, Error> {
     let satellite = find(&app, &name).await?;
-    let mut response = Json(Envelope::new(shown(&app, &satellite)?)).into_response();
+    let mut shown = shown(&app, &satellite)?;
+    facts::recall(&app, std::slice::from_mut(&mut shown)).await?;
+    let mut response = Json(Envelope::new(shown)).into_response();
     etag::set(&mut response, &tag(&satellite)?);
     Ok(response)
 }
