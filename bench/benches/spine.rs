@@ -30,8 +30,13 @@ fn main() {
     // `cargo bench` passes --bench; other words select what runs.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let measure: [(&str, Measure); 4] =
-        [("transitions", transitions), ("postgres", postgres), ("get", get), ("fleet", fleet)];
+    let measure: [(&str, Measure); 5] = [
+        ("transitions", transitions),
+        ("postgres", postgres),
+        ("get", get),
+        ("beats", beats),
+        ("fleet", fleet),
+    ];
     for (name, run) in measure {
         if wanted.is_empty() || wanted.iter().any(|word| word == name) {
             run(&runtime);
@@ -98,6 +103,22 @@ fn get(runtime: &tokio::runtime::Runtime) {
     println!("GET of one node, 32 clients:");
     compare("no-op handler on the same stack", 0.5, ours, || reads(server.address, "/livez"));
     compare("no-op handler on bare axum, no layers", 0.0, ours, || reads(noop.address, "/"));
+}
+
+/// What the real client sends.
+const BEAT: &str = r#"{"name":"sat","activity":"","state_report_interval":"@every 00h00m30s","latest_state_digest":"","latest_config_digest":"","memory_used_bytes":73400320,"storage_used_bytes":1048576,"cpu_percent":3.5,"request_created_time":"2026-01-01T00:00:00Z","last_sync_duration_ms":0,"image_count":1,"cached_images":[{"reference":"registry/library/alpine:3@sha256:0000000000000000000000000000000000000000000000000000000000000000","size_bytes":352}]}"#;
+
+fn beats(runtime: &tokio::runtime::Runtime) {
+    let server = Server::start(&[]);
+    let noop = server::Noop::start();
+    let callers = runtime.block_on(client::make_satellites(&server, 1000));
+    let posts = |address, path: &str| {
+        let request = client::Request { method: "POST", path: path.to_owned(), body: BEAT };
+        runtime.block_on(client::calls(address, callers.clone(), request, 32, PERIOD))
+    };
+    println!("POST /satellites/sync by 1,000 satellites with their credentials, 32 keep-alive connections:");
+    let ours = || posts(server.address, "/satellites/sync");
+    compare("no-op POST of the same JSON on bare axum, no layers", 0.6, ours, || posts(noop.address, "/"));
 }
 
 /// 100,000 nodes and 1,000,000 history rows: start, memory, and pages wherever they are.

@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -18,7 +19,7 @@ use crate::server::Server;
 
 pub(crate) struct Connection {
     stream: TcpStream,
-    token: String,
+    authorization: String,
     buffer: Vec<u8>,
 }
 
@@ -26,14 +27,20 @@ impl Connection {
     pub(crate) async fn open(address: SocketAddr, token: &str) -> Self {
         let stream = TcpStream::connect(address).await.unwrap();
         stream.set_nodelay(true).unwrap();
-        Self { stream, token: token.to_owned(), buffer: vec![0; 1 << 20] }
+        Self { stream, authorization: format!("Bearer {token}"), buffer: vec![0; 1 << 20] }
+    }
+
+    /// Sends a request on behalf of somebody else.
+    async fn send_as(&mut self, authorization: &str, method: &str, path: &str, body: &str) -> (u16, String) {
+        authorization.clone_into(&mut self.authorization);
+        self.send(method, path, body).await
     }
 
     /// Sends a request and reads the whole answer.
     pub(crate) async fn send(&mut self, method: &str, path: &str, body: &str) -> (u16, String) {
-        let (token, length) = (&self.token, body.len());
+        let (authorization, length) = (&self.authorization, body.len());
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: wardroom\r\nauthorization: Bearer {token}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+            "{method} {path} HTTP/1.1\r\nhost: wardroom\r\nauthorization: {authorization}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
         );
         self.stream.write_all(request.as_bytes()).await.unwrap();
         let mut filled = 0;
@@ -113,15 +120,41 @@ pub(crate) async fn reads(
     clients: usize,
     period: Duration,
 ) -> f64 {
+    let callers = vec![format!("Bearer {token}")];
+    calls(address, callers, Request { method: "GET", path: path.to_owned(), body: "" }, clients, period).await
+}
+
+/// What is sent over and over.
+#[derive(Clone)]
+pub(crate) struct Request {
+    pub(crate) method: &'static str,
+    pub(crate) path: String,
+    pub(crate) body: &'static str,
+}
+
+/// Requests a second over keep-alive connections, by each of the callers in turn.
+pub(crate) async fn calls(
+    address: SocketAddr,
+    callers: Vec<String>,
+    request: Request,
+    clients: usize,
+    period: Duration,
+) -> f64 {
     let done = Arc::new(AtomicU64::new(0));
+    let callers = Arc::new(callers);
     let began = Instant::now();
     let mut tasks = Vec::new();
-    for _ in 0..clients {
-        let (done, token, path) = (Arc::clone(&done), token.to_owned(), path.to_owned());
+    for client in 0..clients {
+        let (done, callers, request) = (Arc::clone(&done), Arc::clone(&callers), request.clone());
         tasks.push(tokio::spawn(async move {
-            let mut connection = Connection::open(address, &token).await;
-            while began.elapsed() < period {
-                let (status, answer) = connection.send("GET", &path, "").await;
+            let mut connection = Connection::open(address, "").await;
+            let first = client * callers.len() / clients;
+            for caller in callers.iter().cycle().skip(first) {
+                if began.elapsed() >= period {
+                    return;
+                }
+                let Request { method, path, body } = &request;
+                let (status, answer) = connection.send_as(caller, method, path, body).await;
                 assert_eq!(status, 200, "{answer}");
                 done.fetch_add(1, Ordering::Relaxed);
             }
@@ -131,4 +164,25 @@ pub(crate) async fn reads(
         task.await.unwrap();
     }
     done.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64()
+}
+
+/// Registers satellites and says how each shows itself.
+pub(crate) async fn make_satellites(server: &Server, count: usize) -> Vec<String> {
+    let mut connection = Connection::open(server.address, &server.token).await;
+    let text = |answer: &str, field: &str| {
+        let after = answer.split(&format!("\"{field}\":\"")).nth(1).unwrap();
+        after.split('"').next().unwrap().to_owned()
+    };
+    let mut callers = Vec::new();
+    for number in 0..count {
+        let body = format!("{{\"name\":\"sat-{number}\"}}");
+        let (status, answer) = connection.send("POST", "/api/satellites", &body).await;
+        assert_eq!(status, 200, "{answer}");
+        let path = format!("/satellites/ztr/{}", text(&answer, "token"));
+        let (status, answer) = connection.send("GET", &path, "").await;
+        assert_eq!(status, 200, "{answer}");
+        let pair = format!("{}:{}", text(&answer, "username"), text(&answer, "password"));
+        callers.push(format!("Basic {}", BASE64_STANDARD.encode(pair)));
+    }
+    callers
 }

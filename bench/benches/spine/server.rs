@@ -31,6 +31,7 @@ impl Server {
             .env("WARDROOM_LOG_LEVEL", "error")
             .env("WARDROOM_LIMITS_READ", "0")
             .env("WARDROOM_LIMITS_WRITE", "0")
+            .env("WARDROOM_LIMITS_ANONYMOUS", "0")
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -87,7 +88,9 @@ pub(crate) fn run_noop() {
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         println!("{}", listener.local_addr().unwrap());
-        let router = axum::Router::new().route("/", axum::routing::get(|| async { "{}" }));
+        let post =
+            |axum::Json(sent): axum::Json<serde_json::Value>| async move { axum::Json(sent.is_object()) };
+        let router = axum::Router::new().route("/", axum::routing::get(|| async { "{}" }).post(post));
         axum::serve(listener, router).await.unwrap();
     });
 }
