@@ -287,7 +287,8 @@ pub(super) const MOVE: &str = concat!(
 );
 
 /// Many such changes of the kind `$3`, each for itself, under the lease `$1` in its epoch `$2` if there is one. `$4`
-/// holds an array for each: what [`MOVE`] takes from `$2` on. Returns the ids of those that were made.
+/// holds an array for each: what [`MOVE`] takes from `$2` on; `$5` has their ids once more, so that they are looked up
+/// one by one whatever the planner thinks of the table. Returns the ids of those that were made.
 pub(super) const MOVES: &str = concat!(
     "WITH fence AS MATERIALIZED (SELECT 1 FROM leases WHERE name = $1::text AND epoch = $2::bigint FOR SHARE), \
      wanted AS MATERIALIZED (SELECT w ->> 0 AS id, (w ->> 1)::bigint AS version, w ->> 2 AS head, w ->> 3 AS state, \
@@ -296,7 +297,8 @@ pub(super) const MOVES: &str = concat!(
        w ->> 13 AS request_id, w ->> 14 AS before FROM json_array_elements($4::text::json) AS w), \
      moved AS (UPDATE resources r SET version = w.version, head = w.head, state = w.state, document = w.document, \
        updated_at = w.at, state_changed_at = w.state_changed_at FROM wanted w \
-       WHERE r.kind = $3::text AND r.id = w.id AND r.version = w.version - 1 AND r.head = w.before \
+       WHERE r.kind = $3::text AND r.id = ANY ($5::text[]) AND r.id = w.id AND r.version = w.version - 1 \
+       AND r.head = w.before \
        AND ($1::text IS NULL OR EXISTS (SELECT 1 FROM fence)) RETURNING r.id) \
      INSERT INTO history (",
     history_columns!(),

@@ -61,6 +61,9 @@ impl Postgres {
                 fence.as_ref().map_or(Param::Null, |fence| Param::Int(fence.epoch)),
                 Param::Text(&committed.row.kind),
                 Param::Text(&rows),
+                Param::Texts(
+                    batch.iter().map(|at| changes[*at].committed.row.resource_id.as_str()).collect(),
+                ),
             ];
             self.run(dialect::MOVES, &params).await?.into_iter().map(|mut row| row.text()).collect()
         };
