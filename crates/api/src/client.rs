@@ -12,21 +12,28 @@ use reqwest::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 
+use crate::{Envelope, Page};
+
 mod error;
 mod explain;
 mod feed;
 mod gpu_node;
+mod incident;
 mod install;
 mod node;
+mod query;
+mod run;
 mod satellite;
+mod satellite_config;
+mod satellite_group;
+mod site;
 mod token;
 
 pub use error::Error;
 pub use explain::{Blocker, Call, Exit, Next, Summary, Why};
 pub use feed::{Feed, HistoryQuery};
-pub use gpu_node::GpuNodeQuery;
-pub use install::Pages;
-pub use node::NodeQuery;
+pub use query::Query;
+pub use run::RunQuery;
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -36,6 +43,12 @@ const ANSWER: Duration = Duration::from_secs(60);
 
 /// How long the server may be silent; it breaks the silence of a feed far more often.
 const SILENCE: Duration = Duration::from_secs(45);
+
+/// Below which everything is found.
+const VERSIONED: &[&str] = &["api", "v1"];
+
+/// Paths around satellites have no version: they are those of the satellite project.
+const UNVERSIONED: &[&str] = &["api"];
 
 /// Where the server is, and who asks.
 #[derive(Clone, Default)]
@@ -55,6 +68,7 @@ pub struct Options {
 pub struct Client {
     http: reqwest::Client,
     base: Url,
+    root: &'static [&'static str],
     timeout: Duration,
 }
 
@@ -89,14 +103,19 @@ impl Client {
             builder = builder.tls_certs_only(certificates);
         }
         let http = builder.build().map_err(|error| Error::Setup(error::chain(&error)))?;
-        Ok(Self { http, base, timeout: options.timeout.unwrap_or(ANSWER) })
+        Ok(Self { http, base, root: VERSIONED, timeout: options.timeout.unwrap_or(ANSWER) })
+    }
+
+    /// The same client, for the paths around satellites.
+    fn unversioned(&self) -> Self {
+        Self { root: UNVERSIONED, ..self.clone() }
     }
 
     /// The address below which everything is asked for.
     fn url(&self, segments: &[&str], query: &[(&str, Option<&str>)]) -> Url {
         let mut url = self.base.clone();
         if let Ok(mut path) = url.path_segments_mut() {
-            path.pop_if_empty().extend(["api", "v1"]).extend(segments);
+            path.pop_if_empty().extend(self.root).extend(segments);
         }
         for (name, value) in query {
             if let Some(value) = value {
@@ -114,8 +133,38 @@ impl Client {
         self.answer(self.http.get(self.url(segments, query))).await
     }
 
+    /// One page of a list.
+    async fn page<T: DeserializeOwned>(&self, segments: &[&str], query: &Query) -> Result<Page<T>, Error> {
+        let limit = query.limit.map(|limit| limit.to_string());
+        let query = [
+            ("state", query.state.as_deref()),
+            ("labelSelector", query.label_selector.as_deref()),
+            ("fieldSelector", query.field_selector.as_deref()),
+            ("limit", limit.as_deref()),
+            ("continue", query.cursor.as_deref()),
+        ];
+        self.get(segments, &query).await
+    }
+
+    /// One object.
+    async fn one<T: DeserializeOwned>(&self, segments: &[&str]) -> Result<T, Error> {
+        self.get::<Envelope<_>>(segments, &[]).await.map(|answer| answer.data)
+    }
+
+    /// An object as it is after a change.
+    async fn change<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        segments: &[&str],
+        body: &(impl Serialize + Sync),
+    ) -> Result<T, Error> {
+        self.send::<Envelope<_>>(method, segments, body).await.map(|answer| answer.data)
+    }
+
+    /// An object as it was when it was deleted.
     async fn delete<T: DeserializeOwned>(&self, segments: &[&str]) -> Result<T, Error> {
-        self.answer(self.http.delete(self.url(segments, &[]))).await
+        let request = self.http.delete(self.url(segments, &[]));
+        self.answer::<Envelope<_>>(request).await.map(|answer| answer.data)
     }
 
     async fn send<T: DeserializeOwned>(

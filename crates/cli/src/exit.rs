@@ -66,7 +66,8 @@ pub(crate) fn explain(error: &anyhow::Error) -> ExitCode {
         let start = if number == 0 { "wardroom: " } else { "  " };
         output::note(&format!("{start}{}", text::clean(line)));
     }
-    if let Some(next) = error.downcast_ref().and_then(next_step) {
+    let own = || (code(error) == Code::NotFound).then_some(LIST);
+    if let Some(next) = error.downcast_ref().and_then(next_step).or_else(own) {
         output::note(&format!("  next: {next}"));
     }
     ExitCode::from(code(error) as u8)
@@ -145,6 +146,9 @@ fn problem_text(problem: &Problem) -> String {
     said
 }
 
+/// What helps whoever asked for something that is not there.
+const LIST: &str = "list what there is: `wardroom get KIND`";
+
 fn next_step(error: &client::Error) -> Option<&'static str> {
     match error {
         client::Error::Setup(_) => None,
@@ -159,7 +163,7 @@ fn next_step(error: &client::Error) -> Option<&'static str> {
         client::Error::Problem(problem) => match problem.status {
             401 => Some("give a valid token: --token-file FILE, WARDROOM_TOKEN or WARDROOM_TOKEN_FILE"),
             403 => Some("ask an admin for such a token: `wardroom token create NAME --role ROLE`"),
-            404 => Some("list what there is: `wardroom get KIND`"),
+            404 => Some(LIST),
             409 if problem.allowed_actions.as_ref().is_some_and(|allowed| !allowed.is_empty()) => {
                 Some("`wardroom why KIND ID` says what can be done")
             }

@@ -1,4 +1,4 @@
-//! The kinds that commands take, by every name people use.
+//! The kinds that commands take, by every name people use, and the type behind each.
 
 use clap::ValueEnum;
 
@@ -14,9 +14,27 @@ pub(crate) enum Kind {
     /// Groups of devices and of users.
     #[value(name = "groups", aliases = ["group", "gr"])]
     Group,
+    /// Bare-metal machines with GPUs.
+    #[value(name = "gpu-nodes", aliases = ["gpu-node", "gpunodes", "gpunode", "gpu", "gn"])]
+    GpuNode,
+    /// What is being done to GPU nodes.
+    #[value(name = "runs", aliases = ["run"])]
+    Run,
+    /// The MAAS servers that manage machines.
+    #[value(name = "sites", aliases = ["site"])]
+    Site,
     /// Registries at the edge.
     #[value(name = "satellites", aliases = ["satellite", "sat"])]
     Satellite,
+    /// What satellites replicate.
+    #[value(name = "satellite-groups", aliases = ["satellite-group", "satellitegroups", "satellitegroup", "sg"])]
+    SatelliteGroup,
+    /// The settings that satellites read.
+    #[value(name = "satellite-configs", aliases = ["satellite-config", "satelliteconfigs", "satelliteconfig", "sc"])]
+    SatelliteConfig,
+    /// Many members that fell silent together.
+    #[value(name = "incidents", aliases = ["incident", "inc"])]
+    Incident,
     /// API tokens.
     #[value(name = "tokens", aliases = ["token", "tok"])]
     Token,
@@ -29,8 +47,35 @@ impl Kind {
             Self::Node => "node",
             Self::Workflow => "workflow",
             Self::Group => "group",
+            Self::GpuNode => "gpu-node",
+            Self::Run => "run",
+            Self::Site => "site",
             Self::Satellite => "satellite",
+            Self::SatelliteGroup => "satellite-group",
+            Self::SatelliteConfig => "satellite-config",
+            Self::Incident => "incident",
             Self::Token => "token",
         }
     }
 }
+
+/// Does something with the type of a kind; nothing else knows which type that is.
+macro_rules! with_type {
+    ($kind:expr, $T:ident => $do:expr) => {
+        with_type!(@ $kind, $T => $do,
+            Node => node::Node, Workflow => workflow::Workflow, Group => group::Group,
+            GpuNode => gpu_node::GpuNode, Run => run::Run, Site => site::Site,
+            Satellite => satellite::Satellite, SatelliteGroup => satellite_group::SatelliteGroup,
+            SatelliteConfig => satellite_config::SatelliteConfig, Incident => liveness::Incident,
+            Token => token::Token)
+    };
+    (@ $kind:expr, $T:ident => $do:expr, $($Kind:ident => $module:ident::$Type:ident),+) => {
+        match $kind {
+            $($crate::kind::Kind::$Kind => {
+                type $T = wardroom_api::$module::$Type;
+                $do
+            })+
+        }
+    };
+}
+pub(crate) use with_type;

@@ -1,11 +1,13 @@
 //! `wardroom`: the server and the command line in one program.
 
+mod advice;
 mod arguments;
 mod command;
 mod connection;
 #[cfg(test)]
 mod docs;
 mod exit;
+mod fields;
 mod follow;
 mod kind;
 mod outcome;

@@ -1,9 +1,14 @@
-//! Which nodes: the selectors that every command on nodes takes.
+//! Which resources: the selectors that commands take.
 
 use clap::Args;
-use wardroom_api::client::NodeQuery;
+use wardroom_api::client::Query;
 
-/// Which nodes.
+use crate::{
+    exit::{Code, failure},
+    view::{Resource, Selectable},
+};
+
+/// Which resources.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct Selection {
     /// Labels, such as site=berlin,rack in (a,b),!spare.
@@ -18,17 +23,37 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
+    /// Refuses what a kind cannot be selected by.
+    pub(crate) fn check<T: Resource>(&self) -> anyhow::Result<()> {
+        let kind = T::KIND.as_str();
+        match T::SELECTABLE {
+            Selectable::ByLabels => Ok(()),
+            Selectable::ByFields if self.labels.is_none() => Ok(()),
+            Selectable::No if self.is_empty() => Ok(()),
+            Selectable::ByFields => Err(failure(
+                Code::Usage,
+                format!("a {kind} has no labels: select by --state or --field-selector"),
+            )),
+            Selectable::No => Err(failure(
+                Code::Usage,
+                format!(
+                    "{kind}s cannot be selected from; only lists of nodes, gpu-nodes, runs and satellites can"
+                ),
+            )),
+        }
+    }
+
     /// Whether anything is selected by.
     pub(crate) fn is_empty(&self) -> bool {
         self.labels.is_none() && self.fields.is_none() && self.state.is_none()
     }
 
-    pub(crate) fn query(&self) -> NodeQuery {
-        NodeQuery {
+    pub(crate) fn query(&self) -> Query {
+        Query {
             state: self.state.clone(),
             label_selector: self.labels.clone(),
             field_selector: self.fields.clone(),
-            ..NodeQuery::default()
+            ..Query::default()
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Tables of stable columns, for people and for `awk`.
 
+use std::{collections::BTreeMap, str::FromStr};
+
 use jiff::Timestamp;
 use unicode_width::UnicodeWidthStr as _;
-use wardroom_core::{node::State, table::State as _};
+use wardroom_core::{gpu_node, node, run, satellite, table::State};
 
 use crate::{output, text};
 
@@ -39,6 +41,12 @@ pub(crate) const NONE: &str = "<none>";
 /// A text that may be absent.
 pub(crate) fn or_none(text: Option<&str>) -> String {
     text.filter(|text| !text.is_empty()).unwrap_or(NONE).to_owned()
+}
+
+/// Labels, as selectors write them.
+pub(crate) fn labels(labels: &BTreeMap<String, String>) -> String {
+    let labels: Vec<_> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    or_none(Some(&labels.join(",")))
 }
 
 /// Whether the names of the columns are written.
@@ -106,14 +114,22 @@ fn cleaned(row: &[String]) -> Vec<String> {
     row.iter().map(|cell| text::clean(cell)).collect()
 }
 
-/// In service green, at its end grey, failed red, on its way yellow.
+/// The colour of a state of any lifecycle; the same name has the same colour in all of them.
 fn tone(state: &str) -> Option<&'static str> {
-    let state: State = state.parse().ok()?;
-    Some(if State::SERVICE.contains(&state) {
+    tone_in::<node::State>(state)
+        .or_else(|| tone_in::<gpu_node::State>(state))
+        .or_else(|| tone_in::<satellite::State>(state))
+        .or_else(|| tone_in::<run::State>(state))
+}
+
+/// In service green, at its end grey, failed red, on its way yellow.
+fn tone_in<S: State + FromStr>(state: &str) -> Option<&'static str> {
+    let state: S = state.parse().ok()?;
+    Some(if S::SERVICE.contains(&state) {
         "32"
-    } else if State::TERMINAL.contains(&state) {
+    } else if S::TERMINAL.contains(&state) {
         "90"
-    } else if state == State::InstallFailed {
+    } else if state.as_str().contains("failed") || matches!(state.as_str(), "quarantined" | "revoked") {
         "31"
     } else {
         "33"

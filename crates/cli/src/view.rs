@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use wardroom_api::{
     Page,
-    client::{Client, NodeQuery},
+    client::{Client, Query},
 };
 use wardroom_server::clock::Clock;
 
@@ -15,10 +15,16 @@ use crate::{
     text,
 };
 
+mod gpu_node;
 mod group;
 pub(crate) mod history;
-pub(crate) mod node;
-pub(crate) mod satellite;
+mod incident;
+mod node;
+mod run;
+mod satellite;
+mod satellite_config;
+mod satellite_group;
+mod site;
 mod token;
 mod workflow;
 
@@ -31,24 +37,84 @@ pub(crate) trait View: Serialize + Sized + 'static {
     fn name(&self) -> String;
 }
 
+/// What lists of a kind can be selected by, besides their length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Selectable {
+    /// Nothing.
+    No,
+    /// State and fields.
+    ByFields,
+    /// State, fields and labels.
+    ByLabels,
+}
+
 /// A resource that commands get by its kind.
 pub(crate) trait Resource: View {
     /// The kind.
     const KIND: Kind;
 
+    /// What lists of it can be selected by.
+    const SELECTABLE: Selectable = Selectable::No;
+
+    /// Whether the server explains its state.
+    const EXPLAINED: bool = false;
+
     /// The id.
     fn id(&self) -> &str;
 
-    /// One page; only nodes can be selected by more than limit and cursor.
-    async fn page(client: &Client, query: &NodeQuery) -> anyhow::Result<Page<Self>>;
+    /// One page.
+    async fn page(client: &Client, query: &Query) -> anyhow::Result<Page<Self>>;
 
-    /// One resource, by its id.
+    /// One resource, by its id or by what else people call it.
     async fn find(client: &Client, id: &str) -> anyhow::Result<Self>;
 
-    /// Whether a selection covers this resource; what cannot be selected is always covered.
-    async fn is_selected(&self, _client: &Client, _query: &NodeQuery) -> anyhow::Result<bool> {
-        Ok(true)
+    /// The id behind what people call it, also of a resource that is gone.
+    async fn id_of(_client: &Client, called: &str) -> anyhow::Result<String> {
+        Ok(called.to_owned())
     }
+
+    /// A field and its value that select this resource, and few others.
+    fn selector(&self) -> Option<String> {
+        None
+    }
+
+    /// The run whose explanation comes with its own.
+    fn run(&self) -> Option<&str> {
+        None
+    }
+
+    /// Writes one resource by itself.
+    async fn print_one(_client: &Client, shape: Shape, item: &Self) -> anyhow::Result<()> {
+        print_one(shape, item)
+    }
+
+    /// Writes what columns have no room for.
+    async fn print_details(&self, _client: &Client) -> anyhow::Result<()> {
+        Ok(())
+    }
+}
+
+/// Whether a selection covers a resource. The server reads selectors, so it is asked for this one among what they
+/// select.
+pub(crate) async fn is_selected<T: Resource>(
+    client: &Client,
+    item: &T,
+    query: &Query,
+) -> anyhow::Result<bool> {
+    let Some(selector) = item.selector().filter(|_| *query != Query::default()) else { return Ok(true) };
+    // Of a field that is named twice the server takes the last: what was asked for wins.
+    let fields = match &query.field_selector {
+        Some(fields) => format!("{selector},{fields}"),
+        None => selector,
+    };
+    let page = T::page(client, &Query { field_selector: Some(fields), ..query.clone() }).await?;
+    Ok(page.data.iter().any(|found| found.id() == item.id()))
+}
+
+/// What people call a resource: its name without its kind.
+pub(crate) fn called(item: &impl View) -> String {
+    let name = item.name();
+    name.split_once('/').map_or(name.clone(), |(_, called)| called.to_owned())
 }
 
 /// `-o` and `--no-headers`.

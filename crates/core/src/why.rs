@@ -17,7 +17,7 @@ use crate::{
 /// The explanation of one state or status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Why {
-    /// What is explained: `state`, or the derived status it is about.
+    /// What is explained: `state`, `run` for the run that works on the resource, or the derived status it is about.
     pub about: &'static str,
     /// Where the resource is.
     pub state: &'static str,

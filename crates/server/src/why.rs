@@ -66,7 +66,7 @@ async fn of_node(app: &App, id: &str) -> Result<Vec<Why>, Error> {
     Ok(vec![explain(TABLE, state, stay, app.now(), blockers)])
 }
 
-/// A run.
+/// A run; said so, since it is explained beside the node it works on.
 pub(crate) fn of_run(app: &App, run: &Run<gpu_node::data::Data>) -> Why {
     let record = &run.record;
     let failure = record.failure.as_ref().map(|failure| failure.evidence.as_str());
@@ -77,5 +77,5 @@ pub(crate) fn of_run(app: &App, run: &Run<gpu_node::data::Data>) -> Why {
         stay.counted_from = record.since;
         stay.patience = Some(record.kind.patience_at(record.stage));
     }
-    explain(wardroom_core::run::TABLE, run.state, stay, app.now(), blockers)
+    Why { about: "run", ..explain(wardroom_core::run::TABLE, run.state, stay, app.now(), blockers) }
 }

@@ -2,9 +2,9 @@
 
 use reqwest::Method;
 
-use super::{Client, Error};
+use super::{Client, Error, Query};
 use crate::{
-    Envelope, Page,
+    Page,
     gpu_node::{
         ActionRequest, ActionResult, DecommissionCreate, GpuNode, GpuNodeCreate, Lifecycle, NewGpuNode,
         OnboardingCreate,
@@ -12,36 +12,13 @@ use crate::{
     },
 };
 
-/// Which GPU nodes, and which page of them.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct GpuNodeQuery {
-    /// Only in this state.
-    pub state: Option<String>,
-    /// Labels, e.g. `rack in (a,b),!spare`.
-    pub label_selector: Option<String>,
-    /// Fields, e.g. `site=berlin,state=active`.
-    pub field_selector: Option<String>,
-    /// How many at most in the page.
-    pub limit: Option<usize>,
-    /// The cursor of the page before.
-    pub cursor: Option<String>,
-}
-
 impl Client {
     /// One page of GPU nodes, oldest first.
     ///
     /// # Errors
     /// As for every call.
-    pub async fn gpu_nodes(&self, query: &GpuNodeQuery) -> Result<Page<GpuNode>, Error> {
-        let limit = query.limit.map(|limit| limit.to_string());
-        let query = [
-            ("state", query.state.as_deref()),
-            ("labelSelector", query.label_selector.as_deref()),
-            ("fieldSelector", query.field_selector.as_deref()),
-            ("limit", limit.as_deref()),
-            ("continue", query.cursor.as_deref()),
-        ];
-        self.get(&["gpu-nodes"], &query).await
+    pub async fn gpu_nodes(&self, query: &Query) -> Result<Page<GpuNode>, Error> {
+        self.page(&["gpu-nodes"], query).await
     }
 
     /// One GPU node.
@@ -49,7 +26,7 @@ impl Client {
     /// # Errors
     /// As for every call.
     pub async fn gpu_node(&self, id: &str) -> Result<GpuNode, Error> {
-        self.get::<Envelope<_>>(&["gpu-nodes", id], &[]).await.map(|answer| answer.data)
+        self.one(&["gpu-nodes", id]).await
     }
 
     /// The work behind a node's state.
@@ -57,7 +34,7 @@ impl Client {
     /// # Errors
     /// As for every call.
     pub async fn gpu_node_lifecycle(&self, id: &str) -> Result<Lifecycle, Error> {
-        self.get::<Envelope<_>>(&["gpu-nodes", id, "lifecycle"], &[]).await.map(|answer| answer.data)
+        self.one(&["gpu-nodes", id, "lifecycle"]).await
     }
 
     /// Registers a GPU node.
@@ -65,7 +42,7 @@ impl Client {
     /// # Errors
     /// As for every call.
     pub async fn create_gpu_node(&self, create: &GpuNodeCreate) -> Result<NewGpuNode, Error> {
-        self.send::<Envelope<_>>(Method::POST, &["gpu-nodes"], create).await.map(|answer| answer.data)
+        self.change(Method::POST, &["gpu-nodes"], create).await
     }
 
     /// Starts an onboarding.
@@ -74,7 +51,7 @@ impl Client {
     /// As for every call.
     pub async fn onboard_gpu_node(&self, id: &str, wanted: &OnboardingCreate) -> Result<NewGpuNode, Error> {
         let path = ["gpu-nodes", id, "onboardings"];
-        self.send::<Envelope<_>>(Method::POST, &path, wanted).await.map(|answer| answer.data)
+        self.change(Method::POST, &path, wanted).await
     }
 
     /// Starts a decommission.
@@ -87,7 +64,7 @@ impl Client {
         wanted: &DecommissionCreate,
     ) -> Result<GpuNode, Error> {
         let path = ["gpu-nodes", id, "decommissions"];
-        self.send::<Envelope<_>>(Method::POST, &path, wanted).await.map(|answer| answer.data)
+        self.change(Method::POST, &path, wanted).await
     }
 
     /// Asks something of a node, such as `retire` or `resume`.

@@ -2,39 +2,20 @@
 
 use reqwest::Method;
 
-use super::{Client, Error};
+use super::{Client, Error, Query};
 use crate::{
-    Envelope, Page,
+    Page,
     group::{Group, GroupSpec},
     workflow::{Workflow, WorkflowSpec},
 };
 
-/// Which page of a list.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Pages {
-    /// How many at most in the page.
-    pub limit: Option<usize>,
-    /// The cursor of the page before.
-    pub cursor: Option<String>,
-}
-
 impl Client {
-    pub(super) async fn page<T: serde::de::DeserializeOwned>(
-        &self,
-        collection: &str,
-        pages: &Pages,
-    ) -> Result<Page<T>, Error> {
-        let limit = pages.limit.map(|limit| limit.to_string());
-        let query = [("limit", limit.as_deref()), ("continue", pages.cursor.as_deref())];
-        self.get(&[collection], &query).await
-    }
-
     /// One page of workflows.
     ///
     /// # Errors
     /// As for every call.
-    pub async fn workflows(&self, pages: &Pages) -> Result<Page<Workflow>, Error> {
-        self.page("workflows", pages).await
+    pub async fn workflows(&self, query: &Query) -> Result<Page<Workflow>, Error> {
+        self.page(&["workflows"], query).await
     }
 
     /// One workflow.
@@ -42,7 +23,7 @@ impl Client {
     /// # Errors
     /// As for every call.
     pub async fn workflow(&self, id: &str) -> Result<Workflow, Error> {
-        self.get::<Envelope<_>>(&["workflows", id], &[]).await.map(|answer| answer.data)
+        self.one(&["workflows", id]).await
     }
 
     /// Makes a workflow.
@@ -50,7 +31,7 @@ impl Client {
     /// # Errors
     /// As for every call.
     pub async fn create_workflow(&self, spec: &WorkflowSpec) -> Result<Workflow, Error> {
-        self.send::<Envelope<_>>(Method::POST, &["workflows"], spec).await.map(|answer| answer.data)
+        self.change(Method::POST, &["workflows"], spec).await
     }
 
     /// Replaces the workflow of that name.
@@ -58,9 +39,7 @@ impl Client {
     /// # Errors
     /// As for every call.
     pub async fn replace_workflow(&self, spec: &WorkflowSpec) -> Result<Workflow, Error> {
-        self.send::<Envelope<_>>(Method::PUT, &["workflows", &spec.name], spec)
-            .await
-            .map(|answer| answer.data)
+        self.change(Method::PUT, &["workflows", &spec.name], spec).await
     }
 
     /// Deletes a workflow that no node uses.
@@ -68,15 +47,15 @@ impl Client {
     /// # Errors
     /// As for every call.
     pub async fn delete_workflow(&self, id: &str) -> Result<Workflow, Error> {
-        self.delete::<Envelope<_>>(&["workflows", id]).await.map(|answer| answer.data)
+        self.delete(&["workflows", id]).await
     }
 
     /// One page of groups.
     ///
     /// # Errors
     /// As for every call.
-    pub async fn groups(&self, pages: &Pages) -> Result<Page<Group>, Error> {
-        self.page("groups", pages).await
+    pub async fn groups(&self, query: &Query) -> Result<Page<Group>, Error> {
+        self.page(&["groups"], query).await
     }
 
     /// One group.
@@ -84,7 +63,7 @@ impl Client {
     /// # Errors
     /// As for every call.
     pub async fn group(&self, id: &str) -> Result<Group, Error> {
-        self.get::<Envelope<_>>(&["groups", id], &[]).await.map(|answer| answer.data)
+        self.one(&["groups", id]).await
     }
 
     /// Makes a group.
@@ -92,7 +71,7 @@ impl Client {
     /// # Errors
     /// As for every call.
     pub async fn create_group(&self, spec: &GroupSpec) -> Result<Group, Error> {
-        self.send::<Envelope<_>>(Method::POST, &["groups"], spec).await.map(|answer| answer.data)
+        self.change(Method::POST, &["groups"], spec).await
     }
 
     /// Replaces the group of that name.
@@ -100,7 +79,7 @@ impl Client {
     /// # Errors
     /// As for every call.
     pub async fn replace_group(&self, spec: &GroupSpec) -> Result<Group, Error> {
-        self.send::<Envelope<_>>(Method::PUT, &["groups", &spec.name], spec).await.map(|answer| answer.data)
+        self.change(Method::PUT, &["groups", &spec.name], spec).await
     }
 
     /// Deletes a group that nothing is in.
@@ -108,6 +87,6 @@ impl Client {
     /// # Errors
     /// As for every call.
     pub async fn delete_group(&self, id: &str) -> Result<Group, Error> {
-        self.delete::<Envelope<_>>(&["groups", id]).await.map(|answer| answer.data)
+        self.delete(&["groups", id]).await
     }
 }

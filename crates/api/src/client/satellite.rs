@@ -1,11 +1,10 @@
 //! Satellites.
 
-use reqwest::{Method, Url};
-use serde::{Serialize, de::DeserializeOwned};
+use reqwest::Method;
 
-use super::{Client, Error, NodeQuery};
+use super::{Client, Error, Query};
 use crate::{
-    Envelope, Page,
+    Page,
     satellite::{
         EffectProgress, JoinToken, JoinTokenCreate, NewSatellite, Reenable, Reenabled, Revoke, Satellite,
         SatelliteCreate,
@@ -17,22 +16,8 @@ impl Client {
     ///
     /// # Errors
     /// As for every call.
-    pub async fn satellites(&self, query: &NodeQuery) -> Result<Page<Satellite>, Error> {
-        let mut url = self.satellite_url(&["satellites"]);
-        let limit = query.limit.map(|limit| limit.to_string());
-        let given = [
-            ("state", query.state.as_deref()),
-            ("labelSelector", query.label_selector.as_deref()),
-            ("fieldSelector", query.field_selector.as_deref()),
-            ("limit", limit.as_deref()),
-            ("continue", query.cursor.as_deref()),
-        ];
-        for (name, value) in given {
-            if let Some(value) = value {
-                url.query_pairs_mut().append_pair(name, value);
-            }
-        }
-        self.answer(self.http.get(url)).await
+    pub async fn satellites(&self, query: &Query) -> Result<Page<Satellite>, Error> {
+        self.unversioned().page(&["satellites"], query).await
     }
 
     /// One satellite, by its name or id.
@@ -40,8 +25,7 @@ impl Client {
     /// # Errors
     /// As for every call.
     pub async fn satellite(&self, name: &str) -> Result<Satellite, Error> {
-        let url = self.satellite_url(&["satellites", name]);
-        self.answer::<Envelope<_>>(self.http.get(url)).await.map(|answer| answer.data)
+        self.unversioned().one(&["satellites", name]).await
     }
 
     /// What other systems were told of a satellite.
@@ -49,8 +33,8 @@ impl Client {
     /// # Errors
     /// As for every call.
     pub async fn satellite_effects(&self, name: &str) -> Result<Vec<EffectProgress>, Error> {
-        let url = self.satellite_url(&["satellites", name, "effects"]);
-        self.answer::<Page<_>>(self.http.get(url)).await.map(|page| page.data)
+        let path = ["satellites", name, "effects"];
+        self.unversioned().get::<Page<_>>(&path, &[]).await.map(|page| page.data)
     }
 
     /// Creates a satellite that registers with a one-time token.
@@ -58,7 +42,7 @@ impl Client {
     /// # Errors
     /// As for every call.
     pub async fn create_satellite(&self, create: &SatelliteCreate) -> Result<NewSatellite, Error> {
-        self.post_satellite(&["satellites"], create).await
+        self.unversioned().send(Method::POST, &["satellites"], create).await
     }
 
     /// Creates a satellite that registers with a SPIFFE ID.
@@ -66,7 +50,7 @@ impl Client {
     /// # Errors
     /// As for every call.
     pub async fn create_join_token(&self, create: &JoinTokenCreate) -> Result<JoinToken, Error> {
-        self.post_satellite(&["join-tokens"], create).await
+        self.unversioned().send(Method::POST, &["join-tokens"], create).await
     }
 
     /// Blocks a satellite.
@@ -74,8 +58,7 @@ impl Client {
     /// # Errors
     /// As for every call.
     pub async fn revoke_satellite(&self, name: &str, revoke: &Revoke) -> Result<Satellite, Error> {
-        let revoked = self.post_satellite::<Envelope<_>>(&["satellites", name, "revoke"], revoke).await;
-        revoked.map(|answer| answer.data)
+        self.unversioned().change(Method::POST, &["satellites", name, "revoke"], revoke).await
     }
 
     /// Lets a satellite come back.
@@ -83,7 +66,7 @@ impl Client {
     /// # Errors
     /// As for every call.
     pub async fn reenable_satellite(&self, name: &str, reenable: &Reenable) -> Result<Reenabled, Error> {
-        self.post_satellite(&["satellites", name, "reenable"], reenable).await
+        self.unversioned().send(Method::POST, &["satellites", name, "reenable"], reenable).await
     }
 
     /// Deletes a satellite for good.
@@ -91,25 +74,6 @@ impl Client {
     /// # Errors
     /// As for every call.
     pub async fn delete_satellite(&self, name: &str) -> Result<Satellite, Error> {
-        let url = self.satellite_url(&["satellites", name]);
-        self.answer::<Envelope<_>>(self.http.delete(url)).await.map(|answer| answer.data)
-    }
-
-    async fn post_satellite<T: DeserializeOwned>(
-        &self,
-        segments: &[&str],
-        body: &(impl Serialize + Sync),
-    ) -> Result<T, Error> {
-        let request = self.http.request(Method::POST, self.satellite_url(segments)).json(body);
-        self.answer(request.header("idempotency-key", uuid::Uuid::now_v7().to_string())).await
-    }
-
-    /// Paths of satellites have no version: they are those of the satellite project.
-    fn satellite_url(&self, segments: &[&str]) -> Url {
-        let mut url = self.base.clone();
-        if let Ok(mut path) = url.path_segments_mut() {
-            path.pop_if_empty().push("api").extend(segments);
-        }
-        url
+        self.unversioned().delete(&["satellites", name]).await
     }
 }

@@ -2,9 +2,9 @@
 
 use reqwest::Method;
 
-use super::{Client, Error, Pages};
+use super::{Client, Error, Query};
 use crate::{
-    Envelope, Page,
+    Page,
     token::{NewToken, Token, TokenCreate},
 };
 
@@ -13,8 +13,8 @@ impl Client {
     ///
     /// # Errors
     /// As for every call.
-    pub async fn tokens(&self, pages: &Pages) -> Result<Page<Token>, Error> {
-        self.page("tokens", pages).await
+    pub async fn tokens(&self, query: &Query) -> Result<Page<Token>, Error> {
+        self.page(&["tokens"], query).await
     }
 
     /// Makes a token; its secret is in this answer and nowhere else.
@@ -22,7 +22,7 @@ impl Client {
     /// # Errors
     /// As for every call.
     pub async fn create_token(&self, create: &TokenCreate) -> Result<NewToken, Error> {
-        self.send::<Envelope<_>>(Method::POST, &["tokens"], create).await.map(|answer| answer.data)
+        self.change(Method::POST, &["tokens"], create).await
     }
 
     /// Revokes a token; it is refused from the next request on.
@@ -30,6 +30,6 @@ impl Client {
     /// # Errors
     /// As for every call.
     pub async fn revoke_token(&self, id: &str) -> Result<Token, Error> {
-        self.delete::<Envelope<_>>(&["tokens", id]).await.map(|answer| answer.data)
+        self.delete(&["tokens", id]).await
     }
 }

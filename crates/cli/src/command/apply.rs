@@ -9,11 +9,11 @@ use serde_json::{Map, Value};
 use wardroom_api::{
     client::{self, Client},
     group::Group,
-    node::{NodeCreate, NodePatch},
+    node::{Node, NodeCreate, NodePatch},
     workflow::Workflow,
 };
 
-use crate::{connection::Connection, outcome::Outcome, view};
+use crate::{connection::Connection, outcome::Outcome, view::Resource as _};
 
 /// Makes or changes what a file describes.
 ///
@@ -121,7 +121,7 @@ async fn node(client: &Client, document: Map<String, Value>) -> anyhow::Result<&
         Err(client::Error::Problem(problem)) if problem.code == "mac_taken" => {}
         Err(error) => return Err(error.into()),
     }
-    let id = view::node::id(client, &create.mac_address).await?;
+    let id = Node::id_of(client, &create.mac_address).await?;
     let patch = NodePatch {
         hostname: create.hostname.map(Some),
         workflow_id: create.workflow_id.map(Some),

@@ -1,17 +1,17 @@
 //! `wardroom delete`.
 
 use clap::Args;
-use wardroom_api::client::Client;
+use wardroom_api::{client::Client, node::Node};
 
 use crate::{
     connection::Connection,
     exit::{Code, failure},
     kind::Kind,
     outcome::{Consent, Outcome},
-    view::node,
+    view::Resource as _,
 };
 
-/// Deletes resources. A node must be retired first; tokens are revoked instead. History stays.
+/// Deletes resources. A node must be retired first; what others use is refused. History stays.
 #[derive(Args)]
 pub(crate) struct Delete {
     /// The kind of the resources.
@@ -28,8 +28,8 @@ pub(crate) struct Delete {
 
 impl Delete {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
-        if self.kind == Kind::Token {
-            return Err(failure(Code::Usage, "tokens are revoked: `wardroom token revoke ID`"));
+        if let Some(instead) = instead(self.kind) {
+            return Err(failure(Code::Usage, instead));
         }
         let kind = self.kind.as_str();
         self.consent.ask(&format!("delete {} {kind}s", self.ids.len()), self.ids.len())?;
@@ -45,16 +45,33 @@ impl Delete {
     }
 }
 
+/// What ends the life of a kind that is not deleted.
+fn instead(kind: Kind) -> Option<&'static str> {
+    match kind {
+        Kind::Token => Some("tokens are revoked: `wardroom token revoke ID`"),
+        Kind::GpuNode => Some("GPU nodes are retired, then removed: `wardroom gpu-node remove ID`"),
+        Kind::Run => Some("runs are kept; one that is open is cancelled: `wardroom run cancel ID`"),
+        Kind::Incident => Some("incidents end by themselves, and are kept"),
+        Kind::Node
+        | Kind::Workflow
+        | Kind::Group
+        | Kind::Site
+        | Kind::Satellite
+        | Kind::SatelliteGroup
+        | Kind::SatelliteConfig => None,
+    }
+}
+
 async fn delete(client: &Client, kind: Kind, id: &str) -> anyhow::Result<()> {
     match kind {
-        Kind::Node => {
-            let id = node::id(client, id).await?;
-            client.delete_node(&id).await?;
-        }
+        Kind::Node => drop(client.delete_node(&Node::id_of(client, id).await?).await?),
         Kind::Satellite => drop(client.delete_satellite(id).await?),
         Kind::Workflow => drop(client.delete_workflow(id).await?),
         Kind::Group => drop(client.delete_group(id).await?),
-        Kind::Token => drop(client.revoke_token(id).await?),
+        Kind::Site => drop(client.delete_site(id).await?),
+        Kind::SatelliteGroup => drop(client.delete_satellite_group(id).await?),
+        Kind::SatelliteConfig => drop(client.delete_satellite_config(id).await?),
+        Kind::GpuNode | Kind::Run | Kind::Incident | Kind::Token => {}
     }
     Ok(())
 }

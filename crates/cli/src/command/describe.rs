@@ -1,24 +1,16 @@
 //! `wardroom describe`.
 
 use clap::Args;
-use unicode_width::UnicodeWidthStr as _;
-use wardroom_api::{
-    client::{Client, HistoryQuery},
-    group::Group,
-    node::Node,
-    satellite::Satellite,
-    token::Token,
-    workflow::Workflow,
-};
+use wardroom_api::client::{Client, HistoryQuery};
 use wardroom_server::clock::Clock;
 
 use super::{history::compact, why};
 use crate::{
     connection::Connection,
-    kind::Kind,
+    fields,
+    kind::{Kind, with_type},
     output,
     table::Level,
-    text,
     view::{Resource, columns},
 };
 
@@ -31,7 +23,7 @@ pub(crate) struct Describe {
     /// The kind of the resource.
     #[arg(value_enum)]
     kind: Kind,
-    /// Its id; of a node also its MAC, of a satellite its name.
+    /// Its id; of a node also its MAC, of a GPU node its hostname, of a satellite its name.
     id: String,
     #[command(flatten)]
     connection: Connection,
@@ -40,27 +32,15 @@ pub(crate) struct Describe {
 impl Describe {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let client = self.connection.client()?;
-        match self.kind {
-            Kind::Node => {
-                let node: Node = self.fields(&client).await?;
-                output::line("")?;
-                why::print("node", &node.id, &client.why("node", &node.id).await?)?;
-                history(&client, Kind::Node, &node.id).await
-            }
-            Kind::Satellite => {
-                let satellite: Satellite = self.fields(&client).await?;
-                output::line("")?;
-                why::print("satellite", &satellite.name, &client.why("satellite", &satellite.id).await?)?;
-                history(&client, Kind::Satellite, &satellite.id).await
-            }
-            Kind::Workflow => self.fields_and_history::<Workflow>(&client).await,
-            Kind::Group => self.fields_and_history::<Group>(&client).await,
-            Kind::Token => self.fields_and_history::<Token>(&client).await,
-        }
+        with_type!(self.kind, T => self.describe::<T>(&client).await)
     }
 
-    async fn fields_and_history<T: Resource>(&self, client: &Client) -> anyhow::Result<()> {
+    async fn describe<T: Resource>(&self, client: &Client) -> anyhow::Result<()> {
         let item: T = self.fields(client).await?;
+        item.print_details(client).await?;
+        if T::EXPLAINED {
+            why::explain(client, &item).await?;
+        }
         history(client, T::KIND, item.id()).await
     }
 
@@ -68,17 +48,14 @@ impl Describe {
         let item = T::find(client, &self.id).await?;
         let (now, all) = (Clock.now(), columns::<T>(Level::Full));
         let fields: Vec<_> = all.map(|column| (title(column.head), (column.cell)(&item, now))).collect();
-        let width = fields.iter().map(|(head, _)| head.width()).max().unwrap_or_default() + 1;
-        for (head, value) in fields {
-            output::line(&format!("{:<width$}  {}", format!("{head}:"), text::clean(&value)))?;
-        }
+        fields::print(&fields)?;
         Ok(item)
     }
 }
 
 /// `LAST ERROR` becomes `Last error`; abbreviations stay.
 fn title(head: &str) -> String {
-    if matches!(head, "ID" | "MAC" | "IP") {
+    if matches!(head, "ID" | "MAC" | "IP" | "URL" | "BMC" | "MACS") {
         return head.to_owned();
     }
     let (first, rest) = head.split_at(1);

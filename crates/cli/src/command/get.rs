@@ -3,22 +3,15 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
-use wardroom_api::{
-    client::{self, Client, NodeQuery},
-    group::Group,
-    node::Node,
-    satellite::Satellite,
-    token::Token,
-    workflow::Workflow,
-};
+use wardroom_api::client::{self, Client, Query};
 
 use crate::{
     connection::Connection,
     exit::{Code, failure},
     follow::{self, Follower},
-    kind::Kind,
+    kind::{Kind, with_type},
     select::Selection,
-    view::{Gone, Mode, Printer, Resource, Shape, print_one},
+    view::{Gone, Mode, Printer, Resource, Shape, is_selected},
 };
 
 /// Most that one request asks for.
@@ -27,10 +20,10 @@ const PAGE: usize = 500;
 /// Lists resources, or shows one.
 #[derive(Args)]
 pub(crate) struct Get {
-    /// What to get; singular and short names are understood too (node, no, wf, …).
+    /// What to get; singular and short names are understood too (node, no, gpu, sat, …).
     #[arg(value_enum)]
     kind: Kind,
-    /// The id of one resource; of a node also its MAC, of a satellite its name.
+    /// The id of one resource; of a node also its MAC, of a GPU node its hostname, of a satellite its name.
     id: Option<String>,
     #[command(flatten)]
     selection: Selection,
@@ -49,25 +42,19 @@ pub(crate) struct Get {
 impl Get {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let client = self.connection.client()?;
-        match self.kind {
-            Kind::Node => self.show::<Node>(&client).await,
-            Kind::Workflow => self.show::<Workflow>(&client).await,
-            Kind::Group => self.show::<Group>(&client).await,
-            Kind::Satellite => self.show::<Satellite>(&client).await,
-            Kind::Token => self.show::<Token>(&client).await,
-        }
+        with_type!(self.kind, T => self.show::<T>(&client).await)
     }
 
     async fn show<T: Resource>(&self, client: &Client) -> anyhow::Result<()> {
-        let can_be_selected = matches!(T::KIND, Kind::Node | Kind::Satellite);
-        if !self.selection.is_empty() && (!can_be_selected || self.id.is_some()) {
-            return Err(failure(Code::Usage, "only lists of nodes and satellites can be selected from"));
+        self.selection.check::<T>()?;
+        if !self.selection.is_empty() && self.id.is_some() {
+            return Err(failure(Code::Usage, "give an id or selectors, not both"));
         }
         if self.watch {
             return self.watch::<T>(client).await;
         }
         match &self.id {
-            Some(id) => print_one(self.shape, &T::find(client, id).await?),
+            Some(id) => T::print_one(client, self.shape, &T::find(client, id).await?).await,
             None => Printer::start(self.shape, Mode::Whole, &self.list::<T>(client).await?).map(drop),
         }
     }
@@ -131,17 +118,13 @@ impl Get {
 
     async fn selected<T: Resource>(&self, client: &Client, id: &str) -> anyhow::Result<Option<T>> {
         let item = T::find(client, id).await?;
-        let is_selected = item.is_selected(client, &self.selection.query()).await?;
+        let is_selected = is_selected(client, &item, &self.selection.query()).await?;
         Ok(is_selected.then_some(item))
     }
 }
 
 /// Everything a query selects, at most so many.
-pub(crate) async fn list<T: Resource>(
-    client: &Client,
-    query: &NodeQuery,
-    most: usize,
-) -> anyhow::Result<Vec<T>> {
+pub(crate) async fn list<T: Resource>(client: &Client, query: &Query, most: usize) -> anyhow::Result<Vec<T>> {
     let mut query = query.clone();
     let mut items = Vec::new();
     loop {

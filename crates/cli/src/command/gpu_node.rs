@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use clap::{Args, Subcommand};
 use wardroom_api::{
-    client::GpuNodeQuery,
+    client::Query,
     gpu_node::{ActionRequest, Bmc, DecommissionCreate, GpuNodeCreate, OnboardingCreate, Skip},
 };
 
@@ -179,7 +179,7 @@ impl Create {
 impl List {
     async fn run(self) -> anyhow::Result<()> {
         let client = self.connection.client()?;
-        let mut query = GpuNodeQuery {
+        let mut query = Query {
             state: self.state,
             label_selector: self.selector,
             field_selector: self.field_selector,

@@ -6,9 +6,9 @@ use wardroom_server::clock::Clock;
 
 use crate::{
     connection::Connection,
-    kind::Kind,
+    kind::{Kind, with_type},
     table::{Heads, Level, Writer},
-    view::{Mode, Printer, Shape, columns, node, satellite},
+    view::{Mode, Printer, Resource as _, Shape, columns},
 };
 
 /// Shows who changed what, when and why; newest first. History outlives its resource.
@@ -17,7 +17,7 @@ pub(crate) struct History {
     /// Only of one resource: its kind …
     #[arg(value_enum, requires = "id")]
     kind: Option<Kind>,
-    /// … and its id; of a node also its MAC, of a satellite its name.
+    /// … and its id; of a node also its MAC, of a GPU node its hostname, of a satellite its name.
     id: Option<String>,
     /// Show at most this many rows.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
@@ -32,11 +32,10 @@ impl History {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let client = self.connection.client()?;
         let resource = match (self.kind, self.id) {
-            (Some(Kind::Node), Some(id)) => Some(("node".to_owned(), node::id(&client, &id).await?)),
-            (Some(Kind::Satellite), Some(name)) => {
-                Some(("satellite".to_owned(), satellite::id(&client, &name).await?))
+            (Some(kind), Some(id)) => {
+                let id = with_type!(kind, T => T::id_of(&client, &id).await?);
+                Some((kind.as_str().to_owned(), id))
             }
-            (Some(kind), Some(id)) => Some((kind.as_str().to_owned(), id)),
             (_, None) | (None, _) => None,
         };
         let most = self.limit as usize;

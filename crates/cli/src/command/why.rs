@@ -1,15 +1,17 @@
 //! `wardroom why`.
 
 use clap::Args;
-use wardroom_api::client::{Call, Next, Why as Explanation};
+use wardroom_api::client::{Call, Client, Next, Why as Explanation};
 use wardroom_server::clock::Clock;
 
 use crate::{
+    advice,
     connection::Connection,
-    kind::Kind,
+    exit::{Code, failure},
+    kind::{Kind, with_type},
     output::{self, Format},
     text::{self, age, duration, time},
-    view::node,
+    view::{Resource, called},
 };
 
 /// Explains why a resource is where it is.
@@ -18,7 +20,7 @@ pub(crate) struct Why {
     /// The kind of the resource.
     #[arg(value_enum)]
     kind: Kind,
-    /// Its id; of a node also its MAC, of a satellite its name.
+    /// Its id; of a node also its MAC, of a GPU node its hostname, of a satellite its name.
     id: String,
     /// How the result is written.
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
@@ -30,28 +32,57 @@ pub(crate) struct Why {
 impl Why {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let client = self.connection.client()?;
-        let id = if self.kind == Kind::Node { node::id(&client, &self.id).await? } else { self.id };
-        let why = client.why(self.kind.as_str(), &id).await?;
+        with_type!(self.kind, T => self.explain::<T>(&client).await)
+    }
+
+    async fn explain<T: Resource>(&self, client: &Client) -> anyhow::Result<()> {
+        let kind = T::KIND.as_str();
+        if !T::EXPLAINED {
+            let message =
+                format!("a {kind} has no lifecycle: `wardroom describe {kind} {}` shows it", self.id);
+            return Err(failure(Code::Usage, message));
+        }
+        let item = T::find(client, &self.id).await?;
+        let explanations = client.why(kind, item.id()).await?;
         match self.output {
-            Format::Json => output::json(&why),
-            Format::Yaml => output::yaml(&why),
-            Format::Table | Format::Wide | Format::Name => print(self.kind.as_str(), &id, &why),
+            Format::Json => output::json(&explanations),
+            Format::Yaml => output::yaml(&explanations),
+            Format::Table | Format::Wide | Format::Name => print(&item, &explanations),
         }
     }
 }
 
-/// Writes explanations for people.
-pub(crate) fn print(kind: &str, id: &str, explanations: &[Explanation]) -> anyhow::Result<()> {
-    explanations
-        .iter()
-        .flat_map(|why| lines(kind, id, why))
-        .try_for_each(|line| output::line(&text::clean(&line)))
+/// Explains one resource for people, behind what was written before.
+pub(crate) async fn explain<T: Resource>(client: &Client, item: &T) -> anyhow::Result<()> {
+    // What was deleted can be described, and has nothing left to explain.
+    match client.why(T::KIND.as_str(), item.id()).await {
+        Ok(explanations) => {
+            output::line("")?;
+            print(item, &explanations)
+        }
+        Err(error) if error.status() == Some(404) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn print<T: Resource>(item: &T, explanations: &[Explanation]) -> anyhow::Result<()> {
+    let (kind, called) = (T::KIND.as_str(), called(item));
+    let subject = |why: &Explanation| match (why.about.as_str(), item.run()) {
+        ("run", Some(run)) => ("run", run.to_owned()),
+        _ => (kind, called.clone()),
+    };
+    let lines = explanations.iter().flat_map(|why| {
+        let (kind, id) = subject(why);
+        lines(kind, &id, why)
+    });
+    lines.into_iter().try_for_each(|line| output::line(&text::clean(&line)))
 }
 
 fn lines(kind: &str, id: &str, why: &Explanation) -> Vec<String> {
     let now = Clock.now();
     let since = why.since.map_or_else(String::new, |since| format!(" for {}", age(since, now)));
-    let subject = if why.about == "state" { String::new() } else { format!(" {}", why.about) };
+    let subject =
+        if matches!(&*why.about, "state" | "run") { String::new() } else { format!(" {}", why.about) };
     let mut lines = vec![format!("{kind}/{id}{subject} is {}{since}: {}", why.state, why.meaning)];
     match why.patience_ends {
         Some(end) if why.overdue => lines.push(format!("It is overdue since {}.", time(end))),
@@ -90,49 +121,5 @@ fn next(next: &Next, id: &str) -> String {
 
 /// The command that makes a call, or the call where no command does.
 fn command(call: &Call, id: &str) -> String {
-    let request = call.request.replace("{id}", id).replace("{name}", id);
-    if let Some(verb) = call.request.strip_prefix("POST /api/satellites/{name}/") {
-        let (verb, body) = verb.split_once(' ').unwrap_or((verb, ""));
-        let body: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
-        let mode = body["mode"].as_str().map_or_else(String::new, |mode| format!(" --mode {mode}"));
-        return format!("wardroom satellite {verb} {id}{mode}");
-    }
-    let Some(body) = call.request.strip_prefix("PATCH /api/v1/nodes/{id}") else { return request };
-    let (path, body) = body.split_once(' ').unwrap_or((body, ""));
-    let body: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
-    match (path, body["state"].as_str(), body["workflow_id"].as_str()) {
-        ("/state", Some(state), _) => {
-            let force = if body["force"] == true { " --force" } else { "" };
-            format!("wardroom node move {id} --to {state}{force}")
-        }
-        ("", _, Some(_)) => format!("wardroom node assign {id} --workflow NAME"),
-        _ => request,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use wardroom_api::client::Call;
-
-    use super::command;
-
-    #[test]
-    fn calls_on_nodes_become_commands() {
-        let check = |request: &str, expected: &str| {
-            let call = Call { request: request.to_owned(), role: String::new(), precondition: None };
-            assert_eq!(command(&call, "n1"), expected);
-        };
-        check(r#"PATCH /api/v1/nodes/{id}/state {"state":"active"}"#, "wardroom node move n1 --to active");
-        check(
-            r#"PATCH /api/v1/nodes/{id}/state {"state":"pending","force":true}"#,
-            "wardroom node move n1 --to pending --force",
-        );
-        check(r#"PATCH /api/v1/nodes/{id} {"workflow_id":"…"}"#, "wardroom node assign n1 --workflow NAME");
-        check("POST /api/satellites/{name}/revoke", "wardroom satellite revoke n1");
-        check(
-            r#"POST /api/satellites/{name}/reenable {"mode":"reissue"}"#,
-            "wardroom satellite reenable n1 --mode reissue",
-        );
-        check("POST /api/v1/runs/{id}/actions/retry", "POST /api/v1/runs/n1/actions/retry");
-    }
+    advice::command(&call.request.replace("{id}", id).replace("{name}", id))
 }

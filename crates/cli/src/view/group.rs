@@ -2,7 +2,7 @@
 
 use wardroom_api::{
     Page,
-    client::{Client, NodeQuery, Pages},
+    client::{Client, Query},
     group::{Group, GroupType},
 };
 
@@ -49,8 +49,8 @@ impl Resource for Group {
         &self.id
     }
 
-    async fn page(client: &Client, query: &NodeQuery) -> anyhow::Result<Page<Self>> {
-        Ok(client.groups(&Pages { limit: query.limit, cursor: query.cursor.clone() }).await?)
+    async fn page(client: &Client, query: &Query) -> anyhow::Result<Page<Self>> {
+        Ok(client.groups(query).await?)
     }
 
     async fn find(client: &Client, id: &str) -> anyhow::Result<Self> {

@@ -2,19 +2,19 @@
 
 use wardroom_api::{
     Page,
-    client::{Client, NodeQuery},
+    client::{Client, Query},
     node::Node,
 };
 use wardroom_core::node::State;
 
-use super::{Resource, View};
+use super::{Resource, Selectable, View};
 use crate::{
     exit::{Code, failure},
     kind::Kind,
     table::{
         Column,
         Level::{Full, Narrow, Wide},
-        column, or_none,
+        column, labels, or_none,
     },
     text::{age, time},
 };
@@ -33,7 +33,7 @@ impl View for Node {
         column("IP",            Wide,   |node, _| or_none(node.ip_address.as_deref())),
         column("ATTEMPTS",      Wide,   |node, _| node.install_attempts.to_string()),
         column("PROGRESS",      Wide,   |node, _| or_none(node.install_progress.map(|percent| format!("{percent}%")).as_deref())),
-        column("LABELS",        Wide,   |node, _| labels(node)),
+        column("LABELS",        Wide,   |node, _| labels(&node.labels)),
         column("LAST ERROR",    Full,   |node, _| or_none(node.last_install_error.as_deref())),
         column("VENDOR",        Full,   |node, _| or_none(node.vendor.as_deref())),
         column("MODEL",         Full,   |node, _| or_none(node.model.as_deref())),
@@ -50,12 +50,14 @@ impl View for Node {
 
 impl Resource for Node {
     const KIND: Kind = Kind::Node;
+    const SELECTABLE: Selectable = Selectable::ByLabels;
+    const EXPLAINED: bool = true;
 
     fn id(&self) -> &str {
         &self.id
     }
 
-    async fn page(client: &Client, query: &NodeQuery) -> anyhow::Result<Page<Self>> {
+    async fn page(client: &Client, query: &Query) -> anyhow::Result<Page<Self>> {
         Ok(client.nodes(query).await?)
     }
 
@@ -66,27 +68,15 @@ impl Resource for Node {
         }
     }
 
-    /// The server reads selectors, so it is asked for this node among what they select.
-    async fn is_selected(&self, client: &Client, query: &NodeQuery) -> anyhow::Result<bool> {
-        if *query == NodeQuery::default() {
-            return Ok(true);
+    async fn id_of(client: &Client, called: &str) -> anyhow::Result<String> {
+        match as_mac(called) {
+            Some(mac) => by_mac(client, &mac).await.map(|node| node.id),
+            None => Ok(called.to_owned()),
         }
-        // Of a field that is named twice the server takes the last: what was asked for wins.
-        let mac = format!("mac_address={}", self.mac_address);
-        let fields = match &query.field_selector {
-            Some(fields) => format!("{mac},{fields}"),
-            None => mac,
-        };
-        let page = client.nodes(&NodeQuery { field_selector: Some(fields), ..query.clone() }).await?;
-        Ok(page.data.iter().any(|node| node.id == self.id))
     }
-}
 
-/// The id of a node that is named by its id or MAC.
-pub(crate) async fn id(client: &Client, text: &str) -> anyhow::Result<String> {
-    match as_mac(text) {
-        Some(mac) => by_mac(client, &mac).await.map(|node| node.id),
-        None => Ok(text.to_owned()),
+    fn selector(&self) -> Option<String> {
+        Some(format!("mac_address={}", self.mac_address))
     }
 }
 
@@ -98,7 +88,7 @@ fn as_mac(text: &str) -> Option<String> {
 
 /// The node that has a MAC now; retired ones count only when there is no other.
 async fn by_mac(client: &Client, mac: &str) -> anyhow::Result<Node> {
-    let query = NodeQuery { field_selector: Some(format!("mac_address={mac}")), ..NodeQuery::default() };
+    let query = Query { field_selector: Some(format!("mac_address={mac}")), ..Query::default() };
     let found = client.nodes(&query).await?.data;
     let (retired, mut living): (Vec<_>, Vec<_>) =
         found.into_iter().partition(|node| node.state == State::Retired.as_str());
@@ -114,11 +104,6 @@ async fn by_mac(client: &Client, mac: &str) -> anyhow::Result<Node> {
             format!("only retired nodes have the MAC {mac}: give an id: {}", ids.join(", ")),
         )),
     }
-}
-
-fn labels(node: &Node) -> String {
-    let labels: Vec<_> = node.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    or_none(Some(&labels.join(",")))
 }
 
 #[cfg(test)]

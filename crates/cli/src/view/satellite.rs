@@ -2,17 +2,18 @@
 
 use wardroom_api::{
     Page,
-    client::{Client, NodeQuery},
-    satellite::Satellite,
+    client::{Client, Query},
+    satellite::{EffectProgress, Satellite},
 };
 
-use super::{Resource, View};
+use super::{Resource, Selectable, View};
 use crate::{
     kind::Kind,
+    output,
     table::{
-        Column,
+        Column, Heads,
         Level::{Full, Narrow, Wide},
-        column, or_none,
+        Writer, column, labels, or_none,
     },
     text::{age, time},
 };
@@ -31,7 +32,7 @@ impl View for Satellite {
         column("FLOW",          Wide,   |satellite, _| satellite.flow.clone()),
         column("INTERVAL",      Wide,   |satellite, _| or_none(satellite.heartbeat_interval.as_deref())),
         column("IMAGES",        Wide,   |satellite, _| or_none(images(satellite).as_deref())),
-        column("LABELS",        Wide,   |satellite, _| labels(satellite)),
+        column("LABELS",        Wide,   |satellite, _| labels(&satellite.labels)),
         column("SPIFFE ID",     Full,   |satellite, _| or_none(satellite.spiffe_id.as_deref())),
         column("TOKEN EXPIRES", Full,   |satellite, _| or_none(satellite.token_expires_at.map(time).as_deref())),
         column("REFRESH UNTIL", Full,   |satellite, _| or_none(satellite.refresh_until.map(time).as_deref())),
@@ -46,12 +47,14 @@ impl View for Satellite {
 
 impl Resource for Satellite {
     const KIND: Kind = Kind::Satellite;
+    const SELECTABLE: Selectable = Selectable::ByLabels;
+    const EXPLAINED: bool = true;
 
     fn id(&self) -> &str {
         &self.id
     }
 
-    async fn page(client: &Client, query: &NodeQuery) -> anyhow::Result<Page<Self>> {
+    async fn page(client: &Client, query: &Query) -> anyhow::Result<Page<Self>> {
         Ok(client.satellites(query).await?)
     }
 
@@ -59,29 +62,35 @@ impl Resource for Satellite {
         Ok(client.satellite(id).await?)
     }
 
-    /// The server reads selectors, so it is asked for this satellite among what they select.
-    async fn is_selected(&self, client: &Client, query: &NodeQuery) -> anyhow::Result<bool> {
-        if *query == NodeQuery::default() {
-            return Ok(true);
+    /// One that is gone is known by its id only.
+    async fn id_of(client: &Client, called: &str) -> anyhow::Result<String> {
+        match client.satellite(called).await {
+            Ok(satellite) => Ok(satellite.id),
+            Err(error) if error.status() == Some(404) => Ok(called.to_owned()),
+            Err(error) => Err(error.into()),
         }
-        // Of a field that is named twice the server takes the last: what was asked for wins.
-        let name = format!("name={}", self.name);
-        let fields = match &query.field_selector {
-            Some(fields) => format!("{name},{fields}"),
-            None => name,
-        };
-        let page = client.satellites(&NodeQuery { field_selector: Some(fields), ..query.clone() }).await?;
-        Ok(page.data.iter().any(|satellite| satellite.id == self.id))
+    }
+
+    fn selector(&self) -> Option<String> {
+        Some(format!("name={}", self.name))
+    }
+
+    async fn print_details(&self, client: &Client) -> anyhow::Result<()> {
+        let effects = client.satellite_effects(&self.id).await?;
+        if effects.is_empty() {
+            return Ok(());
+        }
+        output::line("\nOther systems:")?;
+        let rows: Vec<_> = effects.iter().map(told).collect();
+        Writer::start(&["EFFECT", "PROGRESS", "ATTEMPTS", "ASKED", "LAST ERROR"], &rows, Heads::Shown)
+            .map(drop)
     }
 }
 
-/// The id of a satellite that is named by its name or id; one that is gone is known by its id only.
-pub(crate) async fn id(client: &Client, name: &str) -> anyhow::Result<String> {
-    match client.satellite(name).await {
-        Ok(satellite) => Ok(satellite.id),
-        Err(error) if error.status() == Some(404) => Ok(name.to_owned()),
-        Err(error) => Err(error.into()),
-    }
+fn told(effect: &EffectProgress) -> Vec<String> {
+    let EffectProgress { type_, progress, attempts, created_at, last_error, .. } = effect;
+    let error = or_none(last_error.as_deref());
+    vec![type_.clone(), progress.clone(), attempts.to_string(), time(*created_at), error]
 }
 
 fn state(satellite: &Satellite) -> String {
@@ -93,9 +102,4 @@ fn state(satellite: &Satellite) -> String {
 
 fn images(satellite: &Satellite) -> Option<String> {
     satellite.reported.as_ref()?.image_count.map(|count| count.to_string())
-}
-
-fn labels(satellite: &Satellite) -> String {
-    let labels: Vec<_> = satellite.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    or_none(Some(&labels.join(",")))
 }

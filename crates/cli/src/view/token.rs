@@ -2,7 +2,7 @@
 
 use wardroom_api::{
     Page,
-    client::{Client, NodeQuery, Pages},
+    client::{Client, Query},
     token::Token,
 };
 
@@ -44,22 +44,22 @@ impl Resource for Token {
         &self.id
     }
 
-    async fn page(client: &Client, query: &NodeQuery) -> anyhow::Result<Page<Self>> {
-        Ok(client.tokens(&Pages { limit: query.limit, cursor: query.cursor.clone() }).await?)
+    async fn page(client: &Client, query: &Query) -> anyhow::Result<Page<Self>> {
+        Ok(client.tokens(query).await?)
     }
 
     /// The API lists tokens and does not show one; there are few.
     async fn find(client: &Client, id: &str) -> anyhow::Result<Self> {
-        let mut pages = Pages { limit: Some(1000), cursor: None };
+        let mut query = Query { limit: Some(1000), ..Query::default() };
         loop {
-            let page = client.tokens(&pages).await?;
+            let page = client.tokens(&query).await?;
             if let Some(token) = page.data.into_iter().find(|token| token.id == id) {
                 return Ok(token);
             }
             if page.next.is_none() {
                 return Err(failure(Code::NotFound, format!("there is no token {id:?}")));
             }
-            pages.cursor = page.next;
+            query.cursor = page.next;
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use wardroom_api::{
     Page,
-    client::{Client, NodeQuery, Pages},
+    client::{Client, Query},
     workflow::Workflow,
 };
 
@@ -43,8 +43,8 @@ impl Resource for Workflow {
         &self.id
     }
 
-    async fn page(client: &Client, query: &NodeQuery) -> anyhow::Result<Page<Self>> {
-        Ok(client.workflows(&Pages { limit: query.limit, cursor: query.cursor.clone() }).await?)
+    async fn page(client: &Client, query: &Query) -> anyhow::Result<Page<Self>> {
+        Ok(client.workflows(query).await?)
     }
 
     async fn find(client: &Client, id: &str) -> anyhow::Result<Self> {

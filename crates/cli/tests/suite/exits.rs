@@ -10,7 +10,7 @@ fn the_command_line_is_checked_first() {
     server.run(&["get", "unicorns"]).says(2, &["unicorns", "nodes"]);
     server.run(&["node", "move", "x"]).says(2, &["--to"]);
     server.run(&["node", "approve"]).says(2, &["ID"]);
-    server.run(&["get", "groups", "-l", "a=b"]).says(2, &["only lists of nodes"]);
+    server.run(&["get", "groups", "-l", "a=b"]).says(2, &["groups cannot be selected from"]);
     server.run(&["get", "nodes", "--server", "not a url"]).says(2, &["not a URL"]);
     assert!(server.ok(&["--help"]).contains("8  some of several"));
 }

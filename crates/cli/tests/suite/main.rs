@@ -5,6 +5,7 @@
 mod docs;
 mod exits;
 mod fixture;
+mod kinds;
 mod local;
 mod output;
 mod tls;

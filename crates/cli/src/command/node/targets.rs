@@ -10,7 +10,7 @@ use crate::{
     outcome::Consent,
     select::Selection,
     text,
-    view::node,
+    view::Resource as _,
 };
 
 /// Which nodes a verb is for.
@@ -36,7 +36,7 @@ impl Targets {
         let client = self.connection.client()?;
         let mut ids = Vec::new();
         for id in &self.ids {
-            let id = node::id(&client, id).await?;
+            let id = Node::id_of(&client, id).await?;
             if !ids.contains(&id) {
                 ids.push(id);
             }

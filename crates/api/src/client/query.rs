@@ -1,0 +1,16 @@
+//! Which resources of a list, and which page of them.
+
+/// Which resources, and which page of them. Only members can be selected; lists of other kinds take limit and cursor.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Query {
+    /// Only in this state.
+    pub state: Option<String>,
+    /// Labels, e.g. `site=berlin,rack in (a,b),!spare`.
+    pub label_selector: Option<String>,
+    /// Fields, e.g. `state=active,workflow_id=debian`.
+    pub field_selector: Option<String>,
+    /// How many at most in the page.
+    pub limit: Option<usize>,
+    /// The cursor of the page before.
+    pub cursor: Option<String>,
+}

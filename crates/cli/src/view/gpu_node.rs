@@ -1,0 +1,140 @@
+//! GPU nodes in columns, found by hostname or id, and the work behind their states.
+
+use jiff::Timestamp;
+use wardroom_api::{
+    Page,
+    client::{Client, Query},
+    gpu_node::{GpuNode, Health, Lifecycle, ObservedMachine, RunSummary},
+};
+use wardroom_server::clock::Clock;
+
+use super::{Resource, Selectable, View};
+use crate::{
+    advice, fields,
+    kind::Kind,
+    output,
+    table::{
+        Column,
+        Level::{Full, Narrow, Wide},
+        column, labels, or_none,
+    },
+    text::{age, time},
+};
+
+impl View for GpuNode {
+    #[rustfmt::skip]
+    const COLUMNS: &'static [Column<Self>] = &[
+        column("ID",            Narrow, |node, _| node.id.clone()),
+        column("HOSTNAME",      Narrow, |node, _| node.hostname.clone()),
+        column("SITE",          Narrow, |node, _| or_none(node.site.as_deref())),
+        column("STATE",         Narrow, |node, _| node.state.clone()),
+        column("SCHEDULABLE",   Narrow, |node, _| node.schedulable.to_string()),
+        column("SINCE",         Narrow, |node, now| age(node.state_changed_at, now)),
+        column("LAST SEEN",     Narrow, |node, now| or_none(node.last_seen.map(|seen| age(seen, now)).as_deref())),
+        column("AGE",           Narrow, |node, now| age(node.created_at, now)),
+        column("RUN",           Wide,   |node, _| or_none(node.run.as_deref())),
+        column("MODEL",         Wide,   |node, _| or_none(node.model.as_deref())),
+        column("SYSTEM ID",     Wide,   |node, _| or_none(node.system_id.as_deref())),
+        column("LABELS",        Wide,   |node, _| labels(&node.labels)),
+        column("MACS",          Full,   |node, _| or_none(Some(&node.macs.join(",")))),
+        column("BMC",           Full,   |node, _| or_none(node.bmc.as_ref().map(|bmc| bmc.address.as_str()))),
+        column("SERIAL NUMBER", Full,   |node, _| or_none(node.serial_number.as_deref())),
+        column("ENROLLED",      Full,   |node, _| node.enrolled.to_string()),
+        column("IDENTITY KEPT", Full,   |node, _| node.identity_kept.to_string()),
+        column("REGISTERED",    Full,   |node, _| time(node.created_at)),
+        column("CHANGED",       Full,   |node, _| time(node.updated_at)),
+    ];
+
+    fn name(&self) -> String {
+        format!("gpu-node/{}", self.id)
+    }
+}
+
+impl Resource for GpuNode {
+    const KIND: Kind = Kind::GpuNode;
+    const SELECTABLE: Selectable = Selectable::ByLabels;
+    const EXPLAINED: bool = true;
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    async fn page(client: &Client, query: &Query) -> anyhow::Result<Page<Self>> {
+        Ok(client.gpu_nodes(query).await?)
+    }
+
+    async fn find(client: &Client, id: &str) -> anyhow::Result<Self> {
+        match by_hostname(client, id).await? {
+            Some(node) => Ok(node),
+            None => Ok(client.gpu_node(id).await?),
+        }
+    }
+
+    async fn id_of(client: &Client, called: &str) -> anyhow::Result<String> {
+        Ok(by_hostname(client, called).await?.map_or_else(|| called.to_owned(), |node| node.id))
+    }
+
+    fn selector(&self) -> Option<String> {
+        Some(format!("hostname={}", self.hostname))
+    }
+
+    fn run(&self) -> Option<&str> {
+        self.run.as_deref()
+    }
+
+    async fn print_details(&self, client: &Client) -> anyhow::Result<()> {
+        output::line("\nWork:")?;
+        fields::print(&work(&client.gpu_node_lifecycle(&self.id).await?, Clock.now()))
+    }
+}
+
+/// The node that has a hostname now. An id is never asked for as a hostname.
+async fn by_hostname(client: &Client, text: &str) -> anyhow::Result<Option<GpuNode>> {
+    let is_id = text.len() == 36 && text.bytes().filter(|byte| *byte == b'-').count() == 4;
+    let decent = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    if is_id || text.is_empty() || !text.bytes().all(decent) {
+        return Ok(None);
+    }
+    let query = Query { field_selector: Some(format!("hostname={text}")), ..Query::default() };
+    Ok(client.gpu_nodes(&query).await?.data.pop())
+}
+
+fn work(lifecycle: &Lifecycle, now: Timestamp) -> Vec<(&'static str, String)> {
+    let mut lines = lifecycle.run.as_ref().map(run).unwrap_or_default();
+    lines.extend(lifecycle.maas.as_ref().map(|seen| ("MAAS", maas(seen, lifecycle.fits, now))));
+    lines.extend(lifecycle.health.as_ref().map(|health| ("Agent", agent(health, now))));
+    lines.extend(lifecycle.task.as_ref().map(|task| ("Task", format!("{} is {}", task.kind, task.state))));
+    let recommended = &lifecycle.recommended;
+    let request = recommended.request.as_deref().map(advice::command);
+    lines.push(("Recommended", advice::recommended(request.as_deref(), &recommended.why)));
+    lines.push(("Allowed", or_none(Some(&lifecycle.allowed_actions.join(", ")))));
+    lines
+}
+
+fn run(run: &RunSummary) -> Vec<(&'static str, String)> {
+    let at =
+        format!("run/{} ({}) is {} at {}, attempt {}", run.id, run.kind, run.state, run.stage, run.attempt);
+    let mut lines = vec![("Run", at)];
+    let failure = run.failure_class.as_ref().zip(run.failure.as_ref());
+    lines.extend(failure.map(|(class, evidence)| ("Failure", format!("{class}: {evidence}"))));
+    lines.extend(run.waiting_for.clone().map(|reason| ("Waiting for", reason)));
+    lines.extend(run.due_at.map(|due| ("Next look", time(due))));
+    lines
+}
+
+fn maas(seen: &ObservedMachine, fits: Option<bool>, now: Timestamp) -> String {
+    let status = seen.status_name.as_deref().unwrap_or(if seen.present { "unknown" } else { "absent" });
+    let power = seen.power.as_deref().map_or_else(String::new, |power| format!(", power {power}"));
+    let fits = if fits == Some(false) { ", which does not fit the state" } else { "" };
+    format!("{} is {status}{power}{fits}; seen {} ago", seen.system_id, age(seen.observed_at, now))
+}
+
+fn agent(health: &Health, now: Timestamp) -> String {
+    let failing = health.checks.iter().filter(|check| !check.ok);
+    let failing: Vec<_> = failing
+        .map(|check| format!("{}: {}", check.name, check.message.as_deref().unwrap_or("failed")))
+        .collect();
+    let said =
+        if health.healthy { "healthy".to_owned() } else { format!("not healthy: {}", failing.join("; ")) };
+    format!("{said}; news {} ago", age(health.received_at, now))
+}

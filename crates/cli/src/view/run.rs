@@ -1,0 +1,171 @@
+//! Runs in columns, and one run with every attempt.
+
+use jiff::Timestamp;
+use wardroom_api::{
+    Page,
+    client::{Client, Query, RunQuery},
+    run::{Attempt, Observed, Run, RunDetail},
+};
+use wardroom_server::clock::Clock;
+
+use super::{Resource, Selectable, Shape, View, print_one};
+use crate::{
+    advice,
+    exit::{Code, failure},
+    fields,
+    kind::Kind,
+    output::{self, Format},
+    table::{
+        Column, Heads,
+        Level::{Full, Narrow, Wide},
+        Writer, column, or_none,
+    },
+    text::{age, duration, time},
+};
+
+impl View for Run {
+    #[rustfmt::skip]
+    const COLUMNS: &'static [Column<Self>] = &[
+        column("ID",            Narrow, |run, _| run.id.clone()),
+        column("KIND",          Narrow, |run, _| run.kind.clone()),
+        column("NODE",          Narrow, |run, _| run.node_id.clone()),
+        column("STATE",         Narrow, |run, _| run.state.clone()),
+        column("STAGE",         Narrow, stage),
+        column("ATTEMPT",       Narrow, |run, _| run.attempt.to_string()),
+        column("SINCE",         Narrow, |run, now| age(run.state_changed_at, now)),
+        column("AGE",           Narrow, |run, now| age(run.created_at, now)),
+        column("SITE",          Wide,   |run, _| or_none(run.site.as_deref())),
+        column("GOAL",          Wide,   |run, _| run.goal.clone()),
+        column("FAILURE CLASS", Wide,   |run, _| or_none(run.failure.as_ref().map(|failure| failure.class.as_str()))),
+        column("WAITING FOR",   Wide,   |run, _| or_none(run.waiting.as_ref().map(|waiting| waiting.reason.as_str()))),
+        column("LAST FAILURE",  Full,   |run, now| or_none(last_failure(run, now).as_deref())),
+        column("NEXT LOOK",     Full,   |run, _| or_none(run.next_attempt_at.map(time).as_deref())),
+        column("ADOPTED",       Full,   |run, _| run.adopted.to_string()),
+        column("ACCEPTED",      Full,   |run, _| time(run.created_at)),
+        column("CHANGED",       Full,   |run, _| time(run.updated_at)),
+    ];
+
+    fn name(&self) -> String {
+        format!("run/{}", self.id)
+    }
+}
+
+impl Resource for Run {
+    const KIND: Kind = Kind::Run;
+    const SELECTABLE: Selectable = Selectable::ByFields;
+    const EXPLAINED: bool = true;
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    async fn page(client: &Client, query: &Query) -> anyhow::Result<Page<Self>> {
+        Ok(client.runs(&asked(query)?).await?)
+    }
+
+    async fn find(client: &Client, id: &str) -> anyhow::Result<Self> {
+        Ok(client.run(id).await?.run)
+    }
+
+    fn selector(&self) -> Option<String> {
+        Some(format!("node_id={}", self.node_id))
+    }
+
+    fn run(&self) -> Option<&str> {
+        Some(&self.id)
+    }
+
+    /// Programs get all that the API says of one run.
+    async fn print_one(client: &Client, shape: Shape, item: &Self) -> anyhow::Result<()> {
+        match shape.output {
+            Format::Json => output::json(&client.run(&item.id).await?),
+            Format::Yaml => output::yaml(&client.run(&item.id).await?),
+            Format::Table | Format::Wide | Format::Name => print_one(shape, item),
+        }
+    }
+
+    async fn print_details(&self, client: &Client) -> anyhow::Result<()> {
+        let RunDetail { observed, allowed_actions, recommended, attempts, .. } = client.run(&self.id).await?;
+        let observed = observed.map(|observed| seen(&observed, Clock.now()));
+        let digest = observed.as_ref().map(|(_, digest)| digest.as_str());
+        let command =
+            recommended.action.as_deref().map(|action| advice::act_on_run(&self.id, action, digest));
+        output::line("")?;
+        fields::print(&[
+            ("Observed in MAAS", or_none(observed.as_ref().map(|(seen, _)| seen.as_str()))),
+            ("Recommended", advice::recommended(command.as_deref(), &recommended.because)),
+            ("Allowed", or_none(Some(&allowed_actions.join(", ")))),
+        ])?;
+        output::line("\nAttempts, the newest first:")?;
+        let rows: Vec<_> = attempts.iter().map(row).collect();
+        let heads = ["STARTED", "TOOK", "STAGE", "ATTEMPT", "OUTCOME", "CLASS", "EVIDENCE"];
+        Writer::start(&heads, &rows, Heads::Shown).map(drop)
+    }
+}
+
+/// The API selects runs by parameters, one for each field; of a field that is named twice the last counts.
+fn asked(query: &Query) -> anyhow::Result<RunQuery> {
+    let Query { state, label_selector: _, field_selector, limit, cursor } = query.clone();
+    let mut asked = RunQuery { state, limit, cursor, ..RunQuery::default() };
+    for part in field_selector.iter().flat_map(|fields| fields.split(',')).filter(|part| !part.is_empty()) {
+        let value = part.split_once('=').map(|(field, value)| (field.trim(), Some(value.trim().to_owned())));
+        match value {
+            Some(("kind", value)) => asked.kind = value,
+            Some(("node_id", value)) => asked.node_id = value,
+            Some(("site", value)) => asked.site = value,
+            Some(("state", value)) => asked.state = value,
+            Some(_) | None => {
+                let message = format!("{part:?}: runs are selected by kind=, node_id=, site= and state=");
+                return Err(failure(Code::Usage, message));
+            }
+        }
+    }
+    Ok(asked)
+}
+
+fn stage(run: &Run, _now: Timestamp) -> String {
+    if run.undoing { format!("{} (undo)", run.stage) } else { run.stage.clone() }
+}
+
+fn last_failure(run: &Run, now: Timestamp) -> Option<String> {
+    let failure = run.failure.as_ref()?;
+    Some(format!("{} ago at {}: {}", age(failure.at, now), failure.stage, failure.evidence))
+}
+
+/// What was seen, and the digest by which it is adopted.
+fn seen(observed: &Observed, now: Timestamp) -> (String, String) {
+    let text = |name: &str| observed.state[name].as_str().map(str::to_owned);
+    let status = text("status_name").unwrap_or_else(|| "absent".to_owned());
+    let power = text("power").map_or_else(String::new, |power| format!(", power {power}"));
+    let ago = age(observed.observed_at, now);
+    (format!("{status}{power}; seen {ago} ago, digest {}", observed.digest), observed.digest.clone())
+}
+
+fn row(attempt: &Attempt) -> Vec<String> {
+    let undo = if attempt.undo { " (undo)" } else { "" };
+    vec![
+        time(attempt.started_at),
+        duration(attempt.ended_at.duration_since(attempt.started_at)),
+        format!("{}{undo}", attempt.stage),
+        attempt.attempt.to_string(),
+        attempt.outcome.clone(),
+        or_none(attempt.class.as_deref()),
+        or_none(attempt.evidence.as_deref()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use wardroom_api::client::Query;
+
+    use super::asked;
+
+    #[test]
+    fn fields_become_parameters_and_the_last_counts() {
+        let of = |fields: &str| asked(&Query { field_selector: Some(fields.to_owned()), ..Query::default() });
+        let query = of("node_id=a,kind=retire,node_id=b").unwrap();
+        assert_eq!((query.node_id.as_deref(), query.kind.as_deref()), (Some("b"), Some("retire")));
+        assert!(of("hostname=a").unwrap_err().to_string().contains("node_id="));
+        assert!(of("kind").is_err());
+    }
+}

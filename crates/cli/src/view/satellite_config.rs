@@ -1,0 +1,62 @@
+//! Satellite configs in columns.
+
+use wardroom_api::{
+    Page,
+    client::{Client, Query},
+    satellite_config::SatelliteConfig,
+};
+
+use super::{Resource, View};
+use crate::{
+    kind::Kind,
+    output,
+    table::{
+        Column,
+        Level::{Full, Narrow},
+        column, or_none,
+    },
+    text::{age, time},
+};
+
+impl View for SatelliteConfig {
+    #[rustfmt::skip]
+    const COLUMNS: &'static [Column<Self>] = &[
+        column("NAME",     Narrow, |config, _| config.config_name.clone()),
+        column("REGISTRY", Narrow, |config, _| or_none(config.registry.as_deref())),
+        column("SETTINGS", Narrow, |config, _| or_none(Some(&sections(config)))),
+        column("AGE",      Narrow, |config, now| age(config.created_at, now)),
+        column("CREATED",  Full,   |config, _| time(config.created_at)),
+        column("CHANGED",  Full,   |config, _| time(config.updated_at)),
+    ];
+
+    fn name(&self) -> String {
+        format!("satellite-config/{}", self.id)
+    }
+}
+
+/// What it sets, by its outermost names.
+fn sections(config: &SatelliteConfig) -> String {
+    let names = config.config.as_object().into_iter().flat_map(|settings| settings.keys().cloned());
+    names.collect::<Vec<_>>().join(",")
+}
+
+impl Resource for SatelliteConfig {
+    const KIND: Kind = Kind::SatelliteConfig;
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    async fn page(client: &Client, query: &Query) -> anyhow::Result<Page<Self>> {
+        Ok(client.satellite_configs(query).await?)
+    }
+
+    async fn find(client: &Client, id: &str) -> anyhow::Result<Self> {
+        Ok(client.satellite_config(id).await?)
+    }
+
+    async fn print_details(&self, _client: &Client) -> anyhow::Result<()> {
+        output::line("\nConfig:")?;
+        output::yaml(&self.config)
+    }
+}
