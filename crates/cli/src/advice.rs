@@ -31,6 +31,14 @@ pub(crate) fn command(request: &str) -> String {
             let abandon = if body["abandon"] == true { " --abandon --reason TEXT" } else { "" };
             format!("{}{abandon}", act_on_run(id, action, None))
         }
+        ("GET", ["api", "v1", collection, id]) => format!("wardroom describe {collection} {id}"),
+        ("PUT", ["api", "v1", _, _]) | ("PATCH", ["api", "configs", _]) => {
+            "wardroom apply -f FILE".to_owned()
+        }
+        ("DELETE", ["api", "groups", name]) => format!("wardroom delete satellite-group {name}"),
+        ("POST", ["api", "configs", "satellite"]) => {
+            "wardroom satellite assign NAME --config CONFIG".to_owned()
+        }
         _ => request.to_owned(),
     }
 }
@@ -63,7 +71,14 @@ fn mode(body: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+    use wardroom_core::{
+        gpu_node, node, run, satellite,
+        table::{Call, Event, State, Table},
+    };
+
     use super::command;
+    use crate::arguments::Arguments;
 
     #[test]
     fn requests_become_commands() {
@@ -88,6 +103,27 @@ mod tests {
             r#"POST /api/v1/gpu-nodes/g1/decommissions {"mode":"reimage"}"#,
             "wardroom gpu-node decommission g1 --mode reimage",
         );
+        check("GET /api/v1/runs/r1", "wardroom describe runs r1");
+        check("PUT /api/v1/sites/berlin", "wardroom apply -f FILE");
+        check("DELETE /api/groups/base", "wardroom delete satellite-group base");
+        check("POST /api/configs/satellite", "wardroom satellite assign NAME --config CONFIG");
         check("GET /api/v1/elsewhere", "GET /api/v1/elsewhere");
+        check("pending", "pending");
+    }
+
+    /// Every call of the tables has a command, and the command line takes it.
+    #[test]
+    fn every_call_of_the_tables_is_a_command() {
+        fn calls<S: State, E: Event>(table: Table<S, E>) -> Vec<Call> {
+            let rows = table.0.iter().filter_map(|row| row.on.call());
+            rows.chain(S::ALL.iter().filter_map(|state| state.remedy())).collect()
+        }
+        let calls = [calls(node::TABLE), calls(satellite::TABLE), calls(gpu_node::TABLE), calls(run::TABLE)];
+        for call in calls.concat() {
+            let request = call.request.replace("{id}", "x1").replace("{name}", "x1");
+            let command = command(&request);
+            let parsed = Arguments::command().try_get_matches_from(command.split(' '));
+            assert!(parsed.is_ok(), "{request}: {command}: {}", parsed.unwrap_err());
+        }
     }
 }

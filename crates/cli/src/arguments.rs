@@ -32,10 +32,13 @@ pub(crate) enum Command {
     /// Registers, onboards, decommissions and recovers GPU nodes.
     #[command(subcommand)]
     GpuNode(command::gpu_node::GpuNode),
-    /// Creates, revokes and re-enables satellites.
+    /// Acts on runs: each action has one effect, however often it is asked for.
+    #[command(subcommand)]
+    Run(command::run::Run),
+    /// Creates, assigns, revokes and re-enables satellites.
     #[command(subcommand)]
     Satellite(command::satellite::Satellite),
-    /// Makes a node, a workflow or a group.
+    /// Makes a resource of any kind that people make.
     #[command(subcommand)]
     Create(command::create::Create),
     /// Makes or changes what a file describes.
@@ -74,6 +77,7 @@ impl Command {
             Self::Summary(command) => wait(command.run()),
             Self::Node(command) => wait(command.run()),
             Self::GpuNode(command) => wait(command.run()),
+            Self::Run(command) => wait(command.run()),
             Self::Satellite(command) => wait(command.run()),
             Self::Create(command) => wait(command.run()),
             Self::Apply(command) => wait(command.run()),

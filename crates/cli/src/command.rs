@@ -14,6 +14,7 @@ pub(crate) mod gpu_node;
 pub(crate) mod history;
 pub(crate) mod node;
 pub(crate) mod restore;
+pub(crate) mod run;
 pub(crate) mod satellite;
 pub(crate) mod serve;
 pub(crate) mod summary;

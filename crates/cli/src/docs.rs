@@ -50,7 +50,9 @@ fn write_command(page: &mut String, command: &Command) {
     }
     let usage = command.clone().render_usage().to_string();
     writeln!(page, "\n```text\n{}\n```", usage.trim_start_matches("Usage: ")).unwrap();
-    let shown = |argument: &&Arg| !matches!(argument.get_id().as_str(), "help" | "version");
+    let shown = |argument: &&Arg| {
+        !argument.is_hide_set() && !matches!(argument.get_id().as_str(), "help" | "version")
+    };
     let arguments: Vec<_> = command.get_arguments().filter(shown).collect();
     if !arguments.is_empty() {
         page.push_str("\n| Argument | Meaning |\n|---|---|\n");

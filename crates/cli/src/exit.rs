@@ -4,7 +4,7 @@ use std::{fmt, io::ErrorKind, process::ExitCode};
 
 use wardroom_api::{Problem, client};
 
-use crate::{output, text};
+use crate::{advice, output, text};
 
 /// Listed by `--help`.
 pub(crate) const HELP: &str = "\
@@ -138,6 +138,9 @@ fn problem_text(problem: &Problem) -> String {
         said.push_str(&format!("\n{}: {}", error.field, error.message));
     }
     if let Some(allowed) = problem.allowed_actions.as_ref().filter(|allowed| !allowed.is_empty()) {
+        // States are named as they are; requests, as the commands that make them.
+        let allowed: Vec<_> =
+            allowed.iter().map(|call| advice::command(&call.replace("{id}", "ID"))).collect();
         said.push_str(&format!("\nallowed now: {}", allowed.join(", ")));
     }
     if problem.status >= 500 {

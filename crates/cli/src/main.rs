@@ -6,6 +6,7 @@ mod command;
 mod connection;
 #[cfg(test)]
 mod docs;
+mod document;
 mod exit;
 mod fields;
 mod follow;
@@ -13,9 +14,13 @@ mod kind;
 mod outcome;
 mod output;
 mod place;
+mod progress;
+mod secret;
 mod select;
 mod table;
+mod targets;
 mod text;
+mod verbs;
 mod view;
 
 use clap::Parser as _;

@@ -54,6 +54,12 @@ impl Outcome {
         }
     }
 
+    /// Counts one whose result went elsewhere: what is on standard output stays alone there.
+    pub(crate) fn note(&mut self, name: &str, now: &str) {
+        self.done += 1;
+        output::note(&format!("{} {}", text::clean(name), text::clean(now)));
+    }
+
     /// One alone fails as it does; of several each is told, and when some were done that is a code of its own.
     pub(crate) fn finish(mut self) -> anyhow::Result<()> {
         let (done, refused) = (self.done, self.refused.len());

@@ -35,6 +35,12 @@ pub(crate) fn duration(duration: SignedDuration) -> String {
     }
 }
 
+/// A name and its value, written `key=value`.
+pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("write key=value")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
 /// How many of what.
 pub(crate) fn count(number: i64, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };

@@ -1,25 +1,26 @@
 //! `wardroom apply`.
 
-use std::io::Read as _;
-
-use anyhow::Context as _;
 use clap::Args;
-use serde::{Serialize, de::DeserializeOwned};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use wardroom_api::{
     client::{self, Client},
-    group::Group,
     node::{Node, NodeCreate, NodePatch},
-    workflow::Workflow,
 };
 
-use crate::{connection::Connection, outcome::Outcome, view::Resource as _};
+use crate::{
+    connection::Connection,
+    document::{self, Document, merged, rename, spec},
+    exit::{Code, failure},
+    outcome::Outcome,
+    view::Resource as _,
+};
 
 /// Makes or changes what a file describes.
 ///
-/// The file is YAML or JSON, any number of documents, each with `kind: workflow`, `group` or `node` and the fields
-/// of the API; what it does not name stays as it is. A node is known by its mac_address; only its hostname,
-/// workflow_id, group_id and labels are changed. For example: {kind: workflow, name: debian, kernel: "http://…"}
+/// The file is YAML or JSON, any number of documents, each with `kind: workflow`, `group`, `node`, `site`,
+/// `satellite-group` or `satellite-config` and the fields of the API; what it does not name stays as it is. A node is
+/// known by its mac_address, everything else by its name; of a node only hostname, workflow_id, group_id and labels are
+/// changed. For example: {kind: workflow, name: debian, kernel: "http://…"}
 #[derive(Args)]
 pub(crate) struct Apply {
     /// The file; - for standard input.
@@ -31,91 +32,103 @@ pub(crate) struct Apply {
 
 impl Apply {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
-        let text = read(&self.file).with_context(|| format!("cannot read {}", self.file))?;
-        let documents: Vec<Map<String, Value>> =
-            serde_saphyr::from_multiple(&text).map_err(|error| anyhow::anyhow!("{}: {error}", self.file))?;
-        anyhow::ensure!(!documents.is_empty(), "{}: there is nothing to apply", self.file);
+        let documents = document::read(&self.file)?;
         let client = self.connection.client()?;
         let mut outcome = Outcome::default();
         for mut document in documents {
             let kind = document.remove("kind");
-            let (name, result) = match kind.as_ref().and_then(Value::as_str) {
-                Some("workflow") => (named("workflow", &document, "name"), workflow(&client, document).await),
-                Some("group") => (named("group", &document, "name"), group(&client, document).await),
-                Some("node") => (named("node", &document, "mac_address"), node(&client, document).await),
-                Some(_) | None => {
-                    anyhow::bail!("{}: every document needs kind: workflow, group or node", self.file)
-                }
+            let kind = kind.as_ref().and_then(Value::as_str).unwrap_or_default();
+            let name = match kind {
+                "node" => document.get("mac_address").and_then(Value::as_str).unwrap_or_default().to_owned(),
+                _ => document::name(&document),
             };
-            outcome.add(&name, result.map(str::to_owned))?;
+            let applied = match kind {
+                "workflow" => workflow(&client, &name, document).await,
+                "group" => group(&client, &name, document).await,
+                "node" => node(&client, document).await,
+                "site" => site(&client, &name, document).await,
+                "satellite-group" => satellite_group(&client, &name, document).await,
+                "satellite-config" => satellite_config(&client, &name, document).await,
+                _ => anyhow::bail!("{}: {}", self.file, unknown(kind)),
+            };
+            outcome.add(&format!("{kind}/{name}"), applied.map(str::to_owned))?;
         }
         outcome.finish()
     }
 }
 
-fn named(kind: &str, document: &Map<String, Value>, field: &str) -> String {
-    format!("{kind}/{}", document.get(field).and_then(Value::as_str).unwrap_or_default())
+fn unknown(kind: &str) -> String {
+    let kinds = "kind: workflow, group, node, site, satellite-group or satellite-config";
+    match kind {
+        "" => format!("every document needs {kinds}"),
+        "gpu-node" => "GPU nodes are registered, not applied: `wardroom gpu-node create HOSTNAME`".to_owned(),
+        "satellite" => "satellites are created, not applied: `wardroom satellite create NAME`".to_owned(),
+        kind => format!("{kind:?} cannot be applied; a document has {kinds}"),
+    }
 }
 
-/// What the server keeps itself; a document that was read from it has these.
-const KEPT: [&str; 4] = ["id", "created_at", "updated_at", "effective_auto_promote"];
+/// What is there now, or nothing. A resource without a name would be the whole list.
+fn now<T>(name: &str, found: Result<T, client::Error>) -> anyhow::Result<Option<T>> {
+    if name.is_empty() {
+        return Err(failure(Code::Failed, "name: is missing: a document names what it describes"));
+    }
+    match found {
+        Ok(now) => Ok(Some(now)),
+        // A name that a route has taken is not there either; the server says that it is reserved.
+        Err(error) if matches!(error.status(), Some(404 | 405)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
 
-/// The document as a spec; what it does not name stays as it is now.
-fn merged<T: DeserializeOwned>(
-    now: Option<&impl Serialize>,
-    document: Map<String, Value>,
-) -> anyhow::Result<T> {
-    let mut whole = match now.map(serde_json::to_value).transpose()? {
-        Some(Value::Object(now)) => now,
-        Some(_) | None => Map::new(),
+async fn workflow(client: &Client, name: &str, document: Document) -> anyhow::Result<&'static str> {
+    let Some(now) = now(name, client.workflow(name).await)? else {
+        client.create_workflow(&spec(document)?).await?;
+        return Ok("created");
     };
-    whole.extend(document);
-    KEPT.iter().for_each(|field| drop(whole.remove(*field)));
-    Ok(serde_json::from_value(Value::Object(whole))?)
+    client.replace_workflow(&merged(Some(&now), document)?).await?;
+    Ok("applied")
 }
 
-fn read(file: &str) -> std::io::Result<String> {
-    if file != "-" {
-        return std::fs::read_to_string(file);
-    }
-    let mut text = String::new();
-    std::io::stdin().read_to_string(&mut text)?;
-    Ok(text)
+async fn group(client: &Client, name: &str, document: Document) -> anyhow::Result<&'static str> {
+    let Some(now) = now(name, client.group(name).await)? else {
+        client.create_group(&spec(document)?).await?;
+        return Ok("created");
+    };
+    client.replace_group(&merged(Some(&now), document)?).await?;
+    Ok("applied")
 }
 
-async fn workflow(client: &Client, document: Map<String, Value>) -> anyhow::Result<&'static str> {
-    let name = document.get("name").and_then(Value::as_str).unwrap_or_default();
-    match client.workflow(name).await {
-        Ok(now) => {
-            client.replace_workflow(&merged(Some(&now), document)?).await?;
-            Ok("applied")
-        }
-        Err(error) if error.status() == Some(404) => {
-            client.create_workflow(&merged(None::<&Workflow>, document)?).await?;
-            Ok("created")
-        }
-        Err(error) => Err(error.into()),
-    }
+async fn site(client: &Client, name: &str, document: Document) -> anyhow::Result<&'static str> {
+    let Some(now) = now(name, client.site(name).await)? else {
+        client.create_site(&spec(document)?).await?;
+        return Ok("created");
+    };
+    client.replace_site(&merged(Some(&now), document)?).await?;
+    Ok("applied")
 }
 
-async fn group(client: &Client, document: Map<String, Value>) -> anyhow::Result<&'static str> {
-    let name = document.get("name").and_then(Value::as_str).unwrap_or_default();
-    match client.group(name).await {
-        Ok(now) => {
-            client.replace_group(&merged(Some(&now), document)?).await?;
-            Ok("applied")
-        }
-        Err(error) if error.status() == Some(404) => {
-            client.create_group(&merged(None::<&Group>, document)?).await?;
-            Ok("created")
-        }
-        Err(error) => Err(error.into()),
+async fn satellite_group(client: &Client, name: &str, document: Document) -> anyhow::Result<&'static str> {
+    let now = now(name, client.satellite_group(name).await)?;
+    let whole: Document = merged(now.as_ref(), document)?;
+    client.sync_satellite_group(&document::satellite_group(whole)?).await?;
+    Ok(if now.is_some() { "applied" } else { "created" })
+}
+
+/// The server merges: it alone knows the secrets that it does not show.
+async fn satellite_config(client: &Client, name: &str, document: Document) -> anyhow::Result<&'static str> {
+    let mut document = rename(document, "config_name");
+    if now(name, client.satellite_config(name).await)?.is_none() {
+        client.create_satellite_config(&spec(document)?).await?;
+        return Ok("created");
     }
+    document.remove("config_name");
+    client.patch_satellite_config(name, &spec(document)?).await?;
+    Ok("applied")
 }
 
 /// A node is made first: only the server knows atomically whether its MAC is taken.
-async fn node(client: &Client, document: Map<String, Value>) -> anyhow::Result<&'static str> {
-    let create: NodeCreate = serde_json::from_value(Value::Object(document))?;
+async fn node(client: &Client, document: Document) -> anyhow::Result<&'static str> {
+    let create: NodeCreate = spec(document)?;
     match client.create_node(&create).await {
         Ok(_) => return Ok("created"),
         Err(client::Error::Problem(problem)) if problem.code == "mac_taken" => {}

@@ -6,13 +6,17 @@ use wardroom_api::{
     workflow::WorkflowSpec,
 };
 
-use super::node;
+use super::{gpu_node, node, satellite, token};
 use crate::{
     connection::Connection,
     view::{Made, print_made},
 };
 
-/// Makes a node, a workflow or a group.
+mod satellite_config;
+mod satellite_group;
+mod site;
+
+/// Makes a resource of any kind that people make.
 #[derive(Subcommand)]
 pub(crate) enum Create {
     /// Registers a node.
@@ -21,6 +25,18 @@ pub(crate) enum Create {
     Workflow(Workflow),
     /// Makes a group of devices or of users.
     Group(Group),
+    /// Registers a GPU node.
+    GpuNode(gpu_node::create::Create),
+    /// Makes a site: a MAAS that manages machines.
+    Site(site::Site),
+    /// Creates a satellite; its one-time token is written once.
+    Satellite(satellite::Create),
+    /// Makes a satellite group: what satellites replicate.
+    SatelliteGroup(satellite_group::SatelliteGroup),
+    /// Makes a satellite config: the settings that satellites read.
+    SatelliteConfig(satellite_config::SatelliteConfig),
+    /// Makes an API token; its secret is written once.
+    Token(token::Create),
 }
 
 #[derive(Args)]
@@ -81,6 +97,12 @@ impl Create {
             Self::Node(create) => create.run().await,
             Self::Workflow(workflow) => workflow.run().await,
             Self::Group(group) => group.run().await,
+            Self::GpuNode(create) => create.run().await,
+            Self::Site(site) => site.run().await,
+            Self::Satellite(create) => create.run().await,
+            Self::SatelliteGroup(group) => group.run().await,
+            Self::SatelliteConfig(config) => config.run().await,
+            Self::Token(create) => create.run().await,
         }
     }
 }

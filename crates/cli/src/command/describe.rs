@@ -1,6 +1,6 @@
 //! `wardroom describe`.
 
-use clap::Args;
+use clap::{Args, builder::NonEmptyStringValueParser};
 use wardroom_api::client::{Client, HistoryQuery};
 use wardroom_server::clock::Clock;
 
@@ -24,6 +24,7 @@ pub(crate) struct Describe {
     #[arg(value_enum)]
     kind: Kind,
     /// Its id; of a node also its MAC, of a GPU node its hostname, of a satellite its name.
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     id: String,
     #[command(flatten)]
     connection: Connection,
@@ -55,7 +56,7 @@ impl Describe {
 
 /// `LAST ERROR` becomes `Last error`; abbreviations stay.
 fn title(head: &str) -> String {
-    if matches!(head, "ID" | "MAC" | "IP" | "URL" | "BMC" | "MACS") {
+    if matches!(head, "ID" | "MAC" | "IP" | "URL" | "BMC") {
         return head.to_owned();
     }
     let (first, rest) = head.split_at(1);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use clap::Args;
+use clap::{Args, builder::NonEmptyStringValueParser};
 use wardroom_api::client::{self, Client, Query};
 
 use crate::{
@@ -24,6 +24,7 @@ pub(crate) struct Get {
     #[arg(value_enum)]
     kind: Kind,
     /// The id of one resource; of a node also its MAC, of a GPU node its hostname, of a satellite its name.
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     id: Option<String>,
     #[command(flatten)]
     selection: Selection,

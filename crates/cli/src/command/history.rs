@@ -1,6 +1,6 @@
 //! `wardroom history`.
 
-use clap::Args;
+use clap::{Args, builder::NonEmptyStringValueParser};
 use wardroom_api::{client::HistoryQuery, history::Row};
 use wardroom_server::clock::Clock;
 
@@ -18,6 +18,7 @@ pub(crate) struct History {
     #[arg(value_enum, requires = "id")]
     kind: Option<Kind>,
     /// … and its id; of a node also its MAC, of a GPU node its hostname, of a satellite its name.
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     id: Option<String>,
     /// Show at most this many rows.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]

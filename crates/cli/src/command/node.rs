@@ -6,7 +6,6 @@ mod assign;
 pub(crate) mod create;
 mod delete;
 mod moves;
-mod targets;
 
 /// Registers, moves and changes nodes.
 #[derive(Subcommand)]

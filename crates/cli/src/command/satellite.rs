@@ -1,16 +1,19 @@
 //! `wardroom satellite`: the verbs of satellites.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand, ValueEnum};
 use wardroom_api::satellite::{JoinTokenCreate, Reenable as Wanted, Revoke as Reason, SatelliteCreate};
 
-use super::token::private;
 use crate::{
     connection::Connection,
     outcome::{Consent, Outcome},
     output::{self, Format},
+    secret::SecretFile,
+    text::pair,
 };
+
+mod assign;
 
 /// Creates, revokes and re-enables satellites.
 #[derive(Subcommand)]
@@ -19,6 +22,10 @@ pub(crate) enum Satellite {
     Create(Create),
     /// Creates a satellite that registers with a SPIFFE ID; writes what its agent needs as JSON.
     JoinToken(JoinToken),
+    /// Puts satellites into groups, and says which config they read.
+    Assign(assign::Assign),
+    /// Takes satellites out of groups, and gives them the built-in config back.
+    Unassign(assign::Unassign),
     /// Blocks satellites from their next request on.
     Revoke(Revoke),
     /// Lets a revoked satellite come back, or gives a pending one a new token.
@@ -33,9 +40,8 @@ pub(crate) struct Create {
     name: String,
     #[command(flatten)]
     about: About,
-    /// Write the token into this new file, which only its owner can read.
-    #[arg(long, value_name = "FILE")]
-    secret_file: Option<PathBuf>,
+    #[command(flatten)]
+    secret: SecretFile,
     /// Write everything, token included, as json or yaml.
     #[arg(short, long, value_enum, value_name = "FORMAT", conflicts_with = "secret_file")]
     output: Option<Format>,
@@ -53,7 +59,7 @@ struct About {
     #[arg(long, value_name = "NAME")]
     config: Option<String>,
     /// A label, such as zone=berlin. Can be repeated.
-    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = pair)]
     labels: Vec<(String, String)>,
     /// How often it shall beat, such as "@every 30s".
     #[arg(long, value_name = "INTERVAL")]
@@ -109,9 +115,8 @@ pub(crate) struct Reenable {
     /// Why, for history.
     #[arg(long, value_name = "TEXT")]
     comment: Option<String>,
-    /// Write a new token into this new file, which only its owner can read.
-    #[arg(long, value_name = "FILE")]
-    secret_file: Option<PathBuf>,
+    #[command(flatten)]
+    secret: SecretFile,
     #[command(flatten)]
     connection: Connection,
 }
@@ -143,6 +148,8 @@ impl Satellite {
         match self {
             Self::Create(command) => command.run().await,
             Self::JoinToken(command) => command.run().await,
+            Self::Assign(command) => command.run().await,
+            Self::Unassign(command) => command.run().await,
             Self::Revoke(command) => command.run().await,
             Self::Reenable(command) => command.run().await,
             Self::Delete(command) => command.run().await,
@@ -151,7 +158,7 @@ impl Satellite {
 }
 
 impl Create {
-    async fn run(self) -> anyhow::Result<()> {
+    pub(crate) async fn run(self) -> anyhow::Result<()> {
         let About { groups, config, labels, heartbeat_interval } = self.about;
         let create = SatelliteCreate {
             name: self.name,
@@ -161,17 +168,12 @@ impl Create {
             heartbeat_interval,
         };
         let client = self.connection.client()?;
-        // The file is made first: a token that cannot be written down is lost.
-        let file = self.secret_file.as_deref().map(private).transpose()?;
-        let made = client.create_satellite(&create).await;
-        if let (Err(_), Some(path)) = (&made, &self.secret_file) {
-            let _ = std::fs::remove_file(path);
-        }
-        let made = made?;
+        let paper = self.secret.open()?;
+        let made = client.create_satellite(&create).await?;
         match self.output {
             Some(Format::Json) => output::json(&made)?,
             Some(Format::Yaml) => output::yaml(&made)?,
-            Some(Format::Table | Format::Wide | Format::Name) | None => write(file, &made.token)?,
+            Some(Format::Table | Format::Wide | Format::Name) | None => paper.write(&made.token)?,
         }
         output::note(&format!("satellite/{} created; its token is not shown again", made.data.name));
         Ok(())
@@ -220,14 +222,10 @@ impl Reenable {
         };
         let wanted = Wanted { mode: Some(mode.to_owned()), comment: self.comment };
         let client = self.connection.client()?;
-        let file = self.secret_file.as_deref().map(private).transpose()?;
-        let reenabled = client.reenable_satellite(&self.name, &wanted).await;
-        if let (Err(_), Some(path)) = (&reenabled, &self.secret_file) {
-            let _ = std::fs::remove_file(path);
-        }
-        let reenabled = reenabled?;
+        let paper = self.secret.open()?;
+        let reenabled = client.reenable_satellite(&self.name, &wanted).await?;
         if let Some(token) = reenabled.token.or(reenabled.join_token) {
-            write(file, &token)?;
+            paper.write(&token)?;
         }
         let message = reenabled.message.unwrap_or_default();
         output::note(&format!("satellite/{} {}: {message}", self.name, reenabled.data.state));
@@ -247,18 +245,4 @@ impl Delete {
         }
         outcome.finish()
     }
-}
-
-/// A secret, alone: into a file, or to standard output.
-fn write(file: Option<std::fs::File>, secret: &str) -> anyhow::Result<()> {
-    use std::io::Write as _;
-    match file {
-        Some(mut file) => Ok(writeln!(file, "{secret}")?),
-        None => output::line(secret),
-    }
-}
-
-fn label(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("write key=value")?;
-    Ok((key.to_owned(), value.to_owned()))
 }

@@ -1,11 +1,5 @@
 //! `wardroom token`.
 
-use std::{
-    io::Write as _,
-    os::unix::fs::OpenOptionsExt as _,
-    path::{Path, PathBuf},
-};
-
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use jiff::{Span, SpanRelativeTo, Timestamp};
@@ -17,6 +11,7 @@ use crate::{
     connection::Connection,
     outcome::Outcome,
     output::{self, Format},
+    secret::SecretFile,
     view::{Mode, Printer, Shape},
 };
 
@@ -47,9 +42,8 @@ pub(crate) struct Create {
     /// When it ends: a time, or how long from now, such as 30d or 12h; 90 days unless told.
     #[arg(long, value_name = "TIME")]
     expires: Option<String>,
-    /// Write the secret into this new file, which only its owner can read.
-    #[arg(long, value_name = "FILE")]
-    secret_file: Option<PathBuf>,
+    #[command(flatten)]
+    secret: SecretFile,
     /// Write everything, secret included, as json or yaml.
     #[arg(short, long, value_enum, value_name = "FORMAT", conflicts_with = "secret_file")]
     output: Option<Format>,
@@ -89,7 +83,7 @@ impl Token {
 }
 
 impl Create {
-    async fn run(self) -> anyhow::Result<()> {
+    pub(crate) async fn run(self) -> anyhow::Result<()> {
         let expires_at = self.expires.as_deref().map(|text| expiry(text, Clock.now())).transpose()?;
         let create = TokenCreate {
             name: self.name,
@@ -99,18 +93,12 @@ impl Create {
             expires_at,
         };
         let client = self.connection.client()?;
-        // The file is opened first: a secret that cannot be written down is lost.
-        let file = self.secret_file.as_deref().map(private).transpose()?;
-        let made = client.create_token(&create).await;
-        if let (Err(_), Some(path)) = (&made, &self.secret_file) {
-            let _ = std::fs::remove_file(path);
-        }
-        let made = made?;
-        match (file, self.output) {
-            (Some(mut file), _) => writeln!(file, "{}", made.secret)?,
-            (None, Some(Format::Json)) => output::json(&made)?,
-            (None, Some(Format::Yaml)) => output::yaml(&made)?,
-            (None, Some(Format::Table | Format::Wide | Format::Name) | None) => output::line(&made.secret)?,
+        let paper = self.secret.open()?;
+        let made = client.create_token(&create).await?;
+        match self.output {
+            Some(Format::Json) => output::json(&made)?,
+            Some(Format::Yaml) => output::yaml(&made)?,
+            Some(Format::Table | Format::Wide | Format::Name) | None => paper.write(&made.secret)?,
         }
         let token = made.token;
         output::note(&format!("token/{} created; its secret is not shown again", token.id));
@@ -134,12 +122,6 @@ impl Revoke {
 /// The id of the token with this id or name; what is unknown is left to the server.
 fn id_of<'a>(known: &'a [ApiToken], wanted: &'a str) -> &'a str {
     known.iter().find(|token| token.name == wanted).map_or(wanted, |token| &token.id)
-}
-
-/// A new file that only its owner can read.
-pub(crate) fn private(path: &Path) -> anyhow::Result<std::fs::File> {
-    let opened = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    opened.with_context(|| format!("cannot make {}", path.display()))
 }
 
 /// A time, or a length of time from now.

@@ -1,6 +1,6 @@
 //! `wardroom why`.
 
-use clap::Args;
+use clap::{Args, builder::NonEmptyStringValueParser};
 use wardroom_api::client::{Call, Client, Next, Why as Explanation};
 use wardroom_server::clock::Clock;
 
@@ -21,6 +21,7 @@ pub(crate) struct Why {
     #[arg(value_enum)]
     kind: Kind,
     /// Its id; of a node also its MAC, of a GPU node its hostname, of a satellite its name.
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     id: String,
     /// How the result is written.
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]

@@ -36,7 +36,7 @@ impl View for GpuNode {
         column("MODEL",         Wide,   |node, _| or_none(node.model.as_deref())),
         column("SYSTEM ID",     Wide,   |node, _| or_none(node.system_id.as_deref())),
         column("LABELS",        Wide,   |node, _| labels(&node.labels)),
-        column("MACS",          Full,   |node, _| or_none(Some(&node.macs.join(",")))),
+        column("MAC ADDRESSES", Full,   |node, _| or_none(Some(&node.macs.join(",")))),
         column("BMC",           Full,   |node, _| or_none(node.bmc.as_ref().map(|bmc| bmc.address.as_str()))),
         column("SERIAL NUMBER", Full,   |node, _| or_none(node.serial_number.as_deref())),
         column("ENROLLED",      Full,   |node, _| node.enrolled.to_string()),

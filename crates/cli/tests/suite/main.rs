@@ -7,6 +7,7 @@ mod exits;
 mod fixture;
 mod kinds;
 mod local;
+mod members;
 mod output;
 mod tls;
 mod verbs;

@@ -112,5 +112,5 @@ fn what_a_file_does_not_name_stays() {
     assert!(workflow.contains("http://b/k2") && workflow.contains("quiet"), "{workflow}");
     assert!(server.ok(&["get", "group", "mid", "-o", "json"]).contains("\"top\""));
     apply("").says(1, &["nothing to apply"]);
-    apply("name: x\n").says(1, &["kind: workflow, group or node"]);
+    apply("name: x\n").says(1, &["kind: workflow, group, node, site"]);
 }

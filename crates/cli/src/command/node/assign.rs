@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use wardroom_api::node::NodePatch;
+use wardroom_api::node::{Node, NodePatch};
 
-use super::targets::Targets;
 use crate::{
     exit::{Code, failure},
     outcome::Outcome,
+    targets::Targets,
 };
 
 /// Says what nodes install, and where they belong. What is not given stays; an empty text clears.
@@ -42,7 +42,7 @@ impl Assign {
         if patch == NodePatch::default() {
             return Err(failure(Code::Usage, "give --workflow, --group, --hostname or --label"));
         }
-        let (client, ids) = self.targets.find("change").await?;
+        let (client, ids) = self.targets.find::<Node>("change").await?;
         let mut outcome = Outcome::default();
         for id in &ids {
             let changed = client.patch_node(id, &patch).await;

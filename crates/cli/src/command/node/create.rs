@@ -7,6 +7,7 @@ use wardroom_api::node::NodeCreate;
 
 use crate::{
     connection::Connection,
+    text::pair,
     view::{Made, print_made},
 };
 
@@ -26,7 +27,7 @@ pub(crate) struct Create {
     #[arg(long, value_name = "NAME")]
     workflow: Option<String>,
     /// A label. Can be repeated.
-    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = pair)]
     labels: Vec<(String, String)>,
     /// Who made it.
     #[arg(long, value_name = "TEXT")]
@@ -58,9 +59,4 @@ impl Create {
         };
         print_made(&self.made, &self.connection.client()?.create_node(&create).await?)
     }
-}
-
-fn label(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("write key=value")?;
-    Ok((key.to_owned(), value.to_owned()))
 }

@@ -1,9 +1,9 @@
 //! `wardroom node delete`.
 
 use clap::Args;
+use wardroom_api::node::Node;
 
-use super::targets::Targets;
-use crate::outcome::Outcome;
+use crate::{outcome::Outcome, targets::Targets};
 
 /// Takes retired nodes out of the lists; their history stays.
 #[derive(Args)]
@@ -14,7 +14,7 @@ pub(crate) struct Delete {
 
 impl Delete {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
-        let (client, ids) = self.targets.find("delete").await?;
+        let (client, ids) = self.targets.find::<Node>("delete").await?;
         let mut outcome = Outcome::default();
         for id in &ids {
             let deleted = client.delete_node(id).await;

@@ -3,11 +3,10 @@
 use clap::Args;
 use wardroom_api::{
     client::{self, Client},
-    node::{BulkItem, BulkTransition, StateTransition},
+    node::{BulkItem, BulkTransition, Node, StateTransition},
 };
 
-use super::targets::Targets;
-use crate::outcome::Outcome;
+use crate::{outcome::Outcome, targets::Targets};
 
 /// Most nodes in one request.
 const MOST: usize = 1000;
@@ -42,7 +41,7 @@ impl Verb {
 
     async fn go(self, wanted: StateTransition) -> anyhow::Result<()> {
         let wanted = StateTransition { comment: self.comment, ..wanted };
-        let (client, ids) = self.targets.find(&format!("move to {}", wanted.state)).await?;
+        let (client, ids) = self.targets.find::<Node>(&format!("move to {}", wanted.state)).await?;
         let mut outcome = Outcome::default();
         if let [id] = ids.as_slice() {
             let moved = client.move_node(id, &wanted).await;

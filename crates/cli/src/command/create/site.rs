@@ -1,0 +1,80 @@
+//! `wardroom create site`.
+
+use clap::Args;
+use wardroom_api::site::{BootDisk, SiteSettings, SiteSpec};
+
+use crate::{
+    connection::Connection,
+    document,
+    kind::Kind,
+    view::{Made, print_made},
+};
+
+/// Makes a site, from options or, with all its settings, from a file.
+#[derive(Args)]
+pub(crate) struct Site {
+    /// The name by which nodes refer to it.
+    #[arg(required_unless_present = "file")]
+    name: Option<String>,
+    /// A file that describes it, as `wardroom apply` takes it; - for standard input.
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["name", "url", "key", "subnet"])]
+    file: Option<String>,
+    /// The address of its MAAS, such as https://maas.example/MAAS.
+    #[arg(long, value_name = "URL", required_unless_present = "file")]
+    url: Option<String>,
+    /// Where the API key is on the server, as file:PATH or env:NAME.
+    #[arg(long, value_name = "REFERENCE", required_unless_present = "file")]
+    key: Option<String>,
+    /// The subnet that machines boot in, by its name or network.
+    #[arg(long, value_name = "SUBNET", required_unless_present = "file")]
+    subnet: Option<String>,
+    /// The disk that machines boot from, by a part of its model.
+    #[arg(long, value_name = "TEXT", conflicts_with = "file")]
+    boot_disk_model: Option<String>,
+    /// The disk that machines boot from, by its serial number.
+    #[arg(long, value_name = "TEXT", conflicts_with = "file")]
+    boot_disk_serial: Option<String>,
+    /// The release of the operating system; jammy unless told.
+    #[arg(long, value_name = "NAME", conflicts_with = "file")]
+    series: Option<String>,
+    /// The resource pool that machines are put into.
+    #[arg(long, value_name = "NAME", conflicts_with = "file")]
+    pool: Option<String>,
+    /// The zone that machines are put into.
+    #[arg(long, value_name = "NAME", conflicts_with = "file")]
+    zone: Option<String>,
+    /// The URL under which nodes reach this server.
+    #[arg(long, value_name = "URL", conflicts_with = "file")]
+    server_url: Option<String>,
+    #[command(flatten)]
+    made: Made,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+impl Site {
+    pub(crate) async fn run(self) -> anyhow::Result<()> {
+        let (made, client) = (self.made, self.connection.client()?);
+        let spec = match &self.file {
+            Some(file) => document::spec(document::read_one(file, Kind::Site)?)?,
+            None => self.spec(),
+        };
+        print_made(&made, &client.create_site(&spec).await?)
+    }
+
+    fn spec(self) -> SiteSpec {
+        let usual = SiteSettings::default();
+        let settings = SiteSettings {
+            url: self.url.unwrap_or_default(),
+            key: self.key.unwrap_or_default(),
+            provisioning_subnet: self.subnet.unwrap_or_default(),
+            boot_disk: BootDisk { model: self.boot_disk_model, serial: self.boot_disk_serial },
+            series: self.series.unwrap_or(usual.series),
+            pool: self.pool,
+            zone: self.zone,
+            server_url: self.server_url,
+            ..SiteSettings::default()
+        };
+        SiteSpec { name: self.name.unwrap_or_default(), settings }
+    }
+}

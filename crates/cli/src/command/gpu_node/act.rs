@@ -1,0 +1,78 @@
+//! The actions of operators on GPU nodes, a verb each.
+
+use clap::Args;
+use wardroom_api::gpu_node::{ActionRequest, GpuNode};
+use wardroom_core::gpu_node::action::Action;
+
+use super::skips;
+use crate::{
+    exit::{Code, failure},
+    outcome::Outcome,
+    progress::{Wait, Wish},
+    secret::SecretFile,
+    targets::Targets,
+    text::pair,
+    verbs,
+};
+
+#[derive(Args)]
+pub(crate) struct Act {
+    #[command(flatten)]
+    targets: Targets,
+    /// A stage to skip for a dead host, with a reason: drain_node="the board burnt". Can be repeated.
+    #[arg(long, value_name = "STAGE=REASON", value_parser = pair)]
+    skip: Vec<(String, String)>,
+    /// Why, for history.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    #[command(flatten)]
+    secret: SecretFile,
+    #[command(flatten)]
+    wait: Wait,
+}
+
+impl verbs::Action for Action {
+    fn lacks(self) -> Vec<&'static str> {
+        match self {
+            Self::Retire | Self::Remove => vec!["secret_file"],
+            Self::Resume => vec!["skip"],
+            Self::StopDrain | Self::RollbackRemove => vec!["skip", "secret_file"],
+            Self::Quarantine | Self::Recover | Self::Reactivate => {
+                vec!["skip", "secret_file", "wait", "wait_timeout"]
+            }
+        }
+    }
+}
+
+impl Act {
+    pub(crate) async fn run(self, action: Action) -> anyhow::Result<()> {
+        let (client, ids) = self.targets.find::<GpuNode>(action.as_str()).await?;
+        if ids.len() > 1 && self.secret.is_given() {
+            return Err(failure(Code::Usage, "one file takes the secret of one node"));
+        }
+        let wanted = ActionRequest { reason: self.reason, skip: skips(self.skip) };
+        let (mut outcome, mut runs) = (Outcome::default(), Vec::new());
+        for id in &ids {
+            let paper = self.secret.open()?;
+            let name = format!("gpu-node/{id}");
+            match client.act_on_gpu_node(id, action.as_str(), &wanted).await {
+                Ok(acted) => {
+                    let told = format!("{} ({})", acted.node.state, acted.did);
+                    runs.extend(acted.owner);
+                    match &acted.token {
+                        Some(token) => {
+                            paper.write(token)?;
+                            outcome.note(&name, &told);
+                        }
+                        None => outcome.add(&name, Ok(told))?,
+                    }
+                }
+                Err(error) => outcome.add(&name, Err(error.into()))?,
+            }
+        }
+        outcome.finish()?;
+        let stops = matches!(action, Action::StopDrain | Action::RollbackRemove);
+        let wish = if stops { Wish::Cancelled } else { Wish::Done };
+        self.wait.until_over(&client, &runs, wish).await
+    }
+}

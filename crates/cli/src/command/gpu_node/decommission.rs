@@ -1,0 +1,60 @@
+//! `wardroom gpu-node decommission`.
+
+use clap::{Args, builder::PossibleValuesParser};
+use wardroom_api::gpu_node::{DecommissionCreate, GpuNode};
+use wardroom_core::run::plan::Kind;
+
+use super::skips;
+use crate::{
+    outcome::Outcome,
+    progress::{Wait, Wish},
+    targets::Targets,
+    text::pair,
+};
+
+/// How a node can be decommissioned.
+const MODES: [&str; 4] = [
+    Kind::SoftReset.as_str(),
+    Kind::StorageCleanup.as_str(),
+    Kind::Reimage.as_str(),
+    Kind::FullDecommission.as_str(),
+];
+
+/// Starts a decommission in one of four modes.
+#[derive(Args)]
+pub(crate) struct Decommission {
+    #[command(flatten)]
+    targets: Targets,
+    /// How far it goes.
+    #[arg(long, value_parser = PossibleValuesParser::new(MODES))]
+    mode: String,
+    /// End what runs on the node instead of waiting for it.
+    #[arg(long)]
+    force: bool,
+    /// A stage to skip for a dead host, with a reason: drain_node="the board burnt". Can be repeated.
+    #[arg(long, value_name = "STAGE=REASON", value_parser = pair)]
+    skip: Vec<(String, String)>,
+    /// Why, for history.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    #[command(flatten)]
+    wait: Wait,
+}
+
+impl Decommission {
+    pub(crate) async fn run(self) -> anyhow::Result<()> {
+        let (client, ids) = self.targets.find::<GpuNode>(&self.mode).await?;
+        let (mode, skip) = (self.mode, skips(self.skip));
+        let wanted = DecommissionCreate { mode, force: self.force, skip, reason: self.reason };
+        let (mut outcome, mut runs) = (Outcome::default(), Vec::new());
+        for id in &ids {
+            let begun = client.decommission_gpu_node(id, &wanted).await.map(|node| {
+                runs.extend(node.run);
+                node.state
+            });
+            outcome.add(&format!("gpu-node/{id}"), begun.map_err(Into::into))?;
+        }
+        outcome.finish()?;
+        self.wait.until_over(&client, &runs, Wish::Done).await
+    }
+}

@@ -1,0 +1,46 @@
+//! `wardroom gpu-node onboard`.
+
+use clap::Args;
+use wardroom_api::gpu_node::{GpuNode, OnboardingCreate};
+
+use crate::{
+    connection::Connection,
+    output,
+    progress::{Wait, Wish},
+    secret::SecretFile,
+    view::Resource as _,
+};
+
+/// Starts an onboarding; one by hand gives a new token.
+#[derive(Args)]
+pub(crate) struct Onboard {
+    /// Its id or hostname.
+    id: String,
+    /// The site to onboard through; the node's own when absent.
+    #[arg(long, value_name = "NAME")]
+    site: Option<String>,
+    /// Why, for history.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    #[command(flatten)]
+    secret: SecretFile,
+    #[command(flatten)]
+    wait: Wait,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+impl Onboard {
+    pub(crate) async fn run(self) -> anyhow::Result<()> {
+        let wanted = OnboardingCreate { site: self.site, reason: self.reason };
+        let client = self.connection.client()?;
+        let id = GpuNode::id_of(&client, &self.id).await?;
+        let paper = self.secret.open()?;
+        let begun = client.onboard_gpu_node(&id, &wanted).await?;
+        if let Some(token) = &begun.token {
+            paper.write(token)?;
+        }
+        output::note(&format!("gpu-node/{} {}", begun.node.id, begun.node.state));
+        self.wait.until_over(&client, begun.node.run.as_slice(), Wish::Done).await
+    }
+}

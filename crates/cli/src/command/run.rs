@@ -1,0 +1,79 @@
+//! `wardroom run`: the operator actions on runs, a verb each.
+
+use clap::{Args, Subcommand};
+use wardroom_api::run::{Run as Shown, RunAction};
+use wardroom_core::run::action::Action;
+
+use crate::{
+    exit::{Code, failure},
+    outcome::Outcome,
+    progress::{Wait, Wish},
+    targets::Targets,
+    verbs::{self, Verb},
+};
+
+/// Acts on runs: each action has one effect, however often it is asked for.
+#[derive(Subcommand)]
+pub(crate) enum Run {
+    #[command(flatten)]
+    Act(Verb<Action, Act>),
+}
+
+#[derive(Args)]
+pub(crate) struct Act {
+    #[command(flatten)]
+    targets: Targets,
+    /// Why, for history.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// Give the run up without undoing anything: somebody has to clean up by hand. Needs a reason, and the role admin.
+    #[arg(long, requires = "reason")]
+    abandon: bool,
+    /// The digest of the observation to adopt, as `wardroom describe run ID` shows it.
+    #[arg(long, value_name = "DIGEST")]
+    digest: Option<String>,
+    #[command(flatten)]
+    wait: Wait,
+}
+
+impl verbs::Action for Action {
+    fn lacks(self) -> Vec<&'static str> {
+        match self {
+            Self::Cancel => vec!["digest"],
+            Self::AdoptObservedState => vec!["abandon"],
+            Self::RetryStage | Self::Resume | Self::Rerun | Self::RestartClean => vec!["abandon", "digest"],
+            Self::MarkManualInterventionRequired => vec!["abandon", "digest", "wait", "wait_timeout"],
+        }
+    }
+}
+
+impl Run {
+    pub(crate) async fn run(self) -> anyhow::Result<()> {
+        let Self::Act(Verb { action, arguments }) = self;
+        arguments.run(action).await
+    }
+}
+
+impl Act {
+    async fn run(self, action: Action) -> anyhow::Result<()> {
+        if action == Action::AdoptObservedState && self.digest.is_none() {
+            let look = "give --digest: `wardroom describe run ID` shows what was observed, and its digest";
+            return Err(failure(Code::Usage, look));
+        }
+        let (client, ids) = self.targets.find::<Shown>(action.as_str()).await?;
+        let wanted = RunAction {
+            reason: self.reason,
+            abandon: self.abandon,
+            expected_observation_digest: self.digest,
+        };
+        let mut outcome = Outcome::default();
+        for id in &ids {
+            let acted = client.act_on_run(id, action.as_str(), &wanted).await;
+            let told = acted.map(|acted| format!("{} ({})", acted.run.state, acted.result));
+            outcome.add(&format!("run/{id}"), told.map_err(Into::into))?;
+        }
+        outcome.finish()?;
+        let wish = if action == Action::Cancel { Wish::Cancelled } else { Wish::Done };
+        self.wait.until_over(&client, &ids, wish).await
+    }
+}

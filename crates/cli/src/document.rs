@@ -1,0 +1,146 @@
+//! Files that describe resources: YAML or JSON, any number of documents.
+
+use std::io::Read as _;
+
+use anyhow::Context as _;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
+use wardroom_api::satellite_group::GroupSync;
+
+use crate::kind::Kind;
+
+/// What one document of a file says.
+pub(crate) type Document = Map<String, Value>;
+
+/// What the server keeps itself; a document that was read from it has these.
+const KEPT: [&str; 4] = ["id", "created_at", "updated_at", "effective_auto_promote"];
+
+/// The documents of a file; `-` is standard input.
+pub(crate) fn read(file: &str) -> anyhow::Result<Vec<Document>> {
+    let text = text(file)?;
+    let documents: Vec<Document> =
+        serde_saphyr::from_multiple(&text).map_err(|error| anyhow::anyhow!("{file}: {error}"))?;
+    anyhow::ensure!(!documents.is_empty(), "{file}: there is nothing to apply");
+    Ok(documents)
+}
+
+/// The only document of a file that describes one resource of a kind; it need not say of which.
+pub(crate) fn read_one(file: &str, kind: Kind) -> anyhow::Result<Document> {
+    let mut documents = read(file)?;
+    let mut document = documents.remove(0);
+    anyhow::ensure!(documents.is_empty(), "{file}: has several documents: `wardroom apply` takes those");
+    let said = document.remove("kind");
+    let fits = said.as_ref().is_none_or(|said| said.as_str() == Some(kind.as_str()));
+    anyhow::ensure!(fits, "{file}: is not of kind {}", kind.as_str());
+    Ok(document)
+}
+
+/// The settings in a file, as they are.
+pub(crate) fn settings(file: &str) -> anyhow::Result<Value> {
+    serde_saphyr::from_str(&text(file)?).map_err(|error| anyhow::anyhow!("{file}: {error}"))
+}
+
+fn text(file: &str) -> anyhow::Result<String> {
+    let read = if file == "-" {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        std::fs::read_to_string(file)
+    };
+    read.with_context(|| format!("cannot read {file}"))
+}
+
+/// The document as a spec; what it does not name stays as it is now.
+pub(crate) fn merged<T: DeserializeOwned>(
+    now: Option<&impl Serialize>,
+    document: Document,
+) -> anyhow::Result<T> {
+    let mut whole = now.map(serde_json::to_value).transpose()?.unwrap_or_else(|| Value::Object(Map::new()));
+    merge(&mut whole, Value::Object(document));
+    if let Some(fields) = whole.as_object_mut() {
+        KEPT.iter().for_each(|field| drop(fields.remove(*field)));
+    }
+    typed(whole)
+}
+
+/// Says which field is wrong, not only that one is.
+fn typed<T: DeserializeOwned>(value: Value) -> anyhow::Result<T> {
+    serde_path_to_error::deserialize(value).map_err(|error| match error.path().to_string().as_str() {
+        "." => anyhow::anyhow!("{}", error.inner()),
+        path => anyhow::anyhow!("{path}: {}", error.inner()),
+    })
+}
+
+/// The document as a spec of something new.
+pub(crate) fn spec<T: DeserializeOwned>(document: Document) -> anyhow::Result<T> {
+    merged(None::<&Value>, document)
+}
+
+/// A document that describes a satellite group.
+pub(crate) fn satellite_group(document: Document) -> anyhow::Result<GroupSync> {
+    let mut document = rename(document, "group");
+    ["state", "projects"].iter().for_each(|kept| drop(document.remove(*kept)));
+    spec(document)
+}
+
+/// What a document calls its resource: by its name for every kind, or as the API of the kind does.
+pub(crate) fn name(document: &Document) -> String {
+    let mut names =
+        ["name", "config_name", "group"].iter().filter_map(|field| document.get(*field)?.as_str());
+    names.next().unwrap_or_default().to_owned()
+}
+
+/// Calls the name of a resource as the API does; `name` is understood for every kind.
+pub(crate) fn rename(mut document: Document, to: &str) -> Document {
+    if let Some(name) = document.remove("name") {
+        document.entry(to).or_insert(name);
+    }
+    document
+}
+
+fn merge(into: &mut Value, from: Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Document, merged, rename};
+
+    fn document(value: Value) -> Document {
+        value.as_object().cloned().unwrap()
+    }
+
+    #[test]
+    fn what_is_not_named_stays_at_every_depth() {
+        let now =
+            json!({"id": "x", "name": "x", "settings": {"url": "a", "disk": {"model": "m"}, "tags": [1, 2]}});
+        let change = json!({"settings": {"disk": {"serial": "s"}, "tags": [3], "url": null}});
+        let merged: Value = merged(Some(&now), document(change)).unwrap();
+        let expected = json!({"name": "x", "settings": {"url": null, "disk": {"model": "m", "serial": "s"}, "tags": [3]}});
+        assert_eq!(merged, expected);
+    }
+
+    #[test]
+    fn a_wrong_field_is_named() {
+        let wrong = super::spec::<wardroom_api::site::SiteSpec>(document(
+            json!({"name": "x", "settings": {"url": 3}}),
+        ));
+        assert!(wrong.unwrap_err().to_string().starts_with("settings.url: "));
+    }
+
+    #[test]
+    fn a_name_is_called_as_the_api_does() {
+        let renamed = |value| Value::Object(rename(document(value), "group"));
+        assert_eq!(renamed(json!({"name": "a"})), json!({"group": "a"}));
+        assert_eq!(renamed(json!({"name": "a", "group": "b"})), json!({"group": "b"}));
+    }
+}

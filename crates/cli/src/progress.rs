@@ -1,0 +1,145 @@
+//! Waiting for runs, and telling how far they are.
+
+use std::time::Duration;
+
+use clap::Args;
+use jiff::SignedDuration;
+use wardroom_api::{
+    client::{self, Client},
+    run::Run,
+};
+use wardroom_core::run::State;
+
+use crate::{
+    exit::{Code, failure},
+    follow::{self, Follower},
+    outcome::Outcome,
+    output, text,
+};
+
+/// A run is looked at this often although the feed says nothing of it.
+const LOOK: Duration = Duration::from_secs(15);
+
+/// `--wait`.
+#[derive(Args)]
+pub(crate) struct Wait {
+    /// Wait until the run ends, and tell how far it is; fails when it needs an operator.
+    #[arg(long, visible_alias = "watch")]
+    wait: bool,
+    /// How long to wait at most, such as 90s or 2h; for as long as it takes unless told.
+    #[arg(long, value_name = "TIME", requires = "wait", value_parser = length)]
+    wait_timeout: Option<Duration>,
+}
+
+fn length(text: &str) -> Result<Duration, String> {
+    let length = text.parse::<SignedDuration>().ok().and_then(|length| Duration::try_from(length).ok());
+    length.ok_or_else(|| "write a length of time such as 90s, 30m or 2h".to_owned())
+}
+
+impl Wait {
+    /// Waits for runs, if it was asked for. A run that is cancelled ends as it should only if that was the wish.
+    pub(crate) async fn until_over(
+        &self,
+        client: &Client,
+        runs: &[String],
+        wish: Wish,
+    ) -> anyhow::Result<()> {
+        if !self.wait {
+            return Ok(());
+        }
+        let all = async {
+            let mut outcome = Outcome::default();
+            for run in runs {
+                outcome.add(&format!("run/{run}"), until_one_is_over(client, run, wish).await)?;
+            }
+            outcome.finish()
+        };
+        let Some(limit) = self.wait_timeout else { return all.await };
+        let late = "the work is still on its way: `wardroom get runs -w` goes on watching it";
+        tokio::time::timeout(limit, all).await.unwrap_or_else(|_| Err(failure(Code::Timeout, late)))
+    }
+}
+
+/// How a run shall end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// With what it was started for.
+    Done,
+    /// Cancelled.
+    Cancelled,
+}
+
+/// The place in the feed is taken before the run is read, so that its end is not missed.
+async fn until_one_is_over(client: &Client, id: &str, wish: Wish) -> anyhow::Result<String> {
+    let mut follower = Follower::start(client, None).await?;
+    let mut told = String::new();
+    loop {
+        let run = patiently(client, id).await?;
+        let now = line(&run);
+        match run.state.parse()? {
+            State::Pending | State::Running | State::Compensating if now == told => {}
+            State::Pending | State::Running | State::Compensating => {
+                output::note(&text::clean(&now));
+                told = now;
+            }
+            State::Completed | State::Reconciled => return Ok(run.state),
+            State::Cancelled if wish == Wish::Cancelled => return Ok(run.state),
+            State::Cancelled => return Err(failure(Code::Failed, format!("run/{id} was cancelled"))),
+            State::FailedRetryable | State::FailedManualIntervention => {
+                let next = format!("`wardroom describe run {id}` says what was tried and what to do");
+                return Err(failure(Code::Failed, format!("{now}\nnext: {next}")));
+            }
+        }
+        // Silence and news both mean: look again.
+        let news = tokio::time::timeout(LOOK, next_of(&mut follower, id)).await;
+        news.unwrap_or(Ok(()))?;
+    }
+}
+
+async fn next_of(follower: &mut Follower, id: &str) -> anyhow::Result<()> {
+    loop {
+        let row = follower.next().await?;
+        if row.kind == "run" && row.resource_id == id {
+            return Ok(());
+        }
+    }
+}
+
+/// A run, however long the server is away meanwhile.
+async fn patiently(client: &Client, id: &str) -> Result<Run, client::Error> {
+    loop {
+        match client.run(id).await {
+            Ok(detail) => return Ok(detail.run),
+            Err(error) if follow::is_passing(&error) => tokio::time::sleep(follow::SHORTEST).await,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn line(run: &Run) -> String {
+    let undo = if run.undoing { "undoing " } else { "" };
+    let mut line = format!("run/{} is {} at {undo}{}", run.id, run.state, run.stage);
+    if run.attempt > 1 {
+        line.push_str(&format!(", attempt {}", run.attempt));
+    }
+    if let Some(failure) = run.failure.as_ref().filter(|_| run.state.starts_with("failed")) {
+        line.push_str(&format!(": {}: {}", failure.class, failure.evidence));
+    } else if let Some(waiting) = &run.waiting {
+        line.push_str(&format!(", waiting: {}", waiting.reason));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::length;
+
+    #[test]
+    fn a_length_of_time_is_read() {
+        assert_eq!(length("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(length("2h"), Ok(Duration::from_secs(7200)));
+        assert!(length("-5m").is_err() && length("soon").is_err());
+    }
+}

@@ -1,0 +1,59 @@
+//! Which resources a verb is for: by name, or selected.
+
+use clap::{Args, builder::NonEmptyStringValueParser};
+use wardroom_api::client::Client;
+
+use crate::{
+    command::get::list,
+    connection::Connection,
+    exit::{Code, failure},
+    outcome::Consent,
+    select::Selection,
+    text,
+    view::Resource,
+};
+
+/// Which resources a verb is for.
+#[derive(Args)]
+pub(crate) struct Targets {
+    /// Ids; of nodes also MACs, of GPU nodes hostnames.
+    #[arg(value_name = "ID", required_unless_present_any = ["labels", "fields", "state"],
+        value_parser = NonEmptyStringValueParser::new())]
+    ids: Vec<String>,
+    #[command(flatten)]
+    selection: Selection,
+    #[command(flatten)]
+    consent: Consent,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+impl Targets {
+    /// Connects, finds the resources, and asks when they are several or were selected.
+    pub(crate) async fn find<T: Resource>(&self, doing: &str) -> anyhow::Result<(Client, Vec<String>)> {
+        if !self.ids.is_empty() && !self.selection.is_empty() {
+            return Err(failure(Code::Usage, "give ids or selectors, not both"));
+        }
+        self.selection.check::<T>()?;
+        let client = self.connection.client()?;
+        let mut ids = Vec::new();
+        for id in &self.ids {
+            let id = T::id_of(&client, id).await?;
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+        }
+        let kind = T::KIND.as_str();
+        if !self.selection.is_empty() {
+            let found: Vec<T> = list(&client, &self.selection.query(), usize::MAX).await?;
+            ids = found.iter().map(|item| item.id().to_owned()).collect();
+            if ids.is_empty() {
+                return Err(failure(Code::NotFound, format!("no {kind} is selected by this")));
+            }
+        }
+        let least = if self.selection.is_empty() { ids.len() } else { ids.len().max(2) };
+        let what = text::count(i64::try_from(ids.len())?, kind);
+        self.consent.ask(&format!("{doing}: {what}"), least)?;
+        Ok((client, ids))
+    }
+}

@@ -1,0 +1,144 @@
+//! Sites, GPU nodes and their runs; satellites with their groups and configs.
+
+use serde_json::Value;
+
+use crate::fixture::Server;
+
+const SITE: &str = "kind: site\nname: berlin\nsettings:\n  url: http://127.0.0.1:9/MAAS\n  key: env:NO_SUCH_KEY\n  \
+                    provisioning_subnet: 10.0.0.0/24\n  boot_disk: {model: SSD}\n";
+
+fn write(server: &Server, name: &str, text: &str) {
+    std::fs::write(server.dir.path().join(name), text).unwrap();
+}
+
+fn json(server: &Server, arguments: &[&str]) -> Value {
+    serde_json::from_str(&server.ok(&[arguments, &["-o", "json"]].concat())).unwrap()
+}
+
+#[test]
+fn sites_are_made_changed_and_deleted() {
+    let server = Server::start();
+    let made =
+        ["--url", "http://maas/MAAS", "--key", "file:/key", "--subnet", "boot", "--boot-disk-model", "SSD"];
+    assert_eq!(server.ok(&[&["create", "site", "hamburg"], &made[..]].concat()), "site/hamburg created\n");
+    server.run(&[&["create", "site", "hamburg"], &made[..]].concat()).says(4, &["already"]);
+    server.run(&["create", "site", "x"]).says(2, &["--url"]);
+    server.run(&["get", "site", ""]).says(2, &["ID"]);
+    write(&server, "wrong.yaml", "kind: site\nname: x\nsettings: {url: 3}\n");
+    server.run(&["apply", "-f", "wrong.yaml"]).says(1, &["settings.url: "]);
+    write(&server, "site.yaml", SITE);
+    assert_eq!(server.ok(&["create", "site", "-f", "site.yaml"]), "site/berlin created\n");
+    server.run(&["create", "satellite-group", "-f", "site.yaml"]).says(1, &["not of kind satellite-group"]);
+
+    write(&server, "site.yaml", "kind: site\nname: berlin\nsettings: {pool: gpu, boot_disk: {serial: S1}}\n");
+    assert_eq!(server.ok(&["apply", "-f", "site.yaml"]), "site/berlin applied\n");
+    let settings = json(&server, &["get", "site", "berlin"])["settings"].clone();
+    let disk = &settings["boot_disk"];
+    assert_eq!((&disk["model"], &disk["serial"]), (&Value::from("SSD"), &Value::from("S1")));
+    assert_eq!((&settings["pool"], &settings["key"]), (&Value::from("gpu"), &Value::from("env:NO_SUCH_KEY")));
+    assert!(server.ok(&["get", "sites", "-o", "wide"]).contains("env:NO_SUCH_KEY"));
+    assert!(server.ok(&["describe", "site", "berlin"]).contains("pool: gpu"));
+    server.ok(&["gpu-node", "create", "gpu-1", "--site", "berlin", "--mac", "52:54:00:00:00:01"]);
+    server.run(&["delete", "site", "berlin"]).says(4, &["is managed by the site"]);
+    assert_eq!(server.ok(&["delete", "site", "hamburg"]), "site/hamburg deleted\n");
+}
+
+#[test]
+fn satellites_are_assigned_groups_and_configs() {
+    let server = Server::start();
+    server.ok(&["satellite", "create", "edge-01", "--secret-file", "edge-01.token"]);
+    let group = ["create", "satellite-group", "base", "--registry", "https://registry.example"];
+    let artifact = ["--artifact", "library/nginx:1.27,1.28"];
+    assert_eq!(server.ok(&[&group[..], &artifact].concat()), "satellite-group/base created\n");
+    server.run(&[&group[..], &artifact].concat()).says(4, &["already", "next: ", "apply"]);
+    write(
+        &server,
+        "settings.yaml",
+        "app_config:\n  log_level: debug\n  local_registry: {password: hunter2}\n",
+    );
+    server.ok(&["create", "satellite-config", "fast", "--settings", "settings.yaml"]);
+
+    let assign = ["satellite", "assign", "edge-01", "--group", "base", "--config", "fast"];
+    assert_eq!(server.ok(&assign), "satellite/edge-01 groups base, config fast\n");
+    server.run(&["satellite", "assign", "edge-01"]).says(2, &["--group or --config"]);
+    server.run(&["satellite", "assign", "edge-01", "--group", "nope"]).says(1, &["make it first"]);
+    assert!(server.ok(&["describe", "sg", "base"]).contains("edge-01"));
+    let described = server.ok(&["describe", "sc", "fast"]);
+    assert!(described.contains("log_level: debug") && !described.contains("hunter2"), "{described}");
+    server.run(&["delete", "satellite-config", "fast"]).says(4, &["give it another first"]);
+
+    // What the server gives can be applied, and secrets that it hides are kept when they are left out.
+    let yaml = server.ok(&["get", "sg", "base", "-o", "yaml"]).replace("1.28", "1.29");
+    write(&server, "group.yaml", &format!("kind: satellite-group\n{yaml}"));
+    assert_eq!(server.ok(&["apply", "-f", "group.yaml"]), "satellite-group/base applied\n");
+    assert_eq!(json(&server, &["get", "sg", "base"])["artifacts"][0]["tag"][1], "1.29");
+    write(
+        &server,
+        "config.yaml",
+        "kind: satellite-config\nname: fast\nconfig: {app_config: {log_level: info}}\n",
+    );
+    assert_eq!(server.ok(&["apply", "-f", "config.yaml"]), "satellite-config/fast applied\n");
+    let settings = json(&server, &["get", "sc", "fast"])["config"]["app_config"].clone();
+    assert_eq!(
+        (&settings["log_level"], &settings["local_registry"]["password"]),
+        (&"info".into(), &"<hidden>".into())
+    );
+
+    write(&server, "group.yaml", "kind: satellite-group\nname: sync\nregistry: https://registry.example\n");
+    server.run(&["apply", "-f", "group.yaml"]).says(1, &["reserved"]);
+
+    let unassign = ["satellite", "unassign", "edge-01", "--group", "base", "--config"];
+    assert_eq!(server.ok(&unassign), "satellite/edge-01 groups <none>, config <built-in>\n");
+    server.ok(&["delete", "satellite-config", "fast"]);
+    server.ok(&["delete", "satellite-group", "base"]);
+}
+
+#[test]
+fn gpu_nodes_and_runs_are_acted_on_by_name() {
+    let server = Server::start();
+    let first = server.ok(&["gpu-node", "create", "gpu-1"]);
+    server.run(&["gpu-node", "create", "gpu-1", "--secret-file", "t"]).says(4, &["already"]);
+    assert!(!server.dir.path().join("t").exists(), "a file without a secret is taken away");
+    // The token is alone on standard output, also when it is issued anew.
+    let again = server.run(&["gpu-node", "resume", "gpu-1"]);
+    assert!(again.err.contains("bootstrap_issued (token_issued)"), "{}", again.err);
+    assert!(again.out.lines().count() == 1 && again.out != first, "{}", again.out);
+    server.ok(&["gpu-node", "resume", "gpu-1", "--secret-file", "token"]);
+    assert!(server.dir.path().join("token").exists());
+    server.run(&["gpu-node", "resume", "gpu-1", "--skip", "a=b"]).says(2, &["resume does not take --skip"]);
+    server.run(&["gpu-node", "retire", "gpu-1"]).says(4, &["allowed now: ", "wardroom run cancel "]);
+    server.run(&["gpu-node", "decommission", "gpu-1", "--mode", "gently"]).says(2, &["soft_reset"]);
+
+    let node = json(&server, &["get", "gpu", "gpu-1"]);
+    let run = node["run"].as_str().unwrap();
+    server.run(&["run", "retry-stage", run]).says(0, &[]);
+    server.run(&["run", "adopt-observed-state", run]).says(2, &["--digest", "describe run"]);
+    server.run(&["run", "resume", run, "--abandon", "--reason", "x"]).says(2, &["does not take --abandon"]);
+    server.run(&["run", "cancel", "nope"]).says(3, &["nope"]);
+    server.run(&["run", "mark_manual_intervention_required", run, "--reason", "look"]).says(0, &[]);
+    let waited = server.run(&["run", "cancel", run, "--wait", "--wait-timeout", "30s"]);
+    waited.says(0, &[]);
+    assert!(waited.out.ends_with(&format!("run/{run} cancelled\n")), "{}", waited.out);
+    server.run(&["run", "cancel", "--state", "lost", "--yes"]).says(1, &["failed_retryable"]);
+    server.run(&["run", "cancel", "--state", "failed_retryable", "--yes"]).says(3, &["no run is selected"]);
+}
+
+/// A site that cannot be reached: the run comes to a stop, and whoever waits is told what to do.
+#[test]
+fn who_waits_for_a_run_is_told_how_it_ends() {
+    let server = Server::start();
+    write(&server, "site.yaml", SITE);
+    server.ok(&["apply", "-f", "site.yaml"]);
+    let create = ["gpu-node", "create", "gpu-2", "--site", "berlin", "--mac", "52:54:00:00:00:02"];
+    let waited = server.run(&[&create[..], &["--wait", "--wait-timeout", "60s"]].concat());
+    waited.says(
+        1,
+        &["gpu-node/", "is failed_manual_intervention at load_site_config", "next: `wardroom describe run"],
+    );
+
+    let watched = server.watch(&["gpu-node", "create", "gpu-3", "--wait"]);
+    watched.note_with("is running at wait_for_agent_enrollment, waiting: ");
+    let run = json(&server, &["get", "gpu", "gpu-3"])["run"].as_str().unwrap().to_owned();
+    server.ok(&["run", "cancel", &run]);
+    watched.note_with(&format!("run/{run} was cancelled"));
+}
