@@ -31,13 +31,21 @@ pub(crate) struct Wait {
     wait_timeout: Option<Duration>,
 }
 
+/// How long a command that only waits does so.
+#[derive(Args)]
+pub(crate) struct Patience {
+    /// How long to wait at most, such as 90s or 2h; for as long as it takes unless told.
+    #[arg(long, value_name = "TIME", value_parser = length)]
+    wait_timeout: Option<Duration>,
+}
+
 fn length(text: &str) -> Result<Duration, String> {
     let length = text.parse::<SignedDuration>().ok().and_then(|length| Duration::try_from(length).ok());
     length.ok_or_else(|| "write a length of time such as 90s, 30m or 2h".to_owned())
 }
 
 impl Wait {
-    /// Waits for runs, if it was asked for. A run that is cancelled ends as it should only if that was the wish.
+    /// Waits for runs, if it was asked for.
     pub(crate) async fn until_over(
         &self,
         client: &Client,
@@ -47,6 +55,18 @@ impl Wait {
         if !self.wait {
             return Ok(());
         }
+        Patience { wait_timeout: self.wait_timeout }.until_over(client, runs, wish).await
+    }
+}
+
+impl Patience {
+    /// Waits for runs. One that is cancelled ends as it should only if that was the wish.
+    pub(crate) async fn until_over(
+        &self,
+        client: &Client,
+        runs: &[String],
+        wish: Wish,
+    ) -> anyhow::Result<()> {
         let all = async {
             let mut outcome = Outcome::default();
             for run in runs {

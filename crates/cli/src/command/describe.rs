@@ -56,11 +56,15 @@ impl Describe {
 
 /// `LAST ERROR` becomes `Last error`; abbreviations stay.
 fn title(head: &str) -> String {
-    if matches!(head, "ID" | "MAC" | "IP" | "URL" | "BMC") {
-        return head.to_owned();
-    }
-    let (first, rest) = head.split_at(1);
-    format!("{first}{}", rest.to_lowercase())
+    const ABBREVIATIONS: &[&str] = &["BMC", "ID", "IP", "MAC", "MAAS", "SPIFFE", "URL", "UUID"];
+    let words = head.split(' ').enumerate().map(|(at, word)| {
+        if ABBREVIATIONS.contains(&word) {
+            return word.to_owned();
+        }
+        let (first, rest) = word.split_at(if at == 0 { 1 } else { 0 });
+        format!("{first}{}", rest.to_lowercase())
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 async fn history(client: &Client, kind: Kind, id: &str) -> anyhow::Result<()> {

@@ -4,7 +4,14 @@ use clap::{Args, Subcommand};
 use wardroom_api::gpu_node::{GpuNode as Node, Skip};
 use wardroom_core::gpu_node::action::Action;
 
-use crate::{connection::Connection, output, verbs::Verb, view::Resource as _};
+use crate::{
+    connection::Connection,
+    output,
+    progress::{Patience, Wish},
+    targets::Targets,
+    verbs::Verb,
+    view::Resource as _,
+};
 
 mod act;
 pub(crate) mod create;
@@ -23,6 +30,8 @@ pub(crate) enum GpuNode {
     Decommission(decommission::Decommission),
     /// Shows the work behind a node's state, and what to do next, as JSON.
     Lifecycle(Lifecycle),
+    /// Waits until the newest runs of nodes end, and tells how far they are; fails when one needs an operator.
+    Wait(WaitFor),
     #[command(flatten)]
     Act(Verb<Action, act::Act>),
 }
@@ -33,6 +42,14 @@ pub(crate) struct Lifecycle {
     id: String,
     #[command(flatten)]
     connection: Connection,
+}
+
+#[derive(Args)]
+pub(crate) struct WaitFor {
+    #[command(flatten)]
+    targets: Targets,
+    #[command(flatten)]
+    patience: Patience,
 }
 
 impl GpuNode {
@@ -46,8 +63,20 @@ impl GpuNode {
                 let id = Node::id_of(&client, &id).await?;
                 output::json(&client.gpu_node_lifecycle(&id).await?)
             }
+            Self::Wait(command) => command.run().await,
             Self::Act(Verb { action, arguments }) => arguments.run(action).await,
         }
+    }
+}
+
+impl WaitFor {
+    async fn run(self) -> anyhow::Result<()> {
+        let (client, ids) = self.targets.find::<Node>("wait for").await?;
+        let mut runs = Vec::new();
+        for id in &ids {
+            runs.extend(client.gpu_node(id).await?.run);
+        }
+        self.patience.until_over(&client, &runs, Wish::Done).await
     }
 }
 

@@ -7,7 +7,7 @@ use wardroom_core::run::action::Action;
 use crate::{
     exit::{Code, failure},
     outcome::Outcome,
-    progress::{Wait, Wish},
+    progress::{Patience, Wait, Wish},
     targets::Targets,
     verbs::{self, Verb},
 };
@@ -15,8 +15,18 @@ use crate::{
 /// Acts on runs: each action has one effect, however often it is asked for.
 #[derive(Subcommand)]
 pub(crate) enum Run {
+    /// Waits until runs end, and tells how far they are; fails when one needs an operator.
+    Wait(WaitFor),
     #[command(flatten)]
     Act(Verb<Action, Act>),
+}
+
+#[derive(Args)]
+pub(crate) struct WaitFor {
+    #[command(flatten)]
+    targets: Targets,
+    #[command(flatten)]
+    patience: Patience,
 }
 
 #[derive(Args)]
@@ -49,8 +59,13 @@ impl verbs::Action for Action {
 
 impl Run {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
-        let Self::Act(Verb { action, arguments }) = self;
-        arguments.run(action).await
+        match self {
+            Self::Wait(WaitFor { targets, patience }) => {
+                let (client, runs) = targets.find::<Shown>("wait for").await?;
+                patience.until_over(&client, &runs, Wish::Done).await
+            }
+            Self::Act(Verb { action, arguments }) => arguments.run(action).await,
+        }
     }
 }
 

@@ -31,6 +31,24 @@ fn satellites_work_as_they_are_written() {
             "refresh_credentials",
             "stolen from the van",
             "deleted",
+            "groups base, config quiet",
+            "satellite-config/quiet applied",
+        ],
+    );
+}
+
+#[test]
+fn gpu_nodes_work_as_they_are_written() {
+    check(
+        "gpu-nodes.md",
+        &[
+            "bootstrap_issued",
+            "completed",
+            "active",
+            "ended with code 1",
+            "load_site_config",
+            "cancelled",
+            "deleted",
         ],
     );
 }
