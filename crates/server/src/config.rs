@@ -4,19 +4,27 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
-    path::{Path, PathBuf},
+    path::PathBuf,
     time::Duration,
 };
 
 use ipnet::IpNet;
 use serde::Deserialize;
-use toml::{Table, Value};
+use toml::Value;
 use wardroom_store::Location;
 
 use crate::liveness;
 
+mod boot;
 pub mod gpu_nodes;
+mod layers;
+mod members;
+mod print;
+mod server;
 pub mod upstreams;
+
+pub use members::{Discovery, Satellites};
+pub use print::print;
 
 /// The commented default, which is the real one.
 pub const DEFAULT: &str = include_str!("../../../wardroom.default.toml");
@@ -102,30 +110,6 @@ impl Config {
     }
 }
 
-/// How unknown machines are taken in.
-#[derive(Debug, Clone, Copy)]
-pub struct Discovery {
-    /// Whether at all.
-    pub enabled: bool,
-    /// How many in a minute.
-    pub per_minute: u32,
-    /// How many in all.
-    pub max: i64,
-}
-
-/// How satellites register and come back.
-#[derive(Debug, Clone)]
-pub struct Satellites {
-    /// The URL under which they reach the server; nothing for the address it listens on.
-    pub url: Option<String>,
-    /// How long a registration token is valid.
-    pub token: Duration,
-    /// How long a re-enabled satellite may exchange its old credential.
-    pub refresh: Duration,
-    /// How long effects are kept that are done.
-    pub effects_kept: Duration,
-}
-
 /// Requests a second for each identity.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -145,148 +129,17 @@ pub struct Limits {
 /// # Errors
 /// What is wrong, with the key it is about.
 pub fn resolve(sources: &Sources) -> Result<Config, ConfigError> {
-    let raw: Raw = serde_path_to_error::deserialize(Value::Table(merged(sources)?))
+    let raw: Raw = serde_path_to_error::deserialize(Value::Table(layers::merged(sources)?))
         .map_err(|error| ConfigError(format!("{}: {}", error.path(), error.inner().message())))?;
     raw.resolve()
 }
 
-/// The configuration in force as a file with the comments of the default, without passwords.
-///
-/// # Errors
-/// What is wrong, with the key it is about.
-pub fn print(sources: &Sources) -> Result<String, ConfigError> {
-    let table = merged(sources)?;
-    let mut section = "";
-    let mut printed = String::new();
-    for line in DEFAULT.lines() {
-        if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
-            section = name;
-        }
-        let key = line.split_once(" = ").map(|(key, _)| key).filter(|key| !key.starts_with('#'));
-        let value = key.and_then(|key| Some((key, table.get(section)?.get(key)?)));
-        match value {
-            Some((key, Value::String(text))) if key.ends_with("_url") => {
-                printed.push_str(&format!("{key} = {}\n", Value::String(redacted(text))));
-            }
-            Some((key @ "password", Value::String(text))) if !text.is_empty() => {
-                printed.push_str(&format!("{key} = \"***\"\n"));
-            }
-            Some((key, value)) => printed.push_str(&format!("{key} = {value}\n")),
-            None => printed.push_str(&format!("{line}\n")),
-        }
-    }
-    Ok(printed)
-}
-
-/// A URL without its password, wherever it is: before the host or among the parameters.
-fn redacted(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let (rest, query) = rest.split_once('?').map_or((rest, None), |(rest, query)| (rest, Some(query)));
-    let rest = match rest.rsplit_once('@') {
-        Some((user, host)) => match user.split_once(':') {
-            Some((user, _)) => format!("{user}:***@{host}"),
-            None => rest.to_owned(),
-        },
-        None => rest.to_owned(),
-    };
-    let hidden = |pair: &str| match pair.split_once('=') {
-        Some((name, _)) if name.contains("password") => format!("{name}=***"),
-        Some(_) | None => pair.to_owned(),
-    };
-    let query = query.map(|query| query.split('&').map(hidden).collect::<Vec<_>>().join("&"));
-    format!("{scheme}://{rest}{}", query.map_or_else(String::new, |query| format!("?{query}")))
-}
-
-fn merged(sources: &Sources) -> Result<Table, ConfigError> {
-    let mut table = parse(DEFAULT, "the built-in default")?;
-    if let Some(file) = &sources.file {
-        overlay(&mut table, parse(file, "the configuration file")?)?;
-    }
-    for (name, value) in &sources.environment {
-        if let Some((section, key)) = environment_key(&table, name)? {
-            set(&mut table, &section, &key, value, name)?;
-        }
-    }
-    for (key, value) in &sources.flags {
-        let (section, key) = key.split_once('.').ok_or_else(|| ConfigError(format!("flag {key}")))?;
-        set(&mut table, section, key, value, key)?;
-    }
-    Ok(table)
-}
-
-fn parse(text: &str, source: &str) -> Result<Table, ConfigError> {
-    text.parse().map_err(|error: toml::de::Error| ConfigError(format!("{source} is not TOML: {error}")))
-}
-
-/// Only keys that the default has exist: a typing error is an error.
-fn overlay(table: &mut Table, over: Table) -> Result<(), ConfigError> {
-    for (section, values) in over {
-        let Value::Table(values) = values else {
-            return Err(ConfigError(format!("{section}: is a section, write [{section}]")));
-        };
-        let known = table.get_mut(&section).and_then(Value::as_table_mut);
-        let known = known.ok_or_else(|| ConfigError(format!("[{section}]: no such section")))?;
-        for (key, value) in values {
-            let default = known.get(&key);
-            let default = default.ok_or_else(|| ConfigError(format!("{section}.{key}: no such key")))?;
-            if !default.same_type(&value) {
-                let (wanted, given) = (default.type_str(), value.type_str());
-                return Err(ConfigError(format!(
-                    "{section}.{key}: is of type {given}, must be of type {wanted}"
-                )));
-            }
-            known.insert(key, value);
-        }
-    }
-    Ok(())
-}
-
-/// Looks like a key of the section `server`, but says where clients find one.
-const OF_CLIENTS: &str = "WARDROOM_SERVER_URL";
-
-/// A variable that names a section must also name a key of it: a typing error is an error.
-fn environment_key(table: &Table, name: &str) -> Result<Option<(String, String)>, ConfigError> {
-    let Some(rest) = name.strip_prefix("WARDROOM_").filter(|_| name != OF_CLIENTS) else { return Ok(None) };
-    let rest = rest.to_lowercase();
-    let in_section =
-        |section: &String| Some(rest.strip_prefix(section.as_str())?.strip_prefix('_')?.to_owned());
-    let Some((section, key)) = table.keys().find_map(|section| Some((section.clone(), in_section(section)?)))
-    else {
-        return Ok(None);
-    };
-    let known = table.get(&section).and_then(Value::as_table).is_some_and(|keys| keys.contains_key(&key));
-    if known {
-        Ok(Some((section, key)))
-    } else {
-        Err(ConfigError(format!("{name}: no such key in [{section}]")))
-    }
-}
-
-/// Reads a text as the type that the default has; a list is separated by commas.
-fn set(table: &mut Table, section: &str, key: &str, text: &str, source: &str) -> Result<(), ConfigError> {
-    let wrong = |wanted: &str| ConfigError(format!("{source}: {text:?} must be {wanted}"));
-    let slot = table.get_mut(section).and_then(Value::as_table_mut).and_then(|keys| keys.get_mut(key));
-    let slot = slot.ok_or_else(|| ConfigError(format!("{source}: no such key")))?;
-    *slot = match slot {
-        Value::Boolean(_) => Value::Boolean(text.parse().map_err(|_| wrong("true or false"))?),
-        Value::Integer(_) => Value::Integer(text.parse().map_err(|_| wrong("a whole number"))?),
-        Value::Array(_) => {
-            let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
-            Value::Array(items.map(|item| Value::String(item.to_owned())).collect())
-        }
-        Value::String(_) | Value::Float(_) | Value::Datetime(_) | Value::Table(_) => {
-            Value::String(text.to_owned())
-        }
-    };
-    Ok(())
-}
-
 #[derive(Deserialize)]
 struct Raw {
-    server: RawServer,
-    boot: RawBoot,
-    nodes: RawNodes,
-    satellites: RawSatellites,
+    server: server::RawServer,
+    boot: boot::RawBoot,
+    nodes: members::RawNodes,
+    satellites: members::RawSatellites,
     gpu_nodes: gpu_nodes::RawGpuNodes,
     limits: Limits,
     liveness: liveness::RawSettings,
@@ -296,44 +149,6 @@ struct Raw {
     spire: upstreams::RawSpire,
     spiffe: upstreams::RawSpiffe,
     log: RawLog,
-}
-
-#[derive(Deserialize)]
-struct RawServer {
-    listen: String,
-    data_dir: String,
-    database_url: String,
-    tls_certificate: String,
-    tls_key: String,
-    insecure_http: bool,
-    key_file: String,
-    request_timeout_seconds: u64,
-    shutdown_seconds: u64,
-}
-
-#[derive(Deserialize)]
-struct RawBoot {
-    listen: String,
-    networks: Vec<String>,
-    base_url: String,
-    require_install_token: bool,
-    install_token_minutes: u64,
-}
-
-#[derive(Deserialize)]
-struct RawNodes {
-    discover: bool,
-    discover_per_minute: u32,
-    discover_max: i64,
-    install_patience_minutes: u64,
-}
-
-#[derive(Deserialize)]
-struct RawSatellites {
-    url: String,
-    token_minutes: u64,
-    refresh_minutes: u64,
-    effects_kept_hours: u64,
 }
 
 #[derive(Deserialize)]
@@ -349,135 +164,46 @@ struct RawLog {
 
 impl Raw {
     fn resolve(self) -> Result<Config, ConfigError> {
-        let Self {
-            server,
-            boot,
-            nodes,
-            satellites,
-            gpu_nodes,
-            limits,
-            liveness,
-            audit,
-            harbor,
-            registry,
-            spire,
-            spiffe,
-            log,
-        } = self;
-        let harbor = harbor.resolve()?;
-        let registry = registry.resolve(harbor.as_ref())?;
-        let spire = spire.resolve()?;
-        let spiffe = spiffe.resolve(spire.as_ref())?;
-        let listen = address("server.listen", &server.listen)?;
-        let tls = tls(&server)?;
-        if tls.is_none() && !listen.ip().is_loopback() && !server.insecure_http {
-            return Err(ConfigError(format!(
-                "server.listen: {listen} is not loopback; set server.tls_certificate and server.tls_key, or server.insecure_http (--insecure-http)"
-            )));
-        }
-        let data_dir = PathBuf::from(&server.data_dir);
-        let location = location(server.database_url, &data_dir)?;
-        let key_file =
-            if server.key_file.is_empty() { data_dir.join("server.key") } else { server.key_file.into() };
-        at_least_one(&[
-            ("server.request_timeout_seconds", server.request_timeout_seconds),
-            ("boot.install_token_minutes", boot.install_token_minutes),
-            ("nodes.install_patience_minutes", nodes.install_patience_minutes),
-            ("satellites.token_minutes", satellites.token_minutes),
-            ("satellites.refresh_minutes", satellites.refresh_minutes),
-            ("audit.checkpoint_seconds", audit.checkpoint_seconds),
-        ])?;
-        let log_json = log.is_json()?;
-        let boot_networks = networks(&boot.networks)?;
-        let boot_url = (!boot.base_url.is_empty()).then(|| boot.base_url.trim_end_matches('/').to_owned());
-        let boot_listen = boot_listen(&boot.listen, boot_url.as_deref())?;
-        let test_clock =
-            (!liveness.test_clock_file.is_empty()).then(|| liveness.test_clock_file.clone().into());
-        let liveness =
-            liveness.resolve(matches!(location, Location::Postgres { .. })).map_err(ConfigError)?;
+        let harbor = self.harbor.resolve()?;
+        let registry = self.registry.resolve(harbor.as_ref())?;
+        let spire = self.spire.resolve()?;
+        let spiffe = self.spiffe.resolve(spire.as_ref())?;
+        let server = self.server.resolve()?;
+        let boot = self.boot.resolve()?;
+        let (discovery, install_patience) = self.nodes.resolve()?;
+        let checkpoint = at_least_one("audit.checkpoint_seconds", self.audit.checkpoint_seconds)?;
+        let test_clock = &self.liveness.test_clock_file;
+        let test_clock = (!test_clock.is_empty()).then(|| test_clock.into());
+        let is_shared = matches!(server.location, Location::Postgres { .. });
         Ok(Config {
-            listen,
-            data_dir,
-            location,
-            tls,
-            key_file,
-            request_timeout: Duration::from_secs(server.request_timeout_seconds),
-            shutdown: Duration::from_secs(server.shutdown_seconds),
-            boot: boot_listen,
-            boot_networks,
-            boot_url,
+            listen: server.listen,
+            data_dir: server.data_dir,
+            location: server.location,
+            tls: server.tls,
+            key_file: server.key_file,
+            request_timeout: server.request_timeout,
+            shutdown: server.shutdown,
+            boot: boot.listen,
+            boot_networks: boot.networks,
+            boot_url: boot.url,
             require_install_token: boot.require_install_token,
-            install_token: Duration::from_secs(boot.install_token_minutes.saturating_mul(60)),
-            discovery: Discovery {
-                enabled: nodes.discover,
-                per_minute: nodes.discover_per_minute,
-                max: nodes.discover_max,
-            },
-            install_patience: Duration::from_secs(nodes.install_patience_minutes.saturating_mul(60)),
-            satellites: satellites.resolve()?,
-            gpu_nodes: gpu_nodes.resolve()?,
-            limits,
-            liveness,
+            install_token: boot.install_token,
+            discovery,
+            install_patience,
+            satellites: self.satellites.resolve()?,
+            gpu_nodes: self.gpu_nodes.resolve()?,
+            limits: self.limits,
+            liveness: self.liveness.resolve(is_shared).map_err(ConfigError)?,
             test_clock,
-            checkpoint: Duration::from_secs(audit.checkpoint_seconds),
+            checkpoint: Duration::from_secs(checkpoint),
             harbor,
             registry,
             spire,
             spiffe,
-            log_level: log.level,
-            log_json,
+            log_json: self.log.is_json()?,
+            log_level: self.log.level,
         })
     }
-}
-
-fn at_least_one(values: &[(&str, u64)]) -> Result<(), ConfigError> {
-    match values.iter().find(|(_, value)| *value == 0) {
-        Some((key, _)) => Err(ConfigError(format!("{key}: must be at least 1"))),
-        None => Ok(()),
-    }
-}
-
-impl RawSatellites {
-    fn resolve(self) -> Result<Satellites, ConfigError> {
-        if self.effects_kept_hours == 0 {
-            return Err(ConfigError("satellites.effects_kept_hours: must be at least 1".to_owned()));
-        }
-        let url = self.url.trim_end_matches('/').to_owned();
-        if !url.is_empty() && !url.starts_with("http://") && !url.starts_with("https://") {
-            return Err(ConfigError(format!(
-                "satellites.url: {url:?} must be a URL such as https://wardroom.example"
-            )));
-        }
-        Ok(Satellites {
-            url: (!url.is_empty()).then_some(url),
-            token: Duration::from_secs(self.token_minutes.saturating_mul(60)),
-            refresh: Duration::from_secs(self.refresh_minutes.saturating_mul(60)),
-            effects_kept: Duration::from_secs(self.effects_kept_hours.saturating_mul(3600)),
-        })
-    }
-}
-
-fn location(database_url: String, data_dir: &Path) -> Result<Location, ConfigError> {
-    if database_url.is_empty() {
-        return Ok(Location::Sqlite { dir: data_dir.to_owned() });
-    }
-    if database_url.starts_with("postgres://") || database_url.starts_with("postgresql://") {
-        return Ok(Location::Postgres { url: database_url });
-    }
-    Err(ConfigError("server.database_url: must start with postgres://".to_owned()))
-}
-
-fn boot_listen(listen: &str, url: Option<&str>) -> Result<Option<SocketAddr>, ConfigError> {
-    if listen.is_empty() {
-        return Ok(None);
-    }
-    let bound = address("boot.listen", listen)?;
-    if bound.ip().is_unspecified() && url.is_none() {
-        return Err(ConfigError(format!(
-            "boot.base_url: is missing; machines cannot reach {listen}, say under which address they can"
-        )));
-    }
-    Ok(Some(bound))
 }
 
 impl RawLog {
@@ -496,41 +222,18 @@ fn address(key: &str, text: &str) -> Result<SocketAddr, ConfigError> {
     })
 }
 
-fn tls(server: &RawServer) -> Result<Option<(PathBuf, PathBuf)>, ConfigError> {
-    match (server.tls_certificate.as_str(), server.tls_key.as_str()) {
-        ("", "") => Ok(None),
-        ("", _) => {
-            Err(ConfigError("server.tls_certificate: is missing, but server.tls_key is set".to_owned()))
-        }
-        (_, "") => {
-            Err(ConfigError("server.tls_key: is missing, but server.tls_certificate is set".to_owned()))
-        }
-        (certificate, key) => Ok(Some((certificate.into(), key.into()))),
-    }
+/// Nothing at all would mean never.
+fn at_least_one(key: &str, value: u64) -> Result<u64, ConfigError> {
+    if value == 0 { Err(ConfigError(format!("{key}: must be at least 1"))) } else { Ok(value) }
 }
 
-fn networks(texts: &[String]) -> Result<Vec<IpNet>, ConfigError> {
-    let network = |text: &String| {
-        text.parse().map_err(|_| {
-            ConfigError(format!("boot.networks: {text:?} must be a network, such as 10.0.0.0/8"))
-        })
-    };
-    texts.iter().map(network).collect()
+fn minutes(key: &str, value: u64) -> Result<Duration, ConfigError> {
+    Ok(Duration::from_secs(at_least_one(key, value)?.saturating_mul(60)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{DEFAULT, Sources, print, redacted, resolve};
-
-    #[test]
-    fn passwords_are_not_shown() {
-        let check = |url: &str, expected: &str| assert_eq!(redacted(url), expected);
-        check("postgres://me:secret@db:5432/w", "postgres://me:***@db:5432/w");
-        check("postgres://me:se@cr:et@db/w?sslmode=require", "postgres://me:***@db/w?sslmode=require");
-        check("postgres://db/w?user=me&password=secret", "postgres://db/w?user=me&password=***");
-        check("postgres://db/w", "postgres://db/w");
-        check("", "");
-    }
+    use super::{DEFAULT, Sources, print, resolve};
 
     #[test]
     fn what_is_printed_gives_the_same_configuration() {

@@ -1,0 +1,90 @@
+//! Raw values laid over each other: default < file < environment < flags.
+
+use toml::{Table, Value};
+
+use super::{ConfigError, DEFAULT, Sources};
+
+/// Every value that holds.
+pub(super) fn merged(sources: &Sources) -> Result<Table, ConfigError> {
+    let mut table = parse(DEFAULT, "the built-in default")?;
+    if let Some(file) = &sources.file {
+        overlay(&mut table, parse(file, "the configuration file")?)?;
+    }
+    for (name, value) in &sources.environment {
+        if let Some((section, key)) = environment_key(&table, name)? {
+            set(&mut table, &section, &key, value, name)?;
+        }
+    }
+    for (key, value) in &sources.flags {
+        let (section, key) = key.split_once('.').ok_or_else(|| ConfigError(format!("flag {key}")))?;
+        set(&mut table, section, key, value, key)?;
+    }
+    Ok(table)
+}
+
+fn parse(text: &str, source: &str) -> Result<Table, ConfigError> {
+    text.parse().map_err(|error: toml::de::Error| ConfigError(format!("{source} is not TOML: {error}")))
+}
+
+/// Only keys that the default has exist: a typing error is an error.
+fn overlay(table: &mut Table, over: Table) -> Result<(), ConfigError> {
+    for (section, values) in over {
+        let Value::Table(values) = values else {
+            return Err(ConfigError(format!("{section}: is a section, write [{section}]")));
+        };
+        let known = table.get_mut(&section).and_then(Value::as_table_mut);
+        let known = known.ok_or_else(|| ConfigError(format!("[{section}]: no such section")))?;
+        for (key, value) in values {
+            let default = known.get(&key);
+            let default = default.ok_or_else(|| ConfigError(format!("{section}.{key}: no such key")))?;
+            if !default.same_type(&value) {
+                let (wanted, given) = (default.type_str(), value.type_str());
+                return Err(ConfigError(format!(
+                    "{section}.{key}: is of type {given}, must be of type {wanted}"
+                )));
+            }
+            known.insert(key, value);
+        }
+    }
+    Ok(())
+}
+
+/// Looks like a key of the section `server`, but says where clients find one.
+const OF_CLIENTS: &str = "WARDROOM_SERVER_URL";
+
+/// A variable that names a section must also name a key of it: a typing error is an error.
+fn environment_key(table: &Table, name: &str) -> Result<Option<(String, String)>, ConfigError> {
+    let Some(rest) = name.strip_prefix("WARDROOM_").filter(|_| name != OF_CLIENTS) else { return Ok(None) };
+    let rest = rest.to_lowercase();
+    let in_section =
+        |section: &String| Some(rest.strip_prefix(section.as_str())?.strip_prefix('_')?.to_owned());
+    let Some((section, key)) = table.keys().find_map(|section| Some((section.clone(), in_section(section)?)))
+    else {
+        return Ok(None);
+    };
+    let known = table.get(&section).and_then(Value::as_table).is_some_and(|keys| keys.contains_key(&key));
+    if known {
+        Ok(Some((section, key)))
+    } else {
+        Err(ConfigError(format!("{name}: no such key in [{section}]")))
+    }
+}
+
+/// Reads a text as the type that the default has; a list is separated by commas.
+fn set(table: &mut Table, section: &str, key: &str, text: &str, source: &str) -> Result<(), ConfigError> {
+    let wrong = |wanted: &str| ConfigError(format!("{source}: {text:?} must be {wanted}"));
+    let slot = table.get_mut(section).and_then(Value::as_table_mut).and_then(|keys| keys.get_mut(key));
+    let slot = slot.ok_or_else(|| ConfigError(format!("{source}: no such key")))?;
+    *slot = match slot {
+        Value::Boolean(_) => Value::Boolean(text.parse().map_err(|_| wrong("true or false"))?),
+        Value::Integer(_) => Value::Integer(text.parse().map_err(|_| wrong("a whole number"))?),
+        Value::Array(_) => {
+            let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+            Value::Array(items.map(|item| Value::String(item.to_owned())).collect())
+        }
+        Value::String(_) | Value::Float(_) | Value::Datetime(_) | Value::Table(_) => {
+            Value::String(text.to_owned())
+        }
+    };
+    Ok(())
+}
