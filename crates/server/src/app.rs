@@ -12,7 +12,6 @@ use crate::{
     auth::{Caller, Tokens},
     clock::{Hand, Timepiece},
     config::Config,
-    error::Error,
     idempotency,
     limit::Limiter,
     liveness::{Liveness, kinds},
@@ -68,10 +67,6 @@ impl std::ops::Deref for App {
         &self.0
     }
 }
-
-/// How often a change is decided again when others change the resource at the same moment. A resource that
-/// so many move at once gives each of them a turn before that.
-const DECISIONS: usize = 200;
 
 /// What was decided about a resource.
 pub(crate) enum Decided<T> {
@@ -147,61 +142,10 @@ impl App {
         Moment { instant: self.clock.instant(), time: self.now() }
     }
 
-    /// Reads, decides and commits; decides again when somebody else was faster.
-    ///
-    /// The decision must be a function of the resource: it is made once for every version that is met.
-    pub(crate) async fn change<T>(
-        &self,
-        kind: &'static str,
-        id: &str,
-        decide: impl Fn(&Resource) -> Result<Decided<T>, Error>,
-    ) -> Result<(Resource, T), Error> {
-        for _ in 0..DECISIONS {
-            let found = self.store.get(kind, id).await?.filter(|found| !found.content.deleted);
-            let before = found.ok_or_else(|| Error::not_found(kind, id))?;
-            let (content, entry, answer) = match decide(&before)? {
-                Decided::Nothing(answer) => return Ok((before, answer)),
-                Decided::Commit(change, answer) => (change.0, change.1, answer),
-            };
-            let change = Change {
-                before: Some(before),
-                after: content,
-                entry,
-                effects: Vec::new(),
-                fence: None,
-                holds: Vec::new(),
-            };
-            match self.commit(change).await {
-                Ok(resource) => return Ok((resource, answer)),
-                Err(StoreError::Conflict) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Err(Error::Unavailable("the resource is changed by too many at once: repeat"))
-    }
-
     /// Creates a resource.
     pub(crate) async fn create(&self, content: Content, entry: Entry) -> Result<Resource, StoreError> {
         self.commit(Change {
             before: None,
-            after: content,
-            entry,
-            effects: Vec::new(),
-            fence: None,
-            holds: Vec::new(),
-        })
-        .await
-    }
-
-    /// Creates a resource whose name is its id. The row of one that was deleted is taken up again, with its
-    /// history; one that lives is a conflict.
-    pub(crate) async fn create_named(&self, content: Content, entry: Entry) -> Result<Resource, StoreError> {
-        let before = self.store.get(&content.kind, &content.id).await?;
-        if before.as_ref().is_some_and(|before| !before.content.deleted) {
-            return Err(StoreError::Conflict);
-        }
-        self.commit(Change {
-            before,
             after: content,
             entry,
             effects: Vec::new(),

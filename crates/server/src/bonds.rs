@@ -1,7 +1,7 @@
 //! Changes that depend on more than the resource they change: what they were decided on is held until they commit,
 //! and what goes is used by nobody.
 
-use wardroom_store::{Change, Content, Entry, Error as StoreError, Held, Resource, Use};
+use wardroom_store::{Change, Content, Effect, Entry, Error as StoreError, Held, Resource, Use};
 
 use crate::{
     app::{App, Decided},
@@ -9,7 +9,8 @@ use crate::{
     idempotency,
 };
 
-/// How often something is decided again, as for any other change.
+/// How often a change is decided again when others change the resource at the same moment. A resource that
+/// so many move at once gives each of them a turn before that.
 const DECISIONS: usize = 200;
 
 /// What became of an attempt to create something.
@@ -19,7 +20,29 @@ pub(crate) enum Made {
     Taken(String),
 }
 
+/// What a change commits, once it is decided.
+pub(crate) struct Step {
+    pub(crate) content: Content,
+    pub(crate) entry: Entry,
+    pub(crate) effects: Vec<Effect>,
+}
+
+/// The kinds that may refer to a resource, and the field by which each does.
+pub(crate) type Users = &'static [(&'static str, &'static str)];
+
 impl App {
+    /// Reads, decides and commits; decides again when somebody else was faster.
+    ///
+    /// The decision must be a function of the resource: it is made once for every version that is met.
+    pub(crate) async fn change<T>(
+        &self,
+        kind: &'static str,
+        id: &str,
+        decide: impl Fn(&Resource) -> Result<Decided<T>, Error>,
+    ) -> Result<(Resource, T), Error> {
+        self.change_holding(kind, id, nothing_held, decide).await
+    }
+
     /// Like [`App::change`], and decided again also when one of the held resources has changed. They are read anew
     /// for every decision.
     pub(crate) async fn change_holding<T, F: Future<Output = Result<Vec<Held>, Error>>>(
@@ -29,76 +52,65 @@ impl App {
         holds: impl Fn() -> F,
         decide: impl Fn(&Resource) -> Result<Decided<T>, Error>,
     ) -> Result<(Resource, T), Error> {
-        for _ in 0..DECISIONS {
-            let holds = holds().await?;
-            if let Some(changed) = self.change_once(kind, id, holds, Vec::new(), &decide).await? {
-                return Ok(changed);
-            }
-        }
-        Err(Error::Unavailable("the resource is changed by too many at once: repeat"))
+        self.change_bound(kind, id, &[], holds, |before| {
+            Ok(match decide(before)? {
+                Decided::Nothing(answer) => (None, answer),
+                Decided::Commit(change, answer) => {
+                    let (content, entry) = *change;
+                    (Some(Step { content, entry, effects: Vec::new() }), answer)
+                }
+            })
+        })
+        .await
     }
 
-    /// Like [`App::change`], as long as nobody uses the resource. Who begins to use it holds it, so the two never
-    /// pass each other by.
-    pub(crate) async fn change_unused<T>(
+    /// The one way to change something, of which all others are made. While one of these users refers to the
+    /// resource it is not changed; who begins to holds it, so the two never pass each other by.
+    pub(crate) async fn change_bound<T, F: Future<Output = Result<Vec<Held>, Error>>>(
         &self,
         kind: &'static str,
         id: &str,
-        uses: &[(&str, &str)],
-        decide: impl Fn(&Resource) -> Result<Decided<T>, Error>,
+        users: Users,
+        holds: impl Fn() -> F,
+        decide: impl Fn(&Resource) -> Result<(Option<Step>, T), Error>,
     ) -> Result<(Resource, T), Error> {
         for _ in 0..DECISIONS {
-            let uses = uses.iter().map(|(kind, field)| Use {
+            let holds = holds().await?;
+            let found = self.store.get(kind, id).await?.filter(|found| !found.content.deleted);
+            let before = found.ok_or_else(|| Error::not_found(kind, id))?;
+            let (step, answer) = decide(&before)?;
+            let Some(Step { content, entry, effects }) = step else { return Ok((before, answer)) };
+            let used = |(kind, field): &(&str, &str)| Use {
                 kind: (*kind).to_owned(),
                 field: (*field).to_owned(),
                 value: id.to_owned(),
-            });
-            if let Some(changed) = self.change_once(kind, id, Vec::new(), uses.collect(), &decide).await? {
-                return Ok(changed);
+            };
+            let unused = users.iter().map(used).collect();
+            let change = Change { before: Some(before), after: content, entry, effects, fence: None, holds };
+            match self.commit_unused(change, unused).await {
+                Ok(resource) => return Ok((resource, answer)),
+                Err(StoreError::Conflict) => {}
+                Err(error) => return Err(error.into()),
             }
         }
         Err(Error::Unavailable("the resource is changed by too many at once: repeat"))
-    }
-
-    /// Nothing comes back when somebody else was faster.
-    async fn change_once<T>(
-        &self,
-        kind: &'static str,
-        id: &str,
-        holds: Vec<Held>,
-        unused: Vec<Use>,
-        decide: impl Fn(&Resource) -> Result<Decided<T>, Error>,
-    ) -> Result<Option<(Resource, T)>, Error> {
-        let found = self.store.get(kind, id).await?.filter(|found| !found.content.deleted);
-        let before = found.ok_or_else(|| Error::not_found(kind, id))?;
-        let (after, entry, answer) = match decide(&before)? {
-            Decided::Nothing(answer) => return Ok(Some((before, answer))),
-            Decided::Commit(change, answer) => (change.0, change.1, answer),
-        };
-        let effects = Vec::new();
-        let change = Change { before: Some(before), after, entry, effects, fence: None, holds };
-        match self.commit_unused(change, unused).await {
-            Ok(resource) => Ok(Some((resource, answer))),
-            Err(StoreError::Conflict) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
     }
 
     /// Creates a resource that refers to others, which are held. The row of one that was deleted under this id is
     /// taken up again, with its history.
     pub(crate) async fn make<F: Future<Output = Result<Vec<Held>, Error>>>(
         &self,
-        content: Content,
-        entry: Entry,
+        step: Step,
         holds: impl Fn() -> F,
     ) -> Result<Made, Error> {
+        let Step { content, entry, effects } = step;
         for _ in 0..DECISIONS {
             let holds = holds().await?;
             let before = self.store.get(&content.kind, &content.id).await?;
             if before.as_ref().is_some_and(|before| !before.content.deleted) {
                 return Ok(Made::Taken(content.id));
             }
-            let (after, entry, effects) = (content.clone(), entry.clone(), Vec::new());
+            let (after, entry, effects) = (content.clone(), entry.clone(), effects.clone());
             match self.commit(Change { before, after, entry, effects, fence: None, holds }).await {
                 Ok(resource) => return Ok(Made::New(Box::new(resource))),
                 Err(StoreError::Conflict) => {}
@@ -123,4 +135,9 @@ impl App {
         }
         Ok(self.noted(committed?, asked))
     }
+}
+
+/// For a change that depends on the resource alone.
+pub(crate) async fn nothing_held() -> Result<Vec<Held>, Error> {
+    Ok(Vec::new())
 }

@@ -1,27 +1,24 @@
 //! Groups: a tree of devices whose settings are inherited, and groups of users.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use axum::{
     Extension, Json,
     extract::State,
     http::{HeaderMap, StatusCode},
-    response::{IntoResponse as _, Response},
+    response::Response,
 };
 use wardroom_api::{
     Envelope, Page,
     group::{Group, GroupSpec, GroupType},
 };
-use wardroom_store::{Content, Document, Held, List, Resource};
+use wardroom_store::{Content, Held, Resource};
 
 use crate::{
-    app::{App, Decided, by_person},
+    app::App,
     auth::{Caller, TOKEN},
     body::Body,
-    bonds::Made,
     error::Error,
-    etag,
     list::{ListQuery, Pages},
+    named::{self, Asked, Named},
     node::document::KIND as NODE,
     path::Path,
     problems::Problems,
@@ -29,6 +26,13 @@ use crate::{
 };
 
 pub(crate) const KIND: &str = "group";
+
+const GROUPS: Named = Named {
+    kind: KIND,
+    word: "group",
+    edit: ("PUT", "/api/v1/groups"),
+    users: &[(NODE, "group_id"), (KIND, "parent_id"), (TOKEN, "group_id")],
+};
 
 /// A tree that is deeper than this is a mistake, or a circle.
 const DEEPEST: usize = 32;
@@ -39,9 +43,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     ListQuery(pages): ListQuery<Pages>,
 ) -> Result<Json<Page<Group>>, Error> {
-    let list =
-        List { kind: KIND.to_owned(), after: pages.after()?, limit: pages.limit()?, ..List::default() };
-    let page = app.store.list(&list).await?;
+    let page = GROUPS.page(&app, &pages).await?;
     let mut data = Vec::with_capacity(page.items.len());
     for group in &page.items {
         data.push(view(&app, group).await?);
@@ -54,25 +56,19 @@ pub(crate) async fn list(
 pub(crate) async fn create(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
     Body(spec): Body<GroupSpec>,
 ) -> Result<Response, Error> {
-    let name = spec.name.clone();
-    let entry = by_person(&app, &caller, "registered", None);
-    match app.make(content(&spec)?, entry, || check(&app, &spec)).await? {
-        Made::New(resource) => answer(&app, StatusCode::CREATED, &resource).await,
-        Made::Taken(_) => Err(Error::Conflict {
-            code: "name_taken",
-            detail: format!("there is a group {name:?} already: replace it with PUT"),
-            allowed: vec![format!("PUT /api/v1/groups/{name}")],
-        }),
-    }
+    let asked = Asked { app: &app, caller: &caller, headers: &headers };
+    let step = asked.step("registered", content(&spec)?, Vec::new());
+    let made = GROUPS.create(&app, step, || check(&app, &spec)).await?;
+    answer(&app, StatusCode::CREATED, &made).await
 }
 
 /// Reads one group.
 #[utoipa::path(get, path = "/api/v1/groups/{id}", params(("id" = String, Path)), responses((status = 200, body = Envelope<Group>), Problems))]
 pub(crate) async fn get(State(app): State<App>, Path(id): Path<String>) -> Result<Response, Error> {
-    let found = find(&app, &id).await?.ok_or_else(|| Error::not_found(KIND, &id))?;
-    answer(&app, StatusCode::OK, &found).await
+    answer(&app, StatusCode::OK, &GROUPS.get(&app, &id).await?).await
 }
 
 /// Replaces a group.
@@ -84,24 +80,21 @@ pub(crate) async fn replace(
     headers: HeaderMap,
     Body(spec): Body<GroupSpec>,
 ) -> Result<Response, Error> {
-    if spec.name != id {
-        return Err(Error::invalid("name", format!("must be {id:?}: a group keeps its name")));
-    }
-    let holds = || check(&app, &spec);
-    let (resource, ()) = app
-        .change_holding(KIND, &id, holds, |group| {
-            etag::check(&headers, || tag(group))?;
+    GROUPS.keeps_its_name(&id, &spec.name)?;
+    let asked = Asked { app: &app, caller: &caller, headers: &headers };
+    let content = content(&spec)?;
+    let changed = GROUPS.change(
+        &asked,
+        &id,
+        || check(&app, &spec),
+        |group| {
             if self::spec(group)?.type_ != spec.type_ {
                 return Err(Error::invalid("type", "a group keeps its type: make another group"));
             }
-            let content = content(&spec)?;
-            if content == group.content {
-                return Ok(Decided::Nothing(()));
-            }
-            Ok(Decided::Commit(Box::new((content, by_person(&app, &caller, "changed", None))), ()))
-        })
-        .await?;
-    answer(&app, StatusCode::OK, &resource).await
+            Ok(asked.to(content.clone(), group))
+        },
+    );
+    answer(&app, StatusCode::OK, &changed.await?).await
 }
 
 /// Deletes a group that nothing is in.
@@ -112,22 +105,15 @@ pub(crate) async fn delete(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
-    let members = [(NODE, "group_id"), (KIND, "parent_id"), (TOKEN, "group_id")];
-    let (resource, ()) = app
-        .change_unused(KIND, &id, &members, |group| {
-            etag::check(&headers, || tag(group))?;
-            let content = Content { deleted: true, ..group.content.clone() };
-            Ok(Decided::Commit(Box::new((content, by_person(&app, &caller, "deleted", None))), ()))
-        })
-        .await?;
-    answer(&app, StatusCode::OK, &resource).await
+    let asked = Asked { app: &app, caller: &caller, headers: &headers };
+    answer(&app, StatusCode::OK, &GROUPS.delete(&asked, &id, Vec::new()).await?).await
 }
 
 /// Whether installed nodes of a group become active by themselves: the nearest setting up the tree holds.
 pub(crate) async fn auto_promotes(app: &App, id: &str) -> Result<bool, Error> {
     let mut id = id.to_owned();
     for _ in 0..DEEPEST {
-        let Some(group) = find(app, &id).await? else { return Ok(false) };
+        let Some(group) = GROUPS.find(app, &id).await? else { return Ok(false) };
         let spec = spec(&group)?;
         match (spec.auto_promote, spec.parent_id) {
             (Some(setting), _) => return Ok(setting),
@@ -149,7 +135,7 @@ pub(crate) async fn require_user_group(app: &App, id: &str) -> Result<Held, Erro
 }
 
 async fn require(app: &App, field: &str, id: &str, type_: GroupType) -> Result<Resource, Error> {
-    if let Some(found) = find(app, id).await?
+    if let Some(found) = GROUPS.find(app, id).await?
         && spec(&found)?.type_ == type_
     {
         return Ok(found);
@@ -173,39 +159,20 @@ async fn check(app: &App, spec: &GroupSpec) -> Result<Vec<Held>, Error> {
         }
         holds.push(Held::at(&group));
         above = match self::spec(&group)?.parent_id {
-            Some(id) => find(app, &id).await?,
+            Some(id) => GROUPS.find(app, &id).await?,
             None => None,
         };
     }
     Err(Error::invalid("parent_id", format!("the tree would be a circle, or deeper than {DEEPEST}")))
 }
 
-async fn find(app: &App, id: &str) -> Result<Option<Resource>, Error> {
-    Ok(app.store.get(KIND, id).await?.filter(|found| !found.content.deleted))
-}
-
 fn content(spec: &GroupSpec) -> Result<Content, Error> {
     let fields = spec.parent_id.iter().map(|parent| ("parent_id".to_owned(), parent.clone())).collect();
-    Ok(Content {
-        kind: KIND.to_owned(),
-        id: spec.name.clone(),
-        name: spec.name.clone(),
-        state: "ready".to_owned(),
-        document: Document::of(spec)?,
-        labels: BTreeMap::new(),
-        fields,
-        keys: BTreeSet::new(),
-        deleted: false,
-        due_at: None,
-    })
+    Ok(Content { fields, ..GROUPS.content(&spec.name, spec)? })
 }
 
 fn spec(resource: &Resource) -> Result<GroupSpec, Error> {
     Ok(resource.content.document.read()?)
-}
-
-fn tag(resource: &Resource) -> Result<String, Error> {
-    etag::of(&(&resource.content.id, resource.content.document.as_str()))
 }
 
 async fn view(app: &App, resource: &Resource) -> Result<Group, Error> {
@@ -225,7 +192,5 @@ async fn view(app: &App, resource: &Resource) -> Result<Group, Error> {
 }
 
 pub(crate) async fn answer(app: &App, status: StatusCode, resource: &Resource) -> Result<Response, Error> {
-    let mut response = (status, Json(Envelope::new(view(app, resource).await?))).into_response();
-    etag::set(&mut response, &tag(resource)?);
-    Ok(response)
+    named::answer(status, resource, view(app, resource).await?)
 }

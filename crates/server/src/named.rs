@@ -1,18 +1,23 @@
 //! Resources that people name: one way to list, read, make, change and delete them.
 //!
 //! The name is the id. What must stay true: nothing refers to a resource that is gone. Whoever refers to one
-//! commits on the condition that it is still the version that was read ([`Named::held`]); and a deletion
-//! first moves it to [`REMOVING`], from where on no such commit succeeds, then looks who refers to it.
+//! commits on the condition that it is still the version that was read ([`Named::held`]); and a deletion commits
+//! on the condition that nobody does. One that takes its references along first moves to [`REMOVING`], from where
+//! on no new one succeeds.
 
-use axum::http::HeaderMap;
-use wardroom_api::FieldError;
-use wardroom_store::{
-    Change, Content, Document, Effect, Entry, Error as StoreError, Held, List, Page, Resource,
+use axum::{
+    Json,
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse as _, Response},
 };
+use serde::Serialize;
+use wardroom_api::{Envelope, FieldError, Page as Shown};
+use wardroom_store::{Content, Document, Effect, Held, List, Page, Resource};
 
 use crate::{
     app::{App, by_person},
     auth::Caller,
+    bonds::{Made, Step, Users, nothing_held},
     error::Error,
     etag,
     list::Pages,
@@ -24,9 +29,6 @@ pub(crate) const READY: &str = "ready";
 /// About to be deleted: nothing new may refer to it.
 pub(crate) const REMOVING: &str = "removing";
 
-/// Versions that are met before a caller is told to come back.
-const DECISIONS: usize = 50;
-
 /// One kind of named resources.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Named {
@@ -34,13 +36,29 @@ pub(crate) struct Named {
     pub(crate) kind: &'static str,
     /// What people call it.
     pub(crate) word: &'static str,
+    /// The method that changes one, and where they are.
+    pub(crate) edit: (&'static str, &'static str),
+    /// The kinds that refer to it, and the field by which each does. One that is referred to is not deleted.
+    pub(crate) users: Users,
 }
 
-/// What a change is made of, once it is decided.
-pub(crate) struct Step {
-    pub(crate) content: Content,
-    pub(crate) entry: Entry,
-    pub(crate) effects: Vec<Effect>,
+/// Who asks for a change, and on which condition.
+pub(crate) struct Asked<'a> {
+    pub(crate) app: &'a App,
+    pub(crate) caller: &'a Caller,
+    pub(crate) headers: &'a HeaderMap,
+}
+
+impl Asked<'_> {
+    /// A step that is recorded as this person's.
+    pub(crate) fn step(&self, entry_type: &str, content: Content, effects: Vec<Effect>) -> Step {
+        Step { content, entry: by_person(self.app, self.caller, entry_type, None), effects }
+    }
+
+    /// The step to a content, unless it is there already.
+    pub(crate) fn to(&self, content: Content, before: &Resource) -> Option<Step> {
+        (content != before.content).then(|| self.step("changed", content, Vec::new()))
+    }
 }
 
 impl Named {
@@ -48,6 +66,18 @@ impl Named {
     pub(crate) async fn page(&self, app: &App, pages: &Pages) -> Result<Page, Error> {
         let (after, limit) = (pages.after()?, pages.limit()?);
         Ok(app.store.list(&List { kind: self.kind.to_owned(), after, limit, ..List::default() }).await?)
+    }
+
+    /// One page as the API shows it.
+    pub(crate) async fn list<T>(
+        &self,
+        app: &App,
+        pages: &Pages,
+        view: impl Fn(&Resource) -> Result<T, Error>,
+    ) -> Result<Json<Shown<T>>, Error> {
+        let page = self.page(app, pages).await?;
+        let data = page.items.iter().map(view).collect::<Result<_, _>>()?;
+        Ok(Json(Shown { success: true, data, next: page.next }))
     }
 
     /// The living resource of a name.
@@ -63,119 +93,139 @@ impl Named {
     /// What a commit that refers to the resource is conditional on.
     pub(crate) async fn held(&self, app: &App, field: &str, name: &str) -> Result<Held, Error> {
         let found = self.find(app, name).await?.filter(|found| found.content.state == READY);
-        let held = |found: Resource| Held {
-            kind: self.kind.to_owned(),
-            id: found.content.id,
-            version: found.version,
-        };
         let name: String = name.chars().take(100).collect();
-        found.map(held).ok_or_else(|| {
+        found.map(|found| Held::at(&found)).ok_or_else(|| {
             Error::invalid(field, format!("there is no {} {name:?}: make it first", self.word))
         })
     }
 
     /// What is stored of a resource that is ready.
-    pub(crate) fn content(&self, name: &str, document: Document) -> Content {
-        let state = READY.to_owned();
-        Content { name: name.to_owned(), state, document, ..crate::jobs::server_record(self.kind, name) }
+    pub(crate) fn content(&self, name: &str, document: &impl Serialize) -> Result<Content, Error> {
+        let (state, document) = (READY.to_owned(), Document::of(document)?);
+        Ok(Content { state, document, ..crate::jobs::server_record(self.kind, name) })
     }
 
     /// Makes a resource, or takes up the row of one that was deleted; nothing comes back when there is one.
-    pub(crate) async fn create(&self, app: &App, step: Step) -> Result<Option<Resource>, Error> {
-        let before = app.store.get(self.kind, &step.content.id).await?;
-        if before.as_ref().is_some_and(|before| !before.content.deleted) {
-            return Ok(None);
+    pub(crate) async fn make<F: Future<Output = Result<Vec<Held>, Error>>>(
+        &self,
+        app: &App,
+        step: Step,
+        holds: impl Fn() -> F,
+    ) -> Result<Option<Resource>, Error> {
+        Ok(match app.make(step, holds).await? {
+            Made::New(resource) => Some(*resource),
+            Made::Taken(_) => None,
+        })
+    }
+
+    /// Makes a resource, or refuses because there is one.
+    pub(crate) async fn create<F: Future<Output = Result<Vec<Held>, Error>>>(
+        &self,
+        app: &App,
+        step: Step,
+        holds: impl Fn() -> F,
+    ) -> Result<Resource, Error> {
+        let (name, (method, path)) = (step.content.id.clone(), self.edit);
+        self.make(app, step, holds).await?.ok_or_else(|| Error::Conflict {
+            code: "name_taken",
+            detail: format!("there is a {} {name:?} already: change it with {method}", self.word),
+            allowed: vec![format!("{method} {path}/{name}")],
+        })
+    }
+
+    /// Refuses a spec that would give a resource another name.
+    pub(crate) fn keeps_its_name(&self, id: &str, name: &str) -> Result<(), Error> {
+        if name == id {
+            return Ok(());
         }
-        match commit(app, before, step).await {
-            Ok(resource) => Ok(Some(resource)),
-            Err(StoreError::Conflict) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        Err(Error::invalid("name", format!("must be {id:?}: a {} keeps its name", self.word)))
     }
 
     /// Reads, decides and commits; decides again when somebody else was faster. Nothing decided is nothing
     /// committed.
-    pub(crate) async fn change(
+    pub(crate) async fn change<F: Future<Output = Result<Vec<Held>, Error>>>(
         &self,
-        app: &App,
+        asked: &Asked<'_>,
         name: &str,
-        headers: &HeaderMap,
+        holds: impl Fn() -> F,
         decide: impl Fn(&Resource) -> Result<Option<Step>, Error>,
     ) -> Result<Resource, Error> {
-        for _ in 0..DECISIONS {
-            let before = self.get(app, name).await?;
-            etag::check(headers, || tag(&before))?;
-            let Some(step) = decide(&before)? else { return Ok(before) };
-            match commit(app, Some(before), step).await {
-                Ok(resource) => return Ok(resource),
-                Err(StoreError::Conflict) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Err(Error::Unavailable("the resource is changed by too many at once: repeat"))
+        self.bound(asked, name, &[], holds, decide).await
     }
 
-    /// Closes a resource to new references.
-    pub(crate) async fn begin_removal(
+    /// Deletes a resource that nobody refers to.
+    pub(crate) async fn delete(
         &self,
-        app: &App,
-        caller: &Caller,
+        asked: &Asked<'_>,
         name: &str,
-        headers: &HeaderMap,
+        effects: Vec<Effect>,
     ) -> Result<Resource, Error> {
-        self.change(app, name, headers, |before| {
-            if before.content.state == REMOVING {
-                return Ok(None);
-            }
-            Ok(Some(moved(app, caller, before, REMOVING)))
+        self.bound(asked, name, self.users, nothing_held, |before| {
+            Ok(Some(asked.step("deleted", deleted(before), effects.clone())))
         })
         .await
     }
 
-    /// Opens a resource to new references again, because it is still in use.
-    pub(crate) async fn end_removal(&self, app: &App, caller: &Caller, name: &str) -> Result<(), Error> {
-        let no_condition = HeaderMap::new();
-        let back = self.change(app, name, &no_condition, |before| {
-            if before.content.state == READY {
-                return Ok(None);
-            }
-            Ok(Some(moved(app, caller, before, READY)))
-        });
-        back.await.map(drop)
+    /// Closes a resource to new references, for one that is deleted together with those it has.
+    pub(crate) async fn begin_removal(&self, asked: &Asked<'_>, name: &str) -> Result<Resource, Error> {
+        self.change(asked, name, nothing_held, |before| {
+            let content = Content { state: REMOVING.to_owned(), ..before.content.clone() };
+            let closes = content.state != before.content.state;
+            Ok(closes.then(|| asked.step(wardroom_store::TRANSITION, content, Vec::new())))
+        })
+        .await
     }
 
-    /// Deletes what was closed to new references, unless it was opened in between.
-    pub(crate) async fn delete(
+    /// Deletes what was closed to new references and has none, unless it is another one of that name by now.
+    pub(crate) async fn end_removal(
         &self,
-        app: &App,
-        caller: &Caller,
-        closed: Resource,
+        asked: &Asked<'_>,
+        name: &str,
         effects: Vec<Effect>,
     ) -> Result<Resource, Error> {
-        let content = Content { deleted: true, ..closed.content.clone() };
-        let step = Step { content, entry: by_person(app, caller, "deleted", None), effects };
-        match commit(app, Some(closed), step).await {
-            Err(StoreError::Conflict) => {
-                Err(Error::Unavailable("somebody else changed it at the same time: repeat"))
+        self.change(asked, name, nothing_held, |before| {
+            if before.content.state != REMOVING {
+                return Err(Error::Unavailable("somebody else changed it at the same time: repeat"));
             }
-            done => Ok(done?),
-        }
+            Ok(Some(asked.step("deleted", deleted(before), effects.clone())))
+        })
+        .await
+    }
+
+    async fn bound<F: Future<Output = Result<Vec<Held>, Error>>>(
+        &self,
+        asked: &Asked<'_>,
+        name: &str,
+        users: Users,
+        holds: impl Fn() -> F,
+        decide: impl Fn(&Resource) -> Result<Option<Step>, Error>,
+    ) -> Result<Resource, Error> {
+        let changed = asked.app.change_bound(self.kind, name, users, holds, |before| {
+            etag::check(asked.headers, || tag(before))?;
+            Ok((decide(before)?, ()))
+        });
+        Ok(changed.await?.0)
     }
 }
 
-fn moved(app: &App, caller: &Caller, before: &Resource, state: &str) -> Step {
-    let content = Content { state: state.to_owned(), ..before.content.clone() };
-    Step { content, entry: by_person(app, caller, wardroom_store::TRANSITION, None), effects: Vec::new() }
-}
-
-async fn commit(app: &App, before: Option<Resource>, step: Step) -> Result<Resource, StoreError> {
-    let Step { content, entry, effects } = step;
-    app.commit(Change { before, after: content, entry, effects, fence: None, holds: Vec::new() }).await
+fn deleted(before: &Resource) -> Content {
+    Content { deleted: true, ..before.content.clone() }
 }
 
 /// The tag of what people decide about a named resource.
-pub(crate) fn tag(resource: &Resource) -> Result<String, Error> {
+fn tag(resource: &Resource) -> Result<String, Error> {
     etag::of(&(&resource.content.id, resource.content.document.as_str()))
+}
+
+/// A resource as it is shown, with its tag.
+pub(crate) fn answer(
+    status: StatusCode,
+    resource: &Resource,
+    shown: impl Serialize,
+) -> Result<Response, Error> {
+    let mut response = (status, Json(Envelope::new(shown))).into_response();
+    etag::set(&mut response, &tag(resource)?);
+    Ok(response)
 }
 
 /// A name that is also a part of a repository's path, so it is as strict as registries are.

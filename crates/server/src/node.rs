@@ -26,7 +26,7 @@ use crate::{
     app::{App, Decided, by_person},
     auth::Caller,
     body::Body,
-    bonds::Made,
+    bonds::{Made, Step},
     error::Error,
     etag, group,
     list::{ListQuery, field_selector, label_selector, number},
@@ -131,7 +131,8 @@ pub(crate) async fn create(
     holds().await?;
     let content = document.into_content(NodeState::Discovered, None)?;
     let mac = content.name.clone();
-    match app.make(content, by_person(&app, &caller, "registered", None), holds).await? {
+    let entry = by_person(&app, &caller, "registered", None);
+    match app.make(Step { content, entry, effects: Vec::new() }, holds).await? {
         Made::New(resource) => {
             let mut response = answer(&app, &resource, Some("The node is registered.")).await?;
             *response.status_mut() = StatusCode::CREATED;

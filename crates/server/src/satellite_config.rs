@@ -7,7 +7,7 @@ use axum::{
     Extension, Json,
     extract::State,
     http::{HeaderMap, StatusCode},
-    response::{IntoResponse as _, Response},
+    response::Response,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -16,24 +16,29 @@ use wardroom_api::{
     satellite_config::{ConfigAssignment, ConfigPatch, ConfigSpec, SatelliteConfig},
     satellite_group::Member,
 };
-use wardroom_store::{Document as Text, Resource};
+use wardroom_store::{Content, Document as Text, Resource};
 
 use crate::{
-    app::{App, by_person},
+    app::App,
     assignment,
     auth::Caller,
     body::Body,
+    bonds::nothing_held,
     error::Error,
-    etag,
     list::{ListQuery, Pages},
-    named::{self, Named, READY, Step},
+    named::{self, Asked, Named},
     path::Path,
     problems::Problems,
     satellite,
     satellite_group::check_registry,
 };
 
-pub(crate) const CONFIGS: Named = Named { kind: "satellite-config", word: "satellite config" };
+pub(crate) const CONFIGS: Named = Named {
+    kind: "satellite-config",
+    word: "satellite config",
+    edit: ("PATCH", "/api/configs"),
+    users: &[(satellite::KIND, assignment::CONFIG_FIELD)],
+};
 
 /// Taken by a route and by the built-in config of satellites that are given none.
 const RESERVED: &[&str] = &["default", "satellite"];
@@ -86,9 +91,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     ListQuery(pages): ListQuery<Pages>,
 ) -> Result<Json<Page<SatelliteConfig>>, Error> {
-    let page = CONFIGS.page(&app, &pages).await?;
-    let data = page.items.iter().map(view).collect::<Result<_, _>>()?;
-    Ok(Json(Page { success: true, data, next: page.next }))
+    CONFIGS.list(&app, &pages, view).await
 }
 
 /// Makes a satellite config.
@@ -96,6 +99,7 @@ pub(crate) async fn list(
 pub(crate) async fn create(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
     Body(spec): Body<ConfigSpec>,
 ) -> Result<Response, Error> {
     let ConfigSpec { config_name: name, registry, config } = spec;
@@ -105,17 +109,10 @@ pub(crate) async fn create(
     }
     let document = Document { registry, config };
     document.check()?;
-    let step = Step {
-        content: CONFIGS.content(&name, Text::of(&document)?),
-        entry: by_person(&app, &caller, "registered", None),
-        effects: satellite::effects::of_config(&app, "registered"),
-    };
-    let created = CONFIGS.create(&app, step).await?.ok_or_else(|| Error::Conflict {
-        code: "name_taken",
-        detail: format!("there is a satellite config {name:?} already: change it with PATCH"),
-        allowed: vec![format!("PATCH /api/configs/{name}")],
-    })?;
-    answer(StatusCode::CREATED, &created)
+    let asked = Asked { app: &app, caller: &caller, headers: &headers };
+    let effects = satellite::effects::of_config(&app, "registered");
+    let step = asked.step("registered", CONFIGS.content(&name, &document)?, effects);
+    answer(StatusCode::CREATED, &CONFIGS.create(&app, step, nothing_held).await?)
 }
 
 /// Reads one satellite config.
@@ -136,7 +133,8 @@ pub(crate) async fn patch(
     if patch.config.as_ref().is_some_and(|config| !config.is_object()) {
         return Err(Error::invalid("config", "must be an object of settings to merge"));
     }
-    let changed = CONFIGS.change(&app, &config, &headers, |before| {
+    let asked = Asked { app: &app, caller: &caller, headers: &headers };
+    let changed = CONFIGS.change(&asked, &config, nothing_held, |before| {
         let mut document = Document::of(before)?;
         if let Some(registry) = &patch.registry {
             document.registry.clone_from(registry);
@@ -145,12 +143,9 @@ pub(crate) async fn patch(
             merge(&mut document.config, settings);
         }
         document.check()?;
-        let content = wardroom_store::Content { document: Text::of(&document)?, ..before.content.clone() };
-        Ok((content != before.content).then(|| Step {
-            content,
-            entry: by_person(&app, &caller, "changed", None),
-            effects: satellite::effects::of_config(&app, "changed"),
-        }))
+        let content = Content { document: Text::of(&document)?, ..before.content.clone() };
+        let effects = || satellite::effects::of_config(&app, "changed");
+        Ok((content != before.content).then(|| asked.step("changed", content, effects())))
     });
     answer(StatusCode::OK, &changed.await?)
 }
@@ -163,18 +158,10 @@ pub(crate) async fn delete(
     Path(config): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
-    let before = CONFIGS.get(&app, &config).await?;
-    if before.content.state == READY {
-        refuse_used(&app, &config).await?;
-    }
-    let closed = CONFIGS.begin_removal(&app, &caller, &config, &headers).await?;
-    // Whoever was given the config before it was closed is seen now; nobody comes after.
-    if let Err(error) = refuse_used(&app, &config).await {
-        CONFIGS.end_removal(&app, &caller, &config).await?;
-        return Err(error);
-    }
-    let deleted = CONFIGS.delete(&app, &caller, closed, satellite::effects::of_config(&app, "deleted"));
-    answer(StatusCode::OK, &deleted.await?)
+    refuse_used(&app, &config).await?;
+    let asked = Asked { app: &app, caller: &caller, headers: &headers };
+    let effects = satellite::effects::of_config(&app, "deleted");
+    answer(StatusCode::OK, &CONFIGS.delete(&asked, &config, effects).await?)
 }
 
 /// Gives a satellite a config; null gives it the built-in one.
@@ -190,6 +177,7 @@ pub(crate) async fn assign(
     Ok(Json(Envelope::said(member, format!("{satellite} reads {config}"))))
 }
 
+/// Says who reads the config and how that ends, before the commit would refuse in fewer words.
 async fn refuse_used(app: &App, config: &str) -> Result<(), Error> {
     let one = assignment::some_member(app, assignment::CONFIG_FIELD, config).await?;
     let Some(one) = one else { return Ok(()) };
@@ -261,9 +249,7 @@ fn view(resource: &Resource) -> Result<SatelliteConfig, Error> {
 }
 
 fn answer(status: StatusCode, resource: &Resource) -> Result<Response, Error> {
-    let mut response = (status, Json(Envelope::new(view(resource)?))).into_response();
-    etag::set(&mut response, &named::tag(resource)?);
-    Ok(response)
+    named::answer(status, resource, view(resource)?)
 }
 
 #[cfg(test)]

@@ -9,30 +9,36 @@ use axum::{
     Extension, Json,
     extract::State,
     http::{HeaderMap, StatusCode},
-    response::{IntoResponse as _, Response},
+    response::Response,
 };
 use serde::{Deserialize, Serialize};
 use wardroom_api::{
     Envelope, FieldError, Page,
     satellite_group::{Artifact, GroupSync, Member, Membership, SatelliteGroup},
 };
-use wardroom_store::{Content, Document as Text, Resource};
+use wardroom_store::Resource;
 
 use crate::{
-    app::{App, by_person},
+    app::App,
     assignment,
     auth::Caller,
     body::Body,
+    bonds::nothing_held,
     error::Error,
-    etag,
     list::{ListQuery, Pages},
-    named::{self, Named, READY, Step},
+    named::{self, Asked, Named, READY},
     path::Path,
     problems::Problems,
     satellite::{self, document::group_field},
 };
 
-pub(crate) const GROUPS: Named = Named { kind: "satellite-group", word: "satellite group" };
+/// Who refers to a group is taken out of it when it goes, so nobody keeps it from going.
+pub(crate) const GROUPS: Named = Named {
+    kind: "satellite-group",
+    word: "satellite group",
+    edit: ("POST", "/api/groups/sync"),
+    users: &[],
+};
 
 /// Taken by routes and by the empty group of satellites that are in none.
 const RESERVED: &[&str] = &["default", "satellite", "sync"];
@@ -62,9 +68,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     ListQuery(pages): ListQuery<Pages>,
 ) -> Result<Json<Page<SatelliteGroup>>, Error> {
-    let page = GROUPS.page(&app, &pages).await?;
-    let data = page.items.iter().map(view).collect::<Result<_, _>>()?;
-    Ok(Json(Page { success: true, data, next: page.next }))
+    GROUPS.list(&app, &pages, view).await
 }
 
 /// Reads one satellite group.
@@ -96,27 +100,26 @@ pub(crate) async fn sync(
 ) -> Result<Response, Error> {
     check(&group)?;
     let document = Document { registry: group.registry.clone(), artifacts: group.artifacts.clone() };
-    let content = GROUPS.content(&group.group, Text::of(&document)?);
-    let step = |entry_type: &str, content: Content| Step {
-        content,
-        entry: by_person(&app, &caller, entry_type, None),
-        effects: satellite::effects::of_group(&app, entry_type),
+    let content = GROUPS.content(&group.group, &document)?;
+    let asked = Asked { app: &app, caller: &caller, headers: &headers };
+    let step = |entry_type: &str| {
+        asked.step(entry_type, content.clone(), satellite::effects::of_group(&app, entry_type))
     };
     loop {
         if GROUPS.find(&app, &group.group).await?.is_none() {
-            match GROUPS.create(&app, step("registered", content.clone())).await? {
+            match GROUPS.make(&app, step("registered"), nothing_held).await? {
                 Some(resource) => return answer(StatusCode::OK, &resource),
                 None => continue,
             }
         }
-        let changed = GROUPS.change(&app, &group.group, &headers, |before| {
+        let changed = GROUPS.change(&asked, &group.group, nothing_held, |before| {
             if before.content.state != READY {
                 return Err(removing(&group.group));
             }
             if before.content == content {
                 return Ok(None);
             }
-            let mut step = step("changed", content.clone());
+            let mut step = step("changed");
             if Document::of(before)?.projects() != document.projects() {
                 step.effects.extend(satellite::effects::of_projects(&app, "changed"));
             }
@@ -163,12 +166,12 @@ pub(crate) async fn delete(
     Path(group): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
-    let closed = GROUPS.begin_removal(&app, &caller, &group, &headers).await?;
+    let asked = Asked { app: &app, caller: &caller, headers: &headers };
+    GROUPS.begin_removal(&asked, &group).await?;
     // From here on nobody can join. A repeated request goes on where this one ends early.
     assignment::empty_group(&app, &caller, &group).await?;
-    let resource =
-        GROUPS.delete(&app, &caller, closed, satellite::effects::of_group(&app, "deleted")).await?;
-    answer(StatusCode::OK, &resource)
+    let effects = satellite::effects::of_group(&app, "deleted");
+    answer(StatusCode::OK, &GROUPS.end_removal(&asked, &group, effects).await?)
 }
 
 fn removing(group: &str) -> Error {
@@ -266,9 +269,7 @@ fn view(resource: &Resource) -> Result<SatelliteGroup, Error> {
 }
 
 fn answer(status: StatusCode, resource: &Resource) -> Result<Response, Error> {
-    let mut response = (status, Json(Envelope::new(view(resource)?))).into_response();
-    etag::set(&mut response, &named::tag(resource)?);
-    Ok(response)
+    named::answer(status, resource, view(resource)?)
 }
 
 #[cfg(test)]

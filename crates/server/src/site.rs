@@ -1,31 +1,33 @@
 //! Sites: the MAAS that manages machines, and how it is used.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use axum::{
     Extension, Json,
     extract::State,
     http::{HeaderMap, StatusCode},
-    response::{IntoResponse as _, Response},
+    response::Response,
 };
 use wardroom_api::{
     Envelope, Page,
     site::{Site, SiteSettings, SiteSpec},
 };
-use wardroom_store::{Content, Document, Error as StoreError, List, Resource};
+use wardroom_store::Resource;
 
 use crate::{
-    app::{App, Decided, by_person},
+    app::App,
     auth::Caller,
     body::Body,
+    bonds::nothing_held,
     error::Error,
-    etag,
     gpu_node::{document::KIND as NODE, site::KIND},
     list::{ListQuery, Pages},
+    named::{self, Asked, Named},
     path::Path,
     problems::Problems,
     text,
 };
+
+const SITES: Named =
+    Named { kind: KIND, word: "site", edit: ("PUT", "/api/v1/sites"), users: &[(NODE, "site")] };
 
 /// Lists sites.
 #[utoipa::path(get, path = "/api/v1/sites", params(Pages), responses((status = 200, body = Page<Site>), Problems))]
@@ -33,11 +35,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     ListQuery(pages): ListQuery<Pages>,
 ) -> Result<Json<Page<Site>>, Error> {
-    let list =
-        List { kind: KIND.to_owned(), after: pages.after()?, limit: pages.limit()?, ..List::default() };
-    let page = app.store.list(&list).await?;
-    let data = page.items.iter().map(view).collect::<Result<_, _>>()?;
-    Ok(Json(Page { success: true, data, next: page.next }))
+    SITES.list(&app, &pages, view).await
 }
 
 /// Makes a site. Keys and passwords are named by reference, as `file:PATH` or `env:NAME` on the server.
@@ -45,26 +43,19 @@ pub(crate) async fn list(
 pub(crate) async fn create(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
     Body(spec): Body<SiteSpec>,
 ) -> Result<Response, Error> {
     check(&spec)?;
-    let name = spec.name.clone();
-    match app.create_named(content(&spec)?, by_person(&app, &caller, "registered", None)).await {
-        Ok(resource) => answer(StatusCode::CREATED, &resource),
-        Err(StoreError::Conflict) => Err(Error::Conflict {
-            code: "name_taken",
-            detail: format!("there is a site {name:?} already: replace it with PUT"),
-            allowed: vec![format!("PUT /api/v1/sites/{name}")],
-        }),
-        Err(error) => Err(error.into()),
-    }
+    let asked = Asked { app: &app, caller: &caller, headers: &headers };
+    let step = asked.step("registered", SITES.content(&spec.name, &spec.settings)?, Vec::new());
+    answer(StatusCode::CREATED, &SITES.create(&app, step, nothing_held).await?)
 }
 
 /// Reads one site.
 #[utoipa::path(get, path = "/api/v1/sites/{id}", params(("id" = String, Path)), responses((status = 200, body = Envelope<Site>), Problems))]
 pub(crate) async fn get(State(app): State<App>, Path(id): Path<String>) -> Result<Response, Error> {
-    let found = app.store.get(KIND, &id).await?.filter(|found| !found.content.deleted);
-    answer(StatusCode::OK, &found.ok_or_else(|| Error::not_found(KIND, &id))?)
+    answer(StatusCode::OK, &SITES.get(&app, &id).await?)
 }
 
 /// Replaces a site. Runs that have begun go by what it was then.
@@ -77,20 +68,11 @@ pub(crate) async fn replace(
     Body(spec): Body<SiteSpec>,
 ) -> Result<Response, Error> {
     check(&spec)?;
-    if spec.name != id {
-        return Err(Error::invalid("name", format!("must be {id:?}: a site keeps its name")));
-    }
-    let (resource, ()) = app
-        .change(KIND, &id, |site| {
-            etag::check(&headers, || tag(site))?;
-            let content = content(&spec)?;
-            if content == site.content {
-                return Ok(Decided::Nothing(()));
-            }
-            Ok(Decided::Commit(Box::new((content, by_person(&app, &caller, "changed", None))), ()))
-        })
-        .await?;
-    answer(StatusCode::OK, &resource)
+    SITES.keeps_its_name(&id, &spec.name)?;
+    let asked = Asked { app: &app, caller: &caller, headers: &headers };
+    let content = SITES.content(&id, &spec.settings)?;
+    let changed = SITES.change(&asked, &id, nothing_held, |before| Ok(asked.to(content.clone(), before)));
+    answer(StatusCode::OK, &changed.await?)
 }
 
 /// Deletes a site that manages no node.
@@ -101,27 +83,8 @@ pub(crate) async fn delete(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
-    let users = List {
-        kind: NODE.to_owned(),
-        fields: BTreeMap::from([("site".to_owned(), id.clone())]),
-        limit: 1,
-        ..List::default()
-    };
-    if let Some(node) = app.store.list(&users).await?.items.first() {
-        return Err(Error::Conflict {
-            code: "in_use",
-            detail: format!("GPU node {} is managed by the site: remove it first", node.content.id),
-            allowed: Vec::new(),
-        });
-    }
-    let (resource, ()) = app
-        .change(KIND, &id, |site| {
-            etag::check(&headers, || tag(site))?;
-            let content = Content { deleted: true, ..site.content.clone() };
-            Ok(Decided::Commit(Box::new((content, by_person(&app, &caller, "deleted", None))), ()))
-        })
-        .await?;
-    answer(StatusCode::OK, &resource)
+    let asked = Asked { app: &app, caller: &caller, headers: &headers };
+    answer(StatusCode::OK, &SITES.delete(&asked, &id, Vec::new()).await?)
 }
 
 fn check(spec: &SiteSpec) -> Result<(), Error> {
@@ -184,25 +147,6 @@ fn reference(field: &str, text: &str) -> Result<(), Error> {
     text::check(field, text, 1..=1000)
 }
 
-fn content(spec: &SiteSpec) -> Result<Content, Error> {
-    Ok(Content {
-        kind: KIND.to_owned(),
-        id: spec.name.clone(),
-        name: spec.name.clone(),
-        state: "kept".to_owned(),
-        document: Document::of(&spec.settings)?,
-        labels: BTreeMap::new(),
-        fields: BTreeMap::new(),
-        keys: BTreeSet::new(),
-        deleted: false,
-        due_at: None,
-    })
-}
-
-fn tag(site: &Resource) -> Result<String, Error> {
-    etag::of(&(&site.content.id, site.content.document.as_str()))
-}
-
 fn view(site: &Resource) -> Result<Site, Error> {
     Ok(Site {
         name: site.content.id.clone(),
@@ -213,7 +157,5 @@ fn view(site: &Resource) -> Result<Site, Error> {
 }
 
 fn answer(status: StatusCode, site: &Resource) -> Result<Response, Error> {
-    let mut response = (status, Json(Envelope::new(view(site)?))).into_response();
-    etag::set(&mut response, &tag(site)?);
-    Ok(response)
+    named::answer(status, site, view(site)?)
 }

@@ -16,7 +16,7 @@ use crate::{
     app::{App, Decided, by_person},
     auth::{Caller, Identity, TOKEN, TokenDocument},
     body::Body,
-    bonds::Made,
+    bonds::{Made, Step},
     error::Error,
     group,
     list::{ListQuery, Pages},
@@ -92,7 +92,7 @@ pub(crate) async fn create(
     let secret = secret::new_token();
     let content = content(&create.name, &document, &secret)?;
     let entry = by_person(&app, &caller, "registered", None);
-    let resource = match app.make(content, entry, holds).await? {
+    let resource = match app.make(Step { content, entry, effects: Vec::new() }, holds).await? {
         Made::New(resource) => *resource,
         Made::Taken(_) => {
             let detail = format!(

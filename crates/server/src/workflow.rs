@@ -1,26 +1,25 @@
 //! Workflows: named install profiles.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use axum::{
     Extension, Json,
     extract::State,
     http::{HeaderMap, StatusCode},
-    response::{IntoResponse as _, Response},
+    response::Response,
 };
 use wardroom_api::{
     Envelope, Page,
     workflow::{Workflow, WorkflowSpec},
 };
-use wardroom_store::{Content, Document, Error as StoreError, Held, List, Resource};
+use wardroom_store::{Held, Resource};
 
 use crate::{
-    app::{App, Decided, by_person},
+    app::App,
     auth::Caller,
     body::Body,
+    bonds::nothing_held,
     error::Error,
-    etag,
     list::{ListQuery, Pages},
+    named::{self, Asked, Named},
     node::document::KIND as NODE,
     path::Path,
     problems::Problems,
@@ -29,17 +28,20 @@ use crate::{
 
 pub(crate) const KIND: &str = "workflow";
 
+const WORKFLOWS: Named = Named {
+    kind: KIND,
+    word: "workflow",
+    edit: ("PUT", "/api/v1/workflows"),
+    users: &[(NODE, "workflow_id")],
+};
+
 /// Lists workflows.
 #[utoipa::path(get, path = "/api/v1/workflows", params(Pages), responses((status = 200, body = Page<Workflow>), Problems))]
 pub(crate) async fn list(
     State(app): State<App>,
     ListQuery(pages): ListQuery<Pages>,
 ) -> Result<Json<Page<Workflow>>, Error> {
-    let list =
-        List { kind: KIND.to_owned(), after: pages.after()?, limit: pages.limit()?, ..List::default() };
-    let page = app.store.list(&list).await?;
-    let data = page.items.iter().map(view).collect::<Result<_, _>>()?;
-    Ok(Json(Page { success: true, data, next: page.next }))
+    WORKFLOWS.list(&app, &pages, view).await
 }
 
 /// Makes a workflow.
@@ -47,26 +49,19 @@ pub(crate) async fn list(
 pub(crate) async fn create(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
     Body(spec): Body<WorkflowSpec>,
 ) -> Result<Response, Error> {
     check(&spec)?;
-    let name = spec.name.clone();
-    match app.create_named(content(spec)?, by_person(&app, &caller, "registered", None)).await {
-        Ok(resource) => answer(StatusCode::CREATED, &resource),
-        Err(StoreError::Conflict) => Err(Error::Conflict {
-            code: "name_taken",
-            detail: format!("there is a workflow {name:?} already: replace it with PUT"),
-            allowed: vec![format!("PUT /api/v1/workflows/{name}")],
-        }),
-        Err(error) => Err(error.into()),
-    }
+    let asked = Asked { app: &app, caller: &caller, headers: &headers };
+    let step = asked.step("registered", WORKFLOWS.content(&spec.name, &spec)?, Vec::new());
+    answer(StatusCode::CREATED, &WORKFLOWS.create(&app, step, nothing_held).await?)
 }
 
 /// Reads one workflow.
 #[utoipa::path(get, path = "/api/v1/workflows/{id}", params(("id" = String, Path)), responses((status = 200, body = Envelope<Workflow>), Problems))]
 pub(crate) async fn get(State(app): State<App>, Path(id): Path<String>) -> Result<Response, Error> {
-    let found = app.store.get(KIND, &id).await?.filter(|found| !found.content.deleted);
-    answer(StatusCode::OK, &found.ok_or_else(|| Error::not_found(KIND, &id))?)
+    answer(StatusCode::OK, &WORKFLOWS.get(&app, &id).await?)
 }
 
 /// Replaces a workflow.
@@ -79,20 +74,11 @@ pub(crate) async fn replace(
     Body(spec): Body<WorkflowSpec>,
 ) -> Result<Response, Error> {
     check(&spec)?;
-    if spec.name != id {
-        return Err(Error::invalid("name", format!("must be {id:?}: a workflow keeps its name")));
-    }
-    let (resource, ()) = app
-        .change(KIND, &id, |workflow| {
-            etag::check(&headers, || tag(workflow))?;
-            let content = content(spec.clone())?;
-            if content == workflow.content {
-                return Ok(Decided::Nothing(()));
-            }
-            Ok(Decided::Commit(Box::new((content, by_person(&app, &caller, "changed", None))), ()))
-        })
-        .await?;
-    answer(StatusCode::OK, &resource)
+    WORKFLOWS.keeps_its_name(&id, &spec.name)?;
+    let asked = Asked { app: &app, caller: &caller, headers: &headers };
+    let content = WORKFLOWS.content(&id, &spec)?;
+    let changed = WORKFLOWS.change(&asked, &id, nothing_held, |before| Ok(asked.to(content.clone(), before)));
+    answer(StatusCode::OK, &changed.await?)
 }
 
 /// Deletes a workflow that no node uses.
@@ -103,34 +89,18 @@ pub(crate) async fn delete(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
-    let (resource, ()) = app
-        .change_unused(KIND, &id, &[(NODE, "workflow_id")], |workflow| {
-            etag::check(&headers, || tag(workflow))?;
-            let content = Content { deleted: true, ..workflow.content.clone() };
-            Ok(Decided::Commit(Box::new((content, by_person(&app, &caller, "deleted", None))), ()))
-        })
-        .await?;
-    answer(StatusCode::OK, &resource)
+    let asked = Asked { app: &app, caller: &caller, headers: &headers };
+    answer(StatusCode::OK, &WORKFLOWS.delete(&asked, &id, Vec::new()).await?)
 }
 
 /// A workflow that exists.
 pub(crate) async fn find(app: &App, id: &str) -> Result<Option<Workflow>, Error> {
-    let found = app.store.get(KIND, id).await?.filter(|found| !found.content.deleted);
-    found.map(|found| view(&found)).transpose()
+    WORKFLOWS.find(app, id).await?.as_ref().map(view).transpose()
 }
 
 /// Holds a workflow that somebody is about to use; refuses one that does not exist.
 pub(crate) async fn require(app: &App, id: &str) -> Result<Held, Error> {
-    match app.store.get(KIND, id).await?.filter(|found| !found.content.deleted) {
-        Some(found) => Ok(Held::at(&found)),
-        None => Err(Error::invalid(
-            "workflow_id",
-            format!(
-                "there is no workflow {:?}: make it with POST /api/v1/workflows",
-                id.chars().take(100).collect::<String>()
-            ),
-        )),
-    }
+    WORKFLOWS.held(app, "workflow_id", id).await
 }
 
 fn check(spec: &WorkflowSpec) -> Result<(), Error> {
@@ -157,25 +127,6 @@ fn check_url(field: &str, url: &str) -> Result<(), Error> {
     Ok(())
 }
 
-fn content(spec: WorkflowSpec) -> Result<Content, Error> {
-    Ok(Content {
-        kind: KIND.to_owned(),
-        id: spec.name.clone(),
-        name: spec.name.clone(),
-        state: "ready".to_owned(),
-        document: Document::of(&spec)?,
-        labels: BTreeMap::new(),
-        fields: BTreeMap::new(),
-        keys: BTreeSet::new(),
-        deleted: false,
-        due_at: None,
-    })
-}
-
-fn tag(resource: &Resource) -> Result<String, Error> {
-    etag::of(&(&resource.content.id, resource.content.document.as_str()))
-}
-
 fn view(resource: &Resource) -> Result<Workflow, Error> {
     let spec: WorkflowSpec = resource.content.document.read()?;
     let WorkflowSpec { name, kernel, initrd, arguments, image, promote } = spec;
@@ -184,7 +135,5 @@ fn view(resource: &Resource) -> Result<Workflow, Error> {
 }
 
 pub(crate) fn answer(status: StatusCode, resource: &Resource) -> Result<Response, Error> {
-    let mut response = (status, Json(Envelope::new(view(resource)?))).into_response();
-    etag::set(&mut response, &tag(resource)?);
-    Ok(response)
+    named::answer(status, resource, view(resource)?)
 }

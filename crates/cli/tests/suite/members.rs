@@ -39,7 +39,7 @@ fn sites_are_made_changed_and_deleted() {
     assert!(server.ok(&["get", "sites", "-o", "wide"]).contains("env:NO_SUCH_KEY"));
     assert!(server.ok(&["describe", "site", "berlin"]).contains("pool: gpu"));
     server.ok(&["gpu-node", "create", "gpu-1", "--site", "berlin", "--mac", "52:54:00:00:00:01"]);
-    server.run(&["delete", "site", "berlin"]).says(4, &["is managed by the site"]);
+    server.run(&["delete", "site", "berlin"]).says(4, &["uses it: take it out first"]);
     assert_eq!(server.ok(&["delete", "site", "hamburg"]), "site/hamburg deleted\n");
 }
 
