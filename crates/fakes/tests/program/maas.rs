@@ -1,58 +1,24 @@
 //! The MAAS fake as a program: its address, its control, and its limit.
 
-#![cfg(feature = "maas")]
-#![expect(clippy::unwrap_used, reason = "a panic is how a test says no")]
-
-use std::{
-    io::{BufRead as _, BufReader},
-    process::{Child, Command, Stdio},
-};
-
-use reqwest::Client;
 use serde_json::{Value, json};
 
-struct Program {
-    child: Child,
-    url: String,
-    client: Client,
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use crate::Program;
 
 impl Program {
-    fn start(arguments: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_wardroom-fakes"))
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        Self { child, url: format!("http://{}", line.trim()), client: Client::new() }
-    }
-
-    async fn get(&self, path: &str) -> Value {
-        let response = self.client.get(format!("{}{path}", self.url)).send().await.unwrap();
-        serde_json::from_slice(&response.bytes().await.unwrap()).unwrap()
+    async fn read(&self, path: &str) -> Value {
+        crate::answer(self.client.get(format!("{}{path}", self.url))).await.1
     }
 
     async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
         let request = self.client.post(format!("{}{path}", self.url)).body(body.to_string());
-        let response = request.send().await.unwrap();
-        let status = response.status().as_u16();
-        (status, serde_json::from_slice(&response.bytes().await.unwrap()).unwrap_or_default())
+        crate::answer(request).await
     }
 }
 
 #[tokio::test]
 async fn the_program_is_controlled_over_http() {
     let maas = Program::start(&["maas", "--machines", "3"]);
-    assert_eq!(maas.get("/_fake/machines").await.as_array().unwrap().len(), 3);
+    assert_eq!(maas.read("/_fake/machines").await.as_array().unwrap().len(), 3);
     let seed = json!({"hostname": "extra", "status": 9, "configured": true});
     let (status, made) = maas.post("/_fake/machines", &seed).await;
     assert_eq!(status, 200);
@@ -70,8 +36,8 @@ async fn the_program_is_controlled_over_http() {
     for expected in statuses {
         assert_eq!(maas.client.get(&version).send().await.unwrap().status().as_u16(), expected);
     }
-    assert_eq!(maas.get("/_fake/requests").await, json!({"version": 2}));
-    assert_eq!(maas.get("/_fake/effects").await, json!({}));
+    assert_eq!(maas.read("/_fake/requests").await, json!({"version": 2}));
+    assert_eq!(maas.read("/_fake/effects").await, json!({}));
     let gone = maas.client.delete(format!("{}{}", maas.url, of(""))).send().await.unwrap();
     assert_eq!(gone.status().as_u16(), 200);
     assert_eq!(maas.post(&of("/finish"), &json!("pass")).await.0, 404);
@@ -101,7 +67,7 @@ async fn a_bmc_is_a_program_too() {
     let reset = format!("{}/redfish/v1/Systems/2/Actions/ComputerSystem.Reset", bmc.url);
     let request = bmc.client.post(reset).header("authorization", login).body(r#"{"ResetType": "On"}"#);
     assert_eq!(request.send().await.unwrap().status().as_u16(), 204);
-    let systems = bmc.get("/_fake/systems").await;
+    let systems = bmc.read("/_fake/systems").await;
     assert_eq!((&systems["1"]["on"], &systems["2"]["on"]), (&json!(false), &json!(true)));
     assert_eq!(systems["2"]["resets"], json!({"On": 1}));
 }

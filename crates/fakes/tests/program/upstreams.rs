@@ -1,52 +1,20 @@
 //! The fakes as programs: where they say they listen, what they let themselves be told, and what they remember.
 
-#![expect(clippy::unwrap_used, reason = "a panic is how a test says no")]
+use std::{path::Path, process::Command};
 
-use std::{
-    io::{BufRead as _, BufReader},
-    path::Path,
-    process::{Child, Command, Stdio},
-};
-
-use reqwest::{Client, Method};
+use reqwest::Method;
 use serde_json::{Value, json};
 
-/// A fake that runs, and the address it printed first.
-struct Program {
-    child: Child,
-    url: String,
-}
-
-impl Drop for Program {
-    /// As hard as a machine that loses power.
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use crate::Program;
 
 impl Program {
-    fn start(arguments: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_wardroom-fakes"))
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        Self { child, url: format!("http://{}", line.trim()) }
-    }
-
     async fn call(&self, method: Method, path: &str, body: Option<Value>) -> (u16, Value) {
-        let mut request = Client::new()
-            .request(method, format!("{}{path}", self.url))
-            .basic_auth("admin", Some("Harbor12345"));
+        let request = self.client.request(method, format!("{}{path}", self.url));
+        let mut request = request.basic_auth("admin", Some("Harbor12345"));
         if let Some(body) = body {
             request = request.json(&body);
         }
-        let response = request.send().await.unwrap();
-        let status = response.status().as_u16();
-        (status, serde_json::from_slice(&response.bytes().await.unwrap()).unwrap_or_default())
+        crate::answer(request).await
     }
 
     async fn get(&self, path: &str) -> Value {
