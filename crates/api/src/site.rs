@@ -79,6 +79,8 @@ pub struct SiteSettings {
     pub requests_per_second: f64,
     /// Deployments that are begun in a minute.
     pub deploys_per_minute: f64,
+    /// Deployments that are under way at once.
+    pub deploys_at_once: u32,
     /// How often machines with work under way are looked at, in milliseconds.
     pub poll_millis: u64,
     /// How often the others are.
@@ -113,6 +115,7 @@ impl Default for SiteSettings {
             remove_machine: false,
             requests_per_second: 20.0,
             deploys_per_minute: 60.0,
+            deploys_at_once: 50,
             poll_millis: 10_000,
             sweep_millis: 60_000,
         }

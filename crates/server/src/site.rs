@@ -126,6 +126,9 @@ fn check_rates(settings: &SiteSettings) -> Result<(), Error> {
             return Err(Error::invalid(field, "must be from 0.01 to 10000"));
         }
     }
+    if !(1..=10_000).contains(&settings.deploys_at_once) {
+        return Err(Error::invalid("settings.deploys_at_once", "must be from 1 to 10000"));
+    }
     let pauses =
         [("settings.poll_millis", settings.poll_millis), ("settings.sweep_millis", settings.sweep_millis)];
     for (field, pause) in pauses {

@@ -37,6 +37,7 @@ pub(crate) fn conclude<D: Data>(
             done(record, node, moment)
         }
         Outcome::Wait { reason, until } => wait(run, node, &reason, until, moment),
+        Outcome::Queue { reason, until } => queue(record, node, &reason, until, moment),
         Outcome::Retry { class, evidence } => fail(record, node, class, &evidence, moment),
         Outcome::Broken { data, evidence } => {
             record.data = data;
@@ -142,11 +143,40 @@ fn wait<D: Data>(run: &Run<D>, node: Node, reason: &str, until: Timestamp, momen
     if let Some(step) = overdue(&record, reason, moment) {
         return fail(record, node, Class::Overdue, &step, moment);
     }
-    waiting(&mut record, run.state, reason, until, moment)
+    waiting(&mut record, run.state, Waiting::on(reason, moment.now), until, moment)
+}
+
+/// It is not the run's turn yet.
+fn queue<D: Data>(
+    mut record: Record<D>,
+    node: Node,
+    reason: &str,
+    until: Timestamp,
+    moment: &Moment<'_>,
+) -> Step<D> {
+    if record.goal != Goal::Run {
+        let metadata = told(&record, "waiting", moment.now);
+        return stop(record, node, moment.now, metadata);
+    }
+    waiting(&mut record, State::Running, Waiting::in_line(reason, moment.now), until, moment)
+}
+
+impl Waiting {
+    pub(crate) fn on(reason: &str, since: Timestamp) -> Self {
+        Self { reason: reason.to_owned(), since, queued: false }
+    }
+
+    pub(crate) fn in_line(reason: &str, since: Timestamp) -> Self {
+        Self { reason: reason.to_owned(), since, queued: true }
+    }
 }
 
 /// Why a wait has taken too long, if it has.
 pub(crate) fn overdue<D: Data>(record: &Record<D>, reason: &str, moment: &Moment<'_>) -> Option<String> {
+    if record.waiting.as_ref().is_some_and(|waiting| waiting.queued) {
+        // Its turn has only just come.
+        return None;
+    }
     let patience = record.kind.patience_at(record.current());
     let waited: SignedDuration = moment.now.duration_since(record.since);
     (waited > patience).then(|| format!("after {} minutes still waiting: {reason}", patience.as_mins()))
@@ -156,17 +186,19 @@ pub(crate) fn overdue<D: Data>(record: &Record<D>, reason: &str, moment: &Moment
 pub(crate) fn waiting<D: Data>(
     record: &mut Record<D>,
     state: State,
-    reason: &str,
+    on: Waiting,
     until: Timestamp,
     moment: &Moment<'_>,
 ) -> Step<D> {
-    let same = record.waiting.as_ref().is_some_and(|waiting| waiting.reason == reason);
+    let before = record.waiting.take();
+    let same = before.as_ref().is_some_and(|before| before.reason == on.reason);
     let quiet = same && record.at_work.is_none();
     let mut metadata = told(record, "waiting", moment.now);
-    metadata.insert("reason".to_owned(), json!(reason));
-    if !same {
-        record.waiting = Some(Waiting { reason: reason.to_owned(), since: moment.now });
+    metadata.insert("reason".to_owned(), json!(on.reason));
+    if before.as_ref().is_some_and(|before| before.queued) && !on.queued {
+        record.since = moment.now;
     }
+    record.waiting = if same { before } else { Some(on) };
     record.at_work = None;
     let then = if quiet { Then::KeepWaiting } else { Then::Rest };
     // Never in the past, or a run that waits would be at work all the time.

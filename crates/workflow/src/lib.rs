@@ -21,6 +21,7 @@ mod conclude;
 mod engine;
 mod limits;
 mod record;
+mod slots;
 mod stages;
 mod step;
 mod undo;
@@ -31,6 +32,7 @@ pub use breaker::Breaker;
 pub use engine::{Engine, Settings};
 pub use limits::{Limits, Rate};
 pub use record::{AtWork, Failure, Order, Record, Run, Waiting};
+pub use slots::Slots;
 pub use stages::{Attempt, Data, Lost, Outcome, Stages};
 
 /// The kind of a run in the store.

@@ -1,13 +1,15 @@
 //! Limits that everything on this server shares: how many runs of a site are executed at once, and how often
 //! something outside is called.
+//!
+//! Nothing is reserved for who waits: whoever gives up, or is cut off, has taken nothing from the others.
 
 use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep};
 
 /// How often something may be called.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,15 +20,42 @@ pub struct Rate {
     pub burst: u32,
 }
 
+impl Rate {
+    fn interval(self) -> Duration {
+        Duration::try_from_secs_f64(self.per_second.recip()).unwrap_or(Duration::ZERO)
+    }
+
+    /// How far ahead of its rate a bucket may be.
+    fn tolerance(self) -> Duration {
+        self.interval().saturating_mul(self.burst.saturating_sub(1))
+    }
+}
+
 /// The limits; clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Limits(Arc<Mutex<Inner>>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// When each bucket is full again, had nobody taken anything since.
-    buckets: HashMap<String, Instant>,
+    buckets: HashMap<String, Bucket>,
     sites: HashMap<String, Site>,
+}
+
+#[derive(Debug)]
+struct Bucket {
+    /// When it is full again, if nobody takes anything until then.
+    full: Instant,
+    /// Whoever waits in a task, in the order they came.
+    door: Arc<tokio::sync::Mutex<()>>,
+    /// Whoever was sent away to come back, in the order they came first.
+    line: VecDeque<Waiter>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    who: String,
+    /// When the place in the line is lost, because its owner did not come back.
+    lost: Instant,
 }
 
 #[derive(Debug)]
@@ -42,28 +71,82 @@ const SPACING: Duration = Duration::from_millis(20);
 const PAUSE: Duration = Duration::from_millis(100);
 /// Nor after this: what was full may be empty by then.
 const LONGEST: Duration = Duration::from_secs(5);
+/// Whoever stands in a line looks this often at least, and keeps the place for as long again.
+const LOOK: Duration = Duration::from_secs(60);
+
+impl Bucket {
+    fn new(now: Instant) -> Self {
+        Self { full: now, door: Arc::default(), line: VecDeque::new() }
+    }
+
+    /// How long until somebody with so many before them may take.
+    fn wait(&self, rate: Rate, before: usize, now: Instant) -> Duration {
+        let ahead = rate.interval().saturating_mul(u32::try_from(before).unwrap_or(u32::MAX));
+        let turn = (self.full.max(now) + ahead).checked_sub(rate.tolerance()).unwrap_or(now);
+        turn.saturating_duration_since(now)
+    }
+
+    fn take(&mut self, rate: Rate, now: Instant) {
+        self.full = self.full.max(now) + rate.interval();
+    }
+}
 
 impl Limits {
     /// Waits for its turn at a bucket; whoever came first goes first.
     pub async fn take(&self, bucket: &str, rate: Rate) {
-        let turn = self.reserve(bucket, rate, Instant::now());
-        sleep_until(turn).await;
+        let door = Arc::clone(&self.lock().bucket(bucket, Instant::now()).door);
+        let _turn = door.lock().await;
+        loop {
+            let wait = {
+                let (mut inner, now) = (self.lock(), Instant::now());
+                let bucket = inner.bucket(bucket, now);
+                let wait = bucket.wait(rate, 0, now);
+                if wait.is_zero() {
+                    bucket.take(rate, now);
+                    return;
+                }
+                wait
+            };
+            sleep(wait).await;
+        }
     }
 
-    fn reserve(&self, bucket: &str, rate: Rate, now: Instant) -> Instant {
-        let interval = Duration::try_from_secs_f64(rate.per_second.recip()).unwrap_or(Duration::ZERO);
-        let tolerance = interval.saturating_mul(rate.burst.saturating_sub(1));
-        let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let full = inner.buckets.entry(bucket.to_owned()).or_insert(now);
-        let turn = (*full).max(now);
-        *full = turn + interval;
-        turn.checked_sub(tolerance).unwrap_or(now).max(now)
+    /// Takes a turn at a bucket, or says when to come back. Whoever comes back in time keeps the place in the line,
+    /// whoever does not is forgotten.
+    ///
+    /// # Errors
+    /// How long to wait.
+    pub fn ask(&self, bucket: &str, rate: Rate, who: &str, now: Instant) -> Result<(), Duration> {
+        let mut inner = self.lock();
+        let bucket = inner.bucket(bucket, now);
+        bucket.line.retain(|waiter| waiter.lost > now || waiter.who == who);
+        let place = bucket.line.iter().position(|waiter| waiter.who == who);
+        let wait = bucket.wait(rate, place.unwrap_or(bucket.line.len()), now).min(LOOK);
+        if wait.is_zero() {
+            bucket.take(rate, now);
+            place.and_then(|place| bucket.line.remove(place));
+            return Ok(());
+        }
+        let lost = now + wait + LOOK;
+        match place.and_then(|place| bucket.line.get_mut(place)) {
+            Some(waiter) => waiter.lost = lost,
+            None => bucket.line.push_back(Waiter { who: who.to_owned(), lost }),
+        }
+        Err(wait)
+    }
+
+    /// Gives a turn back that could not be used, and stands first in the line again.
+    pub fn give_back(&self, bucket: &str, rate: Rate, who: &str, now: Instant) {
+        let mut inner = self.lock();
+        let bucket = inner.bucket(bucket, now);
+        bucket.full = bucket.full.checked_sub(rate.interval()).unwrap_or(now);
+        bucket.line.push_front(Waiter { who: who.to_owned(), lost: now + LOOK });
     }
 
     /// Takes one of `cap` places at a site, or says when to come back.
     pub(crate) fn enter(&self, site: Option<&str>, cap: usize, now: Instant) -> Result<Place, Duration> {
         let Some(site) = site else { return Ok(Place(None)) };
-        let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.lock();
         let entry = inner.sites.entry(site.to_owned()).or_insert(Site { inside: 0, queue: now });
         if entry.inside < cap {
             entry.inside += 1;
@@ -72,6 +155,16 @@ impl Limits {
         let back = (entry.queue + SPACING).clamp(now + PAUSE, now + LONGEST);
         entry.queue = back;
         Err(back - now)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn bucket(&mut self, name: &str, now: Instant) -> &mut Bucket {
+        self.buckets.entry(name.to_owned()).or_insert_with(|| Bucket::new(now))
     }
 }
 
@@ -82,8 +175,7 @@ pub(crate) struct Place(Option<(Limits, String)>);
 impl Drop for Place {
     fn drop(&mut self) {
         let Some((limits, site)) = self.0.take() else { return };
-        let mut inner = limits.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(entry) = inner.sites.get_mut(&site) {
+        if let Some(entry) = limits.lock().sites.get_mut(&site) {
             entry.inside = entry.inside.saturating_sub(1);
         }
     }
@@ -91,18 +183,60 @@ impl Drop for Place {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
+
+    const TEN: Rate = Rate { per_second: 10.0, burst: 3 };
 
     #[tokio::test]
     async fn a_bucket_gives_its_burst_at_once_and_the_rest_in_turn() {
         let (limits, now) = (Limits::default(), Instant::now());
-        let rate = Rate { per_second: 10.0, burst: 3 };
-        let waits = (0..6).map(|_| (limits.reserve("site", rate, now) - now).as_millis());
-        assert_eq!(waits.collect::<Vec<_>>(), [0, 0, 0, 100, 200, 300]);
-        assert_eq!(limits.reserve("another", rate, now), now);
-        let later = now + Duration::from_secs(10);
-        let waits = (0..4).map(|_| (limits.reserve("site", rate, later) - later).as_millis());
-        assert_eq!(waits.collect::<Vec<_>>(), [0, 0, 0, 100], "what was not used is not saved up");
+        let waits = |bucket: &'static str, now| {
+            let limits = limits.clone();
+            (0..6).map(move |who| match limits.ask(bucket, TEN, &format!("{who}"), now) {
+                Ok(()) => 0,
+                Err(wait) => wait.as_millis(),
+            })
+        };
+        assert_eq!(waits("site", now).collect::<Vec<_>>(), [0, 0, 0, 100, 200, 300]);
+        assert_eq!(waits("another", now).next(), Some(0));
+        let later = now + Duration::from_secs(1000);
+        let again: Vec<_> = waits("site", later).collect();
+        assert_eq!(again, [0, 0, 0, 100, 200, 300], "what was not used is not saved up");
+    }
+
+    /// Whoever is cut off while waiting has taken nothing.
+    #[tokio::test]
+    async fn who_gives_up_takes_nothing() {
+        let limits = Limits::default();
+        for _ in 0..3 {
+            assert!(limits.take("site", TEN).now_or_never().is_some());
+        }
+        for _ in 0..50 {
+            assert!(limits.take("site", TEN).now_or_never().is_none());
+        }
+        let wait = limits.ask("site", TEN, "who stays", Instant::now()).err();
+        assert!(wait <= Some(Duration::from_millis(100)), "{wait:?}");
+    }
+
+    #[tokio::test]
+    async fn a_line_is_kept_for_who_comes_back_and_closed_up_for_who_does_not() {
+        let (limits, now) = (Limits::default(), Instant::now());
+        let ask = |who: &str, now| limits.ask("deploy", Rate { per_second: 0.1, burst: 1 }, who, now);
+        let seconds = Duration::from_secs;
+        assert_eq!(ask("a", now), Ok(()));
+        assert_eq!(ask("b", now), Err(seconds(10)));
+        assert_eq!(ask("c", now), Err(seconds(20)));
+        assert_eq!(ask("c", now), Err(seconds(20)), "asking again takes nothing");
+        let later = now + seconds(10);
+        assert_eq!(ask("d", later), Err(seconds(20)), "the turn is b's");
+        assert_eq!(ask("b", later), Ok(()));
+        limits.give_back("deploy", Rate { per_second: 0.1, burst: 1 }, "b", later);
+        assert_eq!(ask("c", later), Err(seconds(10)), "b is first again");
+        // Neither b nor d comes back.
+        let later = later + seconds(75);
+        assert_eq!(ask("c", later), Ok(()), "its turn has come");
     }
 
     #[tokio::test]

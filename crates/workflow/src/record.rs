@@ -79,6 +79,9 @@ pub struct Waiting {
     pub reason: String,
     /// Since when.
     pub since: Timestamp,
+    /// Whether it only waits for its turn, which costs the stage no patience.
+    #[serde(default)]
+    pub queued: bool,
 }
 
 /// An attempt that was begun.

@@ -92,6 +92,13 @@ pub enum Outcome<D> {
         /// When to look again.
         until: Timestamp,
     },
+    /// Nothing is wrong, but it is not its turn yet. However long that takes, the stage's patience is not spent.
+    Queue {
+        /// What is waited for.
+        reason: String,
+        /// When to look again.
+        until: Timestamp,
+    },
     /// It did not work this time.
     Retry {
         /// Why.

@@ -9,7 +9,7 @@ use wardroom_core::{
 
 use crate::{
     conclude::{overdue, waiting},
-    record::{AtWork, Record, Run},
+    record::{AtWork, Record, Run, Waiting},
     stages::{Data, Outcome},
     step::{ATTEMPT, Borne, Moment, Node, Step, Then, blame, moved, told},
 };
@@ -29,8 +29,11 @@ pub(crate) fn conclude<D: Data>(
         }
         Outcome::Wait { reason, until } => match overdue(&record, &reason, moment) {
             Some(evidence) => fail(record, node, Class::Overdue, &evidence, moment),
-            None => waiting(&mut record, run.state, &reason, until, moment),
+            None => waiting(&mut record, run.state, Waiting::on(&reason, moment.now), until, moment),
         },
+        Outcome::Queue { reason, until } => {
+            waiting(&mut record, run.state, Waiting::in_line(&reason, moment.now), until, moment)
+        }
         Outcome::Retry { class, evidence } => fail(record, node, class, &evidence, moment),
         Outcome::Broken { evidence: reason, .. }
         | Outcome::NeedsOperator { reason }

@@ -31,6 +31,7 @@ mod actions;
 mod agents;
 mod crash;
 mod decommission;
+mod limits;
 mod onboarding;
 mod rig;
 mod trouble;

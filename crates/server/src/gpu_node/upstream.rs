@@ -6,10 +6,15 @@ use std::{
     time::Duration,
 };
 
+use tokio::time::Instant;
+use wardroom_store as store;
 use wardroom_upstream::maas::{Error as MaasError, Key, Maas, Machine, Settings as Client};
-use wardroom_workflow::{Limits, Rate};
+use wardroom_workflow::{Limits, Rate, Slots};
 
-use super::site::{self, Settings};
+use super::{
+    cache::Cache,
+    site::{self, Settings},
+};
 use crate::clock::Clock;
 
 /// A single call must end before the lease of a run does.
@@ -27,6 +32,9 @@ pub(crate) struct Session {
     site: String,
     rate: Rate,
     deploys: Rate,
+    deploys_at_once: usize,
+    /// How long a run waits when as many deployments are under way.
+    pause: Duration,
 }
 
 impl Clients {
@@ -70,6 +78,8 @@ impl Clients {
             site: name.to_owned(),
             rate: Rate { per_second, burst: 4 },
             deploys: Rate { per_second: (settings.deploys_per_minute / 60.0).max(0.001), burst: 4 },
+            deploys_at_once: usize::try_from(settings.deploys_at_once).unwrap_or(usize::MAX),
+            pause: Cache::pause(settings),
         })
     }
 }
@@ -86,10 +96,28 @@ impl Session {
         &self.maas
     }
 
-    /// MAAS, when a deployment may begin.
-    pub(crate) async fn deploy_turn(&self) -> &Maas {
-        self.limits.take(&format!("deploy/{}", self.site), self.deploys).await;
-        self.turn().await
+    /// Takes a place among the deployments of the site for a run, or says when to come back: not more than the site
+    /// allows are begun in a minute, nor under way at once.
+    pub(crate) async fn begin_deploy(&self, slots: &Slots, run: &str) -> store::Result<Result<(), Duration>> {
+        let group = self.deployments();
+        if let Err(wait) = self.limits.ask(&group, self.deploys, run, Instant::now()) {
+            return Ok(Err(wait));
+        }
+        if slots.take(&group, self.deploys_at_once, run).await? {
+            return Ok(Ok(()));
+        }
+        self.limits.give_back(&group, self.deploys, run, Instant::now());
+        Ok(Err(self.pause))
+    }
+
+    /// What the places of the site's deployments are called.
+    pub(crate) fn deployments(&self) -> String {
+        format!("deploy/{}", self.site)
+    }
+
+    /// Keeps the place of a deployment that is still under way.
+    pub(crate) async fn keep_deploying(&self, slots: &Slots, run: &str) -> store::Result<bool> {
+        slots.take(&self.deployments(), self.deploys_at_once, run).await
     }
 }
 

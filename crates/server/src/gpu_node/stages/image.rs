@@ -6,11 +6,12 @@
 )]
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
+use jiff::SignedDuration;
 use sha2::{Digest as _, Sha256};
 use wardroom_core::gpu_node::maas::Status;
 use wardroom_store::Resource;
 use wardroom_upstream::maas::{Class, Deploy, Erase, Error as MaasError, Machine, Release, Secret};
-use wardroom_workflow::Outcome;
+use wardroom_workflow::{Outcome, Slots};
 
 use super::{
     Came, Halt, Try, Workers, by_hand, disagrees, done, is_past_preparation, name, require_ours, wait_for,
@@ -102,6 +103,7 @@ impl Workers {
         {
             return Err(by_hand(format!("{} is allocated to {owner}", machine.system_id)));
         }
+        self.begin_deploy(attempt, session).await?;
         let rendered = self.issue(attempt, site).await?;
         attempt.data.deployed.clone_from(&attempt.data.rendered);
         attempt.save().await?;
@@ -112,7 +114,7 @@ impl Workers {
             agent_name: "wardroom",
             comment: attempt.run,
         };
-        match session.deploy_turn().await.deploy(&machine.system_id, &what).await {
+        match session.turn().await.deploy(&machine.system_id, &what).await {
             Ok(_) => Ok(()),
             Err(error) => {
                 // It may have been accepted; what MAAS says now decides whether it is asked for again.
@@ -120,17 +122,45 @@ impl Workers {
                 if matches!(seen.status, Status::Deploying | Status::Deployed) {
                     return Ok(());
                 }
+                self.end_deploy(attempt, session).await?;
                 Err(error.into())
             }
         }
     }
 
+    /// Takes a place among the deployments of the site, or waits for one.
+    async fn begin_deploy(&self, attempt: &Try<'_>, session: &Session) -> Result<(), Halt> {
+        match session.begin_deploy(&self.slots(), attempt.run).await? {
+            Ok(()) => Ok(()),
+            Err(wait) => {
+                let wait = SignedDuration::try_from(wait).unwrap_or(SignedDuration::from_secs(5));
+                let until = attempt.now.saturating_add(wait).unwrap_or(attempt.now);
+                let reason = "as many deployments as the site allows are begun or under way".to_owned();
+                Err(Halt::Came(Box::new(Outcome::Queue { reason, until })))
+            }
+        }
+    }
+
+    /// The deployment is over: another one may take its place.
+    async fn end_deploy(&self, attempt: &Try<'_>, session: &Session) -> Result<(), Halt> {
+        Ok(self.slots().leave(&session.deployments(), attempt.run).await?)
+    }
+
+    fn slots(&self) -> Slots {
+        Slots::new(self.app.store.clone())
+    }
+
     /// Waits until MAAS calls the machine deployed. That proves that the data source answered and no more.
     pub(super) async fn wait_for_deployed(&self, attempt: &mut Try<'_>) -> Came {
         const WHAT: &str = "MAAS deploys the machine";
-        let (site, _) = self.site(attempt)?;
+        let (site, session) = self.site(attempt)?;
         let machine = self.sighted(attempt, WHAT).await?;
         require_ours(&site, &machine)?;
+        if machine.status == Status::Deploying {
+            session.keep_deploying(&self.slots(), attempt.run).await?;
+        } else {
+            self.end_deploy(attempt, &session).await?;
+        }
         match machine.status {
             Status::Deployed => {
                 attempt.data.synced_at_deploy = machine.last_sync;
@@ -200,6 +230,7 @@ impl Workers {
                 Ok(wait_for(attempt, &site, "MAAS releases the machine"))
             }
             Status::Ready | Status::New => {
+                self.end_deploy(attempt, &session).await?;
                 attempt.data.deployed = None;
                 attempt.data.recovering = None;
                 done(attempt)
