@@ -138,6 +138,19 @@ impl Fake {
         lock(&self.bmc).faults.push(fault);
     }
 
+    /// Gives the account another password, as a person at the console would; a locked one is open again.
+    pub fn set_password(&self, password: &str) {
+        let mut bmc = lock(&self.bmc);
+        password.clone_into(&mut bmc.config.password);
+        bmc.wrong_passwords = 0;
+    }
+
+    /// How many wrong passwords came in a row.
+    #[must_use]
+    pub fn wrong_passwords(&self) -> u32 {
+        lock(&self.bmc).wrong_passwords
+    }
+
     /// A system as it is now.
     #[must_use]
     pub fn system(&self, id: &str) -> Option<System> {

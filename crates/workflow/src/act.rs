@@ -239,6 +239,8 @@ fn move_by<D: Data>(record: &mut crate::record::Record<D>, event: Event, adoptio
             record.repairs = 0;
             record.arrive(now);
             record.attempt = attempt;
+            // Resuming is also done by the server itself; this only a person asks for.
+            record.sent_on = event == Event::RetryStage;
         }
         Event::Rerun => {
             record.stage = record.kind.first();

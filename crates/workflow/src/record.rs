@@ -53,6 +53,9 @@ pub struct Record<D> {
     pub at_work: Option<AtWork>,
     /// Grows whenever an operator moves the run: a worker that began before that has nothing to say any more.
     pub turn: u64,
+    /// Whether a person sent it to the stage it is at, and nothing has failed there since.
+    #[serde(default)]
+    pub sent_on: bool,
     /// Whether its node still has to be brought to quarantine.
     pub set_aside: bool,
     /// What the stages know, saved after each of them.
@@ -143,6 +146,7 @@ impl<D: Data> Order<D> {
             waiting: None,
             at_work: None,
             turn: 0,
+            sent_on: false,
             set_aside: false,
             data,
         };

@@ -55,6 +55,8 @@ pub struct Attempt<'a, D> {
     pub since: Timestamp,
     /// The time now.
     pub now: Timestamp,
+    /// Whether a person sent the run to the stage, and nothing has failed there since.
+    pub sent_on: bool,
     /// What the stages know.
     pub data: D,
     /// Limits that are shared by everything that calls out.

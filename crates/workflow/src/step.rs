@@ -94,6 +94,7 @@ impl<D: Data> Record<D> {
     /// Comes to a stage, or to the next undo, with all budgets whole.
     pub(crate) fn arrive(&mut self, now: Timestamp) {
         self.since = now;
+        self.sent_on = false;
         self.attempt = 0;
         self.failures.clear();
         self.waiting = None;
@@ -128,6 +129,7 @@ impl<D: Data> Record<D> {
     /// Counts a failure, and says whether it is borne.
     pub(crate) fn count(&mut self, class: Class, evidence: &str, now: Timestamp) -> Borne {
         let stage = self.current();
+        self.sent_on = false;
         let count = self.failures.entry(class).or_insert(0);
         *count = count.saturating_add(1);
         let spent = *count > stage.budget(class);

@@ -131,6 +131,7 @@ impl<S: Stages> Engine<S> {
             number: record.attempt,
             since: record.since,
             now: (self.clock)(),
+            sent_on: record.sent_on,
             data: record.data,
             limits: &self.limits,
             breaker: &self.breaker,

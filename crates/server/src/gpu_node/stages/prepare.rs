@@ -38,9 +38,14 @@ impl Workers {
         let (site, _) = self.site(attempt)?;
         let (user, password) = login(&bmc.credential)?;
         let fingerprint = fingerprint(&self.app.key, &user, &password);
+        if attempt.sent_on {
+            // A person looked, and says that it may be tried again.
+            attempt.breaker.forgive(&bmc.address, attempt.now).await?;
+        }
         if !attempt.breaker.may_try(&bmc.address, &fingerprint).await? {
             return Err(by_hand(format!(
-                "the BMC at {} refused this password twice: correct the secret before its account is locked",
+                "the BMC at {} refused this password twice: correct the secret before its account is locked, then \
+                 repeat the stage",
                 bmc.address
             )));
         }

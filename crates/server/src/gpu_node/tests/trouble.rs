@@ -245,6 +245,38 @@ async fn a_wrong_password_is_tried_twice_and_no_more() {
     assert!(!stored.contains("calvin") && !stored.contains("wrong"), "no secret in history");
 }
 
+/// Whoever gave the BMC the password that the secret has, and says so by repeating the stage, is believed; the server's
+/// own ways of going on are not.
+#[tokio::test]
+async fn a_refused_password_is_tried_again_when_a_person_repeats_the_stage() {
+    let bmc = redfish::Fake::start(redfish::Config::default(), LOOPBACK).await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("bmc");
+    std::fs::write(&file, "root:another").unwrap();
+    let mut rig = Rig::new().await;
+    rig.work();
+    rig.agents();
+    let credential = format!("file:{}", file.display());
+    let body = json!({
+        "hostname": "gpu-1", "site": "berlin", "macs": [mac(1)],
+        "bmc": {"address": bmc.url(), "credential": credential, "system": "1"},
+    });
+    let made = rig.post("/api/v1/gpu-nodes", body).await.ok();
+    let id = made["data"]["id"].as_str().unwrap().to_owned();
+    let run = rig.until_run(&id, "failed_manual_intervention").await;
+    let retry = format!("/api/v1/runs/{}/actions/retry_stage", run["id"].as_str().unwrap());
+    assert_eq!(bmc.wrong_passwords(), 2);
+    rig.act(&id, "resume", json!({})).await.ok();
+    rig.until_run(&id, "failed_manual_intervention").await;
+    assert_eq!(bmc.wrong_passwords(), 2, "nobody said that it may be tried again");
+    rig.post(&retry, json!({"reason": "once more"})).await.ok();
+    let run = rig.until_run(&id, "failed_manual_intervention").await;
+    assert_eq!((bmc.wrong_passwords(), &run["failure_class"]), (4, &json!("credentials")), "{run}");
+    bmc.set_password("another");
+    rig.post(&retry, json!({"reason": "the account has this password now"})).await.ok();
+    rig.until(&id, "active").await;
+}
+
 /// A node whose machine somebody released is set aside, never silently adopted.
 async fn drift_quarantines() {
     for change in [Some(Status::Ready), Some(Status::Broken), None] {
