@@ -18,6 +18,7 @@ use crate::{
     breaker::Breaker,
     commit::Clock,
     limits::{Limits, Place},
+    presence::ENGINE,
     stages::Stages,
     step::Backoff,
 };
@@ -39,6 +40,10 @@ pub struct Settings {
     pub first_backoff: SignedDuration,
     /// The longest wait after a failure.
     pub longest_backoff: SignedDuration,
+    /// What everything on this server shares that calls out for runs.
+    pub limits: Limits,
+    /// How often to say that this engine is there; those that were not heard of for a while do not count.
+    pub presence: Duration,
     /// How often to look for due runs when nothing else says that there are any.
     pub poll: Duration,
 }
@@ -55,6 +60,8 @@ impl Settings {
             stage_limit: Duration::from_secs(100),
             first_backoff: SignedDuration::from_secs(5),
             longest_backoff: SignedDuration::from_mins(10),
+            limits: Limits::default(),
+            presence: Duration::from_secs(3),
             poll: Duration::from_secs(1),
         }
     }
@@ -86,11 +93,35 @@ impl<S: Stages> Engine<S> {
         clock: impl Fn() -> Timestamp + Send + Sync + 'static,
     ) -> Self {
         let (breaker, clock) = (Breaker::new(store.clone()), Arc::new(clock));
-        Self { store, stages, settings, clock, limits: Limits::default(), breaker }
+        let limits = settings.limits.clone();
+        Self { store, stages, settings, clock, limits, breaker }
     }
 
     /// Executes runs until it is told to stop.
     pub async fn run(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
+        if self.be_present().await > 1 {
+            // The others have to know of this one before it takes its part.
+            tokio::select! {
+                () = sleep(self.settings.presence * 2) => {}
+                _ = stop.wait_for(|stop| *stop) => {}
+            }
+        }
+        let there = Arc::clone(&self);
+        let mut stopping = stop.clone();
+        let stay = async move {
+            loop {
+                tokio::select! {
+                    () = sleep(there.settings.presence) => {}
+                    _ = stopping.wait_for(|stop| *stop) => return,
+                }
+                there.be_present().await;
+            }
+        };
+        futures_util::future::join(stay, Arc::clone(&self).work_off(stop)).await;
+        self.leave().await;
+    }
+
+    async fn work_off(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
         let mut workers = JoinSet::new();
         let mut changes = self.store.watch();
         while !*stop.borrow() {
@@ -127,9 +158,9 @@ impl<S: Stages> Engine<S> {
 
     /// Takes all leases on runs away, for a store that nobody else works on.
     pub async fn take_over(&self) -> Result<()> {
-        let prefix = format!("{RUN}/");
+        let run = format!("{RUN}/");
         for lease in self.store.leases().await?.iter().filter(|lease| !lease.remaining.is_zero()) {
-            if lease.name.starts_with(&prefix) {
+            if lease.name.starts_with(&run) || lease.name.starts_with(ENGINE) {
                 self.store.release_lease(lease).await?;
             }
         }

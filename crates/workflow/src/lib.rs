@@ -20,6 +20,7 @@ mod commit;
 mod conclude;
 mod engine;
 mod limits;
+mod presence;
 mod record;
 mod slots;
 mod stages;

@@ -1,6 +1,7 @@
 //! Limits that everything on this server shares: how many runs of a site are executed at once, and how often
 //! something outside is called.
 //!
+//! Several servers on one store have the same limits: each keeps to its part, so that together they keep to the whole.
 //! Nothing is reserved for who waits: whoever gives up, or is cut off, has taken nothing from the others.
 
 use std::{
@@ -21,6 +22,11 @@ pub struct Rate {
 }
 
 impl Rate {
+    /// What is left for each of so many servers. A server may always do one thing at once.
+    fn shared(self, servers: u32) -> Self {
+        Self { per_second: self.per_second / f64::from(servers), burst: (self.burst / servers).max(1) }
+    }
+
     fn interval(self) -> Duration {
         Duration::try_from_secs_f64(self.per_second.recip()).unwrap_or(Duration::ZERO)
     }
@@ -37,6 +43,8 @@ pub struct Limits(Arc<Mutex<Inner>>);
 
 #[derive(Debug, Default)]
 struct Inner {
+    /// How many others have the same limits.
+    others: u32,
     buckets: HashMap<String, Bucket>,
     sites: HashMap<String, Site>,
 }
@@ -92,6 +100,17 @@ impl Bucket {
 }
 
 impl Limits {
+    /// So many servers work on the same sites, this one among them: each keeps to its part of every limit.
+    pub fn share_among(&self, servers: usize) {
+        self.lock().others = u32::try_from(servers).unwrap_or(u32::MAX).saturating_sub(1);
+    }
+
+    /// How many servers share these limits.
+    #[must_use]
+    pub fn servers(&self) -> u32 {
+        self.lock().others.saturating_add(1)
+    }
+
     /// Waits for its turn at a bucket; whoever came first goes first.
     pub async fn take(&self, bucket: &str, rate: Rate) {
         let door = Arc::clone(&self.lock().bucket(bucket, Instant::now()).door);
@@ -99,6 +118,7 @@ impl Limits {
         loop {
             let wait = {
                 let (mut inner, now) = (self.lock(), Instant::now());
+                let rate = inner.part_of(rate);
                 let bucket = inner.bucket(bucket, now);
                 let wait = bucket.wait(rate, 0, now);
                 if wait.is_zero() {
@@ -118,6 +138,7 @@ impl Limits {
     /// How long to wait.
     pub fn ask(&self, bucket: &str, rate: Rate, who: &str, now: Instant) -> Result<(), Duration> {
         let mut inner = self.lock();
+        let rate = inner.part_of(rate);
         let bucket = inner.bucket(bucket, now);
         bucket.line.retain(|waiter| waiter.lost > now || waiter.who == who);
         let place = bucket.line.iter().position(|waiter| waiter.who == who);
@@ -138,6 +159,7 @@ impl Limits {
     /// Gives a turn back that could not be used, and stands first in the line again.
     pub fn give_back(&self, bucket: &str, rate: Rate, who: &str, now: Instant) {
         let mut inner = self.lock();
+        let rate = inner.part_of(rate);
         let bucket = inner.bucket(bucket, now);
         bucket.full = bucket.full.checked_sub(rate.interval()).unwrap_or(now);
         bucket.line.push_front(Waiter { who: who.to_owned(), lost: now + LOOK });
@@ -147,6 +169,7 @@ impl Limits {
     pub(crate) fn enter(&self, site: Option<&str>, cap: usize, now: Instant) -> Result<Place, Duration> {
         let Some(site) = site else { return Ok(Place(None)) };
         let mut inner = self.lock();
+        let cap = if cap == 0 { 0 } else { (cap / inner.servers()).max(1) };
         let entry = inner.sites.entry(site.to_owned()).or_insert(Site { inside: 0, queue: now });
         if entry.inside < cap {
             entry.inside += 1;
@@ -163,6 +186,14 @@ impl Limits {
 }
 
 impl Inner {
+    fn servers(&self) -> usize {
+        usize::try_from(self.others).unwrap_or(usize::MAX).saturating_add(1)
+    }
+
+    fn part_of(&self, rate: Rate) -> Rate {
+        rate.shared(self.others.saturating_add(1))
+    }
+
     fn bucket(&mut self, name: &str, now: Instant) -> &mut Bucket {
         self.buckets.entry(name.to_owned()).or_insert_with(|| Bucket::new(now))
     }
@@ -204,6 +235,19 @@ mod tests {
         let later = now + Duration::from_secs(1000);
         let again: Vec<_> = waits("site", later).collect();
         assert_eq!(again, [0, 0, 0, 100, 200, 300], "what was not used is not saved up");
+    }
+
+    #[tokio::test]
+    async fn each_of_several_servers_has_its_part() {
+        let (limits, now) = (Limits::default(), Instant::now());
+        limits.share_among(3);
+        let ask = |who: &str| limits.ask("site", TEN, who, now);
+        assert_eq!(ask("a"), Ok(()));
+        assert_eq!(ask("b"), Err(Duration::from_millis(300)));
+        let places: Vec<_> = (0..4).map(|_| limits.enter(Some("site"), 7, now)).collect();
+        assert_eq!(places.iter().filter(|place| place.is_ok()).count(), 2);
+        limits.share_among(1);
+        assert!(limits.enter(Some("site"), 7, now).is_ok());
     }
 
     /// Whoever is cut off while waiting has taken nothing.

@@ -24,7 +24,8 @@ const SWEEP: Duration = Duration::from_secs(5);
 pub(crate) fn spawn_all(app: &App, stop: &watch::Receiver<bool>, jobs: &mut JoinSet<()>) {
     let workers = Workers::new(app.clone());
     let holder = format!("server {}", Uuid::now_v7());
-    let (clock, settings) = (app.clock, Settings::new(holder.clone()));
+    let (clock, mut settings) = (app.clock, Settings::new(holder.clone()));
+    settings.limits = workers.limits.clone();
     let engine = Engine::new(app.store.clone(), workers.clone(), settings, move || clock.now());
     jobs.spawn(execute(app.clone(), engine, stop.clone()));
     jobs.spawn(poll(workers.clone(), stop.clone()));

@@ -8,12 +8,12 @@ use wardroom_core::run::{
     action::{Action, Already, Goal},
     plan::{Kind, Stage},
 };
-use wardroom_workflow::{Did, RUN};
+use wardroom_workflow::{Did, Engine, RUN, Rate};
 
 use crate::{
     database::Database,
     rig::{Node, Rig},
-    world::{Doing, Fault},
+    world::{Doing, Fault, now},
 };
 
 /// A worker stands in a stage; whoever waits for the task can let it go on.
@@ -113,4 +113,52 @@ pub(crate) async fn no_run_starves(database: Database) {
         engine.await.unwrap();
     }
     assert_eq!(rig.run(&poison).await.state, State::Running);
+}
+
+/// Two servers on one store keep to one limit together: what they call in all takes as long as it must.
+#[expect(clippy::disallowed_methods, reason = "how long it takes is what is measured")]
+pub(crate) async fn servers_share_a_limit(database: Database) {
+    const RATE: Rate = Rate { per_second: 50.0, burst: 2 };
+    let rig = Rig::new(database).await;
+    let engines: Vec<_> = (0..2)
+        .map(|_| {
+            let (mut world, settings) = (rig.world.clone(), rig.settings());
+            world.rate = Some(RATE);
+            (settings.limits.clone(), Engine::new(rig.store.clone(), world, settings, now))
+        })
+        .collect();
+    let limits: Vec<_> = engines.iter().map(|(limits, _)| limits.clone()).collect();
+    let (stop, stopping) = watch::channel(false);
+    let mut tasks: Vec<_> =
+        engines.into_iter().map(|(_, engine)| tokio::spawn(Arc::new(engine).run(stopping.clone()))).collect();
+    until(|| limits.iter().all(|limits| limits.servers() == 2)).await;
+    let began = std::time::Instant::now();
+    let mut ids = Vec::new();
+    for _ in 0..40 {
+        ids.push(rig.start(Kind::Retire).await);
+    }
+    for id in &ids {
+        while rig.run(id).await.state.is_open() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+    let took = began.elapsed();
+    let calls: u32 = ids.iter().flat_map(|id| rig.world.effects(id).into_values()).sum();
+    let least = Duration::from_secs_f64(f64::from(calls - RATE.burst) / RATE.per_second);
+    assert!(took >= least, "{calls} calls in {took:?}, not in {least:?} at least");
+    // Whoever goes without a word is counted for a while, and no longer.
+    tasks.remove(0).abort();
+    until(|| limits[1].servers() == 1).await;
+    stop.send(true).unwrap();
+    tasks.remove(0).await.unwrap();
+}
+
+async fn until(is_so: impl Fn() -> bool) {
+    for _ in 0..2000 {
+        if is_so() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("waited in vain");
 }

@@ -57,7 +57,8 @@ on_both! {
         an_operator_takes_the_run_from_a_lost_worker,
         a_frozen_run_is_not_finished_by_its_worker,
         a_goal_reaches_the_worker_that_has_the_run,
-        no_run_starves;
+        no_run_starves,
+        servers_share_a_limit;
     actions:
         two_operators_have_one_effect,
         refusals_say_what_is_allowed,

@@ -93,6 +93,7 @@ impl Rig {
             first_backoff: SignedDuration::from_millis(1),
             longest_backoff: SignedDuration::from_millis(2),
             poll: Duration::from_millis(20),
+            presence: Duration::from_millis(100),
             ..Settings::new(format!("life {life}"))
         }
     }

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, Semaphore};
 use wardroom_core::run::{failure::Class, plan::Stage};
-use wardroom_workflow::{Attempt, Data, Lost, Outcome, Stages};
+use wardroom_workflow::{Attempt, Data, Lost, Outcome, Rate, Stages};
 
 /// What a stage does instead of what it should.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +59,8 @@ pub(crate) struct World {
     pub(crate) died: Arc<Notify>,
     pub(crate) standing: Arc<Notify>,
     pub(crate) gate: Arc<Gate>,
+    /// How often all stages together may call out.
+    pub(crate) rate: Option<Rate>,
 }
 
 #[derive(Debug)]
@@ -193,6 +195,9 @@ impl Stages for World {
 
     async fn perform(&self, mut attempt: Attempt<'_, Known>) -> Result<Outcome<Known>, Lost> {
         let (node, stage) = (attempt.node.to_owned(), attempt.stage);
+        if let Some(rate) = self.rate {
+            attempt.limits.take("upstream", rate).await;
+        }
         let fault = self.fault(&node, stage, Doing::Perform);
         if let Some(outcome) = self.early(fault, &attempt).await {
             return Ok(outcome);

@@ -21,6 +21,8 @@ async fn live(rig: &Rig, number: u64, life: Duration) {
     settings.first_backoff = SignedDuration::from_millis(5);
     settings.longest_backoff = SignedDuration::from_millis(20);
     settings.poll = Duration::from_millis(10);
+    // Nobody counts those who died.
+    settings.presence = Duration::from_millis(1);
     let (_never, stop) = tokio::sync::watch::channel(false);
     let engine = Engine::new(rig.app.store.clone(), rig.workers.clone(), settings, || Clock.now());
     let mut tasks = JoinSet::new();

@@ -160,6 +160,7 @@ impl Rig {
         settings.first_backoff = SignedDuration::from_millis(20);
         settings.longest_backoff = SignedDuration::from_millis(200);
         settings.poll = Duration::from_millis(50);
+        settings.limits = self.workers.limits.clone();
         let engine = Engine::new(self.app.store.clone(), self.workers.clone(), settings, || Clock.now());
         self.tasks.spawn(Arc::new(engine).run(self.stop.subscribe()));
         self.tasks.spawn(work::poll(self.workers.clone(), self.stop.subscribe()));
