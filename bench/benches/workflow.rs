@@ -2,15 +2,25 @@
 //!
 //! The stages do nothing, so what is measured is what the engine adds: intent, fences, the node, history. The plain
 //! loop takes a lease, advances the row under it and writes a row of history, in one transaction per advance.
+//! `cargo bench -p wardroom-bench --bench workflow -- onboardings` is another one, which takes a quarter of an hour: a
+//! thousand real onboardings by the built server against a MAAS that takes twenty requests a second.
 //! PostgreSQL is measured when `WARDROOM_TEST_POSTGRES` names a cluster (`./dev bench` does).
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark panics and prints")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
+#[path = "spine/client.rs"]
+#[expect(dead_code, reason = "shared with another benchmark, which needs more of it")]
+mod client;
 #[path = "workflow/engine.rs"]
 mod engine;
+#[path = "workflow/onboardings.rs"]
+mod onboardings;
 #[path = "workflow/raw.rs"]
 mod raw;
+#[path = "spine/server.rs"]
+#[expect(dead_code, reason = "shared with another benchmark, which needs more of it")]
+mod server;
 
 use std::time::Duration;
 
@@ -25,6 +35,10 @@ const CLIENTS: usize = 16;
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    if let Some(at) = std::env::args().position(|argument| argument == "onboardings") {
+        let count = std::env::args().nth(at + 1).and_then(|count| count.parse().ok()).unwrap_or(1000);
+        return runtime.block_on(onboardings::measure(count));
+    }
     runtime.block_on(sqlite());
     runtime.block_on(postgres());
 }

@@ -23,7 +23,8 @@ impl Server {
     }
 
     pub(crate) fn start_in(folder: &Path, flags: &[&str]) -> Self {
-        let binary = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/wardroom");
+        let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/wardroom");
+        let binary = std::env::var_os("WARDROOM_TEST_BINARY").map_or(built, Into::into);
         let mut child = Command::new(binary)
             .args(["serve", "--listen", "127.0.0.1:0", "--boot-listen", "", "--data-dir"])
             .arg(folder)

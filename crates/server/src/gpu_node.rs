@@ -43,6 +43,7 @@ pub(crate) mod data;
 pub(crate) mod document;
 pub(crate) mod drift;
 pub(crate) mod enroll;
+mod gather;
 pub(crate) mod heartbeat;
 pub(crate) mod identity;
 pub(crate) mod lifecycle;

@@ -61,7 +61,7 @@ impl Settings {
             first_backoff: SignedDuration::from_secs(5),
             longest_backoff: SignedDuration::from_mins(10),
             limits: Limits::default(),
-            presence: Duration::from_secs(3),
+            presence: Duration::from_secs(1),
             poll: Duration::from_secs(1),
         }
     }
@@ -207,7 +207,7 @@ impl<S: Stages> Engine<S> {
 
     fn place(&self, resource: &Resource) -> std::result::Result<Place, Duration> {
         let site = resource.content.fields.get("site").map(String::as_str);
-        self.limits.enter(site, self.settings.site_cap, Instant::now())
+        self.limits.enter(site, self.settings.site_cap, &resource.content.id, Instant::now())
     }
 
     async fn put_off(&self, resource: &Resource, lease: &Lease, wait: Duration) {

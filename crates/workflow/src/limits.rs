@@ -66,11 +66,11 @@ struct Waiter {
     lost: Instant,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Site {
     inside: usize,
-    /// When the last run that found no place comes back.
-    queue: Instant,
+    /// Runs that found no place, in the order they came first.
+    line: VecDeque<Waiter>,
 }
 
 /// Runs that find no place at their site come back this far apart.
@@ -148,11 +148,7 @@ impl Limits {
             place.and_then(|place| bucket.line.remove(place));
             return Ok(());
         }
-        let lost = now + wait + LOOK;
-        match place.and_then(|place| bucket.line.get_mut(place)) {
-            Some(waiter) => waiter.lost = lost,
-            None => bucket.line.push_back(Waiter { who: who.to_owned(), lost }),
-        }
+        stand(&mut bucket.line, place, who, now + wait + LOOK);
         Err(wait)
     }
 
@@ -165,19 +161,31 @@ impl Limits {
         bucket.line.push_front(Waiter { who: who.to_owned(), lost: now + LOOK });
     }
 
-    /// Takes one of `cap` places at a site, or says when to come back.
-    pub(crate) fn enter(&self, site: Option<&str>, cap: usize, now: Instant) -> Result<Place, Duration> {
+    /// Takes one of `cap` places at a site, or says when to come back. Whoever came first goes first: chance would let
+    /// some of a thousand wait until all others are done.
+    pub(crate) fn enter(
+        &self,
+        site: Option<&str>,
+        cap: usize,
+        who: &str,
+        now: Instant,
+    ) -> Result<Place, Duration> {
         let Some(site) = site else { return Ok(Place(None)) };
         let mut inner = self.lock();
         let cap = if cap == 0 { 0 } else { (cap / inner.servers()).max(1) };
-        let entry = inner.sites.entry(site.to_owned()).or_insert(Site { inside: 0, queue: now });
-        if entry.inside < cap {
+        let entry = inner.sites.entry(site.to_owned()).or_default();
+        entry.line.retain(|waiter| waiter.lost > now || waiter.who == who);
+        let place = entry.line.iter().position(|waiter| waiter.who == who);
+        let before = place.unwrap_or(entry.line.len());
+        if before < cap.saturating_sub(entry.inside) {
+            place.and_then(|place| entry.line.remove(place));
             entry.inside += 1;
             return Ok(Place(Some((self.clone(), site.to_owned()))));
         }
-        let back = (entry.queue + SPACING).clamp(now + PAUSE, now + LONGEST);
-        entry.queue = back;
-        Err(back - now)
+        let spacing = SPACING.saturating_mul(u32::try_from(before).unwrap_or(u32::MAX));
+        let wait = (PAUSE + spacing).min(LONGEST);
+        stand(&mut entry.line, place, who, now + wait + LOOK);
+        Err(wait)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -196,6 +204,14 @@ impl Inner {
 
     fn bucket(&mut self, name: &str, now: Instant) -> &mut Bucket {
         self.buckets.entry(name.to_owned()).or_insert_with(|| Bucket::new(now))
+    }
+}
+
+/// Keeps a place in a line, or stands at its end.
+fn stand(line: &mut VecDeque<Waiter>, place: Option<usize>, who: &str, lost: Instant) {
+    match place.and_then(|place| line.get_mut(place)) {
+        Some(waiter) => waiter.lost = lost,
+        None => line.push_back(Waiter { who: who.to_owned(), lost }),
     }
 }
 
@@ -244,10 +260,11 @@ mod tests {
         let ask = |who: &str| limits.ask("site", TEN, who, now);
         assert_eq!(ask("a"), Ok(()));
         assert_eq!(ask("b"), Err(Duration::from_millis(300)));
-        let places: Vec<_> = (0..4).map(|_| limits.enter(Some("site"), 7, now)).collect();
+        let enter = |who| limits.enter(Some("site"), 7, who, now);
+        let places: Vec<_> = ["a", "b", "c", "d"].into_iter().map(enter).collect();
         assert_eq!(places.iter().filter(|place| place.is_ok()).count(), 2);
         limits.share_among(1);
-        assert!(limits.enter(Some("site"), 7, now).is_ok());
+        assert!(enter("c").is_ok());
     }
 
     /// Whoever is cut off while waiting has taken nothing.
@@ -284,15 +301,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_site_has_so_many_places_and_others_have_their_own() {
+    async fn a_site_has_so_many_places_and_who_came_first_goes_first() {
         let (limits, now) = (Limits::default(), Instant::now());
-        let first = limits.enter(Some("a"), 2, now).unwrap();
-        let _second = limits.enter(Some("a"), 2, now).unwrap();
-        let waits: Vec<_> = (0..3).map(|_| limits.enter(Some("a"), 2, now).unwrap_err()).collect();
-        assert!(waits.windows(2).all(|pair| pair[0] < pair[1]), "each comes back later: {waits:?}");
-        assert!(limits.enter(Some("b"), 2, now).is_ok());
-        assert!(limits.enter(None, 0, now).is_ok());
+        let enter = |who| limits.enter(Some("a"), 2, who, now);
+        let first = enter("first").unwrap();
+        let _second = enter("second").unwrap();
+        let waits: Vec<_> =
+            ["third", "fourth", "third"].into_iter().map(|who| enter(who).unwrap_err()).collect();
+        assert!(waits[0] < waits[1] && waits[0] == waits[2], "{waits:?}");
+        assert!(limits.enter(Some("b"), 2, "third", now).is_ok(), "other sites have their own");
+        assert!(limits.enter(None, 0, "third", now).is_ok());
         drop(first);
-        assert!(limits.enter(Some("a"), 2, now).is_ok());
+        assert!(enter("fourth").is_err(), "the third was there before");
+        assert!(enter("fifth").is_err());
+        assert!(enter("third").is_ok());
     }
 }

@@ -176,7 +176,7 @@ impl Workers {
 
     /// What MAAS says of the machine now. One that is gone needs a person.
     async fn observe(&self, session: &Session, id: &str) -> Result<Machine, Halt> {
-        Ok(session.turn().await.machine(id).await?)
+        Ok(session.observe(id).await?)
     }
 
     /// What was seen of the machine since the run came to the stage; else the stage waits.

@@ -2,17 +2,18 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use tokio::time::Instant;
 use wardroom_store as store;
-use wardroom_upstream::maas::{Error as MaasError, Key, Maas, Machine, Settings as Client};
+use wardroom_upstream::maas::{Class, Error as MaasError, Key, Maas, Machine, Settings as Client, Subnet};
 use wardroom_workflow::{Limits, Rate, Slots};
 
 use super::{
     cache::Cache,
+    gather::{Look, Looks, Memo},
     site::{self, Settings},
 };
 use crate::clock::Clock;
@@ -22,12 +23,22 @@ const TIMEOUT: Duration = Duration::from_secs(70);
 
 /// Clients of the sites, made once for each setting.
 #[derive(Debug, Default)]
-pub(crate) struct Clients(Mutex<HashMap<(String, String), Maas>>);
+pub(crate) struct Clients(Mutex<HashMap<(String, String), Arc<Site>>>);
+
+/// A site's MAAS, and what all who speak to it share.
+#[derive(Debug)]
+struct Site {
+    maas: Maas,
+    looks: Looks,
+    user: Memo<String>,
+    tag: Memo<()>,
+    subnets: Memo<Arc<Vec<Subnet>>>,
+}
 
 /// A site's MAAS within its limits.
 #[derive(Debug, Clone)]
 pub(crate) struct Session {
-    maas: Maas,
+    shared: Arc<Site>,
     limits: Limits,
     site: String,
     rate: Rate,
@@ -52,8 +63,8 @@ impl Clients {
         let ca = settings.ca.as_deref().map(site::resolve).transpose()?;
         let id = (name.to_owned(), fingerprint(settings, &key, ca.as_deref()));
         let mut clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let maas = match clients.get(&id) {
-            Some(maas) => maas.clone(),
+        let shared = match clients.get(&id) {
+            Some(shared) => Arc::clone(shared),
             None => {
                 let key: Key =
                     key.parse().map_err(|error| format!("the secret at {}: {error}", settings.key))?;
@@ -67,13 +78,15 @@ impl Clients {
                 let maas = Maas::new(client)?;
                 // A setting that was replaced is of no use any more.
                 clients.retain(|(of, _), _| of != name);
-                clients.insert(id, maas.clone());
-                maas
+                let (looks, user, tag, subnets) = Default::default();
+                let shared = Arc::new(Site { maas, looks, user, tag, subnets });
+                clients.insert(id, Arc::clone(&shared));
+                shared
             }
         };
         let per_second = settings.requests_per_second.max(0.01);
         Ok(Session {
-            maas,
+            shared,
             limits: limits.clone(),
             site: name.to_owned(),
             rate: Rate { per_second, burst: 4 },
@@ -86,14 +99,14 @@ impl Clients {
 
 /// Tells settings apart without keeping a secret.
 fn fingerprint(settings: &Settings, key: &str, ca: Option<&str>) -> String {
-    super::secret::hash(&format!("{}\n{key}\n{}", settings.url, ca.unwrap_or_default()))
+    super::secret::hash(&format!("{}\n{key}\n{}\n{}", settings.url, ca.unwrap_or_default(), settings.tag))
 }
 
 impl Session {
     /// MAAS, when it is this call's turn.
     pub(crate) async fn turn(&self) -> &Maas {
         self.limits.take(&format!("maas/{}", self.site), self.rate).await;
-        &self.maas
+        &self.shared.maas
     }
 
     /// Takes a place among the deployments of the site for a run, or says when to come back: not more than the site
@@ -132,5 +145,76 @@ impl Session {
             found.extend(self.turn().await.machines(ids).await?);
         }
         Ok(found)
+    }
+}
+
+impl Session {
+    /// How a machine is now. Whoever asks while the request waits for its turn is answered by the same one, because a
+    /// MAAS lists a hundred machines as readily as it shows one.
+    pub(crate) async fn observe(&self, id: &str) -> Result<Machine, MaasError> {
+        loop {
+            let mut hears = self.shared.looks.ask(id);
+            let heard = tokio::select! {
+                biased;
+                heard = &mut hears => heard,
+                door = self.shared.looks.door.lock() => {
+                    if !self.shared.looks.is_empty() {
+                        let maas = self.turn().await;
+                        let looks = self.shared.looks.first(BATCH);
+                        drop(door);
+                        answer(maas, looks).await;
+                    }
+                    hears.await
+                }
+            };
+            match heard {
+                Ok(Some(machine)) => return Ok(machine),
+                Ok(None) => return self.turn().await.machine(id).await,
+                // Whoever asked for all of us was cut off.
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Whose key it is, which proves that MAAS answers to it.
+    pub(crate) async fn user(&self) -> Result<String, MaasError> {
+        let ask = async {
+            self.turn().await.version().await?;
+            Ok(self.turn().await.whoami().await?.username)
+        };
+        self.shared.user.get(ask).await
+    }
+
+    /// The subnets of the site.
+    pub(crate) async fn subnets(&self) -> Result<Arc<Vec<Subnet>>, MaasError> {
+        self.shared.subnets.get(async { Ok(Arc::new(self.turn().await.subnets().await?)) }).await
+    }
+
+    /// Gives a machine the tag of the site, which is made if there is none.
+    pub(crate) async fn tag(&self, tag: &str, comment: &str, id: &str) -> Result<(), MaasError> {
+        let make = async {
+            match self.turn().await.create_tag(tag, comment).await {
+                // It exists already, which is as good.
+                Ok(()) | Err(MaasError { class: Class::Refused(_), .. }) => Ok(()),
+                Err(error) => Err(error),
+            }
+        };
+        self.shared.tag.get(make).await?;
+        let tagged = self.turn().await.tag(tag, &[id], &[]).await;
+        if tagged.is_err() {
+            self.shared.tag.forget().await;
+        }
+        tagged.map(drop)
+    }
+}
+
+/// Sends one request for everybody who asked. What it does not tell, each asks alone: a machine that MAAS cannot show
+/// must not hide the others.
+async fn answer(maas: &Maas, looks: Vec<Look>) {
+    let ids: Vec<_> = looks.iter().map(|look| look.id.as_str()).collect();
+    let found = maas.machines(&ids).await.unwrap_or_default();
+    for look in looks {
+        let machine = found.iter().find(|machine| machine.system_id == look.id).cloned();
+        look.tell(machine);
     }
 }

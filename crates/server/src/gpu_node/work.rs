@@ -26,6 +26,10 @@ pub(crate) fn spawn_all(app: &App, stop: &watch::Receiver<bool>, jobs: &mut Join
     let holder = format!("server {}", Uuid::now_v7());
     let (clock, mut settings) = (app.clock, Settings::new(holder.clone()));
     settings.limits = workers.limits.clone();
+    if matches!(app.config.location, Location::Sqlite { .. }) {
+        // An embedded database has no other server to count.
+        settings.presence = Duration::from_hours(1);
+    }
     let engine = Engine::new(app.store.clone(), workers.clone(), settings, move || clock.now());
     jobs.spawn(execute(app.clone(), engine, stop.clone()));
     jobs.spawn(poll(workers.clone(), stop.clone()));

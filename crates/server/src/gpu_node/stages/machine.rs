@@ -312,12 +312,7 @@ async fn claim(session: &Session, site: &Snapshot, machine: &Machine) -> Result<
     let tag = site.settings.tag.as_str();
     if !machine.has_tag(tag) {
         let comment = "managed by Wardroom; only machines with this tag are ever deleted";
-        match session.turn().await.create_tag(tag, comment).await {
-            // It exists already, which is as good.
-            Ok(()) | Err(MaasError { class: Class::Refused(_), .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
-        session.turn().await.tag(tag, &[machine.system_id.as_str()], &[]).await?;
+        session.tag(tag, comment, &machine.system_id).await?;
     }
     let differs =
         |wanted: Option<&str>, has: Option<&str>| wanted.filter(|wanted| has != Some(*wanted)).is_some();

@@ -22,7 +22,7 @@ impl Workers {
             return done(attempt);
         }
         editable(attempt, &machine)?;
-        let subnets = session.turn().await.subnets().await?;
+        let subnets = session.subnets().await?;
         for wanted in &site.settings.fabric {
             let interface = machine.interfaces.iter().find(|found| found.name == wanted.interface);
             let interface = interface
@@ -61,7 +61,7 @@ impl Workers {
         let boot = boot.ok_or_else(|| by_hand("MAAS knows no interface that the machine boots from"))?;
         // The machine's own list has the links.
         let interface = machine.interfaces.iter().find(|found| found.id == boot.id).unwrap_or(boot);
-        let subnets = session.turn().await.subnets().await?;
+        let subnets = session.subnets().await?;
         let subnet = find(&subnets, &site.settings.provisioning_subnet)?;
         let foreign = interface.links.iter().find(|link| {
             let elsewhere = link.subnet.as_ref().is_some_and(|linked| linked.id != subnet.id);

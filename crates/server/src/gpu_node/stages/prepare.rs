@@ -23,8 +23,7 @@ impl Workers {
         let (settings, digest) =
             loaded.ok_or_else(|| by_hand(format!("there is no site {name:?} any more")))?;
         let session = self.clients.session(&name, &settings, &self.limits).map_err(by_hand)?;
-        session.turn().await.version().await?;
-        let user = session.turn().await.whoami().await?.username;
+        let user = session.user().await?;
         attempt.data.site = Some(Snapshot { name, digest, user, settings });
         done(attempt)
     }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use wardroom_fakes::maas::{Outcome, Pace};
+use serde_json::Value;
+use wardroom_fakes::maas::{Outcome, OverLimit, Pace};
 
 use super::rig::{Rig, quick};
 
@@ -53,4 +54,83 @@ async fn no_more_deployments_are_under_way_than_the_site_allows() {
         rig.until(id, "active").await;
     }
     assert_eq!(total(&rig, "deploy"), 6);
+}
+
+/// Fifty at once against a MAAS that takes twenty requests a second and refuses more: all end well, nothing is done
+/// twice, nobody is refused, and none starves.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_at_once_share_a_slow_maas() {
+    const NODES: u32 = 50;
+    /// Requests that one onboarding costs when many share them.
+    const EACH: usize = 14;
+    /// Stages that anybody else may get ahead between two stages of a run.
+    const AHEAD: usize = 8;
+    let config = wardroom_fakes::maas::Config {
+        requests_per_second: Some(20),
+        over_limit: OverLimit::Refuse,
+        record: true,
+        ..quick()
+    };
+    let mut rig = Rig::with(config, |site| {
+        site.requests_per_second = 19.0;
+        site.poll_millis = 1000;
+    })
+    .await;
+    rig.work();
+    rig.agents();
+    let mut ids = Vec::new();
+    for number in 1..=NODES {
+        ids.push(rig.onboard(number).await);
+    }
+    let mut runs = Vec::new();
+    for id in &ids {
+        for _ in 0..180 {
+            if rig.state(id).await == "active" {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        rig.until(id, "active").await;
+        let run = rig.lifecycle(id).await["run"]["id"].as_str().unwrap().to_owned();
+        runs.push(rig.get(&format!("/api/v1/runs/{run}")).await["data"].clone());
+    }
+    let requests = rig.maas.take_requests();
+    println!("{} requests for {NODES} onboardings", requests.len());
+    assert!(requests.len() < EACH * ids.len(), "{} requests", requests.len());
+    assert_eq!(rig.maas.machines().len(), 50);
+    let effects = rig.maas.effects();
+    for machine in rig.maas.machines() {
+        let ops = &effects[&machine];
+        for op in ["create", "commission", "deploy"] {
+            assert_eq!(ops.get(op), Some(&1), "{machine} {op}");
+        }
+    }
+    let attempts = |run: &Value| run["attempts"].as_array().unwrap().clone();
+    let failed: Vec<_> =
+        runs.iter().flat_map(attempts).filter(|attempt| attempt["outcome"] == "failed").collect();
+    assert!(failed.is_empty(), "{failed:#?}");
+    let ahead = most_ahead(&runs);
+    println!("between two stages of a run, no other one got further ahead than {ahead} stages");
+    assert!(ahead <= AHEAD, "a run waited while another one passed {ahead} stages");
+}
+
+/// By how many stages any run advanced at most while another one did not advance at all. A run that starves would let
+/// others pass all of theirs. Counted in stages and not in time, so that a slow machine changes nothing.
+fn most_ahead(runs: &[Value]) -> usize {
+    let steps = |run: &Value| {
+        let ended =
+            |attempt: &Value| attempt["ended_at"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+        let attempts = run["attempts"].as_array().unwrap();
+        let done = attempts.iter().filter(|attempt| attempt["outcome"] == "done");
+        let mut times: Vec<_> = done.map(ended).collect();
+        times.push(run["created_at"].as_str().unwrap().parse().unwrap());
+        times.sort_unstable();
+        times
+    };
+    let steps: Vec<_> = runs.iter().map(steps).collect();
+    let gaps = steps.iter().flat_map(|times| times.windows(2));
+    let passed = gaps.flat_map(|gap| {
+        steps.iter().map(|other| other.iter().filter(|at| gap[0] < **at && **at < gap[1]).count())
+    });
+    passed.max().unwrap_or(0)
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use wardroom_core::gpu_node::maas::Status;
-use wardroom_fakes::maas::{Change, Fault, FaultKind, Outcome, OverLimit, Seed};
+use wardroom_fakes::maas::{Change, Fault, FaultKind, Outcome, Seed};
 
 use super::{
     super::{begin, enroll},
@@ -208,42 +208,6 @@ async fn an_onboarding_that_is_undone_keeps_no_identity() {
     assert_eq!(rig.act(&id, "reactivate", json!({})).await.code(), "identity_gone");
 }
 
-/// Fifty at once against a MAAS that takes fewer requests than they would send: all end well, and none starves.
-async fn fifty_at_once_share_a_slow_maas() {
-    let config = wardroom_fakes::maas::Config {
-        requests_per_second: Some(200),
-        over_limit: OverLimit::Refuse,
-        ..quick()
-    };
-    let mut rig = Rig::with(config, |site| {
-        site.requests_per_second = 180.0;
-        site.poll_millis = 500;
-    })
-    .await;
-    rig.work();
-    rig.agents();
-    let mut ids = Vec::new();
-    for number in 1..=50 {
-        ids.push(rig.onboard(number).await);
-    }
-    for id in &ids {
-        for _ in 0..6 {
-            if rig.state(id).await == "active" {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(500)).await;
-        }
-        rig.until(id, "active").await;
-    }
-    assert_eq!(rig.maas.machines().len(), 50);
-    for id in &ids {
-        let system_id = rig.system_id(id).await;
-        for once in ONCE {
-            assert_eq!(rig.did(&system_id, once), 1, "{id} {once}");
-        }
-    }
-}
-
 async fn a_locked_site_locks_what_is_in_use_and_unlocks_it_to_release() {
     let mut rig = Rig::with(quick(), |site| site.lock = true).await;
     let id = rig.active(1).await;
@@ -286,9 +250,4 @@ on_both! {
     an_onboarding_that_is_undone_keeps_no_identity
     a_locked_site_locks_what_is_in_use_and_unlocks_it_to_release
     hardware_sync_is_waited_for_and_a_silent_one_needs_a_person
-}
-
-on_both! {
-    threads:
-    fifty_at_once_share_a_slow_maas
 }
