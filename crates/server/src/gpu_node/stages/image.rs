@@ -177,12 +177,15 @@ impl Workers {
         }
     }
 
-    /// The token is void.
+    /// The token is void, and so is the identity that it was exchanged for.
     pub(super) async fn undo_token(&self, attempt: &mut Try<'_>) -> Came {
         let run = attempt.run;
         let revoke = |node: &Resource| {
             let mut document = Document::of(node)?;
-            if document.enrollment.take_if(|enrollment| enrollment.run == run).is_none() {
+            let token = document.enrollment.take_if(|enrollment| enrollment.run == run);
+            // Whoever enrolled with it before anybody waited for that is on a machine that is not the node's any more.
+            let agent = document.agent.take_if(|agent| agent.run == run);
+            if token.is_none() && agent.is_none() {
                 return Ok(Decided::Nothing(()));
             }
             let content = document.into_content_of(node, document::state(node)?)?;

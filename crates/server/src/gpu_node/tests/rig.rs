@@ -56,7 +56,7 @@ pub(super) fn on(database: On) {
 
 pub(super) struct Rig {
     pub(super) app: App,
-    pub(super) maas: Maas,
+    pub(super) maas: Arc<Maas>,
     pub(super) workers: Workers,
     router: router::Front,
     admin: String,
@@ -109,7 +109,7 @@ impl Rig {
         config.location = location;
         let key = keys::Key::create(&dir.path().join("server.key")).unwrap();
         let app = App::new(store, config, key, "http://127.0.0.1:1".to_owned());
-        let maas = Maas::start(maas, LOOPBACK).await.unwrap();
+        let maas = Arc::new(Maas::start(maas, LOOPBACK).await.unwrap());
         let secret = dir.path().join("maas.key");
         std::fs::write(&secret, "consumer:token:secret\n").unwrap();
         let mut settings = Settings {
@@ -156,12 +156,17 @@ impl Rig {
 
     /// Starts the engine and the poller.
     pub(super) fn work(&mut self) {
+        self.work_with(self.workers.clone());
+    }
+
+    /// The same with other stages.
+    pub(super) fn work_with<S: wardroom_workflow::Stages>(&mut self, stages: S) {
         let mut settings = EngineSettings::new("test".to_owned());
         settings.first_backoff = SignedDuration::from_millis(20);
         settings.longest_backoff = SignedDuration::from_millis(200);
         settings.poll = Duration::from_millis(50);
         settings.limits = self.workers.limits.clone();
-        let engine = Engine::new(self.app.store.clone(), self.workers.clone(), settings, || Clock.now());
+        let engine = Engine::new(self.app.store.clone(), stages, settings, || Clock.now());
         self.tasks.spawn(Arc::new(engine).run(self.stop.subscribe()));
         self.tasks.spawn(work::poll(self.workers.clone(), self.stop.subscribe()));
     }
@@ -285,12 +290,17 @@ impl Rig {
         panic!("the run of {id} is not {state}: {:#}", self.lifecycle(id).await);
     }
 
+    /// MAAS's id of a node's machine, if it has one.
+    pub(super) async fn system_of(&self, id: &str) -> Option<String> {
+        let node = self.get(&format!("/api/v1/gpu-nodes/{id}")).await;
+        node["data"]["system_id"].as_str().map(str::to_owned)
+    }
+
     /// MAAS's id of a node's machine, once it has one.
     pub(super) async fn system_id(&self, id: &str) -> String {
         for _ in 0..500 {
-            let node = self.get(&format!("/api/v1/gpu-nodes/{id}")).await;
-            if let Some(system_id) = node["data"]["system_id"].as_str() {
-                return system_id.to_owned();
+            if let Some(system_id) = self.system_of(id).await {
+                return system_id;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

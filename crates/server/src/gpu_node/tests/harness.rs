@@ -1,0 +1,260 @@
+//! The real stages against the fakes, and a worker that dies at every point of every plan: whatever was done is done once.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use serde_json::json;
+use wardroom_core::{
+    gpu_node::mapping,
+    run::plan::{Kind, Stage},
+};
+use wardroom_fakes::maas::{Effects, Fault, FaultKind, Seed};
+use wardroom_store::Rows;
+use wardroom_workflow::{Attempt, Lost, Outcome, Stages};
+
+use super::{
+    super::{data::Data, stages::Workers},
+    rig::{Rig, mac, quick},
+};
+
+/// What happens to a worker at a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trick {
+    /// It does everything and dies before it can say so: the stage is executed twice.
+    Die,
+    /// It dies as soon as MAAS did something, before it hears of it; again after everything else that MAAS does.
+    Cut,
+    /// It does everything, and then a person is needed.
+    Stop,
+}
+
+/// The stages, with tricks.
+#[derive(Clone)]
+pub(super) struct Tricky {
+    workers: Workers,
+    tricks: Arc<Mutex<Tricks>>,
+    effects: Arc<dyn Fn() -> Effects + Send + Sync>,
+}
+
+#[derive(Default)]
+struct Tricks {
+    /// By node: the trick, and the only stage it is played at, if it is not played at all.
+    planned: BTreeMap<String, (Trick, Option<Stage>)>,
+    /// How often it was played.
+    played: BTreeMap<(String, Stage, bool), u32>,
+}
+
+/// Fewer than what needs a person.
+const DEATHS: u32 = 3;
+
+impl Tricky {
+    pub(super) fn new(rig: &Rig) -> Self {
+        let maas = Arc::clone(&rig.maas);
+        let effects = Arc::new(move || maas.effects());
+        Self { workers: rig.workers.clone(), tricks: Arc::default(), effects }
+    }
+
+    /// From now on this happens to whoever works on the node.
+    pub(super) fn plan(&self, node: &str, trick: Trick, at: Option<Stage>) {
+        self.tricks.lock().unwrap().planned.insert(node.to_owned(), (trick, at));
+    }
+
+    /// How often a trick was played on workers of the node.
+    pub(super) fn played(&self, node: &str) -> u32 {
+        let tricks = self.tricks.lock().unwrap();
+        tricks.played.iter().filter(|((at, ..), _)| at == node).map(|(_, times)| times).sum()
+    }
+
+    fn next(&self, attempt: &Attempt<'_, Data>, undoing: bool) -> Option<Trick> {
+        let mut tricks = self.tricks.lock().unwrap();
+        let (trick, at) = *tricks.planned.get(attempt.node)?;
+        if at.is_some_and(|at| at != attempt.stage) || (undoing && trick == Trick::Stop) {
+            return None;
+        }
+        let most = if trick == Trick::Cut { DEATHS } else { 1 };
+        let played = tricks.played.entry((attempt.node.to_owned(), attempt.stage, undoing)).or_default();
+        (*played < most).then(|| {
+            // A cut is played only when there is something to cut.
+            *played += u32::from(trick != Trick::Cut);
+            trick
+        })
+    }
+
+    /// Ends when MAAS did something since.
+    async fn something_done(&self, node: &str, stage: Stage, undoing: bool) {
+        let before = (self.effects)();
+        while (self.effects)() == before {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        *self.tricks.lock().unwrap().played.entry((node.to_owned(), stage, undoing)).or_default() += 1;
+    }
+
+    async fn play(&self, attempt: Attempt<'_, Data>, undoing: bool) -> Result<Outcome<Data>, Lost> {
+        let (node, stage) = (attempt.node.to_owned(), attempt.stage);
+        let trick = self.next(&attempt, undoing);
+        let work = async {
+            if undoing { self.workers.undo(attempt).await } else { self.workers.perform(attempt).await }
+        };
+        match trick {
+            None => work.await,
+            Some(Trick::Cut) => tokio::select! {
+                outcome = work => outcome,
+                () = self.something_done(&node, stage, undoing) => Err(Lost),
+            },
+            Some(Trick::Die) => work.await.and(Err(Lost)),
+            Some(Trick::Stop) => {
+                work.await?;
+                Ok(Outcome::NeedsOperator { reason: "as scripted".to_owned() })
+            }
+        }
+    }
+}
+
+impl Stages for Tricky {
+    type Data = Data;
+
+    async fn perform(&self, attempt: Attempt<'_, Data>) -> Result<Outcome<Data>, Lost> {
+        self.play(attempt, false).await
+    }
+
+    async fn undo(&self, attempt: Attempt<'_, Data>) -> Result<Outcome<Data>, Lost> {
+        self.play(attempt, true).await
+    }
+}
+
+/// A rig with everything that a site can ask for.
+pub(super) async fn elaborate() -> Rig {
+    Rig::with(quick(), |site| {
+        (site.lock, site.remove_machine, site.cleanup_on_reimage) = (true, true, true);
+        site.erase = super::super::site::Erase::Quick;
+    })
+    .await
+}
+
+/// What MAAS is made to do by each kind of run, once each; what it is told how to be may be told again.
+#[rustfmt::skip]
+const ONCE: &[(Kind, &[&str])] = &[
+    (Kind::Onboarding,       &["commission", "link_subnet", "deploy", "lock"]),
+    (Kind::SoftReset,        &[]),
+    (Kind::StorageCleanup,   &[]),
+    (Kind::Reimage,          &["unlock", "release", "deploy", "lock"]),
+    // MAAS switches a machine off that it releases.
+    (Kind::FullDecommission, &["unlock", "release", "delete"]),
+];
+/// What says how something shall be, and changes nothing when it is so already.
+const DECLARED: &[&str] = &["set_boot_disk", "set_storage_layout", "update_nodes", "update", "create_tag"];
+
+/// Walks through a plan while something goes wrong, and compares what was done to the machine.
+async fn walk(kind: Kind, trick: Option<Trick>, fault: Option<Fault>) {
+    let mut rig = elaborate().await;
+    let system_id = rig.maas.seed(&Seed { macs: vec![mac(1)], ..Seed::default() });
+    let tricky = Tricky::new(&rig);
+    rig.agents();
+    let told = format!("{kind} {trick:?} {fault:?}");
+    let prepare = |rig: &Rig, id: &str| {
+        trick.inspect(|trick| tricky.plan(id, *trick, None));
+        if trick == Some(Trick::Cut) {
+            // What MAAS did is known only a moment later.
+            rig.maas.fault(Fault { op: None, times: 10_000, ..Fault::of("", FaultKind::Slow(20)).after() });
+        }
+        fault.clone().map(|fault| rig.maas.fault(fault));
+    };
+    let id = rig.onboard(1).await;
+    let mut before = Effects::new();
+    if kind == Kind::Onboarding {
+        prepare(&rig, &id);
+        rig.work_with(tricky.clone());
+    } else {
+        rig.work_with(tricky.clone());
+        rig.until(&id, "active").await;
+        before = rig.maas.effects();
+        prepare(&rig, &id);
+        let mode = json!({"mode": kind.to_string()});
+        rig.post(&format!("/api/v1/gpu-nodes/{id}/decommissions"), mode).await.ok();
+    }
+    let end = if kind == Kind::FullDecommission { "deleted" } else { "active" };
+    rig.until_run(&id, "completed").await;
+    rig.until(&id, end).await;
+    check(&rig, &id, kind).await;
+    let of = |effects: &Effects| effects.get(&system_id).cloned().unwrap_or_default();
+    let (before, after) = (of(&before), of(&rig.maas.effects()));
+    let once = ONCE.iter().find(|(of, _)| *of == kind).unwrap().1;
+    for (op, times) in &after {
+        let times = times - before.get(op).copied().unwrap_or(0);
+        let is_declared = DECLARED.contains(&op.as_str());
+        let expected = u64::from(once.contains(&op.as_str()));
+        assert!(is_declared || times == expected, "{told}: {op} was done {times} times: {after:?}");
+    }
+    for op in once {
+        assert!(after.contains_key(*op), "{told}: {op} was not done: {after:?}");
+    }
+    if let Some(trick) = trick {
+        let played = tricky.played(&id);
+        let stages = u32::try_from(once.len()).unwrap();
+        assert!(played >= stages.min(1), "{told}: {played} times");
+        assert!(trick == Trick::Cut || played > 3, "{told}: {played} times");
+    }
+}
+
+/// Every pair of states that was ever committed is sound.
+async fn check(rig: &Rig, id: &str, kind: Kind) {
+    let run = rig.lifecycle(id).await["run"]["id"].as_str().unwrap().to_owned();
+    let mut rows = rig.app.store.history("run", &run, Rows::All, 1000, 0).await.unwrap().0;
+    let began = rows.last().unwrap().entry.at;
+    rows.extend(rig.app.store.history("gpu-node", id, Rows::All, 1000, 0).await.unwrap().0);
+    rows.sort_by_key(|row| row.entry.at);
+    let (mut states, mut node) = (None, None);
+    for (index, row) in rows.iter().enumerate() {
+        if row.kind == "run" {
+            states = Some(row.to_state.parse().unwrap());
+        } else {
+            node = Some(row.to_state.parse().unwrap());
+        }
+        let together = rows.get(index + 1).is_some_and(|next| next.entry.at == row.entry.at);
+        if let (Some(run), Some(node), false) = (states, node, together || row.entry.at < began) {
+            let fit = mapping::check(node, Some((kind, run)));
+            let over = matches!(run, wardroom_core::run::State::Completed);
+            assert!(over || fit.is_ok(), "{kind}: {:?} after {:?}", fit.err(), row.entry);
+        }
+    }
+}
+
+async fn dies_everywhere(kind: Kind) {
+    walk(kind, Some(Trick::Die), None).await;
+    walk(kind, Some(Trick::Cut), None).await;
+}
+
+#[tokio::test]
+async fn an_onboarding_survives_the_death_of_its_worker_at_every_point() {
+    dies_everywhere(Kind::Onboarding).await;
+}
+
+#[tokio::test]
+async fn a_reset_survives_the_death_of_its_worker_at_every_point() {
+    dies_everywhere(Kind::SoftReset).await;
+    dies_everywhere(Kind::StorageCleanup).await;
+}
+
+#[tokio::test]
+async fn a_reimage_survives_the_death_of_its_worker_at_every_point() {
+    dies_everywhere(Kind::Reimage).await;
+}
+
+#[tokio::test]
+async fn a_decommission_survives_the_death_of_its_worker_at_every_point() {
+    dies_everywhere(Kind::FullDecommission).await;
+}
+
+/// Whatever reply gets lost, on the way out as on the way in, nothing is done twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_reply_repeats_nothing_on_the_way_out() {
+    let lost = |op: &str| Some(Fault::of(op, FaultKind::HangUp).after());
+    let removed =
+        ["unlock", "release", "delete", "query_power_state", "list"].map(|op| (Kind::FullDecommission, op));
+    let renewed = ["release", "set_storage_layout", "deploy", "lock"].map(|op| (Kind::Reimage, op));
+    let walks = removed.into_iter().chain(renewed).map(|(kind, op)| walk(kind, None, lost(op)));
+    futures_util::future::join_all(walks).await;
+}

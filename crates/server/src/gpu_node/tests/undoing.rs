@@ -1,0 +1,160 @@
+//! Runs that are cancelled, or begun again, from every stage: what they did is taken back in reverse, and nothing else.
+
+use serde_json::{Value, json};
+use wardroom_core::{
+    gpu_node::maas::Status,
+    run::plan::{Kind, Stage, When},
+};
+use wardroom_fakes::maas::Seed;
+
+use super::{
+    harness::{Trick, Tricky, elaborate},
+    rig::{Rig, mac},
+};
+
+/// The stages that a run passes when nothing fails.
+fn course(kind: Kind) -> Vec<Stage> {
+    let always = kind.plan().iter().filter(|step| !matches!(step.when, When::OnFailure | When::OnRequest));
+    always.map(|step| step.stage).collect()
+}
+
+async fn run_action(rig: &Rig, id: &str, action: &str) -> Value {
+    let run = rig.lifecycle(id).await["run"]["id"].as_str().unwrap().to_owned();
+    let path = format!("/api/v1/runs/{run}/actions/{action}");
+    rig.post(&path, json!({"reason": "as scripted"})).await.ok();
+    rig.get(&format!("/api/v1/runs/{run}")).await["data"].clone()
+}
+
+/// What was undone, in order.
+async fn undone(rig: &Rig, id: &str) -> Vec<Stage> {
+    let run = rig.lifecycle(id).await["run"]["id"].as_str().unwrap().to_owned();
+    let run = rig.get(&format!("/api/v1/runs/{run}")).await["data"].clone();
+    let attempts = run["attempts"].as_array().unwrap().iter().rev();
+    let undone = attempts.filter(|attempt| attempt["outcome"] == "undone");
+    undone.map(|attempt| attempt["stage"].as_str().unwrap().parse().unwrap()).collect()
+}
+
+/// One node for each stage, whose run needs a person when it has done what the stage does. Every second machine is
+/// created by its run, the others were there before.
+async fn stopped(rig: &mut Rig, tricky: &Tricky) -> Vec<(Stage, String, Option<String>)> {
+    let mut nodes = Vec::new();
+    for (number, stage) in (1..).zip(course(Kind::Onboarding)) {
+        let there = number % 2 == 0;
+        let machine = there.then(|| rig.maas.seed(&Seed { macs: vec![mac(number)], ..Seed::default() }));
+        let id = rig.onboard(number).await;
+        tricky.plan(&id, Trick::Stop, Some(stage));
+        nodes.push((stage, id, machine));
+    }
+    rig.work_with(tricky.clone());
+    rig.agents();
+    for (stage, id, _) in &nodes {
+        let run = rig.until_run(id, "failed_manual_intervention").await;
+        assert_eq!(run["stage"], stage.to_string(), "{run}");
+    }
+    nodes
+}
+
+/// Machines that nobody of ours has to do with.
+fn foreign(rig: &Rig) -> Vec<String> {
+    [Status::New, Status::Ready, Status::Deployed]
+        .map(|status| rig.maas.seed(&Seed { status: Some(status), ..Seed::default() }))
+        .into()
+}
+
+fn nothing_was_done_to(rig: &Rig, machines: &[String]) {
+    for machine in machines {
+        assert!(rig.maas.machines().contains(machine), "{machine} is gone");
+        assert_eq!(rig.maas.effects().get(machine), None, "{machine}");
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_takes_back_what_was_done_from_every_stage() {
+    let mut rig = elaborate().await;
+    let others = foreign(&rig);
+    let tricky = Tricky::new(&rig);
+    for (stage, id, machine) in stopped(&mut rig, &tricky).await {
+        let before = rig.system_of(&id).await;
+        run_action(&rig, &id, "cancel").await;
+        rig.until_run(&id, "cancelled").await;
+        assert_eq!(rig.state(&id).await, "quarantined", "{stage}");
+        let passed = course(Kind::Onboarding);
+        let at = passed.iter().position(|passed| *passed == stage).unwrap();
+        let mut expected = passed[..=at].to_vec();
+        expected.retain(|stage| stage.undo().is_some());
+        expected.reverse();
+        assert_eq!(undone(&rig, &id).await, expected, "{stage}");
+        let node = rig.get(&format!("/api/v1/gpu-nodes/{id}")).await["data"].clone();
+        assert_eq!(node["enrolled"], false, "{stage}: {node}");
+        match (machine, before) {
+            // What was there before is still there, and free.
+            (Some(machine), _) => {
+                assert!(rig.maas.machines().contains(&machine), "{stage}");
+                let did = |op| rig.did(&machine, op);
+                assert_eq!(
+                    (did("delete"), did("deploy"), did("lock")),
+                    (0, did("release"), did("unlock")),
+                    "{stage}"
+                );
+            }
+            (None, Some(machine)) => {
+                assert!(!rig.maas.machines().contains(&machine), "{stage}: {machine} is left")
+            }
+            (None, None) => {}
+        }
+    }
+    nothing_was_done_to(&rig, &others);
+}
+
+#[tokio::test]
+async fn a_clean_restart_begins_again_from_every_stage() {
+    let mut rig = elaborate().await;
+    let others = foreign(&rig);
+    let tricky = Tricky::new(&rig);
+    for (stage, id, machine) in stopped(&mut rig, &tricky).await {
+        run_action(&rig, &id, "restart_clean").await;
+        rig.until(&id, "active").await;
+        assert_eq!(rig.lifecycle(&id).await["run"]["state"], "completed", "{stage}");
+        let now = rig.system_id(&id).await;
+        assert!(machine.is_none_or(|machine| machine == now), "{stage}: the machine that was there is used");
+        let did = |op| rig.did(&now, op);
+        assert_eq!(did("deploy") - did("release"), 1, "{stage}");
+        assert_eq!(did("lock") - did("unlock"), 1, "{stage}");
+    }
+    nothing_was_done_to(&rig, &others);
+}
+
+/// What takes a node out can be cancelled too: the node is never left in the middle, and what cannot be taken back stays.
+#[tokio::test]
+async fn a_decommission_is_cancelled_from_every_stage() {
+    let mut rig = elaborate().await;
+    let tricky = Tricky::new(&rig);
+    rig.work_with(tricky.clone());
+    rig.agents();
+    let mut nodes = Vec::new();
+    for kind in [Kind::SoftReset, Kind::Reimage, Kind::FullDecommission] {
+        for stage in course(kind) {
+            let number = u32::try_from(nodes.len()).unwrap() + 1;
+            let _ = rig.maas.seed(&Seed { macs: vec![mac(number)], ..Seed::default() });
+            nodes.push((kind, stage, rig.onboard(number).await));
+        }
+    }
+    for (kind, stage, id) in &nodes {
+        rig.until(id, "active").await;
+        tricky.plan(id, Trick::Stop, Some(*stage));
+        let mode = json!({"mode": kind.to_string()});
+        rig.post(&format!("/api/v1/gpu-nodes/{id}/decommissions"), mode).await.ok();
+    }
+    for (kind, stage, id) in &nodes {
+        let run = rig.until_run(id, "failed_manual_intervention").await;
+        assert_eq!(run["stage"], stage.to_string(), "{run}");
+        run_action(&rig, id, "cancel").await;
+        rig.until_run(id, "cancelled").await;
+        let state = rig.state(id).await;
+        assert!(
+            matches!(state.as_str(), "offline" | "active" | "retired" | "quarantined"),
+            "{kind} at {stage}: {state}"
+        );
+        assert_eq!(rig.lifecycle(id).await["run"]["state"], "cancelled");
+    }
+}
