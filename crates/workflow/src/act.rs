@@ -195,10 +195,12 @@ fn carry_out<D: Data>(
     let mut record = run.record.clone();
     let (state, due) = match decision {
         Decision::Nothing(_) => (run.state, run.resource.content.due_at),
-        // The worker that has it sees the goal at its next safe point, and is left alone until then.
+        // The worker that has it sees the goal at its next safe point, and is left alone until then. One that has put the
+        // run off already, and only holds its lease a moment longer, sees nothing: whoever comes next does, at once.
         Decision::Head(goal) => {
             record.goal = goal;
-            (run.state, run.resource.content.due_at)
+            let due = if record.at_work.is_some() { run.resource.content.due_at } else { Some(now) };
+            (run.state, due)
         }
         Decision::Requeue => {
             record.turn += 1;

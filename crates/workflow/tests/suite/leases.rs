@@ -89,6 +89,27 @@ pub(crate) async fn a_goal_reaches_the_worker_that_has_the_run(database: Databas
     );
 }
 
+/// A worker that has put a run off and not yet let go of it does not make the run sleep on with its new goal.
+pub(crate) async fn a_goal_does_not_wait_for_the_next_look(database: Database) {
+    let rig = Rig::new(database).await;
+    let id = rig.start(Kind::Onboarding).await;
+    rig.world.plan(&id, Stage::CommissionNode, Doing::Perform, Fault::Wait, u32::MAX);
+    rig.live().await;
+    let waiting = rig.run(&id).await;
+    assert!(waiting.record.waiting.is_some(), "{waiting:?}");
+    let later = now() + jiff::SignedDuration::from_hours(1);
+    assert!(rig.store.put_off(RUN, &id, waiting.resource.version, later).await.unwrap());
+    let lease = format!("{RUN}/{id}");
+    rig.store
+        .acquire_lease(&lease, "who lets go in a moment", Duration::from_secs(60))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(rig.act(&id, Action::Cancel).await.unwrap().did, Did::Headed(Goal::Cancel));
+    rig.expire().await;
+    assert_eq!(rig.settle(&id).await, State::Cancelled);
+}
+
 /// Fifty runs at a site with four places, beside one that never gets better: all end, and the engine stops.
 pub(crate) async fn no_run_starves(database: Database) {
     let rig = Rig::new(database).await;
