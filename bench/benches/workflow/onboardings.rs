@@ -48,6 +48,7 @@ pub(crate) async fn measure(count: usize) {
     let memory = enrol_all(&maas, &server, count, began).await;
     let took = began.elapsed().as_secs_f64();
     let requests = maas.take_requests().len();
+    let mut admin = Connection::open(server.address, &server.token).await;
     let runs = runs_of(&mut admin, &nodes).await;
     let completed = runs.iter().filter(|run| run["state"] == "completed").count();
     println!("{completed} of {count} completed in {took:.0} s, {:.1} a minute", count as f64 * 60.0 / took);
@@ -81,13 +82,14 @@ async fn enrol_all(maas: &Fake, server: &Server, count: usize, began: Instant) -
     let (mut memory, mut active, mut shown) = (0, 0, Instant::now());
     // By machine: the node and its credential; nothing for one that is done.
     let mut agents = BTreeMap::<String, Option<(String, String)>>::new();
-    let mut anybody = Connection::open(server.address, "").await;
     while active < count {
         tokio::time::sleep(Duration::from_secs(1)).await;
         memory = memory.max(server.resident_megabytes());
         for machine in maas.machines() {
             let data = String::from_utf8(maas.user_data(&machine)).unwrap();
             if let (Some((token, node)), false) = (data.split_once(' '), agents.contains_key(&machine)) {
+                // The server closes what is idle for long.
+                let mut anybody = Connection::open(server.address, "").await;
                 let enrolled = post(&mut anybody, "/api/v1/gpu-nodes/enroll", &json!({"token": token})).await;
                 let credential = enrolled["credential"].as_str().unwrap().to_owned();
                 agents.insert(machine, Some((node.to_owned(), credential)));
