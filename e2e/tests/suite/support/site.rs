@@ -226,6 +226,7 @@ pub(crate) fn binary() -> &'static Path {
     })
 }
 
+/// Builds the program of a package that has the same name.
 pub(crate) fn build(package: &str) -> PathBuf {
     let mut command = Command::new(env!("CARGO"));
     command.args(["build", "--quiet", "--package", package, "--message-format", "json"]);
