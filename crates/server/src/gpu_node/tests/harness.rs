@@ -160,7 +160,9 @@ async fn walk(kind: Kind, trick: Option<Trick>, fault: Option<Fault>) {
             // What MAAS did is known only a moment later.
             rig.maas.fault(Fault { op: None, times: 10_000, ..Fault::of("", FaultKind::Slow(20)).after() });
         }
-        fault.clone().map(|fault| rig.maas.fault(fault));
+        if let Some(fault) = fault.clone() {
+            rig.maas.fault(fault);
+        }
     };
     let id = rig.onboard(1).await;
     let mut before = Effects::new();
