@@ -26,7 +26,8 @@ use crate::liveness::Seen;
 use crate::migrate;
 use crate::prepared::Prepared;
 use crate::resource::Resource;
-use crate::value::{Row, Value};
+use crate::sql;
+use crate::value::{Row, Value, params};
 use beats::Beats;
 use recent::Recent;
 use writer::{Done, Work, Writer};
@@ -106,13 +107,21 @@ impl Sqlite {
 
     /// The statement says which resources; they are read when their leases are safe.
     pub(crate) async fn claim_due(&self, sql: &'static str, params: Vec<Value>) -> Result<Vec<Row>> {
-        let kind = params[0].clone();
+        let (Value::Text(kind), holder) = (params[0].clone(), params[1].clone()) else {
+            return Err(Error::Bug("a claim names no kind".to_owned()));
+        };
         let mut claimed = Vec::new();
-        for lease in self.write(sql, params).await? {
-            let [epoch, id] =
-                lease.rest().try_into().map_err(|_| Error::Bug("a lease has no id".to_owned()))?;
-            if let Some(due) = self.read_now(dialect::DUE, &[kind.clone(), id])?.pop() {
-                claimed.push(Row::new([epoch].into_iter().chain(due.rest()).collect()));
+        for mut lease in self.write(sql, params).await? {
+            let (epoch, id) = (lease.int()?, lease.text()?);
+            match self.read_now(dialect::DUE, &params![&kind, &id])?.pop() {
+                Some(due) => {
+                    claimed.push(Row::new([Value::Int(epoch)].into_iter().chain(due.rest()).collect()));
+                }
+                // Changed in between, so that it is due at another time: whoever comes then must not wait for this lease.
+                None => {
+                    let released = params![format!("{kind}/{id}"), holder.clone(), epoch];
+                    self.write(sql::LEASE_RELEASE, released).await?;
+                }
             }
         }
         Ok(claimed)

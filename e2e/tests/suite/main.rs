@@ -19,6 +19,7 @@ mod feed;
 mod fuzz;
 mod gpu_faults;
 mod gpu_nodes;
+mod gpu_races;
 mod groups;
 mod history;
 mod idempotency;
