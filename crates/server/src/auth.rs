@@ -187,9 +187,16 @@ impl Tokens {
         let identity = match known {
             Some(identity) => identity,
             None => {
-                // A token that is not known costs a read: guessing must not be free.
-                app.limiter.check_lookup(from)?;
-                self.read(app, hash, asked_at, changes).await?
+                // A token that is not known costs a read: guessing must not be free. Only failures pay, so that those
+                // behind one address do not keep each other out.
+                if app.limiter.has_failed_a_lot(from, asked_at) {
+                    app.limiter.check_lookup(from)?;
+                }
+                let found = self.read(app, hash, asked_at, changes).await;
+                if matches!(found, Err(Error::Unauthenticated(_))) {
+                    app.limiter.count_failure(from, asked_at);
+                }
+                found?
             }
         };
         if identity.expires_at <= app.now() {

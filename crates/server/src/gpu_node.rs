@@ -33,6 +33,7 @@ use crate::{
     liveness::{NewSeat, Seat},
     path::Path,
     problems::Problems,
+    site::SITES,
     text,
 };
 
@@ -138,9 +139,7 @@ pub(crate) async fn create(
     }
     let labels = create.labels.clone();
     let mut document = Document::new(create)?;
-    if let Some(site) = &document.site {
-        site::require(&app, site).await?;
-    }
+    let site = document.site.clone();
     let (id, run) = (Uuid::now_v7().to_string(), Uuid::now_v7().to_string());
     let (kind, state) = match &document.site {
         Some(_) => (Kind::Onboarding, State::Enrolling),
@@ -156,18 +155,30 @@ pub(crate) async fn create(
     let accepted = begin::accepted(order, entry.clone(), app.now())?;
     let after = document.into_content(id, state, labels)?;
     let node = Change { before: None, after, entry, effects: Vec::new(), fence: None, holds: Vec::new() };
-    let committed = match app.store.commit_together(vec![node, accepted]).await {
-        Ok(committed) => committed.into_iter().next().ok_or(Error::Internal)?,
-        Err(StoreError::KeyTaken { key, holder }) => return Err(taken(&key, &holder)),
-        Err(error) => return Err(error.into()),
-    };
-    let node = view(&app, &committed.resource)?;
+    let node = view(&app, &made(&app, site.as_deref(), node, accepted).await?)?;
     let shown_once = token.is_some();
     let token_expires_at = token.is_some().then_some(expires_at);
     let answer = Envelope::new(NewGpuNode { node, token, token_expires_at });
     let mut response = shown(Json(answer), shown_once);
     *response.status_mut() = StatusCode::CREATED;
     Ok(response)
+}
+
+/// Commits a node and its run, as long as its site is there.
+async fn made(app: &App, site: Option<&str>, node: Change, run: Change) -> Result<Resource, Error> {
+    for _ in 0..begin::DECISIONS {
+        let mut node = node.clone();
+        if let Some(site) = site {
+            node.holds.push(SITES.held(app, "site", site).await?);
+        }
+        match app.commit_together(vec![node, run.clone()]).await {
+            Ok(committed) => return committed.into_iter().next().ok_or(Error::Internal),
+            Err(StoreError::Conflict) => {}
+            Err(StoreError::KeyTaken { key, holder }) => return Err(taken(&key, &holder)),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Error::Unavailable("the site is changed by too many at once: repeat"))
 }
 
 fn taken(key: &str, holder: &str) -> Error {
@@ -203,7 +214,8 @@ pub(crate) async fn onboard(
     let document = Document::of(&node)?;
     let site = request.site.clone().or(document.site);
     if let Some(site) = &site {
-        site::require(&app, site).await?;
+        // Before the bootstrap is ended; the run is begun on the same condition.
+        SITES.held(&app, "site", site).await?;
         if document.macs.is_empty() {
             return Err(Error::invalid("site", "the node has no MAC by which a site could find it"));
         }

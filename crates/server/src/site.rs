@@ -26,7 +26,7 @@ use crate::{
     text,
 };
 
-const SITES: Named =
+pub(crate) const SITES: Named =
     Named { kind: KIND, word: "site", edit: ("PUT", "/api/v1/sites"), users: &[(NODE, "site")] };
 
 /// Lists sites.

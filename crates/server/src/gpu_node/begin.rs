@@ -21,7 +21,7 @@ use super::{
     document::{self, Document, KIND},
     enroll::{self, Issue},
 };
-use crate::{app::App, error::Error, text};
+use crate::{app::App, error::Error, site::SITES, text};
 
 /// What to start.
 #[derive(Debug, Clone)]
@@ -63,7 +63,7 @@ impl Plan {
 }
 
 /// How often a start is decided again when others change the node at the same moment.
-const DECISIONS: usize = 20;
+pub(super) const DECISIONS: usize = 20;
 
 /// Starts a run, for whoever the entry names. The node that comes back names the run.
 pub(crate) async fn begin(app: &App, entry: &Entry, id: &str, plan: &Plan) -> Result<Resource, Error> {
@@ -81,9 +81,13 @@ pub(crate) async fn begin(app: &App, entry: &Entry, id: &str, plan: &Plan) -> Re
         if mapping::check(to, Some((plan.kind, run::State::Pending))).is_err() {
             return Err(not_now(state, plan.kind));
         }
-        match app.store.commit_together(changes(app, entry, node, to, plan)?).await {
+        let mut changes = changes(app, entry, node, to, plan)?;
+        if let (Some(site), Some(node)) = (&plan.site, changes.first_mut()) {
+            node.holds.push(SITES.held(app, "site", site).await?);
+        }
+        match app.commit_together(changes).await {
             Ok(committed) => {
-                let node = committed.into_iter().next().ok_or(Error::Internal)?.resource;
+                let node = committed.into_iter().next().ok_or(Error::Internal)?;
                 tracing::info!(node = id, kind = %plan.kind, "a run was accepted");
                 return Ok(node);
             }

@@ -30,15 +30,6 @@ pub(crate) async fn load(app: &App, name: &str) -> Result<Option<(Settings, Stri
     Ok(Some((found.content.document.read()?, digest)))
 }
 
-/// Refuses a site that does not exist.
-pub(crate) async fn require(app: &App, name: &str) -> Result<(), Error> {
-    if load(app, name).await?.is_some() {
-        return Ok(());
-    }
-    let name: String = name.chars().take(100).collect();
-    Err(Error::invalid("site", format!("there is no site {name:?}: make it with POST /api/v1/sites")))
-}
-
 /// What a reference stands for: the content of a file, or of an environment variable.
 ///
 /// # Errors

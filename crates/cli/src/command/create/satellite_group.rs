@@ -20,7 +20,7 @@ pub(crate) struct SatelliteGroup {
     /// A file that describes it, as `wardroom apply` takes it; - for standard input.
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["name", "registry", "artifacts"])]
     file: Option<String>,
-    /// The registry that the artifacts are in, such as https://registry.example.com.
+    /// The registry that the artifacts are in, such as `https://registry.example.com`.
     #[arg(long, value_name = "URL", required_unless_present = "file")]
     registry: Option<String>,
     /// An artifact to replicate, such as library/nginx:1.27,1.28. Can be repeated.

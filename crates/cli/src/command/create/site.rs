@@ -19,7 +19,7 @@ pub(crate) struct Site {
     /// A file that describes it, as `wardroom apply` takes it; - for standard input.
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["name", "url", "key", "subnet"])]
     file: Option<String>,
-    /// The address of its MAAS, such as https://maas.example/MAAS.
+    /// The address of its MAAS, such as `https://maas.example/MAAS`.
     #[arg(long, value_name = "URL", required_unless_present = "file")]
     url: Option<String>,
     /// Where the API key is on the server, as file:PATH or env:NAME.
