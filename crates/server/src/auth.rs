@@ -187,11 +187,9 @@ impl Tokens {
         let identity = match known {
             Some(identity) => identity,
             None => {
-                // A token that is not known costs a read: guessing must not be free. Only failures pay, so that those
-                // behind one address do not keep each other out.
-                if app.limiter.has_failed_a_lot(from, asked_at) {
-                    app.limiter.check_lookup(from)?;
-                }
+                // A token that is not known costs a read: guessing must not be free. Who guesses a lot waits for a
+                // turn, and with it its neighbours, but those are not refused.
+                let _turn = app.satellites.turn(app, from, asked_at).await?;
                 let found = self.read(app, hash, asked_at, changes).await;
                 if matches!(found, Err(Error::Unauthenticated(_))) {
                     app.limiter.count_failure(from, asked_at);

@@ -13,6 +13,9 @@ use crate::error::Error;
 
 const DEPTH: usize = 32;
 
+/// What anybody may send at most.
+pub(crate) const MOST_BYTES: usize = 1 << 20;
+
 /// What people send: up to 1 MiB.
 pub(crate) struct Body<T>(pub(crate) T);
 
@@ -58,7 +61,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     type Rejection = Error;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Error> {
-        let bytes = read(request, 1 << 20).await?;
+        let bytes = read(request, MOST_BYTES).await?;
         parse(&bytes, |_| {}).map(Self)
     }
 }
@@ -68,7 +71,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for Asked<T> 
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Error> {
         let json = is_json(request.headers());
-        let bytes = collect(request, 1 << 20).await?;
+        let bytes = collect(request.into_body(), MOST_BYTES).await?;
         match (bytes.is_empty(), json) {
             (true, _) => Ok(Self(T::default())),
             (false, true) => parse(&bytes, |_| {}).map(Self),
@@ -92,7 +95,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for Optional<
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Error> {
         let json = is_json(request.headers());
-        let bytes = collect(request, 64 << 10).await?;
+        let bytes = collect(request.into_body(), 64 << 10).await?;
         if bytes.is_empty() {
             return Ok(Self { value: T::default(), ignored: Ignored::default() });
         }
@@ -118,11 +121,12 @@ async fn read(request: Request, limit: usize) -> Result<Bytes, Error> {
     if !is_json(request.headers()) {
         return Err(Error::ContentType);
     }
-    collect(request, limit).await
+    collect(request.into_body(), limit).await
 }
 
-async fn collect(request: Request, limit: usize) -> Result<Bytes, Error> {
-    match Limited::new(request.into_body(), limit).collect().await {
+/// All of a body.
+pub(crate) async fn collect(body: axum::body::Body, limit: usize) -> Result<Bytes, Error> {
+    match Limited::new(body, limit).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(Error::TooLarge(limit)),
         Err(_) => Err(Error::invalid("body", "ended before it was complete")),

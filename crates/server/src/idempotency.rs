@@ -8,7 +8,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use http_body_util::{BodyExt as _, Limited};
+use http_body_util::BodyExt as _;
 use jiff::SignedDuration;
 use sha2::{Digest as _, Sha256};
 use wardroom_api::Envelope;
@@ -17,6 +17,7 @@ use wardroom_store::{Answer, Claim, IdempotencyKey, Mark, Marker};
 use crate::{
     app::App,
     auth::{self, Caller},
+    body,
     error::Error,
     group, node, satellite, secret, workflow,
 };
@@ -28,9 +29,6 @@ const MEMORY: SignedDuration = SignedDuration::from_hours(24);
 
 /// How much longer than a request a claim holds when its server dies over it.
 const CLAIM: SignedDuration = SignedDuration::from_mins(1);
-
-/// What is read of a body before the handler sees it; its own limit may be lower.
-const MOST_BYTES: usize = 1 << 20;
 
 /// Marks an answer that holds a secret: it is shown once, and not kept for repeats.
 #[derive(Debug, Clone, Copy)]
@@ -59,8 +57,7 @@ async fn remembered(app: &App, request: Request, next: Next) -> Result<Response,
     };
 
     let (parts, body) = request.into_parts();
-    let bytes = Limited::new(body, MOST_BYTES).collect().await;
-    let bytes = bytes.map_err(|_| Error::TooLarge(MOST_BYTES))?.to_bytes();
+    let bytes = body::collect(body, body::MOST_BYTES).await?;
     let key = IdempotencyKey { scope, key, request_hash: hash(&parts.uri.to_string(), &bytes) };
     let now = app.now();
     let limit = SignedDuration::try_from(app.config.request_timeout).unwrap_or(SignedDuration::MAX);

@@ -19,6 +19,7 @@ use axum::{
 };
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use futures_util::{FutureExt as _, future::BoxFuture};
+use hyper::body::Body as _;
 use tower::Service as _;
 use uuid::Uuid;
 
@@ -26,6 +27,7 @@ use crate::{
     access,
     app::App,
     auth::{Caller, Who},
+    body,
     error::Error,
     gpu_node, idempotency,
     listen::Peer,
@@ -48,15 +50,21 @@ pub(crate) async fn answer(app: App, mut request: Request, mut routes: Router) -
     let is_registry = registry::is_path(request.uri().path());
     let waits = request.uri().path() == "/api/v1/events";
     let limit = app.config.request_timeout + if waits { LONGEST_WAIT } else { Duration::ZERO };
-    let answered = match tokio::time::timeout(limit, routes.call(request)).await {
-        Ok(Ok(response)) => response,
+    let work = AssertUnwindSafe(routes.call(request)).catch_unwind();
+    let answered = match tokio::time::timeout(limit, work).await {
+        Ok(Ok(Ok(response))) => response,
+        Ok(Err(_)) => panicked(),
         Err(_) => Error::Unavailable("the request took too long: repeat").into_response(),
     };
+    let allowed = answered.headers().get(header::ALLOW).cloned();
     let mut response = match answered.extensions().get::<Error>() {
         Some(error) if is_registry => registry::refuse(error, error.respond(&id)),
         Some(error) => error.respond(&id),
         None => answered,
     };
+    if let Some(allowed) = allowed {
+        response.headers_mut().insert(header::ALLOW, allowed);
+    }
     if response.status().is_server_error() {
         tracing::warn!(request_id = &*id, %method, status = response.status().as_u16(), "failed");
     }
@@ -82,7 +90,10 @@ pub(crate) async fn admit(State(app): State<App>, mut request: Request, next: Ne
     let response = if request.method().is_safe() && !access::registers(route) {
         next.run(request).await
     } else {
-        to_its_end(app.clone(), request, next).await
+        match whole(request).await {
+            Ok(request) => to_its_end(app.clone(), request, next).await,
+            Err(error) => error.into_response(),
+        }
     };
     if matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
         app.denials.count(caller.name(), route.path, response.status().as_u16());
@@ -91,15 +102,28 @@ pub(crate) async fn admit(State(app): State<App>, mut request: Request, next: Ne
     response
 }
 
+/// The request with all of its body, which must come within the time limit: what is carried out to its end must not
+/// wait for its caller.
+async fn whole(request: Request) -> Result<Request, Error> {
+    if request.body().is_end_stream() {
+        return Ok(request);
+    }
+    let (parts, body) = request.into_parts();
+    let bytes = body::collect(body, body::MOST_BYTES).await?;
+    Ok(Request::from_parts(parts, bytes.into()))
+}
+
+fn panicked() -> Response {
+    tracing::error!("a request panicked");
+    Error::Internal.into_response()
+}
+
 /// What changes something is carried out to its end, also when its caller hangs up in the middle: what follows
 /// a commit must follow it. Only then it becomes a task of its own.
 fn to_its_end(app: App, request: Request, next: Next) -> ToItsEnd {
     ToItsEnd(Some(Box::pin(async move {
         let run = AssertUnwindSafe(idempotency::run(&app, request, next));
-        run.catch_unwind().await.unwrap_or_else(|_| {
-            tracing::error!("a request panicked");
-            Error::Internal.into_response()
-        })
+        run.catch_unwind().await.unwrap_or_else(|_| panicked())
     })))
 }
 

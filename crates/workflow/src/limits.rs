@@ -62,8 +62,16 @@ struct Bucket {
 #[derive(Debug)]
 struct Waiter {
     who: String,
+    /// When it was told to come back.
+    due: Instant,
     /// When the place in the line is lost, because its owner did not come back.
     lost: Instant,
+}
+
+/// How many before a place are waited for. Whoever is late may be served by another server, and holds up nobody.
+fn ahead(line: &VecDeque<Waiter>, place: Option<usize>, now: Instant) -> usize {
+    let before = line.iter().take(place.unwrap_or(line.len()));
+    before.filter(|waiter| waiter.due + LATE > now).count()
 }
 
 #[derive(Debug, Default)]
@@ -81,6 +89,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(5);
 /// Whoever stands in a line looks this often at least, and keeps the place for as long again.
 const LOOK: Duration = Duration::from_secs(60);
+/// Whoever is later than this is not waited for.
+const LATE: Duration = Duration::from_secs(1);
 
 impl Bucket {
     fn new(now: Instant) -> Self {
@@ -142,13 +152,13 @@ impl Limits {
         let bucket = inner.bucket(bucket, now);
         bucket.line.retain(|waiter| waiter.lost > now || waiter.who == who);
         let place = bucket.line.iter().position(|waiter| waiter.who == who);
-        let wait = bucket.wait(rate, place.unwrap_or(bucket.line.len()), now).min(LOOK);
+        let wait = bucket.wait(rate, ahead(&bucket.line, place, now), now).min(LOOK);
         if wait.is_zero() {
             bucket.take(rate, now);
             place.and_then(|place| bucket.line.remove(place));
             return Ok(());
         }
-        stand(&mut bucket.line, place, who, now + wait + LOOK);
+        stand(&mut bucket.line, place, who, now + wait);
         Err(wait)
     }
 
@@ -158,7 +168,7 @@ impl Limits {
         let rate = inner.part_of(rate);
         let bucket = inner.bucket(bucket, now);
         bucket.full = bucket.full.checked_sub(rate.interval()).unwrap_or(now);
-        bucket.line.push_front(Waiter { who: who.to_owned(), lost: now + LOOK });
+        bucket.line.push_front(Waiter { who: who.to_owned(), due: now + LOOK, lost: now + LOOK });
     }
 
     /// Takes one of `cap` places at a site, or says when to come back. Whoever came first goes first: chance would let
@@ -176,7 +186,7 @@ impl Limits {
         let entry = inner.sites.entry(site.to_owned()).or_default();
         entry.line.retain(|waiter| waiter.lost > now || waiter.who == who);
         let place = entry.line.iter().position(|waiter| waiter.who == who);
-        let before = place.unwrap_or(entry.line.len());
+        let before = ahead(&entry.line, place, now);
         if before < cap.saturating_sub(entry.inside) {
             place.and_then(|place| entry.line.remove(place));
             entry.inside += 1;
@@ -184,7 +194,7 @@ impl Limits {
         }
         let spacing = SPACING.saturating_mul(u32::try_from(before).unwrap_or(u32::MAX));
         let wait = (PAUSE + spacing).min(LONGEST);
-        stand(&mut entry.line, place, who, now + wait + LOOK);
+        stand(&mut entry.line, place, who, now + wait);
         Err(wait)
     }
 
@@ -208,10 +218,11 @@ impl Inner {
 }
 
 /// Keeps a place in a line, or stands at its end.
-fn stand(line: &mut VecDeque<Waiter>, place: Option<usize>, who: &str, lost: Instant) {
+fn stand(line: &mut VecDeque<Waiter>, place: Option<usize>, who: &str, due: Instant) {
+    let lost = due + LOOK;
     match place.and_then(|place| line.get_mut(place)) {
-        Some(waiter) => waiter.lost = lost,
-        None => line.push_back(Waiter { who: who.to_owned(), lost }),
+        Some(waiter) => (waiter.due, waiter.lost) = (due, lost),
+        None => line.push_back(Waiter { who: who.to_owned(), due, lost }),
     }
 }
 
@@ -279,6 +290,20 @@ mod tests {
         }
         let wait = limits.ask("site", TEN, "who stays", Instant::now()).err();
         assert!(wait <= Some(Duration::from_millis(100)), "{wait:?}");
+    }
+
+    /// They were served by another server, which this one does not hear of.
+    #[tokio::test]
+    async fn who_does_not_come_back_holds_up_nobody() {
+        let (limits, now) = (Limits::default(), Instant::now());
+        let place = limits.enter(Some("site"), 1, "inside", now).unwrap();
+        for ghost in 0..20 {
+            assert!(limits.enter(Some("site"), 1, &format!("ghost {ghost}"), now).is_err());
+        }
+        drop(place);
+        let soon = now + Duration::from_millis(200);
+        assert!(limits.enter(Some("site"), 1, "newcomer", soon).is_err(), "others are before it");
+        assert!(limits.enter(Some("site"), 1, "newcomer", now + LONGEST + LATE).is_ok());
     }
 
     #[tokio::test]

@@ -160,14 +160,14 @@ pub(crate) async fn sweep(app: &App) -> Result<(), Error> {
     Ok(())
 }
 
-/// The run of a task, if it still wants the task: it is open, neither is nor will be undone, and is at the task's stage
-/// and round.
+/// The run of a task, if it still wants the task: it is being worked on, neither is nor will be undone, and is at the
+/// task's stage and round. A run that waits for a person is frozen, and nothing goes on in its name.
 pub(crate) async fn wanted(app: &App, task: &Resource) -> Result<Option<Run<Data>>, Error> {
     let document: Document = task.content.document.read()?;
     let Some(found) = app.store.get(RUN, &document.run).await? else { return Ok(None) };
     let run = Run::<Data>::read(found)?;
     let turns = run.record.undoing || run.record.goal != Goal::Run;
-    let onward = run.state.is_open() && run.state != RunState::Compensating && !turns;
+    let onward = run.state.is_worked_on() && run.state != RunState::Compensating && !turns;
     let stage = run.record.stage;
     let asked = key(run.id(), stage, run.record.data.task_round(stage));
     let is_asked = document.stage == stage && task.content.keys.contains(&asked);

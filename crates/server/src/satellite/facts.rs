@@ -5,7 +5,7 @@
 //! once in a while, and so many rows at a time that others get their turn.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     hash::{BuildHasher as _, RandomState},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -44,7 +44,7 @@ const MOST_ROWS: usize = 5_000;
 struct Part {
     known: HashMap<Box<str>, Kept>,
     /// Those that are to be written down.
-    changed: Vec<Box<str>>,
+    changed: VecDeque<Box<str>>,
 }
 
 struct Kept {
@@ -58,12 +58,14 @@ pub(crate) struct Facts {
     parts: [Mutex<Part>; PARTS],
     hasher: RandomState,
     images: AtomicUsize,
+    /// The part that is written down first the next time.
+    first: AtomicUsize,
 }
 
 impl Default for Facts {
     fn default() -> Self {
         let parts = std::array::from_fn(|_| Mutex::default());
-        Self { parts, hasher: RandomState::new(), images: AtomicUsize::new(0) }
+        Self { parts, hasher: RandomState::new(), images: AtomicUsize::new(0), first: AtomicUsize::new(0) }
     }
 }
 
@@ -72,7 +74,9 @@ impl Facts {
     pub(crate) fn keep(&self, id: &str, beat: Beat, received_at: Timestamp) {
         let mut images = beat.cached_images.unwrap_or_default();
         images.truncate(MOST_IMAGES);
-        if self.images.load(Ordering::Relaxed) + images.len() > MOST_OF_ALL {
+        // What it said before gives its room back.
+        let own = self.of(id).map_or(0, |before| before.cached_images.len());
+        if self.images.load(Ordering::Relaxed) + images.len() > MOST_OF_ALL + own {
             images = Vec::new();
         }
         images.iter_mut().for_each(|CachedImage { reference, .. }| cut(reference));
@@ -94,7 +98,7 @@ impl Facts {
         let Part { known, changed } = &mut *part;
         let Some(kept) = known.get_mut(id) else {
             known.insert(id.into(), Kept { reported: Arc::new(reported), written: None });
-            changed.push(id.into());
+            changed.push_back(id.into());
             return;
         };
         let is_new = |written: Timestamp| {
@@ -102,7 +106,7 @@ impl Facts {
         };
         if kept.written.is_some_and(is_new) {
             kept.written = None;
-            changed.push(id.into());
+            changed.push_back(id.into());
         }
         let before = std::mem::replace(&mut kept.reported, Arc::new(reported));
         drop(part);
@@ -123,10 +127,12 @@ impl Facts {
     /// So many at most of those that changed; they count as written down.
     fn take_changed(&self, most: usize) -> Vec<(String, Arc<Reported>)> {
         let mut taken = Vec::new();
-        for part in &self.parts {
+        // Each part has its turn to be first, and who waits longest is first in it: nobody starves.
+        let first = self.first.fetch_add(1, Ordering::Relaxed) % PARTS;
+        for part in self.parts.iter().cycle().skip(first).take(PARTS) {
             let mut part = part.lock().unwrap_or_else(PoisonError::into_inner);
             while taken.len() < most
-                && let Some(id) = part.changed.pop()
+                && let Some(id) = part.changed.pop_front()
             {
                 if let Some(kept) = part.known.get_mut(&id) {
                     kept.written = Some(kept.reported.received_at);
@@ -144,7 +150,7 @@ impl Facts {
             let kept = part.known.get_mut(id.as_str()).filter(|kept| kept.written.is_some());
             if let Some(kept) = kept {
                 kept.written = None;
-                part.changed.push(id.as_str().into());
+                part.changed.push_back(id.as_str().into());
             }
         }
     }

@@ -355,7 +355,7 @@ impl Identities {
 
     /// Who comes from an address that fails a lot, under a name that nobody here has heard of, waits for a turn: a
     /// neighbour who guesses costs a newcomer a moment, not its beat, and the database next to nothing.
-    async fn turn(
+    pub(crate) async fn turn(
         &self,
         app: &App,
         from: IpAddr,

@@ -1,7 +1,7 @@
 //! Resources as they were last committed, for those who come back to them.
 //!
-//! Only the writer puts something in, after it is durable and before anybody is answered, so what is here is never
-//! older than what a reader of the file would see.
+//! Only the writer puts something in, after it is durable and before anybody is answered; and it takes out what a
+//! commit changes before that commit. So what is here is never older than what a reader of the file would see.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

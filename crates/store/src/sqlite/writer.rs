@@ -91,7 +91,7 @@ fn run(connection: &Connection, recent: &Recent, mut jobs: mpsc::Receiver<Job>) 
         let batch = gather(first, &mut jobs, &before);
         let size = batch.len();
         let (work, replies): (Vec<_>, Vec<_>) = batch.into_iter().map(|job| (job.work, job.reply)).unzip();
-        let (answers, sync) = transact(connection, &work);
+        let (answers, sync) = transact(connection, recent, &work);
         for (work, answer) in work.iter().zip(&answers) {
             remember(recent, work, answer);
         }
@@ -107,23 +107,36 @@ fn run(connection: &Connection, recent: &Recent, mut jobs: mpsc::Receiver<Job>) 
     }
 }
 
-/// What readers find without the file. A commit that failed may have happened all the same.
+/// Lets go of what is about to change: from the commit on, the file has what is newer.
+fn forget(recent: &Recent, batch: &[Work]) {
+    for work in batch {
+        match work {
+            Work::Commit(changes) => {
+                changes.iter().for_each(|change| recent.forget(&change.committed.resource.content.id));
+            }
+            // The one statement that changes a resource beside its version.
+            Work::Statement(sql, params) if *sql == sql::PUT_OFF => {
+                if let [_, Value::Text(id), ..] = params.as_slice() {
+                    recent.forget(id);
+                }
+            }
+            Work::Statement(..) => {}
+        }
+    }
+}
+
+/// Keeps what was committed, unless something in the same batch changed it beside its version.
 fn remember(recent: &Recent, work: &Work, answer: &Answer) {
     match (work, answer) {
         (Work::Commit(changes), Ok(_)) => {
             changes.iter().for_each(|change| recent.keep(&change.committed.resource));
         }
-        (Work::Commit(changes), Err(Error::Unavailable(_) | Error::Bug(_))) => {
-            changes.iter().for_each(|change| recent.forget(&change.committed.resource.content.id));
-        }
-        (Work::Commit(_), Err(_)) => {}
-        // The one statement that changes a resource beside its version.
         (Work::Statement(sql, params), _) if *sql == sql::PUT_OFF => {
             if let [_, Value::Text(id), ..] = params.as_slice() {
                 recent.forget(id);
             }
         }
-        (Work::Statement(..), _) => {}
+        (Work::Commit(_) | Work::Statement(..), _) => {}
     }
 }
 
@@ -160,10 +173,11 @@ fn now() -> Instant {
 }
 
 /// One transaction for all; when it fails as a whole, so does everything in it. Says also how long its end took.
-fn transact(connection: &Connection, batch: &[Work]) -> (Vec<Answer>, Duration) {
+fn transact(connection: &Connection, recent: &Recent, batch: &[Work]) -> (Vec<Answer>, Duration) {
     let transaction = || -> Result<(Vec<Answer>, Duration)> {
         execute(connection, "BEGIN IMMEDIATE", [])?;
-        let answers = batch.iter().map(|work| run_one(connection, work)).collect::<Result<_>>()?;
+        let answers = batch.iter().map(|work| run_in_it(connection, work)).collect::<Result<_>>()?;
+        forget(recent, batch);
         let written = now();
         execute(connection, "COMMIT", [])?;
         Ok((answers, now().duration_since(written)))
@@ -175,6 +189,15 @@ fn transact(connection: &Connection, batch: &[Work]) -> (Vec<Answer>, Duration) 
         }
         (batch.iter().map(|_| Err(Error::Unavailable(error.to_string()))).collect(), Duration::ZERO)
     })
+}
+
+/// A full disk may end the transaction with the command that met it: nothing that follows may be written by itself.
+fn run_in_it(connection: &Connection, work: &Work) -> Result<Answer> {
+    let answer = run_one(connection, work)?;
+    match answer {
+        Err(error) if connection.is_autocommit() => Err(error),
+        answer => Ok(answer),
+    }
 }
 
 /// The outer result is about the transaction, the inner one about this command.

@@ -65,6 +65,31 @@ pub(crate) async fn some_kinds_are_read_without_the_others(database: Database) {
     assert_eq!(both.len(), 6);
 }
 
+/// Who has seen a change in the feed finds it in the resource: what is kept at hand is never older.
+pub(crate) async fn what_the_feed_told_is_there(database: Database) {
+    let store = database.open().await;
+    let mut writers = vec![];
+    for number in 1..=8 {
+        let (store, mut resource) = (store.clone(), created(&store, number).await);
+        writers.push(tokio::spawn(async move {
+            for turn in 0..150 {
+                let state = ["pending", "discovered"][turn % 2];
+                resource = moved(&store, &resource, state).await.resource;
+            }
+        }));
+    }
+    while writers.iter().any(|writer| !writer.is_finished()) {
+        for item in store.history_before(None, 3).await.unwrap() {
+            let found = store.get(&item.row.kind, &item.row.resource_id).await.unwrap().unwrap();
+            assert!(found.version >= item.row.sequence, "{} < {}", found.version, item.row.sequence);
+        }
+        tokio::task::yield_now().await;
+    }
+    for writer in writers {
+        writer.await.unwrap();
+    }
+}
+
 pub(crate) async fn refuses_foreign_cursors(database: Database) {
     let store = database.open().await;
     for text in ["", "x", "0.0", "0123456789abcdef.0.0", "0123456789abcdef.-1.0", "a.1.1.1"] {

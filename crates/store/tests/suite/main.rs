@@ -54,6 +54,7 @@ on_both! {
     feed:
         pages_join_without_gaps,
         some_kinds_are_read_without_the_others,
+        what_the_feed_told_is_there,
         refuses_foreign_cursors,
         hints_at_new_changes;
     integrity:
