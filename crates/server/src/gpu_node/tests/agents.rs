@@ -261,10 +261,13 @@ type Turn = fn(&mut Record<Data>);
 
 /// A wipe that was asked for is never begun, gone on with or ended once its run is over, turns back or is elsewhere.
 async fn a_task_that_its_run_does_not_want_any_more_is_lost() {
-    let turns: [(&str, Turn); 5] = [
+    let turns: [(&str, Turn); 7] = [
         ("cancelled", |_| {}),
         ("compensating", |run| run.undoing = true),
         ("failed_manual_intervention", |run| run.undoing = true),
+        // Frozen, in the middle of the very stage.
+        ("failed_manual_intervention", |run| run.stage = Stage::CleanupStorage),
+        ("failed_retryable", |run| run.stage = Stage::CleanupStorage),
         ("running", |run| run.stage = Stage::ReleaseMaasNode),
         ("running", |run| run.data.next_task(Stage::CleanupStorage)),
     ];
