@@ -68,10 +68,11 @@ struct Waiter {
     lost: Instant,
 }
 
-/// How many before a place are waited for. Whoever is late may be served by another server, and holds up nobody.
-fn ahead(line: &VecDeque<Waiter>, place: Option<usize>, now: Instant) -> usize {
+/// How many before a place are waited for. Where others serve the same runs, whoever is late may have been served by
+/// one of them, and holds up nobody; a server by itself keeps the places of those it is late for.
+fn ahead(line: &VecDeque<Waiter>, place: Option<usize>, others: u32, now: Instant) -> usize {
     let before = line.iter().take(place.unwrap_or(line.len()));
-    before.filter(|waiter| waiter.due + LATE > now).count()
+    before.filter(|waiter| others == 0 || waiter.due + LATE > now).count()
 }
 
 #[derive(Debug, Default)]
@@ -148,11 +149,11 @@ impl Limits {
     /// How long to wait.
     pub fn ask(&self, bucket: &str, rate: Rate, who: &str, now: Instant) -> Result<(), Duration> {
         let mut inner = self.lock();
-        let rate = inner.part_of(rate);
+        let (rate, others) = (inner.part_of(rate), inner.others);
         let bucket = inner.bucket(bucket, now);
         bucket.line.retain(|waiter| waiter.lost > now || waiter.who == who);
         let place = bucket.line.iter().position(|waiter| waiter.who == who);
-        let wait = bucket.wait(rate, ahead(&bucket.line, place, now), now).min(LOOK);
+        let wait = bucket.wait(rate, ahead(&bucket.line, place, others, now), now).min(LOOK);
         if wait.is_zero() {
             bucket.take(rate, now);
             place.and_then(|place| bucket.line.remove(place));
@@ -183,10 +184,11 @@ impl Limits {
         let Some(site) = site else { return Ok(Place(None)) };
         let mut inner = self.lock();
         let cap = if cap == 0 { 0 } else { (cap / inner.servers()).max(1) };
+        let others = inner.others;
         let entry = inner.sites.entry(site.to_owned()).or_default();
         entry.line.retain(|waiter| waiter.lost > now || waiter.who == who);
         let place = entry.line.iter().position(|waiter| waiter.who == who);
-        let before = ahead(&entry.line, place, now);
+        let before = ahead(&entry.line, place, others, now);
         if before < cap.saturating_sub(entry.inside) {
             place.and_then(|place| entry.line.remove(place));
             entry.inside += 1;
@@ -296,6 +298,7 @@ mod tests {
     #[tokio::test]
     async fn who_does_not_come_back_holds_up_nobody() {
         let (limits, now) = (Limits::default(), Instant::now());
+        limits.share_among(2);
         let place = limits.enter(Some("site"), 1, "inside", now).unwrap();
         for ghost in 0..20 {
             assert!(limits.enter(Some("site"), 1, &format!("ghost {ghost}"), now).is_err());
@@ -303,7 +306,11 @@ mod tests {
         drop(place);
         let soon = now + Duration::from_millis(200);
         assert!(limits.enter(Some("site"), 1, "newcomer", soon).is_err(), "others are before it");
-        assert!(limits.enter(Some("site"), 1, "newcomer", now + LONGEST + LATE).is_ok());
+        let late = now + LONGEST + LATE;
+        limits.share_among(1);
+        assert!(limits.enter(Some("site"), 1, "newcomer", late).is_err(), "nobody else can have served them");
+        limits.share_among(2);
+        assert!(limits.enter(Some("site"), 1, "newcomer", late).is_ok());
     }
 
     #[tokio::test]

@@ -189,17 +189,19 @@ fn a_pause_charges_nobody(on: Backend) {
         assert!(beat(&site, &dead, 0).is_some());
         orders.quiet.store(true, Relaxed);
         signal(&site, "-STOP");
+        let stopped = Timestamp::now();
         thread::sleep(Duration::from_secs(long));
+        let woken = Timestamp::now();
         signal(&site, "-CONT");
         // They beat when it is time to, not when the servers wake up.
         thread::sleep(Duration::from_secs(2));
         assert_eq!(moves_to_stale(&site), [Value::Null; 0], "nobody had a chance to beat");
-        // Told while it still counts. Whoever lost the lease meanwhile counts the same time as one in which nobody
-        // could be heard.
+        // Every server says, while it still counts, that it heard nobody in all that time: as a pause, or as a part of
+        // a start when it lost the lease meanwhile.
         wait_for("the pause to be told", || {
-            let told = (0..site.servers.len()).map(|index| causes(&site, index));
-            let is_told = |causes: &String| causes.contains("pause") || causes.contains("listener");
-            (told.filter(is_told).count() > 0).then_some(())
+            let told =
+                |index: usize| periods(&site, index).iter().any(|period| covers(period, stopped, woken));
+            (0..site.servers.len()).all(told).then_some(())
         });
         orders.quiet.store(false, Relaxed);
         a_dead_one_is_found(&site, &names[11]);
@@ -229,10 +231,21 @@ fn a_clock_that_jumps_charges_nobody(on: Backend) {
     assert!((0..site.servers.len()).all(|index| causes(&site, index).contains("clock_jump")));
 }
 
-/// Why a server was deaf, as it shows it.
-fn causes(site: &Site, index: usize) -> String {
+/// When a server was deaf, and why, as it shows it.
+fn periods(site: &Site, index: usize) -> Vec<Value> {
     let shown = site.admin_at(index).get("/api/v1/liveness").expect(200);
-    shown["data"]["listening"]["periods"].to_string()
+    shown["data"]["listening"]["periods"].as_array().unwrap().clone()
+}
+
+fn causes(site: &Site, index: usize) -> String {
+    Value::from(periods(site, index)).to_string()
+}
+
+/// Whether a period has all of the time between two moments. A server notices within a sweep.
+fn covers(period: &Value, from: Timestamp, to: Timestamp) -> bool {
+    let time = |name: &str| period[name].as_str().map(|text| text.parse::<Timestamp>().unwrap());
+    let slack = SignedDuration::from_secs(2);
+    time("from").is_none_or(|began| began <= from + slack) && time("to").is_none_or(|end| end >= to)
 }
 
 #[test]
