@@ -179,6 +179,10 @@ fn the_dead_are_found_in_time(on: Backend) {
     assert_eq!(satellite::get(&site, &names[12])["state"], "online");
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the servers are asked about the time in which they stood still"
+)]
 fn a_pause_charges_nobody(on: Backend) {
     // `./dev faults` takes the time for a whole minute.
     let long = if std::env::var_os("WARDROOM_FAULT_ROUNDS").is_some() { 60 } else { 20 };
