@@ -7,13 +7,15 @@ mod commit;
 mod connect;
 pub(crate) mod dialect;
 mod error;
+mod lanes;
 mod moves;
 mod together;
 mod transport;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Client, Pool, PoolError, Runtime};
+use deadpool_postgres::{Client, Hook, HookError, Pool, PoolBuilder, PoolError, Runtime};
 use tokio_postgres::types::{ToSql, Type};
 
 pub(crate) use connect::{Connected, connect, connect_migrated, query, require_current};
@@ -22,12 +24,15 @@ use crate::error::{Error, Result};
 use crate::prepared::Prepared;
 use crate::value::{Row, Value};
 use error::{retryable, server_error};
-pub(crate) use moves::Moved;
+use lanes::Lanes;
+use moves::Moved;
 
 /// Writers wait for the disk and share its syncs, so there are many; readers wait for nothing, and never behind a
 /// writer.
-const WRITERS: usize = 30;
+const WRITERS: usize = 28;
 const READERS: usize = 6;
+/// One waits for the disk while the other one gathers.
+const LANES: usize = 2;
 const WAIT: Duration = Duration::from_secs(10);
 const ATTEMPTS: usize = 10;
 
@@ -36,6 +41,7 @@ const ATTEMPTS: usize = 10;
 pub(crate) struct Postgres {
     writers: Pool,
     readers: Pool,
+    moves: Arc<Lanes<Prepared, (Prepared, Moved)>>,
 }
 
 impl std::fmt::Debug for Postgres {
@@ -47,7 +53,13 @@ impl std::fmt::Debug for Postgres {
 impl Postgres {
     pub(crate) async fn open(url: &str) -> Result<Self> {
         connect_migrated(url).await?;
-        Ok(Self { writers: pool(url, WRITERS)?, readers: pool(url, READERS)? })
+        let lanes = builder(url, LANES)?.post_create(Hook::async_fn(|client, _| {
+            Box::pin(async move { client.batch_execute(dialect::BY_KEY).await.map_err(HookError::Backend) })
+        }));
+        let lanes = built(lanes)?;
+        let moves = Lanes::open(LANES, moves::MOST, move |changes| moves::make(lanes.clone(), changes));
+        let (writers, readers) = (built(builder(url, WRITERS)?)?, built(builder(url, READERS)?)?);
+        Ok(Self { writers, readers, moves: Arc::new(moves) })
     }
 
     /// A connection to write with.
@@ -74,8 +86,22 @@ impl Postgres {
         rows.iter().map(connect::from_postgres).collect()
     }
 
+    /// Commits one change, with what others commit at the same moment as far as that can be.
+    pub(crate) async fn commit(&self, change: Prepared) -> Result<Prepared> {
+        let change = if change.is_move() {
+            match self.moves.ask(change).await? {
+                (change, Moved::Made) => return Ok(change),
+                (change, Moved::Left) => change,
+                (_, Moved::Unknown(why)) => return Err(Error::Unavailable(why)),
+            }
+        } else {
+            change
+        };
+        self.commit_alone(&change).await.map(|()| change)
+    }
+
     /// One statement; no row back means that somebody else was first.
-    pub(crate) async fn commit(&self, change: &Prepared) -> Result<()> {
+    async fn commit_alone(&self, change: &Prepared) -> Result<()> {
         if !commit::locks(change).is_empty() {
             return self.commit_together(std::slice::from_ref(change)).await;
         }
@@ -111,14 +137,13 @@ impl Postgres {
     }
 }
 
-fn pool(url: &str, size: usize) -> Result<Pool> {
-    let pool = Pool::builder(connect::manager(url)?)
-        .max_size(size)
-        .wait_timeout(Some(WAIT))
-        .create_timeout(Some(WAIT))
-        .runtime(Runtime::Tokio1)
-        .build();
-    pool.map_err(|error| Error::Bug(format!("no pool: {error}")))
+fn builder(url: &str, size: usize) -> Result<PoolBuilder> {
+    let builder = Pool::builder(connect::manager(url)?).max_size(size);
+    Ok(builder.wait_timeout(Some(WAIT)).create_timeout(Some(WAIT)).runtime(Runtime::Tokio1))
+}
+
+fn built(builder: PoolBuilder) -> Result<Pool> {
+    builder.build().map_err(|error| Error::Bug(format!("no pool: {error}")))
 }
 
 async fn client(pool: &Pool) -> Result<Client> {

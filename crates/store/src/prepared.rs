@@ -36,6 +36,8 @@ struct Made {
     at: String,
     state_changed_at: String,
     metadata: Option<String>,
+    /// Whether what the resource is found by stays as it is, except for when it is due.
+    keeps_names: bool,
     /// What most changes leave as it is.
     rest: Option<Rest>,
 }
@@ -88,9 +90,13 @@ impl Change {
         let hash = Sealed::of(&row, metadata.as_deref(), &at).hash(previous);
         let row = HistoryRow { hash, ..row };
 
-        let is_same = before.as_ref().is_some_and(|before| same_but_state(&before.content, &after));
+        let keeps_names = before.as_ref().is_some_and(|before| same_names(&before.content, &after));
+        // A time that is due moves without a new version, so what was read says nothing of what is there.
+        let is_dated = |content: &Content| content.due_at.is_some();
+        let is_same =
+            keeps_names && !is_dated(&after) && !before.as_ref().is_some_and(|it| is_dated(&it.content));
         let (terms, keys) = match &before {
-            _ if is_same => Default::default(),
+            _ if keeps_names => Default::default(),
             Some(before) => differences(&before.content, &after),
             None => (
                 Difference::new(&BTreeSet::new(), &after.terms()),
@@ -106,7 +112,7 @@ impl Change {
             time_text(resource.state_changed_at)
         };
         let rest = if is_same { None } else { Some(Rest::of(&resource)?) };
-        let made = Made { at, state_changed_at, metadata, rest };
+        let made = Made { at, state_changed_at, metadata, keeps_names, rest };
         let committed = Committed { resource, row };
         let (unused, mark) = (Vec::new(), None);
         Ok(Prepared { committed, made, expected_head, effects, terms, keys, fence, holds, unused, mark })
@@ -114,12 +120,9 @@ impl Change {
 }
 
 /// Whether a change leaves alone what resources are found by.
-fn same_but_state(before: &Content, after: &Content) -> bool {
+fn same_names(before: &Content, after: &Content) -> bool {
     before.name == after.name
         && before.deleted == after.deleted
-        // A time that is due moves without a new version, so what was read says nothing of what is there.
-        && before.due_at.is_none()
-        && after.due_at.is_none()
         && before.labels == after.labels
         && before.fields == after.fields
         && before.keys == after.keys
@@ -164,15 +167,22 @@ impl Prepared {
         self.made.rest.is_none()
     }
 
-    /// Whether it writes nothing but the state and the document of a resource, and its history, whatever others do.
-    pub(crate) fn is_plain_move(&self) -> bool {
-        self.is_bound_move() && self.fence.is_none()
+    /// Whether it writes nothing but the state, the document and the due time of a resource, and its history, whatever
+    /// others do; at most as long as somebody has a lease.
+    pub(crate) fn is_move(&self) -> bool {
+        let alone = self.holds.is_empty() && self.mark.is_none() && self.unused.is_empty();
+        self.expected_head.is_some() && self.made.keeps_names && self.effects.is_empty() && alone
     }
 
-    /// The same, at most as long as somebody has a lease.
-    pub(crate) fn is_bound_move(&self) -> bool {
-        let alone = self.holds.is_empty() && self.mark.is_none() && self.unused.is_empty();
-        self.expected_head.is_some() && self.is_same_but_state() && self.effects.is_empty() && alone
+    /// Whether it leaves the due time alone as well, and minds no lease.
+    pub(crate) fn is_plain_move(&self) -> bool {
+        self.is_move() && self.is_same_but_state() && self.fence.is_none()
+    }
+
+    /// Whether it says when the resource is due, and when that is.
+    pub(crate) fn due(&self) -> (bool, Param<'_>) {
+        let rest = self.made.rest.as_ref();
+        (rest.is_some(), Param::from(rest.and_then(|rest| rest.due_at.as_deref())))
     }
 
     /// Whether it may turn out, after something was written, that it cannot be.

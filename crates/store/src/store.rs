@@ -5,11 +5,11 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::change::{Change, Committed, Use};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::history::HistoryRow;
 use crate::idempotency::Mark;
 use crate::location::Location;
-use crate::postgres::{self, Moved, Postgres};
+use crate::postgres::{self, Postgres};
 use crate::prepared::Prepared;
 use crate::query::{List, Page};
 use crate::resource::Resource;
@@ -175,10 +175,7 @@ impl Store {
     async fn commit_prepared(&self, prepared: Prepared) -> Result<Committed> {
         let committed = match &*self.database {
             Database::Sqlite(sqlite) => one(sqlite.commit(vec![prepared]).await?)?,
-            Database::Postgres(postgres) => {
-                postgres.commit(&prepared).await?;
-                prepared
-            }
+            Database::Postgres(postgres) => postgres.commit(prepared).await?,
         };
         self.hint.send_modify(|count| *count += 1);
         Ok(committed.committed)
@@ -213,29 +210,12 @@ impl Store {
     /// Commits many changes, each for itself, and answers for each in the order given.
     pub async fn commit_all(&self, changes: Vec<Change>) -> Vec<Result<Committed>> {
         use futures_util::stream::{StreamExt as _, iter};
-        let prepared: Vec<_> = changes.into_iter().map(Change::prepare).collect();
-        let mut became = vec![Moved::Left; prepared.len()];
-        if let Database::Postgres(postgres) = &*self.database {
-            let (places, sound): (Vec<_>, Vec<_>) =
-                prepared.iter().enumerate().filter_map(|(at, made)| Some((at, made.as_ref().ok()?))).unzip();
-            for (at, moved) in places.into_iter().zip(postgres.move_many(&sound).await) {
-                became[at] = moved;
-            }
-            self.hint.send_modify(|count| *count += 1);
-        }
-        let answer = |(prepared, moved): (Result<Prepared>, Moved)| async move {
-            match moved {
-                Moved::Made => prepared.map(|prepared| prepared.committed),
-                Moved::Left => self.commit_prepared(prepared?).await,
-                Moved::Unknown(why) => Err(Error::Unavailable(why)),
-            }
-        };
-        iter(prepared.into_iter().zip(became)).map(answer).buffered(AT_ONCE).collect().await
+        iter(changes).map(|change| self.commit(change)).buffered(AT_ONCE).collect().await
     }
 }
 
 /// Changes of one call that are under way together; the rest of the queue is left to other callers.
-const AT_ONCE: usize = 64;
+const AT_ONCE: usize = 256;
 
 impl Database {
     pub(crate) fn dialect(&self) -> &'static Dialect {

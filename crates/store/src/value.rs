@@ -71,6 +71,23 @@ pub(crate) enum Param<'a> {
     /// Arrays; PostgreSQL only.
     Texts(Vec<&'a str>),
     Ints(Vec<i64>),
+    /// The same of texts of which some are missing.
+    Column(Vec<Option<&'a str>>),
+}
+
+impl<'a> Param<'a> {
+    /// One column of many rows, which are all integers or all texts.
+    pub(crate) fn column(params: impl Iterator<Item = Self>) -> Self {
+        let (mut ints, mut texts) = (Vec::new(), Vec::new());
+        for param in params {
+            match param {
+                Self::Int(value) => ints.push(value),
+                Self::Text(text) => texts.push(Some(text)),
+                Self::Null | Self::Texts(_) | Self::Ints(_) | Self::Column(_) => texts.push(None),
+            }
+        }
+        if texts.is_empty() { Self::Ints(ints) } else { Self::Column(texts) }
+    }
 }
 
 impl<'a> From<Option<&'a str>> for Param<'a> {

@@ -166,6 +166,7 @@ impl ToSql for Param<'_> {
             Self::Text(text) => text.to_sql_checked(ty, out),
             Self::Texts(texts) => texts.to_sql_checked(ty, out),
             Self::Ints(values) => values.to_sql_checked(ty, out),
+            Self::Column(texts) => texts.to_sql_checked(ty, out),
         }
     }
 

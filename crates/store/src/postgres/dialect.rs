@@ -286,25 +286,35 @@ pub(super) const MOVE: &str = concat!(
     ") SELECT $1, $2, $3, $9, $10, $5, $11, $12, $13, $14, $15, $7, $4 FROM moved RETURNING position"
 );
 
-/// Many such changes of the kind `$3`, each for itself, under the lease `$1` in its epoch `$2` if there is one. `$4`
-/// holds an array for each: what [`MOVE`] takes from `$2` on; `$5` has their ids once more, so that they are looked up
-/// one by one whatever the planner thinks of the table. Returns the ids of those that were made.
+/// Many such changes, each for itself: `$1`–`$16` are what [`MOVE`] takes, as arrays; `$17` says whether a change says
+/// when the resource is due, and `$18` when; `$19`, `$20` are the lease that it is made under, if any, and its epoch.
+/// Returns the numbers of those that were made. What somebody else has locked is passed over.
 pub(super) const MOVES: &str = concat!(
-    "WITH fence AS MATERIALIZED (SELECT 1 FROM leases WHERE name = $1::text AND epoch = $2::bigint FOR SHARE), \
-     wanted AS MATERIALIZED (SELECT w ->> 0 AS id, (w ->> 1)::bigint AS version, w ->> 2 AS head, w ->> 3 AS state, \
-       w ->> 4 AS document, w ->> 5 AS at, w ->> 6 AS state_changed_at, w ->> 7 AS type, w ->> 8 AS from_state, \
-       w ->> 9 AS triggered_by, w ->> 10 AS user_id, w ->> 11 AS comment, w ->> 12 AS metadata, \
-       w ->> 13 AS request_id, w ->> 14 AS before FROM json_array_elements($4::text::json) AS w), \
+    "WITH wanted AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], \
+       $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], \
+       $15::text[], $16::text[], $17::bigint[], $18::text[], $19::text[], $20::bigint[]) WITH ORDINALITY AS wanted \
+       (kind, id, version, head, state, document, at, state_changed_at, type, from_state, triggered_by, user_id, \
+        comment, metadata, request_id, before, dated, due_at, fence, epoch, number)), \
+     fenced AS MATERIALIZED (SELECT w.* FROM wanted w JOIN leases l ON l.name = w.fence AND l.epoch = w.epoch \
+       FOR SHARE OF l SKIP LOCKED), \
+     free AS MATERIALIZED (SELECT w.* FROM (SELECT * FROM fenced UNION ALL SELECT * FROM wanted WHERE fence IS NULL) w \
+       JOIN resources r ON r.kind = w.kind AND r.id = w.id AND r.version = w.version - 1 AND r.head = w.before \
+       FOR NO KEY UPDATE OF r SKIP LOCKED), \
      moved AS (UPDATE resources r SET version = w.version, head = w.head, state = w.state, document = w.document, \
-       updated_at = w.at, state_changed_at = w.state_changed_at FROM wanted w \
-       WHERE r.kind = $3::text AND r.id = ANY ($5::text[]) AND r.id = w.id AND r.version = w.version - 1 \
-       AND r.head = w.before \
-       AND ($1::text IS NULL OR EXISTS (SELECT 1 FROM fence)) RETURNING r.id) \
-     INSERT INTO history (",
+       updated_at = w.at, state_changed_at = w.state_changed_at, \
+       due_at = CASE WHEN w.dated = 0 THEN r.due_at ELSE w.due_at END FROM free w \
+       WHERE r.kind = w.kind AND r.id = w.id AND r.version = w.version - 1 AND r.head = w.before RETURNING w.*), \
+     entry AS (INSERT INTO history (",
     history_columns!(),
-    ") SELECT $3, id, version, type, from_state, state, triggered_by, user_id, comment, metadata, request_id, at, head \
-     FROM wanted JOIN moved USING (id) RETURNING resource_id"
+    ") SELECT kind, id, version, type, from_state, state, triggered_by, user_id, comment, metadata, request_id, at, \
+     head FROM moved) \
+     SELECT number FROM moved"
 );
+
+/// For lanes: what they look for is found by its key, whatever the planner thought of the tables when it first saw the
+/// statement.
+pub(super) const BY_KEY: &str =
+    "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off";
 
 pub(super) const UPDATE: &str = commit!(bonds!(), concat!(update!(), " AND ", bound!()), further!());
 

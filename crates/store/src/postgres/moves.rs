@@ -1,101 +1,99 @@
-//! Many resources that move, in few statements: thousands of members that fall silent together, say.
+//! Changes of many callers in one statement.
 //!
-//! What must stay true: each change is made or not for itself, exactly as [`Postgres::commit`] would make it; the lease
-//! that all of them are bound to is held once, until they are committed.
+//! What must stay true: each change is made or not for itself, exactly as the statement of one change would make it.
+//! A batch waits for nobody: what somebody else is about to change is left to its caller, who waits alone. So two
+//! batches never wait for each other in a circle either.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::HashSet;
 
-use futures_util::stream::{StreamExt as _, iter};
+use deadpool_postgres::Pool;
 
-use super::{Postgres, dialect};
+use super::together::Begun;
+use super::{Failed, WAIT, client, dialect, run_on};
 use crate::error::{Error, Result};
 use crate::prepared::Prepared;
-use crate::value::{Param, json_text};
+use crate::value::Param;
 
 /// Changes in one statement: few enough that nobody waits long for one of its rows.
-const MOST: usize = 250;
-
-/// Statements at a time.
-const AT_ONCE: usize = 4;
+pub(super) const MOST: usize = 250;
 
 /// What became of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Moved {
+pub(super) enum Moved {
     Made,
-    /// It was not tried, or did not work: by itself it gets its answer.
+    /// It did not work, or had to wait for somebody: by itself it gets its answer.
     Left,
     /// The server did not answer; it may have been made.
     Unknown(String),
 }
 
-impl Postgres {
-    /// Makes of many changes those that can be made together; what became of each, in the order given.
-    pub(crate) async fn move_many(&self, changes: &[&Prepared]) -> Vec<Moved> {
-        let mut became = vec![Moved::Left; changes.len()];
-        let batches = group(changes).into_iter().map(|batch| self.move_batch(changes, batch));
-        let made: Vec<_> = iter(batches).buffer_unordered(AT_ONCE).collect().await;
-        for (ids, batch) in made {
-            for at in batch {
-                became[at] = match &ids {
-                    Ok(ids) if ids.contains(&changes[at].committed.row.resource_id) => Moved::Made,
-                    Err(Error::Unavailable(why)) => Moved::Unknown(why.clone()),
-                    Ok(_) | Err(_) => Moved::Left,
-                };
-            }
-        }
-        became
-    }
-
-    /// The ids of those that moved.
-    async fn move_batch(
-        &self,
-        changes: &[&Prepared],
-        batch: Vec<usize>,
-    ) -> (Result<BTreeSet<String>>, Vec<usize>) {
-        let rows = batch.iter().map(|at| row(changes[*at])).collect::<Vec<_>>();
-        let Prepared { fence, committed, .. } = changes[batch[0]];
-        let moved = async {
-            let rows = json_text(&rows)?;
-            let params = [
-                Param::from(fence.as_ref().map(|fence| fence.lease.as_str())),
-                fence.as_ref().map_or(Param::Null, |fence| Param::Int(fence.epoch)),
-                Param::Text(&committed.row.kind),
-                Param::Text(&rows),
-                Param::Texts(
-                    batch.iter().map(|at| changes[*at].committed.row.resource_id.as_str()).collect(),
-                ),
-            ];
-            self.run(dialect::MOVES, &params).await?.into_iter().map(|mut row| row.text()).collect()
-        };
-        (moved.await, batch)
-    }
+/// Makes of these changes those that can be made at once.
+pub(super) async fn make(pool: Pool, changes: Vec<Prepared>) -> Vec<(Prepared, Moved)> {
+    let made = match tokio::time::timeout(WAIT, numbers(&pool, &changes)).await {
+        Ok(made) => made,
+        Err(_) => Err(Error::Unavailable("the database did not answer in time".to_owned())),
+    };
+    let became = |number: i64| match &made {
+        Ok(made) if made.contains(&number) => Moved::Made,
+        Err(Error::Unavailable(why)) => Moved::Unknown(why.clone()),
+        Ok(_) | Err(_) => Moved::Left,
+    };
+    (1..).zip(changes).map(|(number, change)| (change, became(number))).collect()
 }
 
-/// The places of changes that share a statement: of one kind, under one lease or none, and each of another resource. In
-/// the order of their ids, so that two batches do not wait for each other in a circle.
-fn group(changes: &[&Prepared]) -> Vec<Vec<usize>> {
-    let mut groups: BTreeMap<_, BTreeMap<&str, usize>> = BTreeMap::new();
-    for (at, change) in changes.iter().enumerate().filter(|(_, change)| change.is_bound_move()) {
-        let row = &change.committed.row;
-        let fence = change.fence.as_ref().map(|fence| (&*fence.lease, fence.epoch));
-        groups.entry((&*row.kind, fence)).or_default().entry(&*row.resource_id).or_insert(at);
-    }
-    let mut batches = Vec::new();
-    for places in groups.into_values().filter(|places| places.len() > 1) {
-        let places: Vec<_> = places.into_values().collect();
-        batches.extend(places.chunks(MOST).map(<[usize]>::to_vec));
-    }
-    batches
+/// The numbers of those that were made, counted from 1.
+async fn numbers(pool: &Pool, changes: &[Prepared]) -> Result<HashSet<i64>> {
+    let begun = Begun::new(client(pool).await?);
+    let rows = run_on(begun.client()?, dialect::MOVES, &columns(changes)).await;
+    begun.ended();
+    rows.map_err(Failed::into_error)?.into_iter().map(|mut row| row.int()).collect()
 }
 
-/// What [`dialect::MOVES`] reads of a change.
-fn row(change: &Prepared) -> [Option<serde_json::Value>; 15] {
-    let [_, moved @ ..] = change.moved();
-    let mut columns =
-        moved.into_iter().chain(change.entry()).chain([Param::from(change.expected_head.as_deref())]);
-    std::array::from_fn(|_| match columns.next() {
-        Some(Param::Text(text)) => Some(text.into()),
-        Some(Param::Int(number)) => Some(number.into()),
-        Some(Param::Null | Param::Texts(_) | Param::Ints(_)) | None => None,
-    })
+/// The columns of all changes, in the order that [`dialect::MOVES`] names them. Of two changes of one resource only the
+/// first is tried: the other one has nothing to expect.
+fn columns(changes: &[Prepared]) -> Vec<Param<'_>> {
+    let mut seen = HashSet::new();
+    let mut rows: Vec<_> = changes.iter().map(|change| row(change, &mut seen).into_iter()).collect();
+    let mut column = |_| Param::column(rows.iter_mut().map(|row| row.next().unwrap_or(Param::Null)));
+    (0..COLUMNS).map(&mut column).collect()
+}
+
+const COLUMNS: usize = 20;
+
+fn row<'a>(change: &'a Prepared, seen: &mut HashSet<(&'a str, &'a str)>) -> [Param<'a>; COLUMNS] {
+    let row = &change.committed.row;
+    let [kind, id, version, head, state, document, at, state_changed_at] = change.moved();
+    let [entry_type, from, by, user, comment, metadata, request] = change.entry();
+    // No resource has this head.
+    let before =
+        if seen.insert((&row.kind, &row.resource_id)) { change.expected_head.as_deref() } else { None };
+    let (dated, due_at) = change.due();
+    let (fence, epoch) = match &change.fence {
+        Some(fence) => (Param::Text(&fence.lease), Param::Int(fence.epoch)),
+        None => (Param::Null, Param::Int(0)),
+    };
+    let before = Param::from(before);
+    let dated = Param::Int(dated.into());
+    [
+        kind,
+        id,
+        version,
+        head,
+        state,
+        document,
+        at,
+        state_changed_at,
+        entry_type,
+        from,
+        by,
+        user,
+        comment,
+        metadata,
+        request,
+        before,
+        dated,
+        due_at,
+        fence,
+        epoch,
+    ]
 }

@@ -28,8 +28,8 @@ impl Postgres {
     pub(crate) async fn commit_together(&self, changes: &[Prepared]) -> Result<()> {
         let mut attempt = 1;
         let outcome = loop {
-            let begun = Begun(Some(self.client().await?));
-            match begun.transact(changes).await {
+            let begun = Begun::new(self.client().await?);
+            match transact(begun.client()?, changes).await {
                 Ok(outcome) => {
                     begun.ended();
                     break outcome;
@@ -49,15 +49,18 @@ impl Postgres {
 
 /// A connection in the middle of a transaction. Whoever is given up in between must not leave it to others: then it
 /// is closed, which undoes what was begun.
-struct Begun(Option<Client>);
+pub(super) struct Begun(Option<Client>);
 
 impl Begun {
-    async fn transact(&self, changes: &[Prepared]) -> Result<Outcome, Failed> {
-        let gone = || Failed::Store(Error::Bug("a transaction has no connection".to_owned()));
-        transact(self.0.as_ref().ok_or_else(gone)?, changes).await
+    pub(super) fn new(client: Client) -> Self {
+        Self(Some(client))
     }
 
-    fn ended(mut self) {
+    pub(super) fn client(&self) -> Result<&Client> {
+        self.0.as_ref().ok_or_else(|| Error::Bug("a transaction has no connection".to_owned()))
+    }
+
+    pub(super) fn ended(mut self) {
         drop(self.0.take());
     }
 }

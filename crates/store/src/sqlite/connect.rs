@@ -174,7 +174,7 @@ impl ToSql for Param<'_> {
             Self::Null => Ok(ToSqlOutput::Borrowed(ValueRef::Null)),
             Self::Int(value) => Ok(ToSqlOutput::Borrowed(ValueRef::Integer(*value))),
             Self::Text(text) => Ok(ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes()))),
-            Self::Texts(_) | Self::Ints(_) => {
+            Self::Texts(_) | Self::Ints(_) | Self::Column(_) => {
                 Err(rusqlite::Error::ToSqlConversionFailure("SQLite has no arrays".into()))
             }
         }

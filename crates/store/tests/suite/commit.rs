@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use wardroom_store::{Change, Content, Document, Effect, Error, Fence, Resource, Rows, verify};
 
-use crate::database::Database;
-use crate::sample::{create, created, moved, node, to_state};
+use crate::database::{Database, connect};
+use crate::sample::{at, create, created, moved, node, to_state};
 
 pub(crate) async fn reads_what_it_wrote(database: Database) {
     let store = database.open().await;
@@ -127,6 +127,72 @@ pub(crate) async fn many_move_under_one_lease(database: Database) {
         assert!(matches!(result, Err(Error::Fenced { .. })));
     }
     assert_eq!(by_id(store.get_all("node", &ids).await.unwrap()), by_id(nodes), "nothing of it happened");
+}
+
+/// Many that are worked on, each under a lease of its own, some of which others have taken meanwhile.
+pub(crate) async fn many_move_each_under_its_lease(database: Database) {
+    let store = database.open().await;
+    let due = |number: usize| Content { due_at: (number % 3 > 0).then(|| at(7)), ..node(number) };
+    let made = store.commit_all((0..90).map(|number| create(due(number))).collect()).await;
+    let nodes: Vec<_> = made.into_iter().map(|made| made.unwrap().resource).collect();
+    let mut changes = Vec::new();
+    for (number, node) in nodes.iter().enumerate() {
+        let lease = format!("node/{number}");
+        let lease = store.acquire_lease(&lease, "one", Duration::from_secs(60)).await.unwrap().unwrap();
+        let mut change = Change { fence: Some(lease.fence()), ..to_state(node, "pending") };
+        // None becomes due, all others are due later or no more.
+        change.after.due_at = (number % 3 == 1).then(|| at(9));
+        changes.push(change);
+        if number % 10 == 0 {
+            assert!(store.release_lease(&lease).await.unwrap());
+            store.acquire_lease(&lease.name, "two", Duration::from_secs(60)).await.unwrap().unwrap();
+        }
+    }
+    // When somebody looks again is no new version, and what was decided says when to look.
+    assert!(store.put_off("node", &nodes[1].content.id, 1, at(8)).await.unwrap());
+    for (number, result) in store.commit_all(changes).await.into_iter().enumerate() {
+        let id = &nodes[number].content.id;
+        let found = store.get("node", id).await.unwrap().unwrap();
+        if number % 10 == 0 {
+            assert!(matches!(result, Err(Error::Fenced { .. })), "{number}");
+            assert_eq!((found.version, found.content.state.as_str()), (1, "discovered"));
+        } else {
+            let answered = result.unwrap().resource;
+            assert_eq!(answered.content.due_at, (number % 3 == 1).then(|| at(9)));
+            assert_eq!(found, answered);
+        }
+    }
+    assert_eq!(verify(&database.location(), None, &[]).await.unwrap().fault, None);
+}
+
+/// Somebody has a row locked for long: whoever changes it waits, and nobody else does.
+pub(crate) async fn who_waits_holds_up_nobody(database: Database) {
+    let store = database.open().await;
+    let made = store.commit_all((0..40).map(|number| create(node(number))).collect()).await;
+    let nodes: Vec<_> = made.into_iter().map(|made| made.unwrap().resource).collect();
+    let lease = store.acquire_lease("sweep", "one", Duration::from_secs(60)).await.unwrap().unwrap();
+    let Database::Postgres(cluster) = &database else { panic!("PostgreSQL only") };
+    let slow = connect(&cluster.url).await;
+    let locked = [&nodes[0].content.id, &nodes[1].content.id];
+    let lock =
+        format!("BEGIN; SELECT 1 FROM resources WHERE id IN ('{}', '{}') FOR UPDATE", locked[0], locked[1]);
+    slow.batch_execute(&lock).await.unwrap();
+    slow.batch_execute("SELECT 1 FROM leases WHERE name = 'sweep' FOR UPDATE").await.unwrap();
+    let commit = |node: &Resource, fence| {
+        let (store, change) = (store.clone(), Change { fence, ..to_state(node, "pending") });
+        tokio::spawn(async move { store.commit(change).await })
+    };
+    let waiting: Vec<_> =
+        (0..4).map(|number| commit(&nodes[number], (number > 1).then(|| lease.fence()))).collect();
+    for node in &nodes[4..] {
+        let moved = tokio::time::timeout(Duration::from_secs(5), commit(node, None)).await;
+        assert_eq!(moved.unwrap().unwrap().unwrap().resource.content.state, "pending");
+    }
+    assert!(waiting.iter().all(|waiting| !waiting.is_finished()));
+    slow.batch_execute("COMMIT").await.unwrap();
+    for waiting in waiting {
+        assert_eq!(waiting.await.unwrap().unwrap().resource.version, 2);
+    }
 }
 
 pub(crate) async fn a_deleted_resource_gives_up_its_keys(database: Database) {

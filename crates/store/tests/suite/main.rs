@@ -44,6 +44,7 @@ on_both! {
         one_holder_per_key,
         a_conflict_leaves_its_neighbours_alone,
         many_move_under_one_lease,
+        many_move_each_under_its_lease,
         a_deleted_resource_gives_up_its_keys,
         reads_see_acknowledged_writes,
         refuses_what_no_database_keeps,
@@ -106,7 +107,12 @@ on_both! {
 /// What only several servers on one database can show, or only one in a folder.
 mod servers {
     use crate::database::Database;
-    use crate::{feed, liveness, opening};
+    use crate::{commit, feed, liveness, opening};
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn who_waits_holds_up_nobody() {
+        commit::who_waits_holds_up_nobody(Database::postgres().await).await;
+    }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn two_servers_share_one_feed() {
