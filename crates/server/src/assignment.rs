@@ -12,7 +12,7 @@ use crate::{
     app::{App, by_person},
     auth::Caller,
     error::Error,
-    list::Pages,
+    list::{self, Pages},
     satellite::{
         document::{Document, KIND, group_field, name_key, state},
         effects,
@@ -51,8 +51,7 @@ pub(crate) async fn holds(
 
 /// A page of the satellites that a field leads to.
 pub(crate) async fn members(app: &App, field: &str, value: &str, pages: &Pages) -> Result<Page, Error> {
-    let (after, limit) = (pages.after()?, pages.limit()?);
-    Ok(app.store.list(&List { after, limit, ..having(field, value) }).await?)
+    list::page(app, List { fields: having(field, value).fields, ..pages.of(KIND)? }).await
 }
 
 /// One of the satellites that a field leads to.

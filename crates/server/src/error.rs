@@ -265,9 +265,7 @@ impl From<wardroom_store::Error> for Error {
                 allowed: Vec::new(),
             },
             Store::Fenced { .. } => Self::Unavailable("another server took this work over: repeat"),
-            Store::ForeignCursor => {
-                Self::invalid("continue", "this cursor is not one of this feed: start again without it")
-            }
+            Store::ForeignCursor => crate::list::foreign("continue"),
             Store::Unavailable(detail) => {
                 tracing::error!(detail, "the database is unavailable");
                 Self::Unavailable("the database is unavailable: repeat")

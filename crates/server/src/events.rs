@@ -18,7 +18,7 @@ use crate::{
     app::App,
     auth::{Caller, Identity, TOKEN},
     error::Error,
-    list::{ListQuery, number},
+    list::{ListQuery, foreign, number},
     problems::Problems,
 };
 
@@ -57,8 +57,11 @@ pub(crate) async fn events(
     headers: HeaderMap,
     ListQuery(query): ListQuery<EventsQuery>,
 ) -> Result<Response, Error> {
-    let resumed = headers.get("last-event-id").and_then(|value| value.to_str().ok());
-    let after = start(&app, resumed.or(query.after.as_deref())).await?;
+    let after = match (headers.get("last-event-id"), &query.after) {
+        (Some(id), _) => start(&app, "Last-Event-ID", id.to_str().unwrap_or_default())?,
+        (None, Some(after)) => start(&app, "after", after)?,
+        (None, None) => app.store.feed_tail().await?,
+    };
     match &query.wait {
         Some(_) => {
             let wait = number("wait", query.wait.as_deref(), 30, 0..=60)?;
@@ -74,12 +77,11 @@ pub(crate) async fn events(
     }
 }
 
-async fn start(app: &App, text: Option<&str>) -> Result<Cursor, Error> {
-    match text {
-        None => Ok(app.store.feed_tail().await?),
-        Some("start") => Ok(app.store.feed_start()),
-        Some(text) => Ok(text.parse()?),
+fn start(app: &App, field: &str, text: &str) -> Result<Cursor, Error> {
+    if text == "start" {
+        return Ok(app.store.feed_start());
     }
+    app.store.feed_at(text).map_err(|_| foreign(field))
 }
 
 /// One page, waiting for the first row if there is none.

@@ -106,7 +106,7 @@ impl GpuNodeQuery {
             state,
             fields,
             labels,
-            after: crate::list::cursor(self.cursor.as_deref())?,
+            after: self.cursor.clone(),
             deleted: false,
             limit: number("limit", self.limit.as_deref(), 100, 1..=1000)?,
         })
@@ -119,7 +119,7 @@ pub(crate) async fn list(
     Shared(app): Shared<App>,
     ListQuery(query): ListQuery<GpuNodeQuery>,
 ) -> Result<Json<Page<GpuNode>>, Error> {
-    let page = app.store.list(&query.list()?).await?;
+    let page = crate::list::page(&app, query.list()?).await?;
     let data = page.items.iter().map(|node| view(&app, node)).collect::<Result<_, _>>()?;
     Ok(Json(Page { success: true, data, next: page.next }))
 }

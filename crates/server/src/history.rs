@@ -4,14 +4,14 @@ use axum::{Extension, Json, extract::State};
 use serde::Deserialize;
 use utoipa::IntoParams;
 use wardroom_api::history::{Row, Rows};
-use wardroom_store::{FeedItem, Rows as Which};
+use wardroom_store::{FeedItem, Rows as Which, cursor};
 
 use crate::{
     app::App,
     auth::Caller,
     error::Error,
     events,
-    list::{ListQuery, number},
+    list::{ListQuery, foreign, number},
     problems::Problems,
 };
 
@@ -60,14 +60,9 @@ async fn of_resource(
         return Err(Error::Forbidden(format!("the token does not cover {kind}")));
     }
     // A cursor is the sequence of the last row that was seen: rows that come later do not move it.
-    let before = match cursor {
-        Some(text) => {
-            let sequence: i64 =
-                text.parse().map_err(|_| Error::invalid("continue", "is not a cursor of this list"))?;
-            Some(sequence)
-        }
-        None => None,
-    };
+    let list = format!("history of {kind} {id}");
+    let read = |text| cursor::place(&list, text).and_then(|place| place.parse().ok());
+    let before: Option<i64> = cursor.map(|text| read(text).ok_or_else(|| foreign("continue"))).transpose()?;
     let newer = match before {
         Some(before) => {
             let (_, total) = app.store.history(kind, id, Which::All, 1, 0).await?;
@@ -82,7 +77,8 @@ async fn of_resource(
     if data.is_empty() && before.is_none() {
         return Err(Error::not_found("resource", id));
     }
-    let next = data.last().map(|last| last.sequence).filter(|last| *last > 1).map(|last| last.to_string());
+    let last = data.last().map(|last| last.sequence).filter(|last| *last > 1);
+    let next = last.map(|last| cursor::at(&list, &last.to_string()));
     Ok(Json(Rows { data, next }))
 }
 

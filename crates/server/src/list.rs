@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use axum::{extract::FromRequestParts, http::request::Parts};
 use serde::{Deserialize, de::DeserializeOwned};
 use utoipa::IntoParams;
-use wardroom_store::{Requirement, Selector};
+use wardroom_store::{List, Page, Requirement, Selector, cursor};
 
-use crate::error::Error;
+use crate::{app::App, error::Error};
 
 /// A query string, with errors that name the parameter.
 pub(crate) struct ListQuery<T>(pub(crate) T);
@@ -36,12 +36,10 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    pub(crate) fn limit(&self) -> Result<usize, Error> {
-        number("limit", self.limit.as_deref(), 100, 1..=1000)
-    }
-
-    pub(crate) fn after(&self) -> Result<Option<String>, Error> {
-        cursor(self.cursor.as_deref())
+    /// That page of the living of a kind.
+    pub(crate) fn of(&self, kind: &str) -> Result<List, Error> {
+        let limit = number("limit", self.limit.as_deref(), 100, 1..=1000)?;
+        Ok(List { kind: kind.to_owned(), after: self.cursor.clone(), limit, ..List::default() })
     }
 }
 
@@ -59,15 +57,22 @@ pub(crate) fn number(
     })
 }
 
-/// A cursor is the last id that was seen: opaque to callers, and it never expires.
-pub(crate) fn cursor(text: Option<&str>) -> Result<Option<String>, Error> {
-    let Some(text) = text else { return Ok(None) };
-    let decent = text.len() <= 200 && text.bytes().all(|byte| byte.is_ascii_graphic());
-    if decent {
-        Ok(Some(text.to_owned()))
-    } else {
-        Err(Error::invalid("continue", "is not a cursor of this list"))
+/// One page of what a caller asked for, whose cursors are as callers see them. Inside, a cursor is the last id that was
+/// seen, so it never expires.
+pub(crate) async fn page(app: &App, mut list: List) -> Result<Page, Error> {
+    if let Some(cursor) = &list.after {
+        let place = cursor::place(&list.kind, cursor).ok_or_else(|| foreign("continue"))?;
+        list.after = Some(place.to_owned());
     }
+    let mut page = app.store.list(&list).await?;
+    page.next = page.next.map(|place| cursor::at(&list.kind, &place));
+    Ok(page)
+}
+
+/// Refuses a cursor that this list did not give out, or not like this: reading it as some other place would leave
+/// something out.
+pub(crate) fn foreign(field: &str) -> Error {
+    Error::invalid(field, "is not a cursor of this list, or is damaged: start again without it")
 }
 
 /// Reads `key=value, key!=value, key in (a,b), key notin (a,b), key, !key`.

@@ -12,7 +12,7 @@ use axum::{
 };
 use serde::Serialize;
 use wardroom_api::{Envelope, FieldError, Page as Shown};
-use wardroom_store::{Content, Document, Effect, Held, List, Page, Resource};
+use wardroom_store::{Content, Document, Effect, Held, Page, Resource};
 
 use crate::{
     app::{App, by_person},
@@ -20,7 +20,7 @@ use crate::{
     bonds::{Made, Step, Users, nothing_held},
     error::Error,
     etag,
-    list::Pages,
+    list::{self, Pages},
 };
 
 /// In use, or free to be used.
@@ -64,8 +64,7 @@ impl Asked<'_> {
 impl Named {
     /// One page, in the order of names.
     pub(crate) async fn page(&self, app: &App, pages: &Pages) -> Result<Page, Error> {
-        let (after, limit) = (pages.after()?, pages.limit()?);
-        Ok(app.store.list(&List { kind: self.kind.to_owned(), after, limit, ..List::default() }).await?)
+        list::page(app, pages.of(self.kind)?).await
     }
 
     /// One page as the API shows it.

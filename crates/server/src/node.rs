@@ -92,7 +92,7 @@ impl NodeQuery {
             state,
             fields,
             labels,
-            after: crate::list::cursor(self.cursor.as_deref())?,
+            after: self.cursor.clone(),
             limit: number("limit", self.limit.as_deref(), 100, 1..=1000)?,
             deleted: false,
         })
@@ -105,7 +105,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     ListQuery(query): ListQuery<NodeQuery>,
 ) -> Result<Json<Page<Node>>, Error> {
-    let page = app.store.list(&query.list()?).await?;
+    let page = crate::list::page(&app, query.list()?).await?;
     let seen = progress::of_all(&app, &page.items).await?;
     let mut data = page.items.iter().map(document::view).collect::<Result<Vec<Node>, _>>()?;
     for node in &mut data {

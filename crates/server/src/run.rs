@@ -74,7 +74,7 @@ impl RunQuery {
             kind: RUN.to_owned(),
             state: self.state,
             fields: fields.collect::<BTreeMap<_, _>>(),
-            after: crate::list::cursor(self.cursor.as_deref())?,
+            after: self.cursor,
             limit: number("limit", self.limit.as_deref(), 100, 1..=1000)?,
             ..List::default()
         })
@@ -87,7 +87,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     ListQuery(query): ListQuery<RunQuery>,
 ) -> Result<Json<Page<Shown>>, Error> {
-    let page = app.store.list(&query.list()?).await?;
+    let page = crate::list::page(&app, query.list()?).await?;
     let shown = |resource| Ok(view::shown(&Run::<Known>::read(resource)?));
     let data = page.items.into_iter().map(shown).collect::<Result<_, Error>>()?;
     Ok(Json(Page { success: true, data, next: page.next }))

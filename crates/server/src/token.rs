@@ -19,7 +19,7 @@ use crate::{
     bonds::{Made, Step},
     error::Error,
     group,
-    list::{ListQuery, Pages},
+    list::{self, ListQuery, Pages},
     path::Path,
     problems::Problems,
     secret, text,
@@ -47,9 +47,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     ListQuery(pages): ListQuery<Pages>,
 ) -> Result<Json<Page<Token>>, Error> {
-    let list =
-        List { kind: TOKEN.to_owned(), after: pages.after()?, limit: pages.limit()?, ..List::default() };
-    let page = app.store.list(&list).await?;
+    let page = list::page(&app, pages.of(TOKEN)?).await?;
     let data = page.items.iter().map(view).collect::<Result<_, _>>()?;
     Ok(Json(Page { success: true, data, next: page.next }))
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::cursor;
 use crate::error::{Error, Result};
 use crate::history::HistoryRow;
 use crate::store::{Database, Store};
@@ -30,7 +31,8 @@ pub struct Cursor {
 
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{:x}.{:x}", self.epoch, self.xid, self.position)
+        let place = format!("{:x}.{:x}", self.xid, self.position);
+        write!(f, "{}.{}", self.epoch, cursor::at(&self.epoch, &place))
     }
 }
 
@@ -40,9 +42,9 @@ impl FromStr for Cursor {
     fn from_str(text: &str) -> Result<Self> {
         let number = |part: &str| i64::from_str_radix(part, 16).ok().filter(|number| *number >= 0);
         let parse = || {
-            let mut parts = text.split('.');
-            let (epoch, xid, position) = (parts.next()?, number(parts.next()?)?, number(parts.next()?)?);
-            parts.next().is_none().then(|| Self { epoch: epoch.into(), xid, position })
+            let (epoch, cursor) = text.split_once('.')?;
+            let (xid, position) = cursor::place(epoch, cursor)?.split_once('.')?;
+            Some(Self { epoch: epoch.into(), xid: number(xid)?, position: number(position)? })
         };
         parse().ok_or(Error::ForeignCursor)
     }
@@ -68,6 +70,13 @@ impl Store {
     pub async fn feed_tail(&self) -> Result<Cursor> {
         let tail = self.database.read_one(self.database.dialect().feed_tail, params![]).await?;
         tail.map_or_else(|| Ok(self.feed_start()), |mut row| Ok(self.cursor(row.int()?, row.int()?)))
+    }
+
+    /// The place that a text stands for, if it is one of this feed.
+    pub fn feed_at(&self, text: &str) -> Result<Cursor> {
+        let cursor = text.parse()?;
+        self.own(&cursor)?;
+        Ok(cursor)
     }
 
     /// The changes after a place, oldest first.

@@ -14,6 +14,7 @@
 mod backup;
 mod change;
 mod checkpoint;
+pub mod cursor;
 mod denied;
 mod document;
 mod due;

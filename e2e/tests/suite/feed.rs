@@ -123,10 +123,21 @@ fn silence_is_broken_by_comments(on: Backend) {
 
 fn a_cursor_of_another_feed_is_refused(on: Backend) {
     let site = Site::start(on);
-    for cursor in ["0", "nonsense", "abc.1.1", "-1", "%00", "start.1.1", "..", "1.zz.1"] {
-        let wrong = site.admin().get(&format!("/api/v1/events?wait=0&after={cursor}")).wrong_fields();
-        assert_eq!(wrong.len(), 1, "{cursor}");
+    let tail = settled_tail(&site);
+    let (cut, changed) = (&tail[..tail.len() - 1], tail.replacen('.', ".1", 1));
+    for cursor in ["0", "nonsense", "abc.1.1", "-1", "start.1.1", "..", "1.zz.1", "", cut, &changed] {
+        let reply = site.admin().get(&format!("/api/v1/events?wait=0&after={cursor}"));
+        assert_eq!(reply.wrong_fields(), ["after"], "{cursor}");
+        assert!(reply.text().contains("start again without it"), "{}", reply.text());
+        // A stream that went on from now on instead would have a gap.
+        for path in ["/api/v1/events", "/api/v1/events?wait=0&after=start"] {
+            let reply = site.admin().with("last-event-id", cursor).get(path);
+            assert_eq!(reply.wrong_fields(), ["Last-Event-ID"], "{cursor}");
+        }
     }
+    assert_eq!(site.admin().get("/api/v1/events?wait=0&after=%00").wrong_fields(), ["after"]);
+    let reply = site.admin().with("last-event-id", "ü").get("/api/v1/events");
+    assert_eq!(reply.wrong_fields(), ["Last-Event-ID"]);
 }
 
 fn a_scope_covers_the_feed(on: Backend) {

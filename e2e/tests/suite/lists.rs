@@ -12,6 +12,7 @@ on_both! {
     wrong_selectors_are_told_what_there_is,
     limits_have_bounds,
     pages_of_one_history_join_while_it_grows,
+    a_damaged_cursor_is_refused_by_every_list,
 }
 
 fn register(api: &Api, number: usize, labels: &serde_json::Value) -> String {
@@ -98,6 +99,56 @@ fn wrong_selectors_are_told_what_there_is(on: Backend) {
         let error = &problem["errors"][0];
         assert!(error["field"].as_str().unwrap().contains(field), "{query}: {problem}");
         assert!(error["message"].as_str().unwrap().contains(told), "{query}: {problem}");
+    }
+}
+
+/// Read as some other place, a damaged cursor would leave something out, and nobody would know.
+fn a_damaged_cursor_is_refused_by_every_list(on: Backend) {
+    let site = Site::start(on);
+    let api = site.admin();
+    let ids = [0, 1].map(|number| register(&api, number, &json!({})));
+    api.to_state(&ids[0], "pending").expect(200);
+    let group = json!({"group": "edge", "registry": "https://registry.example.com", "artifacts": []});
+    let made = api.post("/api/groups/sync", &group);
+    assert!(made.status < 300, "{}", made.text());
+    let one = format!("/api/v1/history?kind=node&id={}", ids[0]);
+    let given = |path: &str| {
+        let separator = if path.contains('?') { '&' } else { '?' };
+        let page = api.get(&format!("{path}{separator}limit=1")).expect(200);
+        let cursor = page["continue"].as_str().unwrap().to_owned();
+        api.get(&format!("{path}{separator}continue={cursor}")).expect(200);
+        cursor
+    };
+    let cursors = ["/api/v1/nodes", "/api/v1/history", &one].map(given);
+    let document = api.get("/openapi.json").expect(200);
+    let paged = |operation: &serde_json::Value| {
+        let parameters = operation["get"]["parameters"].as_array();
+        parameters.is_some_and(|all| all.iter().any(|parameter| parameter["name"] == "continue"))
+    };
+    let lists = document["paths"].as_object().unwrap().iter().filter(|(_, operation)| paged(operation));
+    let mut lists: Vec<_> = lists.map(|(path, _)| path.replace("{group}", "edge") + "?").collect();
+    assert!(lists.len() >= 15, "{lists:?}");
+    lists.push(one + "&");
+    for list in lists {
+        let refused = |cursor: &str| {
+            let reply = api.get(&format!("{list}continue={cursor}"));
+            assert_eq!(reply.wrong_fields(), ["continue"], "{list} {cursor}");
+            assert!(reply.text().contains("start again without it"), "{}", reply.text());
+        };
+        ["", "zzz", "0", "-1", "%00", "x.00000000", &ids[0]].into_iter().for_each(refused);
+        for cursor in &cursors {
+            refused(&cursor[1..]);
+            refused(&cursor[..cursor.len() - 1]);
+            refused(&format!("{cursor}0"));
+            let other = if cursor.starts_with('1') { "2" } else { "1" };
+            refused(&format!("{other}{}", &cursor[1..]));
+        }
+    }
+    // A whole cursor of another list is as wrong.
+    for (path, cursor) in
+        [("/api/v1/groups", &cursors[0]), ("/api/v1/nodes", &cursors[1]), ("/api/v1/history", &cursors[2])]
+    {
+        assert_eq!(api.get(&format!("{path}?continue={cursor}")).wrong_fields(), ["continue"], "{path}");
     }
 }
 

@@ -12,7 +12,7 @@ use wardroom_core::{
     liveness::{Guard, Phase, Silence, Standing, Zone},
     why::Blocker,
 };
-use wardroom_store::{List, Resource};
+use wardroom_store::Resource;
 
 use super::{Liveness, incident};
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
     auth::Caller,
     error::Error,
     events,
-    list::{ListQuery, Pages},
+    list::{self, ListQuery, Pages},
     path::Path,
     problems::Problems,
 };
@@ -45,9 +45,7 @@ pub(crate) async fn incidents(
     State(app): State<App>,
     ListQuery(pages): ListQuery<Pages>,
 ) -> Result<Json<Page<api::Incident>>, Error> {
-    let (after, limit) = (pages.after()?, pages.limit()?);
-    let list = List { kind: incident::KIND.to_owned(), after, limit, ..List::default() };
-    let page = app.store.list(&list).await?;
+    let page = list::page(&app, pages.of(incident::KIND)?).await?;
     let data = page.items.iter().map(shown).collect::<Result<_, _>>()?;
     Ok(Json(Page { success: true, data, next: page.next }))
 }

@@ -82,7 +82,7 @@ impl SatelliteQuery {
             state: state.map(|state| parse_state(&state)).transpose()?,
             fields,
             labels,
-            after: crate::list::cursor(self.cursor.as_deref())?,
+            after: self.cursor.clone(),
             limit: number("limit", self.limit.as_deref(), 100, 1..=1000)?,
             deleted,
         })
@@ -111,7 +111,7 @@ pub(crate) async fn list(
             "deleted satellites are shown to auditors and administrators".to_owned(),
         ));
     }
-    page(&app, &list).await
+    page(&app, list).await
 }
 
 /// Lists satellites that are online.
@@ -123,7 +123,7 @@ pub(crate) async fn active(
     State(app): State<App>,
     ListQuery(pages): ListQuery<Pages>,
 ) -> Result<Json<Page<Satellite>>, Error> {
-    page(&app, &in_state(SatelliteState::Online, &pages)?).await
+    page(&app, in_state(SatelliteState::Online, &pages)?).await
 }
 
 /// Lists satellites that are stale.
@@ -135,16 +135,15 @@ pub(crate) async fn stale(
     State(app): State<App>,
     ListQuery(pages): ListQuery<Pages>,
 ) -> Result<Json<Page<Satellite>>, Error> {
-    page(&app, &in_state(SatelliteState::Stale, &pages)?).await
+    page(&app, in_state(SatelliteState::Stale, &pages)?).await
 }
 
 fn in_state(state: SatelliteState, pages: &Pages) -> Result<List, Error> {
-    let (after, limit) = (pages.after()?, pages.limit()?);
-    Ok(List { kind: KIND.to_owned(), state: Some(state.to_string()), after, limit, ..List::default() })
+    Ok(List { state: Some(state.to_string()), ..pages.of(KIND)? })
 }
 
-async fn page(app: &App, list: &List) -> Result<Json<Page<Satellite>>, Error> {
-    let page = app.store.list(list).await?;
+async fn page(app: &App, list: List) -> Result<Json<Page<Satellite>>, Error> {
+    let page = crate::list::page(app, list).await?;
     let mut data = page.items.iter().map(|satellite| shown(app, satellite)).collect::<Result<Vec<_>, _>>()?;
     facts::recall(app, &mut data).await?;
     Ok(Json(Page { success: true, data, next: page.next }))

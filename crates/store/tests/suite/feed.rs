@@ -92,7 +92,9 @@ pub(crate) async fn what_the_feed_told_is_there(database: Database) {
 
 pub(crate) async fn refuses_foreign_cursors(database: Database) {
     let store = database.open().await;
-    for text in ["", "x", "0.0", "0123456789abcdef.0.0", "0123456789abcdef.-1.0", "a.1.1.1"] {
+    let own = store.feed_start().to_string();
+    let (cut, changed) = (&own[..own.len() - 1], own.replacen(".0", ".1", 1));
+    for text in ["", "x", "0.0", "0123456789abcdef.0.0", "0123456789abcdef.-1.0", "a.1.1.1", cut, &changed] {
         let refused = match text.parse::<Cursor>() {
             Ok(cursor) => store.feed_after(&cursor, 1).await.map(drop),
             Err(error) => Err(error),
