@@ -169,15 +169,7 @@ pub(crate) async fn a_busy_feed_loses_nothing(database: Database) {
 /// A transaction that took its position early and commits late must not be passed by.
 pub(crate) async fn a_slow_transaction_is_waited_for(database: Database) {
     let store = database.open().await;
-    let Database::Postgres(cluster) = &database else { panic!("PostgreSQL only") };
-    let slow = connect(&cluster.url).await;
-    slow.batch_execute(
-        "BEGIN; INSERT INTO history \
-         (kind, resource_id, sequence, type, to_state, triggered_by, created_at, hash) \
-         VALUES ('node', 'slow', 1, 'registered', 'discovered', 'admin', '2026-01-01T00:00:00.000000Z', 'h')",
-    )
-    .await
-    .unwrap();
+    let slow = slow_transaction(&database).await;
     created(&store, 1).await;
     let early = store.feed_after(&store.feed_start(), 10).await.unwrap();
     let cursor = early.last().map_or(store.feed_start(), |item| item.cursor.clone());
@@ -187,4 +179,36 @@ pub(crate) async fn a_slow_transaction_is_waited_for(database: Database) {
     let late = store.feed_after(&cursor, 10).await.unwrap();
     seen.extend(late.into_iter().map(|item| item.row.resource_id));
     assert_eq!(seen, ["slow".to_owned(), crate::sample::id(1)]);
+}
+
+/// The same for readers of some kinds: neither they nor those of other kinds go past it.
+pub(crate) async fn a_slow_transaction_is_waited_for_by_kind(database: Database) {
+    let store = database.open().await;
+    let slow = slow_transaction(&database).await;
+    created(&store, 1).await;
+    let (early, from) = store.feed_of(&["node"], &store.feed_start(), 10).await.unwrap();
+    let (none, elsewhere) = store.feed_of(&["gpu-node"], &store.feed_start(), 10).await.unwrap();
+    assert_eq!((early, none), (vec![], vec![]), "what came after it is not to be seen before it");
+    slow.batch_execute("COMMIT").await.unwrap();
+    feed_of(&store, 2).await;
+    for place in [from, elsewhere] {
+        let (late, next) = store.feed_of(&["node"], &place, 1).await.unwrap();
+        let (last, _) = store.feed_of(&["node"], &next, 1).await.unwrap();
+        let seen: Vec<_> = late.into_iter().chain(last).map(|item| item.row.resource_id).collect();
+        assert_eq!(seen, ["slow".to_owned(), id(1)]);
+    }
+}
+
+/// A transaction that holds a position in the feed and has not committed.
+async fn slow_transaction(database: &Database) -> tokio_postgres::Client {
+    let Database::Postgres(cluster) = database else { panic!("PostgreSQL only") };
+    let slow = connect(&cluster.url).await;
+    slow.batch_execute(
+        "BEGIN; INSERT INTO history \
+         (kind, resource_id, sequence, type, to_state, triggered_by, created_at, hash) \
+         VALUES ('node', 'slow', 1, 'registered', 'discovered', 'admin', '2026-01-01T00:00:00.000000Z', 'h')",
+    )
+    .await
+    .unwrap();
+    slow
 }

@@ -129,6 +129,11 @@ mod servers {
         feed::a_slow_transaction_is_waited_for(Database::postgres().await).await;
     }
 
+    #[tokio::test]
+    async fn a_slow_transaction_is_waited_for_by_kind() {
+        feed::a_slow_transaction_is_waited_for_by_kind(Database::postgres().await).await;
+    }
+
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn the_newer_beat_stays() {
         liveness::the_newer_beat_stays(Database::postgres().await).await;
