@@ -58,6 +58,8 @@ pub struct Inner {
     pub(crate) artifacts: artifact::Cache,
     /// Says that the server is about to stop, so that nobody is kept waiting.
     pub(crate) stopping: watch::Sender<bool>,
+    /// Changes that are carried to their end without their callers; each listens here until it is done.
+    pub(crate) detached: watch::Sender<()>,
 }
 
 impl std::ops::Deref for App {
@@ -95,7 +97,7 @@ impl App {
         let (satellites, facts) = (Identities::new(&config), Facts::default());
         let listening_since = Mutex::new(clock.now());
         let discovering = tokio::sync::Mutex::new(uuid::Uuid::now_v7().to_string());
-        let stopping = watch::Sender::new(false);
+        let (stopping, detached) = (watch::Sender::new(false), watch::Sender::new(()));
         Self(Arc::new(Inner {
             store,
             clock,
@@ -113,6 +115,7 @@ impl App {
             facts,
             artifacts: artifact::Cache::default(),
             stopping,
+            detached,
         }))
     }
 

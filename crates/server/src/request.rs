@@ -121,13 +121,17 @@ fn panicked() -> Response {
 /// What changes something is carried out to its end, also when its caller hangs up in the middle: what follows
 /// a commit must follow it. Only then it becomes a task of its own.
 fn to_its_end(app: App, request: Request, next: Next) -> ToItsEnd {
-    ToItsEnd(Some(Box::pin(async move {
-        let run = AssertUnwindSafe(idempotency::run(&app, request, next));
-        run.catch_unwind().await.unwrap_or_else(|_| panicked())
-    })))
+    let work = {
+        let app = app.clone();
+        async move {
+            let run = AssertUnwindSafe(idempotency::run(&app, request, next));
+            run.catch_unwind().await.unwrap_or_else(|_| panicked())
+        }
+    };
+    ToItsEnd(Some(Box::pin(work)), app)
 }
 
-struct ToItsEnd(Option<BoxFuture<'static, Response>>);
+struct ToItsEnd(Option<BoxFuture<'static, Response>>, App);
 
 impl Future for ToItsEnd {
     type Output = Response;
@@ -146,7 +150,12 @@ impl Drop for ToItsEnd {
     fn drop(&mut self) {
         // Without a runtime the server has ended, and nothing follows any more.
         if let (Some(rest), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
-            runtime.spawn(rest);
+            // The server's end waits for whoever listens here.
+            let under_way = self.1.detached.subscribe();
+            runtime.spawn(async move {
+                rest.await;
+                drop(under_way);
+            });
         }
     }
 }

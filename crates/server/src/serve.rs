@@ -127,7 +127,14 @@ impl Server {
             let _ = stopped.wait_for(|stop| *stop).await;
             app.stopping.send_replace(true);
         });
+        let mut stopped = stop.clone();
+        let _ = stopped.wait_for(|stop| *stop).await;
+        let limit = tokio::time::Instant::now() + grace;
         while tasks.join_next().await.is_some() {}
+        // Who hung up is owed the end of what it began, as who stayed is.
+        if tokio::time::timeout_at(limit, self.app.detached.closed()).await.is_err() {
+            tracing::warn!("some changes whose callers hung up did not finish in time and were cut off");
+        }
         // A database that does not answer must not keep the server from ending.
         let finish = async {
             jobs.join_all().await;

@@ -170,11 +170,7 @@ fn a_transaction_that_commits_late_is_not_skipped() {
         let lock = format!("SELECT 1 FROM resources WHERE kind = 'node' AND id = '{slow}' FOR UPDATE");
         let waiting = site.database.hold(&lock, || {
             let waiting = scope.spawn(|| site.admin_at(0).to_state(&slow, "migrating"));
-            wait_for("the move to wait for the lock", || {
-                let waits = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() \
-                             AND wait_event_type = 'Lock'";
-                (site.database.count(waits) > 0).then_some(())
-            });
+            wait_for("the move to wait for the lock", || site.database.waits().then_some(()));
             for state in ["migrating", "active", "migrating"] {
                 site.admin_at(1).to_state(&fast, state).expect(200);
             }

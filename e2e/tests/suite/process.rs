@@ -124,6 +124,33 @@ fn it_is_alive_and_ready(on: Backend) {
     assert!(site.admin().get("/livez").header("x-request-id").is_some());
 }
 
+/// A change whose caller hung up is carried to its end, also when the server is told to end meanwhile.
+#[test]
+fn the_end_lets_a_change_finish_whose_caller_is_gone() {
+    let mut site = Site::start(Backend::Postgres);
+    let id = node_in(&site.admin(), "active", 1);
+    let address = site.servers[0].address;
+    let body = json!({"state": "migrating"}).to_string();
+    let api = site.admin_at(0).with("content-type", "application/json");
+    let lock = format!("SELECT 1 FROM resources WHERE kind = 'node' AND id = '{id}' FOR UPDATE");
+    let (database, server) = (&site.database, &mut site.servers[0]);
+    database.hold(&lock, || {
+        let mut request =
+            api.open("PATCH", &format!("/api/v1/nodes/{id}/state"), body.len(), "close").unwrap();
+        request.write_all(body.as_bytes()).unwrap();
+        wait_for("the move to wait for the lock", || database.waits().then_some(()));
+        drop(request);
+        server.terminate();
+        wait_for("the listener to close", || TcpStream::connect(address).is_err().then_some(()));
+        // A server that waits for nobody is gone by then.
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        assert!(server.is_running(), "a change is under way");
+    });
+    assert!(server.wait().success());
+    let node = site.admin_at(1).get(&format!("/api/v1/nodes/{id}")).expect(200);
+    assert_eq!(node["data"]["state"], "migrating");
+}
+
 #[test]
 fn a_second_server_on_the_same_files_is_refused() {
     let site = Site::start(Backend::Sqlite);

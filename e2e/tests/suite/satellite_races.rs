@@ -81,8 +81,7 @@ fn a_revocation_bites_before_a_credential_is_handed_out() {
         let row = "SELECT 1 FROM resources WHERE kind = 'satellite' FOR UPDATE";
         let registering = site.database.hold(row, || {
             let registering = scope.spawn(|| ztr(&site, 1, &token));
-            let waits = "pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
-            wait_for("the registration to be decided", || is(waits).then_some(()));
+            wait_for("the registration to be decided", || site.database.waits().then_some(()));
             line.hold_answers();
             registering
         });

@@ -75,6 +75,13 @@ impl Database {
         })
     }
 
+    /// Whether somebody waits for a lock of PostgreSQL.
+    pub(crate) fn waits(&self) -> bool {
+        let waiting =
+            "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        self.count(waiting) > 0
+    }
+
     /// How many rows a query of PostgreSQL has.
     pub(crate) fn count(&self, sql: &str) -> usize {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
