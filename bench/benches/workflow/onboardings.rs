@@ -25,12 +25,11 @@ pub(crate) async fn measure(count: usize) {
         Config { pace, requests_per_second: Some(RATE), over_limit, record: true, ..Config::default() };
     let maas = Fake::start(config, SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let secret = folder.path().join("maas.key");
-    std::fs::write(&secret, "consumer:token:secret").unwrap();
-    let server = Server::start(&[]);
+    let server = Server::start_in(folder.path(), &[]);
+    std::fs::write(folder.path().join("secrets/maas"), "consumer:token:secret").unwrap();
     let mut admin = Connection::open(server.address, &server.token).await;
     let settings = json!({
-        "url": maas.url(), "key": format!("file:{}", secret.display()), "provisioning_subnet": "provisioning",
+        "url": maas.url(), "key": "file:maas", "provisioning_subnet": "provisioning",
         "boot_disk": {"model": "BOSS"}, "hardware_sync": false, "requests_per_second": 19.0,
         "deploys_per_minute": 600.0, "deploys_at_once": 200, "user_data": "{{token}} {{node}}",
         "poll_millis": 10_000,

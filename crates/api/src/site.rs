@@ -35,11 +35,13 @@ pub struct Site {
 pub struct SiteSettings {
     /// The address of its MAAS.
     pub url: String,
-    /// Where the API key is: `file:…` or `env:…`.
+    /// Where the API key is: `file:…` in the server's folder of secrets, or `env:…`.
     pub key: String,
     /// Where the certificates to trust are; the system's when absent.
     pub ca: Option<String>,
-    /// Whether BMCs may show any certificate, or none.
+    /// Where the certificates are by which BMCs are known; the system's when absent.
+    pub bmc_ca: Option<String>,
+    /// Whether BMCs may show any certificate, or none: whoever answers gets the password.
     pub bmc_insecure: bool,
     /// The resource pool that machines are put into.
     pub pool: Option<String>,
@@ -93,6 +95,7 @@ impl Default for SiteSettings {
             url: String::new(),
             key: String::new(),
             ca: None,
+            bmc_ca: None,
             bmc_insecure: false,
             pool: None,
             zone: None,

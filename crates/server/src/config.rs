@@ -20,6 +20,7 @@ pub mod gpu_nodes;
 mod layers;
 mod members;
 mod print;
+pub mod secrets;
 mod server;
 pub mod upstreams;
 
@@ -80,6 +81,8 @@ pub struct Config {
     pub satellites: Satellites,
     /// GPU nodes.
     pub gpu_nodes: gpu_nodes::GpuNodes,
+    /// Where secrets are that sites and nodes refer to.
+    pub secrets: secrets::Secrets,
     /// Rate limits.
     pub limits: Limits,
     /// How silence is judged.
@@ -141,6 +144,7 @@ struct Raw {
     nodes: members::RawNodes,
     satellites: members::RawSatellites,
     gpu_nodes: gpu_nodes::RawGpuNodes,
+    secrets: secrets::RawSecrets,
     limits: Limits,
     liveness: liveness::RawSettings,
     audit: RawAudit,
@@ -176,6 +180,7 @@ impl Raw {
         let test_clock = (!test_clock.is_empty()).then(|| test_clock.into());
         let is_shared = matches!(server.location, Location::Postgres { .. });
         Ok(Config {
+            secrets: self.secrets.resolve(&server.data_dir)?,
             listen: server.listen,
             data_dir: server.data_dir,
             location: server.location,

@@ -138,7 +138,7 @@ pub(crate) async fn create(
         text::check_label(key, value)?;
     }
     let labels = create.labels.clone();
-    let mut document = Document::new(create)?;
+    let mut document = Document::new(create, &app.config.secrets)?;
     let site = document.site.clone();
     let (id, run) = (Uuid::now_v7().to_string(), Uuid::now_v7().to_string());
     let (kind, state) = match &document.site {

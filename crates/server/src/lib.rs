@@ -40,6 +40,7 @@ mod node;
 mod path;
 mod problems;
 mod promote;
+mod reference;
 mod registry;
 mod report;
 mod request;

@@ -78,6 +78,9 @@ impl Server {
         };
 
         make_private_dir(&config.data_dir)?;
+        if config.secrets.directory.starts_with(&config.data_dir) {
+            make_private_dir(&config.secrets.directory.join("bmc"))?;
+        }
         let store = Store::open(&config.location).await?;
         let key = load_key(&store, &config.key_file).await?;
         let boot_address = boot.as_ref().map(|(_, address)| *address);

@@ -23,6 +23,7 @@ use crate::{
     named::{self, Asked, Named},
     path::Path,
     problems::Problems,
+    reference::{self, Use},
     text,
 };
 
@@ -38,7 +39,7 @@ pub(crate) async fn list(
     SITES.list(&app, &pages, view).await
 }
 
-/// Makes a site. Keys and passwords are named by reference, as `file:PATH` or `env:NAME` on the server.
+/// Makes a site. Keys and certificates are named by reference: a file in the server's folder of secrets, or a variable.
 #[utoipa::path(post, path = "/api/v1/sites", request_body = SiteSpec, responses((status = 201, body = Envelope<Site>), Problems))]
 pub(crate) async fn create(
     State(app): State<App>,
@@ -46,7 +47,7 @@ pub(crate) async fn create(
     headers: HeaderMap,
     Body(spec): Body<SiteSpec>,
 ) -> Result<Response, Error> {
-    check(&spec)?;
+    check(&app, &spec)?;
     let asked = Asked { app: &app, caller: &caller, headers: &headers };
     let step = asked.step("registered", SITES.content(&spec.name, &spec.settings)?, Vec::new());
     answer(StatusCode::CREATED, &SITES.create(&app, step, nothing_held).await?)
@@ -67,7 +68,7 @@ pub(crate) async fn replace(
     headers: HeaderMap,
     Body(spec): Body<SiteSpec>,
 ) -> Result<Response, Error> {
-    check(&spec)?;
+    check(&app, &spec)?;
     SITES.keeps_its_name(&id, &spec.name)?;
     let asked = Asked { app: &app, caller: &caller, headers: &headers };
     let content = SITES.content(&id, &spec.settings)?;
@@ -87,7 +88,7 @@ pub(crate) async fn delete(
     answer(StatusCode::OK, &SITES.delete(&asked, &id, Vec::new()).await?)
 }
 
-fn check(spec: &SiteSpec) -> Result<(), Error> {
+fn check(app: &App, spec: &SiteSpec) -> Result<(), Error> {
     text::check_name("name", &spec.name)?;
     let settings = &spec.settings;
     let url = &settings.url;
@@ -95,9 +96,15 @@ fn check(spec: &SiteSpec) -> Result<(), Error> {
     if !scheme || url.len() > 255 || !url.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(Error::invalid("settings.url", "must be a URL such as https://maas.example/MAAS"));
     }
-    reference("settings.key", &settings.key)?;
-    if let Some(ca) = &settings.ca {
-        reference("settings.ca", ca)?;
+    let references =
+        [("key", Some(&settings.key)), ("ca", settings.ca.as_ref()), ("bmc_ca", settings.bmc_ca.as_ref())];
+    for (field, reference) in references {
+        if let Some(reference) = reference {
+            reference::check(&format!("settings.{field}"), reference, Use::Site, &app.config.secrets)?;
+        }
+    }
+    if settings.bmc_ca.is_some() && settings.bmc_insecure {
+        return Err(Error::invalid("settings.bmc_insecure", "must be false where bmc_ca says whom to trust"));
     }
     text::check_name("settings.tag", &settings.tag)?;
     text::check("settings.series", &settings.series, 1..=63)?;
@@ -137,17 +144,6 @@ fn check_rates(settings: &SiteSettings) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-fn reference(field: &str, text: &str) -> Result<(), Error> {
-    let named = text.strip_prefix("file:").or_else(|| text.strip_prefix("env:"));
-    if named.is_none_or(str::is_empty) {
-        return Err(Error::invalid(
-            field,
-            "must name where the secret is, as file:PATH or env:NAME; the secret itself is never stored",
-        ));
-    }
-    text::check(field, text, 1..=1000)
 }
 
 fn view(site: &Resource) -> Result<Site, Error> {

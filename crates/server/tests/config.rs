@@ -55,6 +55,7 @@ fn mistakes_are_named() {
         ("[nodes]\ninstall_patience_minutes = 0", "nodes.install_patience_minutes: must be at least 1"),
         ("[gpu_nodes]\ntask_lease_seconds = 1", "gpu_nodes.task_lease_seconds: must be from 5 to 3600"),
         ("[gpu_nodes]\ntoken_minutes = 1441", "gpu_nodes.token_minutes: must be from 1 to 1440"),
+        ("[secrets]\nenv_prefix = \"\"", "secrets.env_prefix: must not be empty"),
         ("[log]\nformat = \"xml\"", "log.format"),
         ("[limits]\nread = -1", "read"),
     ] {

@@ -55,10 +55,9 @@ fn a_server_that_dies_in_the_middle_of_an_effect_repeats_nothing() {
     let rounds = std::env::var("WARDROOM_FAULT_ROUNDS").map_or(4, |rounds| rounds.parse().unwrap());
     let maas = Maas::start();
     let mut site = Site::start(Backend::Sqlite);
-    let secret = site.data_dir(0).join("maas.key");
-    std::fs::write(&secret, "consumer:token:secret").unwrap();
+    std::fs::write(site.data_dir(0).join("secrets/maas"), "consumer:token:secret").unwrap();
     let settings = json!({
-        "url": format!("http://{}/MAAS", maas.api.address), "key": format!("file:{}", secret.display()),
+        "url": format!("http://{}/MAAS", maas.api.address), "key": "file:maas",
         "provisioning_subnet": "provisioning", "boot_disk": {"model": "BOSS"}, "hardware_sync": false,
         "requests_per_second": 1000.0, "deploys_per_minute": 1000.0, "poll_millis": 100,
         "user_data": "{{token}}",

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::fixture::Server;
 
-const SITE: &str = "kind: site\nname: berlin\nsettings:\n  url: http://127.0.0.1:9/MAAS\n  key: env:NO_SUCH_KEY\n  \
+const SITE: &str = "kind: site\nname: berlin\nsettings:\n  url: http://127.0.0.1:9/MAAS\n  key: env:WARDROOM_SECRET_NONE\n  \
                     provisioning_subnet: 10.0.0.0/24\n  boot_disk: {model: SSD}\n";
 
 fn write(server: &Server, name: &str, text: &str) {
@@ -19,7 +19,7 @@ fn json(server: &Server, arguments: &[&str]) -> Value {
 fn sites_are_made_changed_and_deleted() {
     let server = Server::start();
     let made =
-        ["--url", "http://maas/MAAS", "--key", "file:/key", "--subnet", "boot", "--boot-disk-model", "SSD"];
+        ["--url", "http://maas/MAAS", "--key", "file:key", "--subnet", "boot", "--boot-disk-model", "SSD"];
     assert_eq!(server.ok(&[&["create", "site", "hamburg"], &made[..]].concat()), "site/hamburg created\n");
     server.run(&[&["create", "site", "hamburg"], &made[..]].concat()).says(4, &["already"]);
     server.run(&["create", "site", "x"]).says(2, &["--url"]);
@@ -35,8 +35,8 @@ fn sites_are_made_changed_and_deleted() {
     let settings = json(&server, &["get", "site", "berlin"])["settings"].clone();
     let disk = &settings["boot_disk"];
     assert_eq!((&disk["model"], &disk["serial"]), (&Value::from("SSD"), &Value::from("S1")));
-    assert_eq!((&settings["pool"], &settings["key"]), (&Value::from("gpu"), &Value::from("env:NO_SUCH_KEY")));
-    assert!(server.ok(&["get", "sites", "-o", "wide"]).contains("env:NO_SUCH_KEY"));
+    assert_eq!((&settings["pool"], &settings["key"]), (&Value::from("gpu"), &Value::from("env:WARDROOM_SECRET_NONE")));
+    assert!(server.ok(&["get", "sites", "-o", "wide"]).contains("env:WARDROOM_SECRET_NONE"));
     assert!(server.ok(&["describe", "site", "berlin"]).contains("pool: gpu"));
     server.ok(&["gpu-node", "create", "gpu-1", "--site", "berlin", "--mac", "52:54:00:00:00:01"]);
     server.run(&["delete", "site", "berlin"]).says(4, &["uses it: take it out first"]);

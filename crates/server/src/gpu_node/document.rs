@@ -8,7 +8,13 @@ use wardroom_api::gpu_node::{Bmc, GpuNode, GpuNodeCreate};
 use wardroom_core::gpu_node::State;
 use wardroom_store::{Content, Resource};
 
-use crate::{error::Error, etag, text};
+use crate::{
+    config::secrets::Secrets,
+    error::Error,
+    etag,
+    reference::{self, Use},
+    text,
+};
 
 /// The kind under which GPU nodes are stored.
 pub(crate) const KIND: &str = "gpu-node";
@@ -111,7 +117,7 @@ impl Machine {
 
 impl Document {
     /// The document of a new node.
-    pub(crate) fn new(create: GpuNodeCreate) -> Result<Self, Error> {
+    pub(crate) fn new(create: GpuNodeCreate, secrets: &Secrets) -> Result<Self, Error> {
         text::check_name("hostname", &create.hostname)?;
         text::check_some("model", create.model.as_deref(), 255)?;
         text::check_some("serial_number", create.serial_number.as_deref(), 255)?;
@@ -130,7 +136,7 @@ impl Document {
             return Err(Error::invalid("macs", "a site finds the machine by its MACs: give at least one"));
         }
         if let Some(bmc) = &create.bmc {
-            check_bmc(bmc)?;
+            check_bmc(bmc, secrets)?;
         }
         Ok(Self {
             hostname: create.hostname,
@@ -205,19 +211,12 @@ pub(crate) fn token_key(hash: &str) -> String {
     format!("token/{hash}")
 }
 
-fn check_bmc(bmc: &Bmc) -> Result<(), Error> {
+fn check_bmc(bmc: &Bmc, secrets: &Secrets) -> Result<(), Error> {
     let scheme = ["http://", "https://"].iter().any(|scheme| bmc.address.starts_with(scheme));
     if !scheme || bmc.address.len() > 255 || !bmc.address.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(Error::invalid("bmc.address", "must be a URL such as https://10.0.0.7"));
     }
-    let reference = bmc.credential.strip_prefix("file:").or_else(|| bmc.credential.strip_prefix("env:"));
-    if reference.is_none_or(str::is_empty) {
-        return Err(Error::invalid(
-            "bmc.credential",
-            "must name where the secret is, as file:PATH or env:NAME; the secret itself is never stored",
-        ));
-    }
-    text::check("bmc.credential", &bmc.credential, 1..=1000)?;
+    reference::check("bmc.credential", &bmc.credential, Use::Bmc, secrets)?;
     text::check_some("bmc.system", bmc.system.as_deref(), 255)
 }
 

@@ -35,5 +35,6 @@ mod harness;
 mod limits;
 mod onboarding;
 mod rig;
+mod secrets;
 mod trouble;
 mod undoing;

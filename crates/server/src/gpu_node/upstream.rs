@@ -14,16 +14,23 @@ use wardroom_workflow::{Limits, Rate, Slots};
 use super::{
     cache::Cache,
     gather::{Look, Looks, Memo},
-    site::{self, Settings},
+    site::Settings,
 };
-use crate::clock::Clock;
+use crate::{
+    clock::Clock,
+    config::secrets::Secrets,
+    reference::{self, Use},
+};
 
 /// A single call must end before the lease of a run does.
 const TIMEOUT: Duration = Duration::from_secs(70);
 
 /// Clients of the sites, made once for each setting.
-#[derive(Debug, Default)]
-pub(crate) struct Clients(Mutex<HashMap<(String, String), Arc<Site>>>);
+#[derive(Debug)]
+pub(crate) struct Clients {
+    secrets: Secrets,
+    made: Mutex<HashMap<(String, String), Arc<Site>>>,
+}
 
 /// A site's MAAS, and what all who speak to it share.
 #[derive(Debug)]
@@ -49,6 +56,11 @@ pub(crate) struct Session {
 }
 
 impl Clients {
+    /// None yet; their keys are where the settings say.
+    pub(crate) fn new(secrets: Secrets) -> Self {
+        Self { secrets, made: Mutex::default() }
+    }
+
     /// The client of a site.
     ///
     /// # Errors
@@ -59,10 +71,11 @@ impl Clients {
         settings: &Settings,
         limits: &Limits,
     ) -> Result<Session, String> {
-        let key = site::resolve(&settings.key)?;
-        let ca = settings.ca.as_deref().map(site::resolve).transpose()?;
+        let secret = |at: &str| reference::resolve(at, Use::Site, &self.secrets);
+        let key = secret(&settings.key)?;
+        let ca = settings.ca.as_deref().map(secret).transpose()?;
         let id = (name.to_owned(), fingerprint(settings, &key, ca.as_deref()));
-        let mut clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clients = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let shared = match clients.get(&id) {
             Some(shared) => Arc::clone(shared),
             None => {

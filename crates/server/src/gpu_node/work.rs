@@ -12,6 +12,7 @@ use super::{
     cache::{self, Batch},
     drift, owners, proof,
     stages::Workers,
+    upstream::Clients,
 };
 use crate::{app::App, error::Error};
 
@@ -59,9 +60,10 @@ async fn execute(app: App, engine: Engine<Workers>, stop: watch::Receiver<bool>)
 
 impl Workers {
     pub(crate) fn new(app: App) -> Self {
+        let clients = Arc::new(Clients::new(app.config.secrets.clone()));
         Self {
             app,
-            clients: Arc::default(),
+            clients,
             cache: Arc::default(),
             limits: wardroom_workflow::Limits::default(),
         }

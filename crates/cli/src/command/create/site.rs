@@ -22,7 +22,7 @@ pub(crate) struct Site {
     /// The address of its MAAS, such as `https://maas.example/MAAS`.
     #[arg(long, value_name = "URL", required_unless_present = "file")]
     url: Option<String>,
-    /// Where the API key is on the server, as file:PATH or env:NAME.
+    /// Where the API key is: file:NAME in the server's folder of secrets, or env:WARDROOM_SECRET_NAME.
     #[arg(long, value_name = "REFERENCE", required_unless_present = "file")]
     key: Option<String>,
     /// The subnet that machines boot in, by its name or network.

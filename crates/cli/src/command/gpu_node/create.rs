@@ -27,7 +27,7 @@ pub(crate) struct Create {
     /// The address of its BMC, such as https://10.0.0.7.
     #[arg(long, value_name = "URL", requires = "bmc_credential")]
     bmc: Option<String>,
-    /// Where user and password of the BMC are on the server, as file:PATH or env:NAME.
+    /// Where user and password of the BMC are: file:bmc/NAME in the server's folder of secrets, or env:WARDROOM_SECRET_BMC_NAME.
     #[arg(long, value_name = "REFERENCE", requires = "bmc")]
     bmc_credential: Option<String>,
     /// Which system of the BMC.

@@ -11,8 +11,8 @@ use wardroom_upstream::maas::{
 };
 
 use super::{
-    Came, Halt, Try, Workers, again, by_hand, disagrees, done, gone, is_past_preparation, name,
-    prepare::login, require_ours, wait_for,
+    Came, Halt, Try, Workers, again, by_hand, disagrees, done, gone, is_past_preparation, name, require_ours,
+    wait_for,
 };
 use crate::{
     app::{Decided, by_system},
@@ -38,9 +38,10 @@ impl Workers {
         let marker = marker(attempt.run);
         let machine = match &found[..] {
             [] => {
+                let login = node.bmc.as_ref().map(|bmc| self.login(&bmc.credential)).transpose()?;
                 attempt.data.creating = true;
                 attempt.save().await?;
-                create(&session, &site, &node, &marker).await?
+                create(&session, &site, &node, &marker, login).await?
             }
             [machine] => machine.clone(),
             several => return Err(conflict(several)),
@@ -252,15 +253,19 @@ fn marker(run: &str) -> String {
     format!("wardroom run {run}")
 }
 
-async fn create(session: &Session, site: &Snapshot, node: &Document, marker: &str) -> Result<Machine, Halt> {
+async fn create(
+    session: &Session,
+    site: &Snapshot,
+    node: &Document,
+    marker: &str,
+    login: Option<(String, String)>,
+) -> Result<Machine, Halt> {
     let macs: Vec<_> = node.macs.iter().map(String::as_str).collect();
-    let (user, password);
-    let power = match &node.bmc {
-        Some(bmc) => {
-            let (name, secret) = login(&bmc.credential)?;
-            (user, password) = (name, Secret(secret));
+    let login = login.map(|(user, password)| (user, Secret(password)));
+    let power = match node.bmc.as_ref().zip(login.as_ref()) {
+        Some((bmc, (user, password))) => {
             let node_id = bmc.system.as_deref().unwrap_or_default();
-            PowerDriver::Redfish { address: &bmc.address, user: &user, password: &password, node_id }
+            PowerDriver::Redfish { address: &bmc.address, user, password, node_id }
         }
         None => PowerDriver::Manual,
     };

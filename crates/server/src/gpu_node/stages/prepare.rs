@@ -8,7 +8,8 @@ use wardroom_workflow::Outcome;
 
 use super::{Came, Halt, Try, Workers, again, by_hand, done};
 use crate::{
-    gpu_node::site::{self, Snapshot},
+    gpu_node::site::{self, Settings as SiteSettings, Snapshot},
+    reference::{self, Use},
     secret::{self, Key},
 };
 
@@ -35,7 +36,7 @@ impl Workers {
         // A machine that people power by hand has no BMC to ask.
         let Some(bmc) = node.bmc else { return done(attempt) };
         let (site, _) = self.site(attempt)?;
-        let (user, password) = login(&bmc.credential)?;
+        let (user, password) = self.login(&bmc.credential)?;
         let fingerprint = fingerprint(&self.app.key, &user, &password);
         if attempt.sent_on {
             // A person looked, and says that it may be tried again.
@@ -48,7 +49,7 @@ impl Workers {
                 bmc.address
             )));
         }
-        let trust = if site.settings.bmc_insecure { Trust::Insecure } else { Trust::System };
+        let trust = self.trust(&site.settings)?;
         let settings = Settings {
             url: bmc.address.clone(),
             user,
@@ -70,18 +71,28 @@ impl Workers {
             }
         }
     }
+
+    /// User and password behind a reference, as `user:password`.
+    pub(super) fn login(&self, at: &str) -> Result<(String, String), Halt> {
+        let found = reference::resolve(at, Use::Bmc, &self.app.config.secrets).map_err(by_hand)?;
+        let pair = found.split_once(':').map(|(user, password)| (user.to_owned(), password.to_owned()));
+        pair.ok_or_else(|| by_hand(format!("the secret at {at} must be USER:PASSWORD")))
+    }
+
+    /// Whom the BMCs of a site are known by.
+    fn trust(&self, settings: &SiteSettings) -> Result<Trust, Halt> {
+        if settings.bmc_insecure {
+            return Ok(Trust::Insecure);
+        }
+        let Some(ca) = &settings.bmc_ca else { return Ok(Trust::System) };
+        let ca = reference::resolve(ca, Use::Site, &self.app.config.secrets).map_err(by_hand)?;
+        Ok(Trust::Authorities(ca.into_bytes()))
+    }
 }
 
 /// Tells passwords apart. It is stored, so that it must tell nothing to who guesses at it without the server's key.
 fn fingerprint(key: &Key, user: &str, password: &str) -> String {
     secret::encode(&key.sign("bmc", &[user, password]))
-}
-
-/// User and password behind a reference, as `user:password`.
-pub(super) fn login(reference: &str) -> Result<(String, String), Halt> {
-    let found = site::resolve(reference).map_err(by_hand)?;
-    let pair = found.split_once(':').map(|(user, password)| (user.to_owned(), password.to_owned()));
-    pair.ok_or_else(|| by_hand(format!("the secret at {reference} must be USER:PASSWORD")))
 }
 
 fn refusal(error: &redfish::Error) -> Halt {

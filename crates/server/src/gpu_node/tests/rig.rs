@@ -107,14 +107,15 @@ impl Rig {
         let file = "[limits]\nanonymous = 0\n[gpu_nodes]\ntask_lease_seconds = 600\n".to_owned();
         let mut config = resolve(&Sources { file: Some(file), ..Sources::default() }).unwrap();
         config.location = location;
+        config.secrets.directory = dir.path().join("secrets");
+        std::fs::create_dir_all(config.secrets.directory.join("bmc")).unwrap();
+        std::fs::write(config.secrets.directory.join("maas"), "consumer:token:secret\n").unwrap();
         let key = keys::Key::create(&dir.path().join("server.key")).unwrap();
         let app = App::new(store, config, key, "http://127.0.0.1:1".to_owned());
         let maas = Arc::new(Maas::start(maas, LOOPBACK).await.unwrap());
-        let secret = dir.path().join("maas.key");
-        std::fs::write(&secret, "consumer:token:secret\n").unwrap();
         let mut settings = Settings {
             url: maas.url(),
-            key: format!("file:{}", secret.display()),
+            key: "file:maas".to_owned(),
             provisioning_subnet: "provisioning".to_owned(),
             boot_disk: BootDisk { model: Some("BOSS".to_owned()), serial: None },
             requests_per_second: 10_000.0,
@@ -147,6 +148,11 @@ impl Rig {
         };
         rig.site("berlin", &settings).await;
         rig
+    }
+
+    /// The file behind a reference.
+    pub(super) fn secret(&self, reference: &str) -> std::path::PathBuf {
+        self.app.config.secrets.directory.join(reference.strip_prefix("file:").unwrap())
     }
 
     /// Makes a site.

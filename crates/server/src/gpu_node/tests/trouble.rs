@@ -210,13 +210,12 @@ async fn a_wrong_password_is_tried_twice_and_no_more() {
         redfish::Fake::start(redfish::Config { lock_after: Some(3), ..redfish::Config::default() }, LOOPBACK)
             .await
             .unwrap();
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("bmc");
-    std::fs::write(&file, "root:wrong").unwrap();
     let mut rig = Rig::new().await;
+    let credential = "file:bmc/rack";
+    let file = rig.secret(credential);
+    std::fs::write(&file, "root:wrong").unwrap();
     rig.work();
     rig.agents();
-    let credential = format!("file:{}", file.display());
     let body = json!({
         "hostname": "gpu-1", "site": "berlin", "macs": [mac(1)],
         "bmc": {"address": bmc.url(), "credential": credential, "system": "1"},
@@ -250,13 +249,12 @@ async fn a_wrong_password_is_tried_twice_and_no_more() {
 #[tokio::test]
 async fn a_refused_password_is_tried_again_when_a_person_repeats_the_stage() {
     let bmc = redfish::Fake::start(redfish::Config::default(), LOOPBACK).await.unwrap();
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("bmc");
-    std::fs::write(&file, "root:another").unwrap();
     let mut rig = Rig::new().await;
+    let credential = "file:bmc/rack";
+    let file = rig.secret(credential);
+    std::fs::write(&file, "root:another").unwrap();
     rig.work();
     rig.agents();
-    let credential = format!("file:{}", file.display());
     let body = json!({
         "hostname": "gpu-1", "site": "berlin", "macs": [mac(1)],
         "bmc": {"address": bmc.url(), "credential": credential, "system": "1"},
@@ -393,7 +391,7 @@ async fn a_node_that_fits_is_left_alone_and_so_is_one_when_maas_does_not_answer(
 async fn an_undo_without_its_site_waits_for_a_person() {
     let mut key = String::new();
     let mut rig = Rig::with(quick(), |site| key.clone_from(&site.key)).await;
-    let file = key.strip_prefix("file:").unwrap();
+    let file = &rig.secret(&key);
     let _ = rig.maas.seed(&Seed { macs: vec![mac(1)], ..Seed::default() });
     rig.maas.fault(Fault::of("deploy", FaultKind::Status(403)).times(100));
     rig.work();

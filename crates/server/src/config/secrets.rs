@@ -1,0 +1,36 @@
+//! `[secrets]`: where the secrets are that sites and GPU nodes refer to.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::ConfigError;
+
+/// What a reference can lead to, and nothing else.
+#[derive(Debug, Clone)]
+pub struct Secrets {
+    /// The folder of files.
+    pub directory: PathBuf,
+    /// How the names of variables begin.
+    pub env_prefix: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct RawSecrets {
+    directory: String,
+    env_prefix: String,
+}
+
+impl RawSecrets {
+    pub(super) fn resolve(self, data_dir: &Path) -> Result<Secrets, ConfigError> {
+        let Self { directory, env_prefix } = self;
+        // Without one, whoever registers a node could have any variable of the server sent away.
+        if env_prefix.is_empty() {
+            return Err(ConfigError(
+                "secrets.env_prefix: must not be empty, such as WARDROOM_SECRET_".to_owned(),
+            ));
+        }
+        let directory = if directory.is_empty() { data_dir.join("secrets") } else { directory.into() };
+        Ok(Secrets { directory, env_prefix })
+    }
+}
