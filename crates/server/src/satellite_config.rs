@@ -75,7 +75,9 @@ impl Document {
         if let Some(path) = masked(&self.config, "config") {
             return Err(Error::invalid(
                 path,
-                format!("{HIDDEN:?} stands for a secret that is not shown: leave the setting out to keep it"),
+                format!(
+                    "{HIDDEN:?} stands for a secret that is not shown: leave the setting out to keep what it is"
+                ),
             ));
         }
         if serde_json::to_string(&self.config).map_err(|_| Error::Internal)?.len() > MOST_BYTES {
@@ -139,8 +141,9 @@ pub(crate) async fn patch(
         if let Some(registry) = &patch.registry {
             document.registry.clone_from(registry);
         }
-        if let Some(settings) = &patch.config {
-            merge(&mut document.config, settings);
+        if let Some(mut settings) = patch.config.clone() {
+            unhide(&mut settings, &document.config, false);
+            merge(&mut document.config, &settings);
         }
         document.check()?;
         let content = Content { document: Text::of(&document)?, ..before.content.clone() };
@@ -222,27 +225,35 @@ fn masked(value: &Value, path: &str) -> Option<String> {
     }
 }
 
-fn hide(value: &mut Value) {
+/// Hides every text and number under a telling name, however deep: what is there may be a list or an object of secrets.
+fn hide(value: &mut Value, telling: bool) {
     match value {
-        Value::Object(map) => {
-            for (key, value) in map {
-                match value {
-                    // What is under a telling name may be a list or an object of secrets.
-                    Value::String(_) | Value::Number(_) if is_secret(key) => *value = HIDDEN.into(),
-                    Value::Array(items) if is_secret(key) => items.fill(HIDDEN.into()),
-                    Value::Null | Value::Bool(_) => {}
-                    Value::String(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => hide(value),
-                }
+        Value::Object(map) => map.iter_mut().for_each(|(key, value)| hide(value, telling || is_secret(key))),
+        Value::Array(items) => items.iter_mut().for_each(|item| hide(item, telling)),
+        Value::String(_) | Value::Number(_) if telling => *value = HIDDEN.into(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Puts back what is hidden where it was sent as it is shown, so that who edits what was read loses no secret. A list
+/// is put back as a whole or not at all: which of its secrets belongs where is not known after it was changed.
+fn unhide(patch: &mut Value, stored: &Value, telling: bool) {
+    let mut shown = stored.clone();
+    hide(&mut shown, telling);
+    if *patch == shown {
+        patch.clone_from(stored);
+    } else if let (Value::Object(patch), Value::Object(stored)) = (patch, stored) {
+        for (key, value) in patch {
+            if let Some(stored) = stored.get(key) {
+                unhide(value, stored, telling || is_secret(key));
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(hide),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
 fn view(resource: &Resource) -> Result<SatelliteConfig, Error> {
     let Document { registry, mut config } = Document::of(resource)?;
-    hide(&mut config);
+    hide(&mut config, false);
     let (id, config_name) = (resource.content.id.clone(), resource.content.name.clone());
     let (created_at, updated_at) = (resource.created_at, resource.updated_at);
     Ok(SatelliteConfig { id, config_name, registry, config, created_at, updated_at })
@@ -282,7 +293,7 @@ mod tests {
         let mut config = json!({
             "app_config": {"local_registry": {"username": "u", "password": "p"}, "tokens": ["t"], "use_token": true},
         });
-        hide(&mut config);
+        hide(&mut config, false);
         let local = &config["app_config"]["local_registry"];
         assert_eq!((local["username"].as_str(), local["password"].as_str()), (Some("u"), Some(HIDDEN)));
         assert_eq!(config["app_config"]["tokens"][0], HIDDEN);
@@ -291,5 +302,45 @@ mod tests {
             panic!("the mask was taken for a password")
         };
         assert!(errors[0].field.starts_with("config.app_config."), "{}", errors[0].field);
+    }
+
+    #[test]
+    fn everything_under_a_telling_name_is_hidden_and_comes_back_as_it_was() {
+        let stored = json!({
+            "credentials": {"registry": {"user": "u", "key": "k1", "pins": [17, {"of": "k2"}]}, "enabled": true},
+            "api_keys": [["k3"], {"a": "k4"}],
+            "log": {"level": "info"},
+        });
+        let mut shown = stored.clone();
+        hide(&mut shown, false);
+        let text = shown.to_string();
+        assert!(
+            !["k1", "k2", "k3", "k4", "17", "\"u\""].iter().any(|secret| text.contains(secret)),
+            "{text}"
+        );
+        assert_eq!(
+            (&shown["credentials"]["enabled"], &shown["log"]),
+            (&json!(true), &json!({"level": "info"}))
+        );
+
+        let merged = |change: fn(&mut Value)| {
+            let (mut patch, mut config) = (shown.clone(), stored.clone());
+            change(&mut patch);
+            unhide(&mut patch, &config, false);
+            merge(&mut config, &patch);
+            let checked = Document { registry: None, config: config.clone() }.check();
+            checked.map(|()| config).ok()
+        };
+        assert_eq!(merged(|_| {}), Some(stored.clone()), "sent back as it was shown");
+        let mut quiet = stored.clone();
+        quiet["log"]["level"] = json!("warn");
+        quiet["credentials"]["registry"]["user"] = json!("v");
+        let change = |patch: &mut Value| {
+            patch["log"]["level"] = json!("warn");
+            patch["credentials"]["registry"]["user"] = json!("v");
+        };
+        assert_eq!(merged(change), Some(quiet), "the other secrets are kept");
+        assert_eq!(merged(|patch| patch["api_keys"][0] = json!("new")), None, "whose is the other one?");
+        assert_eq!(merged(|patch| patch["log"]["level"] = json!(HIDDEN)), None, "there is no secret");
     }
 }
