@@ -22,6 +22,25 @@ const LOOK: SignedDuration = SignedDuration::from_secs(2);
 /// How often GPUs are scrubbed before the node is set aside.
 const SCRUBS: u32 = 3;
 
+/// How the identity on a host ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// The agent took itself off. Its record is kept until the secrets are: a stage that is repeated looks for it.
+    Uninstalled,
+    /// The disk it was on is given up. Whoever enrolled before, for whichever run, went with it: nobody may speak with a
+    /// credential of the old system, and no run may take it for the next one's.
+    Released,
+}
+
+impl End {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Uninstalled => "uninstalled",
+            Self::Released => "released",
+        }
+    }
+}
+
 impl Workers {
     /// Drain, cleanup, scrub and proof.
     pub(super) async fn ask_agent(&self, attempt: &mut Try<'_>) -> Came {
@@ -41,23 +60,21 @@ impl Workers {
     /// Has the agent uninstall itself; the identity on the host is gone then.
     pub(super) async fn uninstall(&self, attempt: &mut Try<'_>) -> Came {
         self.task(attempt).await?;
-        self.end_identity(attempt, "uninstalled").await?;
+        self.end_identity(attempt, End::Uninstalled).await?;
         done(attempt)
     }
 
-    /// The identity on the host is gone, and cannot be taken back into use. An agent that enrolled for this run went
-    /// with the disk it was on: the run must not take it for the next one.
-    pub(super) async fn end_identity(&self, attempt: &Try<'_>, how: &str) -> Result<(), Halt> {
-        let run = attempt.run;
+    /// The identity on the host is gone, and cannot be taken back into use.
+    pub(super) async fn end_identity(&self, attempt: &Try<'_>, end: End) -> Result<(), Halt> {
         let gone = |node: &Resource| {
             let mut document = Document::of(node)?;
-            let agent = document.agent.take_if(|agent| agent.run == run);
+            let agent = document.agent.take_if(|_| end == End::Released);
             if agent.is_none() && !document.identity_kept {
                 return Ok(Decided::Nothing(()));
             }
             document.identity_kept = false;
             let content = document.into_content_of(node, document::state(node)?)?;
-            let metadata = serde_json::json!({"identity": how});
+            let metadata = serde_json::json!({"identity": end.as_str()});
             Ok(Decided::Commit(Box::new((content, by_system(&self.app, "changed", metadata))), ()))
         };
         self.app.change(KIND, attempt.node, gone).await?;

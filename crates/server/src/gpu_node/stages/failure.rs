@@ -8,7 +8,9 @@
 use wardroom_core::gpu_node::maas::Status;
 use wardroom_upstream::maas::{Erase, Level, Release};
 
-use super::{Came, Try, Workers, by_hand, disagrees, done, machine::start, name, require_ours, wait_for};
+use super::{
+    Came, Try, Workers, agent::End, by_hand, disagrees, done, machine::start, name, require_ours, wait_for,
+};
 use crate::gpu_node::data::{Cause, DeployFailure};
 
 /// What MAAS's words mean; the first row that fits wins. Everyday events use the same words, so only lines that tell of
@@ -81,7 +83,7 @@ impl Workers {
         match machine.status {
             Status::FailedDeployment | Status::Allocated if attempt.data.round == began => {
                 attempt.save().await?;
-                self.end_identity(attempt, "released").await?;
+                self.end_identity(attempt, End::Released).await?;
                 let how = Release { erase: Erase::No, comment: attempt.run };
                 session.turn().await.release(&id, &how).await?;
                 Ok(wait_for(attempt, &site, "MAAS releases the machine"))
@@ -100,7 +102,7 @@ impl Workers {
             Status::Ready => {
                 if attempt.data.round == began {
                     // Whoever enrolled until the release took effect is gone too.
-                    self.end_identity(attempt, "released").await?;
+                    self.end_identity(attempt, End::Released).await?;
                     attempt.data.round += 1;
                 }
                 self.link_pxe(attempt, &machine).await?;

@@ -14,7 +14,8 @@ use wardroom_upstream::maas::{Class, Deploy, Erase, Error as MaasError, Machine,
 use wardroom_workflow::{Outcome, Slots};
 
 use super::{
-    Came, Halt, Try, Workers, by_hand, disagrees, done, is_past_preparation, name, require_ours, wait_for,
+    Came, Halt, Try, Workers, agent::End, by_hand, disagrees, done, is_past_preparation, name, require_ours,
+    wait_for,
 };
 use crate::{
     app::{Decided, by_system},
@@ -224,7 +225,7 @@ impl Workers {
                 Ok(wait_for(attempt, &site, "MAAS aborts the deployment"))
             }
             Status::Allocated | Status::Deployed | Status::FailedDeployment | Status::FailedReleasing => {
-                self.end_identity(attempt, "released").await?;
+                self.end_identity(attempt, End::Released).await?;
                 let how = Release { erase: Erase::No, comment: attempt.run };
                 session.turn().await.release(&id, &how).await?;
                 Ok(wait_for(attempt, &site, "MAAS releases the machine"))
@@ -233,6 +234,7 @@ impl Workers {
                 Ok(wait_for(attempt, &site, "MAAS releases the machine"))
             }
             Status::Ready | Status::New => {
+                self.end_identity(attempt, End::Released).await?;
                 self.end_deploy(attempt, &session).await?;
                 attempt.data.deployed = None;
                 attempt.data.recovering = None;

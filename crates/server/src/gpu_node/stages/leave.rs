@@ -13,7 +13,9 @@ use wardroom_core::{
 use wardroom_store::Resource;
 use wardroom_upstream::maas::{self, Class, Error as MaasError, Release, StopMode};
 
-use super::{Came, Try, Workers, again, by_hand, disagrees, done, name, require_ours, wait_for, wait_until};
+use super::{
+    Came, Try, Workers, again, agent::End, by_hand, disagrees, done, name, require_ours, wait_for, wait_until,
+};
 use crate::{
     app::{Decided, by_system},
     gpu_node::{
@@ -39,6 +41,8 @@ impl Workers {
         require_ours(&site, &machine)?;
         match machine.status {
             Status::Ready | Status::New => {
+                // Also when somebody else released it.
+                self.end_identity(attempt, End::Released).await?;
                 attempt.data.releasing = false;
                 attempt.data.deployed = None;
                 done(attempt)
@@ -68,7 +72,7 @@ impl Workers {
                 attempt.data.releasing = true;
                 attempt.save().await?;
                 // What is on the disks is lost from here on, the agent's identity with it.
-                self.end_identity(attempt, "released").await?;
+                self.end_identity(attempt, End::Released).await?;
                 let how = Release { erase: erase(site.settings.erase), comment: attempt.run };
                 session.turn().await.release(&id, &how).await?;
                 Ok(wait_for(attempt, &site, WHAT))

@@ -1,9 +1,14 @@
 //! What secrets lead to, who is shown them, and how often they are tried.
 
 use serde_json::json;
-use wardroom_fakes::redfish;
+use wardroom_core::gpu_node::maas::Status;
+use wardroom_fakes::{maas::Change, redfish};
 
-use super::rig::{LOOPBACK, Rig, mac, quick};
+use super::{
+    super::{begin, document::Document, secret},
+    decommission::cancel,
+    rig::{LOOPBACK, Rig, mac, quick},
+};
 
 /// Whoever may register a node chooses where its BMC is, too: no file and no variable of the server is sent there.
 #[tokio::test]
@@ -53,6 +58,49 @@ async fn a_bmc_is_known_by_the_authorities_of_its_site() {
     }
 }
 
+/// The credential of the agent that a node has.
+async fn credential(rig: &Rig, id: &str) -> String {
+    let node = begin::read(&rig.app, id).await.unwrap();
+    let epoch = Document::of(&node).unwrap().agent.unwrap().epoch;
+    secret::credential(&rig.app.key, id, epoch)
+}
+
+/// What an agent hears that beats with a credential.
+async fn beat(rig: &Rig, id: &str, credential: &str) -> u16 {
+    let path = format!("/api/v1/gpu-nodes/{id}/heartbeat");
+    rig.as_agent(credential, &path, json!({"checks": []})).await.status.as_u16()
+}
+
+/// The credential of a system dies with it: before the release that gives its disk up, and also when somebody else
+/// released the machine.
+async fn a_credential_dies_with_the_system_it_was_on() {
+    for released in [false, true] {
+        let mut rig = Rig::new().await;
+        let id = rig.active(1).await;
+        let old = credential(&rig, &id).await;
+        assert_eq!(beat(&rig, &id, &old).await, 200);
+        rig.act(&id, "quarantine", json!({"reason": "the board burnt"})).await.ok();
+        rig.silence(&id);
+        if released {
+            let free = Change { status: Some(Status::Ready), ..Change::default() };
+            rig.maas.change(&rig.system_id(&id).await, &free);
+        }
+        let skip = ["drain_node", "scrub_gpu", "validate_clean_node"]
+            .map(|stage| json!({"stage": stage, "reason": "the board burnt"}));
+        let body = json!({"mode": "reimage", "skip": skip});
+        rig.post(&format!("/api/v1/gpu-nodes/{id}/decommissions"), body).await.ok();
+        rig.until_stage_or(&id, "wait_for_agent_enrollment", "active").await;
+        assert_eq!(beat(&rig, &id, &old).await, 401, "released by somebody else: {released}");
+        // Nor does it come back when the reimage is given up.
+        let run = rig.lifecycle(&id).await["run"]["id"].as_str().unwrap().to_owned();
+        cancel(&rig, &run).await;
+        rig.until_run(&id, "cancelled").await;
+        assert_eq!(beat(&rig, &id, &old).await, 401, "released by somebody else: {released}");
+        let node = rig.get(&format!("/api/v1/gpu-nodes/{id}")).await["data"].clone();
+        assert_eq!((&node["enrolled"], &node["identity_kept"]), (&json!(false), &json!(false)));
+    }
+}
+
 /// Registers a node with the BMC at an address.
 async fn onboard(rig: &Rig, number: u32, bmc: &str) -> String {
     let body = json!({
@@ -61,4 +109,8 @@ async fn onboard(rig: &Rig, number: u32, bmc: &str) -> String {
     });
     let made = rig.post("/api/v1/gpu-nodes", body).await.ok();
     made["data"]["id"].as_str().unwrap().to_owned()
+}
+
+on_both! {
+    a_credential_dies_with_the_system_it_was_on
 }
