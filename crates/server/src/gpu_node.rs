@@ -222,6 +222,9 @@ pub(crate) async fn onboard(
     }
     let kind = if site.is_some() { Kind::Onboarding } else { Kind::Bootstrap };
     let state = document::state(&node)?;
+    if kind == Kind::Onboarding && document.machine.is_some() {
+        proof::not_deployed(&app, &node).await?;
+    }
     let order = action::Order {
         app: &app,
         caller: &caller,

@@ -106,9 +106,17 @@ pub(crate) struct Machine {
     pub(crate) system_id: String,
     /// The site whose MAAS has it.
     pub(crate) site: String,
+    /// The run that found or made it; only that one, undone, takes it from the node again.
+    #[serde(default)]
+    pub(crate) run: Option<String>,
 }
 
 impl Machine {
+    /// Whether it is the same machine, whoever found it.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        (&self.system_id, &self.site) == (&other.system_id, &other.site)
+    }
+
     /// What only one living node has: two that drive one machine would undo each other's work.
     pub(crate) fn key(&self) -> String {
         format!("machine/{}/{}", self.site, self.system_id)

@@ -168,6 +168,25 @@ pub(crate) async fn still_there(app: &App, node: &Resource) -> Result<(), Error>
     }
 }
 
+/// Whether the machine of a node can be brought in: an onboarding would stop at one that is in use.
+pub(crate) async fn not_deployed(app: &App, node: &Resource) -> Result<(), Error> {
+    let id = &node.content.id;
+    match latest(app, id).await?.maas {
+        Some(Sight { seen, .. }) if seen.status == Some(Status::Deployed) => Err(Error::Conflict {
+            code: "no_such_move",
+            detail: "MAAS says that the machine of the node is deployed, and only a free one is onboarded: reimage the \
+                     node, or recover it"
+                .to_owned(),
+            allowed: vec![
+                format!("POST /api/v1/gpu-nodes/{id}/decommissions"),
+                format!("POST /api/v1/gpu-nodes/{id}/actions/recover"),
+                format!("GET /api/v1/gpu-nodes/{id}/lifecycle"),
+            ],
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// How long what MAAS says may be the same before it is written down again.
 const UNCHANGED: SignedDuration = SignedDuration::from_mins(1);
 

@@ -52,7 +52,7 @@ impl Workers {
             refuse_foreign(&site, &machine)?;
         }
         // Nothing is done to a machine, now or in an undo, before it belongs to this node and to no other.
-        self.remember(attempt.node, &site, &machine.system_id).await?;
+        self.remember(attempt, &site, &machine.system_id).await?;
         attempt.data.creating = false;
         attempt.data.machine = Some(data::Machine { system_id: machine.system_id.clone(), created });
         attempt.save().await?;
@@ -85,11 +85,12 @@ impl Workers {
     }
 
     /// Writes down which machine the node is. One that another node has already is not taken from it.
-    async fn remember(&self, node: &str, site: &Snapshot, system_id: &str) -> Result<(), Halt> {
-        let machine = document::Machine { system_id: system_id.to_owned(), site: site.name.clone() };
+    async fn remember(&self, attempt: &Try<'_>, site: &Snapshot, system_id: &str) -> Result<(), Halt> {
+        let (node, run) = (attempt.node, Some(attempt.run.to_owned()));
+        let machine = document::Machine { system_id: system_id.to_owned(), site: site.name.clone(), run };
         let remember = |node: &wardroom_store::Resource| {
             let mut document = Document::of(node)?;
-            if document.machine.as_ref() == Some(&machine) {
+            if document.machine.as_ref().is_some_and(|known| known.is(&machine)) {
                 return Ok(Decided::Nothing(()));
             }
             document.machine = Some(machine.clone());
@@ -218,9 +219,11 @@ impl Workers {
 
     /// The node has no machine any more, if it was this run that gave it one.
     async fn forget(&self, attempt: &mut Try<'_>) -> Came {
+        let run = attempt.run;
         let forget = |node: &wardroom_store::Resource| {
             let mut document = Document::of(node)?;
-            if document.machine.take().is_none() {
+            let ours = |machine: &mut document::Machine| machine.run.as_deref() == Some(run);
+            if document.machine.take_if(ours).is_none() {
                 return Ok(Decided::Nothing(()));
             }
             let content = document.into_content_of(node, document::state(node)?)?;

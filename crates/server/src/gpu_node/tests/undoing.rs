@@ -5,9 +5,10 @@ use wardroom_core::{
     gpu_node::maas::Status,
     run::plan::{Kind, Stage, When},
 };
-use wardroom_fakes::maas::Seed;
+use wardroom_fakes::maas::{Change, Fault, FaultKind, Seed};
 
 use super::{
+    super::drift,
     harness::{Trick, Tricky, elaborate},
     rig::{Rig, mac},
 };
@@ -157,4 +158,34 @@ async fn a_decommission_is_cancelled_from_every_stage() {
         );
         assert_eq!(rig.lifecycle(id).await["run"]["state"], "cancelled");
     }
+}
+
+/// A node that had a machine before keeps it when an onboarding is given up; and one whose machine is deployed is not
+/// onboarded at all.
+#[tokio::test]
+async fn a_cancel_leaves_a_node_the_machine_it_had() {
+    let mut rig = Rig::new().await;
+    let id = rig.active(1).await;
+    let system_id = rig.system_id(&id).await;
+    let onboardings = format!("/api/v1/gpu-nodes/{id}/onboardings");
+    rig.act(&id, "quarantine", json!({"reason": "it smells"})).await.ok();
+    let refused = rig.post(&onboardings, json!({})).await;
+    assert_eq!((refused.status.as_u16(), refused.code()), (409, "no_such_move"), "{refused:?}");
+    assert!(refused.body["detail"].as_str().unwrap().contains("deployed"), "{refused:?}");
+
+    rig.maas.change(&system_id, &Change { status: Some(Status::Ready), ..Change::default() });
+    for _ in 0..500 {
+        if rig.lifecycle(&id).await["maas"]["status_name"] == "Ready" {
+            break;
+        }
+        drift::sweep(&rig.workers, "test").await.unwrap();
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    rig.maas.fault(Fault::of("deploy", FaultKind::Status(403)).times(100));
+    rig.post(&onboardings, json!({})).await.ok();
+    let run = rig.until_run(&id, "failed_manual_intervention").await;
+    assert_eq!(run["stage"], "deploy_via_maas", "{run}");
+    run_action(&rig, &id, "cancel").await;
+    rig.until_run(&id, "cancelled").await;
+    assert_eq!(rig.system_of(&id).await, Some(system_id));
 }
