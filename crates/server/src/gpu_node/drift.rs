@@ -43,8 +43,9 @@ use crate::{
 /// Nodes that are looked at together.
 const PAGE: usize = 500;
 
-/// Looks at every site whose time has come, each by one server.
-pub(crate) async fn sweep(workers: &Workers, holder: &str) -> Result<(), Error> {
+/// The sites whose time has come, each for one server.
+pub(crate) async fn due(workers: &Workers, holder: &str) -> Result<Vec<(String, Settings)>, Error> {
+    let mut due = Vec::new();
     let mut list = List { kind: site::KIND.to_owned(), limit: PAGE, ..List::default() };
     loop {
         let page = workers.app.store.list(&list).await?;
@@ -58,17 +59,24 @@ pub(crate) async fn sweep(workers: &Workers, holder: &str) -> Result<(), Error> 
             if mine.is_some_and(|lease| !lease.remaining.is_zero()) {
                 continue;
             }
-            if workers.app.store.acquire_lease(&lease, holder, length).await?.is_some()
-                && let Err(error) = sweep_site(workers, name, &settings).await
-            {
-                tracing::warn!(site = name, %error, "a site could not be compared with its MAAS");
+            if workers.app.store.acquire_lease(&lease, holder, length).await?.is_some() {
+                due.push((name.clone(), settings));
             }
         }
         match page.next {
             Some(next) => list.after = Some(next),
-            None => return Ok(()),
+            None => return Ok(due),
         }
     }
+}
+
+/// Looks at every site whose time has come, one after the other.
+#[cfg(test)]
+pub(crate) async fn sweep(workers: &Workers, holder: &str) -> Result<(), Error> {
+    for (name, settings) in due(workers, holder).await? {
+        sweep_site(workers, &name, &settings).await?;
+    }
+    Ok(())
 }
 
 /// Compares the nodes of one site with its MAAS.

@@ -1,9 +1,11 @@
 //! What works on GPU nodes in the background: the engine, the poller, the reconciler and the sweeper of owners.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use futures_util::future::join_all;
-use tokio::{sync::watch, task::JoinSet};
+use tokio::{
+    sync::watch,
+    task::{AbortHandle, JoinSet},
+};
 use uuid::Uuid;
 use wardroom_store::Location;
 use wardroom_workflow::{Engine, Settings};
@@ -34,13 +36,7 @@ pub(crate) fn spawn_all(app: &App, stop: &watch::Receiver<bool>, jobs: &mut Join
     let engine = Engine::new(app.store.clone(), workers.clone(), settings, move || clock.now());
     jobs.spawn(execute(app.clone(), engine, stop.clone()));
     jobs.spawn(poll(workers.clone(), stop.clone()));
-    jobs.spawn(every(SWEEP, stop.clone(), "drift", {
-        let workers = workers.clone();
-        move || {
-            let (workers, holder) = (workers.clone(), holder.clone());
-            async move { drift::sweep(&workers, &holder).await }
-        }
-    }));
+    jobs.spawn(sweep(workers, holder, stop.clone()));
     let app = app.clone();
     jobs.spawn(every(app.config.gpu_nodes.owners, stop.clone(), "owners", move || {
         let app = app.clone();
@@ -61,12 +57,7 @@ async fn execute(app: App, engine: Engine<Workers>, stop: watch::Receiver<bool>)
 impl Workers {
     pub(crate) fn new(app: App) -> Self {
         let clients = Arc::new(Clients::new(app.config.secrets.clone()));
-        Self {
-            app,
-            clients,
-            cache: Arc::default(),
-            limits: wardroom_workflow::Limits::default(),
-        }
+        Self { app, clients, cache: Arc::default(), limits: wardroom_workflow::Limits::default() }
     }
 }
 
@@ -91,14 +82,61 @@ async fn every<F>(
 
 /// Looks at the machines that stages wait for, a batch for each site.
 pub(crate) async fn poll(workers: Workers, mut stop: watch::Receiver<bool>) {
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(TICK) => {}
-            _ = stop.wait_for(|stop| *stop) => return,
+    let mut sites = Sites::default();
+    while sites.pause(TICK, &mut stop).await {
+        for batch in workers.cache.due(workers.app.now()) {
+            let workers = workers.clone();
+            sites.start(batch.site.clone(), async move { look(&workers, batch).await });
         }
-        // A site that does not answer must not keep the others waiting.
-        let due = workers.cache.due(workers.app.now());
-        join_all(due.into_iter().map(|batch| look(&workers, batch))).await;
+    }
+}
+
+/// Compares the nodes of each site with its MAAS when its time has come.
+pub(crate) async fn sweep(workers: Workers, holder: String, mut stop: watch::Receiver<bool>) {
+    let mut sites = Sites::default();
+    while sites.pause(SWEEP, &mut stop).await {
+        let due = match drift::due(&workers, &holder).await {
+            Ok(due) => due,
+            Err(error) => {
+                tracing::warn!(job = "drift", %error, "a job failed; it is tried again");
+                continue;
+            }
+        };
+        for (name, settings) in due {
+            let workers = workers.clone();
+            sites.start(name.clone(), async move {
+                if let Err(error) = drift::sweep_site(&workers, &name, &settings).await {
+                    tracing::warn!(site = name, %error, "a site could not be compared with its MAAS");
+                }
+            });
+        }
+    }
+}
+
+/// Work at sites, at each by itself: one whose MAAS does not answer keeps no other waiting. All of it ends when this is
+/// dropped.
+#[derive(Default)]
+struct Sites {
+    tasks: JoinSet<()>,
+    at: HashMap<String, AbortHandle>,
+}
+
+impl Sites {
+    /// Waits for the next round; false when the server stops.
+    async fn pause(&mut self, period: Duration, stop: &mut watch::Receiver<bool>) -> bool {
+        while self.tasks.try_join_next().is_some() {}
+        self.at.retain(|_, task| !task.is_finished());
+        tokio::select! {
+            () = tokio::time::sleep(period) => true,
+            _ = stop.wait_for(|stop| *stop) => false,
+        }
+    }
+
+    /// Begins the work at a site, unless the last one is still under way.
+    fn start(&mut self, site: String, work: impl Future<Output = ()> + Send + 'static) {
+        if self.at.get(&site).is_none_or(AbortHandle::is_finished) {
+            self.at.insert(site, self.tasks.spawn(work));
+        }
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
-use wardroom_fakes::maas::{Outcome, OverLimit, Pace};
+use serde_json::{Value, json};
+use wardroom_core::gpu_node::maas::Status;
+use wardroom_fakes::maas::{Change, Fake as Maas, Fault, FaultKind, Outcome, OverLimit, Pace};
 
-use super::rig::{Rig, quick};
+use super::rig::{LOOPBACK, Rig, mac, quick};
 
 /// How often MAAS did something, to all machines together.
 fn total(rig: &Rig, op: &str) -> u64 {
@@ -133,4 +134,31 @@ fn most_ahead(runs: &[Value]) -> usize {
         steps.iter().map(|other| other.iter().filter(|at| gap[0] < **at && **at < gap[1]).count())
     });
     passed.max().unwrap_or(0)
+}
+
+/// A MAAS that takes requests and never answers keeps nobody waiting who asks another one: machines there are seen, and
+/// drift there is found.
+#[tokio::test]
+async fn a_site_that_hangs_keeps_no_other_waiting() {
+    let mut rig = Rig::new().await;
+    let other = Maas::start(quick(), LOOPBACK).await.unwrap();
+    let mut settings = rig.get("/api/v1/sites/berlin").await["data"]["settings"].clone();
+    settings["url"] = json!(other.url());
+    rig.post("/api/v1/sites", json!({"name": "hamburg", "settings": settings})).await.ok();
+    let here = rig.active(1).await;
+    assert!(rig.system_of(&here).await.is_some(), "there is a machine to be looked at");
+    let there = async |number| {
+        let body = json!({"hostname": format!("gpu-{number}"), "site": "hamburg", "macs": [mac(number)]});
+        let made = rig.post("/api/v1/gpu-nodes", body).await.ok();
+        let id = made["data"]["id"].as_str().unwrap().to_owned();
+        rig.until(&id, "active").await;
+        id
+    };
+    let second = there(2).await;
+    rig.maas.fault(Fault::of("list", FaultKind::Silence).times(1000));
+    there(3).await;
+    let system_id = rig.system_id(&second).await;
+    rig.sweep();
+    assert!(other.change(&system_id, &Change { status: Some(Status::Broken), ..Change::default() }));
+    rig.until(&second, "quarantined").await;
 }

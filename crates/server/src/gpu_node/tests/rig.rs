@@ -177,6 +177,11 @@ impl Rig {
         self.tasks.spawn(work::poll(self.workers.clone(), self.stop.subscribe()));
     }
 
+    /// Starts what looks for drift.
+    pub(super) fn sweep(&mut self) {
+        self.tasks.spawn(work::sweep(self.workers.clone(), "test".to_owned(), self.stop.subscribe()));
+    }
+
     /// Lets an agent speak for every node that has a token: it enrols, beats, and does what it is asked.
     pub(super) fn agents(&mut self) {
         let (app, router, mut stop) = (self.app.clone(), self.router.clone(), self.stop.subscribe());
