@@ -125,6 +125,8 @@ impl Workers {
             let mut document = Document::of(node)?;
             let before = document.clone();
             (document.agent, document.enrollment, document.bmc) = (None, None, None);
+            // Whatever is still on the host, nobody listens to it.
+            document.identity_kept = false;
             if document == before {
                 return Ok(Decided::Nothing(()));
             }

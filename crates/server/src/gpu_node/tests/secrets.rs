@@ -101,6 +101,23 @@ async fn a_credential_dies_with_the_system_it_was_on() {
     }
 }
 
+/// A node whose secrets are gone has no identity that could be kept, also when its host was never asked to uninstall.
+async fn a_removed_node_keeps_no_identity() {
+    let mut rig = Rig::new().await;
+    let id = rig.active(1).await;
+    rig.silence(&id);
+    rig.act(&id, "quarantine", json!({"reason": "the board burnt"})).await.ok();
+    for (action, stage, state) in
+        [("retire", "drain_node", "retired"), ("remove", "remove_gpuaas_node_record", "deleted")]
+    {
+        let skip = json!({"skip": [{"stage": stage, "reason": "the board burnt"}]});
+        rig.act(&id, action, skip).await.ok();
+        rig.until(&id, state).await;
+    }
+    let node = rig.get(&format!("/api/v1/gpu-nodes/{id}")).await["data"].clone();
+    assert_eq!((&node["enrolled"], &node["identity_kept"]), (&json!(false), &json!(false)), "{node}");
+}
+
 /// Registers a node with the BMC at an address.
 async fn onboard(rig: &Rig, number: u32, bmc: &str) -> String {
     let body = json!({
@@ -113,4 +130,5 @@ async fn onboard(rig: &Rig, number: u32, bmc: &str) -> String {
 
 on_both! {
     a_credential_dies_with_the_system_it_was_on
+    a_removed_node_keeps_no_identity
 }
