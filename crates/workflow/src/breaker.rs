@@ -1,18 +1,24 @@
 //! A circuit breaker per BMC: a wrong password is tried twice, by whichever run, and then a person has to look.
 //!
-//! Accounts are locked by those who keep trying. What was refused is therefore kept in the store, for every server
+//! Accounts are locked by those who keep trying. Therefore one run at a time asks a BMC: whoever comes next knows what the
+//! one before heard. What was refused is kept in the store, for every server
 //! and across restarts, until the secret is another one or somebody says that it may be tried again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use wardroom_store::{Change, Content, Document, Entry, Error, Resource, Result, Store};
+use wardroom_store::{Change, Content, Document, Entry, Error, Lease, Resource, Result, Store};
 
 use crate::commit::DECISIONS;
 
 const KIND: &str = "bmc";
+/// How long a BMC is kept for a run that is not heard of: longer than it may take to answer.
+const TURN: Duration = Duration::from_secs(60);
 /// How often a secret may be refused.
 const TRIES: u32 = 2;
 
@@ -34,6 +40,16 @@ impl Breaker {
     #[must_use]
     pub fn new(store: Store) -> Self {
         Self { store }
+    }
+
+    /// The turn of a run to ask a BMC; nothing while another one has it.
+    pub async fn turn(&self, bmc: &str, run: &str) -> Result<Option<Lease>> {
+        self.store.acquire_lease(&format!("{KIND}/{bmc}"), run, TURN).await
+    }
+
+    /// Ends a turn, once what the BMC said is written down.
+    pub async fn end(&self, turn: &Lease) -> Result<()> {
+        self.store.release_lease(turn).await.map(drop)
     }
 
     /// Whether a secret, known by its fingerprint, may be tried at a BMC.

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use jiff::SignedDuration;
+use wardroom_api::gpu_node::Bmc;
 use wardroom_core::run::failure::Class;
 use wardroom_upstream::redfish::{self, Password, Redfish, Settings, Trust};
 use wardroom_workflow::Outcome;
 
-use super::{Came, Halt, Try, Workers, again, by_hand, done};
+use super::{Came, Halt, Try, Workers, again, by_hand, done, wait_until};
 use crate::{
     gpu_node::site::{self, Settings as SiteSettings, Snapshot},
     reference::{self, Use},
@@ -15,6 +17,8 @@ use crate::{
 
 /// A BMC answers within this or not at all.
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// How long to wait for the run that asks it now.
+const PAUSE: SignedDuration = SignedDuration::from_millis(500);
 
 impl Workers {
     /// Freezes the settings of the site, and proves that its MAAS answers to the key.
@@ -35,6 +39,16 @@ impl Workers {
         let node = self.node(attempt).await?;
         // A machine that people power by hand has no BMC to ask.
         let Some(bmc) = node.bmc else { return done(attempt) };
+        let Some(turn) = attempt.breaker.turn(&bmc.address, attempt.run).await? else {
+            let until = attempt.now.saturating_add(PAUSE).unwrap_or(attempt.now);
+            return Ok(wait_until(until, "another run asks the BMC"));
+        };
+        let came = self.ask_bmc(attempt, &bmc).await;
+        attempt.breaker.end(&turn).await?;
+        came
+    }
+
+    async fn ask_bmc(&self, attempt: &mut Try<'_>, bmc: &Bmc) -> Came {
         let (site, _) = self.site(attempt)?;
         let (user, password) = self.login(&bmc.credential)?;
         let fingerprint = fingerprint(&self.app.key, &user, &password);

@@ -118,6 +118,23 @@ async fn a_removed_node_keeps_no_identity() {
     assert_eq!((&node["enrolled"], &node["identity_kept"]), (&json!(false), &json!(false)), "{node}");
 }
 
+/// A BMC that many nodes share, with a password that is wrong: however many runs come at once, it hears it twice.
+async fn many_runs_at_once_try_a_wrong_password_twice() {
+    let bmc = redfish::Fake::start(redfish::Config::default(), LOOPBACK).await.unwrap();
+    let mut rig = Rig::new().await;
+    std::fs::write(rig.secret("file:bmc/rack"), "root:wrong").unwrap();
+    let mut ids = Vec::new();
+    for number in 1..=12 {
+        ids.push(onboard(&rig, number, &bmc.url()).await);
+    }
+    rig.work();
+    for id in &ids {
+        let run = rig.until_run(id, "failed_manual_intervention").await;
+        assert_eq!(run["stage"], "resolve_power_credentials", "{run}");
+    }
+    assert_eq!(bmc.wrong_passwords(), 2);
+}
+
 /// Registers a node with the BMC at an address.
 async fn onboard(rig: &Rig, number: u32, bmc: &str) -> String {
     let body = json!({
@@ -131,4 +148,5 @@ async fn onboard(rig: &Rig, number: u32, bmc: &str) -> String {
 on_both! {
     a_credential_dies_with_the_system_it_was_on
     a_removed_node_keeps_no_identity
+    many_runs_at_once_try_a_wrong_password_twice
 }
