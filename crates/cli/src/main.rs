@@ -25,6 +25,10 @@ mod view;
 
 use clap::Parser as _;
 
+/// Requests allocate and free a lot of small things on several threads.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> std::process::ExitCode {
     match arguments::Arguments::parse().command.run() {
         Ok(()) => std::process::ExitCode::SUCCESS,
