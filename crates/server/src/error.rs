@@ -27,6 +27,7 @@ const fn class(code: &'static str, status: u16, title: &'static str, advice: &'s
 #[rustfmt::skip]
 pub const CLASSES: &[Class] = &[
     class("invalid",           400, "The request is not valid", "A field is wrong; `errors` names each one and what would be right."),
+    class("bad_head",          400, "The request cannot be read", "The first line or a header is not HTTP/1.1; the connection is closed."),
     class("token_unknown",     400, "The registration token is not valid", "The token is unknown or was used: each works once. Ask for a new one with `POST /api/satellites/{name}/reenable {\"mode\":\"reissue\"}`."),
     class("unauthenticated",   401, "Credentials are needed", "No token, or one that is unknown, revoked or expired. Send `Authorization: Bearer …`."),
     class("forbidden",         403, "The credentials do not suffice", "The token's role or kinds do not cover this; `detail` says which would."),
@@ -34,6 +35,7 @@ pub const CLASSES: &[Class] = &[
     class("not_found",         404, "There is no such resource", "There is no such resource."),
     class("no_route",          404, "There is no such path", "There is nothing at this path; `/openapi.json` lists what there is."),
     class("method",            405, "The method is not allowed", "The path does not take this method."),
+    class("head_late",         408, "The request came too slowly", "The head of the request did not come in time; the connection is closed."),
     class("no_such_move",      409, "The state does not allow it", "The state does not allow this move; `allowed_actions` lists the states that it does."),
     class("already_there",     409, "The state does not allow it", "The node is in that state already."),
     class("retry_limit",       409, "The state does not allow it", "The install failed as often as it may; repeat with `force: true`."),
@@ -63,11 +65,14 @@ pub const CLASSES: &[Class] = &[
     class("answer_lost",       409, "The request was done", "The request was done before, but its answer was lost; `detail` names what it changed."),
     class("changed",           412, "The resource has changed", "The resource changed since it was read; read it again."),
     class("too_large",         413, "The body is too large", "The body is larger than it may be."),
+    class("uri_too_long",      414, "The path is too long", "The path and query are longer than the server reads; the connection is closed."),
     class("content_type",      415, "The content type is not understood", "Send `Content-Type: application/json`."),
     class("key_reused",        422, "The idempotency key was used", "The `Idempotency-Key` was used for another request."),
     class("too_many_requests", 429, "Too many requests", "Repeat after `Retry-After` seconds."),
+    class("head_too_large",    431, "The headers are too large", "The headers are larger than the server reads, or too many; the connection is closed."),
     class("unavailable",       503, "The server cannot answer now", "The database or another part cannot answer now; repeat after `Retry-After` seconds."),
     class("not_configured",    503, "The other system is not configured", "The server is not set up to work with the system that this needs; `detail` says which settings are missing."),
+    class("http_version",      505, "The version of HTTP is not spoken", "The connection spoke HTTP/2; use HTTP/1.1."),
     class("internal",          500, "The server failed", "A bug; the log has it under the request id."),
 ];
 
@@ -77,6 +82,9 @@ pub(crate) enum Error {
     /// The input is wrong; every field that is, is named.
     #[error("the request is not valid: {}", names(.0))]
     Invalid(Vec<FieldError>),
+    /// The head of a request could not be read.
+    #[error("{detail}")]
+    Head { code: &'static str, detail: &'static str },
     /// Not the content type that is understood here.
     #[error("the body must be JSON: send Content-Type: application/json")]
     ContentType,
@@ -160,7 +168,7 @@ impl Error {
             Self::NotFound { .. } => "not_found",
             Self::NoRoute => "no_route",
             Self::Method => "method",
-            Self::Conflict { code, .. } => code,
+            Self::Conflict { code, .. } | Self::Head { code, .. } => code,
             Self::Precondition => "changed",
             Self::KeyReused => "key_reused",
             Self::TooMany(_) => "too_many_requests",
@@ -206,6 +214,7 @@ impl Error {
             // Today's clients do not listen; tomorrow's may.
             Self::Revoked => Some(60),
             Self::Invalid(_)
+            | Self::Head { .. }
             | Self::ContentType
             | Self::TooLarge(_)
             | Self::Unauthenticated(_)

@@ -60,4 +60,5 @@ mod text;
 mod token;
 mod vocabulary;
 mod why;
+mod wire;
 mod workflow;

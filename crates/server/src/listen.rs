@@ -1,6 +1,6 @@
 //! Listeners: accepting connections, TLS, and an end that lets requests finish.
 
-use std::{convert::Infallible, fs, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{convert::Infallible, fs, net::SocketAddr, path::Path, pin::pin, sync::Arc, time::Duration};
 
 use axum::{
     body::Body,
@@ -9,10 +9,7 @@ use axum::{
 };
 use futures_util::future::BoxFuture;
 use hyper::body::Incoming;
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    server::graceful::GracefulShutdown,
-};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use ipnet::IpNet;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 use tokio::{
@@ -25,6 +22,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::app::App;
 use crate::router::Front;
 use crate::spiffe::{SpiffeId, Trust};
+use crate::wire::Wire;
 
 /// Where a connection comes from.
 #[derive(Debug, Clone, Copy)]
@@ -57,7 +55,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 impl Listener {
     /// Serves until `stop` changes, then lets requests under way finish for a while.
     pub(crate) async fn run(self, mut stop: watch::Receiver<bool>, grace: Duration) {
-        let graceful = GracefulShutdown::new();
+        let ending = watch::Sender::new(());
         let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
         loop {
             let accepted = tokio::select! {
@@ -65,7 +63,7 @@ impl Listener {
                 _ = stop.wait_for(|stop| *stop) => break,
             };
             match accepted {
-                Ok((stream, peer, place)) => self.spawn_connection(stream, peer, place, &graceful),
+                Ok((stream, peer, place)) => self.spawn_connection(stream, peer, place, &ending),
                 Err(error) => {
                     // Out of file descriptors, most likely: give connections time to end.
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -75,7 +73,9 @@ impl Listener {
             }
         }
         drop(self.socket);
-        if tokio::time::timeout(grace, graceful.shutdown()).await.is_err() {
+        ending.send_replace(());
+        // Each connection listens until it ends.
+        if tokio::time::timeout(grace, ending.closed()).await.is_err() {
             tracing::warn!("some requests did not finish in time and were cut off");
         }
     }
@@ -106,7 +106,7 @@ impl Listener {
         stream: TcpStream,
         peer: SocketAddr,
         place: Place,
-        graceful: &GracefulShutdown,
+        ending: &watch::Sender<()>,
     ) {
         let ip = peer.ip().to_canonical();
         if self
@@ -120,11 +120,11 @@ impl Listener {
         // Small answers must not wait for more data; a socket without the option still works.
         let _ = stream.set_nodelay(true);
         let mut caller = Connection { router: self.router.clone(), peer: Peer(peer), identity: None };
-        let (tls, trust, watcher) = (self.tls.clone(), self.trust.clone(), graceful.watcher());
+        let (tls, trust, ending) = (self.tls.clone(), self.trust.clone(), ending.subscribe());
         tokio::spawn(async move {
             let _place = place;
             match tls {
-                None => serve(stream, caller, watcher).await,
+                None => serve(stream, caller, ending).await,
                 Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
                     Ok(Ok(stream)) => {
                         if let Some(trust) = trust {
@@ -133,7 +133,7 @@ impl Listener {
                                 return;
                             }
                         }
-                        serve(stream, caller, watcher).await;
+                        serve(stream, caller, ending).await;
                     }
                     Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS handshake"),
                     Err(_) => tracing::debug!(%peer, "the TLS handshake took too long"),
@@ -166,15 +166,27 @@ impl hyper::service::Service<Request<Incoming>> for Connection {
     }
 }
 
-async fn serve<S>(stream: S, caller: Connection, watcher: hyper_util::server::graceful::Watcher)
+async fn serve<S>(stream: S, caller: Connection, mut ending: watch::Receiver<()>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEADERS).max_buf_size(64 << 10);
-    let connection = builder.serve_connection(TokioIo::new(stream), caller);
-    if let Err(error) = watcher.watch(connection).await {
+    let mut wire = Wire::new(stream);
+    let ended = {
+        let mut connection = pin!(builder.serve_connection(TokioIo::new(&mut wire), caller));
+        tokio::select! {
+            biased;
+            ended = connection.as_mut() => ended,
+            _ = ending.changed() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        }
+    };
+    if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended badly");
+        wire.explain(&error).await;
     }
 }
 

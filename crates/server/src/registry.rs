@@ -134,6 +134,7 @@ pub(crate) fn refuse(error: &Error, mut problem: Response) -> Response {
         Error::TooMany(_) => "TOOMANYREQUESTS",
         Error::Method
         | Error::Invalid(_)
+        | Error::Head { .. }
         | Error::ContentType
         | Error::TooLarge(_)
         | Error::Conflict { .. }

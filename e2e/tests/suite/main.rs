@@ -21,6 +21,7 @@ mod gpu_faults;
 mod gpu_nodes;
 mod gpu_races;
 mod groups;
+mod heads;
 mod history;
 mod idempotency;
 mod input;

@@ -175,7 +175,8 @@ impl Reply {
     }
 }
 
-fn parse(bytes: &[u8]) -> io::Result<Reply> {
+/// Reads an answer.
+pub(crate) fn parse(bytes: &[u8]) -> io::Result<Reply> {
     let broken = || io::Error::new(io::ErrorKind::UnexpectedEof, "the answer is cut off");
     let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").ok_or_else(broken)?;
     let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
