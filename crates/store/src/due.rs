@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use crate::error::Result;
 use crate::lease::Lease;
-use crate::resource::Resource;
+use crate::resource::{Content, Resource};
 use crate::sql;
 use crate::store::Store;
 use crate::value::{Row, params, to_micros};
@@ -43,10 +43,11 @@ impl Store {
         row.map(|mut row| row.time()).transpose()
     }
 
-    /// Lets a resource be due at another time, unless it was changed since it was read. When somebody looks again is
-    /// no change of the resource, so this leaves its version and its history alone.
-    pub async fn put_off(&self, kind: &str, id: &str, version: i64, until: Timestamp) -> Result<bool> {
-        let params = params![kind, id, version, to_micros(until)];
+    /// Lets a resource be due at another time, unless it was changed since it was read, or somebody else has its lease
+    /// by now. When somebody looks again is no change of the resource, so this leaves its version and its history alone.
+    pub async fn put_off(&self, lease: &Lease, found: &Resource, until: Timestamp) -> Result<bool> {
+        let Content { kind, id, .. } = &found.content;
+        let params = params![kind, id, found.version, to_micros(until), &lease.name, lease.epoch];
         Ok(!self.database.write(sql::PUT_OFF, params).await?.is_empty())
     }
 }

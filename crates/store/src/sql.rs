@@ -273,7 +273,7 @@ statements! {
 
     PUT_OFF =
         "UPDATE resources SET due_at = $4 WHERE kind = $1 AND id = $2 AND version = $3 AND deleted = 0 \
-         RETURNING id";
+         AND EXISTS (SELECT 1 FROM leases WHERE name = $5 AND epoch = $6) RETURNING id";
 
     LEASE_RELEASE =
         "UPDATE leases SET expires_at = 0 WHERE name = $1 AND holder = $2 AND epoch = $3 RETURNING name";

@@ -46,8 +46,14 @@ impl<D: Data> Hand<'_, D> {
         if let (Then::KeepWaiting, Some(due)) = (step.then, step.due) {
             let mut resource = self.run.resource.clone();
             resource.content.due_at = Some(due);
-            let done = self.store.put_off(RUN, self.run.id(), resource.version, due).await?;
-            return if done { Ok(resource) } else { Err(Error::Conflict) };
+            if self.store.put_off(&self.lease, &self.run.resource, due).await? {
+                return Ok(resource);
+            }
+            // Whoever lost the lease has nothing to decide again.
+            let lease = self.store.lease(&self.lease.name).await?;
+            let ours = lease.is_some_and(|lease| lease.epoch == self.lease.epoch);
+            let lease = self.lease.name.clone();
+            return Err(if ours { Error::Conflict } else { Error::Fenced { lease } });
         }
         let entry = Entry {
             entry_type: step.entry_type.to_owned(),

@@ -215,7 +215,7 @@ impl<S: Stages> Engine<S> {
         let until = SignedDuration::try_from(wait).ok().and_then(|wait| now.checked_add(wait).ok());
         let id = &resource.content.id;
         // A run that somebody changed meanwhile is due as they say.
-        let put_off = self.store.put_off(RUN, id, resource.version, until.unwrap_or(now)).await;
+        let put_off = self.store.put_off(lease, resource, until.unwrap_or(now)).await;
         let released = self.store.release_lease(lease).await;
         if let Some(error) = put_off.err().or(released.err()) {
             tracing::info!(run = id, %error, "the run comes back when its lease has expired");

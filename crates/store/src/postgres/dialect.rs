@@ -66,8 +66,11 @@ pub(crate) const DIALECT: Dialect = Dialect {
         history_columns!(),
         " FROM history WHERE (xid, position) < ($1, $2) ORDER BY xid DESC, position DESC LIMIT $3"
     ),
+    // As below: one that was forgotten starts again with the time.
     lease_acquire: concat!(
-        "INSERT INTO leases (name, holder, epoch, expires_at) VALUES ($1, $2, 1, ",
+        "INSERT INTO leases (name, holder, epoch, expires_at) VALUES ($1, $2, ",
+        now!(),
+        ", ",
         now!(),
         " + $3) \
          ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at, \

@@ -44,9 +44,8 @@ pub(crate) async fn leases_change_hands_with_a_new_epoch(database: Database) {
     let store = database.open().await;
     let minute = Duration::from_secs(60);
     let first = store.acquire_lease("sweep", "one", minute).await.unwrap().unwrap();
-    assert_eq!(first.epoch, 1);
     assert_eq!(store.acquire_lease("sweep", "two", minute).await.unwrap(), None);
-    assert_eq!(store.acquire_lease("sweep", "one", minute).await.unwrap().unwrap().epoch, 1);
+    assert_eq!(store.acquire_lease("sweep", "one", minute).await.unwrap().unwrap().epoch, first.epoch);
     let listed = store.leases().await.unwrap();
     assert!(listed[0].remaining > Duration::from_secs(50) && listed[0].holder == "one");
 
@@ -58,14 +57,30 @@ pub(crate) async fn leases_change_hands_with_a_new_epoch(database: Database) {
 
     assert!(store.release_lease(&first).await.unwrap());
     let second = store.acquire_lease("sweep", "two", Duration::from_millis(30)).await.unwrap().unwrap();
-    assert_eq!(second.epoch, 2);
+    assert_eq!(second.epoch, first.epoch + 1);
     assert!(!store.release_lease(&first).await.unwrap());
     let mut change = to_state(&node, "installing");
     change.fence = Some(first.fence());
     assert!(matches!(store.commit(change).await, Err(Error::Fenced { .. })));
 
     tokio::time::sleep(Duration::from_millis(60)).await;
-    assert_eq!(store.acquire_lease("sweep", "two", minute).await.unwrap().unwrap().epoch, 3, "it had lapsed");
+    let third = store.acquire_lease("sweep", "two", minute).await.unwrap().unwrap();
+    assert_eq!(third.epoch, second.epoch + 1, "it had lapsed");
+}
+
+/// Whoever held a lease before it was forgotten is still fenced off.
+pub(crate) async fn an_epoch_never_comes_back(database: Database) {
+    let store = database.open().await;
+    let node = created(&store, 1).await;
+    let instant = Duration::from_millis(1);
+    let old = store.acquire_lease("task/1", "one", instant).await.unwrap().unwrap();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert_eq!(store.sweep_leases(Duration::ZERO).await.unwrap(), 1);
+    let new = store.acquire_lease("task/1", "two", Duration::from_secs(60)).await.unwrap().unwrap();
+    assert!(new.epoch > old.epoch, "{} after {}", new.epoch, old.epoch);
+    let mut change = to_state(&node, "pending");
+    change.fence = Some(old.fence());
+    assert!(matches!(store.commit(change).await, Err(Error::Fenced { .. })));
 }
 
 pub(crate) async fn one_holder_per_lease(database: Database) {

@@ -73,6 +73,7 @@ on_both! {
     access:
         one_request_per_key,
         leases_change_hands_with_a_new_epoch,
+        an_epoch_never_comes_back,
         one_holder_per_lease;
     bonds:
         a_change_holds_what_it_was_decided_on,

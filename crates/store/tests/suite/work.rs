@@ -63,11 +63,16 @@ pub(crate) async fn what_is_due_is_claimed_once(database: Database) {
 pub(crate) async fn what_is_put_off_is_due_later(database: Database) {
     let store = database.open().await;
     let found = due(&store, 1, Some(hours(-1))).await;
-    assert!(store.put_off("node", &id(1), found.version, hours(1)).await.unwrap());
+    let lease = store.claim_due("node", "one", MINUTE, 9).await.unwrap().remove(0).1;
+    assert!(store.put_off(&lease, &found, hours(1)).await.unwrap());
+    assert!(store.release_lease(&lease).await.unwrap());
     assert!(store.claim_due("node", "one", MINUTE, 9).await.unwrap().is_empty());
     let after = store.get("node", &id(1)).await.unwrap().unwrap();
     assert_eq!((after.version, &after.head), (found.version, &found.head));
-    assert!(store.put_off("node", &id(1), found.version, hours(-1)).await.unwrap());
+    let next = store.acquire_lease(&lease.name, "two", MINUTE).await.unwrap().unwrap();
+    assert!(!store.put_off(&lease, &found, hours(2)).await.unwrap(), "somebody else has it");
+    assert!(store.put_off(&next, &found, hours(-1)).await.unwrap());
+    assert!(store.release_lease(&next).await.unwrap());
     let claimed = store.claim_due("node", "one", MINUTE, 9).await.unwrap();
     let lease = store.lease(&claimed[0].1.name).await.unwrap().unwrap();
     assert_eq!((&lease.holder, lease.epoch), (&"one".to_owned(), claimed[0].1.epoch));
@@ -77,7 +82,7 @@ pub(crate) async fn what_is_put_off_is_due_later(database: Database) {
     assert_eq!(store.lease("nobody's").await.unwrap(), None);
 
     let seen = store.commit(to_state(&after, "seen")).await.unwrap().resource;
-    assert!(!store.put_off("node", &id(1), found.version, hours(1)).await.unwrap(), "it was changed");
+    assert!(!store.put_off(&lease, &found, hours(1)).await.unwrap(), "it was changed");
     assert_eq!(store.get("node", &id(1)).await.unwrap(), Some(seen));
 }
 

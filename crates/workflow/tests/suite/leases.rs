@@ -98,13 +98,9 @@ pub(crate) async fn a_goal_does_not_wait_for_the_next_look(database: Database) {
     let waiting = rig.run(&id).await;
     assert!(waiting.record.waiting.is_some(), "{waiting:?}");
     let later = now() + jiff::SignedDuration::from_hours(1);
-    assert!(rig.store.put_off(RUN, &id, waiting.resource.version, later).await.unwrap());
     let lease = format!("{RUN}/{id}");
-    rig.store
-        .acquire_lease(&lease, "who lets go in a moment", Duration::from_secs(60))
-        .await
-        .unwrap()
-        .unwrap();
+    let lease = rig.store.acquire_lease(&lease, "who lets go in a moment", Duration::from_secs(60)).await;
+    assert!(rig.store.put_off(&lease.unwrap().unwrap(), &waiting.resource, later).await.unwrap());
     assert_eq!(rig.act(&id, Action::Cancel).await.unwrap().did, Did::Headed(Goal::Cancel));
     rig.expire().await;
     assert_eq!(rig.settle(&id).await, State::Cancelled);
