@@ -57,11 +57,23 @@ struct Bucket {
     door: Arc<tokio::sync::Mutex<()>>,
     /// Whoever was sent away to come back, in the order they came first.
     line: VecDeque<Waiter>,
+    /// How many have come.
+    came: u64,
+}
+
+/// A turn at a bucket, which can be given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub struct Turn {
+    /// When its owner came first, among all who came.
+    came: u64,
 }
 
 #[derive(Debug)]
 struct Waiter {
     who: String,
+    /// The order of coming.
+    came: u64,
     /// When it was told to come back.
     due: Instant,
     /// When the place in the line is lost, because its owner did not come back.
@@ -95,7 +107,7 @@ const LATE: Duration = Duration::from_secs(1);
 
 impl Bucket {
     fn new(now: Instant) -> Self {
-        Self { full: now, door: Arc::default(), line: VecDeque::new() }
+        Self { full: now, door: Arc::default(), line: VecDeque::new(), came: 0 }
     }
 
     /// How long until somebody with so many before them may take.
@@ -147,29 +159,34 @@ impl Limits {
     ///
     /// # Errors
     /// How long to wait.
-    pub fn ask(&self, bucket: &str, rate: Rate, who: &str, now: Instant) -> Result<(), Duration> {
+    pub fn ask(&self, bucket: &str, rate: Rate, who: &str, now: Instant) -> Result<Turn, Duration> {
         let mut inner = self.lock();
         let (rate, others) = (inner.part_of(rate), inner.others);
         let bucket = inner.bucket(bucket, now);
         bucket.line.retain(|waiter| waiter.lost > now || waiter.who == who);
         let place = bucket.line.iter().position(|waiter| waiter.who == who);
         let wait = bucket.wait(rate, ahead(&bucket.line, place, others, now), now).min(LOOK);
+        let came = place.and_then(|place| bucket.line.get(place)).map_or(bucket.came, |waiter| waiter.came);
+        bucket.came += u64::from(place.is_none());
         if wait.is_zero() {
             bucket.take(rate, now);
             place.and_then(|place| bucket.line.remove(place));
-            return Ok(());
+            return Ok(Turn { came });
         }
-        stand(&mut bucket.line, place, who, now + wait);
+        stand(&mut bucket.line, place, (who, came), now + wait);
         Err(wait)
     }
 
-    /// Gives a turn back that could not be used, and stands first in the line again.
-    pub fn give_back(&self, bucket: &str, rate: Rate, who: &str, now: Instant) {
+    /// Gives a turn back that could not be used, and stands in the line again: behind those who came before, also when
+    /// several give theirs back.
+    pub fn give_back(&self, bucket: &str, rate: Rate, who: &str, turn: Turn, now: Instant) {
         let mut inner = self.lock();
         let rate = inner.part_of(rate);
         let bucket = inner.bucket(bucket, now);
         bucket.full = bucket.full.checked_sub(rate.interval()).unwrap_or(now);
-        bucket.line.push_front(Waiter { who: who.to_owned(), due: now + LOOK, lost: now + LOOK });
+        let place = bucket.line.partition_point(|waiter| waiter.came < turn.came);
+        let waiter = Waiter { who: who.to_owned(), came: turn.came, due: now + LOOK, lost: now + LOOK };
+        bucket.line.insert(place, waiter);
     }
 
     /// Takes one of `cap` places at a site, or says when to come back. Whoever came first goes first: chance would let
@@ -196,7 +213,8 @@ impl Limits {
         }
         let spacing = SPACING.saturating_mul(u32::try_from(before).unwrap_or(u32::MAX));
         let wait = (PAUSE + spacing).min(LONGEST);
-        stand(&mut entry.line, place, who, now + wait);
+        // Nobody comes back into the middle of this line.
+        stand(&mut entry.line, place, (who, 0), now + wait);
         Err(wait)
     }
 
@@ -220,11 +238,11 @@ impl Inner {
 }
 
 /// Keeps a place in a line, or stands at its end.
-fn stand(line: &mut VecDeque<Waiter>, place: Option<usize>, who: &str, due: Instant) {
+fn stand(line: &mut VecDeque<Waiter>, place: Option<usize>, (who, came): (&str, u64), due: Instant) {
     let lost = due + LOOK;
     match place.and_then(|place| line.get_mut(place)) {
         Some(waiter) => (waiter.due, waiter.lost) = (due, lost),
-        None => line.push_back(Waiter { who: who.to_owned(), due, lost }),
+        None => line.push_back(Waiter { who: who.to_owned(), came, due, lost }),
     }
 }
 
@@ -255,7 +273,7 @@ mod tests {
         let waits = |bucket: &'static str, now| {
             let limits = limits.clone();
             (0..6).map(move |who| match limits.ask(bucket, TEN, &format!("{who}"), now) {
-                Ok(()) => 0,
+                Ok(_) => 0,
                 Err(wait) => wait.as_millis(),
             })
         };
@@ -270,7 +288,7 @@ mod tests {
     async fn each_of_several_servers_has_its_part() {
         let (limits, now) = (Limits::default(), Instant::now());
         limits.share_among(3);
-        let ask = |who: &str| limits.ask("site", TEN, who, now);
+        let ask = |who: &str| limits.ask("site", TEN, who, now).map(drop);
         assert_eq!(ask("a"), Ok(()));
         assert_eq!(ask("b"), Err(Duration::from_millis(300)));
         let enter = |who| limits.enter(Some("site"), 7, who, now);
@@ -316,7 +334,8 @@ mod tests {
     #[tokio::test]
     async fn a_line_is_kept_for_who_comes_back_and_closed_up_for_who_does_not() {
         let (limits, now) = (Limits::default(), Instant::now());
-        let ask = |who: &str, now| limits.ask("deploy", Rate { per_second: 0.1, burst: 1 }, who, now);
+        let turn = |who: &str, now| limits.ask("deploy", Rate { per_second: 0.1, burst: 1 }, who, now);
+        let ask = |who: &str, now| turn(who, now).map(drop);
         let seconds = Duration::from_secs;
         assert_eq!(ask("a", now), Ok(()));
         assert_eq!(ask("b", now), Err(seconds(10)));
@@ -324,12 +343,30 @@ mod tests {
         assert_eq!(ask("c", now), Err(seconds(20)), "asking again takes nothing");
         let later = now + seconds(10);
         assert_eq!(ask("d", later), Err(seconds(20)), "the turn is b's");
-        assert_eq!(ask("b", later), Ok(()));
-        limits.give_back("deploy", Rate { per_second: 0.1, burst: 1 }, "b", later);
+        let b = turn("b", later).unwrap();
+        limits.give_back("deploy", Rate { per_second: 0.1, burst: 1 }, "b", b, later);
         assert_eq!(ask("c", later), Err(seconds(10)), "b is first again");
         // Neither b nor d comes back.
         let later = later + seconds(75);
         assert_eq!(ask("c", later), Ok(()), "its turn has come");
+    }
+
+    /// Three turns come at once and cannot be used: whoever came first is the first again.
+    #[tokio::test]
+    async fn a_burst_that_is_given_back_keeps_its_order() {
+        let (limits, now) = (Limits::default(), Instant::now());
+        let ask = |who: &str, now| limits.ask("deploy", TEN, who, now);
+        for _ in 0..4 {
+            let turns: Vec<_> = ["a", "b", "c"].map(|who| (who, ask(who, now).unwrap())).into();
+            assert!(ask("d", now).is_err());
+            for (who, turn) in turns {
+                limits.give_back("deploy", TEN, who, turn, now);
+            }
+            let inner = limits.lock();
+            let line: Vec<_> =
+                inner.buckets["deploy"].line.iter().map(|waiter| waiter.who.as_str()).collect();
+            assert_eq!(line, ["a", "b", "c", "d"]);
+        }
     }
 
     #[tokio::test]

@@ -8,7 +8,9 @@ use std::{
 
 use tokio::time::Instant;
 use wardroom_store as store;
-use wardroom_upstream::maas::{Class, Error as MaasError, Key, Maas, Machine, Settings as Client, Subnet};
+use wardroom_upstream::maas::{
+    Class, Effect, Error as MaasError, Key, Maas, Machine, Settings as Client, Subnet,
+};
 use wardroom_workflow::{Limits, Rate, Slots};
 
 use super::{
@@ -126,13 +128,14 @@ impl Session {
     /// allows are begun in a minute, nor under way at once.
     pub(crate) async fn begin_deploy(&self, slots: &Slots, run: &str) -> store::Result<Result<(), Duration>> {
         let group = self.deployments();
-        if let Err(wait) = self.limits.ask(&group, self.deploys, run, Instant::now()) {
-            return Ok(Err(wait));
-        }
+        let turn = match self.limits.ask(&group, self.deploys, run, Instant::now()) {
+            Ok(turn) => turn,
+            Err(wait) => return Ok(Err(wait)),
+        };
         if slots.take(&group, self.deploys_at_once, run).await? {
             return Ok(Ok(()));
         }
-        self.limits.give_back(&group, self.deploys, run, Instant::now());
+        self.limits.give_back(&group, self.deploys, run, turn, Instant::now());
         Ok(Err(self.pause))
     }
 
@@ -175,14 +178,15 @@ impl Session {
                         let maas = self.turn().await;
                         let looks = self.shared.looks.first(BATCH);
                         drop(door);
-                        answer(maas, looks).await;
+                        self.answer(maas, looks).await;
                     }
                     hears.await
                 }
             };
             match heard {
-                Ok(Some(machine)) => return Ok(machine),
-                Ok(None) => return self.turn().await.machine(id).await,
+                Ok(Ok(Some(machine))) => return Ok(machine),
+                Ok(Ok(None)) => return self.turn().await.machine(id).await,
+                Ok(Err(error)) => return Err(error),
                 // Whoever asked for all of us was cut off.
                 Err(_) => {}
             }
@@ -192,21 +196,22 @@ impl Session {
     /// Whose key it is, which proves that MAAS answers to it.
     pub(crate) async fn user(&self) -> Result<String, MaasError> {
         let ask = async {
-            self.turn().await.version().await?;
-            Ok(self.turn().await.whoami().await?.username)
+            soon("version", self.turn().await.version()).await?;
+            Ok(soon("whoami", self.turn().await.whoami()).await?.username)
         };
         self.shared.user.get(ask).await
     }
 
     /// The subnets of the site.
     pub(crate) async fn subnets(&self) -> Result<Arc<Vec<Subnet>>, MaasError> {
-        self.shared.subnets.get(async { Ok(Arc::new(self.turn().await.subnets().await?)) }).await
+        let ask = async { Ok(Arc::new(soon("subnets", self.turn().await.subnets()).await?)) };
+        self.shared.subnets.get(ask).await
     }
 
     /// Gives a machine the tag of the site, which is made if there is none.
     pub(crate) async fn tag(&self, tag: &str, comment: &str, id: &str) -> Result<(), MaasError> {
         let make = async {
-            match self.turn().await.create_tag(tag, comment).await {
+            match soon("create_tag", self.turn().await.create_tag(tag, comment)).await {
                 // It exists already, which is as good.
                 Ok(()) | Err(MaasError { class: Class::Refused(_), .. }) => Ok(()),
                 Err(error) => Err(error),
@@ -219,15 +224,58 @@ impl Session {
         }
         tagged.map(drop)
     }
+
+    /// Sends one request for everybody who asked. A MAAS that does not answer is not asked by each of them; one that
+    /// shows a machine and cannot list them is, or a machine that it cannot show would hide the others.
+    async fn answer(&self, maas: &Maas, looks: Vec<Look>) {
+        let ids: Vec<_> = looks.iter().map(|look| look.id.as_str()).collect();
+        let began = Instant::now();
+        let found = match maas.machines(&ids).await {
+            Ok(found) => found,
+            Err(error) if is_away(&error.class) => {
+                // Whoever took its time to fail would do so again.
+                let alone = looks.first().filter(|_| began.elapsed() < SOON);
+                let shown = match alone {
+                    Some(look) => self.turn().await.machine(&look.id).await.ok(),
+                    None => None,
+                };
+                let Some(shown) = shown else { return self.shared.looks.fail(looks, &error) };
+                vec![shown]
+            }
+            Err(_) => Vec::new(),
+        };
+        for look in looks {
+            let machine = found.iter().find(|machine| machine.system_id == look.id).cloned();
+            look.tell(Ok(machine));
+        }
+    }
 }
 
-/// Sends one request for everybody who asked. What it does not tell, each asks alone: a machine that MAAS cannot show
-/// must not hide the others.
-async fn answer(maas: &Maas, looks: Vec<Look>) {
-    let ids: Vec<_> = looks.iter().map(|look| look.id.as_str()).collect();
-    let found = maas.machines(&ids).await.unwrap_or_default();
-    for look in looks {
-        let machine = found.iter().find(|machine| machine.system_id == look.id).cloned();
-        look.tell(machine);
+/// Whether another request would fare no better, whatever it asks for.
+fn is_away(class: &Class) -> bool {
+    match class {
+        Class::Unreachable(_)
+        | Class::Ambiguous(_)
+        | Class::Busy { .. }
+        | Class::Throttled { .. }
+        | Class::Unavailable { .. }
+        | Class::Credentials => true,
+        Class::WrongState(_)
+        | Class::Forbidden(_)
+        | Class::Gone
+        | Class::Refused(_)
+        | Class::Malformed { .. }
+        | Class::Unreadable(_) => false,
     }
+}
+
+/// How long a call may take that others wait for, and that only looks something up.
+const SOON: Duration = Duration::from_secs(20);
+
+/// Bounds a call that others wait for.
+async fn soon<T>(op: &'static str, call: impl Future<Output = Result<T, MaasError>>) -> Result<T, MaasError> {
+    tokio::time::timeout(SOON, call).await.unwrap_or_else(|_| {
+        let class = Class::Ambiguous(format!("no answer within {} s", SOON.as_secs()));
+        Err(MaasError { op, effect: Effect::None, class })
+    })
 }
