@@ -109,18 +109,41 @@ pub(crate) struct Machine {
     /// The run that found or made it; only that one, undone, takes it from the node again.
     #[serde(default)]
     pub(crate) run: Option<String>,
+    /// The address of that MAAS; nodes of before it was kept have none until their next run.
+    #[serde(default)]
+    pub(crate) maas: Option<String>,
 }
 
 impl Machine {
+    pub(crate) fn new(system_id: &str, site: &str, url: &str, run: &str) -> Self {
+        let (system_id, site) = (system_id.to_owned(), site.to_owned());
+        Self { system_id, site, run: Some(run.to_owned()), maas: Some(address(url)) }
+    }
+
     /// Whether it is the same machine, whoever found it.
     pub(crate) fn is(&self, other: &Self) -> bool {
         (&self.system_id, &self.site) == (&other.system_id, &other.site)
     }
 
-    /// What only one living node has: two that drive one machine would undo each other's work.
-    pub(crate) fn key(&self) -> String {
-        format!("machine/{}/{}", self.site, self.system_id)
+    /// What only one living node has: two that drive one machine would undo each other's work. A MAAS may serve several
+    /// sites, so the machine is the MAAS's, and the site's as well for as long as some nodes do not know their MAAS.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = String> {
+        let Self { system_id, site, maas, .. } = self;
+        let of_maas = maas.as_ref().map(|maas| format!("machine-of/{maas}/{system_id}"));
+        of_maas.into_iter().chain([format!("machine/{site}/{system_id}")])
     }
+}
+
+/// The address of a MAAS, however it is written.
+fn address(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let (scheme, host) = (scheme.to_ascii_lowercase(), host.to_ascii_lowercase());
+    let port = if scheme == "https" { ":443" } else { ":80" };
+    let host = host.strip_suffix(port).unwrap_or(&host).trim_end_matches('.');
+    let path = path.trim_end_matches('/');
+    let path = path.strip_suffix("api/2.0").unwrap_or(path).trim_end_matches('/');
+    format!("{scheme}://{host}/{path}")
 }
 
 impl Document {
@@ -205,7 +228,7 @@ impl Document {
     fn keys(&self) -> BTreeSet<String> {
         let mut keys = BTreeSet::from([format!("hostname/{}", self.hostname)]);
         keys.extend(self.macs.iter().map(|mac| format!("mac/{mac}")));
-        keys.extend(self.machine.iter().map(Machine::key));
+        keys.extend(self.machine.iter().flat_map(Machine::keys));
         keys.extend(self.enrollment.iter().map(|enrollment| token_key(&enrollment.hash)));
         // Also after it was used, for as long as its exchange may be repeated.
         let exchanged = self.agent.as_ref().and_then(|agent| agent.exchange.as_ref());
@@ -270,4 +293,27 @@ pub(crate) fn view(resource: &Resource, last_seen: Option<Timestamp>) -> Result<
         created_at: resource.created_at,
         updated_at: resource.updated_at,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::address;
+
+    #[test]
+    fn one_maas_has_one_address() {
+        let same = [
+            "https://maas.example/MAAS",
+            "https://maas.example/MAAS/",
+            "HTTPS://Maas.Example:443/MAAS",
+            "https://maas.example./MAAS/api/2.0/",
+        ];
+        for url in same {
+            assert_eq!(address(url), "https://maas.example/MAAS", "{url}");
+        }
+        let others =
+            ["http://maas.example/MAAS", "https://maas.example:5240/MAAS", "https://maas.example/maas"];
+        for url in others {
+            assert_ne!(address(url), address(same[0]), "{url}");
+        }
+    }
 }

@@ -86,26 +86,32 @@ impl Workers {
 
     /// Writes down which machine the node is. One that another node has already is not taken from it.
     async fn remember(&self, attempt: &Try<'_>, site: &Snapshot, system_id: &str) -> Result<(), Halt> {
-        let (node, run) = (attempt.node, Some(attempt.run.to_owned()));
-        let machine = document::Machine { system_id: system_id.to_owned(), site: site.name.clone(), run };
+        let node = attempt.node;
+        let machine = document::Machine::new(system_id, &site.name, &site.settings.url, attempt.run);
         let remember = |node: &wardroom_store::Resource| {
             let mut document = Document::of(node)?;
-            if document.machine.as_ref().is_some_and(|known| known.is(&machine)) {
+            let known = document.machine.take().filter(|known| known.is(&machine));
+            if known.as_ref().is_some_and(|known| known.maas == machine.maas) {
                 return Ok(Decided::Nothing(()));
             }
+            // Whoever found it first stays the one who did.
+            let run = known.map_or_else(|| machine.run.clone(), |known| known.run);
+            let machine = document::Machine { run, ..machine.clone() };
             document.machine = Some(machine.clone());
             let content = document.into_content_of(node, document::state(node)?)?;
             let metadata = serde_json::json!({"machine": machine});
             Ok(Decided::Commit(Box::new((content, by_system(&self.app, "changed", metadata))), ()))
         };
         // Whoever is taken over between this look and the commit, looks again with the next attempt.
-        let holder = self.app.store.get_by_key(KIND, &machine.key()).await?;
-        if let Some(holder) = holder.filter(|holder| holder.content.id != node) {
-            return Err(by_hand(format!(
-                "{system_id} is the machine of GPU node {} ({}) already: remove that node first, or register this \
-                 one with the MACs and the name of its own machine",
-                holder.content.id, holder.content.name
-            )));
+        for key in machine.keys() {
+            let holder = self.app.store.get_by_key(KIND, &key).await?;
+            if let Some(holder) = holder.filter(|holder| holder.content.id != node) {
+                return Err(by_hand(format!(
+                    "{system_id} is the machine of GPU node {} ({}) already: remove that node first, or register this \
+                     one with the MACs and the name of its own machine",
+                    holder.content.id, holder.content.name
+                )));
+            }
         }
         self.app.change(KIND, node, remember).await?;
         Ok(())
