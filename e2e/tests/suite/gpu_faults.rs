@@ -7,7 +7,11 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{Api, Backend, Site, site::build, wait_for};
+use crate::support::{Api, Backend, Site, on_both, site::build, wait_for};
+
+on_both! {
+    a_server_that_dies_in_the_middle_of_an_effect_repeats_nothing,
+}
 
 /// The fake of MAAS as a process of its own.
 struct Maas {
@@ -48,14 +52,15 @@ impl Drop for Maas {
 /// What a run has MAAS do that must not be done twice.
 const EFFECTS: &[&str] = &["create", "commission", "link_subnet", "deploy"];
 
-/// A database that several servers share keeps the run for the dead one until its lease has run out, which is tested
-/// with shorter leases in the engine's own tests.
-#[test]
-fn a_server_that_dies_in_the_middle_of_an_effect_repeats_nothing() {
+/// A database that several servers share keeps the run for the dead one until its lease has run out: the test says so
+/// in the dead one's stead.
+fn a_server_that_dies_in_the_middle_of_an_effect_repeats_nothing(on: Backend) {
     let rounds = std::env::var("WARDROOM_FAULT_ROUNDS").map_or(4, |rounds| rounds.parse().unwrap());
     let maas = Maas::start();
-    let mut site = Site::start(Backend::Sqlite);
-    std::fs::write(site.data_dir(0).join("secrets/maas"), "consumer:token:secret").unwrap();
+    let mut site = Site::start(on);
+    for index in 0..site.servers.len() {
+        std::fs::write(site.data_dir(index).join("secrets/maas"), "consumer:token:secret").unwrap();
+    }
     let settings = json!({
         "url": format!("http://{}/MAAS", maas.api.address), "key": "file:maas",
         "provisioning_subnet": "provisioning", "boot_disk": {"model": "BOSS"}, "hardware_sync": false,
@@ -74,9 +79,16 @@ fn a_server_that_dies_in_the_middle_of_an_effect_repeats_nothing() {
         let made = site.admin().post("/api/v1/gpu-nodes", &body).expect(201);
         let node = format!("/api/v1/gpu-nodes/{}", made["data"]["id"].as_str().unwrap());
         wait_for(&format!("MAAS to {op}"), || (maas.did(None, op) > before).then_some(()));
-        site.servers[0].kill();
+        for server in &mut site.servers {
+            server.kill();
+        }
         maas.api.delete("/_fake/faults").expect(200);
-        site.restart(0);
+        if on == Backend::Postgres {
+            site.database.execute("UPDATE leases SET expires_at = 0 WHERE name LIKE 'run/%'").unwrap();
+        }
+        for index in 0..site.servers.len() {
+            site.restart(index);
+        }
         let machine = onboarded(&site, &maas, &node);
         for op in EFFECTS {
             assert_eq!(maas.did(Some(&machine), op), 1, "round {round}: {op} of {machine}");

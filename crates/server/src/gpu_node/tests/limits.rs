@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use wardroom_core::gpu_node::maas::Status;
-use wardroom_fakes::maas::{Change, Fake as Maas, Fault, FaultKind, Outcome, OverLimit, Pace};
+use wardroom_fakes::maas::{Change, Fake as Maas, Fault, FaultKind, Outcome, OverLimit, Pace, Seed};
 
 use super::rig::{LOOPBACK, Rig, mac, quick};
 
@@ -14,7 +14,6 @@ fn total(rig: &Rig, op: &str) -> u64 {
 }
 
 /// Six machines at a site that deploys two at once: never more, and in the end all of them.
-#[tokio::test]
 async fn no_more_deployments_are_under_way_than_the_site_allows() {
     let moment = Duration::from_millis(20);
     let pace = Pace { deploying: None, ..Pace::all(moment) };
@@ -57,9 +56,40 @@ async fn no_more_deployments_are_under_way_than_the_site_allows() {
     assert_eq!(total(&rig, "deploy"), 6);
 }
 
+/// A MAAS that does not answer is not asked by each of many who wait for the same answer; one that cannot list its
+/// machines is.
+#[tokio::test]
+async fn a_failed_look_is_shared_by_all_who_asked() {
+    /// The first few find nobody to share with; from then on many are answered at once.
+    const FEW: usize = 16;
+    let config = wardroom_fakes::maas::Config { record: true, ..quick() };
+    let rig = Rig::with(config, |site| site.requests_per_second = 100.0).await;
+    let machines: Vec<_> =
+        (1..=32).map(|number| rig.maas.seed(&Seed { macs: vec![mac(number)], ..Seed::default() })).collect();
+    let (settings, _) = super::super::site::load(&rig.app, "berlin").await.unwrap().unwrap();
+    let session = rig.workers.clients.session("berlin", &settings, &rig.workers.limits).unwrap();
+    let look = async || {
+        rig.maas.take_requests();
+        let seen = futures_util::future::join_all(machines.iter().map(|id| session.observe(id))).await;
+        (seen.iter().filter(|seen| seen.is_ok()).count(), rig.maas.take_requests().len())
+    };
+    let (seen, requests) = look().await;
+    assert!(seen == 32 && requests < FEW, "{seen} by {requests}");
+    let down = |op: &str| Fault { times: 1000, ..Fault::of(op, FaultKind::Status(500)) };
+    rig.maas.fault(down("list"));
+    rig.maas.fault(down("read"));
+    let (seen, requests) = look().await;
+    assert!(seen == 0 && requests < FEW, "{seen} by {requests}");
+    rig.maas.clear_faults();
+    let (seen, requests) = look().await;
+    assert!(seen == 32 && requests < FEW, "all of them try again at once: {seen} by {requests}");
+    rig.maas.fault(down("list"));
+    let (seen, requests) = look().await;
+    assert!(seen == 32 && requests > 32, "each machine by itself: {seen} by {requests}");
+}
+
 /// Fifty at once against a MAAS that takes twenty requests a second and refuses more: all end well, nothing is done
 /// twice, nobody is refused, and none starves.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_at_once_share_a_slow_maas() {
     const NODES: u32 = 50;
     /// Requests that one onboarding costs when many share them.
@@ -161,4 +191,13 @@ async fn a_site_that_hangs_keeps_no_other_waiting() {
     rig.sweep();
     assert!(other.change(&system_id, &Change { status: Some(Status::Broken), ..Change::default() }));
     rig.until(&second, "quarantined").await;
+}
+
+on_both! {
+    no_more_deployments_are_under_way_than_the_site_allows
+}
+
+on_both! {
+    threads:
+    fifty_at_once_share_a_slow_maas
 }

@@ -9,7 +9,7 @@ use wardroom_fakes::maas::{Change, Fault, FaultKind, Seed};
 
 use super::{
     super::drift,
-    harness::{Trick, Tricky, elaborate},
+    harness::{Trick, Tricky, elaborate, start},
     rig::{Rig, mac},
 };
 
@@ -69,7 +69,6 @@ fn nothing_was_done_to(rig: &Rig, machines: &[String]) {
     }
 }
 
-#[tokio::test]
 async fn a_cancel_takes_back_what_was_done_from_every_stage() {
     let mut rig = elaborate().await;
     let others = foreign(&rig);
@@ -107,7 +106,6 @@ async fn a_cancel_takes_back_what_was_done_from_every_stage() {
     nothing_was_done_to(&rig, &others);
 }
 
-#[tokio::test]
 async fn a_clean_restart_begins_again_from_every_stage() {
     let mut rig = elaborate().await;
     let others = foreign(&rig);
@@ -126,14 +124,21 @@ async fn a_clean_restart_begins_again_from_every_stage() {
 }
 
 /// What takes a node out can be cancelled too: the node is never left in the middle, and what cannot be taken back stays.
-#[tokio::test]
 async fn a_decommission_is_cancelled_from_every_stage() {
     let mut rig = elaborate().await;
     let tricky = Tricky::new(&rig);
     rig.work_with(tricky.clone());
     rig.agents();
     let mut nodes = Vec::new();
-    for kind in [Kind::SoftReset, Kind::Reimage, Kind::FullDecommission] {
+    let kinds = [
+        Kind::SoftReset,
+        Kind::StorageCleanup,
+        Kind::Reimage,
+        Kind::FullDecommission,
+        Kind::Retire,
+        Kind::Remove,
+    ];
+    for kind in kinds {
         for stage in course(kind) {
             let number = u32::try_from(nodes.len()).unwrap() + 1;
             let _ = rig.maas.seed(&Seed { macs: vec![mac(number)], ..Seed::default() });
@@ -142,9 +147,12 @@ async fn a_decommission_is_cancelled_from_every_stage() {
     }
     for (kind, stage, id) in &nodes {
         rig.until(id, "active").await;
+        if *kind == Kind::Remove {
+            start(&rig, id, Kind::Retire).await;
+            rig.until_run(id, "completed").await;
+        }
         tricky.plan(id, Trick::Stop, Some(*stage));
-        let mode = json!({"mode": kind.to_string()});
-        rig.post(&format!("/api/v1/gpu-nodes/{id}/decommissions"), mode).await.ok();
+        start(&rig, id, *kind).await;
     }
     for (kind, stage, id) in &nodes {
         let run = rig.until_run(id, "failed_manual_intervention").await;
@@ -188,4 +196,10 @@ async fn a_cancel_leaves_a_node_the_machine_it_had() {
     run_action(&rig, &id, "cancel").await;
     rig.until_run(&id, "cancelled").await;
     assert_eq!(rig.system_of(&id).await, Some(system_id));
+}
+
+on_both! {
+    a_cancel_takes_back_what_was_done_from_every_stage
+    a_clean_restart_begins_again_from_every_stage
+    a_decommission_is_cancelled_from_every_stage
 }
