@@ -9,7 +9,10 @@ use std::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
-use wardroom_core::run::plan::{Kind, When};
+use wardroom_core::{
+    gpu_node::moves::Came,
+    run::plan::{Kind, When},
+};
 use wardroom_store::{Change, Content, Document, Entry, Location, Store};
 use wardroom_workflow::{Attempt, Data, Engine, Lost, NODE, Order, Outcome, RUN, Settings, Stages};
 
@@ -87,6 +90,7 @@ async fn seed(store: &Store, runs: usize) {
             site: None,
             with: BTreeSet::new(),
             skip: BTreeMap::new(),
+            came: Came::FromUse,
             data: Known { system_id: "abc123".to_owned(), digest: "0".repeat(64) },
         };
         for after in [node, order.accepted(at).unwrap()] {

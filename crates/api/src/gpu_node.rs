@@ -173,7 +173,7 @@ pub struct ActionResult {
     #[serde(flatten)]
     pub node: GpuNode,
     /// What was done, in one word: `moved`, `already_there`, `run_created`, `run_resumed`, `run_cancelling`,
-    /// `run_in_progress`, `task_queued`, `task_live`, `task_requeued` or `token_issued`.
+    /// `run_in_progress`, `stage_skipped`, `task_queued`, `task_live`, `task_requeued` or `token_issued`.
     pub did: String,
     /// The run that works on the node because of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -5,7 +5,8 @@
 //! combinations are sound.
 //!
 //! What must stay true: `enrolling`, `draining` and `removing` always have an owning run; there is no
-//! `draining → active` (health proves `active`, by way of `offline`); nothing leaves `deleted`.
+//! `draining → active` (health proves `active`, by way of `offline`); a quarantine outlives a drain and a
+//! retirement, and a run never ends it ([`moves::Came`]); nothing leaves `deleted`.
 
 use Event::*;
 use State::*;
@@ -46,8 +47,10 @@ pub const TABLE: Table<State, Event> = Table(&[
     row(Draining,        CleanupFinished,   Offline,     Owner::Workflow),
     row(Draining,        DrainFailed,       Offline,     Owner::Workflow),
     row(Draining,        StopDrain,         Offline,     Owner::Admin),
+    row(Draining,        SetAsideAgain,     Quarantined, Owner::Workflow),
     row(Retired,         Reactivate,        Offline,     Owner::Admin),
     row(Retired,         Reenrolled,        Offline,     Owner::Workflow),
+    row(Retired,         SetAsideAgain,     Quarantined, Owner::Workflow),
     row(Retired,         Remove,            Removing,    Owner::Workflow),
     row(Removing,        Uninstalled,       Deleted,     Owner::Workflow),
     row(Removing,        UninstallFailed,   Retired,     Owner::Workflow),
@@ -111,6 +114,8 @@ names! {
         DrainFailed = "drain_failed",
         /// A person stops the drain short of retirement.
         StopDrain = "stop_drain",
+        /// The node would be used again, but it was drained out of quarantine, and nobody has recovered it since.
+        SetAsideAgain = "set_aside_again",
         /// A person takes the node back into use under its old identity.
         Reactivate = "reactivate",
         /// A reimage completes: the agent enrolled again under the same identity.
@@ -177,7 +182,8 @@ impl table::Event for Event {
         let call = |request, precondition| Some(Call { request, role: Role::Operator, precondition });
         match self {
             EnrollmentStarted | Onboarded | OnboardingBlocked | HeartbeatsMissed | Heartbeat | DriftFound
-            | ProvenHealthy | Drained | CleanupFinished | DrainFailed | Uninstalled | UninstallFailed => None,
+            | ProvenHealthy | Drained | CleanupFinished | DrainFailed | SetAsideAgain | Uninstalled
+            | UninstallFailed => None,
             StartOnboarding => call(
                 "POST /api/v1/gpu-nodes/{id}/onboardings",
                 Some("a site that manages the machine; an open bootstrap run is cancelled first"),

@@ -209,14 +209,14 @@ impl table::Event for Event {
 
 /// What keeps a run where it is, beyond what its state says.
 #[must_use]
-pub fn blockers(state: State, stage: Stage, attempts: u32, failure: Option<&str>) -> Vec<Blocker> {
+pub fn blockers(
+    state: State,
+    stage: Stage,
+    attempts: u32,
+    failure: Option<&str>,
+    next: Option<action::Action>,
+) -> Vec<Blocker> {
     let Some(failure) = failure.filter(|_| state.is_open()) else { return Vec::new() };
     let what = format!("{stage} failed {attempts} times: {failure}").into();
-    let fix = match state {
-        FailedRetryable => table::Event::call(RetryStage),
-        // Retrying blindly is what the run has given up; somebody has to look first.
-        FailedManualIntervention | Pending | Running | Compensating => None,
-        Completed | Cancelled | Reconciled => return Vec::new(),
-    };
-    vec![Blocker { what, fix }]
+    vec![Blocker { what, fix: next.and_then(action::Action::call) }]
 }

@@ -214,6 +214,7 @@ fn beside(event: Event) -> Beside {
         | Event::Drained
         | Event::CleanupFinished
         | Event::DrainFailed
+        | Event::SetAsideAgain
         | Event::Reenrolled
         | Event::Remove
         | Event::Uninstalled

@@ -47,6 +47,11 @@ const RETIRE: (&str, &str, Option<&str>) = (
     "operator",
     Some("no other run works on the node; a dead host's drain is skipped with a reason"),
 );
+const RECOVER: (&str, &str, Option<&str>) = (
+    "POST /api/v1/gpu-nodes/{id}/actions/recover",
+    "operator",
+    Some("no open onboarding, a healthy heartbeat since the quarantine and no drift in MAAS"),
+);
 const REVOKE: (&str, &str, Option<&str>) = ("POST /api/satellites/{name}/revoke", "operator", None);
 const MARK: (&str, &str, Option<&str>) =
     ("POST /api/v1/runs/{id}/actions/mark_manual_intervention_required", "operator", None);
@@ -67,10 +72,11 @@ const WAYS: &[Way] = &[
 
     way("gpu-node", "bootstrap_issued", ("POST /api/v1/gpu-nodes/{id}/onboardings", "operator", Some("a site that manages the machine; an open bootstrap run is cancelled first")),
                                               &["start_onboarding"], &["onboarded"]),
-    way("gpu-node", "enrolling",   QUARANTINE, &["quarantine", "drain", "stop_drain"], &["heartbeat"]),
+    way("gpu-node", "enrolling",   QUARANTINE, &["quarantine", "recover"], &[]),
     way("gpu-node", "active",      QUARANTINE, &["quarantine"], &["proven_healthy"]),
     way("gpu-node", "offline",     RETIRE,     &["drain", "stop_drain"], &["heartbeat"]),
-    way("gpu-node", "quarantined", RETIRE,     &["drain", "stop_drain"], &["heartbeat"]),
+    // What was set aside is used again when a person says so, once the repaired host has been heard.
+    way("gpu-node", "quarantined", RECOVER,    &["recover"], &[]),
     way("gpu-node", "draining",    ("POST /api/v1/gpu-nodes/{id}/actions/stop-drain", "operator", None),
                                               &["stop_drain"], &["heartbeat"]),
     way("gpu-node", "retired",     ("POST /api/v1/gpu-nodes/{id}/actions/reactivate", "operator", Some("no open run, the identity was kept (no uninstall, release or revocation), and no drift in MAAS")),

@@ -5,10 +5,13 @@ use wardroom_core::{
     run::{
         Event, State, TABLE,
         action::{
-            Action, Already, Decision, Facts, Goal, Lease, Observation, Refusal, allowed, decide, recommended,
+            Action, Already, Decision, Facts, Goal, Lease, Observation, Refusal, allowed, decide,
+            recommended, ways,
         },
+        failure::Class,
         plan::{self, Kind, Stage, When},
     },
+    table::Event as _,
 };
 
 const LEASES: [Lease; 3] = [Lease::Queued, Lease::Live, Lease::Stale];
@@ -365,17 +368,44 @@ fn plans_are_in_an_order_that_can_work() {
 fn what_is_recommended_helps() {
     for run in every_run() {
         let run = Facts { abandon: false, ..run };
-        match recommended(run) {
-            Some(action) => {
-                assert!(
-                    !matches!(decide(action, run), Err(_) | Ok(Decision::Nothing(_))),
-                    "{action}: {run:?}"
-                );
+        let classes = Class::ALL.iter().map(|&class| Some(class)).chain([None]);
+        for (class, kind) in classes.flat_map(|class| Kind::ALL.iter().map(move |&kind| (class, kind))) {
+            match recommended(run, kind, class) {
+                Some(action) => {
+                    assert!(
+                        !matches!(decide(action, run), Err(_) | Ok(Decision::Nothing(_))),
+                        "{action}: {run:?}"
+                    );
+                    assert!(action.call().is_some(), "{action}");
+                }
+                None => assert!(
+                    !matches!(run.state, State::FailedRetryable | State::FailedManualIntervention),
+                    "{run:?}"
+                ),
             }
-            None => assert!(
-                !matches!(run.state, State::FailedRetryable | State::FailedManualIntervention),
-                "{run:?}"
-            ),
+        }
+    }
+}
+
+/// Every way out has its row and is there once, and none is hidden that an action takes.
+#[test]
+fn the_ways_out_are_rows_and_no_call_is_there_twice() {
+    for run in every_run() {
+        let run = Facts { abandon: false, ..run };
+        let ways = ways(run);
+        let mut calls = Vec::new();
+        for &event in &ways {
+            let row = TABLE.find(run.state, event);
+            assert!(row.is_some(), "{event}: {run:?}");
+            if let Some(call) = row.and_then(|row| row.on.call()) {
+                assert!(!calls.contains(&call.request), "{} twice: {run:?}", call.request);
+                calls.push(call.request);
+            }
+        }
+        for &action in Action::ALL {
+            if let Ok(Decision::Move(event, _)) = decide(action, run) {
+                assert!(ways.contains(&event), "{action}: {run:?}");
+            }
         }
     }
 }

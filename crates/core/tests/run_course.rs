@@ -10,7 +10,8 @@ use wardroom_core::{
     gpu_node::{
         self, State as Node,
         maas::{Observed, Power, STATUSES, Status},
-        mapping, moves,
+        mapping,
+        moves::{self, Came},
     },
     run::{
         self, Event, TABLE,
@@ -130,6 +131,7 @@ fn the_node_follows_every_plan() {
                 let fit = mapping::check(node, Some((kind, state)));
                 assert!(fit.is_ok(), "{kind} from {start}, {told}: {:?}", fit.err());
             };
+            let came = Came::of(start, Came::FromUse);
             let mut node = start;
             check(node, run::State::Pending, &"accepted");
             let stages = course(kind, |_| true);
@@ -140,8 +142,9 @@ fn the_node_follows_every_plan() {
                     if matches!(row.to, run::State::Completed | run::State::Reconciled) {
                         continue;
                     }
-                    let stopped = follow(node, moves::on_stop(kind, row.to, node));
+                    let stopped = follow(node, moves::on_stop(kind, row.to, node, came));
                     check(stopped, row.to, &format_args!("{stage} {}", row.on));
+                    unused(start, stopped);
                     let resumed = follow(stopped, moves::on_entry(kind, stage, stopped));
                     check(resumed, run::State::Running, &format_args!("{stage} after {}", row.on));
                 }
@@ -152,21 +155,30 @@ fn the_node_follows_every_plan() {
             }
             let mut steps = 0;
             while mapping::check(node, Some((kind, run::State::Completed))).is_err() {
-                node = follow(node, moves::on_end(kind, run::State::Completed, node).unwrap());
+                node = follow(node, moves::on_end(kind, run::State::Completed, node, came).unwrap());
                 steps += 1;
                 assert!(steps <= 2, "{kind} from {start} ends");
             }
+            unused(start, node);
         }
     }
+}
+
+/// A quarantine outlives whatever its node was drained for.
+#[track_caller]
+fn unused(start: Node, node: Node) {
+    let used = matches!(node, Node::Active | Node::Offline);
+    assert!(start != Node::Quarantined || !used, "a quarantined node became {node}, and nobody recovered it");
 }
 
 /// A node that must not be used gets to a state in which nothing is scheduled on it, whatever its run is.
 #[test]
 fn an_unsafe_node_is_set_aside() {
-    for &start in Node::ALL {
+    for (&start, &came) in Node::ALL.iter().flat_map(|node| Came::ALL.iter().map(move |came| (node, came))) {
         let mut node = start;
-        while let Some(event) = moves::towards_quarantine(node) {
+        while let Some(event) = moves::towards_quarantine(node, came) {
             node = follow(node, Some(event));
+            assert!(came == Came::FromUse || start != Node::Draining || node != Node::Offline);
         }
         assert!(
             !matches!(node, Node::Active | Node::Offline | Node::Enrolling | Node::Draining),
@@ -177,7 +189,7 @@ fn an_unsafe_node_is_set_aside() {
 
 #[test]
 fn a_run_cannot_finish_from_where_somebody_else_put_the_node() {
-    let end = |kind, node| moves::on_end(kind, run::State::Completed, node);
+    let end = |kind, node| moves::on_end(kind, run::State::Completed, node, Came::FromUse);
     assert_eq!(end(Kind::FullDecommission, Node::Retired), Err(Node::Retired));
     assert_eq!(end(Kind::Onboarding, Node::Quarantined), Ok(None), "set aside meanwhile");
     assert_eq!(end(Kind::SoftReset, Node::Retired), Err(Node::Retired));
@@ -214,4 +226,8 @@ fn adopting_only_goes_forwards() {
     assert_eq!(goes_on_at(Kind::Onboarding, at, present(Status::Ready)), None, "that is behind it");
     assert_eq!(goes_on_at(Kind::Onboarding, at, Observed::Absent), None, "a person looks at that");
     assert_eq!(goes_on_at(Kind::Reimage, Stage::DrainNode, present(Status::Deployed)), None);
+    for status in [Status::Deployed, Status::Ready] {
+        let adopted = goes_on_at(Kind::Reimage, Stage::ReleaseMaasNode, present(status));
+        assert_eq!(adopted, None, "the machine may not have been released yet");
+    }
 }

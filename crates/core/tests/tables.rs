@@ -60,6 +60,7 @@ fn the_arrows_of_a_node_are_those_of_document_002() {
     );
 }
 
+/// The last two are ours: see decision 012.
 #[test]
 fn the_arrows_of_a_gpu_node_are_those_of_document_001() {
     check_arrows(
@@ -80,7 +81,9 @@ fn the_arrows_of_a_gpu_node_are_those_of_document_001() {
          retired -> offline
          retired -> removing
          removing -> retired
-         removing -> deleted",
+         removing -> deleted
+         draining -> quarantined
+         retired -> quarantined",
     );
 }
 
@@ -102,7 +105,9 @@ const OWNERS: &str = "
     retired -> offline              admin | workflow
     retired -> removing             workflow
     removing -> retired             workflow | admin
-    removing -> deleted             workflow";
+    removing -> deleted             workflow
+    draining -> quarantined         workflow
+    retired -> quarantined          workflow";
 
 /// The quarantine by an operator and the rollback by one are actions of the API that the document's text
 /// (\"investigation\", \"operator rollback\") asks for.
@@ -190,8 +195,8 @@ fn every_pair_of_a_gpu_node() {
          active: heartbeats_missed>offline (sweep), drift_found>quarantined (reconciler), quarantine>quarantined (admin), drain>draining (admin)
          offline: heartbeat>active (agent), drift_found>quarantined (reconciler), quarantine>quarantined (admin), drain>draining (admin)
          quarantined: recover>active (admin), proven_healthy>active (reconciler), drain>draining (admin)
-         draining: drained>retired (workflow), cleanup_finished>offline (workflow), drain_failed>offline (workflow), stop_drain>offline (admin)
-         retired: reactivate>offline (admin), reenrolled>offline (workflow), remove>removing (workflow)
+         draining: drained>retired (workflow), cleanup_finished>offline (workflow), drain_failed>offline (workflow), stop_drain>offline (admin), set_aside_again>quarantined (workflow)
+         retired: reactivate>offline (admin), reenrolled>offline (workflow), set_aside_again>quarantined (workflow), remove>removing (workflow)
          removing: uninstalled>deleted (workflow), uninstall_failed>retired (workflow), rollback_remove>retired (admin)",
     );
 }

@@ -293,12 +293,13 @@ fn work_in_progress_is_left_alone_while_its_patience_lasts() {
 #[test]
 fn a_run_says_what_failed() {
     let stage = run::plan::Stage::ConfigureStorage;
-    let told = |state| run::blockers(state, stage, 3, Some("no boot disk"));
-    let why = |state| explain(run::TABLE, state, Stay::of(state, at(0)), at(1), told(state));
-    let Next::Mend { what } = why(run::State::FailedManualIntervention).next else { panic!() };
+    let told = |state, next| run::blockers(state, stage, 3, Some("no boot disk"), next);
+    let why = |state, next| explain(run::TABLE, state, Stay::of(state, at(0)), at(1), told(state, next));
+    let Next::Mend { what } = why(run::State::Running, None).next else { panic!() };
     assert_eq!(what, "configure_storage failed 3 times: no boot disk");
-    assert_eq!(call(&why(run::State::FailedRetryable)), "POST /api/v1/runs/{id}/actions/retry_stage");
-    assert!(told(run::State::Cancelled).is_empty());
+    let rerun = why(run::State::FailedManualIntervention, Some(run::action::Action::Rerun));
+    assert_eq!(call(&rerun), "POST /api/v1/runs/{id}/actions/rerun");
+    assert!(told(run::State::Cancelled, None).is_empty());
 }
 
 /// Who has to act on a device that is out of date depends on what is in the way.

@@ -54,6 +54,7 @@ pub(crate) mod proof;
 pub(crate) mod resume;
 pub(crate) mod secret;
 pub(crate) mod site;
+mod skip;
 pub(crate) mod stages;
 pub(crate) mod task;
 #[cfg(test)]
@@ -289,6 +290,14 @@ pub(crate) async fn decommission(
             ),
             allowed: action::allowed(State::Active),
         });
+    }
+    let open = begin::open_run(&app, &node).await?;
+    if let Some(run) = open.filter(|run| run.record.kind == kind && !skip.is_empty()) {
+        let action = wardroom_core::gpu_node::action::Action::Retire;
+        let reason = request.reason.clone();
+        let order = action::Order { app: &app, caller: &caller, id: &id, action, reason };
+        skip::also(&order, &run, &skip).await?;
+        return Ok(Json(Envelope::new(view(&app, &begin::read(&app, &id).await?)?)).into_response());
     }
     let drains = kind.first() == Stage::DisableNode;
     let event = drains.then_some(Event::Drain);

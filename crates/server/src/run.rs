@@ -10,14 +10,11 @@ use wardroom_api::{
     run::{Acted, Run as Shown, RunAction, RunDetail},
 };
 use wardroom_core::{
-    run::{
-        action::{Action, Refusal},
-        adopt,
-    },
+    run::action::{Action, Refusal},
     table::Role,
 };
 use wardroom_store::{List, Rows};
-use wardroom_workflow::{Actor, Adoption, Ask, Did, Problem, RUN, Run, act, facts};
+use wardroom_workflow::{Actor, Adoption, Ask, Did, Problem, RUN, Run, act};
 
 use crate::{
     app::App,
@@ -100,8 +97,8 @@ pub(crate) async fn get(
     Path(id): Path<String>,
 ) -> Result<Json<Envelope<RunDetail>>, Error> {
     let run = find(&app, &id).await?;
-    let facts = facts(&app.store, &run).await?;
     let observed = view::observed(&app, &run.record.node).await?;
+    let facts = view::facts(&app, &run, observed.as_ref()).await?;
     let (rows, _) = app.store.history(RUN, &id, Rows::All, ATTEMPTS, 0).await?;
     Ok(Json(Envelope::new(view::detail(&run, facts, observed, &rows))))
 }
@@ -124,11 +121,11 @@ pub(crate) async fn act_on(
     check(&caller, action, &wanted)?;
     let adoption = adoption(&app, &id, action, &wanted).await?;
     let actor = Actor {
-        user: caller.name().to_owned(),
+        user: Some(caller.name().to_owned()),
         reason: wanted.reason,
         request: Some(caller.request_id.to_string()),
     };
-    let ask = Ask { action, abandon: wanted.abandon, adoption, actor };
+    let ask = Ask { action, abandon: wanted.abandon, adoption, at: None, actor };
     let answer =
         act::<Known>(&app.store, &id, &ask, app.now()).await.map_err(|problem| refused(&id, problem))?;
     let run = Run::<Known>::read(answer.run)?;
@@ -165,10 +162,12 @@ fn check(caller: &Caller, action: Action, wanted: &RunAction) -> Result<(), Erro
 
 /// What adopting the observed state would mean for the run.
 async fn adoption(app: &App, id: &str, action: Action, wanted: &RunAction) -> Result<Adoption, Error> {
-    if action != Action::AdoptObservedState {
-        return Ok(Adoption::Nothing);
-    }
     let run = find(app, id).await?;
+    if action != Action::AdoptObservedState {
+        // A refusal says whether it could be adopted.
+        let observed = view::observed(app, &run.record.node).await?;
+        return Ok(view::goes_on(&run, observed.as_ref()).map_or(Adoption::Nothing, Adoption::Continue));
+    }
     let Some(observed) = view::observed(app, &run.record.node).await? else { return Ok(Adoption::Nothing) };
     let Some(expected) = &wanted.expected_observation_digest else {
         return Err(Error::invalid(
@@ -179,9 +178,7 @@ async fn adoption(app: &App, id: &str, action: Action, wanted: &RunAction) -> Re
     if observed.digest != *expected {
         return Ok(Adoption::Outdated);
     }
-    let goes_on = view::machine(&observed)
-        .and_then(|machine| adopt::goes_on_at(run.record.kind, run.record.stage, machine));
-    Ok(goes_on.map_or(Adoption::Nothing, Adoption::Continue))
+    Ok(view::goes_on(&run, Some(&observed)).map_or(Adoption::Nothing, Adoption::Continue))
 }
 
 pub(crate) fn refused(id: &str, problem: Problem) -> Error {

@@ -3,6 +3,7 @@
 use axum::{Extension, Json, extract::State};
 use wardroom_core::{
     node::{self, TABLE},
+    run::action::ways,
     why::{Stay, Why, explain},
 };
 use wardroom_workflow::{NODE, RUN, Run};
@@ -41,7 +42,7 @@ pub(crate) async fn why(
     match &*kind {
         satellite::KIND => satellite::why::why(&app, &id).await.map(Json),
         NODE => gpu_node::why::why(&app, &id).await.map(Json),
-        RUN => Ok(Json(vec![of_run(&app, &run::find(&app, &id).await?)])),
+        RUN => Ok(Json(vec![of_run(&app, &run::find(&app, &id).await?).await?])),
         _ => of_node(&app, &id).await.map(Json),
     }
 }
@@ -67,15 +68,24 @@ async fn of_node(app: &App, id: &str) -> Result<Vec<Why>, Error> {
 }
 
 /// A run; said so, since it is explained beside the node it works on.
-pub(crate) fn of_run(app: &App, run: &Run<gpu_node::data::Data>) -> Why {
+pub(crate) async fn of_run(app: &App, run: &Run<gpu_node::data::Data>) -> Result<Why, Error> {
     let record = &run.record;
-    let failure = record.failure.as_ref().map(|failure| failure.evidence.as_str());
-    let blockers = wardroom_core::run::blockers(run.state, record.current(), record.attempt, failure);
+    let observed = run::view::observed(app, &record.node).await?;
+    let facts = run::view::facts(app, run, observed.as_ref()).await?;
+    let failure = record.failure.as_ref().filter(|failure| failure.stage == record.current());
+    let failure = failure.map(|failure| failure.evidence.as_str());
+    let next = run::view::recommendation(run, facts);
+    let blockers = wardroom_core::run::blockers(run.state, record.current(), record.attempt, failure, next);
     let mut stay = Stay::of(run.state, run.resource.state_changed_at);
     // The stage at work says more than the run as a whole.
     if run.state == wardroom_core::run::State::Running {
         stay.counted_from = record.since;
         stay.patience = Some(record.kind.patience_at(record.stage));
     }
-    Why { about: "run", ..explain(wardroom_core::run::TABLE, run.state, stay, app.now(), blockers) }
+    let table = wardroom_core::run::TABLE;
+    let mut why = Why { about: "run", ..explain(table, run.state, stay, app.now(), blockers) };
+    let ways = ways(facts);
+    let mut rows = table.moves_from(run.state);
+    why.exits.retain(|_| rows.next().is_some_and(|row| ways.contains(&row.on)));
+    Ok(why)
 }

@@ -32,6 +32,8 @@ pub struct Ask {
     pub abandon: bool,
     /// What adopting the observed state would mean; for `adopt_observed_state` only.
     pub adoption: Adoption,
+    /// Only while the run is at this version, for who decided by what it was then.
+    pub at: Option<i64>,
     /// Who asks.
     pub actor: Actor,
 }
@@ -39,9 +41,9 @@ pub struct Ask {
 /// Who asks, and why.
 #[derive(Debug, Clone)]
 pub struct Actor {
-    /// The person.
-    pub user: String,
-    /// What the person said.
+    /// The person; nobody when the server itself does.
+    pub user: Option<String>,
+    /// What the person, or the server, said.
     pub reason: Option<String>,
     /// The request it came with.
     pub request: Option<String>,
@@ -122,6 +124,9 @@ pub async fn act<D: Data>(store: &Store, id: &str, ask: &Ask, now: Timestamp) ->
     for _ in 0..DECISIONS {
         let found = store.get(RUN, id).await?.ok_or(Problem::NotFound)?;
         let run = Run::<D>::read(found)?;
+        if ask.at.is_some_and(|at| at != run.resource.version) {
+            return Err(Problem::Busy);
+        }
         let facts =
             Facts { abandon: ask.abandon, observation: ask.adoption.meaning(), ..facts(store, &run).await? };
         let decision = decide(ask.action, facts).map_err(|refusal| Problem::Refused {
@@ -215,13 +220,13 @@ fn carry_out<D: Data>(
             (state, state.is_worked_on().then_some(now))
         }
     };
-    let mut event = moves::on_stop(record.kind, state, node);
+    let mut event = moves::on_stop(record.kind, state, node, record.came);
     // A node that was not yet where nobody uses it gets there with whatever an operator decides.
     if run.record.set_aside {
-        event = event.or_else(|| moves::towards_quarantine(node));
+        event = event.or_else(|| moves::towards_quarantine(node, record.came));
     }
     if state == State::Reconciled {
-        event = moves::on_end(record.kind, state, node)?;
+        event = moves::on_end(record.kind, state, node, record.came)?;
         let reached = event.and_then(|event| moves::target(node, event)).unwrap_or(node);
         mapping::check(reached, Some((record.kind, state))).map_err(|_| node)?;
     }
@@ -293,8 +298,8 @@ fn entry(ask: &Ask, did: Did, at: Timestamp) -> Entry {
     }
     Entry {
         entry_type: ACTION.to_owned(),
-        triggered_by: "admin".to_owned(),
-        user_id: Some(ask.actor.user.clone()),
+        triggered_by: (if ask.actor.user.is_some() { "admin" } else { "system" }).to_owned(),
+        user_id: ask.actor.user.clone(),
         comment: ask.actor.reason.clone(),
         metadata,
         request_id: ask.actor.request.clone(),

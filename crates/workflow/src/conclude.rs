@@ -86,7 +86,7 @@ fn go_on<D: Data>(
     metadata.insert("next".to_owned(), json!(next));
     let (node, then) = match left {
         Some(event) => (Some(event), Then::Look),
-        None => (moves::on_entry(record.kind, next, node), Then::Work),
+        None => (record.enter(node), Then::Work),
     };
     if then == Then::Work {
         record.attempt = 1;
@@ -114,7 +114,7 @@ fn end<D: Data>(
 ) -> Step<D> {
     let event = if record.adopted { Event::FinishAdopted } else { Event::Finish };
     let state = moved(State::Running, event);
-    let last = match moves::on_end(record.kind, state, node) {
+    let last = match moves::on_end(record.kind, state, node, record.came) {
         Ok(last) => last,
         Err(node) => {
             let reason = format!("everything is done, but the node is {node}, and the run cannot end there");
@@ -193,6 +193,8 @@ pub(crate) fn waiting<D: Data>(
     let before = record.waiting.take();
     let same = before.as_ref().is_some_and(|before| before.reason == on.reason);
     let quiet = same && record.at_work.is_none();
+    // Whoever waits has looked.
+    record.failures.remove(&Class::Unanswered);
     let mut metadata = told(record, "waiting", moment.now);
     metadata.insert("reason".to_owned(), json!(on.reason));
     if before.as_ref().is_some_and(|before| before.queued) && !on.queued {
@@ -232,7 +234,7 @@ fn fail<D: Data>(
 /// The budget of a class is spent.
 fn spent<D: Data>(record: Record<D>, node: Node, class: Class, metadata: Map<String, Value>) -> Step<D> {
     let state = moved(State::Running, record.stage.when_spent(class));
-    let node = moves::on_stop(record.kind, state, node);
+    let node = moves::on_stop(record.kind, state, node, record.came);
     Step { state, record, due: None, node, entry_type: ATTEMPT, metadata, then: Then::Rest }
 }
 
@@ -258,11 +260,11 @@ fn quarantine<D: Data>(record: Record<D>, node: Node, reason: &str, moment: &Mom
         return step;
     }
     let fits = |node| mapping::check(node, Some((step.record.kind, step.state))).is_ok();
-    let event = step.node.or_else(|| moves::towards_quarantine(node));
+    let event = step.node.or_else(|| moves::towards_quarantine(node, step.record.came));
     let next = event.and_then(|event| moves::target(node, event)).filter(|&next| fits(next));
     if let Some(next) = next {
         step.node = event;
-        if moves::towards_quarantine(next).is_some() {
+        if moves::towards_quarantine(next, step.record.came).is_some() {
             step.record.set_aside = true;
             step.due = Some(moment.now);
             step.then = Then::Look;

@@ -4,11 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use wardroom_core::run::{
-    State,
-    action::Goal,
-    failure::Class,
-    plan::{Kind, Stage},
+use wardroom_core::{
+    gpu_node::moves::Came,
+    run::{
+        State,
+        action::Goal,
+        failure::Class,
+        plan::{Kind, Stage},
+    },
 };
 use wardroom_store::{Content, Document, Error, Resource, Result};
 
@@ -58,8 +61,16 @@ pub struct Record<D> {
     pub sent_on: bool,
     /// Whether its node still has to be brought to quarantine.
     pub set_aside: bool,
+    /// Where its node came from when it was drained.
+    #[serde(default = "in_use")]
+    pub came: Came,
     /// What the stages know, saved after each of them.
     pub data: D,
+}
+
+/// For runs of before it was kept.
+const fn in_use() -> Came {
+    Came::FromUse
 }
 
 /// Why an attempt failed.
@@ -113,6 +124,8 @@ pub struct Order<D> {
     pub with: BTreeSet<Stage>,
     /// Stages to skip, each with a reason.
     pub skip: BTreeMap<Stage, String>,
+    /// Where its node comes from, or came from when it was drained.
+    pub came: Came,
     /// What the stages start with.
     pub data: D,
 }
@@ -121,7 +134,7 @@ impl<D: Data> Order<D> {
     /// The run as it is accepted: due at once, and the only open one of its node. Who starts a run commits this
     /// together with what it does to the node.
     pub fn accepted(self, now: Timestamp) -> Result<Content> {
-        let Self { id, kind, node, site, with, skip, data } = self;
+        let Self { id, kind, node, site, with, skip, came, data } = self;
         let name = format!("{kind} of {node}");
         let mut fields =
             BTreeMap::from([("node".to_owned(), node.clone()), ("kind".to_owned(), kind.to_string())]);
@@ -148,6 +161,7 @@ impl<D: Data> Order<D> {
             turn: 0,
             sent_on: false,
             set_aside: false,
+            came,
             data,
         };
         Ok(Content {

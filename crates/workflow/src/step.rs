@@ -3,7 +3,10 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 use wardroom_core::{
-    gpu_node::{self, moves},
+    gpu_node::{
+        self,
+        moves::{self, Came},
+    },
     run::{
         Event, State, TABLE,
         action::Goal,
@@ -99,6 +102,12 @@ impl<D: Data> Record<D> {
         self.failures.clear();
         self.waiting = None;
         self.at_work = None;
+    }
+
+    /// The move of a node whose run begins its stage; where the node comes from is kept with it.
+    pub(crate) fn enter(&mut self, node: Node) -> Option<gpu_node::Event> {
+        self.came = Came::of(node, self.came);
+        moves::on_entry(self.kind, self.stage, node)
     }
 
     pub(crate) fn touch(&mut self) {
@@ -200,7 +209,7 @@ pub(crate) fn stop<D: Data>(
         Event::Cancel
     };
     let state = moved(State::Running, event);
-    let node = moves::on_stop(kind, state, node);
+    let node = moves::on_stop(kind, state, node, record.came);
     let then = if state.is_worked_on() { Then::Look } else { Then::Rest };
     Step { state, record, due: Some(now), node, entry_type: ATTEMPT, metadata, then }
 }

@@ -217,7 +217,7 @@ fn a_drain_can_be_stopped_and_resumed_by_many(on: Backend) {
     assert!(replies.iter().all(|reply| reply["did"] == "task_live"), "{replies:?}");
     node.answers(&task, "refused");
     let run = node.run_becomes("failed_manual_intervention");
-    assert_eq!(run["recommended"]["action"], "resume");
+    assert_eq!(run["recommended"]["action"], "retry_stage");
     assert_eq!(node.state(), "draining");
     let replies = at_once(6, |_| node.act("resume", &json!({"reason": "asked again"})));
     let moved = replies.iter().filter(|reply| reply["did"] == "run_resumed").count();

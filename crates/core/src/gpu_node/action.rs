@@ -57,7 +57,9 @@ impl Action {
             Self::Quarantine => matches!(state, State::Quarantined),
             Self::Recover => matches!(state, State::Active),
             Self::Retire => matches!(state, State::Draining | State::Retired),
-            Self::StopDrain | Self::Reactivate => matches!(state, State::Offline),
+            // Also back in the quarantine that it was drained out of.
+            Self::StopDrain => matches!(state, State::Offline | State::Quarantined),
+            Self::Reactivate => matches!(state, State::Offline),
             Self::Remove => matches!(state, State::Removing | State::Deleted),
             Self::RollbackRemove => matches!(state, State::Retired),
             Self::Resume => false,

@@ -7,10 +7,43 @@
 use State::*;
 
 use super::{Event, State, TABLE, mapping};
-use crate::run::{
-    self,
-    plan::{Kind, Stage},
+use crate::{
+    names::names,
+    run::{
+        self,
+        plan::{Kind, Stage},
+    },
 };
+
+names! {
+    /// Where a node came from when it was drained: a quarantine is not over because its node was drained and is
+    /// to be used again.
+    pub enum Came {
+        /// It was in use, or was to be.
+        FromUse = "from_use",
+        /// It was quarantined; only who recovers it ends that.
+        FromQuarantine = "from_quarantine",
+    }
+}
+
+impl Came {
+    /// Where a node in this state comes from, which came from `before` when it was drained last.
+    #[must_use]
+    pub const fn of(node: State, before: Self) -> Self {
+        match node {
+            Quarantined => Self::FromQuarantine,
+            Draining | Retired | Removing => before,
+            BootstrapIssued | Enrolling | Active | Offline | Deleted => Self::FromUse,
+        }
+    }
+
+    /// The move instead of one that leads back to use.
+    #[must_use]
+    pub fn instead_of(self, event: Event, node: State) -> Event {
+        let used = target(node, event) == Some(Offline);
+        if used && self == Self::FromQuarantine { Event::SetAsideAgain } else { event }
+    }
+}
 
 /// The move of the node when a run enters a stage.
 #[must_use]
@@ -47,7 +80,7 @@ pub fn on_done(stage: Stage, node: State) -> Option<Event> {
 ///
 /// # Errors
 /// The state from which this kind of run cannot finish: somebody moved the node meanwhile.
-pub fn on_end(kind: Kind, end: run::State, node: State) -> Result<Option<Event>, State> {
+pub fn on_end(kind: Kind, end: run::State, node: State, came: Came) -> Result<Option<Event>, State> {
     let event = match (kind, node) {
         // Seen by the run before anybody else did; the end follows with the next look.
         (Kind::Bootstrap, BootstrapIssued) => Event::EnrollmentStarted,
@@ -59,19 +92,19 @@ pub fn on_end(kind: Kind, end: run::State, node: State) -> Result<Option<Event>,
         _ if mapping::check(node, Some((kind, end))).is_ok() => return Ok(None),
         _ => return Err(node),
     };
-    Ok(Some(event))
+    Ok(Some(came.instead_of(event, node)))
 }
 
 /// The move of the node when a run goes to a state in which it does not work: work in progress that the run's new
 /// state cannot own is taken back.
 #[must_use]
-pub fn on_stop(kind: Kind, to: run::State, node: State) -> Option<Event> {
+pub fn on_stop(kind: Kind, to: run::State, node: State, came: Came) -> Option<Event> {
     if mapping::check(node, Some((kind, to))).is_ok() {
         return None;
     }
     match node {
         Enrolling => Some(Event::OnboardingBlocked),
-        Draining => Some(Event::DrainFailed),
+        Draining => Some(came.instead_of(Event::DrainFailed, node)),
         Removing => Some(Event::UninstallFailed),
         BootstrapIssued | Active | Offline | Quarantined | Retired | Deleted => None,
     }
@@ -80,11 +113,11 @@ pub fn on_stop(kind: Kind, to: run::State, node: State) -> Option<Event> {
 /// The next move towards `quarantined` of a node that must not be used; a node in the middle of a drain gets there
 /// by way of `offline`. Nothing for a node that is there, or that nothing is scheduled on anyway.
 #[must_use]
-pub fn towards_quarantine(node: State) -> Option<Event> {
+pub fn towards_quarantine(node: State, came: Came) -> Option<Event> {
     match node {
         Enrolling => Some(Event::OnboardingBlocked),
         Active | Offline => Some(Event::DriftFound),
-        Draining => Some(Event::DrainFailed),
+        Draining => Some(came.instead_of(Event::DrainFailed, node)),
         BootstrapIssued | Quarantined | Retired | Removing | Deleted => None,
     }
 }

@@ -17,8 +17,13 @@
 //! press is told what the first one did. A worker that holds a live lease is never overtaken in the middle
 //! of a call, except by `mark_manual_intervention_required`, which fences it off.
 
-use super::{Event, State, TABLE};
-use crate::names::names;
+use std::collections::BTreeSet;
+
+use super::{Event, State, TABLE, failure::Class, plan::Kind};
+use crate::{
+    names::names,
+    table::{Call, Event as _},
+};
 
 names! {
     /// What an operator may ask of a run.
@@ -37,6 +42,23 @@ names! {
         AdoptObservedState = "adopt_observed_state",
         /// Freeze the run until a person has resolved what is wrong.
         MarkManualInterventionRequired = "mark_manual_intervention_required",
+    }
+}
+
+impl Action {
+    /// How a person asks for it.
+    #[must_use]
+    pub fn call(self) -> Option<Call> {
+        match self {
+            Self::RetryStage => Event::RetryStage,
+            Self::Resume => Event::Resume,
+            Self::Rerun => Event::Rerun,
+            Self::RestartClean => Event::RestartClean,
+            Self::Cancel => Event::Cancel,
+            Self::AdoptObservedState => Event::Adopt,
+            Self::MarkManualInterventionRequired => Event::MarkManual,
+        }
+        .call()
     }
 }
 
@@ -170,19 +192,80 @@ pub fn decide(action: Action, run: Facts) -> Result<Decision, Refusal> {
     }
 }
 
+/// The moves that can come next: those that an action leads to now, and those of the worker that has the run.
+#[must_use]
+pub fn ways(run: Facts) -> BTreeSet<Event> {
+    use crate::Named;
+    let undo = if run.has_effects { Event::CancelAndUndo } else { Event::Cancel };
+    let asked = Action::ALL.iter().filter_map(move |&action| match decide(action, run) {
+        Ok(Decision::Move(event, _)) => Some(event),
+        Ok(Decision::Head(Goal::Cancel)) => Some(undo),
+        Ok(Decision::Head(Goal::Restart)) if run.has_effects => Some(Event::RestartAndUndo),
+        Ok(Decision::Head(Goal::Restart)) => Some(Event::RestartClean),
+        Ok(Decision::Head(Goal::Run) | Decision::Requeue | Decision::Nothing(_)) | Err(_) => None,
+    });
+    let given_up = decide(Action::Cancel, Facts { abandon: true, ..run })
+        .is_ok_and(|decision| matches!(decision, Decision::Move(Event::Abandon, _)));
+    let worked: &[Event] = match (run.state, run.goal) {
+        (State::Pending, _) => &[Event::Claim],
+        (State::Running, Goal::Run) if run.adopted => {
+            &[Event::FinishAdopted, Event::SpendBudget, Event::NeedOperator]
+        }
+        (State::Running, Goal::Run) => &[Event::Finish, Event::SpendBudget, Event::NeedOperator],
+        (State::Running, Goal::Cancel | Goal::Restart) => &[Event::StopForUndo],
+        (State::Compensating, Goal::Restart) => &[Event::StartAgain, Event::FailUndo],
+        (State::Compensating, Goal::Run | Goal::Cancel) => &[Event::FinishUndo, Event::FailUndo],
+        (
+            State::Completed
+            | State::Cancelled
+            | State::Reconciled
+            | State::FailedRetryable
+            | State::FailedManualIntervention,
+            _,
+        ) => &[],
+    };
+    let ways = asked.chain(given_up.then_some(Event::Abandon)).chain(worked.iter().copied());
+    // A run that is being undone takes another goal without a move.
+    ways.filter(|&event| TABLE.find(run.state, event).is_some()).collect()
+}
+
 /// The actions that would not be refused now, whether or not they have something left to do.
 pub fn allowed(run: Facts) -> impl Iterator<Item = Action> {
     use crate::Named;
     Action::ALL.iter().copied().filter(move |&action| decide(action, run).is_ok())
 }
 
-/// The action that gets the run going again, for whoever has looked at why it stands; nothing while it is on its way.
+/// The action that gets the run on, for whoever has seen to why its stage failed; nothing while it is on its way.
+///
+/// | failed in                | action                                                                           |
+/// |--------------------------|----------------------------------------------------------------------------------|
+/// | an undo, or on its way to one | `retry_stage`: what was undone halfway is not continued                     |
+/// | `settings`               | `rerun`: the run goes by what it loaded at its top, which is loaded once more    |
+/// | `disagreement`           | `adopt_observed_state` where that leads on; else an onboarding begins anew, and what takes a node out is cancelled |
+/// | any other class          | `retry_stage`: the only one that tries a refused password again                  |
+/// | none: a person froze it  | `resume`                                                                         |
 #[must_use]
-pub fn recommended(run: Facts) -> Option<Action> {
+pub fn recommended(run: Facts, kind: Kind, failure: Option<Class>) -> Option<Action> {
     match run.state {
-        State::FailedRetryable => Some(Action::RetryStage),
-        State::FailedManualIntervention if run.failed_in_undo => Some(Action::RetryStage),
-        State::FailedManualIntervention => Some(Action::Resume),
+        State::FailedRetryable | State::FailedManualIntervention => Some(match failure {
+            _ if run.failed_in_undo || run.goal != Goal::Run => Action::RetryStage,
+            Some(Class::Settings) => Action::Rerun,
+            Some(Class::Disagreement) => match run.observation {
+                Observation::Continues | Observation::Finishes => Action::AdoptObservedState,
+                Observation::Nothing | Observation::Outdated if kind.is_onboarding() => Action::RestartClean,
+                Observation::Nothing | Observation::Outdated => Action::Cancel,
+            },
+            Some(
+                Class::Retryable
+                | Class::Unanswered
+                | Class::Datasource
+                | Class::Credentials
+                | Class::Overdue
+                | Class::Crashed
+                | Class::Manual,
+            ) => Action::RetryStage,
+            None => Action::Resume,
+        }),
         State::Running | State::Compensating => (run.lease == Lease::Stale).then_some(Action::Resume),
         State::Pending | State::Completed | State::Cancelled | State::Reconciled => None,
     }

@@ -14,8 +14,8 @@ use crate::gpu_node::maas::{
 pub fn goes_on_at(kind: Kind, at: Stage, observed: Observed) -> Option<Stage> {
     let point = match kind {
         Kind::Onboarding => coming(observed),
-        // Before its release a machine is still as the last deployment left it.
-        Kind::Reimage if kind.is_past(at, Stage::ReleaseMaasNode) => coming(observed),
+        // Until its release is over a machine may still be as the last deployment left it.
+        Kind::Reimage if kind.is_past(at, Stage::CommissionNode) => coming(observed),
         Kind::FullDecommission if kind.is_past(at, Stage::ReleaseMaasNode) => going(observed),
         Kind::Reimage
         | Kind::FullDecommission

@@ -10,6 +10,8 @@ names! {
     pub enum Class {
         /// Something outside did not work this time; a repeat is safe and may well succeed.
         Retryable = "retryable",
+        /// MAAS or a BMC could not be asked, so nothing is known of the machine; forgotten with the next answer.
+        Unanswered = "unanswered",
         /// The deployed system did not find its data source; bounded rounds of releasing and deploying again.
         Datasource = "datasource",
         /// A password was refused; every further try brings the account closer to being locked.
@@ -18,6 +20,10 @@ names! {
         Overdue = "overdue",
         /// The stage, or the server that executed it, came down in the middle of it.
         Crashed = "crashed",
+        /// What the site, or the node, was registered with is missing or does not fit the machine.
+        Settings = "settings",
+        /// What is observed is not what the run caused, and automation does not adopt it.
+        Disagreement = "disagreement",
         /// Only a person can decide how to go on.
         Manual = "manual",
     }
@@ -29,11 +35,13 @@ impl Stage {
     pub const fn budget(self, class: Class) -> u32 {
         match class {
             Class::Retryable => self.repeats(),
+            // What is away for a quarter of an hour is down, and not only restarted.
+            Class::Unanswered => 9,
             Class::Datasource => 2,
             // The password is tried twice.
             Class::Credentials => 1,
             Class::Crashed => 4,
-            Class::Overdue | Class::Manual => 0,
+            Class::Overdue | Class::Settings | Class::Disagreement | Class::Manual => 0,
         }
     }
 
@@ -41,12 +49,15 @@ impl Stage {
     #[must_use]
     pub const fn when_spent(self, class: Class) -> Event {
         match class {
+            Class::Unanswered => Event::SpendBudget,
             Class::Retryable | Class::Overdue if !self.is_verdict() => Event::SpendBudget,
             Class::Retryable
             | Class::Overdue
             | Class::Datasource
             | Class::Credentials
             | Class::Crashed
+            | Class::Settings
+            | Class::Disagreement
             | Class::Manual => Event::NeedOperator,
         }
     }

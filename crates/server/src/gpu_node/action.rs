@@ -20,7 +20,7 @@ use super::{
     begin::{self, Plan, begin},
     data::Data,
     document::{self, Document},
-    proof, resume, task,
+    proof, resume, skip, task,
 };
 use crate::{
     app::{App, by_person},
@@ -105,16 +105,19 @@ impl Order<'_> {
     async fn start(&self, plan: Plan) -> Result<Done, Error> {
         let node = begin::read(self.app, self.id).await?;
         let state = document::state(&node)?;
+        let owner = begin::open_run(self.app, &node).await?;
+        if let Some(run) = owner.as_ref().filter(|run| run.record.kind == plan.kind && !plan.skip.is_empty())
+        {
+            return skip::also(self, run, &plan.skip).await;
+        }
         if self.action.is_done(state) {
-            let owner = begin::open_run(self.app, &node).await?;
             return match owner {
                 Some(run) if run.record.kind != plan.kind => Err(begin::busy(&run)),
                 Some(_) => Ok(Done::only("run_in_progress")),
                 None => Ok(Done::only("already_there")),
             };
         }
-        if let Some(run) = begin::open_run(self.app, &node).await?.filter(|run| run.record.kind == plan.kind)
-        {
+        if let Some(run) = owner.filter(|run| run.record.kind == plan.kind) {
             // Accepted, and nothing done yet; or failed, which is for the operator to see to.
             let on_its_way = run.state.is_worked_on();
             return if on_its_way { Ok(Done::only("run_in_progress")) } else { Err(begin::busy(&run)) };
@@ -138,7 +141,11 @@ impl Order<'_> {
                     None => continue,
                 }
             }
-            let to = TABLE.find(state, event).ok_or_else(|| refused(state, self.action))?.to;
+            if TABLE.find(state, event).is_none() {
+                return Err(refused(state, self.action));
+            }
+            let event = begin::came(self.app, &node).await?.instead_of(event, state);
+            let to = super::moved(state, event).ok_or(Error::Internal)?;
             let run = begin::newest_run(self.app, &node).await?;
             self.preconditions(&node, run.as_ref()).await?;
             let current = run.as_ref().map(|run| (run.record.kind, run.state));
@@ -235,11 +242,11 @@ impl Order<'_> {
     /// Carries out an operator's action on a run.
     pub(crate) async fn ask(&self, run: &str, action: RunAction) -> Result<Answer, Error> {
         let actor = Actor {
-            user: self.caller.name().to_owned(),
+            user: Some(self.caller.name().to_owned()),
             reason: self.reason.clone(),
             request: Some(self.caller.request_id.to_string()),
         };
-        let ask = Ask { action, abandon: false, adoption: Adoption::Nothing, actor };
+        let ask = Ask { action, abandon: false, adoption: Adoption::Nothing, at: None, actor };
         let acted = wardroom_workflow::act::<Data>(&self.app.store, run, &ask, self.app.now()).await;
         let answer = acted.map_err(problem)?;
         task::tidy_up(self.app, self.id).await;

@@ -7,7 +7,10 @@ use uuid::Uuid;
 use wardroom_api::gpu_node::Skip;
 use wardroom_core::{
     Named as _,
-    gpu_node::{Event, State, mapping, moves},
+    gpu_node::{
+        Event, State, mapping,
+        moves::{self, Came},
+    },
     run::{
         self,
         plan::{Kind, Stage, When},
@@ -33,13 +36,24 @@ pub(crate) struct Plan {
     pub(crate) force: bool,
     pub(crate) skip: BTreeMap<Stage, String>,
     pub(crate) reason: Option<String>,
+    /// Where the node comes from; decided when the run is begun.
+    pub(crate) came: Came,
     /// Until when the token lives that is issued with the run, for one that waits for an agent by hand.
     pub(crate) token: Option<Timestamp>,
 }
 
 impl Plan {
     pub(crate) fn of(kind: Kind) -> Self {
-        Self { kind, event: None, site: None, force: false, skip: BTreeMap::new(), reason: None, token: None }
+        Self {
+            kind,
+            event: None,
+            site: None,
+            force: false,
+            skip: BTreeMap::new(),
+            reason: None,
+            came: Came::FromUse,
+            token: None,
+        }
     }
 
     /// The run as it is accepted.
@@ -57,6 +71,7 @@ impl Plan {
             site: self.site.clone().or_else(|| document.site.clone()),
             with: with.map(|step| step.stage).collect::<BTreeSet<_>>(),
             skip: self.skip.clone(),
+            came: self.came,
             data: Data { force: self.force, round: 1, ..Data::default() },
         }
     }
@@ -81,6 +96,7 @@ pub(crate) async fn begin(app: &App, entry: &Entry, id: &str, plan: &Plan) -> Re
         if mapping::check(to, Some((plan.kind, run::State::Pending))).is_err() {
             return Err(not_now(state, plan.kind));
         }
+        let plan = &Plan { came: came(app, &node).await?, ..plan.clone() };
         let mut changes = changes(app, entry, node, to, plan)?;
         if let (Some(site), Some(node)) = (&plan.site, changes.first_mut()) {
             node.holds.push(SITES.held(app, "site", site).await?);
@@ -96,6 +112,13 @@ pub(crate) async fn begin(app: &App, entry: &Entry, id: &str, plan: &Plan) -> Re
         }
     }
     Err(Error::Unavailable("the node is changed by too many at once: repeat"))
+}
+
+/// Where a node comes from. Of one in the middle of something, its newest run knows; when that is lost too, the node
+/// is not used before a person has looked at it.
+pub(crate) async fn came(app: &App, node: &Resource) -> Result<Came, Error> {
+    let newest = newest_run(app, node).await?.map_or(Came::FromQuarantine, |run| run.record.came);
+    Ok(Came::of(document::state(node)?, newest))
 }
 
 fn changes(app: &App, entry: &Entry, node: Resource, to: State, plan: &Plan) -> Result<Vec<Change>, Error> {

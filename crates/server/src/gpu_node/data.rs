@@ -49,6 +49,8 @@ pub(crate) struct Data {
     pub(crate) releasing: bool,
     /// Rounds of the tasks that the agent was asked for, by stage.
     pub(crate) tasks: BTreeMap<Stage, u32>,
+    /// How often the agent failed to scrub the GPUs.
+    pub(crate) failed_scrubs: u32,
     /// When the run had come to the stage in which a person was told to switch the machine off by hand. Only whoever
     /// sends the run on after that says that it is done.
     pub(crate) switch_off_asked: Option<Timestamp>,

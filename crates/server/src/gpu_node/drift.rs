@@ -109,8 +109,9 @@ async fn compare(
 ) -> Result<(), Error> {
     let mut machines = BTreeMap::new();
     for node in nodes {
-        let machine = Document::of(&node)?.machine.filter(|machine| machine.site == site);
-        if let Some(machine) = machine {
+        // One that cannot be read, which was logged, must not hide the others.
+        let Ok(document) = Document::of(&node) else { continue };
+        if let Some(machine) = document.machine.filter(|machine| machine.site == site) {
             machines.insert(machine.system_id, node);
         }
     }
@@ -126,8 +127,11 @@ async fn compare(
     for (id, node) in &machines {
         let machine = found.iter().find(|machine| machine.system_id == *id);
         let seen = cache::seen(site, id, machine);
-        proof::note(&workers.app, &node.content.id, &seen, at).await?;
-        judge(workers, session, tag, &node.content.id, seen).await?;
+        let node = &node.content.id;
+        let noted = proof::note(&workers.app, node, &seen, at).await;
+        if let Err(error) = noted.and(judge(workers, session, tag, node, seen).await) {
+            tracing::warn!(site, node, %error, "a node could not be compared with its machine");
+        }
     }
     Ok(())
 }
@@ -248,14 +252,15 @@ async fn write(
 }
 
 /// Freezes a run whose machine somebody else moved while it waited to be repeated.
-async fn stop(app: &App, run: &Run<Data>, seen: &Seen) -> Result<(), Error> {
+pub(crate) async fn stop(app: &App, run: &Run<Data>, seen: &Seen) -> Result<(), Error> {
     let reason = format!("MAAS says that {} is {}, which this run did not cause", seen.system_id, said(seen));
-    let actor = Actor { user: "system".to_owned(), reason: Some(reason), request: None };
+    let actor = Actor { user: None, reason: Some(reason), request: None };
     let action = RunAction::MarkManualInterventionRequired;
-    let ask = Ask { action, abandon: false, adoption: Adoption::Nothing, actor };
+    let ask =
+        Ask { action, abandon: false, adoption: Adoption::Nothing, at: Some(run.resource.version), actor };
     match wardroom_workflow::act::<Data>(&app.store, run.id(), &ask, app.now()).await {
-        // Somebody else saw to it.
-        Ok(_) | Err(Problem::Refused { .. } | Problem::NotFound) => Ok(()),
+        // Somebody else saw to it, or has just sent it on: the next sweep looks at what came of that.
+        Ok(_) | Err(Problem::Refused { .. } | Problem::NotFound | Problem::Busy) => Ok(()),
         Err(problem) => Err(super::action::problem(problem)),
     }
 }

@@ -15,8 +15,7 @@ use wardroom_core::{
     },
     run::{
         self,
-        action::{self, Action as RunAction},
-        failure::Class,
+        action::{self, Action as RunAction, Facts},
     },
 };
 use wardroom_store::Resource;
@@ -30,7 +29,7 @@ use super::{
     proof::{self, Latest, Sight},
     task,
 };
-use crate::{app::App, error::Error, path::Path, problems::Problems};
+use crate::{app::App, error::Error, path::Path, problems::Problems, run::view};
 
 /// What is being done to a node, what was observed of it, and what an operator should do next.
 #[utoipa::path(
@@ -49,11 +48,15 @@ pub(crate) async fn lifecycle(
     let work = if open { Work::Run } else { Work::Nobody };
     let fits = latest.maas.as_ref().map(|sight| maas::fits(state, sight.seen.observed(), work));
     let task = task::open(&app, &id).await?.first().map(task::view).transpose()?;
-    let recommended = recommend(&app, &node, state, run.as_ref(), fits)?;
-    let summary = match &run {
-        Some(run) => Some(summarize(&app, run).await?),
+    let facts = match &run {
+        Some(run) => {
+            let observed = view::observed(&app, &id).await?;
+            Some(view::facts(&app, run, observed.as_ref()).await?)
+        }
         None => None,
     };
+    let recommended = recommend(&app, &node, state, run.as_ref().zip(facts), fits)?;
+    let summary = run.as_ref().zip(facts).map(|(run, facts)| summarize(run, facts));
     Ok(Json(Envelope::new(Lifecycle {
         node: id,
         state: state.to_string(),
@@ -68,13 +71,12 @@ pub(crate) async fn lifecycle(
     })))
 }
 
-async fn summarize(app: &App, run: &Run<Data>) -> Result<RunSummary, Error> {
+fn summarize(run: &Run<Data>, facts: Facts) -> RunSummary {
     let record = &run.record;
-    let facts = wardroom_workflow::facts(&app.store, run).await?;
     let stage =
         if record.undoing { record.touched.last().copied().unwrap_or(record.stage) } else { record.stage };
     let failure = record.failure.as_ref();
-    Ok(RunSummary {
+    RunSummary {
         id: run.id().to_owned(),
         kind: record.kind.to_string(),
         state: run.state.to_string(),
@@ -85,7 +87,7 @@ async fn summarize(app: &App, run: &Run<Data>) -> Result<RunSummary, Error> {
         waiting_for: record.waiting.as_ref().map(|waiting| waiting.reason.clone()),
         due_at: run.resource.content.due_at,
         allowed_actions: action::allowed(facts).map(|action| action.to_string()).collect(),
-    })
+    }
 }
 
 fn health(latest: &Latest) -> Option<Health> {
@@ -114,7 +116,7 @@ fn recommend(
     app: &App,
     node: &Resource,
     state: State,
-    run: Option<&Run<Data>>,
+    run: Option<(&Run<Data>, Facts)>,
     fits: Option<bool>,
 ) -> Result<Recommendation, Error> {
     let id = &node.content.id;
@@ -124,12 +126,12 @@ fn recommend(
         why,
     };
     let wait = |why: &str| Recommendation { action: None, request: None, why: why.to_owned() };
-    let current = run.map(|run| (run.record.kind, run.state));
+    let current = run.map(|(run, _)| (run.record.kind, run.state));
     if let Err(misfit) = mapping::check(state, current) {
         return Ok(of_node("resume", misfit.to_string()));
     }
-    if let Some(run) = run.filter(|run| run.state.is_open()) {
-        return Ok(for_run(app, run, fits));
+    if let Some((run, facts)) = run.filter(|(run, _)| run.state.is_open()) {
+        return Ok(for_run(app, run, facts));
     }
     Ok(match state {
         State::Retired if fits == Some(false) => of_node(
@@ -156,25 +158,23 @@ fn recommend(
     })
 }
 
-fn for_run(app: &App, run: &Run<Data>, fits: Option<bool>) -> Recommendation {
+/// The action is the one that the run itself shows.
+fn for_run(app: &App, run: &Run<Data>, facts: Facts) -> Recommendation {
     let id = run.id();
     let of_run = |action: RunAction, why: String| Recommendation {
         action: Some(action.to_string()),
         request: Some(format!("POST /api/v1/runs/{id}/actions/{action}")),
         why,
     };
-    let failure = run.record.failure.as_ref();
-    let evidence = || failure.map_or_else(|| "it failed".to_owned(), |failure| failure.evidence.clone());
     match run.state {
-        run::State::FailedRetryable => of_run(RunAction::RetryStage, evidence()),
-        run::State::FailedManualIntervention if fits == Some(false) => of_run(
-            RunAction::Cancel,
-            format!("{}; what MAAS says does not fit: look first, then cancel or adopt", evidence()),
-        ),
-        run::State::FailedManualIntervention => {
-            let by_hand = failure.is_some_and(|failure| failure.class == Class::Credentials);
-            let first = if by_hand { "correct the secret" } else { "see to the cause" };
-            of_run(RunAction::RetryStage, format!("{}: {first}, then repeat the stage", evidence()))
+        run::State::FailedRetryable | run::State::FailedManualIntervention => {
+            let action = view::recommendation(run, facts).unwrap_or(RunAction::Resume);
+            let failure = run.record.failure.as_ref().filter(|failure| failure.stage == run.record.current());
+            let why = failure.map_or_else(
+                || "it was frozen; look at why before it goes on".to_owned(),
+                |failure| format!("{}; {}", failure.evidence, view::first(action, failure.class)),
+            );
+            of_run(action, why)
         }
         run::State::Pending | run::State::Running | run::State::Compensating => {
             let patience = run.record.stage.patience();

@@ -79,11 +79,12 @@ async fn wake(app: &App, node: &Resource, run: &Run<Data>) -> Result<(), Error> 
         return Ok(());
     }
     let reason = Some("the agent enrolled after all".to_owned());
-    let actor = Actor { user: "system".to_owned(), reason, request: None };
-    let ask = Ask { action: RunAction::Resume, abandon: false, adoption: Adoption::Nothing, actor };
+    let actor = Actor { user: None, reason, request: None };
+    let (action, at) = (RunAction::Resume, Some(run.resource.version));
+    let ask = Ask { action, abandon: false, adoption: Adoption::Nothing, at, actor };
     match wardroom_workflow::act::<Data>(&app.store, run.id(), &ask, app.now()).await {
         // Somebody else saw to it.
-        Ok(_) | Err(Problem::Refused { .. } | Problem::NotFound) => Ok(()),
+        Ok(_) | Err(Problem::Refused { .. } | Problem::NotFound | Problem::Busy) => Ok(()),
         Err(problem) => Err(super::action::problem(problem)),
     }
 }

@@ -3,7 +3,7 @@
 //! Each stage observes, decides, saves its intent, calls, and observes again; it may be executed again at any time, also
 //! after its reply was lost. Long waits look into the cache that one poller fills.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use wardroom_core::{
@@ -56,24 +56,30 @@ enum Halt {
     Lost,
     /// This came of it.
     Came(Box<Outcome<Data>>),
+    /// It is not its turn; whoever says so says for how long, and the stage pays nothing.
+    Later { after: Duration, reason: String },
 }
 
 impl Stages for Workers {
     type Data = Data;
 
     async fn perform(&self, mut attempt: Try<'_>) -> Result<Outcome<Data>, Lost> {
-        let stage = attempt.stage;
-        settle(self.stage(stage, &mut attempt).await)
+        let (stage, now) = (attempt.stage, attempt.now);
+        settle(self.stage(stage, &mut attempt).await, now)
     }
 
     async fn undo(&self, mut attempt: Try<'_>) -> Result<Outcome<Data>, Lost> {
-        let stage = attempt.stage;
-        settle(self.take_back(stage, &mut attempt).await)
+        let (stage, now) = (attempt.stage, attempt.now);
+        settle(self.take_back(stage, &mut attempt).await, now)
     }
 }
 
-fn settle(came: Came) -> Result<Outcome<Data>, Lost> {
+fn settle(came: Came, now: Timestamp) -> Result<Outcome<Data>, Lost> {
     match came {
+        Err(Halt::Later { after, reason }) => {
+            let until = SignedDuration::try_from(after).ok().and_then(|after| now.checked_add(after).ok());
+            Ok(Outcome::Queue { reason, until: until.unwrap_or(now) })
+        }
         Ok(outcome) => Ok(outcome),
         Err(Halt::Came(outcome)) => Ok(*outcome),
         Err(Halt::Lost) => Err(Lost),
@@ -147,7 +153,7 @@ impl Workers {
     fn site(&self, attempt: &Try<'_>) -> Result<(Snapshot, Session), Halt> {
         let site = attempt.data.site.clone();
         let site = site.ok_or_else(|| by_hand("the run has no site: repeat it from the top"))?;
-        let session = self.clients.session(&site.name, &site.settings, &self.limits).map_err(by_hand)?;
+        let session = self.clients.session(&site.name, &site.settings, &self.limits).map_err(by_settings)?;
         Ok((site, session))
     }
 
@@ -214,14 +220,29 @@ fn again(evidence: impl Into<String>) -> Halt {
     Halt::Came(Box::new(Outcome::Retry { class: Class::Retryable, evidence: evidence.into() }))
 }
 
+/// Nothing is known, because nobody answered.
+fn unanswered(evidence: impl Into<String>) -> Halt {
+    Halt::Came(Box::new(Outcome::Retry { class: Class::Unanswered, evidence: evidence.into() }))
+}
+
 /// Only a person can decide how to go on.
 fn by_hand(reason: impl Into<String>) -> Halt {
     Halt::Came(Box::new(Outcome::NeedsOperator { reason: reason.into() }))
 }
 
+/// What the site or the node was registered with has to be corrected.
+fn by_settings(reason: impl Into<String>) -> Halt {
+    Halt::Came(Box::new(Outcome::Retry { class: Class::Settings, evidence: reason.into() }))
+}
+
+/// What is observed is not what the run caused.
+fn by_looking(reason: impl Into<String>) -> Halt {
+    Halt::Came(Box::new(Outcome::Retry { class: Class::Disagreement, evidence: reason.into() }))
+}
+
 /// The machine was deleted in the middle of the run.
 fn gone() -> Halt {
-    by_hand("MAAS does not have the machine any more: somebody deleted it while the run was under way")
+    by_looking("MAAS does not have the machine any more: somebody deleted it while the run was under way")
 }
 
 /// What takes a machine away from whoever uses it is done only to ours: it carries the site's tag, and nobody else
@@ -241,7 +262,7 @@ fn require_ours(site: &Snapshot, machine: &Machine) -> Result<(), Halt> {
 /// What MAAS says does not go with where the run is, and nobody of ours caused it.
 fn disagrees(stage: Stage, machine: &Machine) -> Halt {
     let (status, id) = (name(machine), &machine.system_id);
-    by_hand(format!(
+    by_looking(format!(
         "at {stage} MAAS says that {id} is {status}, which this run did not cause: look at it first"
     ))
 }
@@ -281,10 +302,17 @@ impl From<maas::Error> for Halt {
     fn from(error: maas::Error) -> Self {
         let evidence = error.to_string();
         match error.class {
-            maas::Class::Unreachable(_)
-            | maas::Class::Ambiguous(_)
-            | maas::Class::Busy { .. }
-            | maas::Class::Throttled { .. }
+            // Nothing was done, and MAAS says when to come back.
+            maas::Class::Busy { after } | maas::Class::Throttled { after } => {
+                Self::Later { after, reason: evidence }
+            }
+            maas::Class::Unreachable(_) => unanswered(evidence),
+            maas::Class::Ambiguous(_) | maas::Class::Unavailable { .. } | maas::Class::Unreadable(_)
+                if error.effect == maas::Effect::None =>
+            {
+                unanswered(evidence)
+            }
+            maas::Class::Ambiguous(_)
             | maas::Class::Unavailable { .. }
             | maas::Class::WrongState(_)
             | maas::Class::Unreadable(_) => again(evidence),
@@ -292,9 +320,9 @@ impl From<maas::Error> for Halt {
                 Self::Came(Box::new(Outcome::Retry { class: Class::Credentials, evidence }))
             }
             maas::Class::Gone => gone(),
-            maas::Class::Forbidden(_) | maas::Class::Refused(_) | maas::Class::Malformed { .. } => {
-                by_hand(evidence)
-            }
+            // What MAAS refuses is what the site asks for.
+            maas::Class::Refused(_) => by_settings(evidence),
+            maas::Class::Forbidden(_) | maas::Class::Malformed { .. } => by_hand(evidence),
         }
     }
 }

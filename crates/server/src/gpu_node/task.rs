@@ -149,7 +149,10 @@ pub(crate) async fn sweep(app: &App) -> Result<(), Error> {
         loop {
             let page = app.store.list(&list).await?;
             for task in &page.items {
-                weed(app, task).await?;
+                if let Err(error) = weed(app, task).await {
+                    // One task that cannot be read must not keep the others waiting.
+                    tracing::warn!(task = task.content.id, %error, "a task could not be looked after");
+                }
             }
             match page.next {
                 Some(next) => list.after = Some(next),

@@ -2,15 +2,19 @@
 
 use wardroom_core::{
     gpu_node::{
-        TABLE,
+        Event, TABLE,
         maas::{Work, fits},
     },
+    run::plan::Kind,
     why::{Blocker, Stay, Why, explain},
 };
 
+use wardroom_workflow::Run;
+
 use super::{
     begin,
-    document::{self, KIND},
+    data::Data,
+    document::{self, Document, KIND},
     proof,
 };
 use crate::{app::App, error::Error, liveness::view};
@@ -38,8 +42,53 @@ pub(crate) async fn why(app: &App, id: &str) -> Result<Vec<Why>, Error> {
         // While a run works on the node, the patience of its stage says more.
         stay.counted_from = run.record.since;
         stay.patience = run.state.is_worked_on().then(|| run.record.kind.patience_at(run.record.stage));
-        explained.push(crate::why::of_run(app, run));
+        if !run.state.is_worked_on() {
+            let (kind, stage) = (run.record.kind, run.record.current());
+            let what = format!("its {kind} run stands still at {stage}: see what the run says").into();
+            blockers.insert(0, Blocker { what, fix: None });
+        }
+        explained.push(crate::why::of_run(app, run).await?);
     }
-    explained.insert(0, explain(TABLE, state, stay, app.now(), blockers));
+    let mut why = explain(TABLE, state, stay, app.now(), blockers);
+    let came = begin::came(app, &node).await?;
+    let document = Document::of(&node)?;
+    let mut rows = TABLE.moves_from(state);
+    why.exits.retain_mut(|exit| {
+        let Some(row) = rows.next() else { return false };
+        // Where it leads instead is said where it is asked for.
+        let event = came.instead_of(row.on, state);
+        exit.to = super::moved(state, event).unwrap_or(row.to).as_str();
+        can_happen(row.on, run.as_ref(), &document)
+    });
+    explained.insert(0, why);
     Ok(explained)
+}
+
+/// Whether a move can come next, given the run that works on the node: of those that lead to the same place, only the
+/// one that a person can ask for.
+fn can_happen(event: Event, run: Option<&Run<Data>>, node: &Document) -> bool {
+    use Kind::{FullDecommission, Reimage, Remove, Retire, SoftReset, StorageCleanup};
+    let is = |kinds: &[Kind]| run.is_some_and(|run| kinds.contains(&run.record.kind));
+    match event {
+        Event::Onboarded | Event::EnrollmentStarted => run.is_some_and(|run| run.record.kind.is_onboarding()),
+        Event::Drained => is(&[Retire, Reimage, FullDecommission]),
+        Event::CleanupFinished => is(&[SoftReset, StorageCleanup]),
+        Event::Uninstalled => is(&[FullDecommission, Remove]),
+        Event::Reenrolled => is(&[Reimage]) || (run.is_none() && node.site.is_some()),
+        Event::Remove => is(&[FullDecommission, Remove]) || run.is_none(),
+        // What a run does when it stops, a person has it do.
+        Event::OnboardingBlocked | Event::DrainFailed | Event::UninstallFailed | Event::SetAsideAgain => {
+            false
+        }
+        Event::Recover | Event::Drain => run.is_none(),
+        Event::Reactivate => run.is_none() && node.identity_kept,
+        Event::ProvenHealthy => run.is_none() && node.drift.as_ref().is_some_and(|drift| drift.quarantined),
+        Event::StartOnboarding
+        | Event::Quarantine
+        | Event::HeartbeatsMissed
+        | Event::Heartbeat
+        | Event::DriftFound
+        | Event::StopDrain
+        | Event::RollbackRemove => true,
+    }
 }

@@ -5,7 +5,12 @@ use sha2::{Digest as _, Sha256};
 use wardroom_api::run::{Attempt, Failure, Observed, Recommended, Run as Shown, RunDetail, Waiting};
 use wardroom_core::{
     gpu_node::maas::{self, Power, Status},
-    run::action::{Facts, Lease, allowed, recommended},
+    run::{
+        action::{Action, Facts, Lease, Observation, allowed, recommended},
+        adopt,
+        failure::Class,
+        plan::Stage,
+    },
 };
 use wardroom_store::HistoryRow;
 use wardroom_workflow::{NODE, Run};
@@ -64,12 +69,48 @@ pub(crate) fn detail(
     }
 }
 
+/// What the legality of actions depends on, with what MAAS said last.
+pub(crate) async fn facts(app: &App, run: &Run<Known>, observed: Option<&Observed>) -> Result<Facts, Error> {
+    let facts = wardroom_workflow::facts(&app.store, run).await?;
+    let goes_on = goes_on(run, observed).map_or(Observation::Nothing, |_| Observation::Continues);
+    Ok(Facts { observation: goes_on, ..facts })
+}
+
+/// Where the run goes on if what was observed is adopted.
+pub(crate) fn goes_on(run: &Run<Known>, observed: Option<&Observed>) -> Option<Stage> {
+    let machine = observed.and_then(machine)?;
+    adopt::goes_on_at(run.record.kind, run.record.stage, machine)
+}
+
+/// The action to recommend; what failed at an earlier stage is over.
+pub(crate) fn recommendation(run: &Run<Known>, facts: Facts) -> Option<Action> {
+    let record = &run.record;
+    let failure = record.failure.as_ref().filter(|failure| failure.stage == record.current());
+    recommended(facts, record.kind, failure.map(|failure| failure.class))
+}
+
+/// What to do before the action that is recommended.
+pub(crate) fn first(action: Action, class: Class) -> &'static str {
+    match (action, class) {
+        (_, Class::Credentials) => {
+            "correct the secret or the account first; only a repeat of the stage tries it again"
+        }
+        (Action::Rerun, _) => "correct the settings first; the run loads them at its top",
+        (Action::AdoptObservedState, _) => "look at the machine first; the run goes on from what MAAS says",
+        (Action::RestartClean | Action::Cancel, _) => "look at the machine in MAAS first",
+        (_, Class::Retryable | Class::Unanswered | Class::Overdue | Class::Crashed) => "a repeat is safe",
+        _ => "see to the cause first",
+    }
+}
+
 fn next(run: &Run<Known>, facts: Facts) -> Recommended {
     let record = &run.record;
-    let action = recommended(facts);
-    let because = match (&record.failure, &record.waiting) {
-        (Some(failure), _) if action.is_some() => {
-            format!("{} failed ({}): {}", failure.stage, failure.class, failure.evidence)
+    let action = recommendation(run, facts);
+    let failure = record.failure.as_ref().filter(|failure| failure.stage == record.current());
+    let because = match (failure.zip(action), &record.waiting) {
+        (Some((failure, action)), _) => {
+            let (stage, class, evidence) = (failure.stage, failure.class, &failure.evidence);
+            format!("{stage} failed ({class}): {evidence}; {}", first(action, class))
         }
         (_, _) if facts.lease == Lease::Stale => "the server that worked on it did not come back".to_owned(),
         (_, _) if action.is_some() => "it was frozen; look at why before it goes on".to_owned(),
@@ -106,7 +147,7 @@ pub(crate) async fn observed(app: &App, node: &str) -> Result<Option<Observed>, 
 }
 
 /// The part of an observation that decides what it means; nothing for one that cannot be read.
-pub(crate) fn machine(observed: &Observed) -> Option<maas::Observed> {
+fn machine(observed: &Observed) -> Option<maas::Observed> {
     let state = &observed.state;
     if state["present"] == Value::Bool(false) {
         return Some(maas::Observed::Absent);

@@ -12,7 +12,7 @@ use std::{
 use jiff::SignedDuration;
 use wardroom_core::{
     Named,
-    gpu_node::{self, mapping},
+    gpu_node::{self, mapping, moves::Came},
     run::{
         State,
         action::Action,
@@ -122,6 +122,7 @@ impl Rig {
             site: Some("here".to_owned()),
             with: with.map(|step| step.stage).collect(),
             skip: BTreeMap::new(),
+            came: Came::of(node, Came::FromUse),
             data: Known { given: "given".to_owned(), ..Known::default() },
         };
         change(&mut order);
@@ -237,8 +238,8 @@ impl Rig {
         adoption: Adoption,
         abandon: bool,
     ) -> Result<Answer, Problem> {
-        let actor = Actor { user: "ann".to_owned(), reason: Some("because".to_owned()), request: None };
-        act::<Known>(&self.store, id, &Ask { action, abandon, adoption, actor }, now()).await
+        let actor = Actor { user: Some("ann".to_owned()), reason: Some("because".to_owned()), request: None };
+        act::<Known>(&self.store, id, &Ask { action, abandon, adoption, at: None, actor }, now()).await
     }
 }
 

@@ -95,10 +95,16 @@ impl Workers {
         let kind = TaskKind::of(stage).ok_or_else(|| by_hand("the stage has no task"))?;
         let (round, force) = (attempt.data.task_round(stage), attempt.data.force);
         if self.node(attempt).await?.agent.is_none() {
-            return Err(by_hand("no agent has enrolled that could do it: skip the stage with a reason"));
+            return Err(by_hand(nobody(attempt.kind, stage)));
         }
         let ask = Ask { node: attempt.node, run: attempt.run, stage, kind, round, force };
-        let found = task::ensure(&self.app, ask).await?;
+        let mut found = task::ensure(&self.app, ask).await?;
+        if task::state(&found)? == TaskState::Withdrawn {
+            // It was taken back while the run stood still, and says nothing of the node: the agent is asked anew.
+            attempt.data.next_task(stage);
+            attempt.save().await?;
+            found = task::ensure(&self.app, Ask { round: attempt.data.task_round(stage), ..ask }).await?;
+        }
         let document: task::Document = found.content.document.read()?;
         let state = task::state(&found)?;
         if state.is_open() {
@@ -125,21 +131,43 @@ impl Workers {
         }
         // The next attempt asks anew; what this one came to is said once.
         attempt.data.next_task(stage);
+        attempt.data.failed_scrubs += u32::from(stage == Stage::ScrubGpu);
         attempt.save().await?;
         let output = result.output.trim();
         let evidence = format!("{kind} {state}: {} {output}", told.join(", "));
-        Err(failed(stage, state, round, evidence))
+        Err(failed(stage, state, attempt.data.failed_scrubs, evidence))
     }
 }
 
+/// Nobody is there to carry a stage out; says what can be done, as commands.
+fn nobody(kind: Kind, stage: Stage) -> String {
+    let command = match kind {
+        Kind::Retire | Kind::Remove => kind.to_string(),
+        Kind::Onboarding
+        | Kind::Bootstrap
+        | Kind::SoftReset
+        | Kind::StorageCleanup
+        | Kind::Reimage
+        | Kind::FullDecommission => format!("decommission --mode {kind}"),
+    };
+    let way = if !kind.can_skip(stage) {
+        "cancel the run, and see to the host".to_owned()
+    } else if stage.erases_or_proves() {
+        format!("cancel the run, then start it with `wardroom gpu-node {command} --skip {stage}=REASON`")
+    } else {
+        format!("repeat `wardroom gpu-node {command}` with --skip {stage}=REASON")
+    };
+    format!("no agent has enrolled that could do {stage}: {way}")
+}
+
 /// What a task that did not succeed means for its stage.
-fn failed(stage: Stage, state: TaskState, round: u32, evidence: String) -> Halt {
+fn failed(stage: Stage, state: TaskState, scrubs: u32, evidence: String) -> Halt {
     let quarantine = |reason| Halt::Came(Box::new(Outcome::Unsafe { reason }));
     match (stage, state) {
         // A node that is not proven clean is not used, whatever the reason.
         (Stage::ValidateCleanNode, _) => quarantine(evidence),
         (Stage::ScrubGpu, TaskState::Refused) => quarantine(evidence),
-        (Stage::ScrubGpu, _) if round >= SCRUBS => quarantine(evidence),
+        (Stage::ScrubGpu, _) if scrubs >= SCRUBS => quarantine(evidence),
         // Never "warn and pass": what cannot be erased, or is erased in part, needs a person.
         (Stage::CleanupStorage, TaskState::Refused | TaskState::Succeeded) => by_hand(evidence),
         (_, TaskState::Refused) => by_hand(evidence),

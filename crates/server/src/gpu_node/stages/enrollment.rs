@@ -16,6 +16,13 @@ use crate::{
 /// How often to look.
 const LOOK: SignedDuration = SignedDuration::from_secs(2);
 
+/// What becomes of a token whose identity is revoked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Token {
+    Kept,
+    Void,
+}
+
 impl Workers {
     /// Waits for the agent; the engine moves the node in the commit that ends the run.
     pub(super) async fn wait_for_agent(&self, attempt: &mut Try<'_>) -> Came {
@@ -56,23 +63,42 @@ impl Workers {
         Ok(())
     }
 
-    /// Revokes the identity that enrolled for this run, and the token of a bootstrap by hand.
+    /// Revokes the identity that enrolled for this run, and the token of a bootstrap by hand; another one's token goes
+    /// with the user data it is in.
     pub(super) async fn undo_agent(&self, attempt: &mut Try<'_>) -> Came {
-        let (run, kind) = (attempt.run, attempt.kind);
+        let token = if attempt.kind == Kind::Bootstrap { Token::Void } else { Token::Kept };
+        self.revoke(attempt, token).await?;
+        done(attempt)
+    }
+
+    /// The token is void, and so is the identity that it was exchanged for: whoever enrolled with it before anybody
+    /// waited for that is on a machine that is not the node's any more.
+    pub(super) async fn undo_token(&self, attempt: &mut Try<'_>) -> Came {
+        self.revoke(attempt, Token::Void).await?;
+        attempt.data.rendered = None;
+        attempt.data.round += 1;
+        done(attempt)
+    }
+
+    /// Revokes the identity that enrolled for this run, and its token if nobody is to enrol with it any more.
+    async fn revoke(&self, attempt: &Try<'_>, token: Token) -> Result<(), super::Halt> {
+        let run = attempt.run;
         let revoke = |node: &Resource| {
             let mut document = Document::of(node)?;
             let agent = document.agent.take_if(|agent| agent.run == run);
-            let token = document.enrollment.take_if(|token| kind == Kind::Bootstrap && token.run == run);
+            let token = document.enrollment.take_if(|issued| token == Token::Void && issued.run == run);
             if agent.is_none() && token.is_none() {
                 return Ok(Decided::Nothing(()));
             }
             // A host whose agent is not listened to any more has no identity that could be used again.
             document.identity_kept &= agent.is_none();
             let content = document.into_content_of(node, document::state(node)?)?;
-            let metadata = serde_json::json!({"identity": "revoked", "run": run});
+            let revoked = |is: bool| is.then_some("revoked");
+            let metadata = serde_json::json!({
+                "identity": revoked(agent.is_some()), "token": revoked(token.is_some()), "run": run,
+            });
             Ok(Decided::Commit(Box::new((content, by_system(&self.app, "credential", metadata))), ()))
         };
-        self.app.change(KIND, attempt.node, revoke).await?;
-        done(attempt)
+        Ok(self.app.change(KIND, attempt.node, revoke).await.map(drop)?)
     }
 }

@@ -14,7 +14,8 @@ use wardroom_upstream::maas::{Class, Deploy, Erase, Error as MaasError, Machine,
 use wardroom_workflow::{Outcome, Slots};
 
 use super::{
-    Came, Halt, Try, Workers, agent::End, by_hand, disagrees, done, is_past_preparation, name, require_ours,
+    Came, Halt, Try, Workers, agent::End, by_hand, by_settings, disagrees, done, is_past_preparation, name,
+    require_ours,
     wait_for,
 };
 use crate::{
@@ -69,7 +70,7 @@ impl Workers {
             ("node", attempt.node),
             ("hostname", node.hostname.as_str()),
         ];
-        let rendered = fill(&site.settings.user_data, &values).map_err(by_hand)?;
+        let rendered = fill(&site.settings.user_data, &values).map_err(by_settings)?;
         attempt.data.rendered = Some(crate::secret::encode(&Sha256::digest(rendered.as_bytes())[..12]));
         Ok(rendered)
     }
@@ -176,27 +177,6 @@ impl Workers {
             Status::Broken => Err(by_hand("MAAS calls the machine broken")),
             _ => Err(disagrees(attempt.stage, &machine)),
         }
-    }
-
-    /// The token is void, and so is the identity that it was exchanged for.
-    pub(super) async fn undo_token(&self, attempt: &mut Try<'_>) -> Came {
-        let run = attempt.run;
-        let revoke = |node: &Resource| {
-            let mut document = Document::of(node)?;
-            let token = document.enrollment.take_if(|enrollment| enrollment.run == run);
-            // Whoever enrolled with it before anybody waited for that is on a machine that is not the node's any more.
-            let agent = document.agent.take_if(|agent| agent.run == run);
-            if token.is_none() && agent.is_none() {
-                return Ok(Decided::Nothing(()));
-            }
-            let content = document.into_content_of(node, document::state(node)?)?;
-            let metadata = serde_json::json!({"token": "revoked", "run": run});
-            Ok(Decided::Commit(Box::new((content, by_system(&self.app, "credential", metadata))), ()))
-        };
-        self.app.change(KIND, attempt.node, revoke).await?;
-        attempt.data.rendered = None;
-        attempt.data.round += 1;
-        done(attempt)
     }
 
     /// Aborts the deployment, then releases the machine, and waits until it is free.

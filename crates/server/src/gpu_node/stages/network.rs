@@ -3,7 +3,7 @@
 use wardroom_core::gpu_node::maas::Status;
 use wardroom_upstream::maas::{Class, Error as MaasError, Interface, LinkMode, Machine, NewLink, Subnet};
 
-use super::{Came, Halt, Try, Workers, by_hand, disagrees, done, is_past_preparation};
+use super::{Came, Halt, Try, Workers, by_hand, by_settings, disagrees, done, is_past_preparation};
 use crate::gpu_node::{
     data::{Link, Linking},
     upstream::Session,
@@ -26,7 +26,7 @@ impl Workers {
         for wanted in &site.settings.fabric {
             let interface = machine.interfaces.iter().find(|found| found.name == wanted.interface);
             let interface = interface
-                .ok_or_else(|| by_hand(format!("the machine has no interface {}", wanted.interface)))?;
+                .ok_or_else(|| by_settings(format!("the machine has no interface {}", wanted.interface)))?;
             let subnet = wanted.subnet.as_deref().map(|name| find(&subnets, name)).transpose()?;
             let vlan = subnet.and_then(|subnet| subnet.vlan.as_ref()).map(|vlan| vlan.id);
             let vlan = vlan.filter(|vlan| interface.vlan.as_ref().is_none_or(|has| has.id != *vlan));
@@ -76,7 +76,7 @@ impl Workers {
         let vlan = subnet.vlan.as_ref().map(|vlan| vlan.id);
         let has = interface.vlan.as_ref().map(|vlan| vlan.id);
         if has.is_some() && vlan.is_some() && has != vlan {
-            return Err(by_hand(format!(
+            return Err(by_settings(format!(
                 "the boot interface {} is in another VLAN than the provisioning subnet {}",
                 interface.name, subnet.name
             )));
@@ -123,7 +123,7 @@ fn editable(attempt: &Try<'_>, machine: &Machine) -> Result<(), Halt> {
 
 fn find<'a>(subnets: &'a [Subnet], name: &str) -> Result<&'a Subnet, Halt> {
     let found = subnets.iter().find(|subnet| subnet.name == name || subnet.cidr == name);
-    found.ok_or_else(|| by_hand(format!("MAAS has no subnet {name:?}")))
+    found.ok_or_else(|| by_settings(format!("MAAS has no subnet {name:?}")))
 }
 
 /// Links an interface to a subnet, unless it is; a link whose answer got lost is found by what is there on top.

@@ -8,7 +8,7 @@ use wardroom_core::run::failure::Class;
 use wardroom_upstream::redfish::{self, Password, Redfish, Settings, Trust};
 use wardroom_workflow::Outcome;
 
-use super::{Came, Halt, Try, Workers, again, by_hand, done, wait_until};
+use super::{Came, Halt, Try, Workers, by_hand, by_settings, done, unanswered, wait_until};
 use crate::{
     gpu_node::site::{self, Settings as SiteSettings, Snapshot},
     reference::{self, Use},
@@ -26,8 +26,8 @@ impl Workers {
         let name = attempt.site.ok_or_else(|| by_hand("the run has no site"))?.to_owned();
         let loaded = site::load(&self.app, &name).await?;
         let (settings, digest) =
-            loaded.ok_or_else(|| by_hand(format!("there is no site {name:?} any more")))?;
-        let session = self.clients.session(&name, &settings, &self.limits).map_err(by_hand)?;
+            loaded.ok_or_else(|| by_settings(format!("there is no site {name:?} any more")))?;
+        let session = self.clients.session(&name, &settings, &self.limits).map_err(by_settings)?;
         let user = session.user().await?;
         attempt.data.site = Some(Snapshot { name, digest, user, settings });
         done(attempt)
@@ -57,11 +57,12 @@ impl Workers {
             attempt.breaker.forgive(&bmc.address, attempt.now).await?;
         }
         if !attempt.breaker.may_try(&bmc.address, &fingerprint).await? {
-            return Err(by_hand(format!(
+            let evidence = format!(
                 "the BMC at {} refused this password twice: correct the secret before its account is locked, then \
                  repeat the stage",
                 bmc.address
-            )));
+            );
+            return Ok(Outcome::Retry { class: Class::Credentials, evidence });
         }
         let trust = self.trust(&site.settings)?;
         let settings = Settings {
@@ -118,7 +119,7 @@ fn refusal(error: &redfish::Error) -> Halt {
         redfish::Class::Unreachable(_)
         | redfish::Class::Busy { .. }
         | redfish::Class::Ambiguous(_)
-        | redfish::Class::Unreadable(_) => again(evidence),
+        | redfish::Class::Unreadable(_) => unanswered(evidence),
         redfish::Class::Untrusted(_)
         | redfish::Class::Forbidden(_)
         | redfish::Class::Gone

@@ -3,7 +3,7 @@
 use wardroom_core::gpu_node::maas::Status;
 use wardroom_upstream::maas::{BlockDevice, Class, Error as MaasError, Layout, LayoutKind};
 
-use super::{Came, Halt, Try, Workers, again, by_hand, disagrees, done, is_past_preparation};
+use super::{Came, Halt, Try, Workers, again, by_settings, disagrees, done, is_past_preparation};
 use crate::gpu_node::site::BootDisk;
 
 impl Workers {
@@ -56,7 +56,9 @@ impl Workers {
 /// The one disk that the rule means.
 fn boot_disk<'a>(rule: &BootDisk, disks: &'a [BlockDevice]) -> Result<&'a BlockDevice, Halt> {
     if rule.model.is_none() && rule.serial.is_none() {
-        return Err(by_hand("the site says nothing about the boot disk: give its model or serial number"));
+        return Err(by_settings(
+            "the site says nothing about the boot disk: give its model or serial number",
+        ));
     }
     let fits = |disk: &&BlockDevice| {
         rule.serial.as_ref().is_none_or(|serial| disk.serial == *serial)
@@ -67,12 +69,12 @@ fn boot_disk<'a>(rule: &BootDisk, disks: &'a [BlockDevice]) -> Result<&'a BlockD
         (Some(disk), None) => Ok(disk),
         (None, _) => {
             let there: Vec<_> = disks.iter().map(|disk| format!("{} {}", disk.model, disk.serial)).collect();
-            Err(by_hand(format!(
+            Err(by_settings(format!(
                 "no disk is the boot disk that the site describes; there are: {}",
                 there.join(", ")
             )))
         }
-        (Some(one), Some(other)) => Err(by_hand(format!(
+        (Some(one), Some(other)) => Err(by_settings(format!(
             "several disks fit what the site says of the boot disk, among them {} and {}",
             one.serial, other.serial
         ))),

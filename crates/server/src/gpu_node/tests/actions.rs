@@ -155,6 +155,98 @@ async fn a_drain_is_stopped_short_of_retirement() {
     assert_eq!(rig.lifecycle(&id).await["task"], json!(null), "the drain was withdrawn");
 }
 
+/// However a quarantined node was drained, it is not used before a person has recovered it.
+async fn a_quarantine_outlives_a_drain_and_a_retirement() {
+    let mut rig = Rig::new().await;
+    let id = rig.active(1).await;
+    rig.act(&id, "quarantine", json!({"reason": "odd noises"})).await.ok();
+    let reset = format!("/api/v1/gpu-nodes/{id}/decommissions");
+    rig.post(&reset, json!({"mode": "soft_reset"})).await.ok();
+    rig.until_run(&id, "completed").await;
+    assert_eq!(rig.state(&id).await, "quarantined", "cleaned, and still set aside");
+
+    rig.act(&id, "retire", json!({})).await.ok();
+    rig.until_run(&id, "completed").await;
+    rig.silence(&id);
+    rig.act(&id, "remove", json!({})).await.ok();
+    rig.until(&id, "removing").await;
+    rig.act(&id, "rollback-remove", json!({})).await.ok();
+    rig.until_run(&id, "cancelled").await;
+    assert_eq!(rig.state(&id).await, "retired");
+    rig.act(&id, "reactivate", json!({})).await.ok();
+    assert_eq!(rig.state(&id).await, "quarantined", "taken back, and still set aside");
+
+    rig.act(&id, "retire", json!({})).await.ok();
+    rig.until_stage_or(&id, "drain_node", "never").await;
+    rig.act(&id, "stop-drain", json!({})).await.ok();
+    rig.until_run(&id, "cancelled").await;
+    assert_eq!(rig.state(&id).await, "quarantined", "the drain was stopped");
+    assert_eq!(rig.act(&id, "stop-drain", json!({})).await.ok()["did"], "already_there");
+
+    rig.hear(&id);
+    for _ in 0..200 {
+        if rig.act(&id, "recover", json!({})).await.status.is_success() {
+            break;
+        }
+        assert_eq!(rig.state(&id).await, "quarantined", "its agent beats, and that is not enough");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert_eq!(rig.state(&id).await, "active");
+    rig.act(&id, "retire", json!({})).await.ok();
+    rig.until(&id, "retired").await;
+    rig.until_run(&id, "completed").await;
+    rig.act(&id, "reactivate", json!({})).await.ok();
+    rig.until(&id, "active").await;
+}
+
+/// A node that never enrolled has nobody who could prove it healthy.
+async fn a_node_that_never_enrolled_stays_in_quarantine() {
+    let mut rig = Rig::new().await;
+    let (id, _) = rig.by_hand(1).await;
+    put(&rig, &id, State::Quarantined).await;
+    rig.work();
+    rig.act(&id, "retire", json!({})).await.ok();
+    rig.until(&id, "draining").await;
+    rig.act(&id, "stop-drain", json!({})).await.ok();
+    rig.until_run(&id, "cancelled").await;
+    assert_eq!(rig.state(&id).await, "quarantined");
+}
+
+/// A stage that nobody can do is skipped when somebody says so, also while its run waits or has failed there; what
+/// erases is not.
+async fn a_stage_of_a_run_under_way_is_skipped_with_a_reason() {
+    let mut rig = Rig::new().await;
+    let active = rig.active(1).await;
+    let (id, _) = rig.by_hand(2).await;
+    put(&rig, &id, State::Quarantined).await;
+    rig.act(&id, "retire", json!({})).await.ok();
+    let run = rig.until_run(&id, "failed_manual_intervention").await;
+    let told = run["failure"].as_str().unwrap();
+    assert!(told.contains("repeat `wardroom gpu-node retire` with --skip drain_node=REASON"), "{told}");
+    let skip = json!({"skip": [{"stage": "drain_node", "reason": "the board burnt"}]});
+    assert_eq!(rig.act(&id, "retire", skip.clone()).await.ok()["did"], "stage_skipped");
+    rig.until(&id, "retired").await;
+    rig.until_run(&id, "completed").await;
+    let run = rig.get(&format!("/api/v1/runs/{}", run["id"].as_str().unwrap())).await["data"].clone();
+    let skipped = run["attempts"].as_array().unwrap().iter().find(|attempt| attempt["outcome"] == "skipped");
+    assert_eq!(skipped.map(|attempt| &attempt["evidence"]), Some(&json!("the board burnt")), "{run:#}");
+
+    let id = active;
+    rig.silence(&id);
+    let decommission = format!("/api/v1/gpu-nodes/{id}/decommissions");
+    rig.post(&decommission, json!({"mode": "full_decommission"})).await.ok();
+    rig.until_stage_or(&id, "drain_node", "never").await;
+    let with = |stage: &str| {
+        let skip = json!([{"stage": stage, "reason": "the board burnt"}]);
+        json!({"mode": "full_decommission", "skip": skip})
+    };
+    let reply = rig.post(&decommission, with("cleanup_storage")).await;
+    assert_eq!((reply.status.as_u16(), reply.code()), (409, "run_refuses"), "{reply:?}");
+    rig.post(&decommission, with("drain_node")).await.ok();
+    rig.post(&decommission, with("drain_node")).await.ok();
+    rig.until_stage_or(&id, "cleanup_storage", "never").await;
+}
+
 /// Many at once, and one effect.
 async fn pressed_by_many_at_once_retire_starts_one_run() {
     let mut rig = Rig::new().await;
@@ -176,6 +268,9 @@ on_both! {
     work_in_progress_always_gets_its_owner_back
     resume_says_which_branch_it_took
     a_drain_is_stopped_short_of_retirement
+    a_quarantine_outlives_a_drain_and_a_retirement
+    a_node_that_never_enrolled_stays_in_quarantine
+    a_stage_of_a_run_under_way_is_skipped_with_a_reason
 }
 
 on_both! {

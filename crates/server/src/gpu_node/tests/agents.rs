@@ -337,7 +337,74 @@ async fn a_run_that_is_to_turn_back_gives_no_task_out() {
     assert_eq!(claimed["task"], Value::Null);
 }
 
+/// Whoever freezes a run takes back what it had asked for; whoever sends it on has the agent asked again, and nothing
+/// is held against the node for it.
+async fn a_run_that_is_sent_on_asks_its_agent_again() {
+    let mut rig = Rig::new().await;
+    rig.work();
+    let (id, credential) = enrolled(&rig, 1).await;
+    beat(&rig, &id, &credential, json!({})).await;
+    rig.until(&id, "active").await;
+    rig.post(&format!("/api/v1/gpu-nodes/{id}/decommissions"), json!({"mode": "soft_reset"})).await.ok();
+    let run = rig.lifecycle(&id).await["run"]["id"].as_str().unwrap().to_owned();
+    let claim = format!("/api/v1/gpu-nodes/{id}/tasks/claim");
+    let claimed = async |kind: &str| {
+        for _ in 0..1500 {
+            let task = rig.as_agent(&credential, &claim, json!({"holder": "a"})).await.ok()["task"].clone();
+            if task["kind"] == kind {
+                return task;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        panic!("{kind} was never asked for: {:#}", rig.lifecycle(&id).await);
+    };
+    for kind in ["node.drain", "node.cleanup_storage", "node.scrub_gpu", "node.validate_clean"] {
+        for action in ["resume", "retry_stage", "resume"] {
+            let lost = claimed(kind).await;
+            let act = async |action: &str| {
+                rig.post(&format!("/api/v1/runs/{run}/actions/{action}"), json!({})).await.ok();
+            };
+            act("mark_manual_intervention_required").await;
+            let path = format!("/api/v1/gpu-nodes/{id}/tasks/{}/result", lost["id"].as_str().unwrap());
+            let late = json!({"epoch": lost["epoch"], "outcome": "failed"});
+            assert_eq!(rig.as_agent(&credential, &path, late).await.code(), "task_lost");
+            act(action).await;
+        }
+        let task = claimed(kind).await;
+        let path = format!("/api/v1/gpu-nodes/{id}/tasks/{}/result", task["id"].as_str().unwrap());
+        let result = json!({"epoch": task["epoch"], "outcome": "succeeded"});
+        rig.as_agent(&credential, &path, result).await.ok();
+    }
+    rig.until_run(&id, "completed").await;
+    beat(&rig, &id, &credential, json!({})).await;
+    assert_eq!(rig.state(&id).await, "active");
+    let run = rig.get(&format!("/api/v1/runs/{run}")).await["data"].clone();
+    let failed = |attempt: &&Value| attempt["outcome"] == "failed";
+    assert_eq!(run["attempts"].as_array().unwrap().iter().filter(failed).count(), 0, "{run:#}");
+}
+
+/// One record that cannot be read keeps nobody else waiting.
+async fn an_unreadable_task_stops_no_sweep() {
+    let rig = Rig::new().await;
+    let (id, _) = enrolled(&rig, 1).await;
+    let run = arrive(&rig, &id, "running", |run| run.stage = Stage::ScrubGpu).await;
+    let (stage, kind) = (Stage::ScrubGpu, TaskKind::ScrubGpu);
+    let ask = task::Ask { node: &id, run: &run, stage, kind, round: 1, force: false };
+    let made = task::ensure(&rig.app, ask).await.unwrap();
+    let mut torn = made.content.clone();
+    torn.id = uuid::Uuid::nil().to_string();
+    torn.keys.clear();
+    torn.document = wardroom_store::Document::of(&json!({"torn": true})).unwrap();
+    rig.app.create(torn, by_system(&rig.app, "registered", Value::Null)).await.unwrap();
+    super::decommission::cancel(&rig, &run).await;
+    owners::sweep(&rig.app).await.unwrap();
+    let task = rig.app.store.get(task::KIND, &made.content.id).await.unwrap().unwrap();
+    assert_eq!(task.content.state, "withdrawn");
+}
+
 on_both! {
+    a_run_that_is_sent_on_asks_its_agent_again
+    an_unreadable_task_stops_no_sweep
     a_token_works_once_and_a_lost_answer_can_be_asked_for_again
     a_bootstrap_by_hand_ends_with_a_healthy_heartbeat
     an_agent_speaks_only_of_its_own_node

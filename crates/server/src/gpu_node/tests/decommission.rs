@@ -169,8 +169,8 @@ async fn a_dead_host_is_reimaged_and_decommissioned_with_a_reason() {
 pub(super) async fn cancel(rig: &Rig, run: &str) {
     use wardroom_core::run::action::Action;
     use wardroom_workflow::{Actor, Adoption, Ask, act};
-    let actor = Actor { user: "admin".to_owned(), reason: None, request: None };
-    let ask = Ask { action: Action::Cancel, abandon: false, adoption: Adoption::Nothing, actor };
+    let actor = Actor { user: Some("admin".to_owned()), reason: None, request: None };
+    let ask = Ask { action: Action::Cancel, abandon: false, adoption: Adoption::Nothing, at: None, actor };
     act::<super::super::data::Data>(&rig.app.store, run, &ask, rig.app.now()).await.unwrap();
 }
 

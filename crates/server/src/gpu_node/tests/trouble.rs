@@ -38,6 +38,93 @@ async fn needs_person(rig: &mut Rig, stage: &str) -> (String, Value) {
     (id, run)
 }
 
+/// Does what is recommended, which the node and its run agree on; answers what it was.
+async fn follow(rig: &Rig, id: &str) -> String {
+    let lifecycle = rig.lifecycle(id).await;
+    let path = format!("/api/v1/runs/{}", lifecycle["run"]["id"].as_str().unwrap());
+    let run = rig.get(&path).await["data"].clone();
+    let action = run["recommended"]["action"].as_str().unwrap().to_owned();
+    assert_eq!(lifecycle["recommended"]["action"], json!(action), "{lifecycle:#}");
+    assert!(run["allowed_actions"].as_array().unwrap().contains(&json!(action)), "{run:#}");
+    let why = rig.get(&format!("/api/v1/resources/gpu-node/{id}/why")).await;
+    assert_eq!(why[0]["next"]["do"], "mend", "{why:#}");
+    assert!(why[1]["next"]["request"].as_str().unwrap().contains(&action), "{why:#}");
+    let digest = run["observed"]["digest"].clone();
+    let body = match action.as_str() {
+        "adopt_observed_state" => json!({"reason": "looked", "expected_observation_digest": digest}),
+        _ => json!({"reason": "seen to"}),
+    };
+    rig.post(&format!("{path}/actions/{action}"), body).await.ok();
+    action
+}
+
+/// Whatever a run failed of: once the cause is seen to, what is recommended leads on.
+async fn what_is_recommended_leads_on() {
+    // What the site says of the boot disk is wrong, and is corrected.
+    let mut rig = Rig::with(quick(), |site| site.boot_disk.model = Some("Nothing".to_owned())).await;
+    let (id, run) = needs_person(&mut rig, "configure_storage").await;
+    assert_eq!(run["failure_class"], "settings");
+    let (mut settings, _) = super::super::site::load(&rig.app, "berlin").await.unwrap().unwrap();
+    settings.boot_disk.model = Some("BOSS".to_owned());
+    let body = json!({"name": "berlin", "settings": settings});
+    rig.call(axum::http::Method::PUT, "/api/v1/sites/berlin", body).await.ok();
+    assert_eq!(follow(&rig, &id).await, "rerun");
+    rig.until(&id, "active").await;
+
+    // Somebody deletes the machine.
+    let mut rig = Rig::new().await;
+    let system_id = seeded(&rig);
+    let outcomes = [("deploying".to_owned(), vec![Outcome::Stall])].into();
+    rig.maas.change(&system_id, &Change { outcomes, ..Change::default() });
+    rig.work();
+    rig.agents();
+    let id = rig.onboard(1).await;
+    rig.until_stage_or(&id, "wait_for_deployed", "never").await;
+    assert!(rig.maas.vanish(&system_id));
+    let run = rig.until_run(&id, "failed_manual_intervention").await;
+    assert_eq!(run["failure_class"], "disagreement");
+    assert_eq!(follow(&rig, &id).await, "restart_clean");
+    rig.until(&id, "active").await;
+
+    // Somebody else has it deployed while its run stands still.
+    let mut rig = Rig::new().await;
+    let system_id = seeded(&rig);
+    let outcomes = [("commissioning".to_owned(), vec![Outcome::Stall])].into();
+    rig.maas.change(&system_id, &Change { outcomes, ..Change::default() });
+    rig.work();
+    let id = rig.onboard(1).await;
+    rig.until_stage_or(&id, "wait_for_ready", "never").await;
+    assert!(rig.maas.change(&system_id, &Change { status: Some(Status::Deployed), ..Change::default() }));
+    let run = rig.until_run(&id, "failed_manual_intervention").await;
+    assert_eq!(run["failure_class"], "disagreement", "{run}");
+    assert_eq!(follow(&rig, &id).await, "adopt_observed_state");
+    rig.until_stage_or(&id, "wait_for_agent_enrollment", "never").await;
+
+    // MAAS is away for longer than the run bears.
+    let mut rig = Rig::new().await;
+    let _ = seeded(&rig);
+    rig.maas.fault(Fault::of("whoami", FaultKind::Status(500)).times(50));
+    rig.work();
+    rig.agents();
+    let id = rig.onboard(1).await;
+    let run = rig.until_run(&id, "failed_retryable").await;
+    assert_eq!(run["failure_class"], "unanswered");
+    rig.maas.clear_faults();
+    assert_eq!(follow(&rig, &id).await, "retry_stage");
+    rig.until(&id, "active").await;
+
+    // The data source does not answer, time and again.
+    let mut rig = Rig::new().await;
+    let system_id = seeded(&rig);
+    let failure = Outcome::Fail("timed out: searching for network DataSource".to_owned());
+    let outcomes = [("deploying".to_owned(), vec![failure; 3])].into();
+    rig.maas.change(&system_id, &Change { outcomes, ..Change::default() });
+    let (id, run) = needs_person(&mut rig, "classify_deploy_failure").await;
+    assert_eq!(run["failure_class"], "datasource");
+    assert_eq!(follow(&rig, &id).await, "retry_stage");
+    rig.until(&id, "active").await;
+}
+
 fn seeded(rig: &Rig) -> String {
     rig.maas.seed(&Seed { macs: vec![mac(1)], ..Seed::default() })
 }
@@ -57,11 +144,20 @@ async fn conflicting_candidates_need_a_person() {
 /// Two nodes that lead to one machine: the first has it, the second is told whose it is and does nothing to it.
 async fn a_machine_of_another_node_needs_a_person() {
     let mut rig = Rig::new().await;
-    let system_id = rig.maas.seed(&Seed { macs: vec![mac(1), mac(2)], ..Seed::default() });
+    let system_id = rig.maas.seed(&Seed { macs: vec![mac(1), mac(2), mac(3)], ..Seed::default() });
     rig.work();
     rig.agents();
     let first = rig.onboard(1).await;
     rig.until(&first, "active").await;
+    // Also when another site leads to it, whose MAAS is the same.
+    let (mut settings, _) = super::super::site::load(&rig.app, "berlin").await.unwrap().unwrap();
+    settings.url.push('/');
+    rig.site("paris", &settings).await;
+    let body = json!({"hostname": "gpu-3", "site": "paris", "macs": [mac(3)]});
+    let third = rig.post("/api/v1/gpu-nodes", body).await.ok()["data"]["id"].as_str().unwrap().to_owned();
+    let run = rig.until_run(&third, "failed_manual_intervention").await;
+    assert_eq!(run["stage"], "create_or_find_in_maas", "{run}");
+    assert!(run["failure"].as_str().unwrap().contains(&first), "{run}");
     let second = rig.onboard(2).await;
     let run = rig.until_run(&second, "failed_manual_intervention").await;
     assert_eq!(run["stage"], "create_or_find_in_maas", "{run}");
@@ -224,18 +320,12 @@ async fn a_wrong_password_is_tried_twice_and_no_more() {
     let id = made["data"]["id"].as_str().unwrap().to_owned();
     let run = rig.until_run(&id, "failed_manual_intervention").await;
     assert_eq!(run["failure_class"], "credentials", "{run}");
-    // Repeating the stage with the same password asks nobody.
+    // Going on with the same password asks nobody.
     rig.act(&id, "resume", json!({})).await.ok();
     let run = rig.until_run(&id, "failed_manual_intervention").await;
     assert_eq!(run["stage"], "resolve_power_credentials");
     std::fs::write(&file, "root:calvin").unwrap();
-    for _ in 0..50 {
-        if rig.lifecycle(&id).await["run"]["state"] != "failed_manual_intervention" {
-            break;
-        }
-        rig.act(&id, "resume", json!({})).await.ok();
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    assert_eq!(follow(&rig, &id).await, "retry_stage");
     rig.until(&id, "active").await;
     let stored = format!(
         "{:?}",
@@ -345,6 +435,54 @@ async fn drift_under_a_run_that_failed_for_now_needs_a_person() {
     assert_eq!(rig.state(&id).await, "enrolling");
 }
 
+/// The reconciler freezes what it looked at, as the server, and not what a person has sent on since.
+async fn drift_does_not_freeze_a_run_that_was_just_sent_on() {
+    let mut rig = Rig::new().await;
+    let _ = seeded(&rig);
+    rig.maas.fault(Fault::of("deploy", FaultKind::Status(500)).times(100));
+    rig.work();
+    let id = rig.onboard(1).await;
+    rig.until_run(&id, "failed_retryable").await;
+    let newest = async || {
+        let node = super::super::begin::read(&rig.app, &id).await.unwrap();
+        super::super::begin::newest_run(&rig.app, &node).await.unwrap().unwrap()
+    };
+    let seen = super::super::cache::seen("berlin", "gone", None);
+    let read = newest().await;
+    rig.act(&id, "resume", json!({})).await.ok();
+    drift::stop(&rig.app, &read, &seen).await.unwrap();
+    rig.until_run(&id, "failed_retryable").await;
+    drift::stop(&rig.app, &newest().await, &seen).await.unwrap();
+    assert_eq!(rig.lifecycle(&id).await["run"]["state"], "failed_manual_intervention");
+    let (rows, _) = rig.app.store.history("run", read.id(), Rows::Transitions, 1, 0).await.unwrap();
+    let entry = &rows[0].entry;
+    assert_eq!((entry.triggered_by.as_str(), entry.user_id.as_deref()), ("system", None), "{entry:?}");
+}
+
+/// A MAAS that is restarted in the middle of a release needs nobody: what it says of the machine counts, not that it
+/// could not be asked.
+async fn a_maas_that_is_away_during_a_release_is_waited_for() {
+    let mut rig = Rig::new().await;
+    let id = rig.active(1).await;
+    for op in ["list", "read"] {
+        rig.maas.fault(Fault::of(op, FaultKind::Status(502)).times(10_000));
+    }
+    rig.post(&format!("/api/v1/gpu-nodes/{id}/decommissions"), json!({"mode": "full_decommission"}))
+        .await
+        .ok();
+    rig.until_stage_or(&id, "release_maas_node", "never").await;
+    for look in 0.. {
+        let run = rig.lifecycle(&id).await["run"].clone();
+        assert!(look < 1500 && run["state"] == "running", "{run}");
+        if run["attempt"].as_u64() >= Some(4) {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    rig.maas.clear_faults();
+    rig.until(&id, "deleted").await;
+}
+
 /// A node that was set aside for drift alone comes back when it is proven healthy; one that a person set aside, or keeps
 /// aside, does not.
 async fn what_was_quarantined_for_drift_comes_back_when_it_is_proven_healthy() {
@@ -423,6 +561,9 @@ on_both! {
     a_commissioning_that_fails_twice_needs_a_person_and_once_does_not
     what_maas_says_and_this_run_did_not_cause_needs_a_person
     a_failure_that_nothing_explains_needs_a_person
+    what_is_recommended_leads_on
+    drift_does_not_freeze_a_run_that_was_just_sent_on
+    a_maas_that_is_away_during_a_release_is_waited_for
     a_refused_key_needs_a_person
     a_wrong_password_is_tried_twice_and_no_more
     drift_quarantines
