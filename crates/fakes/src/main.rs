@@ -1,8 +1,8 @@
-//! `wardroom-fakes NAME --listen ADDRESS`: one fake as a program. The first line it prints is where it listens.
+//! `wardroom-fakes NAME --listen ADDRESS`: one fake as a program. The first line it prints is its URL.
 
 use clap::{Parser, Subcommand};
 
-/// A stateful fake of a system that Wardroom drives.
+/// A stateful fake of a system that Wardroom drives. The first line it prints is its URL.
 #[derive(Parser)]
 struct Arguments {
     #[command(subcommand)]

@@ -179,10 +179,10 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// Tells whoever started the program where it listens.
-pub(crate) fn announce(address: SocketAddr) -> io::Result<()> {
+/// Tells whoever started the program where it is, as clients take it.
+pub(crate) fn announce(url: &str) -> io::Result<()> {
     use std::io::Write as _;
     let mut out = io::stdout().lock();
-    writeln!(out, "{address}")?;
+    writeln!(out, "{url}")?;
     out.flush()
 }

@@ -28,7 +28,8 @@ impl Maas {
             .unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        Self { child, api: Api::new(line.trim().parse().unwrap(), None) }
+        let address = line.trim().trim_start_matches("http://").trim_end_matches("/MAAS");
+        Self { child, api: Api::new(address.parse().unwrap(), None) }
     }
 
     /// How often something was done to a machine, or to any.

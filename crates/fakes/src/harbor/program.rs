@@ -34,7 +34,7 @@ impl Arguments {
     pub async fn run(self) -> anyhow::Result<()> {
         let Arguments { listen, state, username, password, prefix } = self;
         let harbor = Harbor::start(Options { listen, username, password, prefix, state }).await?;
-        println!("{}", harbor.address());
+        println!("http://{}", harbor.address());
         until_told().await;
         Ok(())
     }

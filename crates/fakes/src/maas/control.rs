@@ -15,7 +15,9 @@ use crate::wire::Request;
 
 /// Answers a call; nothing when it is not for the control.
 pub(super) fn answer(world: &Shared, request: &Request) -> Option<Answer> {
-    let path = request.path.strip_prefix("/_fake/")?.trim_end_matches('/');
+    // Also below the URL that the program prints.
+    let path = request.path.strip_prefix("/MAAS").unwrap_or(&request.path);
+    let path = path.strip_prefix("/_fake/")?.trim_end_matches('/');
     let parts: Vec<_> = path.split('/').collect();
     let mut world = lock(world);
     let now = clock::now();
@@ -54,9 +56,8 @@ fn of_machine(
     request: &Request,
     now: Now,
 ) -> Answer {
-    if !world.machines.contains_key(id) {
-        return Answer::not_found("Machine");
-    }
+    let Some(id) = world.named(id) else { return Answer::not_found("Machine") };
+    let id = id.as_str();
     match (method, rest) {
         (&Method::GET, ["user-data"]) => {
             world.settle(id, now);

@@ -6,8 +6,28 @@ use clap::{Args, ValueEnum};
 
 use super::{Config, Fake, OverLimit, Pace};
 
+/// What a site and a node can say that fits this fake, and how it is told what to do.
+const HELP: &str = "\
+There are two subnets, `provisioning` (10.20.0.0/16) and `roce` (10.30.0.0/16). Every machine, also one that a client
+creates, has the disks `SAMSUNG MZ` (twice) and `DELLBOSS VD`, which is the one to boot from:
+
+  wardroom create site lab --url URL --key file:KEY --subnet provisioning --boot-disk-model DELLBOSS
+
+Below URL/_fake it can be told things; a machine is named by its system id or its hostname:
+
+  POST   /_fake/machines             a machine: {\"hostname\": \"gpu-1\", \"macs\": [\"52:54:00:12:34:56\"], \"status\": 4,
+                                     \"configured\": true, \"disks\": [{\"name\": \"sda\", \"model\": \"BOSS\", \"serial\": \"B1\",
+                                     \"size\": 480000000000}]}; all of it can be left out
+  POST   /_fake/machines/ID          a change: {\"status\": 6, \"power\": \"on\", \"outcomes\": {\"deploying\": [{\"fail\": \"no\"}]}}
+  POST   /_fake/machines/ID/finish   ends the work under way: \"pass\", or {\"fail\": \"why\"}
+  GET    /_fake/machines/ID/user-data   what cloud-init gets on a deployed machine
+  DELETE /_fake/machines/ID          removes it
+  POST   /_fake/faults               {\"op\": \"deploy\", \"kind\": {\"status\": 504}, \"when\": \"after\"}
+  GET    /_fake/machines, /_fake/effects, /_fake/requests";
+
 /// How the program behaves.
 #[derive(Debug, Args)]
+#[command(after_help = HELP)]
 pub struct Options {
     /// Where to listen; port 0 takes a free one.
     #[arg(long, default_value = "127.0.0.1:0")]
@@ -63,7 +83,7 @@ impl Options {
             ..Config::default()
         };
         let fake = Fake::start(config, self.listen).await?;
-        crate::wire::announce(fake.address())?;
+        crate::wire::announce(&fake.url())?;
         tokio::signal::ctrl_c().await
     }
 }

@@ -104,6 +104,12 @@ impl World {
         self.effects.iter().map(|(id, ops)| (id.clone(), owned(ops))).collect()
     }
 
+    /// The id of a machine that is called by it, or by its hostname.
+    pub(super) fn named(&self, called: &str) -> Option<String> {
+        let fits = |(id, machine): &(&String, &Machine)| *id == called || machine.hostname == called;
+        self.machines.iter().find(fits).map(|(id, _)| id.clone())
+    }
+
     /// Notes that an operation did something.
     pub(super) fn count(&mut self, id: &str, op: Op) {
         *self.effects.entry(id.to_owned()).or_default().entry(op.name()).or_default() += 1;

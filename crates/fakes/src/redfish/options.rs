@@ -6,8 +6,16 @@ use clap::Args;
 
 use super::{Config, Fake};
 
+/// What a site and a node can say that fits this fake.
+const HELP: &str = "\
+Without a certificate it speaks plain HTTP, which only a site with `bmc_insecure` allows:
+
+  wardroom create site … --set bmc_insecure=true
+  wardroom gpu-node create … --bmc URL --bmc-credential file:LOGIN    (LOGIN holds USER:PASSWORD)";
+
 /// How the program behaves.
 #[derive(Debug, Args)]
+#[command(after_help = HELP)]
 pub struct Options {
     /// Where to listen; port 0 takes a free one.
     #[arg(long, default_value = "127.0.0.1:0")]
@@ -57,7 +65,7 @@ impl Options {
             tls,
         };
         let fake = Fake::start(config, self.listen).await?;
-        crate::wire::announce(fake.address())?;
+        crate::wire::announce(&fake.url())?;
         tokio::signal::ctrl_c().await
     }
 }

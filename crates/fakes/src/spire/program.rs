@@ -64,7 +64,7 @@ impl Arguments {
             ..Options::default()
         })
         .await?;
-        println!("{}", spire.control());
+        println!("http://{}", spire.control());
         if let Some(address) = spire.address() {
             println!("{address}");
         }

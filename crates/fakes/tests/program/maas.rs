@@ -23,6 +23,10 @@ async fn the_program_is_controlled_over_http() {
     let (status, made) = maas.post("/_fake/machines", &seed).await;
     assert_eq!(status, 200);
     let id = made["system_id"].as_str().unwrap();
+    assert!(maas.url.starts_with("http://127.0.0.1:") && maas.url.ends_with("/MAAS"));
+    let root = maas.client.get(format!("{}/_fake/machines", maas.url.trim_end_matches("/MAAS")));
+    assert_eq!(crate::answer(root).await.0, 200);
+    assert_eq!(maas.post("/_fake/machines/extra", &json!({"power": "off"})).await.0, 200);
     let of = |rest: &str| format!("/_fake/machines/{id}{rest}");
     let change = json!({"power": "on", "outcomes": {"deploying": [{"fail": "no"}, "pass", "stall"]}});
     assert_eq!(maas.post(&of(""), &change).await.0, 200);
@@ -31,7 +35,7 @@ async fn the_program_is_controlled_over_http() {
     let fault = json!({"op": "version", "kind": {"status": 504}, "when": "after"});
     assert_eq!(maas.post("/_fake/faults", &fault).await.0, 200);
     assert_eq!(maas.post("/_fake/faults", &json!({"kind": "explode"})).await.0, 400);
-    let version = format!("{}/MAAS/api/2.0/version/", maas.url);
+    let version = format!("{}/api/2.0/version/", maas.url);
     let statuses = [504, 200];
     for expected in statuses {
         assert_eq!(maas.client.get(&version).send().await.unwrap().status().as_u16(), expected);
@@ -47,7 +51,7 @@ async fn the_program_is_controlled_over_http() {
 async fn the_program_refuses_above_its_limit() {
     let limits = ["--requests-per-second", "2", "--over-limit", "refuse"];
     let maas = Program::start(&[&["maas"][..], &limits[..]].concat());
-    let version = format!("{}/MAAS/api/2.0/version/", maas.url);
+    let version = format!("{}/api/2.0/version/", maas.url);
     for _ in 0..100 {
         let response = maas.client.get(&version).send().await.unwrap();
         if response.status().as_u16() == 503 {

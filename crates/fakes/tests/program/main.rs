@@ -14,7 +14,7 @@ use serde_json::Value;
 mod maas;
 mod upstreams;
 
-/// A fake that runs, and the address it printed first.
+/// A fake that runs, and the URL it printed first.
 struct Program {
     child: Child,
     url: String,
@@ -38,7 +38,7 @@ impl Program {
             .unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        Self { child, url: format!("http://{}", line.trim()), client: Client::new() }
+        Self { child, url: line.trim().to_owned(), client: Client::new() }
     }
 }
 

@@ -107,7 +107,11 @@ fn run(arguments: &[String], listen: &str) -> (Child, SocketAddr) {
     let mut child = command.spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let address = line.trim().parse().unwrap_or_else(|_| panic!("the fake did not start: {line:?}"));
+    let address = line
+        .trim()
+        .trim_start_matches("http://")
+        .parse()
+        .unwrap_or_else(|_| panic!("the fake did not start: {line:?}"));
     (child, address)
 }
 
