@@ -4,7 +4,12 @@
 //! a time. What must stay true: a result is written down before it is reported and forgotten only when the server has
 //! it, so a restart loses none; a task that is not this agent's any more is not executed any longer.
 
-use std::{future::Future, path::PathBuf, pin::Pin, time::Duration};
+use std::{
+    future::Future,
+    path::{Path, PathBuf},
+    pin::Pin,
+    time::Duration,
+};
 
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
@@ -41,6 +46,9 @@ pub(crate) struct Options {
     ca_file: Option<PathBuf>,
 }
 
+/// How tokens to enrol with begin.
+const TOKEN: &str = "wrb_";
+
 /// How long to wait before a server that does not answer is asked again.
 const PAUSE: Duration = Duration::from_secs(5);
 
@@ -75,12 +83,13 @@ fn client(options: &Options, token: Option<String>) -> anyhow::Result<Client> {
 /// Exchanges the token, however long the server takes to answer.
 async fn enrol(options: &Options, keeper: &Keeper) -> anyhow::Result<Kept> {
     let file = options.token_file.as_ref();
-    let file = file.context("the agent has not enrolled yet: give --token-file")?;
+    let file = file
+        .context("the agent has not enrolled yet: give --token-file with the one-time token of its node")?;
     let client = client(options, None)?;
     loop {
-        let token = std::fs::read_to_string(file).with_context(|| format!("{}", file.display()))?;
+        let token = read_token(file)?;
         let enroll = Enroll {
-            token: token.trim().to_owned(),
+            token,
             exchange: Some(keeper.installation()?),
             hostname: hostname(),
             serial_number: None,
@@ -93,13 +102,34 @@ async fn enrol(options: &Options, keeper: &Keeper) -> anyhow::Result<Kept> {
                 tracing::info!(node = kept.node, "enrolled");
                 return Ok(kept);
             }
-            Err(error) if is_final(&error) => return Err(error.into()),
+            Err(error) if is_final(&error) => {
+                return Err(error).with_context(|| {
+                    let file = file.display();
+                    format!("the server does not take the token in {file}: it works once and expires; `wardroom gpu-node resume` issues another")
+                });
+            }
             Err(error) => {
                 tracing::warn!(%error, "the server did not enrol this agent; it is asked again");
                 tokio::time::sleep(PAUSE).await;
             }
         }
     }
+}
+
+/// The one-time token of the node.
+fn read_token(file: &Path) -> anyhow::Result<String> {
+    let shown = file.display();
+    let token = std::fs::read_to_string(file).with_context(|| {
+        format!("cannot read --token-file {shown}, which holds the one-time token that `wardroom gpu-node create` wrote")
+    })?;
+    let token = token.trim();
+    let fits = token.starts_with(TOKEN) && !token.contains(char::is_whitespace);
+    anyhow::ensure!(
+        fits,
+        "--token-file {shown} holds no one-time token: it is one line that starts with {TOKEN}, as `wardroom gpu-node \
+         create` wrote it"
+    );
+    Ok(token.to_owned())
 }
 
 /// A task that is being executed.
@@ -200,6 +230,18 @@ impl Agent<'_> {
         }
     }
 
+    /// A result that the server cannot read is a failure: its run must not wait for it for ever, and nothing else of this
+    /// agent may wait behind it.
+    fn replace(&self, task: &Task, result: &TaskResult, error: &Error) {
+        tracing::error!(task = task.id, %error, "the server cannot read a result; the task is reported as failed");
+        let plain = unreadable(result, &error.to_string());
+        if *result == plain {
+            self.keeper.forget_result(&task.id);
+        } else {
+            self.keep(task, plain);
+        }
+    }
+
     /// Reports what is not reported yet. True: the agent was uninstalled, and the server knows it.
     async fn report(&self) -> Result<bool, Error> {
         let mut uninstalled = false;
@@ -215,6 +257,7 @@ impl Agent<'_> {
                     self.keeper.set_aside(&task.id);
                 }
                 Err(Error::Problem(problem)) if problem.status == 404 => self.keeper.forget_result(&task.id),
+                Err(error) if is_unreadable(&error) => self.replace(&task, &result, &error),
                 Err(error) => return Err(error),
             }
         }
@@ -229,13 +272,85 @@ fn pause(beat: &Beat) -> Duration {
     told.unwrap_or(Duration::from_secs(30))
 }
 
-/// Whether asking again would get the same answer.
+/// Whether the agent is not known any more, or never was. Anything else that the server says against one message says
+/// nothing against the agent, which goes on.
 fn is_final(error: &Error) -> bool {
-    matches!(error, Error::Problem(problem) if matches!(problem.status, 400 | 401 | 403 | 404))
+    matches!(error, Error::Problem(problem) if matches!(problem.status, 401 | 403 | 404))
         || matches!(error, Error::Setup(_))
+}
+
+/// Whether the server would never take a message as it is.
+fn is_unreadable(error: &Error) -> bool {
+    matches!(error, Error::Problem(problem) if matches!(problem.status, 400 | 413 | 422))
+}
+
+/// What is reported instead of a result that the server cannot read.
+fn unreadable(result: &TaskResult, why: &str) -> TaskResult {
+    TaskResult {
+        epoch: result.epoch,
+        outcome: "failed".to_owned(),
+        exit_code: result.exit_code,
+        output: format!("the server did not take the result of this task: {why}")
+            .chars()
+            .take(1000)
+            .collect(),
+        details: Vec::new(),
+    }
 }
 
 fn hostname() -> Option<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use wardroom_api::{
+        Problem,
+        client::Error,
+        gpu_node::agent::{Detail, TaskResult},
+    };
+
+    use super::{is_final, is_unreadable, unreadable};
+
+    fn refused(status: u16) -> Error {
+        let text = String::new;
+        Error::Problem(Box::new(Problem {
+            type_: text(),
+            title: text(),
+            status,
+            detail: text(),
+            code: text(),
+            request_id: text(),
+            errors: Vec::new(),
+            allowed_actions: None,
+            asked: text(),
+        }))
+    }
+
+    #[test]
+    fn only_a_lost_identity_ends_an_agent() {
+        for (status, ends) in
+            [(400, false), (401, true), (403, true), (404, true), (413, false), (503, false)]
+        {
+            assert_eq!(is_final(&refused(status)), ends, "{status}");
+        }
+        for (status, never) in [(400, true), (413, true), (401, false), (503, false)] {
+            assert_eq!(is_unreadable(&refused(status)), never, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_result_that_cannot_be_read_becomes_a_failure_once() {
+        let detail = Detail { name: "\u{7}".to_owned(), method: "erase".to_owned(), ok: true };
+        let result = TaskResult {
+            epoch: 3,
+            outcome: "succeeded".to_owned(),
+            details: vec![detail],
+            ..TaskResult::default()
+        };
+        let plain = unreadable(&result, "details: no");
+        assert_eq!((plain.epoch, plain.outcome.as_str(), plain.details.len()), (3, "failed", 0));
+        assert_eq!(unreadable(&plain, "details: no"), plain, "it is not replaced a second time");
+    }
 }

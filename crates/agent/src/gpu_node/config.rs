@@ -49,7 +49,8 @@ const fn ten() -> u64 {
 impl Config {
     /// Reads the file; what is wrong in it is found before anything is run.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
-        let text = std::fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read --config {}", path.display()))?;
         Self::parse(&text).with_context(|| format!("{}", path.display()))
     }
 

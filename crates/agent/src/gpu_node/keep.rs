@@ -39,7 +39,7 @@ impl Keeper {
     pub(super) fn open(dir: &Path) -> anyhow::Result<Self> {
         for dir in [dir.to_owned(), dir.join(RESULTS), dir.join(ASIDE)] {
             let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
-            made.with_context(|| format!("{}", dir.display()))?;
+            made.with_context(|| format!("cannot use --state-dir {}", dir.display()))?;
         }
         Ok(Self { dir: dir.to_owned() })
     }

@@ -33,11 +33,9 @@ pub(crate) async fn enroll(
     Extension(caller): Extension<Caller>,
     report: Reported<Enroll>,
 ) -> Result<Response, Error> {
-    let Reported { value: enroll, ignored } = report;
-    for (field, value) in
-        [("hostname", &enroll.hostname), ("serial_number", &enroll.serial_number), ("model", &enroll.model)]
-    {
-        text::check_some(field, value.as_deref(), 255)?;
+    let Reported { value: mut enroll, ignored } = report;
+    for said in [&mut enroll.hostname, &mut enroll.serial_number, &mut enroll.model].into_iter().flatten() {
+        text::scrub(said, 255);
     }
     text::check_some("exchange", enroll.exchange.as_deref(), 255)?;
     let hash = secret::hash(&enroll.token);

@@ -39,8 +39,8 @@ pub(crate) async fn heartbeat(
     report: Reported<Heartbeat>,
 ) -> Result<Response, Error> {
     caller.speaks_for(&id)?;
-    let Reported { value: heartbeat, ignored } = report;
-    let said = check(&heartbeat)?;
+    let Reported { value: mut heartbeat, ignored } = report;
+    let said = check(&mut heartbeat)?;
     let node = super::find(&app, &id).await?;
     let node = hear(&app, node, &heartbeat).await?;
     let beat = if document::state(&node)? == State::Active {
@@ -61,17 +61,17 @@ pub(crate) async fn heartbeat(
     Ok(response)
 }
 
-fn check(heartbeat: &Heartbeat) -> Result<Option<Interval>, Error> {
+/// Bounds what is kept. What commands wrote is cut, not refused; of too many checks those that failed are kept first.
+fn check(heartbeat: &mut Heartbeat) -> Result<Option<Interval>, Error> {
     if heartbeat.checks.len() > MOST_CHECKS {
-        return Err(Error::invalid("checks", format!("has more than {MOST_CHECKS} entries")));
+        heartbeat.checks.sort_by_key(|check| check.ok);
+        heartbeat.checks.truncate(MOST_CHECKS);
     }
-    for (index, check) in heartbeat.checks.iter().enumerate() {
-        text::check(&format!("checks[{index}].name"), &check.name, 1..=100)?;
-        text::check_prose(&format!("checks[{index}].message"), check.message.as_deref(), 1000)?;
+    for check in &mut heartbeat.checks {
+        text::scrub(&mut check.name, 100);
+        check.message.iter_mut().for_each(|message| text::scrub(message, 1000));
     }
-    if heartbeat.tasks.len() > MOST_CHECKS {
-        return Err(Error::invalid("tasks", format!("has more than {MOST_CHECKS} entries")));
-    }
+    heartbeat.tasks.truncate(MOST_CHECKS);
     let interval = heartbeat.interval.as_deref().map(|text| Interval::parse("interval", text));
     Ok(interval.transpose()?)
 }

@@ -74,6 +74,23 @@ async fn a_bootstrap_by_hand_ends_with_a_healthy_heartbeat() {
     assert_eq!((&node["state"], &node["schedulable"]), (&json!("active"), &json!(false)));
 }
 
+/// Nobody is at a node who could correct what a command wrote: it is cut, not refused.
+async fn what_commands_write_never_costs_a_heartbeat() {
+    let rig = Rig::new().await;
+    let (id, token) = rig.by_hand(1).await;
+    let enroll = json!({"token": token, "hostname": "gpu\u{1b}[1", "model": "x".repeat(300)});
+    let enrolled = rig.as_agent("", "/api/v1/gpu-nodes/enroll", enroll).await.ok();
+    let credential = enrolled["credential"].as_str().unwrap();
+    let odd = json!({"name": "a\u{7}b", "ok": true, "message": format!("{}\u{0}", "x".repeat(2000))});
+    let mut checks = vec![odd; 70];
+    checks.push(json!({"name": "", "ok": false, "message": "fell off"}));
+    beat(&rig, &id, credential, json!({"checks": checks})).await;
+    let health = rig.lifecycle(&id).await["health"].clone();
+    assert_eq!(health["healthy"], false, "the check that failed is among those that are kept");
+    let kept = health["checks"].as_array().unwrap();
+    assert_eq!((kept.len(), &kept[0]["message"], &kept[1]["name"]), (64, &json!("fell off"), &json!("a b")));
+}
+
 async fn an_agent_speaks_only_of_its_own_node() {
     let rig = Rig::new().await;
     let (first, credential) = enrolled(&rig, 1).await;
@@ -166,7 +183,11 @@ async fn a_task_has_one_holder_and_one_end() {
 
     let task = first["id"].as_str().unwrap();
     let path = format!("/api/v1/gpu-nodes/{id}/tasks/{task}/result");
-    let result = |epoch: i64| json!({"epoch": epoch, "outcome": "succeeded", "exit_code": 0, "output": "ok"});
+    // What a command wrote is cut where it must be, not refused.
+    let details =
+        json!([{"name": "nv\u{7}me0", "method": "x".repeat(300), "ok": true}, {"name": "", "ok": true}]);
+    let result =
+        |epoch: i64| json!({"epoch": epoch, "outcome": "succeeded", "output": "ok", "details": details});
     let epoch = first["epoch"].as_i64().unwrap();
     let wrong = rig.as_agent(&credential, &path, result(epoch + 1)).await;
     assert_eq!((wrong.status.as_u16(), wrong.code()), (409, "task_lost"));
@@ -407,6 +428,7 @@ on_both! {
     an_unreadable_task_stops_no_sweep
     a_token_works_once_and_a_lost_answer_can_be_asked_for_again
     a_bootstrap_by_hand_ends_with_a_healthy_heartbeat
+    what_commands_write_never_costs_a_heartbeat
     an_agent_speaks_only_of_its_own_node
     a_new_token_voids_the_old_one
     a_token_is_issued_once_for_what_was_seen
