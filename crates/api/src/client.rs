@@ -12,7 +12,7 @@ use reqwest::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{Envelope, Page};
+use crate::{Envelope, Page, Problem};
 
 mod error;
 mod explain;
@@ -239,10 +239,10 @@ async fn accepted(request: RequestBuilder) -> Result<Response, Error> {
     if response.status().is_success() {
         return Ok(response);
     }
-    let status = response.status();
+    let (status, asked) = (response.status(), response.url().path().to_owned());
     let bytes = response.bytes().await.map_err(|error| Error::network(&error))?;
     match serde_json::from_slice(&bytes) {
-        Ok(problem) => Err(Error::Problem(Box::new(problem))),
+        Ok(problem) => Err(Error::Problem(Box::new(Problem { asked, ..problem }))),
         Err(_) => Err(Error::Unexpected {
             status: status.as_u16(),
             detail: format!("the answer was {status} without an explanation: is this a Wardroom server?"),

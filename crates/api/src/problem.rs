@@ -25,6 +25,9 @@ pub struct Problem {
     /// What may be done instead, when the state does not allow what was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_actions: Option<Vec<String>>,
+    /// The path that was asked for, as a client knows it; it is not sent.
+    #[serde(skip)]
+    pub asked: String,
 }
 
 /// One field that is wrong.

@@ -13,6 +13,9 @@ pub struct Run {
     pub kind: String,
     /// The node it works on.
     pub node_id: String,
+    /// The name of that node.
+    #[serde(default)]
+    pub hostname: Option<String>,
     /// The site whose limits it shares.
     pub site: Option<String>,
     /// Its state.
@@ -27,7 +30,7 @@ pub struct Run {
     pub undoing: bool,
     /// Whether an operator adopted what was observed.
     pub adopted: bool,
-    /// Why it failed last.
+    /// Why the stage it is at failed last; nothing once that was overcome, or the run is over.
     pub failure: Option<Failure>,
     /// What it waits for.
     pub waiting: Option<Waiting>,

@@ -41,7 +41,7 @@ pub struct SiteSettings {
     pub ca: Option<String>,
     /// Where the certificates are by which BMCs are known; the system's when absent.
     pub bmc_ca: Option<String>,
-    /// Whether BMCs may show any certificate, or none: whoever answers gets the password.
+    /// Whether BMCs may show any certificate, or speak without TLS (`http://`): whoever answers gets the password.
     pub bmc_insecure: bool,
     /// The resource pool that machines are put into.
     pub pool: Option<String>,
@@ -85,7 +85,7 @@ pub struct SiteSettings {
     pub deploys_at_once: u32,
     /// How often machines with work under way are looked at, in milliseconds.
     pub poll_millis: u64,
-    /// How often the others are.
+    /// How often the other machines are looked at, in milliseconds.
     pub sweep_millis: u64,
 }
 

@@ -1,7 +1,7 @@
 //! API tokens.
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use utoipa::ToSchema;
 
 /// Makes a token.
@@ -19,9 +19,18 @@ pub struct TokenCreate {
     #[serde(default)]
     pub group_id: Option<String>,
     /// When it ends; absent for the default of 90 days.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "time")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Timestamp>,
+}
+
+/// A time that a person gives, with an error that says how one is written.
+fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
+    let given: Option<String> = Option::deserialize(from)?;
+    let read = |text: String| {
+        text.parse().map_err(|_| D::Error::custom("must be a time such as 2027-01-31T12:00:00Z"))
+    };
+    given.map(read).transpose()
 }
 
 /// A token as the API shows it; the secret is not part of it.

@@ -1,6 +1,89 @@
 //! What the server advises, as commands: people type those, not requests.
 
+use clap::ValueEnum as _;
 use serde_json::Value;
+
+use crate::kind::Kind;
+
+/// What a request was about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Subject {
+    pub(crate) kind: Kind,
+    pub(crate) id: String,
+}
+
+impl Subject {
+    /// What a path is about, if it is about one resource.
+    pub(crate) fn of(path: &str) -> Option<Self> {
+        // A server may be found below a path of its own.
+        let path = path.find("/api/").map(|at| &path[at..])?;
+        let segments: Vec<&str> = path.split('/').skip(1).collect();
+        let (kind, id) = match segments.as_slice() {
+            ["api", "v1", "resources", kind, id, ..] => (Kind::from_str(kind, false).ok()?, id),
+            ["api", "v1", "nodes", "bulk", ..] | ["api", "groups" | "configs", "satellite" | "sync"] => {
+                return None;
+            }
+            ["api", "v1", collection, id, ..] => (Kind::from_str(collection, false).ok()?, id),
+            ["api", "satellites", id, ..] => (Kind::Satellite, id),
+            ["api", "groups", id, ..] => (Kind::SatelliteGroup, id),
+            ["api", "configs", id, ..] => (Kind::SatelliteConfig, id),
+            _ => return None,
+        };
+        Some(Self { kind, id: (*id).to_owned() })
+    }
+}
+
+/// What is allowed instead of what was refused, as a command: a request, or only the name of a state or an action of
+/// what was asked for.
+pub(crate) fn allowed(said: &str, subject: Option<&Subject>) -> String {
+    let Some(Subject { kind, id }) = subject else { return command(said) };
+    if said.contains(' ') {
+        return command(&said.replace("{id}", id).replace("{name}", id));
+    }
+    match kind {
+        Kind::Node => format!("wardroom node move {id} --to {said}"),
+        Kind::GpuNode => format!("wardroom gpu-node {} {id}", kebab(said)),
+        Kind::Run => act_on_run(id, said, None),
+        Kind::Satellite if said == "reissue" => format!("wardroom satellite reenable {id} --mode reissue"),
+        Kind::Satellite => format!("wardroom satellite {said} {id}"),
+        Kind::Workflow
+        | Kind::Group
+        | Kind::Site
+        | Kind::SatelliteGroup
+        | Kind::SatelliteConfig
+        | Kind::Incident
+        | Kind::Token => said.to_owned(),
+    }
+}
+
+/// A text of the server in which requests are named, with commands instead.
+pub(crate) fn spoken(text: &str, subject: Option<&Subject>) -> String {
+    const METHODS: &[&str] = &["GET /", "POST /", "PUT /", "PATCH /", "DELETE /"];
+    let (mut said, mut rest) = (String::new(), text);
+    while let Some(at) = METHODS.iter().filter_map(|method| rest.find(method)).min() {
+        let (before, from) = rest.split_at(at);
+        let request = &from[..length(from)];
+        let after = &from[request.len()..];
+        let command = allowed(request, subject);
+        let quoted = before.ends_with('`') && after.starts_with('`') || command == request;
+        said.push_str(before);
+        said.push_str(&if quoted { command } else { format!("`{command}`") });
+        rest = after;
+    }
+    said + rest
+}
+
+/// How long a request is that a text begins with: its method, its path, and its body if it has one.
+fn length(text: &str) -> usize {
+    let path = text.find(' ').map_or(0, |at| at + 1);
+    let ends = |character: char| character.is_whitespace() || "`),;".contains(character);
+    let end = text[path..].find(ends).map_or(text.len(), |at| path + at);
+    let body = text[end..].strip_prefix(" {").and_then(|body| body.find('}'));
+    match body {
+        Some(close) => end + 2 + close + 1,
+        None => text[..end].trim_end_matches(['.', ':']).len(),
+    }
+}
 
 /// The command that makes a request, or the request where no command does.
 pub(crate) fn command(request: &str) -> String {
@@ -14,9 +97,7 @@ pub(crate) fn command(request: &str) -> String {
             let force = if body["force"] == true { " --force" } else { "" };
             format!("wardroom node move {id} --to {state}{force}")
         }
-        ("PATCH", ["api", "v1", "nodes", id]) if body["workflow_id"].is_string() => {
-            format!("wardroom node assign {id} --workflow NAME")
-        }
+        ("PATCH", ["api", "v1", "nodes", id]) => format!("wardroom node assign {id} --workflow NAME"),
         ("POST", ["api", "satellites", name, verb]) => {
             format!("wardroom satellite {verb} {name}{}", mode(&body))
         }
@@ -31,7 +112,15 @@ pub(crate) fn command(request: &str) -> String {
             let abandon = if body["abandon"] == true { " --abandon --reason TEXT" } else { "" };
             format!("{}{abandon}", act_on_run(id, action, None))
         }
-        ("GET", ["api", "v1", collection, id]) => format!("wardroom describe {collection} {id}"),
+        ("GET", ["api", "v1", collection, id] | ["api", "v1", collection, id, "lifecycle"])
+            if Kind::from_str(collection, false).is_ok() =>
+        {
+            let kind = Kind::from_str(collection, false).map_or("", Kind::as_str);
+            format!("wardroom describe {kind} {id}")
+        }
+        ("GET", ["api", "satellites", name]) => format!("wardroom describe satellite {name}"),
+        ("POST", ["api", "v1", "tokens"]) => "wardroom token create NAME --role ROLE".to_owned(),
+        ("POST", ["api", "v1", "groups"]) => "wardroom create group NAME".to_owned(),
         ("PUT", ["api", "v1", _, _]) | ("PATCH", ["api", "configs", _]) => {
             "wardroom apply -f FILE".to_owned()
         }
@@ -77,8 +166,59 @@ mod tests {
         table::{Call, Event, State, Table},
     };
 
-    use super::command;
-    use crate::arguments::Arguments;
+    use super::{Subject, allowed, command, spoken};
+    use crate::{arguments::Arguments, kind::Kind};
+
+    #[test]
+    fn a_path_says_what_it_is_about() {
+        let check = |path: &str, expected: Option<(Kind, &str)>| {
+            let expected = expected.map(|(kind, id)| Subject { kind, id: id.to_owned() });
+            assert_eq!(Subject::of(path), expected, "{path}");
+        };
+        check("/api/v1/runs/r1/actions/cancel", Some((Kind::Run, "r1")));
+        check("/below/api/v1/gpu-nodes/g1", Some((Kind::GpuNode, "g1")));
+        check("/api/v1/resources/node/n1/why", Some((Kind::Node, "n1")));
+        check("/api/satellites/edge/revoke", Some((Kind::Satellite, "edge")));
+        check("/api/configs/quiet", Some((Kind::SatelliteConfig, "quiet")));
+        check("/api/v1/nodes/bulk/state", None);
+        check("/api/groups/satellite", None);
+        check("/api/v1/nodes", None);
+        check("/livez", None);
+    }
+
+    #[test]
+    fn names_of_states_and_actions_become_commands() {
+        let check = |kind: Kind, said: &str, expected: &str| {
+            let subject = Subject { kind, id: "x1".to_owned() };
+            assert_eq!(allowed(said, Some(&subject)), expected);
+            let parsed = Arguments::command().try_get_matches_from(expected.split(' '));
+            assert!(parsed.is_ok(), "{expected}: {}", parsed.unwrap_err());
+        };
+        check(Kind::Node, "retired", "wardroom node move x1 --to retired");
+        check(Kind::GpuNode, "stop-drain", "wardroom gpu-node stop-drain x1");
+        check(Kind::Run, "retry_stage", "wardroom run retry-stage x1");
+        check(Kind::Satellite, "revoke", "wardroom satellite revoke x1");
+        check(Kind::Satellite, "reissue", "wardroom satellite reenable x1 --mode reissue");
+        check(Kind::GpuNode, "POST /api/v1/gpu-nodes/{id}/actions/resume", "wardroom gpu-node resume x1");
+    }
+
+    #[test]
+    fn requests_in_texts_become_commands() {
+        let subject = Subject { kind: Kind::Node, id: "n1".to_owned() };
+        let check = |text: &str, expected: &str| assert_eq!(spoken(text, Some(&subject)), expected);
+        check(
+            "there is none: make it with POST /api/v1/groups",
+            "there is none: make it with `wardroom create group NAME`",
+        );
+        check(
+            "assign another first (PATCH /api/v1/nodes/{id} {\"workflow_id\":\"…\"}) when it cannot work",
+            "assign another first (`wardroom node assign n1 --workflow NAME`) when it cannot work",
+        );
+        check("ask `GET /api/v1/runs/r1`.", "ask `wardroom describe run r1`.");
+        check("GET /api/v1/runs/r1. Then wait", "`wardroom describe run r1`. Then wait");
+        check("see GET /elsewhere, or not", "see GET /elsewhere, or not");
+        check("nothing to say", "nothing to say");
+    }
 
     #[test]
     fn requests_become_commands() {
@@ -103,7 +243,7 @@ mod tests {
             r#"POST /api/v1/gpu-nodes/g1/decommissions {"mode":"reimage"}"#,
             "wardroom gpu-node decommission g1 --mode reimage",
         );
-        check("GET /api/v1/runs/r1", "wardroom describe runs r1");
+        check("GET /api/v1/runs/r1", "wardroom describe run r1");
         check("PUT /api/v1/sites/berlin", "wardroom apply -f FILE");
         check("DELETE /api/groups/base", "wardroom delete satellite-group base");
         check("POST /api/configs/satellite", "wardroom satellite assign NAME --config CONFIG");

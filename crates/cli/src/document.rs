@@ -7,7 +7,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 use wardroom_api::satellite_group::GroupSync;
 
-use crate::kind::Kind;
+use crate::{
+    exit::{Code, failure},
+    kind::Kind,
+};
 
 /// What one document of a file says.
 pub(crate) type Document = Map<String, Value>;
@@ -71,6 +74,28 @@ fn typed<T: DeserializeOwned>(value: Value) -> anyhow::Result<T> {
     })
 }
 
+/// A spec with some of its settings changed, each named by its path. A value is written as in YAML; where that is no
+/// value for the setting it is a text, such as the name 007.
+pub(crate) fn with_settings<T: Serialize + DeserializeOwned>(
+    mut spec: T,
+    set: &[(String, String)],
+) -> anyhow::Result<T> {
+    for (path, text) in set {
+        let with = |value: Value| {
+            let nest = |value, name: &str| Value::Object(Map::from_iter([(name.to_owned(), value)]));
+            let settings = path.rsplit('.').fold(value, nest);
+            merged(Some(&spec), Map::from_iter([("settings".to_owned(), settings)]))
+        };
+        let plain = Value::String(text.clone());
+        let changed = with(serde_saphyr::from_str(text).unwrap_or_else(|_| plain.clone()));
+        spec = changed.or_else(|error| with(plain).map_err(|_| error)).map_err(|error| {
+            let said = error.to_string();
+            failure(Code::Usage, format!("--set {}", said.strip_prefix("settings.").unwrap_or(&said)))
+        })?;
+    }
+    Ok(spec)
+}
+
 /// The document as a spec of something new.
 pub(crate) fn spec<T: DeserializeOwned>(document: Document) -> anyhow::Result<T> {
     merged(None::<&Value>, document)
@@ -112,6 +137,7 @@ fn merge(into: &mut Value, from: Value) {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
+    use wardroom_api::site::SiteSpec;
 
     use super::{Document, merged, rename};
 
@@ -130,10 +156,27 @@ mod tests {
     }
 
     #[test]
+    fn settings_are_set_by_their_paths() {
+        let spec: SiteSpec =
+            super::spec(document(json!({"name": "x", "settings": {"boot_disk": {"model": "m"}}}))).unwrap();
+        let set = |text: &str| {
+            let pairs: Vec<_> = text.split(' ').map(|pair| crate::text::pair(pair).unwrap()).collect();
+            super::with_settings(spec.clone(), &pairs)
+        };
+        let settings = set("bmc_insecure=true boot_disk.serial=B1 poll_millis=500 tag=007").unwrap().settings;
+        assert!(settings.bmc_insecure);
+        assert_eq!((settings.poll_millis, settings.tag.as_str()), (500, "007"));
+        let disk = (settings.boot_disk.model.as_deref(), settings.boot_disk.serial.as_deref());
+        assert_eq!(disk, (Some("m"), Some("B1")));
+        let wrong = set("bmc_insecure=perhaps").unwrap_err().to_string();
+        assert!(wrong.starts_with("--set bmc_insecure: "), "{wrong}");
+        let unknown = set("insecure=true").unwrap_err().to_string();
+        assert!(unknown.contains("`bmc_insecure`"), "{unknown}");
+    }
+
+    #[test]
     fn a_wrong_field_is_named() {
-        let wrong = super::spec::<wardroom_api::site::SiteSpec>(document(
-            json!({"name": "x", "settings": {"url": 3}}),
-        ));
+        let wrong = super::spec::<SiteSpec>(document(json!({"name": "x", "settings": {"url": 3}})));
         assert!(wrong.unwrap_err().to_string().starts_with("settings.url: "));
     }
 

@@ -4,7 +4,12 @@ use std::{fmt, io::ErrorKind, process::ExitCode};
 
 use wardroom_api::{Problem, client};
 
-use crate::{advice, output, text};
+use crate::{
+    advice::{self, Subject},
+    kind::{Kind, with_type},
+    output, text, used,
+    view::Resource as _,
+};
 
 /// Listed by `--help`.
 pub(crate) const HELP: &str = "\
@@ -41,6 +46,7 @@ pub(crate) enum Code {
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: Code,
+    kind: Option<Kind>,
     message: String,
 }
 
@@ -52,9 +58,18 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+/// Nothing of a kind is called or selected like that.
+pub(crate) fn not_found(kind: Kind, message: impl Into<String>) -> anyhow::Error {
+    anyhow::Error::new(Failure { code: Code::NotFound, kind: Some(kind), message: message.into() })
+}
+
+fn missing(error: &anyhow::Error) -> Option<Kind> {
+    error.downcast_ref::<Failure>()?.kind
+}
+
 /// Makes a failure.
 pub(crate) fn failure(code: Code, message: impl Into<String>) -> anyhow::Error {
-    anyhow::Error::new(Failure { code, message: message.into() })
+    anyhow::Error::new(Failure { code, kind: None, message: message.into() })
 }
 
 /// Says what went wrong and what to do next.
@@ -66,7 +81,7 @@ pub(crate) fn explain(error: &anyhow::Error) -> ExitCode {
         let start = if number == 0 { "wardroom: " } else { "  " };
         output::note(&format!("{start}{}", text::clean(line)));
     }
-    let own = || (code(error) == Code::NotFound).then_some(LIST);
+    let own = || (code(error) == Code::NotFound).then(|| list(missing(error)));
     if let Some(next) = error.downcast_ref().and_then(next_step).or_else(own) {
         output::note(&format!("  next: {next}"));
     }
@@ -131,17 +146,20 @@ fn of_status(status: u16) -> Code {
     }
 }
 
-/// The detail, or the fields that are wrong; what is allowed instead; and the request when the server failed.
+/// The detail, or the fields that are wrong; what is allowed instead; and the request when the server failed. All of it
+/// in the words of the command line.
 fn problem_text(problem: &Problem) -> String {
-    let mut said = if problem.errors.is_empty() { problem.detail.clone() } else { problem.title.clone() };
+    let subject = Subject::of(&problem.asked);
+    let spoken = |text: &str| advice::spoken(text, subject.as_ref());
+    let mut said = if problem.errors.is_empty() { spoken(&problem.detail) } else { problem.title.clone() };
     for error in &problem.errors {
-        said.push_str(&format!("\n{}: {}", error.field, error.message));
+        said.push_str(&format!("\n{}: {}", used::argument(&error.field), spoken(&error.message)));
     }
-    if let Some(allowed) = problem.allowed_actions.as_ref().filter(|allowed| !allowed.is_empty()) {
-        // States are named as they are; requests, as the commands that make them.
-        let allowed: Vec<_> =
-            allowed.iter().map(|call| advice::command(&call.replace("{id}", "ID"))).collect();
-        said.push_str(&format!("\nallowed now: {}", allowed.join(", ")));
+    let allowed = problem.allowed_actions.iter().flatten();
+    let force = if problem.code == "retry_limit" { " --force" } else { "" };
+    for (number, call) in allowed.enumerate() {
+        let start = if number == 0 { "allowed now: " } else { "             " };
+        said.push_str(&format!("\n{start}{}{force}", advice::allowed(call, subject.as_ref())));
     }
     if problem.status >= 500 {
         said.push_str(&format!("\nrequest: {}", problem.request_id));
@@ -150,30 +168,48 @@ fn problem_text(problem: &Problem) -> String {
 }
 
 /// What helps whoever asked for something that is not there.
-const LIST: &str = "list what there is: `wardroom get KIND`";
+fn list(kind: Option<Kind>) -> String {
+    let kind = kind.map_or_else(|| "KIND".to_owned(), |kind| format!("{}s", kind.as_str()));
+    format!("list what there is: `wardroom get {kind}`")
+}
 
-fn next_step(error: &client::Error) -> Option<&'static str> {
-    match error {
-        client::Error::Setup(_) => None,
-        client::Error::Timeout => Some("look whether it happened before you repeat it"),
+/// What somebody can do about it.
+fn next_step(error: &client::Error) -> Option<String> {
+    let step = match error {
+        client::Error::Setup(_) => return None,
+        client::Error::Timeout => "look whether it happened before you repeat it",
         client::Error::Unreachable(why) if why.contains("certificate") => {
-            Some("trust the certificate of its authority: --ca-file FILE or WARDROOM_CA_FILE")
+            "trust the certificate of its authority: --ca-file FILE or WARDROOM_CA_FILE"
         }
         client::Error::Unreachable(_) => {
-            Some("start it with `wardroom serve`, or say where it is: --server or WARDROOM_SERVER_URL")
+            "start it with `wardroom serve`, or say where it is: --server or WARDROOM_SERVER_URL"
         }
-        client::Error::Unexpected { .. } => Some("check --server and WARDROOM_SERVER_URL"),
-        client::Error::Problem(problem) => match problem.status {
-            401 => Some("give a valid token: --token-file FILE, WARDROOM_TOKEN or WARDROOM_TOKEN_FILE"),
-            403 => Some("ask an admin for such a token: `wardroom token create NAME --role ROLE`"),
-            404 => Some(LIST),
-            409 if problem.allowed_actions.as_ref().is_some_and(|allowed| !allowed.is_empty()) => {
-                Some("`wardroom why KIND ID` says what can be done")
-            }
-            500 => Some("look into the log of the server for this request"),
-            _ => None,
-        },
+        client::Error::Unexpected { .. } => "check --server and WARDROOM_SERVER_URL",
+        client::Error::Problem(problem) => return after(problem),
+    };
+    Some(step.to_owned())
+}
+
+/// What somebody can do about a refusal.
+fn after(problem: &Problem) -> Option<String> {
+    let subject = Subject::of(&problem.asked);
+    match problem.status {
+        401 => {
+            Some("give a valid token: --token-file FILE, WARDROOM_TOKEN or WARDROOM_TOKEN_FILE".to_owned())
+        }
+        403 => Some("ask an admin for such a token: `wardroom token create NAME --role ROLE`".to_owned()),
+        404 => Some(list(subject.map(|subject| subject.kind))),
+        409 => {
+            let Subject { kind, id } = subject.filter(|subject| is_explained(subject.kind))?;
+            Some(format!("`wardroom why {} {id}` says what can be done", kind.as_str()))
+        }
+        500 => Some("look into the log of the server for this request".to_owned()),
+        _ => None,
     }
+}
+
+fn is_explained(kind: Kind) -> bool {
+    with_type!(kind, T => T::EXPLAINED)
 }
 
 #[cfg(test)]

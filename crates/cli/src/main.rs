@@ -20,17 +20,23 @@ mod select;
 mod table;
 mod targets;
 mod text;
+mod used;
 mod verbs;
 mod view;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, FromArgMatches as _};
 
 /// Requests allocate and free a lot of small things on several threads.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
-    match arguments::Arguments::parse().command.run() {
+    let mut command = arguments::Arguments::command();
+    let matches = command.get_matches_mut();
+    used::remember(&command, &matches);
+    let arguments = arguments::Arguments::from_arg_matches(&matches)
+        .unwrap_or_else(|error| error.format(&mut command).exit());
+    match arguments.command.run() {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => exit::explain(&error),
     }

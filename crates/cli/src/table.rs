@@ -56,7 +56,7 @@ pub(crate) enum Heads {
     Hidden,
 }
 
-/// A table that is written row by row; columns keep the width that the first rows gave them.
+/// A table that is written row by row; columns are as wide as the widest cell so far.
 pub(crate) struct Writer {
     widths: Vec<usize>,
     state: Option<usize>,
@@ -66,16 +66,23 @@ pub(crate) struct Writer {
 impl Writer {
     /// Writes heads and the first rows.
     pub(crate) fn start(heads: &[&str], rows: &[Vec<String>], shown: Heads) -> anyhow::Result<Self> {
-        let mut widths: Vec<usize> =
-            heads.iter().map(|head| if shown == Heads::Shown { head.width() } else { 0 }).collect();
+        Self::start_with(heads, rows, shown, &[])
+    }
+
+    /// The same, with columns that are at least so wide.
+    pub(crate) fn start_with(
+        heads: &[&str],
+        rows: &[Vec<String>],
+        shown: Heads,
+        least: &[usize],
+    ) -> anyhow::Result<Self> {
+        let width = |head: &&str| if shown == Heads::Shown { head.width() } else { 0 };
+        let least = least.iter().copied().chain(std::iter::repeat(0));
+        let widths = heads.iter().zip(least).map(|(head, least)| width(head).max(least)).collect();
         let rows: Vec<Vec<String>> = rows.iter().map(|row| cleaned(row)).collect();
-        for row in &rows {
-            for (width, cell) in widths.iter_mut().zip(row) {
-                *width = cell.width().max(*width);
-            }
-        }
         let state = heads.iter().position(|head| *head == "STATE");
-        let writer = Self { widths, state, colour: output::is_coloured() };
+        let mut writer = Self { widths, state, colour: output::is_coloured() };
+        rows.iter().for_each(|row| writer.widen(row));
         let mut text = String::new();
         if shown == Heads::Shown {
             let heads: Vec<String> = heads.iter().map(|head| (*head).to_owned()).collect();
@@ -88,9 +95,17 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Writes one more row.
-    pub(crate) fn row(&self, row: &[String]) -> anyhow::Result<()> {
-        output::print(&self.render(&cleaned(row)))
+    /// Writes one more row; the rows after it are as wide.
+    pub(crate) fn row(&mut self, row: &[String]) -> anyhow::Result<()> {
+        let row = cleaned(row);
+        self.widen(&row);
+        output::print(&self.render(&row))
+    }
+
+    fn widen(&mut self, row: &[String]) {
+        for (width, cell) in self.widths.iter_mut().zip(row) {
+            *width = cell.width().max(*width);
+        }
     }
 
     fn render(&self, row: &[String]) -> String {

@@ -6,7 +6,7 @@ use wardroom_api::client::Client;
 use crate::{
     command::get::list,
     connection::Connection,
-    exit::{Code, failure},
+    exit::{Code, failure, not_found},
     outcome::Consent,
     select::Selection,
     text,
@@ -16,7 +16,7 @@ use crate::{
 /// Which resources a verb is for.
 #[derive(Args)]
 pub(crate) struct Targets {
-    /// Ids; of nodes also MACs, of GPU nodes hostnames.
+    /// Ids; of nodes also MACs, of GPU nodes hostnames, of runs the hostname of the node.
     #[arg(value_name = "ID", required_unless_present_any = ["labels", "fields", "state"],
         value_parser = NonEmptyStringValueParser::new())]
     ids: Vec<String>,
@@ -48,7 +48,7 @@ impl Targets {
             let found: Vec<T> = list(&client, &self.selection.query(), usize::MAX).await?;
             ids = found.iter().map(|item| item.id().to_owned()).collect();
             if ids.is_empty() {
-                return Err(failure(Code::NotFound, format!("no {kind} is selected by this")));
+                return Err(not_found(T::KIND, format!("no {kind} is selected by this")));
             }
         }
         let least = if self.selection.is_empty() { ids.len() } else { ids.len().max(2) };

@@ -33,6 +33,9 @@ pub(crate) trait View: Serialize + Sized + 'static {
     /// The columns, in the order they are written.
     const COLUMNS: &'static [Column<Self>];
 
+    /// How wide columns usually are, for lists that start empty and are watched.
+    const USUAL: &'static [usize] = &[];
+
     /// What `-o name` writes.
     fn name(&self) -> String;
 }
@@ -156,7 +159,8 @@ impl Printer {
                 let now = Clock.now();
                 let rows: Vec<_> = items.iter().map(|item| cells(item, level(format), now)).collect();
                 let shown = if shape.no_headers { Heads::Hidden } else { Heads::Shown };
-                printer.table = Some(Writer::start(&heads, &rows, shown)?);
+                let usual = if mode == Mode::Stream { T::USUAL } else { &[] };
+                printer.table = Some(Writer::start_with(&heads, &rows, shown, usual)?);
             }
             (Format::Json, Mode::Whole) => output::json(&items)?,
             (Format::Yaml, Mode::Whole) => output::yaml(&items)?,
@@ -168,8 +172,8 @@ impl Printer {
     }
 
     /// Writes one more.
-    pub(crate) fn add<T: View>(&self, item: &T) -> anyhow::Result<()> {
-        match (self.format, &self.table) {
+    pub(crate) fn add<T: View>(&mut self, item: &T) -> anyhow::Result<()> {
+        match (self.format, &mut self.table) {
             (Format::Table | Format::Wide, Some(table)) => {
                 table.row(&cells(item, level(self.format), Clock.now()))
             }

@@ -11,6 +11,8 @@ use serde::de::DeserializeOwned;
 
 use crate::error::Error;
 
+mod salvage;
+
 const DEPTH: usize = 32;
 
 /// What anybody may send at most.
@@ -28,15 +30,25 @@ pub(crate) struct Reported<T> {
     pub(crate) ignored: Ignored,
 }
 
-/// The same, where no body at all is the default.
-pub(crate) struct Optional<T> {
+/// What members say of themselves with a heartbeat: the same, where no body at all is the default, and a fact that
+/// cannot be read is left out and told back. That a member is there must not depend on one of its numbers.
+pub(crate) struct Facts<T> {
     pub(crate) value: T,
     pub(crate) ignored: Ignored,
 }
 
+/// A report whose fields are facts, but for some.
+pub(crate) trait Report {
+    /// What the answer depends on: when one of these cannot be read, neither can the report.
+    const NEEDED: &'static [&'static str];
+}
+
 /// The fields of a report that were not understood.
 #[derive(Default)]
-pub(crate) struct Ignored(Vec<String>);
+pub(crate) struct Ignored {
+    unknown: Vec<String>,
+    bad: Vec<String>,
+}
 
 /// How many ignored fields are named.
 const MOST_IGNORED: usize = 10;
@@ -44,14 +56,24 @@ const MOST_IGNORED: usize = 10;
 impl Ignored {
     /// Adds the header that tells the agent.
     pub(crate) fn warn(&self, response: &mut Response) {
-        if self.0.is_empty() {
+        let lists = [("unknown fields were ignored", &self.unknown), ("these could not be read", &self.bad)];
+        let said: Vec<_> = lists
+            .iter()
+            .filter(|(_, names)| !names.is_empty())
+            .map(|(what, names)| format!("{what}: {}", names.join(", ")))
+            .collect();
+        if said.is_empty() {
             return;
         }
         let decent = |byte: u8| {
-            if byte.is_ascii_graphic() && byte != b'"' && byte != b'\\' { char::from(byte) } else { '?' }
+            if (byte.is_ascii_graphic() || byte == b' ') && byte != b'"' && byte != b'\\' {
+                char::from(byte)
+            } else {
+                '?'
+            }
         };
-        let names: String = self.0.join(", ").bytes().take(500).map(decent).collect();
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"unknown fields were ignored: {names}\"")) {
+        let said: String = said.join("; ").bytes().take(500).map(decent).collect();
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{said}\"")) {
             response.headers_mut().insert(header::WARNING, value);
         }
     }
@@ -90,7 +112,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Reported<T> {
     }
 }
 
-impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for Optional<T> {
+impl<S: Send + Sync, T: DeserializeOwned + Default + Report> FromRequest<S> for Facts<T> {
     type Rejection = Error;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Error> {
@@ -102,8 +124,16 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for Optional<
         if !json {
             return Err(Error::ContentType);
         }
-        let (value, ignored) = tolerant(&bytes)?;
-        Ok(Self { value, ignored })
+        match tolerant(&bytes) {
+            Ok((value, ignored)) => Ok(Self { value, ignored }),
+            Err(error) => {
+                let shallow = depth(&bytes) <= DEPTH;
+                let read = if shallow { salvage::salvage(&bytes, T::NEEDED) } else { None };
+                let (value, bad) = read.ok_or(error)?;
+                let bad = bad.into_iter().collect();
+                Ok(Self { value, ignored: Ignored { bad, ..Ignored::default() } })
+            }
+        }
     }
 }
 
@@ -114,7 +144,7 @@ fn tolerant<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, Ignored), Error> {
             ignored.push(path.to_string());
         }
     })?;
-    Ok((value, Ignored(ignored)))
+    Ok((value, Ignored { unknown: ignored, bad: Vec::new() }))
 }
 
 async fn read(request: Request, limit: usize) -> Result<Bytes, Error> {
@@ -154,12 +184,33 @@ fn parse<T: DeserializeOwned>(
     let mut track = serde_path_to_error::Track::new();
     let tracked = serde_path_to_error::Deserializer::new(&mut json, &mut track);
     let value = serde_ignored::deserialize(tracked, ignored).map_err(|error: serde_json::Error| {
-        let path = track.path().to_string();
-        let field = if path == "." { "body".to_owned() } else { path };
-        Error::invalid(field, error.to_string())
+        let (field, message) = named(&track.path().to_string(), &error.to_string());
+        Error::invalid(field, message)
     })?;
     json.end().map_err(|_| Error::invalid("body", "has something after the JSON value"))?;
     Ok(value)
+}
+
+/// The field that is wrong, and how. What is missing or there twice is named itself, not what it should be in.
+fn named(path: &str, message: &str) -> (String, String) {
+    // The body is on one line, which its sender never saw.
+    let message = message.rsplit_once(" at line ").map_or(message, |(message, _)| message);
+    let place = path.trim_end_matches('?').trim_matches('.');
+    let inside = |name: &str| if place.is_empty() { name.to_owned() } else { format!("{place}.{name}") };
+    for (start, said) in [("missing field `", "is missing"), ("duplicate field `", "is there twice")] {
+        if let Some(name) = message.strip_prefix(start).and_then(|rest| rest.strip_suffix('`')) {
+            return (inside(name), said.to_owned());
+        }
+    }
+    if let Some((_, known)) =
+        message.strip_prefix("unknown field `").and_then(|rest| rest.split_once("`, expected "))
+    {
+        return (place.to_owned(), format!("is not known here; expected {}", known.replace('`', "")));
+    }
+    if place.is_empty() {
+        return ("body".to_owned(), format!("is not what is expected: {message}"));
+    }
+    (place.to_owned(), message.to_owned())
 }
 
 /// How deep arrays and objects are nested; brackets inside texts do not count.
@@ -183,7 +234,32 @@ fn depth(bytes: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::depth;
+    use super::{depth, named};
+
+    #[test]
+    fn errors_name_the_field_and_say_it_plainly() {
+        let cases = [
+            (".", "missing field `role` at line 1 column 12", "role", "is missing"),
+            ("settings", "missing field `url` at line 1 column 2", "settings.url", "is missing"),
+            (".", "duplicate field `name` at line 1 column 18", "name", "is there twice"),
+            (
+                "a.foo",
+                "unknown field `foo`, expected `b` or `c` at line 1 column 3",
+                "a.foo",
+                "is not known here; expected b or c",
+            ),
+            ("?", "trailing comma at line 1 column 13", "body", "is not what is expected: trailing comma"),
+            (
+                "kinds[0]",
+                "invalid type: integer `1`, expected a string at line 1 column 22",
+                "kinds[0]",
+                "invalid type: integer `1`, expected a string",
+            ),
+        ];
+        for (path, given, field, message) in cases {
+            assert_eq!(named(path, given), (field.to_owned(), message.to_owned()));
+        }
+    }
 
     #[test]
     fn depth_counts_brackets_outside_of_texts() {

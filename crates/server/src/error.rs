@@ -151,6 +151,19 @@ impl Error {
         Self::Invalid(vec![FieldError { field: field.into(), message: message.into() }])
     }
 
+    /// Everything that is wrong with an input, at once. What is no matter of input comes before that.
+    pub(crate) fn all(checks: impl IntoIterator<Item = Result<(), Self>>) -> Result<(), Self> {
+        let mut wrong = Vec::new();
+        for check in checks {
+            match check {
+                Ok(()) => {}
+                Err(Self::Invalid(errors)) => wrong.extend(errors),
+                Err(other) => return Err(other),
+            }
+        }
+        if wrong.is_empty() { Ok(()) } else { Err(Self::Invalid(wrong)) }
+    }
+
     pub(crate) fn not_found(kind: &'static str, id: &str) -> Self {
         Self::NotFound { kind, id: id.chars().take(100).collect() }
     }
@@ -200,6 +213,7 @@ impl Error {
             request_id: request_id.to_owned(),
             errors,
             allowed_actions: allowed,
+            asked: String::new(),
         }
     }
 

@@ -135,12 +135,12 @@ pub(crate) async fn create(
     Extension(caller): Extension<Caller>,
     Body(create): Body<GpuNodeCreate>,
 ) -> Result<Response, Error> {
-    for (key, value) in &create.labels {
-        text::check_label(key, value)?;
-    }
     let labels = create.labels.clone();
     let mut document = Document::new(create, &app.config.secrets)?;
     let site = document.site.clone();
+    if let Some(name) = &site {
+        site::check_bmc(&app, name, &document).await?;
+    }
     let (id, run) = (Uuid::now_v7().to_string(), Uuid::now_v7().to_string());
     let (kind, state) = match &document.site {
         Some(_) => (Kind::Onboarding, State::Enrolling),
@@ -213,10 +213,11 @@ pub(crate) async fn onboard(
     text::check_prose("reason", request.reason.as_deref(), 2000)?;
     let node = find(&app, &id).await?;
     let document = Document::of(&node)?;
-    let site = request.site.clone().or(document.site);
+    let site = request.site.clone().or_else(|| document.site.clone());
     if let Some(site) = &site {
         // Before the bootstrap is ended; the run is begun on the same condition.
         SITES.held(&app, "site", site).await?;
+        site::check_bmc(&app, site, &document).await?;
         if document.macs.is_empty() {
             return Err(Error::invalid("site", "the node has no MAC by which a site could find it"));
         }

@@ -22,7 +22,7 @@ use crate::{
 pub(crate) struct HistoryQuery {
     /// Only of this kind; needs `id`.
     kind: Option<String>,
-    /// Only of this resource; needs `kind`.
+    /// Only of this resource; needs `kind`. Of one that is deleted also its name, for the last one that had it.
     id: Option<String>,
     /// How many at most: 1 to 1000, 100 unless told.
     #[param(minimum = 1, maximum = 1000)]
@@ -63,13 +63,14 @@ async fn of_resource(
     let list = format!("history of {kind} {id}");
     let read = |text| cursor::place(&list, text).and_then(|place| place.parse().ok());
     let before: Option<i64> = cursor.map(|text| read(text).ok_or_else(|| foreign("continue"))).transpose()?;
-    let newer = match before {
-        Some(before) => {
-            let (_, total) = app.store.history(kind, id, Which::All, 1, 0).await?;
-            usize::try_from(total - before + 1).unwrap_or_default()
-        }
-        None => 0,
-    };
+    // Who is gone is found by its name too, the last one that had it.
+    let (_, mut total) = app.store.history(kind, id, Which::All, 1, 0).await?;
+    let gone = if total == 0 { app.store.last_deleted(kind, id).await? } else { None };
+    let id = gone.as_deref().unwrap_or(id);
+    if gone.is_some() {
+        (_, total) = app.store.history(kind, id, Which::All, 1, 0).await?;
+    }
+    let newer = before.map_or(0, |before| usize::try_from(total - before + 1).unwrap_or_default());
     let (rows, _) = app.store.history(kind, id, Which::All, limit, newer).await?;
     let rows = rows.into_iter().filter(|row| before.is_none_or(|before| row.sequence < before));
     let data: Vec<_> = rows.map(|row| events::shown(row, String::new())).collect();

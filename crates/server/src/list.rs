@@ -18,7 +18,23 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for ListQuery<T> {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Error> {
         axum::extract::Query::try_from_uri(&parts.uri)
             .map(|query: axum::extract::Query<T>| Self(query.0))
-            .map_err(|error| Error::invalid("query", error.body_text()))
+            .map_err(|error| wrong_query(&error.body_text()))
+    }
+}
+
+/// Names the parameter: what the reader of queries says starts with it.
+fn wrong_query(said: &str) -> Error {
+    let said = said.strip_prefix("Failed to deserialize query string: ").unwrap_or(said);
+    match said.split_once(": ") {
+        Some((name, message)) if !name.contains(' ') => {
+            let known = message.split_once("`, expected ").filter(|_| message.starts_with("unknown field"));
+            let message = known.map_or_else(
+                || message.to_owned(),
+                |(_, known)| format!("is not known here; expected {}", known.replace('`', "")),
+            );
+            Error::invalid(name, message)
+        }
+        Some(_) | None => Error::invalid("query", said),
     }
 }
 

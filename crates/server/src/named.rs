@@ -127,7 +127,7 @@ impl Named {
         let (name, (method, path)) = (step.content.id.clone(), self.edit);
         self.make(app, step, holds).await?.ok_or_else(|| Error::Conflict {
             code: "name_taken",
-            detail: format!("there is a {} {name:?} already: change it with {method}", self.word),
+            detail: format!("there is a {} {name:?} already: change it instead", self.word),
             allowed: vec![format!("{method} {path}/{name}")],
         })
     }

@@ -85,8 +85,10 @@ pub(crate) async fn list(
     ListQuery(query): ListQuery<RunQuery>,
 ) -> Result<Json<Page<Shown>>, Error> {
     let page = crate::list::page(&app, query.list()?).await?;
-    let shown = |resource| Ok(view::shown(&Run::<Known>::read(resource)?));
-    let data = page.items.into_iter().map(shown).collect::<Result<_, Error>>()?;
+    let runs = page.items.into_iter().map(Run::<Known>::read).collect::<Result<Vec<_>, _>>()?;
+    let hostnames = view::hostnames(&app, &runs).await?;
+    let shown = |run: &Run<Known>| view::shown(run, hostnames.get(&run.record.node).cloned());
+    let data = runs.iter().map(shown).collect();
     Ok(Json(Page { success: true, data, next: page.next }))
 }
 
@@ -100,7 +102,7 @@ pub(crate) async fn get(
     let observed = view::observed(&app, &run.record.node).await?;
     let facts = view::facts(&app, &run, observed.as_ref()).await?;
     let (rows, _) = app.store.history(RUN, &id, Rows::All, ATTEMPTS, 0).await?;
-    Ok(Json(Envelope::new(view::detail(&run, facts, observed, &rows))))
+    Ok(Json(Envelope::new(view::detail(&run, view::one(&app, &run).await?, facts, observed, &rows))))
 }
 
 /// Has an operator act on a run. A repeat succeeds without effect, and says so.
@@ -136,7 +138,7 @@ pub(crate) async fn act_on(
         Did::Requeued => (StatusCode::OK, "requeued".to_owned()),
         Did::Already(already) => (StatusCode::OK, already.to_string()),
     };
-    let run = view::shown(&run);
+    let run = view::one(&app, &run).await?;
     Ok((status, Json(Envelope::new(Acted { result, run }))))
 }
 
@@ -172,7 +174,7 @@ async fn adoption(app: &App, id: &str, action: Action, wanted: &RunAction) -> Re
     let Some(expected) = &wanted.expected_observation_digest else {
         return Err(Error::invalid(
             "expected_observation_digest",
-            "is needed: GET the run, look at what was observed, and send its digest",
+            "is needed: read the run, look at what was observed, and send its digest",
         ));
     };
     if observed.digest != *expected {

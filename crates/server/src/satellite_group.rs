@@ -177,7 +177,7 @@ pub(crate) async fn delete(
 fn removing(group: &str) -> Error {
     Error::Conflict {
         code: "in_use",
-        detail: format!("the group {group:?} is being deleted: repeat the DELETE to finish it"),
+        detail: format!("the group {group:?} is being deleted: repeat that to finish it"),
         allowed: vec![format!("DELETE /api/groups/{group}")],
     }
 }

@@ -1,6 +1,7 @@
 //! A server from its configuration: opens the store, makes the first token, starts listeners and jobs.
 
 use std::{
+    io::ErrorKind,
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
@@ -67,13 +68,13 @@ impl Server {
             Some(settings) => {
                 let trust = Trust::new(settings).map(Arc::new).map_err(StartError::Setup)?;
                 let tls = trust.acceptor().map_err(StartError::Setup)?;
-                Some((bind(settings.listen).await?, trust, tls))
+                Some((bind(settings.listen, "spiffe.listen").await?, trust, tls))
             }
             None => None,
         };
-        let (socket, address) = bind(config.listen).await?;
+        let (socket, address) = bind(config.listen, "server.listen (--listen)").await?;
         let boot = match &config.boot {
-            Some(address) => Some(bind(*address).await?),
+            Some(address) => Some(bind(*address, "boot.listen (--boot-listen)").await?),
             None => None,
         };
 
@@ -149,8 +150,17 @@ impl Server {
     }
 }
 
-async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
-    let failed = |error: std::io::Error| StartError::Setup(format!("cannot listen on {address}: {error}"));
+async fn bind(address: SocketAddr, setting: &str) -> Result<(TcpListener, SocketAddr), StartError> {
+    let failed = |error: std::io::Error| {
+        let help = if error.kind() == ErrorKind::AddrInUse {
+            "another program, perhaps another server, has it: stop that, or choose another address with"
+        } else if error.kind() == ErrorKind::PermissionDenied {
+            "low ports need a privilege: choose another with"
+        } else {
+            "choose an address of this machine with"
+        };
+        StartError::Setup(format!("cannot listen on {address}: {error}\nnext: {help} {setting}"))
+    };
     let socket = TcpListener::bind(address).await.map_err(failed)?;
     let bound = socket.local_addr().map_err(failed)?;
     Ok((socket, bound))

@@ -89,61 +89,66 @@ pub(crate) async fn delete(
 }
 
 fn check(app: &App, spec: &SiteSpec) -> Result<(), Error> {
-    text::check_name("name", &spec.name)?;
     let settings = &spec.settings;
-    let url = &settings.url;
+    let mut checks = vec![
+        text::check_name("name", &spec.name),
+        check_url(&settings.url),
+        text::check_name("settings.tag", &settings.tag),
+        text::check("settings.series", &settings.series, 1..=63),
+        text::check("settings.architecture", &settings.architecture, 1..=63),
+        text::check("settings.provisioning_subnet", &settings.provisioning_subnet, 1..=255),
+        text::check_prose("settings.user_data", Some(&settings.user_data), 60_000),
+        check_boot_disk(settings),
+    ];
+    let references =
+        [("key", Some(&settings.key)), ("ca", settings.ca.as_ref()), ("bmc_ca", settings.bmc_ca.as_ref())];
+    checks.extend(references.into_iter().filter_map(|(field, reference)| {
+        let field = format!("settings.{field}");
+        Some(reference::check(&field, reference?, Use::Site, &app.config.secrets))
+    }));
+    if settings.bmc_ca.is_some() && settings.bmc_insecure {
+        let message = "must be false where bmc_ca says whom to trust";
+        checks.push(Err(Error::invalid("settings.bmc_insecure", message)));
+    }
+    let fabric = settings.fabric.iter().enumerate();
+    checks.extend(fabric.map(|(index, fabric)| {
+        text::check(&format!("settings.fabric[{index}].interface"), &fabric.interface, 1..=63)
+    }));
+    checks.extend(check_rates(settings));
+    Error::all(checks)
+}
+
+fn check_url(url: &str) -> Result<(), Error> {
     let scheme = url.starts_with("http://") || url.starts_with("https://");
     if !scheme || url.len() > 255 || !url.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(Error::invalid("settings.url", "must be a URL such as https://maas.example/MAAS"));
     }
-    let references =
-        [("key", Some(&settings.key)), ("ca", settings.ca.as_ref()), ("bmc_ca", settings.bmc_ca.as_ref())];
-    for (field, reference) in references {
-        if let Some(reference) = reference {
-            reference::check(&format!("settings.{field}"), reference, Use::Site, &app.config.secrets)?;
-        }
-    }
-    if settings.bmc_ca.is_some() && settings.bmc_insecure {
-        return Err(Error::invalid("settings.bmc_insecure", "must be false where bmc_ca says whom to trust"));
-    }
-    text::check_name("settings.tag", &settings.tag)?;
-    text::check("settings.series", &settings.series, 1..=63)?;
-    text::check("settings.architecture", &settings.architecture, 1..=63)?;
-    text::check("settings.provisioning_subnet", &settings.provisioning_subnet, 1..=255)?;
-    text::check_prose("settings.user_data", Some(&settings.user_data), 60_000)?;
+    Ok(())
+}
+
+fn check_boot_disk(settings: &SiteSettings) -> Result<(), Error> {
     if settings.boot_disk.model.is_none() && settings.boot_disk.serial.is_none() {
         return Err(Error::invalid(
             "settings.boot_disk",
             "must say by which model or serial number it is known",
         ));
     }
-    for (index, fabric) in settings.fabric.iter().enumerate() {
-        text::check(&format!("settings.fabric[{index}].interface"), &fabric.interface, 1..=63)?;
-    }
-    check_rates(settings)
+    Ok(())
 }
 
-fn check_rates(settings: &SiteSettings) -> Result<(), Error> {
-    let rates = [
-        ("settings.requests_per_second", settings.requests_per_second),
-        ("settings.deploys_per_minute", settings.deploys_per_minute),
-    ];
-    for (field, rate) in rates {
-        if !(0.01..=10_000.0).contains(&rate) {
-            return Err(Error::invalid(field, "must be from 0.01 to 10000"));
-        }
-    }
-    if !(1..=10_000).contains(&settings.deploys_at_once) {
-        return Err(Error::invalid("settings.deploys_at_once", "must be from 1 to 10000"));
-    }
-    let pauses =
-        [("settings.poll_millis", settings.poll_millis), ("settings.sweep_millis", settings.sweep_millis)];
-    for (field, pause) in pauses {
-        if !(100..=3_600_000).contains(&pause) {
-            return Err(Error::invalid(field, "must be from 100 to 3600000"));
-        }
-    }
-    Ok(())
+fn check_rates(settings: &SiteSettings) -> Vec<Result<(), Error>> {
+    let within = |field: &str, fits: bool, range: &str| {
+        if fits { Ok(()) } else { Err(Error::invalid(field, format!("must be from {range}"))) }
+    };
+    let rate = |rate: f64| (0.01..=10_000.0).contains(&rate);
+    let pause = |pause: u64| (100..=3_600_000).contains(&pause);
+    vec![
+        within("settings.requests_per_second", rate(settings.requests_per_second), "0.01 to 10000"),
+        within("settings.deploys_per_minute", rate(settings.deploys_per_minute), "0.01 to 10000"),
+        within("settings.deploys_at_once", (1..=10_000).contains(&settings.deploys_at_once), "1 to 10000"),
+        within("settings.poll_millis", pause(settings.poll_millis), "100 to 3600000"),
+        within("settings.sweep_millis", pause(settings.sweep_millis), "100 to 3600000"),
+    ]
 }
 
 fn view(site: &Resource) -> Result<Site, Error> {

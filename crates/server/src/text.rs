@@ -34,6 +34,15 @@ pub(crate) fn check_prose(field: &str, text: Option<&str>, most: usize) -> Resul
     Ok(())
 }
 
+/// A text that a program wrote: without control characters, and no longer than it may be. It is never refused, because
+/// nobody is there who could correct it.
+pub(crate) fn scrub(text: &mut String, most: usize) {
+    if text.chars().count() > most || text.chars().any(char::is_control) {
+        let decent = |character: char| if character.is_control() { ' ' } else { character };
+        *text = text.chars().take(most).map(decent).collect();
+    }
+}
+
 /// A name that people type and URLs carry.
 pub(crate) fn check_name(field: &str, name: &str) -> Result<(), Error> {
     let decent = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);

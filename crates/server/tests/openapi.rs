@@ -1,21 +1,59 @@
-//! `openapi.json` is generated from the handlers; this test compares, and with `WARDROOM_BLESS=1` rewrites.
+//! `openapi.json` and `docs/site-settings.md` are generated from the handlers; these tests compare, and with
+//! `WARDROOM_BLESS=1` rewrite.
 
 use std::path::Path;
 
+use serde_json::Value;
+use wardroom_api::site::SiteSettings;
 use wardroom_server::{access, router};
 
 #[test]
 fn the_document_says_what_the_handlers_say() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../openapi.json");
-    let document = router::openapi().to_pretty_json().unwrap() + "\n";
+    check("openapi.json", &(router::openapi().to_pretty_json().unwrap() + "\n"));
+}
+
+#[test]
+fn the_page_says_what_a_site_can_be_told() {
+    let document = serde_json::to_value(router::openapi()).unwrap();
+    let usual = serde_json::to_value(SiteSettings::default()).unwrap();
+    let schema = &document["components"]["schemas"]["SiteSettings"]["properties"];
+    let mut page = String::from(
+        "# Settings of a site\n\nGenerated from the code by `./dev bless`; do not edit.\n\n\
+         `wardroom create site` has options for the usual ones, and takes each with `--set NAME=VALUE`, a setting \
+         inside another\nby its path (`--set boot_disk.serial=B1`). To change one of a site that is there:\n\n\
+         ```text\necho '{kind: site, name: berlin, settings: {bmc_insecure: true}}' | wardroom apply -f -\n```\n\n\
+         | Setting | What it is | Unless told |\n|---|---|---|\n",
+    );
+    for (name, setting) in schema.as_object().unwrap() {
+        page.push_str(&row(name, setting, &usual[name]));
+        // What is inside a setting is a setting too.
+        let inside = setting["$ref"].as_str().or(setting["items"]["$ref"].as_str());
+        let inside = inside.map(|path| &document["components"]["schemas"][path.rsplit('/').next().unwrap()]);
+        let parts = inside.and_then(|inside| inside["properties"].as_object());
+        for (part, setting) in parts.into_iter().flatten() {
+            page.push_str(&row(&format!("{name}.{part}"), setting, &Value::Null));
+        }
+        if let Some(values) = inside.and_then(|inside| inside["enum"].as_array()) {
+            let values: Vec<_> = values.iter().filter_map(Value::as_str).collect();
+            page.push_str(&format!("| | one of {} | |\n", values.join(", ")));
+        }
+    }
+    check("docs/site-settings.md", &page);
+}
+
+fn row(name: &str, setting: &Value, usual: &Value) -> String {
+    let what = setting["description"].as_str().unwrap_or_else(|| panic!("{name} is not described"));
+    let usual = if usual.is_null() || usual == "" { String::new() } else { format!("`{usual}`") };
+    format!("| `{name}` | {what} | {usual} |\n")
+}
+
+fn check(file: &str, generated: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
     if std::env::var_os("WARDROOM_BLESS").is_some() {
-        std::fs::write(&path, &document).unwrap();
+        std::fs::write(&path, generated).unwrap();
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        written == document,
-        "openapi.json differs from the handlers: run `./dev bless` and look at the change"
-    );
+    assert!(written == generated, "{file} differs from the code: run `./dev bless` and look at the change");
 }
 
 /// Deny by default: a route that the access table does not know is refused to everybody, so it is a mistake.

@@ -66,7 +66,7 @@ pub enum Error {
         known: i64,
     },
     /// A second server on one embedded database.
-    #[error("{} is in use by another server", .0.display())]
+    #[error("{} is in use by another server: stop that one, or give this one a folder of its own (server.data_dir, --data-dir)", .0.display())]
     InUse(PathBuf),
     /// The database is set up in a way that breaks a promise of the store.
     #[error("the database is not safe to use: {0}")]

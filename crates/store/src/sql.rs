@@ -157,6 +157,9 @@ statements! {
         "SELECT kind, state, count(*) FROM resources WHERE deleted = 0 \
          GROUP BY kind, state ORDER BY kind, state";
 
+    LAST_DELETED =
+        "SELECT id FROM resources WHERE kind = $1 AND name = $2 AND deleted = 1 ORDER BY id DESC LIMIT 1";
+
     HISTORY = concat!(
         "SELECT ", history_columns!(), " FROM history WHERE kind = $1 AND resource_id = $2 \
          ORDER BY sequence DESC LIMIT $3 OFFSET $4"

@@ -136,6 +136,12 @@ impl Store {
         Ok((rows.collect::<Result<_>>()?, total))
     }
 
+    /// The id of the newest resource that had a name and is deleted.
+    pub async fn last_deleted(&self, kind: &str, name: &str) -> Result<Option<String>> {
+        let rows = self.database.read(sql::LAST_DELETED, params![kind, name]).await?;
+        rows.into_iter().next().map(|mut row| row.text()).transpose()
+    }
+
     /// Some resources of one kind, in any order; those that do not exist are left out.
     pub async fn get_all(&self, kind: &str, ids: &[String]) -> Result<Vec<Resource>> {
         match &*self.database {

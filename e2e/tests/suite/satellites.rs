@@ -57,6 +57,16 @@ fn a_satellite_registers_and_beats(on: Backend) {
         assert!(beat["next_interval"].as_str().unwrap().starts_with("@every "), "{beat}");
         assert!(beat["server_time"].as_str().unwrap().ends_with('Z'), "{beat}");
         assert_eq!(beat.get("events"), None);
+        // A number that cannot be read costs itself, not the beat; what the deadline hangs on must be right.
+        let odd = json!({"image_count": -1, "cpu_percent": 0.5});
+        let reply = robot.at(&site, index).post("/satellites/sync", &odd);
+        assert_eq!(reply.expect(200)["state"], "online");
+        assert!(reply.header("warning").unwrap().contains("could not be read: image_count"), "{reply:?}");
+        let wrong = json!({"state_report_interval": 5, "image_count": 1});
+        assert_eq!(
+            robot.at(&site, index).post("/satellites/sync", &wrong).wrong_fields(),
+            ["state_report_interval"]
+        );
         // The body is optional, and so is its type.
         robot.at(&site, index).send("POST", "/satellites/sync", b"").expect(200);
     }

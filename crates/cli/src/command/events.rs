@@ -42,7 +42,7 @@ impl Events {
         }
         let mut follower = Follower::start(&client, self.after.as_deref()).await?;
         let first: &[Row] = &[];
-        let printer = Printer::start(self.shape, Mode::Stream, first)?;
+        let mut printer = Printer::start(self.shape, Mode::Stream, first)?;
         loop {
             printer.add(&follower.next().await?)?;
         }

@@ -72,14 +72,14 @@ impl Get {
             Some(id) => vec![T::find(client, id).await?],
             None => self.list(client).await?,
         };
-        let printer = Printer::start(self.shape, Mode::Stream, &items)?;
+        let mut printer = Printer::start(self.shape, Mode::Stream, &items)?;
         let only = self.id.as_ref().and(items.first()).map(|item| item.id().to_owned());
         let mut shown: BTreeSet<_> = items.iter().map(|item| item.id().to_owned()).collect();
         loop {
             let row = follower.next().await?;
             let is_wanted = only.as_ref().is_none_or(|id| *id == row.resource_id);
             if row.kind == T::KIND.as_str() && is_wanted {
-                self.changed::<T>(client, &printer, &mut shown, &row.resource_id).await?;
+                self.changed::<T>(client, &mut printer, &mut shown, &row.resource_id).await?;
             }
         }
     }
@@ -88,7 +88,7 @@ impl Get {
     async fn changed<T: Resource>(
         &self,
         client: &Client,
-        printer: &Printer,
+        printer: &mut Printer,
         shown: &mut BTreeSet<String>,
         id: &str,
     ) -> anyhow::Result<()> {

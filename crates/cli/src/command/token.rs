@@ -1,6 +1,5 @@
 //! `wardroom token`.
 
-use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use jiff::{Span, SpanRelativeTo, Timestamp};
 use wardroom_api::token::{Token as ApiToken, TokenCreate};
@@ -9,6 +8,7 @@ use wardroom_server::clock::Clock;
 use super::get::list;
 use crate::{
     connection::Connection,
+    exit::{Code, failure},
     outcome::Outcome,
     output::{self, Format},
     secret::SecretFile,
@@ -129,10 +129,13 @@ fn expiry(text: &str, now: Timestamp) -> anyhow::Result<Timestamp> {
     if let Ok(time) = text.parse() {
         return Ok(time);
     }
-    let span: Span = text
-        .parse()
-        .with_context(|| format!("{text:?} is neither a time nor a length of time such as 30d"))?;
-    Ok(now.checked_add(span.to_duration(SpanRelativeTo::days_are_24_hours())?)?)
+    let wrong = || {
+        let write = "write a time such as 2027-01-31T12:00:00Z, or a length of time such as 30d or 12h";
+        failure(Code::Usage, format!("--expires {text:?}: {write}, before the year 9999"))
+    };
+    let span: Span = text.parse().map_err(|_| wrong())?;
+    let length = span.to_duration(SpanRelativeTo::days_are_24_hours()).map_err(|_| wrong())?;
+    now.checked_add(length).map_err(|_| wrong())
 }
 
 #[cfg(test)]
@@ -147,6 +150,9 @@ mod tests {
         assert_eq!(expiry("30d", now).unwrap(), now + SignedDuration::from_hours(720));
         assert_eq!(expiry("12h", now).unwrap(), now + SignedDuration::from_hours(12));
         assert_eq!(expiry("2026-02-01T00:00:00Z", now).unwrap().to_string(), "2026-02-01T00:00:00Z");
-        assert!(expiry("soon", now).is_err());
+        for wrong in ["soon", "99999999d", "9999999999999999h", "1000000000h", "2026-13-01T00:00:00Z"] {
+            let said = expiry(wrong, now).unwrap_err().to_string();
+            assert!(said.contains("2027-01-31T12:00:00Z") && !said.contains("parse"), "{said}");
+        }
     }
 }

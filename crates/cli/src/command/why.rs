@@ -114,7 +114,10 @@ fn next(next: &Next, id: &str) -> String {
         Next::Wait { by, until } => format!("wait for {by}: {until}"),
         Next::Mend { what } => format!("look at what is in the way: {what}"),
         Next::Call(call) => match &call.precondition {
-            Some(precondition) => format!("{} ({})", command(call, id), precondition.replace("{id}", id)),
+            Some(precondition) => {
+                let precondition = precondition.replace("{id}", id).replace("{name}", id);
+                format!("{} ({})", command(call, id), advice::spoken(&precondition, None))
+            }
             None => command(call, id),
         },
     }

@@ -89,7 +89,7 @@ impl Resource for GpuNode {
 }
 
 /// The node that has a hostname now. An id is never asked for as a hostname.
-async fn by_hostname(client: &Client, text: &str) -> anyhow::Result<Option<GpuNode>> {
+pub(super) async fn by_hostname(client: &Client, text: &str) -> anyhow::Result<Option<GpuNode>> {
     let is_id = text.len() == 36 && text.bytes().filter(|byte| *byte == b'-').count() == 4;
     let decent = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
     if is_id || text.is_empty() || !text.bytes().all(decent) {
@@ -112,8 +112,8 @@ fn work(lifecycle: &Lifecycle, now: Timestamp) -> Vec<(&'static str, String)> {
 }
 
 fn run(run: &RunSummary) -> Vec<(&'static str, String)> {
-    let at =
-        format!("run/{} ({}) is {} at {}, attempt {}", run.id, run.kind, run.state, run.stage, run.attempt);
+    let attempt = if run.attempt > 0 { format!(", attempt {}", run.attempt) } else { String::new() };
+    let at = format!("run/{} ({}) is {} at {}{attempt}", run.id, run.kind, run.state, run.stage);
     let mut lines = vec![("Run", at)];
     let failure = run.failure_class.as_ref().zip(run.failure.as_ref());
     lines.extend(failure.map(|(class, evidence)| ("Failure", format!("{class}: {evidence}"))));

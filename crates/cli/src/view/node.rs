@@ -9,7 +9,7 @@ use wardroom_core::node::State;
 
 use super::{Resource, Selectable, View};
 use crate::{
-    exit::{Code, failure},
+    exit::{self, Code, not_found},
     kind::Kind,
     table::{
         Column,
@@ -70,7 +70,12 @@ impl Resource for Node {
 
     async fn id_of(client: &Client, called: &str) -> anyhow::Result<String> {
         match as_mac(called) {
-            Some(mac) => by_mac(client, &mac).await.map(|node| node.id),
+            Some(mac) => match by_mac(client, &mac).await {
+                Ok(node) => Ok(node.id),
+                // One that is gone is known to history by its MAC.
+                Err(error) if exit::code(&error) == Code::NotFound => Ok(mac),
+                Err(error) => Err(error),
+            },
             None => Ok(called.to_owned()),
         }
     }
@@ -98,9 +103,9 @@ async fn by_mac(client: &Client, mac: &str) -> anyhow::Result<Node> {
     let ids: Vec<_> = retired.iter().map(|node| node.id.clone()).collect();
     match (retired.into_iter().next(), ids.len()) {
         (Some(node), 1) => Ok(node),
-        (None, _) => Err(failure(Code::NotFound, format!("there is no node with the MAC {mac}"))),
-        (Some(_), _) => Err(failure(
-            Code::NotFound,
+        (None, _) => Err(not_found(Kind::Node, format!("there is no node with the MAC {mac}"))),
+        (Some(_), _) => Err(not_found(
+            Kind::Node,
             format!("only retired nodes have the MAC {mac}: give an id: {}", ids.join(", ")),
         )),
     }

@@ -4,14 +4,15 @@ use jiff::Timestamp;
 use wardroom_api::{
     Page,
     client::{Client, Query, RunQuery},
+    gpu_node::GpuNode,
     run::{Attempt, Observed, Run, RunDetail},
 };
 use wardroom_server::clock::Clock;
 
-use super::{Resource, Selectable, Shape, View, print_one};
+use super::{Resource, Selectable, Shape, View, gpu_node, print_one};
 use crate::{
     advice,
-    exit::{Code, failure},
+    exit::{Code, failure, not_found},
     fields,
     kind::Kind,
     output::{self, Format},
@@ -28,12 +29,13 @@ impl View for Run {
     const COLUMNS: &'static [Column<Self>] = &[
         column("ID",            Narrow, |run, _| run.id.clone()),
         column("KIND",          Narrow, |run, _| run.kind.clone()),
-        column("NODE",          Narrow, |run, _| run.node_id.clone()),
+        column("HOSTNAME",      Narrow, |run, _| or_none(run.hostname.as_deref())),
         column("STATE",         Narrow, |run, _| run.state.clone()),
         column("STAGE",         Narrow, stage),
-        column("ATTEMPT",       Narrow, |run, _| run.attempt.to_string()),
+        column("ATTEMPT",       Narrow, attempt),
         column("SINCE",         Narrow, |run, now| age(run.state_changed_at, now)),
         column("AGE",           Narrow, |run, now| age(run.created_at, now)),
+        column("NODE",          Wide,   |run, _| run.node_id.clone()),
         column("SITE",          Wide,   |run, _| or_none(run.site.as_deref())),
         column("GOAL",          Wide,   |run, _| run.goal.clone()),
         column("FAILURE CLASS", Wide,   |run, _| or_none(run.failure.as_ref().map(|failure| failure.class.as_str()))),
@@ -64,7 +66,18 @@ impl Resource for Run {
     }
 
     async fn find(client: &Client, id: &str) -> anyhow::Result<Self> {
-        Ok(client.run(id).await?.run)
+        Ok(client.run(&Self::id_of(client, id).await?).await?.run)
+    }
+
+    /// The hostname of a node stands for its newest run.
+    async fn id_of(client: &Client, called: &str) -> anyhow::Result<String> {
+        match gpu_node::by_hostname(client, called).await? {
+            Some(GpuNode { run: Some(run), .. }) => Ok(run),
+            Some(GpuNode { run: None, .. }) => {
+                Err(not_found(Kind::Run, format!("nothing was ever done to {called:?}: it has no run")))
+            }
+            None => Ok(called.to_owned()),
+        }
     }
 
     fn selector(&self) -> Option<String> {
@@ -125,6 +138,11 @@ fn asked(query: &Query) -> anyhow::Result<RunQuery> {
 
 fn stage(run: &Run, _now: Timestamp) -> String {
     if run.undoing { format!("{} (undo)", run.stage) } else { run.stage.clone() }
+}
+
+/// A stage that was not begun has no attempt, and one that was given up with the run is in its history.
+fn attempt(run: &Run, _now: Timestamp) -> String {
+    or_none((run.attempt > 0).then(|| run.attempt.to_string()).as_deref())
 }
 
 fn last_failure(run: &Run, now: Timestamp) -> Option<String> {

@@ -8,7 +8,7 @@ use wardroom_api::{
 
 use super::{Resource, View};
 use crate::{
-    exit::{Code, failure},
+    exit::not_found,
     kind::Kind,
     table::{
         Column,
@@ -57,7 +57,7 @@ impl Resource for Token {
                 return Ok(token);
             }
             if page.next.is_none() {
-                return Err(failure(Code::NotFound, format!("there is no token {id:?}")));
+                return Err(not_found(Kind::Token, format!("there is no token {id:?}")));
             }
             query.cursor = page.next;
         }

@@ -39,6 +39,7 @@ fn satellites_work_as_they_are_written() {
 
 #[test]
 fn gpu_nodes_work_as_they_are_written() {
+    build(&["wardroom-agent", "wardroom-fakes"]);
     check(
         "gpu-nodes.md",
         &[
@@ -47,10 +48,23 @@ fn gpu_nodes_work_as_they_are_written() {
             "active",
             "ended with code 1",
             "load_site_config",
+            "wait_for_agent_enrollment",
+            "the tour is over",
             "cancelled",
             "deleted",
         ],
     );
+}
+
+/// Builds programs that the commands of a page use, beside the one that is tested.
+fn build(packages: &[&str]) {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["build", "--quiet"]).current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
+    command.args(packages.iter().flat_map(|package| ["--package", package]));
+    if !cfg!(debug_assertions) {
+        command.arg("--release");
+    }
+    assert!(command.status().unwrap().success(), "{packages:?} do not build");
 }
 
 /// Runs the commands of a page one after the other; all succeed, and what they write has these words.
@@ -69,7 +83,9 @@ fn check(page: &str, expected: &[&str]) {
     let mut said = |words: &str| lines.next().unwrap().strip_prefix(words).unwrap().to_owned();
     let (address, boot) = (said("wardroom listens on "), said("machines boot from "));
 
-    let script = blocks[1..].concat().replace("127.0.0.1:8441", &boot);
+    // What a page starts in the background ends with it, however that ends.
+    let tidy = "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n".to_owned();
+    let script = (tidy + &blocks[1..].concat()).replace("127.0.0.1:8441", &boot);
     let programs = Path::new(env!("CARGO_BIN_EXE_wardroom")).parent().unwrap().to_owned();
     let path = std::env::join_paths(
         [programs].into_iter().chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),

@@ -18,9 +18,28 @@ fn the_command_line_is_checked_first() {
 #[test]
 fn wrong_input_names_the_field() {
     let server = Server::start();
-    server.run(&["get", "nodes", "--state", "bogus"]).says(1, &["  state: ", "discovered"]);
-    server.run(&["get", "nodes", "--field-selector", "a=b"]).says(1, &["  fieldSelector: ", "mac_address"]);
-    server.run(&["node", "create", "--mac", "nonsense"]).says(1, &["  mac_address: "]);
+    server.run(&["get", "nodes", "--state", "bogus"]).says(1, &["  --state: ", "discovered"]);
+    server
+        .run(&["get", "nodes", "--field-selector", "a=b"])
+        .says(1, &["  --field-selector: ", "mac_address"]);
+    let site = [
+        "create",
+        "site",
+        "x",
+        "--url",
+        "maas",
+        "--key",
+        "secret",
+        "--subnet",
+        "s",
+        "--set",
+        "poll_millis=1",
+    ];
+    server.run(&site).says(1, &["  --url: ", "  --key: ", "  --boot-disk-model: ", "  --set poll_millis: "]);
+    server
+        .run(&[&site[..], &["--set", "insecure=true"]].concat())
+        .says(2, &["--set insecure: ", "bmc_insecure"]);
+    server.run(&["node", "create", "--mac", "nonsense"]).says(1, &["  --mac: "]);
 }
 
 #[test]
@@ -36,10 +55,21 @@ fn what_is_not_there_is_not_found() {
 fn a_conflict_says_what_is_allowed() {
     let server = Server::start();
     let id = server.node("52:54:00:00:00:01", &[]);
+    server.run(&["node", "move", &id, "--to", "active"]).says(
+        4,
+        &[
+            &format!("allowed now: wardroom node move {id} --to pending\n"),
+            &format!("             wardroom node move {id} --to retired\n"),
+            &format!("next: `wardroom why node {id}`"),
+        ],
+    );
     server
-        .run(&["node", "move", &id, "--to", "active"])
-        .says(4, &["allowed now: pending, retired", "next: "]);
-    server.run(&["node", "delete", &id]).says(4, &["retire it first"]);
+        .run(&["node", "delete", &id])
+        .says(4, &["retire it first", &format!("wardroom node move {id} --to retired")]);
+    server.run(&["get", "run", "nope"]).says(3, &["next: list what there is: `wardroom get runs`"]);
+    server
+        .run(&["token", "create", "x", "--role", "viewer", "--group", "nobody"])
+        .says(1, &["  --group: ", "`wardroom create group NAME`"]);
     server.run(&["node", "create", "--mac", "52:54:00:00:00:01"]).says(4, &[&id]);
 }
 
@@ -113,4 +143,36 @@ fn something_else_that_answers_is_an_error() {
     command.args(["get", "nodes", "--server", &url]);
     Ran::of(command).says(1, &["is this a Wardroom server?"]);
     answering.join().unwrap();
+}
+
+#[test]
+fn a_bmc_without_tls_is_refused_before_a_run_begins() {
+    let server = Server::start();
+    let site =
+        ["create", "site", "lab", "--url", "http://127.0.0.1:1/MAAS", "--key", "file:key", "--subnet", "s"];
+    server.ok(&[&site[..], &["--boot-disk-model", "BOSS"]].concat());
+    let node = ["gpu-node", "create", "gpu-1", "--site", "lab", "--mac", "52:54:00:12:34:56"];
+    let node = [&node[..], &["--bmc", "http://127.0.0.1:2", "--bmc-credential", "file:bmc/lab"]].concat();
+    server.run(&node).says(1, &["  --bmc: ", "bmc_insecure of the site \"lab\""]);
+    assert_eq!(server.ok(&["get", "gpu-nodes", "-o", "name"]), "");
+    std::fs::write(
+        server.dir.path().join("lab.yaml"),
+        "{kind: site, name: lab, settings: {bmc_insecure: true}}",
+    )
+    .unwrap();
+    server.ok(&["apply", "-f", "lab.yaml"]);
+    server.ok(&node);
+}
+
+#[test]
+fn a_server_that_cannot_start_says_what_to_do() {
+    let server = Server::start();
+    let address = server.url.strip_prefix("http://").unwrap();
+    let serve = |listen: &str, folder: &str| {
+        let mut command = program(server.dir.path());
+        command.args(["serve", "--boot-listen", "", "--listen", listen, "--data-dir", folder]);
+        Ran::of(command)
+    };
+    serve(address, "another").says(1, &["another server", "server.listen (--listen)"]);
+    serve("127.0.0.1:0", "wardroom-data").says(1, &["is in use by another server", "--data-dir"]);
 }

@@ -91,6 +91,13 @@ fn satellites_are_assigned_groups_and_configs() {
     assert_eq!(server.ok(&unassign), "satellite/edge-01 groups <none>, config <built-in>\n");
     server.ok(&["delete", "satellite-config", "fast"]);
     server.ok(&["delete", "satellite-group", "base"]);
+    server.ok(&["satellite", "revoke", "edge-01", "--reason", "stolen"]);
+    server.ok(&["satellite", "delete", "edge-01"]);
+    let history = server.ok(&["history", "satellite", "edge-01"]);
+    assert!(history.contains("deleted") && history.contains("stolen"), "{history}");
+    // The next one of that name has a history of its own.
+    server.ok(&["satellite", "create", "edge-01", "--secret-file", "again.token"]);
+    assert!(!server.ok(&["history", "satellite", "edge-01"]).contains("stolen"));
 }
 
 #[test]
@@ -111,7 +118,9 @@ fn gpu_nodes_and_runs_are_acted_on_by_name() {
 
     let node = json(&server, &["get", "gpu", "gpu-1"]);
     let run = node["run"].as_str().unwrap();
-    server.run(&["run", "retry-stage", run]).says(0, &[]);
+    server.run(&["run", "retry-stage", "gpu-1"]).says(0, &[]);
+    assert!(server.ok(&["get", "runs"]).lines().nth(1).unwrap().contains(" gpu-1 "));
+    assert!(server.ok(&["describe", "run", "gpu-1"]).contains(run));
     server.run(&["run", "adopt-observed-state", run]).says(2, &["--digest", "describe run"]);
     server.run(&["run", "resume", run, "--abandon", "--reason", "x"]).says(2, &["does not take --abandon"]);
     server.run(&["run", "cancel", "nope"]).says(3, &["nope"]);
@@ -119,6 +128,13 @@ fn gpu_nodes_and_runs_are_acted_on_by_name() {
     let waited = server.run(&["run", "cancel", run, "--wait", "--wait-timeout", "30s"]);
     waited.says(0, &[]);
     assert!(waited.out.ends_with(&format!("run/{run} cancelled\n")), "{}", waited.out);
+    // What was given up with the run is no failure of it, and no attempt of it is under way.
+    let shown = server.ok(&["get", "runs"]);
+    assert!(shown.lines().any(|line| line.contains("cancelled") && line.contains(" <none> ")), "{shown}");
+    assert!(!server.ok(&["describe", "gpu-node", "gpu-1"]).contains("Failure:"));
+    server
+        .run(&["run", "retry-stage", "gpu-1"])
+        .says(4, &["the run is cancelled", &format!("`wardroom why run {run}`")]);
     server.run(&["run", "cancel", "--state", "lost", "--yes"]).says(1, &["failed_retryable"]);
     server.run(&["run", "cancel", "--state", "failed_retryable", "--yes"]).says(3, &["no run is selected"]);
 }

@@ -11,7 +11,7 @@ const HELP: &str = "\
 Without a certificate it speaks plain HTTP, which only a site with `bmc_insecure` allows:
 
   wardroom create site … --set bmc_insecure=true
-  wardroom gpu-node create … --bmc URL --bmc-credential file:LOGIN    (LOGIN holds USER:PASSWORD)";
+  wardroom gpu-node create … --bmc URL --bmc-credential file:bmc/NAME    (a file that holds USER:PASSWORD)";
 
 /// How the program behaves.
 #[derive(Debug, Args)]

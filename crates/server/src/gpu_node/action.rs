@@ -175,7 +175,7 @@ impl Order<'_> {
                     return Err(begin::busy(run));
                 }
                 if !Document::of(node)?.identity_kept {
-                    return Err(gone());
+                    return Err(gone(&node.content.id));
                 }
                 proof::still_there(self.app, node).await
             }
@@ -248,7 +248,7 @@ impl Order<'_> {
         };
         let ask = Ask { action, abandon: false, adoption: Adoption::Nothing, at: None, actor };
         let acted = wardroom_workflow::act::<Data>(&self.app.store, run, &ask, self.app.now()).await;
-        let answer = acted.map_err(problem)?;
+        let answer = acted.map_err(|refused| problem(run, refused))?;
         task::tidy_up(self.app, self.id).await;
         Ok(answer)
     }
@@ -268,22 +268,18 @@ pub(crate) fn word(did: Did) -> &'static str {
     }
 }
 
-/// Why a run does not do what was asked.
-pub(crate) fn problem(problem: Problem) -> Error {
-    match problem {
-        Problem::NotFound => Error::not_found("run", ""),
-        Problem::Refused { refusal, state, allowed } => Error::Conflict {
-            code: "run_refuses",
-            detail: format!("the run is {state}: {refusal}"),
-            allowed: allowed.iter().map(ToString::to_string).collect(),
+/// Why a run does not do what was asked for through its node; what it allows is asked of the run itself.
+pub(crate) fn problem(run: &str, problem: Problem) -> Error {
+    match crate::run::refused(run, problem) {
+        Error::Conflict { code, detail, allowed } => Error::Conflict {
+            code,
+            detail: detail.replacen("the run", &format!("the run {run}"), 1),
+            allowed: allowed
+                .iter()
+                .map(|action| format!("POST /api/v1/runs/{run}/actions/{action}"))
+                .collect(),
         },
-        Problem::NodeElsewhere { node, allowed } => Error::Conflict {
-            code: "run_refuses",
-            detail: format!("the run cannot end while its node is {node}"),
-            allowed: allowed.iter().map(ToString::to_string).collect(),
-        },
-        Problem::Busy => Error::Unavailable("the run is changed by too many at once: repeat"),
-        Problem::Store(error) => error.into(),
+        other => other,
     }
 }
 
@@ -309,13 +305,13 @@ pub(crate) fn allowed(state: State) -> Vec<String> {
     action::allowed(state).map(|action| action.to_string()).collect()
 }
 
-fn gone() -> Error {
+fn gone(id: &str) -> Error {
     Error::Conflict {
         code: "identity_gone",
         detail:
             "the agent on the host was uninstalled, released or revoked, so there is no identity to take back into \
                  use: reimage the machine, or register it anew"
                 .to_owned(),
-        allowed: vec![r#"POST /api/v1/gpu-nodes/{id}/decommissions {"mode":"reimage"}"#.to_owned()],
+        allowed: vec![format!(r#"POST /api/v1/gpu-nodes/{id}/decommissions {{"mode":"reimage"}}"#)],
     }
 }

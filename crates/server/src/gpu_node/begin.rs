@@ -210,7 +210,7 @@ pub(crate) fn busy(run: &Run<Data>) -> Error {
         allowed: vec![
             format!("GET /api/v1/runs/{id}"),
             format!("POST /api/v1/runs/{id}/actions/cancel"),
-            "POST /api/v1/gpu-nodes/{id}/actions/resume".to_owned(),
+            format!("POST /api/v1/gpu-nodes/{}/actions/resume", run.record.node),
         ],
     }
 }

@@ -149,26 +149,31 @@ fn address(url: &str) -> String {
 impl Document {
     /// The document of a new node.
     pub(crate) fn new(create: GpuNodeCreate, secrets: &Secrets) -> Result<Self, Error> {
-        text::check_name("hostname", &create.hostname)?;
-        text::check_some("model", create.model.as_deref(), 255)?;
-        text::check_some("serial_number", create.serial_number.as_deref(), 255)?;
-        if create.macs.len() > 64 {
-            return Err(Error::invalid("macs", "has more than 64 entries"));
-        }
+        let mut checks = vec![
+            text::check_name("hostname", &create.hostname),
+            text::check_some("model", create.model.as_deref(), 255),
+            text::check_some("serial_number", create.serial_number.as_deref(), 255),
+        ];
+        checks.extend(create.labels.iter().map(|(key, value)| text::check_label(key, value)));
         let mut macs = Vec::new();
-        for (index, mac) in create.macs.iter().enumerate() {
-            let mac = text::mac(&format!("macs[{index}]"), mac)?;
-            if macs.contains(&mac) {
-                return Err(Error::invalid(format!("macs[{index}]"), "is there twice"));
+        for (index, mac) in create.macs.iter().enumerate().take(MOST_MACS) {
+            match text::mac(&format!("macs[{index}]"), mac) {
+                Ok(mac) if macs.contains(&mac) => {
+                    checks.push(Err(Error::invalid(format!("macs[{index}]"), "is there twice")));
+                }
+                Ok(mac) => macs.push(mac),
+                Err(error) => checks.push(Err(error)),
             }
-            macs.push(mac);
         }
-        if create.site.is_some() && macs.is_empty() {
-            return Err(Error::invalid("macs", "a site finds the machine by its MACs: give at least one"));
+        if create.macs.len() > MOST_MACS {
+            checks.push(Err(Error::invalid("macs", format!("has more than {MOST_MACS} entries"))));
         }
-        if let Some(bmc) = &create.bmc {
-            check_bmc(bmc, secrets)?;
+        if create.site.is_some() && create.macs.is_empty() {
+            let message = "a site finds the machine by its MACs: give at least one";
+            checks.push(Err(Error::invalid("macs", message)));
         }
+        checks.extend(create.bmc.as_ref().map(|bmc| check_bmc(bmc, secrets)));
+        Error::all(checks)?;
         Ok(Self {
             hostname: create.hostname,
             site: create.site,
@@ -242,13 +247,23 @@ pub(crate) fn token_key(hash: &str) -> String {
     format!("token/{hash}")
 }
 
+/// The MACs that a node has at most.
+const MOST_MACS: usize = 64;
+
 fn check_bmc(bmc: &Bmc, secrets: &Secrets) -> Result<(), Error> {
-    let scheme = ["http://", "https://"].iter().any(|scheme| bmc.address.starts_with(scheme));
-    if !scheme || bmc.address.len() > 255 || !bmc.address.bytes().all(|byte| byte.is_ascii_graphic()) {
+    Error::all([
+        check_address(&bmc.address),
+        reference::check("bmc.credential", &bmc.credential, Use::Bmc, secrets),
+        text::check_some("bmc.system", bmc.system.as_deref(), 255),
+    ])
+}
+
+fn check_address(address: &str) -> Result<(), Error> {
+    let scheme = ["http://", "https://"].iter().any(|scheme| address.starts_with(scheme));
+    if !scheme || address.len() > 255 || !address.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(Error::invalid("bmc.address", "must be a URL such as https://10.0.0.7"));
     }
-    reference::check("bmc.credential", &bmc.credential, Use::Bmc, secrets)?;
-    text::check_some("bmc.system", bmc.system.as_deref(), 255)
+    Ok(())
 }
 
 /// The state of a stored node.

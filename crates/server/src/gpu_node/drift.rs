@@ -261,6 +261,6 @@ pub(crate) async fn stop(app: &App, run: &Run<Data>, seen: &Seen) -> Result<(), 
     match wardroom_workflow::act::<Data>(&app.store, run.id(), &ask, app.now()).await {
         // Somebody else saw to it, or has just sent it on: the next sweep looks at what came of that.
         Ok(_) | Err(Problem::Refused { .. } | Problem::NotFound | Problem::Busy) => Ok(()),
-        Err(problem) => Err(super::action::problem(problem)),
+        Err(problem) => Err(super::action::problem(run.id(), problem)),
     }
 }

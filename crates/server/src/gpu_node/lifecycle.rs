@@ -62,7 +62,8 @@ pub(crate) async fn lifecycle(
         state: state.to_string(),
         since: node.state_changed_at,
         run: summary,
-        health: health(&latest),
+        // What an agent said of a node that is gone says nothing of now.
+        health: health(&latest).filter(|_| !node.content.deleted),
         maas: latest.maas.map(shown),
         fits,
         task,
@@ -75,7 +76,7 @@ fn summarize(run: &Run<Data>, facts: Facts) -> RunSummary {
     let record = &run.record;
     let stage =
         if record.undoing { record.touched.last().copied().unwrap_or(record.stage) } else { record.stage };
-    let failure = record.failure.as_ref();
+    let failure = crate::run::view::failure(run);
     RunSummary {
         id: run.id().to_owned(),
         kind: record.kind.to_string(),

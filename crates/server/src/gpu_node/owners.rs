@@ -85,6 +85,6 @@ async fn wake(app: &App, node: &Resource, run: &Run<Data>) -> Result<(), Error> 
     match wardroom_workflow::act::<Data>(&app.store, run.id(), &ask, app.now()).await {
         // Somebody else saw to it.
         Ok(_) | Err(Problem::Refused { .. } | Problem::NotFound | Problem::Busy) => Ok(()),
-        Err(problem) => Err(super::action::problem(problem)),
+        Err(problem) => Err(super::action::problem(run.id(), problem)),
     }
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 pub(crate) use wardroom_api::site::{BootDisk, Erase, SiteSettings as Settings};
 
+use super::document::Document;
 use crate::{app::App, error::Error, secret};
 
 /// The kind under which sites are stored.
@@ -26,4 +27,29 @@ pub(crate) async fn load(app: &App, name: &str) -> Result<Option<(Settings, Stri
     let Some(found) = found else { return Ok(None) };
     let digest = secret::encode(&Sha256::digest(found.content.document.as_str())[..12]);
     Ok(Some((found.content.document.read()?, digest)))
+}
+
+/// Refuses a BMC without TLS where the site does not allow that: its password would be there to read for anybody.
+pub(crate) async fn check_bmc(app: &App, name: &str, node: &Document) -> Result<(), Error> {
+    let Some(bmc) = node.bmc.as_ref().filter(|bmc| is_plain(&bmc.address)) else { return Ok(()) };
+    match load(app, name).await? {
+        Some((settings, _)) if !settings.bmc_insecure => {
+            Err(Error::invalid("bmc.address", plain_refused(&bmc.address, name)))
+        }
+        // A site that is not there is refused where it is held.
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Whether an address is spoken to without TLS.
+pub(crate) fn is_plain(address: &str) -> bool {
+    address.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http://"))
+}
+
+/// Why a BMC without TLS is not spoken to, and what would allow it.
+pub(crate) fn plain_refused(address: &str, site: &str) -> String {
+    format!(
+        "{address} is without TLS, where anybody can read the password: use https://, or set bmc_insecure of the \
+         site {site:?} to true"
+    )
 }

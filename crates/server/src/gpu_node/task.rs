@@ -315,7 +315,7 @@ pub(crate) async fn result(
         .outcome
         .parse()
         .map_err(|error: wardroom_core::UnknownName| Error::invalid("outcome", error.to_string()))?;
-    check(&mut result)?;
+    bound(&mut result);
     for _ in 0..DECISIONS {
         if let Some(recorded) = end(&app, &id, &task, outcome, &result).await? {
             return Ok(Json(recorded));
@@ -346,11 +346,11 @@ async fn end(
         return Ok(Some(Recorded { state: at.to_string(), repeated: true }));
     }
     if at != State::Dispatched || document.epoch != result.epoch {
-        return Err(not_yours(at));
+        return Err(not_yours(node, at));
     }
     let Some(run) = wanted(app, &before).await? else {
         take_back(app, id).await?;
-        return Err(not_yours(State::Withdrawn));
+        return Err(not_yours(node, State::Withdrawn));
     };
     let fence = Some(Fence { lease: lease(id), epoch: result.epoch });
     let to = State::from(outcome);
@@ -364,13 +364,13 @@ async fn end(
     match app.store.commit(change).await {
         Ok(_) => Ok(Some(Recorded { state: to.to_string(), repeated: false })),
         Err(StoreError::Conflict) => Ok(None),
-        Err(StoreError::Fenced { .. }) => Err(not_yours(at)),
+        Err(StoreError::Fenced { .. }) => Err(not_yours(node, at)),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Bounds what is kept.
-fn check(result: &mut TaskResult) -> Result<(), Error> {
+/// Bounds what is kept. What a command wrote is cut, not refused; of too many details those that failed are kept first.
+fn bound(result: &mut TaskResult) {
     if result.output.len() > MOST_OUTPUT {
         // The end is what tells how it ended.
         let mut from = result.output.len() - MOST_OUTPUT;
@@ -381,19 +381,19 @@ fn check(result: &mut TaskResult) -> Result<(), Error> {
     }
     result.output.retain(|character| character != '\0');
     if result.details.len() > MOST_DETAILS {
-        return Err(Error::invalid("details", format!("has more than {MOST_DETAILS} entries")));
+        result.details.sort_by_key(|detail| detail.ok);
+        result.details.truncate(MOST_DETAILS);
     }
-    for detail in &result.details {
-        text::check("details.name", &detail.name, 1..=255)?;
-        text::check("details.method", &detail.method, 0..=255)?;
+    for detail in &mut result.details {
+        text::scrub(&mut detail.name, 255);
+        text::scrub(&mut detail.method, 255);
     }
-    Ok(())
 }
 
-fn not_yours(state: State) -> Error {
+fn not_yours(node: &str, state: State) -> Error {
     Error::Conflict {
         code: "task_lost",
         detail: format!("the task is {state} and not this agent's any more: claim again"),
-        allowed: vec!["POST /api/v1/gpu-nodes/{id}/tasks/claim".to_owned()],
+        allowed: vec![format!("POST /api/v1/gpu-nodes/{node}/tasks/claim")],
     }
 }

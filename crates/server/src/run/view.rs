@@ -1,5 +1,7 @@
 //! A run as the API shows it.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use wardroom_api::run::{Attempt, Failure, Observed, Recommended, Run as Shown, RunDetail, Waiting};
@@ -20,10 +22,29 @@ use crate::{app::App, error::Error, gpu_node::data::Data as Known, secret};
 /// The source under which MAAS's word on a machine is kept.
 pub(crate) const MAAS: &str = "maas";
 
-/// A run as lists show it.
-pub(crate) fn shown(run: &Run<Known>) -> Shown {
+/// Why the stage that a run is at failed last. What was overcome since, or given up with the run, is history.
+pub(crate) fn failure(run: &Run<Known>) -> Option<&wardroom_workflow::Failure> {
     let record = &run.record;
-    let failure = record.failure.as_ref().map(|failure| Failure {
+    record.failure.as_ref().filter(|failure| run.state.is_open() && failure.stage == record.current())
+}
+
+/// The names of the nodes of some runs, by their ids.
+pub(crate) async fn hostnames(app: &App, runs: &[Run<Known>]) -> Result<BTreeMap<String, String>, Error> {
+    let ids: BTreeSet<_> = runs.iter().map(|run| run.record.node.clone()).collect();
+    let nodes = app.store.get_all(NODE, &ids.into_iter().collect::<Vec<_>>()).await?;
+    Ok(nodes.into_iter().map(|node| (node.content.id, node.content.name)).collect())
+}
+
+/// A run as lists show it.
+pub(crate) async fn one(app: &App, run: &Run<Known>) -> Result<Shown, Error> {
+    let node = app.store.get(NODE, &run.record.node).await?;
+    Ok(shown(run, node.map(|node| node.content.name)))
+}
+
+/// A run as lists show it, with the name of its node.
+pub(crate) fn shown(run: &Run<Known>, hostname: Option<String>) -> Shown {
+    let record = &run.record;
+    let failure = failure(run).map(|failure| Failure {
         stage: failure.stage.to_string(),
         class: failure.class.to_string(),
         evidence: failure.evidence.clone(),
@@ -37,6 +58,7 @@ pub(crate) fn shown(run: &Run<Known>) -> Shown {
         id: run.id().to_owned(),
         kind: record.kind.to_string(),
         node_id: record.node.clone(),
+        hostname,
         site: record.site.clone(),
         state: run.state.to_string(),
         stage: record.stage.to_string(),
@@ -56,12 +78,13 @@ pub(crate) fn shown(run: &Run<Known>) -> Shown {
 /// A run with all that is needed to decide about it.
 pub(crate) fn detail(
     run: &Run<Known>,
+    shown: Shown,
     facts: Facts,
     observed: Option<Observed>,
     rows: &[HistoryRow],
 ) -> RunDetail {
     RunDetail {
-        run: shown(run),
+        run: shown,
         observed,
         allowed_actions: allowed(facts).map(|action| action.to_string()).collect(),
         recommended: next(run, facts),

@@ -25,7 +25,7 @@ use super::{
 use crate::{
     app::{App, Decided},
     auth::Caller,
-    body::Optional,
+    body::{Facts, Report},
     error::Error,
     problems::Problems,
 };
@@ -38,7 +38,7 @@ use crate::{
 pub(crate) async fn sync(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-    Optional { value: said, ignored }: Optional<Beat>,
+    Facts { value: said, ignored }: Facts<Beat>,
 ) -> Result<Response, Error> {
     let interval = said.state_report_interval.as_deref().filter(|text| !text.is_empty());
     let interval = interval.map(|text| Interval::parse("state_report_interval", text)).transpose()?;
@@ -67,6 +67,11 @@ pub(crate) async fn sync(
     .into_response();
     ignored.warn(&mut response);
     Ok(response)
+}
+
+/// How often it beats decides when it is missed; all else is what it sees.
+impl Report for Beat {
+    const NEEDED: &'static [&'static str] = &["state_report_interval"];
 }
 
 /// What a beat changes, if anything.

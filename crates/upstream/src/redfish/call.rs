@@ -60,7 +60,9 @@ impl Redfish {
             return Err("the address of the BMC must begin with https:// and name a host".to_owned());
         }
         if base.scheme() == "http" && settings.trust != Trust::Insecure {
-            return Err("without TLS anybody can read the password; only `insecure` allows that".to_owned());
+            return Err(
+                "without TLS anybody can read the password; use https://, or trust it without".to_owned()
+            );
         }
         let mut builder = Client::builder()
             .connect_timeout(CONNECT)

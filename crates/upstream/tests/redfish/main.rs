@@ -132,7 +132,7 @@ async fn only_the_expected_certificate_gets_the_password() {
         assert_eq!(error.repeat(), Repeat::Never);
     }
     let plain = Settings { url: "http://127.0.0.1:1".to_owned(), trust: Trust::System, ..settings(&fake) };
-    assert!(Redfish::new(plain).unwrap_err().contains("insecure"));
+    assert!(Redfish::new(plain).unwrap_err().contains("without TLS"));
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use crate::{
     connection::Connection,
     document,
     kind::Kind,
+    text::pair,
     view::{Made, print_made},
 };
 
@@ -46,6 +47,10 @@ pub(crate) struct Site {
     /// The URL under which nodes reach this server.
     #[arg(long, value_name = "URL", conflicts_with = "file")]
     server_url: Option<String>,
+    /// Any other setting, such as bmc_insecure=true or boot_disk.serial=B1; the page on site settings lists them. Can be
+    /// repeated.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair, conflicts_with = "file")]
+    set: Vec<(String, String)>,
     #[command(flatten)]
     made: Made,
     #[command(flatten)]
@@ -57,12 +62,13 @@ impl Site {
         let (made, client) = (self.made, self.connection.client()?);
         let spec = match &self.file {
             Some(file) => document::spec(document::read_one(file, Kind::Site)?)?,
-            None => self.spec(),
+            None => self.spec()?,
         };
         print_made(&made, &client.create_site(&spec).await?)
     }
 
-    fn spec(self) -> SiteSpec {
+    fn spec(self) -> anyhow::Result<SiteSpec> {
+        let set = self.set;
         let usual = SiteSettings::default();
         let settings = SiteSettings {
             url: self.url.unwrap_or_default(),
@@ -75,6 +81,7 @@ impl Site {
             server_url: self.server_url,
             ..SiteSettings::default()
         };
-        SiteSpec { name: self.name.unwrap_or_default(), settings }
+        let spec = SiteSpec { name: self.name.unwrap_or_default(), settings };
+        document::with_settings(spec, &set)
     }
 }

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use wardroom_api::{
+    Problem,
     client::{self, Client},
     node::{BulkItem, BulkTransition, Node, StateTransition},
 };
@@ -66,7 +67,10 @@ impl Move {
 async fn move_many(client: &Client, wanted: &BulkTransition, outcome: &mut Outcome) -> anyhow::Result<()> {
     for BulkItem { id, status, state, problem } in client.move_nodes(wanted).await?.items {
         let result = match (state, problem) {
-            (_, Some(problem)) => Err(client::Error::Problem(Box::new(problem))),
+            (_, Some(problem)) => {
+                let asked = format!("/api/v1/nodes/{id}");
+                Err(client::Error::Problem(Box::new(Problem { asked, ..problem })))
+            }
             (Some(state), None) => Ok(state),
             (None, None) => {
                 Err(client::Error::Unexpected { status, detail: "neither moved nor refused".to_owned() })

@@ -64,6 +64,12 @@ impl Workers {
             );
             return Ok(Outcome::Retry { class: Class::Credentials, evidence });
         }
+        if site::is_plain(&bmc.address) && !site.settings.bmc_insecure {
+            return Err(by_hand(format!(
+                "{}, then enter the run again from the top (rerun), which reads the site anew",
+                site::plain_refused(&bmc.address, &site.name)
+            )));
+        }
         let trust = self.trust(&site.settings)?;
         let settings = Settings {
             url: bmc.address.clone(),

@@ -1,0 +1,127 @@
+//! The command that is being run, as far as a refusal speaks of its arguments: the API names its fields, people gave
+//! options.
+
+use std::sync::OnceLock;
+
+use clap::{Arg, ArgMatches, Command, parser::ValueSource};
+
+use crate::advice::kebab;
+
+/// Fields that an option is not simply named after; the longest that fits counts.
+const OPTIONS: &[(&str, &str)] = &[
+    ("artifacts", "artifact"),
+    ("bmc.address", "bmc"),
+    ("bmc.credential", "bmc-credential"),
+    ("bmc.system", "bmc-system"),
+    ("config_name", "name"),
+    ("expected_observation_digest", "digest"),
+    ("expires_at", "expires"),
+    ("fieldSelector", "field-selector"),
+    ("group", "name"),
+    ("group_id", "group"),
+    ("kinds", "kind"),
+    ("labelSelector", "selector"),
+    ("labels", "label"),
+    ("mac_address", "mac"),
+    ("macs", "mac"),
+    ("parent_id", "parent"),
+    ("selectors", "selector"),
+    ("settings.boot_disk", "boot-disk-model"),
+    ("settings.provisioning_subnet", "subnet"),
+    ("workflow_id", "workflow"),
+];
+
+/// The options and the names of the other arguments.
+#[derive(Debug, Default)]
+struct Used {
+    options: Vec<String>,
+    names: Vec<String>,
+}
+
+static USED: OnceLock<Used> = OnceLock::new();
+
+/// Notes which arguments the command takes. Who describes a resource in a file wrote fields, not options.
+pub(crate) fn remember(mut command: &Command, mut matches: &ArgMatches) {
+    while let Some((name, given)) = matches.subcommand() {
+        let Some(child) = command.find_subcommand(name) else { break };
+        (command, matches) = (child, given);
+    }
+    let from_file = command.get_arguments().any(|argument| {
+        argument.get_id() == "file" && matches.value_source("file") == Some(ValueSource::CommandLine)
+    });
+    let _ = USED.set(if from_file { Used::default() } else { Used::of(command) });
+}
+
+/// The option behind a field, or the field where there is none.
+pub(crate) fn argument(field: &str) -> String {
+    USED.get().map_or_else(|| field.to_owned(), |used| used.argument(field))
+}
+
+impl Used {
+    fn of(command: &Command) -> Self {
+        let name = |argument: &Arg| argument.get_id().to_string();
+        Self {
+            options: command.get_arguments().filter_map(Arg::get_long).map(str::to_owned).collect(),
+            names: command.get_positionals().map(name).collect(),
+        }
+    }
+
+    fn argument(&self, field: &str) -> String {
+        // Which of several does not matter: the message says what is wrong with it.
+        let plain: String = field.split('[').map(|part| part.rsplit(']').next().unwrap_or(part)).collect();
+        let fits = |(name, _): &&(&str, &str)| {
+            plain.strip_prefix(*name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        let listed =
+            OPTIONS.iter().filter(fits).max_by_key(|(name, _)| name.len()).map(|(_, option)| *option);
+        let setting = plain.strip_prefix("settings.");
+        let first = plain.split('.').next().unwrap_or_default();
+        let guesses = [listed.map(str::to_owned), setting.map(kebab), Some(kebab(first))];
+        for guess in guesses.into_iter().flatten() {
+            if self.options.contains(&guess) {
+                return format!("--{guess}");
+            }
+            if self.names.contains(&guess) {
+                return guess.to_uppercase();
+            }
+        }
+        match setting.filter(|_| self.options.iter().any(|option| option == "set")) {
+            Some(setting) => format!("--set {setting}"),
+            None => field.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::Used;
+    use crate::arguments::Arguments;
+
+    fn check(path: &[&str], field: &str, expected: &str) {
+        let mut command = Arguments::command();
+        command.build();
+        let found = path.iter().fold(&command, |command, name| command.find_subcommand(name).unwrap());
+        assert_eq!(Used::of(found).argument(field), expected, "{path:?}");
+    }
+
+    #[test]
+    fn fields_are_called_as_options_are() {
+        check(&["node", "create"], "mac_address", "--mac");
+        check(&["node", "create"], "labels.rack", "--label");
+        check(&["gpu-node", "create"], "macs[1]", "--mac");
+        check(&["gpu-node", "create"], "bmc.address", "--bmc");
+        check(&["gpu-node", "create"], "hostname", "HOSTNAME");
+        check(&["gpu-node", "retire"], "skip[0].stage", "--skip");
+        check(&["create", "site"], "settings.url", "--url");
+        check(&["create", "site"], "settings.boot_disk", "--boot-disk-model");
+        check(&["create", "site"], "settings.provisioning_subnet", "--subnet");
+        check(&["create", "site"], "settings.poll_millis", "--set poll_millis");
+        check(&["create", "site"], "name", "NAME");
+        check(&["get"], "fieldSelector", "--field-selector");
+        check(&["get"], "state", "--state");
+        check(&["apply"], "settings.url", "settings.url");
+        check(&["run", "adopt-observed-state"], "expected_observation_digest", "--digest");
+    }
+}
