@@ -80,7 +80,7 @@ fn too_late(run: &Run<Data>, stage: Stage) -> Error {
         format!("the run is past {stage}, at {at}: there is nothing to skip any more")
     };
     Error::Conflict {
-        code: "run_refuses",
+        code: "run_open",
         detail: why,
         allowed: vec![format!("GET /api/v1/runs/{id}"), format!("POST /api/v1/runs/{id}/actions/cancel")],
     }

@@ -15,8 +15,7 @@ use wardroom_workflow::{Outcome, Slots};
 
 use super::{
     Came, Halt, Try, Workers, agent::End, by_hand, by_settings, disagrees, done, is_past_preparation, name,
-    require_ours,
-    wait_for,
+    require_ours, wait_for,
 };
 use crate::{
     app::{Decided, by_system},

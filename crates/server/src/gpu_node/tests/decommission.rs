@@ -154,6 +154,10 @@ async fn a_dead_host_is_reimaged_and_decommissioned_with_a_reason() {
         rig.post(&path, body).await.ok();
         rig.until_stage_or(&id, "wait_for_agent_enrollment", end).await;
         rig.hear(&id);
+        if mode == "reimage" {
+            rig.until_run(&id, "completed").await;
+            rig.recover(&id).await;
+        }
         rig.until(&id, end).await;
         let run = rig.lifecycle(&id).await["run"]["id"].as_str().unwrap().to_owned();
         let (rows, _) = rig.app.store.history("run", &run, wardroom_store::Rows::All, 500, 0).await.unwrap();

@@ -270,6 +270,18 @@ impl Rig {
         self.post(&format!("/api/v1/gpu-nodes/{id}/actions/{action}"), body).await
     }
 
+    /// Recovers a node from quarantine once its agent has proven it healthy.
+    pub(super) async fn recover(&self, id: &str) {
+        for _ in 0..1500 {
+            assert_eq!(self.state(id).await, "quarantined", "its agent beats, and that is not enough");
+            if self.act(id, "recover", json!({})).await.status.is_success() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("{id} is not proven healthy: {:#}", self.lifecycle(id).await);
+    }
+
     pub(super) async fn state(&self, id: &str) -> String {
         self.get(&format!("/api/v1/gpu-nodes/{id}")).await["data"]["state"].as_str().unwrap().to_owned()
     }
