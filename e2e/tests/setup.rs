@@ -2,6 +2,8 @@
 //!
 //! The managers are stand-ins that write down what they were asked for.
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test says no")]
+
 use std::{
     fs,
     os::unix::fs::{PermissionsExt as _, symlink},

@@ -64,10 +64,14 @@ const PARAMETERS: &[(&str, &str, Words)] = &[
 pub(crate) fn write(document: &mut OpenApi) {
     refer(document);
     for (schema, property, words) in VOCABULARY {
-        object(document, schema, property).map(|object| say(object, words));
+        if let Some(object) = object(document, schema, property) {
+            say(object, words);
+        }
     }
     for (path, name, words) in PARAMETERS {
-        parameter(document, path, name).map(|object| say(object, words));
+        if let Some(object) = parameter(document, path, name) {
+            say(object, words);
+        }
     }
 }
 
