@@ -8,3 +8,5 @@ mod publish;
 mod site;
 mod spire;
 mod states;
+#[path = "../../src/testing.rs"]
+mod testing;

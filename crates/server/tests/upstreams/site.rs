@@ -10,6 +10,8 @@ use wardroom_server::{
     serve::Server,
 };
 
+use crate::testing;
+
 /// Makes two tests of each function: on SQLite, and on PostgreSQL.
 macro_rules! on_both {
     ($($test:ident),+ $(,)?) => {
@@ -41,20 +43,6 @@ tokio::task_local! {
     pub(crate) static DATABASE: Backend;
 }
 
-/// A PostgreSQL database of its own.
-async fn create_database() -> String {
-    let admin = std::env::var("WARDROOM_TEST_POSTGRES")
-        .expect("WARDROOM_TEST_POSTGRES names no PostgreSQL to test with: run ./dev test");
-    let name = format!("upstreams_{}", uuid::Uuid::now_v7().simple());
-    let (client, connection) = tokio_postgres::connect(&admin, tokio_postgres::NoTls).await.unwrap();
-    let driven = tokio::spawn(connection);
-    client.batch_execute(&format!("CREATE DATABASE {name}")).await.unwrap();
-    drop(client);
-    driven.await.unwrap().unwrap();
-    let (base, query) = admin.split_once('?').unwrap_or((&admin, ""));
-    format!("{}/{name}?{query}", base.rsplit_once('/').unwrap().0)
-}
-
 pub(crate) struct Site {
     pub(crate) url: String,
     pub(crate) spiffe: Option<std::net::SocketAddr>,
@@ -63,6 +51,7 @@ pub(crate) struct Site {
     token: String,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
+    _database: Option<testing::Database>,
 }
 
 /// What a satellite was given.
@@ -92,11 +81,12 @@ impl Site {
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path().join("data");
         let database = match DATABASE.get() {
-            Backend::Sqlite => String::new(),
-            Backend::Postgres => create_database().await,
+            Backend::Sqlite => None,
+            Backend::Postgres => Some(testing::database().await),
         };
+        let database_url = database.as_ref().map_or("", |database| &database.url);
         let file = format!(
-            "[server]\nlisten = \"127.0.0.1:0\"\ndata_dir = {data:?}\ndatabase_url = {database:?}\n[boot]\nlisten = \"\"\n{sections}"
+            "[server]\nlisten = \"127.0.0.1:0\"\ndata_dir = {data:?}\ndatabase_url = {database_url:?}\n[boot]\nlisten = \"\"\n{sections}"
         );
         let config = resolve(&Sources { file: Some(file), ..Sources::default() }).unwrap();
         let server = Server::start(config).await.unwrap();
@@ -105,7 +95,7 @@ impl Site {
         let (stop, stopped) = watch::channel(false);
         let task = tokio::spawn(server.run(stopped));
         let http = Client::builder().no_proxy().build().unwrap();
-        Self { url, spiffe, http, dir, token: token.trim().to_owned(), stop, task }
+        Self { url, spiffe, http, dir, token: token.trim().to_owned(), stop, task, _database: database }
     }
 
     /// Ends the server and gives its folder.

@@ -63,6 +63,7 @@ pub(super) struct Rig {
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
     silent: Arc<Mutex<BTreeSet<String>>>,
+    _database: Option<testing::Database>,
     _dir: tempfile::TempDir,
 }
 
@@ -99,9 +100,13 @@ impl Rig {
 
     pub(super) async fn with(maas: MaasConfig, change: impl FnOnce(&mut Settings)) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let location = match ON.get() {
-            On::Sqlite => Location::Sqlite { dir: dir.path().join("data") },
-            On::Postgres => Location::Postgres { url: testing::database().await },
+        let database = match ON.get() {
+            On::Sqlite => None,
+            On::Postgres => Some(testing::database().await),
+        };
+        let location = match &database {
+            None => Location::Sqlite { dir: dir.path().join("data") },
+            Some(database) => Location::Postgres { url: database.url.clone() },
         };
         let store = Store::open(&location).await.unwrap();
         let file = "[limits]\nanonymous = 0\n[gpu_nodes]\ntask_lease_seconds = 600\n".to_owned();
@@ -144,6 +149,7 @@ impl Rig {
             stop,
             tasks: JoinSet::new(),
             silent: Arc::default(),
+            _database: database,
             _dir: dir,
         };
         rig.site("berlin", &settings).await;

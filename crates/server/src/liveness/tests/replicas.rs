@@ -59,10 +59,10 @@ async fn state(app: &App, id: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_beat_may_land_anywhere() {
-    let url = database().await;
-    let sweeper = Replica::start(&url).await;
+    let database = database().await;
+    let sweeper = Replica::start(&database.url).await;
     assert!(sweeper.is_sweeping().await);
-    let other = Replica::start(&url).await;
+    let other = Replica::start(&database.url).await;
     let second = Interval::from_seconds(1);
     let (heard, silent) =
         (satellite_every(&other.app, None, 1).await, satellite_every(&other.app, None, 1).await);
@@ -94,8 +94,8 @@ async fn a_beat_may_land_anywhere() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_paused_sweeper_that_wakes_up_late_changes_nothing() {
-    let url = database().await;
-    let location = Location::Postgres { url };
+    let database = database().await;
+    let location = Location::Postgres { url: database.url.clone() };
     let folder = tempfile::tempdir().unwrap();
     let hand = Hand::forever();
     let first = app(&folder, &location, hand, SETTINGS).await;
