@@ -147,6 +147,13 @@ impl Store {
         Ok(claimed)
     }
 
+    /// Goes on with an effect that takes longer than it was claimed for; false when somebody else has it by now.
+    pub async fn renew_effect(&self, id: i64, holder: &str, length: Duration) -> Result<bool> {
+        let millis = i64::try_from(length.as_millis()).unwrap_or(i64::MAX / 2);
+        let sql = self.database.dialect().effect_renew;
+        Ok(!self.database.write(sql, params![id, holder, millis]).await?.is_empty())
+    }
+
     /// Marks an effect as done; false when it was already.
     pub async fn finish_effect(&self, id: i64, at: Timestamp) -> Result<bool> {
         Ok(!self.database.write(sql::EFFECT_DONE, params![id, at]).await?.is_empty())

@@ -63,9 +63,17 @@ impl Store {
         Ok(self.database.write(self.database.dialect().lease_sweep, params![millis]).await?.len())
     }
 
-    /// All leases, held or lapsed.
-    pub async fn leases(&self) -> Result<Vec<Lease>> {
-        let rows = self.database.read(self.database.dialect().leases, params![]).await?;
+    /// Forgets the lease of a due resource that was seen to, whoever has it: nobody need be kept from it any more. Who
+    /// claims it next has a higher epoch than anybody had.
+    pub async fn forget_lease(&self, kind: &str, id: &str) -> Result<()> {
+        let name = format!("{kind}/{id}");
+        self.database.write(sql::LEASE_FORGET, params![&name]).await.map(drop)
+    }
+
+    /// The leases whose names begin like this, held or lapsed.
+    pub async fn leases(&self, prefix: &str) -> Result<Vec<Lease>> {
+        let end = format!("{prefix}{}", char::MAX);
+        let rows = self.database.read(self.database.dialect().leases, params![prefix, &end]).await?;
         rows.into_iter().map(Lease::from_row).collect()
     }
 

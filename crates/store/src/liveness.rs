@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::error::Result;
-use crate::store::{Database, Store};
+use crate::store::{Database, Store, one};
 use crate::value::{Row, Value, params};
 
 /// When a member was last heard.
@@ -20,6 +20,12 @@ pub struct Seen {
     /// Its interval in seconds; 0 when it never had one.
     pub every: u32,
 }
+
+/// A point in the order in which beats are written down, whenever they were heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeenMark(i64);
+
+const NO_MARK: i64 = -1;
 
 impl Store {
     /// Writes down when members of a kind were heard; what is there and newer stays.
@@ -39,13 +45,25 @@ impl Store {
         }
     }
 
-    /// The members of a kind that were heard within a time, or all.
-    pub async fn seen(&self, kind: &'static str, within: Option<Duration>) -> Result<Vec<Seen>> {
-        let within = within.map_or(i64::MAX / 4, millis);
+    /// A mark before which everything that was ever written down can be seen.
+    pub async fn seen_mark(&self) -> Result<SeenMark> {
         match &*self.database {
-            Database::Sqlite(sqlite) => sqlite.seen(kind, within).await,
+            Database::Sqlite(_) => Ok(SeenMark(NO_MARK)),
             Database::Postgres(postgres) => {
-                let rows = postgres.run(crate::postgres::dialect::SEEN, &params![kind, within]).await?;
+                let rows = postgres.run(crate::postgres::dialect::SEEN_MARK, &params![]).await?;
+                Ok(SeenMark(one(rows)?.int()?))
+            }
+        }
+    }
+
+    /// When members of a kind were heard, as it was written down after a mark, or ever. What is written down about that
+    /// time may come twice. An embedded database has one server, which knows what it wrote: there it is always all.
+    pub async fn seen(&self, kind: &'static str, since: Option<SeenMark>) -> Result<Vec<Seen>> {
+        let SeenMark(since) = since.unwrap_or(SeenMark(NO_MARK));
+        match &*self.database {
+            Database::Sqlite(sqlite) => sqlite.seen(kind).await,
+            Database::Postgres(postgres) => {
+                let rows = postgres.run(crate::postgres::dialect::SEEN, &params![kind, since]).await?;
                 rows.into_iter().map(from_row).collect()
             }
         }

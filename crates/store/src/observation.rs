@@ -9,7 +9,7 @@ use crate::change::refuse_nul;
 use crate::document::Document;
 use crate::error::Result;
 use crate::sql;
-use crate::store::Store;
+use crate::store::{Database, Store};
 use crate::value::{Row, Value, json_text, params, time_text, to_micros};
 
 /// The latest that one source said of one resource.
@@ -70,7 +70,8 @@ impl Store {
         Ok(!self.database.write(sql, params).await?.is_empty())
     }
 
-    /// Keeps what one source saw of many resources, each with when; of two observations the newer one.
+    /// Keeps what one source saw of many living resources, each with when; of two observations the newer one. Whoever
+    /// deletes a resource forgets its observations afterwards, so none stays of one that is gone, however late this is.
     pub async fn observe_all(
         &self,
         kind: &'static str,
@@ -83,7 +84,14 @@ impl Store {
             .map(|(id, document, at)| (id, document.as_str(), time_text(*at)))
             .collect();
         let params = params![kind, source, json_text(&rows)?];
-        self.database.write(self.database.dialect().observe_all, params).await.map(drop)
+        self.database.write(self.database.dialect().observe_all, params).await?;
+        if let Database::Postgres(postgres) = &*self.database {
+            // A resource may have gone since the statement began, and have been forgotten before it ended.
+            let ids = Value::Texts(rows.iter().map(|(id, ..)| id.to_string()).collect());
+            let params = vec![Value::from(kind), Value::from(source), ids];
+            postgres.run(crate::postgres::dialect::FORGET_GONE, &params).await?;
+        }
+        Ok(())
     }
 
     /// Everything that was seen of a resource, by source.

@@ -77,7 +77,7 @@ pub(crate) struct Dialect {
     pub(crate) history_before: &'static str,
     /// Takes or renews the lease `$1` for `$2`, `$3` milliseconds; returns its epoch.
     pub(crate) lease_acquire: &'static str,
-    /// Every lease, with the milliseconds left by the database's clock.
+    /// The leases from `$1` on and before `$2`, with the milliseconds left by the database's clock.
     pub(crate) leases: &'static str,
     /// The same of the lease `$1`.
     pub(crate) lease: &'static str,
@@ -90,6 +90,8 @@ pub(crate) struct Dialect {
     pub(crate) due_next: &'static str,
     /// Takes effects for `$1`, `$2` milliseconds, at most `$3`, of the types in the JSON array `$4`.
     pub(crate) effects_claim: &'static str,
+    /// Keeps the effect `$1` that `$2` took for `$3` milliseconds from now on.
+    pub(crate) effect_renew: &'static str,
     /// What was denied in the last `$1` milliseconds.
     pub(crate) denied: &'static str,
     /// Forgets what was denied longer ago than `$1` milliseconds.
@@ -123,6 +125,7 @@ impl Dialect {
             self.due_claim,
             self.due_next,
             self.effects_claim,
+            self.effect_renew,
             self.denied,
             self.denied_sweep,
             self.observe_all,
@@ -280,4 +283,6 @@ statements! {
 
     LEASE_RELEASE =
         "UPDATE leases SET expires_at = 0 WHERE name = $1 AND holder = $2 AND epoch = $3 RETURNING name";
+
+    LEASE_FORGET = "DELETE FROM leases WHERE name = $1 RETURNING name";
 }

@@ -97,8 +97,8 @@ impl Sqlite {
         self.beats.note(kind, seen).await
     }
 
-    pub(crate) async fn seen(&self, kind: &'static str, within: i64) -> Result<Vec<Seen>> {
-        self.beats.seen(kind, within).await
+    pub(crate) async fn seen(&self, kind: &'static str) -> Result<Vec<Seen>> {
+        self.beats.seen(kind).await
     }
 
     pub(crate) async fn forget_seen(&self, kind: &'static str, id: &str) -> Result<()> {

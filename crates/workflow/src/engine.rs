@@ -158,9 +158,8 @@ impl<S: Stages> Engine<S> {
 
     /// Takes all leases on runs away, for a store that nobody else works on.
     pub async fn take_over(&self) -> Result<()> {
-        let run = format!("{RUN}/");
-        for lease in self.store.leases().await?.iter().filter(|lease| !lease.remaining.is_zero()) {
-            if lease.name.starts_with(&run) || lease.name.starts_with(ENGINE) {
+        for prefix in [&format!("{RUN}/"), ENGINE] {
+            for lease in self.store.leases(prefix).await?.iter().filter(|lease| !lease.remaining.is_zero()) {
                 self.store.release_lease(lease).await?;
             }
         }

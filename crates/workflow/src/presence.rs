@@ -18,11 +18,8 @@ impl<S: Stages> Engine<S> {
         let length: Duration = self.settings.presence * 4;
         let counted = async {
             self.store.acquire_lease(&name, holder, length).await?;
-            let leases = self.store.leases().await?;
-            let there = |name: &str| name.starts_with(ENGINE);
-            Ok::<_, wardroom_store::Error>(
-                leases.iter().filter(|lease| there(&lease.name) && !lease.remaining.is_zero()).count(),
-            )
+            let leases = self.store.leases(ENGINE).await?;
+            Ok::<_, wardroom_store::Error>(leases.iter().filter(|lease| !lease.remaining.is_zero()).count())
         };
         match counted.await {
             Ok(count) => self.limits.share_among(count.max(1)),

@@ -50,11 +50,8 @@ impl Slots {
     }
 
     async fn taken(&self, group: &str) -> Result<Vec<Lease>> {
-        let mut leases = self.store.leases().await?;
-        leases.retain(|lease| {
-            let of_group = lease.name.strip_prefix(group).is_some_and(|rest| rest.starts_with('/'));
-            of_group && !lease.remaining.is_zero()
-        });
+        let mut leases = self.store.leases(&format!("{group}/")).await?;
+        leases.retain(|lease| !lease.remaining.is_zero());
         Ok(leases)
     }
 }

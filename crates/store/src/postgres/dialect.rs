@@ -85,7 +85,7 @@ pub(crate) const DIALECT: Dialect = Dialect {
     leases: concat!(
         "SELECT name, holder, epoch, greatest(0, expires_at - ",
         now!(),
-        ") FROM leases ORDER BY name"
+        ") FROM leases WHERE name >= $1 AND name < $2 ORDER BY name"
     ),
     lease: concat!(
         "SELECT name, holder, epoch, greatest(0, expires_at - ",
@@ -134,12 +134,18 @@ pub(crate) const DIALECT: Dialect = Dialect {
         " + $2, attempts = attempts + 1 FROM due WHERE effects.id = due.id \
          RETURNING effects.id, kind, resource_id, sequence, type, payload, created_at, attempts"
     ),
+    effect_renew: concat!(
+        "UPDATE effects SET claimed_until = ",
+        now!(),
+        " + $3 WHERE id = $1 AND holder = $2 AND done_at IS NULL RETURNING id"
+    ),
     denied: concat!("SELECT kind, resource_id, version FROM denied WHERE denied_at > ", now!(), " - $1"),
     denied_sweep: concat!("DELETE FROM denied WHERE denied_at <= ", now!(), " - $1 RETURNING position"),
     observe_all: concat!(
         "INSERT INTO observations (kind, resource_id, source, version, document, observed_at, received_at) \
          SELECT $1::text, seen ->> 0, $2::text, 1, seen ->> 1, seen ->> 2, seen ->> 2 \
-         FROM json_array_elements($3::text::json) AS seen",
+         FROM json_array_elements($3::text::json) AS seen \
+         WHERE EXISTS (SELECT 1 FROM resources r WHERE r.kind = $1::text AND r.id = seen ->> 0 AND r.deleted = 0)",
         keep_newer!()
     ),
     begin_snapshot: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
@@ -159,24 +165,37 @@ pub(super) const FOREIGN_TRANSACTIONS: &str =
 pub(super) const FENCE: &str = "SELECT epoch FROM leases WHERE name = $1 AND epoch = $2";
 
 /// `$1` is the kind; `$2`, `$3`, `$4` are ids in order, ages in milliseconds and intervals. The newer of two
-/// servers' beats stays.
+/// servers' beats stays, and the interval of an older one while the newer one has none.
 pub(crate) const NOTE_SEEN: &str = concat!(
     "INSERT INTO liveness (kind, id, seen_at, every_seconds) SELECT $1::text, id, ",
     now!(),
     " - age::bigint, every::bigint FROM unnest($2::text[], $3::text[], $4::text[]) AS heard (id, age, every) \
-     ON CONFLICT (kind, id) DO UPDATE SET seen_at = excluded.seen_at, every_seconds = excluded.every_seconds \
-     WHERE liveness.seen_at < excluded.seen_at OR liveness.seen_at > ",
+     ON CONFLICT (kind, id) DO UPDATE SET \
+     seen_at = CASE WHEN liveness.seen_at > ",
+    now!(),
+    " THEN excluded.seen_at ELSE greatest(liveness.seen_at, excluded.seen_at) END, \
+     every_seconds = coalesce(nullif(excluded.every_seconds, 0), liveness.every_seconds) \
+     WHERE liveness.seen_at < excluded.seen_at OR liveness.every_seconds = 0 AND excluded.every_seconds > 0 \
+     OR liveness.seen_at > ",
     now!()
 );
 
-/// What is ahead of a clock that was set back is not believed; the next beat puts it right. Members of the kind `$1` that were heard in the last `$2` milliseconds, with their age.
+/// What source `$2` says of those of the resources `$3` of the kind `$1` that are gone.
+pub(crate) const FORGET_GONE: &str = "DELETE FROM observations o USING resources r WHERE o.kind = $1 AND o.source = $2 \
+     AND o.resource_id = ANY ($3::text[]) AND r.kind = o.kind AND r.id = o.resource_id AND r.deleted = 1";
+
+/// Transactions from this one on may still write.
+pub(crate) const SEEN_MARK: &str = concat!("SELECT ", settled!());
+
+/// Members of the kind `$1` with their age, of rows that the transaction `$2` or a later one wrote; all if that is
+/// negative. What is ahead of a clock that was set back is not believed; the next beat puts it right. Rows say by
+/// themselves who wrote them, which costs a flush nothing; their numbers wrap around, and so does their age.
 pub(crate) const SEEN: &str = concat!(
     "SELECT id, greatest(0, ",
     now!(),
-    " - seen_at), every_seconds FROM liveness WHERE kind = $1 AND seen_at >= ",
+    " - seen_at), every_seconds FROM liveness WHERE kind = $1 AND seen_at <= ",
     now!(),
-    " - $2 AND seen_at <= ",
-    now!()
+    " AND ($2::bigint < 0 OR age(xmin) <= age(($2::bigint & 4294967295)::text::xid))"
 );
 
 pub(crate) const FORGET_SEEN: &str = "DELETE FROM liveness WHERE kind = $1 AND id = $2";
@@ -335,7 +354,7 @@ pub(super) const INSERT: &str = commit!(
 );
 
 #[cfg(test)]
-pub(crate) const COMMIT: [&str; 13] = [
+pub(crate) const COMMIT: [&str; 15] = [
     FOREIGN_TRANSACTIONS,
     FENCE,
     LOCK,
@@ -347,6 +366,8 @@ pub(crate) const COMMIT: [&str; 13] = [
     INSERT,
     NOTE_SEEN,
     SEEN,
+    SEEN_MARK,
     FORGET_SEEN,
     FORGET_LAPSED_LEASES,
+    FORGET_GONE,
 ];

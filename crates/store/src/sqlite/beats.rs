@@ -24,7 +24,7 @@ const NOTE: &str = "\
      INSERT INTO liveness (kind, id, seen_at, every_seconds) VALUES (?1, ?2, ?3, ?4) \
      ON CONFLICT (kind, id) DO UPDATE SET seen_at = excluded.seen_at, every_seconds = excluded.every_seconds";
 
-const SEEN: &str = "SELECT id, seen_at, every_seconds FROM liveness WHERE kind = ?1 AND seen_at >= ?2";
+const SEEN: &str = "SELECT id, seen_at, every_seconds FROM liveness WHERE kind = ?1";
 
 const FORGET: &str = "DELETE FROM liveness WHERE kind = ?1 AND id = ?2";
 
@@ -59,7 +59,7 @@ impl Beats {
         .await
     }
 
-    pub(super) async fn seen(&self, kind: &'static str, within: i64) -> Result<Vec<Seen>> {
+    pub(super) async fn seen(&self, kind: &'static str) -> Result<Vec<Seen>> {
         self.run(move |connection| {
             let now = now(connection)?;
             let mut seen = connection.prepare_cached(SEEN)?;
@@ -68,7 +68,7 @@ impl Beats {
                 let id = row.get_ref(0)?.as_str()?.into();
                 Ok(Seen { id, age: Duration::from_millis(age), every: row.get(2)? })
             };
-            seen.query_map((kind, now - within), row)?.collect()
+            seen.query_map([kind], row)?.collect()
         })
         .await
     }

@@ -74,7 +74,7 @@ pub(crate) const DIALECT: Dialect = Dialect {
     leases: concat!(
         "SELECT name, holder, epoch, max(0, expires_at - ",
         now!(),
-        ") FROM leases ORDER BY name"
+        ") FROM leases WHERE name >= $1 AND name < $2 ORDER BY name"
     ),
     lease: concat!(
         "SELECT name, holder, epoch, max(0, expires_at - ",
@@ -118,11 +118,17 @@ pub(crate) const DIALECT: Dialect = Dialect {
          AND e.type IN (SELECT value FROM json_each($4)) ORDER BY e.id LIMIT $3) \
          RETURNING id, kind, resource_id, sequence, type, payload, created_at, attempts"
     ),
+    effect_renew: concat!(
+        "UPDATE effects SET claimed_until = ",
+        now!(),
+        " + $3 WHERE id = $1 AND holder = $2 AND done_at IS NULL RETURNING id"
+    ),
     denied: concat!("SELECT kind, resource_id, version FROM denied WHERE denied_at > ", now!(), " - $1"),
     denied_sweep: concat!("DELETE FROM denied WHERE denied_at <= ", now!(), " - $1 RETURNING position"),
     observe_all: concat!(
         "INSERT INTO observations (kind, resource_id, source, version, document, observed_at, received_at) \
-         SELECT $1, value ->> 0, $2, 1, value ->> 1, value ->> 2, value ->> 2 FROM json_each($3) WHERE true",
+         SELECT $1, value ->> 0, $2, 1, value ->> 1, value ->> 2, value ->> 2 FROM json_each($3) \
+         WHERE EXISTS (SELECT 1 FROM resources r WHERE r.kind = $1 AND r.id = value ->> 0 AND r.deleted = 0)",
         keep_newer!()
     ),
     begin_snapshot: "BEGIN",

@@ -46,8 +46,16 @@ pub(crate) async fn leases_change_hands_with_a_new_epoch(database: Database) {
     let first = store.acquire_lease("sweep", "one", minute).await.unwrap().unwrap();
     assert_eq!(store.acquire_lease("sweep", "two", minute).await.unwrap(), None);
     assert_eq!(store.acquire_lease("sweep", "one", minute).await.unwrap().unwrap().epoch, first.epoch);
-    let listed = store.leases().await.unwrap();
+    for other in ["swee", "sweep/1", "sweq"] {
+        store.acquire_lease(other, "two", minute).await.unwrap();
+    }
+    let listed = store.leases("sweep").await.unwrap();
     assert!(listed[0].remaining > Duration::from_secs(50) && listed[0].holder == "one");
+    assert_eq!(
+        listed.iter().map(|lease| &*lease.name).collect::<Vec<_>>(),
+        ["sweep", "sweep/1"],
+        "and no other"
+    );
 
     let node = created(&store, 1).await;
     let mut change = to_state(&node, "pending");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wardroom_store::Seen;
+use wardroom_store::{Seen, SeenMark};
 
 use crate::database::Database;
 
@@ -11,8 +11,8 @@ fn seen(id: &str, seconds: u64, every: u32) -> Seen {
 }
 
 /// What is stored, with ages in whole seconds.
-async fn stored(store: &wardroom_store::Store, within: Option<Duration>) -> Vec<(String, u64, u32)> {
-    let mut all = store.seen("satellite", within).await.unwrap();
+async fn stored(store: &wardroom_store::Store, since: Option<SeenMark>) -> Vec<(String, u64, u32)> {
+    let mut all = store.seen("satellite", since).await.unwrap();
     all.sort_by(|a, b| a.id.cmp(&b.id));
     all.into_iter().map(|seen| (seen.id.into(), seen.age.as_secs() / 10 * 10, seen.every)).collect()
 }
@@ -25,8 +25,7 @@ pub(crate) async fn last_seen_survives_as_an_age(database: Database) {
     drop(store);
     let store = database.open().await;
     let (a, b) = (("a".to_owned(), 1000, 30), ("b".to_owned(), 50, 0));
-    assert_eq!(stored(&store, None).await, [a, b.clone()]);
-    assert_eq!(stored(&store, Some(Duration::from_secs(100))).await, [b], "only what is recent");
+    assert_eq!(stored(&store, None).await, [a, b]);
     store.note_seen("satellite", vec![seen("a", 0, 60)]).await.unwrap();
     assert_eq!(stored(&store, None).await[0], ("a".to_owned(), 0, 60));
     store.forget_seen("satellite", "a").await.unwrap();
@@ -39,4 +38,20 @@ pub(crate) async fn the_newer_beat_stays(database: Database) {
     here.note_seen("satellite", vec![seen("a", 0, 30)]).await.unwrap();
     there.note_seen("satellite", vec![seen("a", 500, 10)]).await.unwrap();
     assert_eq!(stored(&here, None).await, [("a".to_owned(), 0, 30)]);
+    // How often it beats is known from whoever heard it say so, also when that was before, or is written down later.
+    here.note_seen("satellite", vec![seen("a", 0, 0), seen("b", 100, 0)]).await.unwrap();
+    there.note_seen("satellite", vec![seen("b", 500, 60)]).await.unwrap();
+    assert_eq!(stored(&here, None).await, [("a".to_owned(), 0, 30), ("b".to_owned(), 100, 60)]);
+}
+
+/// What is read is what was written down since, whenever it was heard: a server that stood still writes late.
+pub(crate) async fn what_is_written_late_is_seen(database: Database) {
+    let (here, there) = (database.open().await, database.open().await);
+    here.note_seen("satellite", vec![seen("a", 0, 30), seen("b", 0, 30)]).await.unwrap();
+    let mark = here.seen_mark().await.unwrap();
+    assert_eq!(stored(&here, Some(mark)).await, [], "nothing since");
+    there.note_seen("satellite", vec![seen("b", 0, 30), seen("c", 5000, 60)]).await.unwrap();
+    let (b, c) = (("b".to_owned(), 0, 30), ("c".to_owned(), 5000, 60));
+    assert_eq!(stored(&here, Some(mark)).await, [b, c]);
+    assert_eq!(stored(&here, None).await.len(), 3);
 }

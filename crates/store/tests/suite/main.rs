@@ -92,6 +92,7 @@ on_both! {
     observations:
         one_row_for_each_source,
         many_are_kept_at_once,
+        nothing_is_kept_of_the_gone,
         one_observer_per_version;
     liveness:
         last_seen_survives_as_an_age;
@@ -133,6 +134,11 @@ mod servers {
     #[tokio::test]
     async fn a_slow_transaction_is_waited_for_by_kind() {
         feed::a_slow_transaction_is_waited_for_by_kind(Database::postgres().await).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_is_written_late_is_seen() {
+        liveness::what_is_written_late_is_seen(Database::postgres().await).await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

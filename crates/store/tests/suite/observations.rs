@@ -3,7 +3,7 @@
 use wardroom_store::{Document, Observation};
 
 use crate::database::Database;
-use crate::sample::{at, created, id};
+use crate::sample::{at, create, created, id, node, to_state};
 
 fn seen(source: &str, version: i64) -> Observation {
     Observation {
@@ -41,6 +41,9 @@ pub(crate) async fn many_are_kept_at_once(database: Database) {
     let text = Document::of(&"quote \" and \\ and ü").unwrap();
     let seen =
         |seconds| -> Vec<_> { (1..=300).map(|number| (id(number), text.clone(), at(seconds))).collect() };
+    for made in store.commit_all((1..=300).map(|number| create(node(number))).collect()).await {
+        made.unwrap();
+    }
     store.observe_all("node", "beat", &seen(10)).await.unwrap();
     store.observe_all("node", "beat", &seen(20)[..2]).await.unwrap();
     store.observe_all("node", "beat", &seen(15)[..1]).await.unwrap();
@@ -53,6 +56,20 @@ pub(crate) async fn many_are_kept_at_once(database: Database) {
     assert_eq!((first.version, first.received_at), (2, at(20)), "what is older does not come back");
     assert_eq!((&*first.source, &first.document), ("beat", &text));
     assert_eq!((of(3).await.version, of(300).await.received_at), (1, at(10)));
+}
+
+/// What is written down late, of a resource that is gone or was never there, is not kept.
+pub(crate) async fn nothing_is_kept_of_the_gone(database: Database) {
+    let store = database.open().await;
+    let (gone, stays) = (created(&store, 1).await, created(&store, 2).await);
+    let seen: Vec<_> = (1..=3).map(|number| (id(number), Document::of(&number).unwrap(), at(10))).collect();
+    let mut delete = to_state(&gone, "retired");
+    delete.after.deleted = true;
+    store.commit(delete).await.unwrap();
+    store.observe_all("node", "beat", &seen).await.unwrap();
+    let kept = [&*gone.content.id, &*stays.content.id, &*id(3)];
+    let kept = store.observed("node", "beat", &kept).await.unwrap();
+    assert_eq!(kept.iter().map(|kept| &*kept.resource_id).collect::<Vec<_>>(), [&*stays.content.id]);
 }
 
 pub(crate) async fn one_observer_per_version(database: Database) {

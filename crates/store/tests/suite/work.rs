@@ -170,6 +170,14 @@ pub(crate) async fn effects_of_one_type_take_turns(database: Database) {
     tokio::time::sleep(Duration::from_millis(20)).await;
     let taken_over = store.claim_effects("three", MINUTE, 9, ALL).await.unwrap();
     assert_eq!((taken_over[0].id, taken_over[0].attempts), (last[0].id, 2), "its worker is taken for dead");
+    assert!(!store.renew_effect(last[0].id, "two", MINUTE).await.unwrap(), "it is not its effect any more");
+    assert!(store.renew_effect(last[0].id, "three", Duration::from_millis(1)).await.unwrap());
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let again = store.claim_effects("three", Duration::from_millis(1), 9, ALL).await.unwrap();
+    assert_eq!(again.len(), 1, "a claim holds for as long as it was renewed for");
+    assert!(store.renew_effect(last[0].id, "three", MINUTE).await.unwrap());
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert!(store.claim_effects("two", MINUTE, 9, ALL).await.unwrap().is_empty(), "who is at it goes on");
     assert!(store.finish_effect(last[0].id, at(7)).await.unwrap());
     let done = store.effects_of("node", &id(1)).await.unwrap();
     assert_eq!(

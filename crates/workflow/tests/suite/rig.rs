@@ -176,7 +176,7 @@ impl Rig {
 
     /// Time passes until nobody holds a lease any more.
     pub(crate) async fn expire(&self) {
-        for lease in self.store.leases().await.unwrap() {
+        for lease in self.store.leases("").await.unwrap() {
             self.store.release_lease(&lease).await.unwrap();
         }
     }
