@@ -71,7 +71,7 @@ async fn speak(options: &Options, config: &Config, keeper: &Keeper) -> anyhow::R
         None => enrol(options, keeper).await?,
     };
     let client = client(options, Some(kept.credential.clone()))?;
-    Agent { client, config, keeper, node: kept.node, work: None }.live().await
+    Agent { client, config, keeper, node: kept.node, work: None, told: None }.live().await
 }
 
 fn client(options: &Options, token: Option<String>) -> anyhow::Result<Client> {
@@ -144,6 +144,8 @@ struct Agent<'a> {
     keeper: &'a Keeper,
     node: String,
     work: Option<Work<'a>>,
+    /// When to beat next, as the server last said: the interval that this agent keeps.
+    told: Option<String>,
 }
 
 impl Agent<'_> {
@@ -172,8 +174,9 @@ impl Agent<'_> {
         let checks = execute::checks(&self.config.checks).await;
         let holding =
             self.work.iter().map(|work| Holding { task: work.task.id.clone(), epoch: work.task.epoch });
-        let heartbeat = Heartbeat { checks, interval: None, tasks: holding.collect() };
+        let heartbeat = Heartbeat { checks, interval: self.told.clone(), tasks: holding.collect() };
         let beat = self.client.gpu_node_heartbeat(&self.node, &heartbeat).await?;
+        self.told = Some(beat.next.clone());
         let lost = self.work.as_ref().is_some_and(|work| beat.lost.contains(&work.task.id));
         if lost || (self.work.is_none() && beat.has_tasks) {
             self.claim().await?;

@@ -337,8 +337,8 @@ pub(crate) fn watch(app: &App, node: &Resource) -> Result<(), Error> {
 
 /// The seat of an active node.
 pub(crate) fn seat(app: &App, node: &Resource, new: NewSeat<'_>) -> Seat {
-    let zone = node.content.fields.get("site").map(String::as_str);
-    app.liveness.seat(KIND, &node.content.id, NewSeat { zone, ..new })
+    let (zone, given) = (app.liveness.zone_named(node), Some(app.config.liveness.interval));
+    app.liveness.seat(KIND, &node.content.id, NewSeat { zone, given, ..new })
 }
 
 /// An answer that may hold a secret: it is shown once, and not kept for repeats.

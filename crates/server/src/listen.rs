@@ -1,6 +1,17 @@
 //! Listeners: accepting connections, TLS, and an end that lets requests finish.
 
-use std::{convert::Infallible, fs, net::SocketAddr, path::Path, pin::pin, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    fs,
+    net::SocketAddr,
+    path::Path,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use axum::{
     body::Body,
@@ -38,7 +49,19 @@ pub(crate) struct Listener {
     pub(crate) networks: Option<Vec<IpNet>>,
     pub(crate) router: Front,
     /// Where members beat: told when they cannot connect.
-    pub(crate) members: Option<App>,
+    pub(crate) members: Option<Door>,
+}
+
+/// Who is told when members cannot connect to a listener.
+pub(crate) struct Door {
+    app: App,
+    refuses: AtomicBool,
+}
+
+impl Door {
+    pub(crate) fn of(app: &App) -> Self {
+        Self { app: app.clone(), refuses: AtomicBool::new(false) }
+    }
 }
 
 /// Connections that one listener holds at once.
@@ -96,8 +119,11 @@ impl Listener {
 
     /// Members that cannot connect are not silent.
     fn accepts(&self, accepts: bool) {
-        if let Some(app) = &self.members {
-            app.liveness.listener_accepts(accepts);
+        // Costs nothing while they can.
+        if let Some(door) = &self.members
+            && door.refuses.swap(!accepts, Relaxed) == accepts
+        {
+            door.app.liveness.listener_accepts(accepts);
         }
     }
 

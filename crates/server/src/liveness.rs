@@ -3,7 +3,7 @@
 //! ```text
 //! beat ─▶ seat (memory) ─▶ flush ─▶ narrow table ─▶ load at start, merge from other servers
 //!              │
-//!              └─▶ sweep ─▶ core's guard ─▶ go_stale of the kind, in batches;  incidents
+//!              └─▶ sweep ─▶ core's guard ─▶ where the kind sends them, in batches;  incidents
 //! ```
 //!
 //! What must stay true: a beat is a look-up and a few atomic stores, whatever the sweep and the database do;
@@ -18,7 +18,7 @@ mod judge;
 pub(crate) mod kinds;
 mod settings;
 mod slab;
-mod stale;
+pub(crate) mod stale;
 mod status;
 pub(crate) mod sweep;
 #[cfg(test)]
@@ -28,7 +28,7 @@ mod zones;
 
 use std::sync::{
     Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
 };
 
 use directory::Directory;
@@ -58,7 +58,8 @@ pub struct Liveness {
     judge: Mutex<Judge>,
     status: Mutex<Status>,
     beats: Box<[Count]>,
-    refusing: AtomicBool,
+    /// Listeners that members cannot connect to now.
+    refusing: AtomicU32,
     cut_off: AtomicBool,
 }
 
@@ -116,7 +117,7 @@ impl Liveness {
             judge,
             status,
             beats,
-            refusing: AtomicBool::new(false),
+            refusing: AtomicU32::new(0),
             cut_off: AtomicBool::new(false),
         }
     }
@@ -232,10 +233,15 @@ impl Liveness {
         self.cut_off.load(Relaxed)
     }
 
-    /// Notes whether members can connect. Costs nothing while they can.
+    /// Notes that members can connect to a listener again, or cannot any more. The server is deaf while one refuses.
     pub(crate) fn listener_accepts(&self, accepts: bool) {
-        if self.refusing.swap(!accepts, Relaxed) == accepts {
-            self.judge_state().set(Cause::Listener, !accepts, self.clock.steady());
+        let mut judge = self.judge_state();
+        let before = match accepts {
+            true => self.refusing.fetch_sub(1, Relaxed),
+            false => self.refusing.fetch_add(1, Relaxed),
+        };
+        if before == u32::from(accepts) {
+            judge.set(Cause::Listener, !accepts, self.clock.steady());
         }
     }
 

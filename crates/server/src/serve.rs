@@ -18,7 +18,7 @@ use crate::{
     config::Config,
     effects::{self, Upstreams, Worker},
     jobs,
-    listen::{self, Listener},
+    listen::{self, Door, Listener},
     router,
     secret::{self, Key},
     spiffe::Trust,
@@ -93,7 +93,7 @@ impl Server {
         same_key(&app).await?;
         let first_token = first_token(&app).await?;
 
-        let (router, members) = (router::api(app.clone()), Some(app.clone()));
+        let (router, members) = (router::api(app.clone()), Some(Door::of(&app)));
         let mut listeners = vec![Listener { socket, tls, trust: None, networks: None, router, members }];
         if let Some((socket, _)) = boot {
             let (networks, router) = (Some(app.config.boot_networks.clone()), router::boot(app.clone()));
@@ -109,7 +109,7 @@ impl Server {
                 trust: Some(trusted),
                 networks: None,
                 router,
-                members: Some(app.clone()),
+                members: Some(Door::of(&app)),
             });
         }
         let worker = Worker::new(app.clone(), upstreams);

@@ -1,61 +1,35 @@
-//! Active nodes that fell silent go offline, a batch at a time.
+//! Active nodes that fell silent go offline.
+
+use std::collections::HashMap;
 
 use wardroom_core::gpu_node::{Event, State, mapping};
-use wardroom_store::{Change, Content, Error as StoreError, Fence, Held, Resource, TRANSITION};
+use wardroom_store::{Held, Resource};
+use wardroom_workflow::{RUN, Run};
 
-use super::{begin, document, document::KIND};
-use crate::{
-    app::{App, by_system},
-    error::Error,
-};
+use super::{data::Data, document::Document};
+use crate::{app::App, error::Error, liveness::stale::Target};
 
-/// Moves silent nodes from active to offline; answers who need not be watched any more.
-pub(crate) async fn go_offline(
-    app: &App,
-    ids: Vec<String>,
-    fence: Option<Fence>,
-) -> Result<Vec<String>, Error> {
-    let mut done = Vec::new();
-    for id in ids {
-        let found = app.store.get(KIND, &id).await?.filter(|found| !found.content.deleted);
-        let Some(node) = found.filter(|found| found.content.state == State::Active.as_str()) else {
-            done.push(id);
-            continue;
-        };
-        // Heard while its neighbours were looked at.
-        if !app.liveness.is_due(KIND, &id) {
-            continue;
-        }
-        if mark(app, node, fence.clone()).await? {
-            done.push(id);
-        }
-    }
-    Ok(done)
+/// Where nodes go that fell silent. One whose run is about to move it is left to the run.
+pub(crate) async fn targets(app: &App, silent: &[Resource]) -> Result<Vec<Option<Target>>, Error> {
+    let to = super::moved(State::Active, Event::HeartbeatsMissed).ok_or(Error::Internal)?;
+    // A run is named by its node from the commit on that begins it.
+    let named: Vec<_> = silent.iter().map(|node| Document::of(node).map(|document| document.run)).collect();
+    let ids: Vec<_> = named.iter().flatten().flatten().cloned().collect();
+    let runs = app.store.get_all(RUN, &ids).await?;
+    let mut runs: HashMap<_, _> = runs.into_iter().map(|run| (run.content.id.clone(), run)).collect();
+    let target = |(node, named): (&Resource, Result<Option<String>, Error>)| {
+        let decided = named.and_then(|run| decide(to, run.and_then(|run| runs.remove(&run))));
+        decided.unwrap_or_else(|error| {
+            tracing::error!(%error, node = node.content.id, "a silent node cannot be judged; the others are");
+            None
+        })
+    };
+    Ok(silent.iter().zip(named).map(target).collect())
 }
 
-async fn mark(app: &App, node: Resource, fence: Option<Fence>) -> Result<bool, Error> {
-    let to = super::moved(document::state(&node)?, Event::HeartbeatsMissed).ok_or(Error::Internal)?;
-    let run = begin::newest_run(app, &node).await?;
+fn decide(to: State, run: Option<Resource>) -> Result<Option<Target>, Error> {
+    let run = run.map(Run::<Data>::read).transpose()?;
     let current = run.as_ref().map(|run| (run.record.kind, run.state));
-    // A run that is about to move the node sees to it.
-    if mapping::check(to, current).is_err() {
-        return Ok(false);
-    }
-    let silence = app.liveness.standing(KIND, &node.content.id);
-    let metadata = silence.map_or(serde_json::Value::Null, |silence| {
-        serde_json::json!({
-            "last_seen": silence.heard, "interval": silence.interval, "missed": silence.missed, "due": silence.due,
-        })
-    });
-    let mut entry = by_system(app, TRANSITION, metadata);
-    entry.comment = Some(Event::HeartbeatsMissed.to_string());
-    let after = Content { state: to.as_str().to_owned(), ..node.content.clone() };
     let holds = run.iter().map(|run| Held::at(&run.resource)).collect();
-    let change = Change { before: Some(node), after, entry, effects: Vec::new(), fence, holds };
-    match app.store.commit(change).await {
-        Ok(_) => Ok(true),
-        // Somebody else was faster: it is judged again.
-        Err(StoreError::Conflict) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
+    Ok(mapping::check(to, current).is_ok().then(|| Target { to: to.as_str(), holds }))
 }

@@ -7,7 +7,7 @@ use std::{collections::HashMap, time::Duration};
 
 use jiff::Timestamp;
 use wardroom_core::liveness::Interval;
-use wardroom_store::{List, Resource, Seen};
+use wardroom_store::{Content, List, Resource, Seen};
 
 use super::{
     Liveness,
@@ -83,11 +83,13 @@ async fn write_batch(app: &App, seats: &[Seat]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes in what other servers heard within a time.
-pub(super) async fn merge(app: &App, within: Duration) -> Result<(), Error> {
+/// Takes in what other servers wrote down since the last time, however long ago they heard it.
+pub(super) async fn merge(app: &App) -> Result<(), Error> {
     let live = &app.liveness;
+    let mark = app.store.seen_mark().await?;
+    let since = live.status().mark;
     for (number, Beating { kind, .. }) in live.kinds.iter().enumerate() {
-        let seen = app.store.seen(kind, Some(within)).await?;
+        let seen = app.store.seen(kind, since).await?;
         let now = live.clock.steady_millis();
         for Seen { id, age, every } in seen {
             let seat = u8::try_from(number).ok().and_then(|kind| live.directory.find(&live.slab, kind, &id));
@@ -96,7 +98,8 @@ pub(super) async fn merge(app: &App, within: Duration) -> Result<(), Error> {
             }
         }
     }
-    live.status().merged = Some(live.clock.steady());
+    let mut status = live.status();
+    (status.merged, status.mark) = (Some(live.clock.steady()), Some(mark));
     Ok(())
 }
 
@@ -104,6 +107,7 @@ pub(super) async fn merge(app: &App, within: Duration) -> Result<(), Error> {
 /// Answers when this or another server was last known to listen, on the steady axis.
 pub(super) async fn load(app: &App) -> Result<Option<Timestamp>, Error> {
     let live = &app.liveness;
+    let mark = app.store.seen_mark().await?;
     let mut listened = None;
     for row in live.kinds {
         let seen = app.store.seen(row.kind, None).await?;
@@ -137,16 +141,22 @@ pub(super) async fn load(app: &App) -> Result<Option<Timestamp>, Error> {
             live.rest_stored(row, &id, age, every);
         }
     }
+    live.status().mark = Some(mark);
     Ok(listened.map(super::millis))
 }
 
 impl Liveness {
     /// Seats a member that was read from the store.
     pub(super) fn seat_stored(&self, row: &Beating, member: &Resource, last: i64, every: u32) -> Seat {
-        let zone = member.content.labels.get(&self.settings.zone_label).map(String::as_str);
-        let given = (row.given)(member);
+        let given = (row.given)(member, &self.settings);
         let interval = Interval::from_seconds(every).max(given);
-        self.take(row.kind, &member.content.id, zone, given, interval, last)
+        self.take(row.kind, &member.content.id, self.zone_named(member), given, interval, last)
+    }
+
+    /// Who falls silent together with a member: the zone that its label names, or else its site.
+    pub(crate) fn zone_named<'a>(&self, member: &'a Resource) -> Option<&'a str> {
+        let Content { labels, fields, .. } = &member.content;
+        labels.get(&self.settings.zone_label).or_else(|| fields.get("site")).map(String::as_str)
     }
 
     /// Remembers a member that does not have to beat.
@@ -159,15 +169,19 @@ impl Liveness {
         }
     }
 
+    /// An older beat still tells how often the member beats, if nobody else has told that.
     fn heard_elsewhere(&self, chunk: &Chunk, at: usize, last: i64, every: u32) {
-        if !chunk.heard(at, last) {
-            return;
-        }
-        chunk.stored(at, last);
+        let is_newer = chunk.heard(at, last);
         let record = chunk.record(at);
-        let interval = Interval::from_seconds(every).or(record.interval);
-        chunk.set(at, record.zone, record.given, interval);
-        chunk.set_late(at, self.late_step(last, interval));
+        let every = Interval::from_seconds(every);
+        let interval = if is_newer { every.or(record.interval) } else { record.interval.or(every) };
+        if is_newer {
+            chunk.stored(at, last);
+        }
+        if is_newer || interval != record.interval {
+            chunk.set(at, record.zone, record.given, interval);
+            chunk.set_late(at, self.late_step(record.last, interval));
+        }
     }
 }
 

@@ -58,10 +58,12 @@ pub(super) async fn catch_up(app: &App, from: &mut Cursor) -> Result<(), Error> 
 
 async fn take_in(app: &App, row: &Beating, change: &HistoryRow) -> Result<(), Error> {
     let (live, id) = (&app.liveness, change.resource_id.as_str());
-    if change.entry.entry_type == "deleted" {
+    if change.entry.entry_type == "deleted" || row.ends.contains(&change.to_state.as_str()) {
         live.forget(row.kind, id);
         app.facts.forget(id);
         app.store.forget_seen(row.kind, id).await?;
+        // Whoever deleted it may have ended before it came to that.
+        app.store.forget_observations(row.kind, id).await?;
         return Ok(());
     }
     if !row.states.contains(&change.to_state.as_str()) {

@@ -2,10 +2,13 @@
 
 use std::pin::Pin;
 
-use wardroom_core::{gpu_node, satellite};
-use wardroom_store::{Fence, Resource};
+use wardroom_core::{gpu_node, liveness::Interval, satellite};
+use wardroom_store::Resource;
 
-use super::stale;
+use super::{
+    Settings,
+    stale::{self, Target},
+};
 use crate::{app::App, error::Error};
 
 /// A kind that beats.
@@ -15,33 +18,40 @@ pub(crate) struct Beating {
     pub(crate) kind: &'static str,
     /// The states in which a member has to beat.
     pub(crate) states: &'static [&'static str],
+    /// What happens to a member that falls silent.
+    pub(crate) event: &'static str,
     /// The interval that a member was given.
-    pub(crate) given: fn(&Resource) -> Option<wardroom_core::liveness::Interval>,
-    /// Marks members that fell silent; what it answers is no longer watched.
-    pub(crate) go_stale: GoStale,
+    pub(crate) given: fn(&Resource, &Settings) -> Option<Interval>,
+    /// The states that nobody comes back from.
+    pub(crate) ends: &'static [&'static str],
+    /// Where members that fell silent go.
+    pub(crate) targets: Targets,
 }
 
-/// Marks members and says who need not be watched any more: those that were marked, and those that are gone.
-/// Who is left out is judged again by the next sweep.
-pub(crate) type GoStale = for<'a> fn(
-    &'a App,
-    Vec<String>,
-    Option<Fence>,
-)
-    -> Pin<Box<dyn Future<Output = Result<Vec<String>, Error>> + Send + 'a>>;
+/// Where each of these goes, in their order; nothing for one that the next sweep judges again.
+pub(crate) type Targets =
+    for<'a> fn(
+        &'a App,
+        &'a [Resource],
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<Option<Target>>, Error>> + Send + 'a>>;
 
 /// Every kind that beats.
 pub(crate) const BEATING: &[Beating] = &[
     Beating {
         kind: "satellite",
         states: &[satellite::State::Online.as_str()],
-        given: stale::given_interval,
-        go_stale: |app, ids, fence| Box::pin(crate::satellite::stale::go_stale(app, ids, fence)),
+        event: satellite::Event::HeartbeatsMissed.as_str(),
+        given: |member, _| stale::given_interval(member),
+        ends: &[],
+        targets: |_, members| Box::pin(async { crate::satellite::stale::targets(members) }),
     },
     Beating {
         kind: wardroom_workflow::NODE,
         states: &[gpu_node::State::Active.as_str()],
-        given: |_| None,
-        go_stale: |app, ids, fence| Box::pin(crate::gpu_node::offline::go_offline(app, ids, fence)),
+        event: gpu_node::Event::HeartbeatsMissed.as_str(),
+        // Agents are told this one, and beat by it.
+        given: |_, settings| Some(settings.interval),
+        ends: &[gpu_node::State::Deleted.as_str()],
+        targets: |app, members| Box::pin(crate::gpu_node::offline::targets(app, members)),
     },
 ];

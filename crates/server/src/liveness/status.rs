@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
+use wardroom_store::SeenMark;
 
 use super::flush::Flushed;
 
@@ -22,6 +23,8 @@ pub(super) struct Status {
     pub(super) flushed: Flushed,
     pub(super) flush_failed: bool,
     pub(super) merged: Option<Timestamp>,
+    /// What was written down until here is merged.
+    pub(super) mark: Option<SeenMark>,
     /// Incidents that are known to be releasing.
     pub(super) releasing: BTreeSet<String>,
     /// Counted since the start.

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use wardroom_core::liveness::{Cause, Held, Incident, Period, Phase};
 use wardroom_store::{Fence, Lease, List};
 
-use super::{Liveness, flush, follow, incident, judge::Due};
+use super::{Liveness, flush, follow, incident, judge::Due, stale};
 use crate::{app::App, error::Error, satellite::facts};
 
 /// Who sweeps.
@@ -120,6 +120,8 @@ pub(super) struct Sweep {
     asked: Option<Timestamp>,
     /// The other servers that were there.
     others: BTreeSet<String>,
+    /// When there was one last.
+    together: Option<Timestamp>,
     /// What people were not told yet.
     untold: Vec<Incident>,
     ticks: u64,
@@ -133,6 +135,7 @@ impl Sweep {
             presence: None,
             asked: None,
             others: BTreeSet::new(),
+            together: None,
             untold: Vec::new(),
             ticks: 0,
         }
@@ -178,9 +181,10 @@ impl Sweep {
         let wait = live.settings.granularity * if sweeps { 1 } else { 10 };
         let merged = live.status().merged.unwrap_or(now);
         let since = Duration::try_from(now.duration_since(merged)).unwrap_or(Duration::ZERO);
-        if since >= wait {
-            let lag = Duration::try_from(live.settings.policy.flush_lag).unwrap_or(Duration::ZERO);
-            flush::merge(app, since + lag + LENGTH).await?;
+        // Whoever is alone for longer than anybody takes to write down the last beats has nothing to learn.
+        let alone = self.together.is_none_or(|together| together < before(now, LENGTH * 4));
+        if since >= wait && !alone {
+            flush::merge(app).await?;
         }
         Ok(sweeps)
     }
@@ -219,13 +223,15 @@ impl Sweep {
 
     /// A server that is gone takes the members that it heard with it, until they find another one.
     async fn mind_the_others(&mut self, app: &App, now: Timestamp) -> Result<(), Error> {
-        let leases = app.store.leases().await?;
+        let leases = app.store.leases(PRESENCE).await?;
         let there =
             leases.into_iter().filter(|lease| !lease.remaining.is_zero() && lease.holder != self.name);
-        let there: BTreeSet<_> =
-            there.filter_map(|lease| lease.name.strip_prefix(PRESENCE).map(str::to_owned)).collect();
+        let there: BTreeSet<_> = there.map(|lease| lease.name).collect();
         if self.others.difference(&there).next().is_some() {
             app.liveness.judge_state().was_deaf(away(now));
+        }
+        if !there.is_empty() || !self.others.is_empty() {
+            self.together = Some(now);
         }
         self.others = there;
         Ok(())
@@ -252,13 +258,12 @@ impl Sweep {
             (status.silent, status.due, status.held) = (verdict.silent, verdict.due, verdict.held);
         }
         self.untold.extend(verdict.incidents);
-        let told = self.tell(app, fence.as_ref()).await;
+        let mut outcome = self.tell(app, fence.as_ref()).await;
         for (kind, due) in verdict.release {
-            for batch in due.chunks(BATCH) {
-                mark(app, kind, batch, fence.clone()).await?;
-            }
+            // What ails one kind is no reason to leave another one to itself.
+            outcome = mark_all(app, kind, &due, fence.as_ref()).await.and(outcome);
         }
-        told?;
+        outcome?;
         if self.ticks.is_multiple_of(STRAYS) {
             app.store.forget_lapsed_leases(PRESENCE).await?;
             end_strays(app, fence.as_ref()).await?;
@@ -312,14 +317,21 @@ fn before(now: Timestamp, by: Duration) -> Timestamp {
     now.checked_sub(by).unwrap_or(Timestamp::MIN)
 }
 
+async fn mark_all(app: &App, kind: u8, due: &[Due], fence: Option<&Fence>) -> Result<(), Error> {
+    for batch in due.chunks(BATCH) {
+        mark(app, kind, batch, fence).await?;
+    }
+    Ok(())
+}
+
 /// Hands due members to their kind, and watches those no longer that it marked.
-pub(super) async fn mark(app: &App, kind: u8, batch: &[Due], fence: Option<Fence>) -> Result<(), Error> {
+pub(super) async fn mark(app: &App, kind: u8, batch: &[Due], fence: Option<&Fence>) -> Result<(), Error> {
     let live = &app.liveness;
     let Some(row) = live.kinds.get(usize::from(kind)) else { return Ok(()) };
     let named: Vec<_> =
         batch.iter().filter_map(|due| Some((live.slab.name(due.seat)?.into_string(), due))).collect();
-    let ids = named.iter().map(|(id, _)| id.clone()).collect();
-    let done: BTreeSet<_> = (row.go_stale)(app, ids, fence).await?.into_iter().collect();
+    let ids: Vec<_> = named.iter().map(|(id, _)| id.clone()).collect();
+    let done: BTreeSet<_> = stale::go_stale(app, row, &ids, fence).await?.into_iter().collect();
     live.status().stale += done.len() as u64;
     for (id, due) in named.iter().filter(|(id, _)| done.contains(id)) {
         let mut claims = due.claims;

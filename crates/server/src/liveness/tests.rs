@@ -2,5 +2,6 @@
 
 mod guard;
 mod memory;
+mod nodes;
 mod replicas;
 mod site;

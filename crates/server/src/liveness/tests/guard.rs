@@ -167,3 +167,17 @@ async fn a_sweeper_goes_on_with_the_incident_it_finds() {
     site.pass_beating(5, &all).await;
     assert_eq!(site.incidents().await[0].0, "ended");
 }
+
+/// A server with two listeners is deaf while members cannot connect to one of them.
+#[tokio::test]
+async fn one_listener_that_accepts_does_not_speak_for_another() {
+    let site = Site::settled().await;
+    let live = &site.app.liveness;
+    live.listener_accepts(false);
+    live.listener_accepts(false);
+    assert_eq!(live.deaf(), Some(Cause::Listener));
+    live.listener_accepts(true);
+    assert_eq!(live.deaf(), Some(Cause::Listener), "the other one refuses");
+    live.listener_accepts(true);
+    assert_eq!(live.deaf(), None);
+}

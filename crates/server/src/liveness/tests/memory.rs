@@ -84,9 +84,35 @@ async fn an_interval_is_learnt_from_another_server() {
     site.pass(1, |_, _| {}).await;
     let seen = Seen { id: id.as_str().into(), age: Duration::ZERO, every: 30 };
     site.app.store.note_seen(KIND, vec![seen]).await.unwrap();
-    flush::merge(&site.app, Duration::from_secs(60)).await.unwrap();
+    flush::merge(&site.app).await.unwrap();
     site.pass(92, |_, _| {}).await;
     assert_eq!(site.get(&id).await.content.state, "stale", "three beats of 30 s were missed");
+}
+
+/// A beat that is written down late, by a server that stood still, is older than what is known here; it tells the
+/// interval nevertheless, and only that.
+#[tokio::test]
+async fn an_interval_is_learnt_from_a_late_flush() {
+    let mut site = Site::settled().await;
+    let id = store_satellite(&site.app, None, None).await;
+    site.app.liveness.seat(KIND, &id, NewSeat::default());
+    let known = store_satellite(&site.app, None, None).await;
+    site.app.liveness.beat(site.app.liveness.seat(KIND, &known, NewSeat::default()), seconds(60));
+    let late = |id: &str| Seen { id: id.into(), age: Duration::from_secs(600), every: 30 };
+    site.app.store.note_seen(KIND, vec![late(&id), late(&known)]).await.unwrap();
+    flush::merge(&site.app).await.unwrap();
+    let standing = |id: &str| site.app.liveness.standing(KIND, id).unwrap().interval;
+    assert_eq!(standing(&known), seconds(60), "the newer one holds");
+    assert_eq!(standing(&id), seconds(30));
+    site.pass(85, |_, _| {}).await;
+    assert_eq!(
+        site.get(&id).await.content.state,
+        "online",
+        "the beat was heard long ago, but not the last one"
+    );
+    site.pass(7, |_, _| {}).await;
+    assert_eq!(site.get(&id).await.content.state, "stale");
+    assert_eq!(site.get(&known).await.content.state, "online");
 }
 
 /// Somebody who beats without ever saying how often, and was never told.

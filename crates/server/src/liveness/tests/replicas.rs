@@ -7,11 +7,12 @@ use tokio::{sync::watch, task::JoinSet};
 use wardroom_core::liveness::Interval;
 use wardroom_store::Location;
 
-use super::site::{KIND, app, satellite, satellite_every};
+use super::site::{KIND, app, satellite, satellite_every, store_satellite};
 use crate::{
     app::App,
     clock::Hand,
     liveness::{
+        NewSeat, flush,
         judge::Due,
         sweep::{self, Sweep},
     },
@@ -116,11 +117,49 @@ async fn a_paused_sweeper_that_wakes_up_late_changes_nothing() {
     other.tick(&second).await.unwrap();
     assert!(other.lease.is_some());
 
-    let late = sweep::mark(&first, 0, &[due], Some(lease.fence())).await;
+    let late = sweep::mark(&first, 0, &[due], Some(&lease.fence())).await;
     assert!(late.is_err(), "it is told that it was overtaken");
     assert_eq!(state(&second, &id).await, "online");
     assert!(first.liveness.find(KIND, &id).is_some(), "and it goes on to be watched");
     let fence = other.lease.as_ref().map(wardroom_store::Lease::fence);
-    sweep::mark(&first, 0, &[due], fence).await.unwrap();
+    sweep::mark(&first, 0, &[due], fence.as_ref()).await.unwrap();
     assert_eq!(state(&second, &id).await, "stale", "only who holds the lease may");
+}
+
+/// A server that stood still writes down what it heard when it wakes up; the others take it in then, however old it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_paused_server_heard_is_merged_when_it_is_back() {
+    let url = database().await;
+    let location = Location::Postgres { url };
+    let folder = tempfile::tempdir().unwrap();
+    let (hand, other_hand) = (Hand::forever(), Hand::forever());
+    let paused = app(&folder, &location, hand, SETTINGS).await;
+    let other = app(&folder, &location, other_hand, SETTINGS).await;
+    let (mut paused_sweep, mut sweep) = (Sweep::new(), Sweep::new());
+    for (app, sweep) in [(&other, &mut sweep), (&paused, &mut paused_sweep)] {
+        sweep::start(app).await.unwrap();
+        sweep.tick(app).await.unwrap();
+    }
+    assert!(sweep.lease.is_some() && paused_sweep.lease.is_none());
+
+    // Both know that it is there; one has heard how often it beats, and stands still before it can tell.
+    let id = store_satellite(&paused, None, None).await;
+    other.liveness.seat(KIND, &id, NewSeat::default());
+    let seat = paused.liveness.seat(KIND, &id, NewSeat::default());
+    paused.liveness.beat(seat, Interval::from_seconds(30));
+    for lease in other.store.leases("replica/").await.unwrap() {
+        other.store.release_lease(&lease).await.unwrap();
+    }
+    hand.pass(SignedDuration::from_secs(3600));
+    let interval = || other.liveness.standing(KIND, &id).unwrap().interval;
+    for _ in 0..2 {
+        other_hand.pass(SignedDuration::from_secs(6));
+        sweep.tick(&other).await.unwrap();
+        assert_eq!(interval(), None);
+    }
+    flush::flush_all(&paused).await.unwrap();
+    paused_sweep.tick(&paused).await.unwrap();
+    other_hand.pass(SignedDuration::from_secs(6));
+    sweep.tick(&other).await.unwrap();
+    assert_eq!(interval(), Interval::from_seconds(30), "it is judged by what it keeps to");
 }

@@ -158,20 +158,31 @@ pub(super) async fn satellite_every(app: &App, zone: Option<&str>, seconds: u32)
 }
 
 pub(super) async fn store_satellite(app: &App, zone: Option<&str>, given: Option<Interval>) -> String {
-    let id = uuid::Uuid::now_v7().to_string();
+    let labels =
+        zone.map(|zone| ("zone".to_owned(), zone.to_owned())).into_iter().collect::<BTreeMap<_, _>>();
     let interval = serde_json::json!({"heartbeat_interval": given});
-    let after = Content {
-        kind: KIND.to_owned(),
+    store_member(app, Content { labels, ..member(KIND, "online", &interval) }).await
+}
+
+/// A member of a kind that beats.
+pub(super) fn member(kind: &str, state: &str, document: &impl serde::Serialize) -> Content {
+    let id = uuid::Uuid::now_v7().to_string();
+    Content {
+        kind: kind.to_owned(),
         id: id.clone(),
-        name: id.clone(),
-        state: "online".to_owned(),
-        document: Document::of(&interval).unwrap(),
-        labels: zone.map(|zone| ("zone".to_owned(), zone.to_owned())).into_iter().collect::<BTreeMap<_, _>>(),
+        name: id,
+        state: state.to_owned(),
+        document: Document::of(document).unwrap(),
+        labels: BTreeMap::new(),
         fields: BTreeMap::new(),
         keys: BTreeSet::new(),
         due_at: None,
         deleted: false,
-    };
+    }
+}
+
+pub(super) async fn store_member(app: &App, after: Content) -> String {
+    let id = after.id.clone();
     let entry = by_system(app, "registered", serde_json::Value::Null);
     let change = Change { before: None, after, entry, effects: Vec::new(), fence: None, holds: Vec::new() };
     app.store.commit(change).await.unwrap();

@@ -1,0 +1,126 @@
+//! GPU nodes that fall silent, beside the satellites.
+
+use jiff::SignedDuration;
+use serde_json::json;
+use wardroom_core::run::plan::Kind;
+use wardroom_store::Content;
+use wardroom_workflow::{NODE, RUN};
+
+use super::site::{Site, member, store_member};
+use crate::{
+    gpu_node::{begin::Plan, document::Document},
+    liveness::NewSeat,
+};
+
+/// Stores an active node and watches it.
+async fn active(site: &Site, document: &impl serde::Serialize) -> String {
+    let id = store_member(&site.app, member(NODE, "active", document)).await;
+    let node = site.app.store.get(NODE, &id).await.unwrap().unwrap();
+    crate::gpu_node::seat(&site.app, &node, NewSeat::default());
+    id
+}
+
+async fn state(site: &Site, id: &str) -> String {
+    site.app.store.get(NODE, id).await.unwrap().unwrap().content.state
+}
+
+/// A run of a node in a state.
+async fn run(site: &Site, kind: Kind, state: &str) -> String {
+    let order = Plan::of(kind).order(&uuid::Uuid::now_v7().to_string(), "node", &Document::default());
+    let content = order.accepted(site.app.now()).unwrap();
+    store_member(&site.app, Content { state: state.to_owned(), keys: Default::default(), ..content }).await
+}
+
+/// All who are silent go offline together; one that cannot be judged, or that a run is about to move, keeps nobody
+/// waiting.
+#[tokio::test]
+async fn nodes_that_fall_silent_go_offline_whatever_ails_another() {
+    let mut site = Site::settled().await;
+    let kept = run(&site, Kind::Onboarding, "running").await;
+    let with = |run: &str| json!({"hostname": "n", "run": run});
+    let unreadable = active(&site, &json!({"hostname": 7})).await;
+    let busy = active(&site, &with(&kept)).await;
+    let mut silent = Vec::new();
+    for _ in 0..300 {
+        let done = run(&site, Kind::Onboarding, "completed").await;
+        silent.push(active(&site, &with(&done)).await);
+    }
+    silent.push(active(&site, &json!({"hostname": "n"})).await);
+    // The guard holds a loss of all at once for a while.
+    site.hand.pass(SignedDuration::from_secs(1));
+    site.pass(90 + 700, |_, _| {}).await;
+    for id in &silent {
+        assert_eq!(state(&site, id).await, "offline");
+        assert!(site.app.liveness.find(NODE, id).is_none(), "it is not watched any more");
+    }
+    assert_eq!(
+        (state(&site, &unreadable).await, state(&site, &busy).await),
+        ("active".into(), "active".into())
+    );
+    let row = site.newest_row(NODE, &silent[7]).await;
+    assert_eq!(row.entry.comment.as_deref(), Some("heartbeats_missed"));
+    assert!(row.entry.metadata["last_seen"].is_string(), "{row:?}");
+    assert!(site.app.store.get(RUN, &kept).await.unwrap().is_some());
+}
+
+/// A node that never says how often it beats is held to what it is told; and its zone is its label, or else its site,
+/// whoever gives it a seat.
+#[tokio::test]
+async fn a_node_is_held_to_what_it_is_told() {
+    let mut site = Site::settled().await;
+    let place = |label: Option<&str>| {
+        let content = member(NODE, "active", &json!({"hostname": "n"}));
+        let labels = label.map(|zone| ("zone".to_owned(), zone.to_owned())).into_iter().collect();
+        Content { labels, fields: [("site".to_owned(), "berlin".to_owned())].into(), ..content }
+    };
+    let (at_site, labelled) =
+        (store_member(&site.app, place(None)).await, store_member(&site.app, place(Some("rack-7"))).await);
+    for id in [&at_site, &labelled] {
+        let node = site.app.store.get(NODE, id).await.unwrap().unwrap();
+        crate::gpu_node::watch(&site.app, &node).unwrap();
+    }
+    let seen = |site: &Site| {
+        let zone = |id: &str| {
+            let record = site.app.liveness.slab.record(site.app.liveness.find(NODE, id).unwrap()).unwrap();
+            (site.app.liveness.zones.name(record.zone), record.interval.map(|every| every.seconds()))
+        };
+        [zone(&at_site), zone(&labelled)]
+    };
+    let told = [(Some("berlin".into()), Some(30)), (Some("rack-7".into()), Some(30))];
+    assert_eq!(seen(&site), told);
+    site = site.restart().await;
+    assert_eq!(seen(&site), told, "also when it was read from the store");
+    site.pass(301, |_, _| {}).await;
+    site.pass(95, |_, _| {}).await;
+    assert_eq!(state(&site, &at_site).await, "offline");
+}
+
+/// A node that is gone leaves nothing behind.
+#[tokio::test]
+async fn a_node_that_is_deleted_is_forgotten() {
+    let site = Site::settled().await;
+    let mut cursor = site.app.store.feed_tail().await.unwrap();
+    let id = active(&site, &json!({"hostname": "n"})).await;
+    site.app
+        .store
+        .note_seen(
+            NODE,
+            vec![wardroom_store::Seen { id: id.as_str().into(), age: Default::default(), every: 30 }],
+        )
+        .await
+        .unwrap();
+    let document = wardroom_store::Document::of(&1).unwrap();
+    site.app.store.observe_all(NODE, "agent", &[(id.clone(), document, site.app.now())]).await.unwrap();
+    site.app
+        .change(NODE, &id, |node| {
+            let content = Content { state: "deleted".to_owned(), ..node.content.clone() };
+            let entry = crate::app::by_system(&site.app, wardroom_store::TRANSITION, serde_json::Value::Null);
+            Ok(crate::app::Decided::Commit(Box::new((content, entry)), ()))
+        })
+        .await
+        .unwrap();
+    crate::liveness::follow::catch_up(&site.app, &mut cursor).await.unwrap();
+    assert_eq!(site.app.liveness.last_seen(NODE, &id), None);
+    assert_eq!(site.app.store.seen(NODE, None).await.unwrap(), []);
+    assert_eq!(site.app.store.observations(NODE, &id).await.unwrap(), []);
+}
