@@ -160,24 +160,22 @@ impl App {
 
     /// Commits all of these or none, as part of the request that is being run, and remembers as any other commit does.
     pub(crate) async fn commit_together(&self, changes: Vec<Change>) -> Result<Vec<Resource>, StoreError> {
-        let about = |change: &Change| (change.after.kind.clone(), change.after.id.clone());
-        let (about, asked): (Vec<_>, _) = (changes.iter().map(about).collect(), self.moment());
+        let (about, asked): (Vec<_>, _) = (changes.iter().map(About::of).collect(), self.moment());
         let mark = idempotency::mark(self);
         let committed = self.store.commit_together_for(changes, mark).await;
         if let Err(StoreError::Unavailable(_)) = &committed {
-            about.iter().for_each(|(kind, id)| self.doubt(kind, id));
+            about.iter().for_each(|about| self.doubt(about));
         }
         Ok(committed?.into_iter().map(|committed| self.noted(committed, asked)).collect())
     }
 
     /// Commits each of these for itself, and remembers as any other commit does; what became of each.
     pub(crate) async fn commit_all(&self, changes: Vec<Change>) -> Vec<Result<Resource, StoreError>> {
-        let about: Vec<_> =
-            changes.iter().map(|change| (change.after.kind.clone(), change.after.id.clone())).collect();
+        let about: Vec<_> = changes.iter().map(About::of).collect();
         let (asked, committed) = (self.moment(), self.store.commit_all(changes).await);
-        let answers = about.iter().zip(committed).map(|((kind, id), committed)| {
+        let answers = about.iter().zip(committed).map(|(about, committed)| {
             if let Err(StoreError::Unavailable(_)) = &committed {
-                self.doubt(kind, id);
+                self.doubt(about);
             }
             Ok(self.noted(committed?, asked))
         });
@@ -195,10 +193,20 @@ impl App {
     }
 
     /// A commit that was not answered may have happened.
-    pub(crate) fn doubt(&self, kind: &str, id: &str) {
-        if kind == satellite::KIND {
-            self.satellites.doubt(id);
+    pub(crate) fn doubt(&self, about: &About) {
+        if let About(Some((id, version))) = about {
+            self.satellites.doubt(id, *version, self.clock.instant());
         }
+    }
+}
+
+/// The satellite that a change is about, if it is one, and the version that it gets.
+pub(crate) struct About(Option<(String, i64)>);
+
+impl About {
+    pub(crate) fn of(change: &Change) -> Self {
+        let version = change.before.as_ref().map_or(1, |before| before.version + 1);
+        Self((change.after.kind == satellite::KIND).then(|| (change.after.id.clone(), version)))
     }
 }
 

@@ -4,7 +4,7 @@
 use wardroom_store::{Change, Content, Effect, Entry, Error as StoreError, Held, Resource, Use};
 
 use crate::{
-    app::{App, Decided},
+    app::{About, App, Decided},
     error::Error,
     idempotency,
 };
@@ -128,10 +128,10 @@ impl App {
 
     async fn commit_unused(&self, change: Change, unused: Vec<Use>) -> Result<Resource, StoreError> {
         let mark = idempotency::mark(self);
-        let (kind, id, asked) = (change.after.kind.clone(), change.after.id.clone(), self.moment());
+        let (about, asked) = (About::of(&change), self.moment());
         let committed = self.store.commit_unused(change, unused, mark).await;
         if let Err(StoreError::Unavailable(_)) = &committed {
-            self.doubt(&kind, &id);
+            self.doubt(&about);
         }
         Ok(self.noted(committed?, asked))
     }

@@ -2,7 +2,7 @@
 //!
 //! What must stay true: a beat writes nothing down. Memory is bounded: lists of images are the large part, so they are
 //! cut, and left out once all together are too many. So is writing: numbers that change with every beat are written
-//! once in a while, and so many rows at a time that others get their turn.
+//! once in a while, and so many rows and bytes at a time that others get their turn.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -36,9 +36,27 @@ const SOURCE: &str = "heartbeat";
 /// How old written numbers may be that change with every beat.
 const OLDEST: SignedDuration = SignedDuration::from_mins(15);
 
-/// Rows in one statement, and in one flush.
-const BATCH: usize = 500;
-const MOST_ROWS: usize = 5_000;
+/// What goes into one statement, and into one flush.
+const BATCH: Amount = Amount { rows: 500, bytes: 1 << 20 };
+const MOST: Amount = Amount { rows: 5_000, bytes: 16 << 20 };
+const ALL: Amount = Amount { rows: usize::MAX, bytes: usize::MAX };
+
+/// How much there is to write.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Amount {
+    rows: usize,
+    bytes: usize,
+}
+
+impl Amount {
+    fn and(self, said: &Reported) -> Self {
+        Self { rows: self.rows + 1, bytes: self.bytes.saturating_add(size(said)) }
+    }
+
+    fn exceeds(self, most: Self) -> bool {
+        self.rows > most.rows || self.bytes > most.bytes
+    }
+}
 
 #[derive(Default)]
 struct Part {
@@ -124,20 +142,22 @@ impl Facts {
         self.release(before.map(|kept| kept.reported).as_deref());
     }
 
-    /// So many at most of those that changed; they count as written down.
-    fn take_changed(&self, most: usize) -> Vec<(String, Arc<Reported>)> {
-        let mut taken = Vec::new();
+    /// So much at most of what changed, but for one that is larger by itself; it counts as written down.
+    fn take_changed(&self, most: Amount) -> Vec<(String, Arc<Reported>)> {
+        let (mut taken, mut amount) = (Vec::new(), Amount::default());
         // Each part has its turn to be first, and who waits longest is first in it: nobody starves.
         let first = self.first.fetch_add(1, Ordering::Relaxed) % PARTS;
         for part in self.parts.iter().cycle().skip(first).take(PARTS) {
             let mut part = part.lock().unwrap_or_else(PoisonError::into_inner);
-            while taken.len() < most
-                && let Some(id) = part.changed.pop_front()
-            {
-                if let Some(kept) = part.known.get_mut(&id) {
-                    kept.written = Some(kept.reported.received_at);
-                    taken.push((id.into_string(), Arc::clone(&kept.reported)));
+            while let Some(id) = part.changed.pop_front() {
+                let Some(kept) = part.known.get_mut(&id) else { continue };
+                amount = amount.and(&kept.reported);
+                if amount.exceeds(most) && !taken.is_empty() {
+                    part.changed.push_front(id);
+                    return taken;
                 }
+                kept.written = Some(kept.reported.received_at);
+                taken.push((id.into_string(), Arc::clone(&kept.reported)));
             }
         }
         taken
@@ -168,17 +188,19 @@ impl Facts {
 
 /// Writes down what changed, as much as one flush takes.
 pub(crate) async fn flush(app: &App) -> Result<(), Error> {
-    write(app, MOST_ROWS).await
+    write(app, MOST).await
 }
 
 /// Writes down everything that changed.
 pub(crate) async fn flush_all(app: &App) -> Result<(), Error> {
-    write(app, usize::MAX).await
+    write(app, ALL).await
 }
 
-async fn write(app: &App, most: usize) -> Result<(), Error> {
+async fn write(app: &App, most: Amount) -> Result<(), Error> {
     let taken = app.facts.take_changed(most);
-    for (number, batch) in taken.chunks(BATCH).enumerate() {
+    let mut left = &*taken;
+    while !left.is_empty() {
+        let (batch, after) = left.split_at(first_batch(left));
         let rows = batch.iter().map(|(id, said)| Ok((id.clone(), Document::of(&**said)?, said.received_at)));
         let rows: Result<Vec<_>, Error> = rows.collect();
         let written = match rows {
@@ -186,11 +208,31 @@ async fn write(app: &App, most: usize) -> Result<(), Error> {
             Err(error) => Err(error),
         };
         if written.is_err() {
-            app.facts.put_back(&taken[number * BATCH..]);
+            app.facts.put_back(left);
             return written;
         }
+        left = after;
     }
     Ok(())
+}
+
+/// How many go into the next statement: one at least.
+fn first_batch(left: &[(String, Arc<Reported>)]) -> usize {
+    let mut amount = Amount::default();
+    let fits = left.iter().take_while(|(_, said)| {
+        amount = amount.and(said);
+        !amount.exceeds(BATCH)
+    });
+    fits.count().max(1)
+}
+
+/// About how many bytes it takes to write something down: texts, and what is around them.
+fn size(said: &Reported) -> usize {
+    let texts =
+        [&said.activity, &said.state_report_interval, &said.latest_state_digest, &said.latest_config_digest];
+    let texts: usize = texts.into_iter().flatten().map(String::len).sum();
+    let images: usize = said.cached_images.iter().map(|image| image.reference.len() + 50).sum();
+    texts + images + 400
 }
 
 /// Shows what was written down of satellites that were not heard here since.
@@ -263,14 +305,15 @@ mod tests {
         let at = |seconds| Timestamp::from_second(seconds).unwrap();
         let beat =
             |images, cpu| Beat { image_count: Some(images), cpu_percent: Some(cpu), ..Beat::default() };
-        let changed = || facts.take_changed(10).len();
+        let some = |rows| Amount { rows, ..ALL };
+        let changed = || facts.take_changed(some(10)).len();
         facts.keep("a", beat(1, 0.5), at(0));
         facts.keep("a", beat(1, 0.6), at(30));
         assert_eq!((changed(), changed()), (1, 0));
         facts.keep("a", beat(1, 0.7), at(60));
         assert_eq!(changed(), 0, "numbers that always change");
         facts.keep("a", beat(2, 0.7), at(90));
-        let taken = facts.take_changed(10);
+        let taken = facts.take_changed(some(10));
         assert_eq!(taken[0].1.image_count, Some(2));
         facts.put_back(&taken);
         assert_eq!(changed(), 1, "it could not be written");
@@ -280,7 +323,43 @@ mod tests {
         facts.forget("b");
         assert_eq!(changed(), 0);
         (0..5).for_each(|number| facts.keep(&format!("c{number}"), beat(1, 0.5), at(0)));
-        assert_eq!((facts.take_changed(3).len(), facts.take_changed(3).len()), (3, 2));
+        assert_eq!((facts.take_changed(some(3)).len(), facts.take_changed(some(3)).len()), (3, 2));
+    }
+
+    #[test]
+    fn what_is_written_at_once_is_bounded_in_bytes() {
+        let facts = Facts::default();
+        let image = CachedImage { reference: "r".repeat(LONGEST), ..CachedImage::default() };
+        for number in 0..600 {
+            let cached_images = Some(vec![image.clone(); MOST_IMAGES]);
+            facts.keep(&number.to_string(), Beat { cached_images, ..Beat::default() }, Timestamp::UNIX_EPOCH);
+        }
+        let written = |taken: &[(String, Arc<Reported>)]| -> usize {
+            taken.iter().map(|(_, said)| Document::of(&**said).unwrap().as_str().len()).sum()
+        };
+        let (mut all, mut flushes) = (0, 0);
+        loop {
+            let taken = facts.take_changed(MOST);
+            if taken.is_empty() {
+                break;
+            }
+            assert!(written(&taken) <= MOST.bytes, "{}", written(&taken));
+            let mut left = &*taken;
+            while !left.is_empty() {
+                let (batch, after) = left.split_at(first_batch(left));
+                assert!(written(batch) <= BATCH.bytes, "{}", written(batch));
+                left = after;
+            }
+            (all, flushes) = (all + taken.len(), flushes + 1);
+        }
+        assert_eq!((all, flushes), (600, 2), "all of them, in turns");
+        let one = Beat { cached_images: Some(vec![image; 3]), ..Beat::default() };
+        facts.keep("large", one, Timestamp::UNIX_EPOCH);
+        assert_eq!(
+            facts.take_changed(Amount { rows: 1, bytes: 1 }).len(),
+            1,
+            "nobody is too large to have a turn"
+        );
     }
 
     #[test]

@@ -275,10 +275,10 @@ impl Identities {
         self.memory.write().unwrap_or_else(PoisonError::into_inner).complete = true;
     }
 
-    /// A change may or may not have happened: what is remembered is looked up again.
-    pub(crate) fn doubt(&self, id: &str) {
+    /// A change to this version may have happened, or may happen yet: what was there before is looked up again.
+    pub(crate) fn doubt(&self, id: &str, version: i64, now: Instant) {
         let memory = &mut *self.memory.write().unwrap_or_else(PoisonError::into_inner);
-        memory.known.retain(|_, known| *known.id != *id);
+        announce(&mut memory.floor, id, version, now);
         memory.complete = false;
     }
 
@@ -418,5 +418,50 @@ fn key_of(handle: &str) -> String {
     match handle.strip_prefix("robot$") {
         Some(name) => document::name_key(name),
         None => document::robot_key(handle),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wardroom_store::Content;
+
+    use super::*;
+    use crate::config::{Sources, resolve};
+
+    fn satellite(version: i64) -> Resource {
+        let at = Timestamp::UNIX_EPOCH;
+        let content = Content {
+            kind: KIND.to_owned(),
+            id: "1".to_owned(),
+            name: "edge".to_owned(),
+            state: "online".to_owned(),
+            document: wardroom_store::Document::of(&Document::default()).unwrap(),
+            labels: Default::default(),
+            fields: Default::default(),
+            keys: Default::default(),
+            due_at: None,
+            deleted: false,
+        };
+        let (created_at, updated_at, state_changed_at, head) = (at, at, at, String::new());
+        Resource { content, version, head, created_at, updated_at, state_changed_at }
+    }
+
+    /// A commit that was not answered may have happened: what was read before it is not believed, also when it is
+    /// noted after it.
+    #[test]
+    fn what_was_there_before_a_doubtful_change_is_not_believed() {
+        let identities = Identities::new(&resolve(&Sources::default()).unwrap());
+        let now = Moment { instant: crate::clock::Clock.instant(), time: Timestamp::UNIX_EPOCH };
+        let version = || identities.recall("robot$edge", now).believed.map(|known| known.version);
+        identities.note(&satellite(3), now);
+        identities.complete();
+        assert_eq!(version(), Some(3));
+        identities.doubt("1", 4, now.instant);
+        assert_eq!(version(), None);
+        assert!(!identities.recall("robot$edge", now).complete, "nor is it known who is not there");
+        identities.note(&satellite(3), now);
+        assert_eq!(version(), None, "this was read before");
+        identities.note(&satellite(4), now);
+        assert_eq!(version(), Some(4));
     }
 }
