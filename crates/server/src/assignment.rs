@@ -97,6 +97,11 @@ pub(crate) async fn join(app: &App, caller: &Caller, satellite: &str, group: &st
 /// Takes a satellite out of a group, whether there still is one of that name or not.
 pub(crate) async fn leave(app: &App, caller: &Caller, satellite: &str, group: &str) -> Result<Member, Error> {
     let id = find(app, satellite).await?;
+    let found = app.store.get(KIND, &id).await?;
+    let is_in = found.as_ref().map(Document::of).transpose()?.is_some_and(|it| it.groups.contains(group));
+    if !is_in && GROUPS.find(app, group).await?.is_none() {
+        return Err(Error::not_found(GROUPS.kind, group));
+    }
     leave_by_id(app, caller, &id, group).await
 }
 
@@ -173,6 +178,7 @@ async fn reassign(
     let found = app.store.get(KIND, id).await?.filter(|found| !found.content.deleted);
     let before = found.ok_or_else(|| Error::not_found(KIND, id))?;
     let mut document = Document::of(&before)?;
+    let effects = effects::effects_for(app, &document, "assigned");
     if !change(&mut document)? {
         return member(&before).map(Some);
     }
@@ -180,7 +186,6 @@ async fn reassign(
     let after = document.into_content_of(&before, state(&before)?)?;
     let mut entry = by_person(app, caller, "assigned", None);
     entry.metadata = metadata;
-    let effects = effects::effects_for(app, "assigned");
     let change = Change { before: Some(before), after, entry, effects, fence: None, holds };
     match app.commit(change).await {
         Ok(resource) => member(&resource).map(Some),

@@ -150,6 +150,7 @@ impl Worker {
         let written = match outcome {
             Ok(()) => {
                 tracing::info!(effect = name, kind, id, attempts = effect.attempts, "performed");
+                upkeep::let_go(app, &effect).await;
                 app.store.finish_effect(effect.id, app.now()).await
             }
             Err(trouble) => {
@@ -180,7 +181,7 @@ impl Worker {
         let Upstreams { harbor, spire, registry } = &self.upstreams;
         match &*effect.effect.effect_type {
             HARBOR_ROBOT => harbor::fit(app, configured(harbor.as_ref())?, id).await,
-            GROUP_ROBOTS => upkeep::ask_members(app, id).await,
+            GROUP_ROBOTS => upkeep::ask_members(self, effect).await,
             SPIRE_ENTRY => spire::fit(app, configured(spire.as_ref())?, id).await,
             PUBLISH_STATE => {
                 publish::fit(app, configured(registry.as_ref())?, harbor.as_ref(), &effect.kind, id).await

@@ -35,7 +35,7 @@ use wardroom_core::{
     satellite::{Event, State, TABLE},
     table::{Event as _, Row},
 };
-use wardroom_store::{Change, Effect, Entry, Error as StoreError, Resource};
+use wardroom_store::{Change, Entry, Error as StoreError, Resource};
 
 use crate::{
     app::{App, Decided},
@@ -55,11 +55,11 @@ pub(crate) async fn find(app: &App, name: &str) -> Result<Resource, Error> {
     by_id.ok_or_else(|| Error::not_found(KIND, name))
 }
 
-/// Reads, decides and commits with its effects; decides again when somebody else was faster.
+/// Reads, decides and commits, with effects if there is a cause to name; decides again when somebody else was faster.
 pub(crate) async fn change<T>(
     app: &App,
     id: &str,
-    effects: &[Effect],
+    cause: Option<&str>,
     decide: impl Fn(&Resource) -> Result<Decided<T>, Error>,
 ) -> Result<(Resource, T), Error> {
     for _ in 0..DECISIONS {
@@ -74,7 +74,10 @@ pub(crate) async fn change<T>(
             }
             Decided::Commit(change, answer) => (change.0, change.1, answer),
         };
-        let effects = effects.to_vec();
+        let effects = match cause {
+            Some(cause) => effects::effects_for(app, &document::Document::of(&before)?, cause),
+            None => Vec::new(),
+        };
         let change =
             Change { before: Some(before), after: content, entry, effects, fence: None, holds: Vec::new() };
         match app.commit(change).await {

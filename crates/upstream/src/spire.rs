@@ -96,6 +96,8 @@ pub struct Entry {
     pub parent: Id,
     /// How the agent recognises the workload.
     pub selectors: Vec<Selector>,
+    /// How long a certificate lives, in seconds; the server's default when 0.
+    pub x509_ttl: u32,
 }
 
 /// A node that joined.
@@ -221,13 +223,31 @@ impl Spire {
             .try_for_each(|result| failure::item(result.status.as_ref(), &[tonic::Code::NotFound]))
     }
 
-    /// All nodes that joined, or those that joined in one way, such as `join_token`.
+    /// The node that joined with an identity, if it did.
     ///
     /// # Errors
     /// See [`Failure`]; nothing is changed.
-    pub async fn agents_by(&self, attestation: Option<&str>) -> Result<Vec<Agent>, Failure> {
+    pub async fn agent(&self, id: &Id) -> Result<Option<Agent>, Failure> {
+        let request = agent::GetAgentRequest { id: Some(id.into()), output_mask: None };
+        match self.answer(self.agents().get_agent(self.request(request))).await {
+            Ok(agent) => Agent::try_from(agent).map(Some),
+            Err(Failure::NotFound) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The nodes that joined in one way, such as `x509pop`, and of which all of these are known.
+    ///
+    /// # Errors
+    /// See [`Failure`]; nothing is changed.
+    pub async fn agents_by(&self, attestation: &str, selectors: &[Selector]) -> Result<Vec<Agent>, Failure> {
+        let known = types::SelectorMatch {
+            selectors: selectors.iter().map(Into::into).collect(),
+            r#match: types::selector_match::MatchBehavior::MatchSuperset.into(),
+        };
         let filter = agent::list_agents_request::Filter {
-            by_attestation_type: attestation.unwrap_or_default().to_owned(),
+            by_attestation_type: attestation.to_owned(),
+            by_selector_match: (!selectors.is_empty()).then_some(known),
             ..agent::list_agents_request::Filter::default()
         };
         let (mut found, mut page_token) = (Vec::new(), String::new());
@@ -338,6 +358,7 @@ impl TryFrom<types::Entry> for Entry {
             id: entry.spiffe_id.try_into()?,
             parent: entry.parent_id.try_into()?,
             selectors: entry.selectors.into_iter().map(Into::into).collect(),
+            x509_ttl: u32::try_from(entry.x509_svid_ttl).unwrap_or(0),
         })
     }
 }

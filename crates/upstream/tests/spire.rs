@@ -70,9 +70,9 @@ async fn a_token_joins_one_node_once() {
 
     assert_eq!(fake.attest(&token(made.value.expose())), Ok(real.to_string()));
     assert_eq!(fake.attest(&token(made.value.expose())), Err(Refused::UnknownToken), "a token joins once");
-    let agents = spire.agents_by(Some("join_token")).await.unwrap();
+    let agents = spire.agents_by("join_token", &[]).await.unwrap();
     assert_eq!(agents.iter().map(|agent| (&agent.id, agent.is_banned)).collect::<Vec<_>>(), [(&real, false)]);
-    assert_eq!(spire.agents_by(Some("x509pop")).await.unwrap(), []);
+    assert_eq!(spire.agents_by("x509pop", &[]).await.unwrap(), []);
 
     let late = spire.create_join_token(MINUTE, None).await.unwrap();
     fake.advance(61);
@@ -107,7 +107,24 @@ async fn lists_are_read_to_their_end() {
         fake.attest(&token(token_of.value.expose())).unwrap();
     }
     assert_eq!(spire.entries_of(&entry("edge-01").id).await.unwrap().len(), 5);
-    assert_eq!(spire.agents_by(None).await.unwrap().len(), 5);
+    assert_eq!(spire.agents_by("", &[]).await.unwrap().len(), 5);
+}
+
+/// One among many is asked for by what is known of it, instead of reading all of them.
+#[tokio::test]
+async fn one_node_is_found_among_many() {
+    let Site { fake, spire, folder: _folder } = Site::start().await;
+    let node = |number: usize| Attestation::X509pop {
+        fingerprint: format!("{number:04}"),
+        common_name: format!("edge-{number}"),
+    };
+    let all: Vec<Id> = (0..7).map(|number| fake.attest(&node(number)).unwrap().parse().unwrap()).collect();
+    let named = Selector { kind: "x509pop".to_owned(), value: "subject:cn:edge-3".to_owned() };
+    let found = spire.agents_by("x509pop", std::slice::from_ref(&named)).await.unwrap();
+    assert_eq!(found.iter().map(|agent| &agent.id).collect::<Vec<_>>(), [&all[3]]);
+    assert_eq!(spire.agents_by("join_token", &[named]).await.unwrap(), []);
+    assert_eq!(spire.agent(&all[3]).await.unwrap(), found.into_iter().next());
+    assert_eq!(spire.agent(&id("/spire/agent/join_token/none")).await, Ok(None));
 }
 
 #[tokio::test]
@@ -119,7 +136,7 @@ async fn a_banned_node_comes_back_only_when_it_is_forgotten() {
 
     spire.ban_agent(&real).await.unwrap();
     spire.ban_agent(&real).await.unwrap();
-    assert!(spire.agents_by(None).await.unwrap()[0].is_banned);
+    assert!(spire.agents_by("", &[]).await.unwrap()[0].is_banned);
     assert_eq!(fake.attest(&node), Err(Refused::Banned));
     spire.delete_agent(&real).await.unwrap();
     spire.delete_agent(&real).await.unwrap();

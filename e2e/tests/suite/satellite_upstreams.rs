@@ -147,6 +147,10 @@ fn a_robot_is_extended_before_it_ends(on: Backend) {
     }
     wait_for("a longer life", || (world.robot("edge").unwrap()["duration"].as_i64()? >= 30).then_some(()));
     world.settle("edge", "harbor_robot");
+    if on == Backend::Postgres {
+        let kept = world.site.database.count("SELECT 1 FROM leases WHERE name LIKE 'satellite/%'");
+        assert_eq!(kept, 0, "what was seen to is not held on to");
+    }
     for name in ["other", "revoked"] {
         assert_eq!(world.robot(name).unwrap()["duration"], 2, "{name} is not due");
     }
@@ -196,6 +200,10 @@ fn effects_go_to_servers_that_can_perform_them() {
         let robot = effects.iter().find(|effect| effect["type"] == "harbor_robot").unwrap();
         assert_eq!(robot["attempts"], 1, "{robot}");
     }
+
+    // Who accepts a change need not be able to tell Harbor: the record says that there is a robot.
+    world.site.admin_at(1).post("/api/satellites/edge-1/revoke", &json!({})).expect(200);
+    wait_for("the robot to be disabled", || (world.robot("edge-1")?["disable"] == true).then_some(()));
 
     // What nobody can perform says so, and is not tried.
     world.site.servers[0].kill();

@@ -143,16 +143,22 @@ fn missing() -> Status {
 }
 
 fn select(state: &State, filter: &Filter) -> Result<Vec<Agent>, Status> {
-    if filter.by_selector_match.is_some()
+    let superset = i32::from(types::selector_match::MatchBehavior::MatchSuperset);
+    let known = filter.by_selector_match.as_ref();
+    if known.is_some_and(|known| known.r#match != superset || known.selectors.is_empty())
         || filter.by_can_reattest.is_some()
         || !filter.by_expires_before.is_empty()
     {
         return Err(beyond());
     }
+    let has = |agent: &Agent, wanted: &types::Selector| {
+        agent.selectors.contains(&Selector(wanted.r#type.clone(), wanted.value.clone()))
+    };
     let kind = filter.by_attestation_type.as_str();
     let is_meant = |agent: &&Agent| {
         (kind.is_empty() || kind == agent.attestation)
             && filter.by_banned.is_none_or(|banned| banned == agent.banned)
+            && known.is_none_or(|known| known.selectors.iter().all(|wanted| has(agent, wanted)))
     };
     Ok(state.agents.values().filter(is_meant).cloned().collect())
 }

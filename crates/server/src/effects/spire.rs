@@ -92,7 +92,11 @@ impl Node<'_> {
 
     /// Lets the satellite in: its agent can join, and hands out its identity.
     async fn admit(&self, identity: &Id) -> Result<(), Trouble> {
-        let parent = if self.joins() { self.join().await? } else { self.vouching_agent().await? };
+        let alias = if self.joins() { Some(self.join().await?) } else { None };
+        let parent = match &alias {
+            Some(alias) => alias.id.clone(),
+            None => self.vouching_agent().await?,
+        };
         let selectors = self.document.selectors.iter().filter_map(|text| selector(text)).collect();
         let x509_ttl =
             self.app.config.spire.as_ref().map_or(0, |spire| spire.svid_ttl_seconds.unsigned_abs());
@@ -100,7 +104,11 @@ impl Node<'_> {
         let entry = self.entry(&wanted).await?;
         let epoch = self.joins().then_some(self.document.epoch);
         record(self.app, &self.satellite.content.id, |known| {
-            known.entry_ids = vec![entry.entry_id.clone()];
+            known.entry_ids = [Some(&entry), alias.as_ref()]
+                .into_iter()
+                .flatten()
+                .map(|entry| entry.entry_id.clone())
+                .collect();
             if self.waits() {
                 known.join_token_epoch = epoch;
             }
@@ -115,7 +123,7 @@ impl Node<'_> {
 
     /// The token of this epoch, and the alias of who joins with it. Agents of earlier tokens go first, and with
     /// them what they were banned for.
-    async fn join(&self) -> Result<Id, Trouble> {
+    async fn join(&self) -> Result<Entry, Trouble> {
         let epoch = if self.waits() {
             self.document.epoch
         } else {
@@ -134,8 +142,7 @@ impl Node<'_> {
         let agent = self.agent(epoch);
         let by_agent = Selector { kind: "spiffe_id".to_owned(), value: agent.to_string() };
         let alias = NewEntry { id: self.alias(), parent: agent, selectors: vec![by_agent], x509_ttl: 0 };
-        self.entry(&alias).await?;
-        Ok(self.alias())
+        self.entry(&alias).await
     }
 
     /// The agent that was named, or the one whose certificate names the satellite.
@@ -143,31 +150,43 @@ impl Node<'_> {
         if let Some(parent) = self.given_parent() {
             return parse(parent);
         }
-        let name = format!("subject:cn:{}", self.satellite.content.name);
-        let is_it = |agent: &&Agent| {
-            agent.selectors.iter().any(|selector| selector.kind == "x509pop" && selector.value == name)
-        };
-        let agents = self.spire.agents_by(Some("x509pop")).await?;
-        let agent = agents.iter().find(is_it).map(|agent| agent.id.clone());
-        agent.ok_or(Trouble::Waiting("has no agent yet whose certificate names the satellite"))
+        let value = format!("subject:cn:{}", self.satellite.content.name);
+        let named = Selector { kind: "x509pop".to_owned(), value };
+        let agents = self.spire.agents_by("x509pop", &[named]).await?;
+        agents
+            .into_iter()
+            .next()
+            .map(|agent| agent.id)
+            .ok_or(Trouble::Waiting("has no agent yet whose certificate names the satellite"))
     }
 
-    /// Exactly this entry for the identity.
+    /// This entry for the identity, and of ours no other. What somebody else made for it is theirs.
     async fn entry(&self, wanted: &NewEntry) -> Result<Entry, Trouble> {
         let mut there = self.spire.entries_of(&wanted.id).await?;
         let is_so = |entry: &Entry| {
             let (mut left, mut right) = (entry.selectors.clone(), wanted.selectors.clone());
             left.sort();
             right.sort();
-            entry.parent == wanted.parent && left == right
+            let lives_as_long = entry.x509_ttl == wanted.x509_ttl || !self.is_ours(entry);
+            entry.parent == wanted.parent && left == right && lives_as_long
         };
         let right = there.iter().position(is_so).map(|at| there.swap_remove(at));
+        there.retain(|entry| self.is_ours(entry));
         let others: Vec<_> = there.into_iter().map(|entry| entry.entry_id).collect();
         self.spire.delete_entries(&others).await?;
         match right {
             Some(entry) => Ok(entry),
             None => Ok(self.spire.create_entry(wanted).await?),
         }
+    }
+
+    /// Whether we made an entry: it is on record, or it is for an agent that only our tokens let in.
+    fn is_ours(&self, entry: &Entry) -> bool {
+        let on_record =
+            self.document.spire.as_ref().is_some_and(|known| known.entry_ids.contains(&entry.entry_id));
+        on_record
+            || (entry.id == self.alias()
+                && (0..=self.document.epoch).any(|epoch| self.agent(epoch) == entry.parent))
     }
 
     /// Takes the identity away: nobody hands it out any more.
@@ -202,8 +221,7 @@ impl Node<'_> {
 
     /// The agent that joined with the token of an epoch.
     async fn joined(&self, epoch: u64) -> Result<Option<Agent>, Trouble> {
-        let agent = self.agent(epoch);
-        Ok(self.spire.agents_by(Some("join_token")).await?.into_iter().find(|known| known.id == agent))
+        Ok(self.spire.agent(&self.agent(epoch)).await?)
     }
 
     /// SPIRE forgets a token that was used: made again, it would work again.

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tokio::sync::watch;
 use wardroom_core::satellite::State;
-use wardroom_store::{Change, Effect, EffectProgress, Error as StoreError, List, Resource};
+use wardroom_store::{Change, ClaimedEffect, Effect, EffectProgress, Error as StoreError, List, Resource};
 
 use super::{Trouble, Worker};
 use crate::{
@@ -117,8 +117,8 @@ async fn look_through(app: &App, holder: &str) -> Result<bool, Error> {
         let robot = Document::of(satellite)?.robot;
         Ok(robot.is_none_or(|robot| robot.renew_at.is_none() && robot.expires_at < Timestamp::MAX))
     };
-    let all = List { kind: KIND.to_owned(), ..List::default() };
-    ask(app, all, "upkeep", is_unknown).await?;
+    let mut all = List { kind: KIND.to_owned(), limit: PAGE, ..List::default() };
+    while ask_page(app, &mut all, "upkeep", is_unknown).await? {}
     app.store.release_lease(&lease).await?;
     Ok(true)
 }
@@ -138,32 +138,45 @@ async fn extend(app: &App, holder: &str) -> Result<(), Error> {
     }
 }
 
-/// Asks for the robots of all satellites of a group.
-pub(super) async fn ask_members(app: &App, group: &str) -> Result<(), Trouble> {
-    let fields = [(group_field(group), "1".to_owned())].into();
-    let members = List { kind: KIND.to_owned(), fields, ..List::default() };
-    Ok(ask(app, members, CHANGED, |_| Ok(true)).await?)
+/// A robot that was seen to need not be left alone any longer.
+pub(super) async fn let_go(app: &App, effect: &ClaimedEffect) {
+    if effect.effect.effect_type != HARBOR_ROBOT {
+        return;
+    }
+    if let Err(error) = app.store.forget_lease(KIND, &effect.resource_id).await {
+        tracing::info!(%error, id = effect.resource_id, "the robot is left alone a while longer");
+    }
 }
 
-async fn ask(
+/// Asks for the robots of all satellites of a group, for as long as that takes.
+pub(super) async fn ask_members(worker: &Worker, effect: &ClaimedEffect) -> Result<(), Trouble> {
+    let (app, group) = (&worker.app, &*effect.resource_id);
+    let fields = [(group_field(group), "1".to_owned())].into();
+    let mut members = List { kind: KIND.to_owned(), fields, limit: PAGE, ..List::default() };
+    while ask_page(app, &mut members, CHANGED, |_| Ok(true)).await? {
+        let renewed = app.store.renew_effect(effect.id, &worker.holder, super::CLAIM).await;
+        if !renewed.map_err(Error::from)? {
+            return Err(Trouble::Waiting("another server goes on with it"));
+        }
+    }
+    Ok(())
+}
+
+/// True: there are more.
+async fn ask_page(
     app: &App,
-    mut list: List,
+    list: &mut List,
     cause: &str,
     is_due: impl Fn(&Resource) -> Result<bool, Error>,
-) -> Result<(), Error> {
-    list.limit = PAGE;
-    loop {
-        let page = app.store.list(&list).await?;
-        for satellite in page.items {
-            if is_due(&satellite)? {
-                ask_for(app, satellite, cause).await?;
-            }
+) -> Result<bool, Error> {
+    let page = app.store.list(list).await?;
+    for satellite in page.items {
+        if is_due(&satellite)? {
+            ask_for(app, satellite, cause).await?;
         }
-        if page.next.is_none() {
-            return Ok(());
-        }
-        list.after = page.next;
     }
+    list.after = page.next;
+    Ok(list.after.is_some())
 }
 
 /// A row in the satellite's history that carries the effect.

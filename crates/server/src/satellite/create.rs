@@ -95,7 +95,7 @@ pub(crate) async fn commit(
         let document = content.document.read::<Document>()?;
         let holds = assignment::holds(app, &document.groups, document.config.as_deref()).await?;
         let entry = by_person(app, caller, "registered", None);
-        let effects = effects_for(app, "created");
+        let effects = effects_for(app, &document, "created");
         let after = content.clone();
         let mut changes = vec![Change { before: None, after, entry, effects, fence: None, holds }];
         changes.extend(claims.iter().cloned());

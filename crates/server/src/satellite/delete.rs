@@ -10,7 +10,6 @@ use wardroom_store::Content;
 use super::{
     beat,
     document::{Document, state},
-    effects::effects_for,
     facts, find, view,
 };
 use crate::{
@@ -34,8 +33,7 @@ pub(crate) async fn delete(
     headers: HeaderMap,
 ) -> Result<Json<Envelope<Satellite>>, Error> {
     let id = find(&app, &name).await?.content.id;
-    let effects = effects_for(&app, "deleted");
-    let (satellite, ()) = super::change(&app, &id, &effects, |satellite| {
+    let (satellite, ()) = super::change(&app, &id, Some("deleted"), |satellite| {
         etag::check(&headers, || view::tag(satellite))?;
         let mut document = Document::of(satellite)?;
         document.close();

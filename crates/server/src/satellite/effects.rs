@@ -6,6 +6,7 @@
 use serde_json::json;
 use wardroom_store::Effect;
 
+use super::document::Document;
 use crate::app::App;
 
 /// Makes the Harbor robot of a satellite fit its record.
@@ -20,11 +21,12 @@ pub(crate) const PUBLISH_STATE: &str = "publish_state";
 /// Makes the Harbor robots of all satellites of a group fit its projects.
 pub(crate) const GROUP_ROBOTS: &str = "group_robots";
 
-/// What a change of a satellite asks for.
-pub(crate) fn effects_for(app: &App, cause: &str) -> Vec<Effect> {
+/// What a change of a satellite asks for, by its record as it was: what another server made for it has to fit too, also
+/// when this one is not configured to reach that system.
+pub(crate) fn effects_for(app: &App, record: &Document, cause: &str) -> Vec<Effect> {
     let wanted = [
-        (HARBOR_ROBOT, app.config.harbor.is_some()),
-        (SPIRE_ENTRY, app.config.spire.is_some()),
+        (HARBOR_ROBOT, app.config.harbor.is_some() || record.robot.is_some()),
+        (SPIRE_ENTRY, app.config.spire.is_some() || record.spire.is_some()),
         (PUBLISH_STATE, app.config.registry.is_some()),
     ];
     effects(&wanted, cause)

@@ -14,7 +14,6 @@ use wardroom_store::{Content, Resource, TRANSITION};
 use super::{
     create::{after, new_token},
     document::{Document, Flow, Refresh, Registration, state},
-    effects::effects_for,
     find, secret, spiffe, step, view,
 };
 use crate::{
@@ -78,8 +77,7 @@ pub(crate) async fn reenable(
     let mode = mode(asked.mode.as_deref())?;
     let id = find(&app, &name).await?.content.id;
     let (token, registration) = new_token(&app);
-    let effects = effects_for(&app, "reenabled");
-    let (satellite, ()) = super::change(&app, &id, &effects, |satellite| {
+    let (satellite, ()) = super::change(&app, &id, Some("reenabled"), |satellite| {
         let Some(content) = decide(&app, satellite, mode, &registration)? else {
             return Ok(Decided::Nothing(()));
         };

@@ -11,7 +11,6 @@ use wardroom_store::TRANSITION;
 use super::{
     by_satellite,
     document::{Credential, Document, state},
-    effects::effects_for,
     place, secret, step,
 };
 use crate::{
@@ -33,8 +32,7 @@ pub(crate) async fn refresh(
 ) -> Result<Json<Registration>, Error> {
     let identity = caller.satellite()?;
     let known = app.satellites.standing(&app, identity).await?.known;
-    let effects = effects_for(&app, "refreshed");
-    let (satellite, ()) = super::change(&app, &known.id, &effects, |satellite| {
+    let (satellite, ()) = super::change(&app, &known.id, Some("refreshed"), |satellite| {
         let state = state(satellite)?;
         if state != SatelliteState::Pending {
             return Ok(Decided::Nothing(()));

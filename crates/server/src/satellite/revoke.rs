@@ -13,7 +13,6 @@ use wardroom_store::TRANSITION;
 use super::{
     beat,
     document::{Document, state},
-    effects::effects_for,
     find, step, view,
 };
 use crate::{
@@ -39,8 +38,7 @@ pub(crate) async fn revoke(
 ) -> Result<Json<Envelope<Satellite>>, Error> {
     text::check_prose("reason", asked.reason.as_deref(), 2000)?;
     let id = find(&app, &name).await?.content.id;
-    let effects = effects_for(&app, "revoked");
-    let (satellite, ()) = super::change(&app, &id, &effects, |satellite| {
+    let (satellite, ()) = super::change(&app, &id, Some("revoked"), |satellite| {
         let state = state(satellite)?;
         if state == SatelliteState::Revoked {
             return Ok(Decided::Nothing(()));

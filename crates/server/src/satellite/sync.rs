@@ -18,7 +18,6 @@ use wardroom_store::TRANSITION;
 use super::{
     beat, by_satellite,
     document::{self, Document},
-    effects::effects_for,
     identity::{Known, Standing, Which},
     place, step,
 };
@@ -95,8 +94,8 @@ fn due(Standing { known, which, reply }: &Standing) -> Option<Due> {
 }
 
 async fn carry_out(app: &App, caller: &Caller, known: &Known, due: Due) -> Result<(), Error> {
-    let effects = if due == Due::Kept { effects_for(app, "reenabled") } else { Vec::new() };
-    let changed = super::change(app, &known.id, &effects, |satellite| {
+    let cause = (due == Due::Kept).then_some("reenabled");
+    let changed = super::change(app, &known.id, cause, |satellite| {
         let mut document = Document::of(satellite)?;
         let state = document::state(satellite)?;
         let event = match due {

@@ -14,7 +14,6 @@ use wardroom_store::{Content, Resource, TRANSITION};
 use super::{
     by_satellite,
     document::{Credential, Document, Exchange, Flow, KIND, spiffe_key, state, token_key},
-    effects::effects_for,
     place, secret, step,
 };
 use crate::{
@@ -92,8 +91,7 @@ async fn try_exchange(
     let key_hash = given.transpose()?.map(|key| secret::exchange_hash(&app.key, &hash, key));
     let shown = Token { hash: secret::text_of(&hash), key_hash: key_hash.map(|hash| secret::text_of(&hash)) };
     let found = app.store.get_by_key(KIND, &token_key(&shown.hash)).await?.ok_or(Error::TokenUnknown)?;
-    let effects = effects_for(app, "registered");
-    let changed = super::change(app, &found.content.id, &effects, |satellite| {
+    let changed = super::change(app, &found.content.id, Some("registered"), |satellite| {
         let document = Document::of(satellite)?;
         let now = app.now();
         if shown.was_exchanged(satellite, &document, now)? {
@@ -185,8 +183,7 @@ pub(crate) async fn by_svid(
         Error::Robot("the certificate is from before the satellite was re-enabled: get a new one");
     // Nobody registers by showing a certificate alone: a satellite that was deleted may still have one.
     let found = app.store.get_by_key(KIND, &spiffe_key(&svid.id)).await?.ok_or(STRANGER)?;
-    let effects = effects_for(app, "registered");
-    let changed = super::change(app, &found.content.id, &effects, |satellite| {
+    let changed = super::change(app, &found.content.id, Some("registered"), |satellite| {
         let document = Document::of(satellite)?;
         match state(satellite)? {
             SatelliteState::Revoked => return Err(Error::Revoked),

@@ -18,6 +18,7 @@ on_both! {
     an_agent_that_joined_early_is_banned_too,
     spire_is_reached_over_mutual_tls,
     nodes_with_proofs_of_their_own_are_found_and_never_banned,
+    entries_of_others_are_left_alone,
 }
 
 const DOMAIN: &str = "example.org";
@@ -147,10 +148,20 @@ impl World {
     }
 
     fn client_with(&self, (certificate, key): (String, String)) -> reqwest::Client {
+        self.builder((certificate, key)).build().unwrap()
+    }
+
+    /// A client that speaks one version of TLS.
+    fn client_over(&self, id: &str, version: reqwest::tls::Version) -> reqwest::Client {
+        let builder = self.builder(self.domain.svid(id, false));
+        builder.tls_version_min(version).tls_version_max(version).build().unwrap()
+    }
+
+    fn builder(&self, (certificate, key): (String, String)) -> reqwest::ClientBuilder {
         let identity = reqwest::Identity::from_pem(format!("{certificate}{key}").as_bytes()).unwrap();
         // The server's certificate names an identity and no host.
         let builder = reqwest::Client::builder().no_proxy().identity(identity);
-        builder.tls_danger_accept_invalid_certs(true).build().unwrap()
+        builder.tls_danger_accept_invalid_certs(true)
     }
 
     fn at(&self, path: &str) -> String {
@@ -158,6 +169,7 @@ impl World {
     }
 }
 
+/// C9: the server shows a certificate of its own, takes that of the client instead of a secret, over TLS 1.2 and 1.3.
 async fn a_satellite_joins_registers_and_beats_by_its_certificate() {
     let world = world().await;
     let (id, token) = world.create("edge").await;
@@ -180,6 +192,11 @@ async fn a_satellite_joins_registers_and_beats_by_its_certificate() {
     let again = send(client.get(world.at("/satellites/spiffe-ztr"))).await.expect(200);
     assert_eq!(Credential::of(&again).password, credential.password, "a lost answer is repeated");
     assert_eq!(send(client.get(world.at("/v2/"))).await.status, 200);
+    for version in [reqwest::tls::Version::TLS_1_2, reqwest::tls::Version::TLS_1_3] {
+        let client = world.client_over(&id, version);
+        let beat = client.post(world.at("/satellites/sync")).json(&json!({}));
+        assert_eq!(send(beat).await.status, 200, "{version:?}");
+    }
     assert_eq!(send(client.get(world.at("/api/satellites"))).await.status, 404, "nothing else is here");
 
     // The same name elsewhere is another identity, and nobody.
@@ -381,4 +398,44 @@ async fn nodes_with_proofs_of_their_own_are_found_and_never_banned() {
     world.site.settled("edge", &[]).await;
     assert_eq!(world.entries(id).len(), 1);
     assert_eq!(send(client.post(world.at("/satellites/sync")).json(&json!({}))).await.status, 200);
+}
+
+/// Somebody else may have reasons of their own to give a workload the same identity. What we made is replaced when it is
+/// not right any more.
+async fn entries_of_others_are_left_alone() {
+    use wardroom_upstream::spire::{Endpoint, NewEntry, Selector, Spire as Client};
+    let world = world().await;
+    let (id, _) = world.create("edge").await;
+    let settled = async |count: usize| {
+        eventually("its effects", async || {
+            let effects = world.site.get("/api/satellites/edge/effects").await.expect(200);
+            let effects = effects["data"].as_array().unwrap().clone();
+            (effects.len() >= count && effects.iter().all(|effect| effect["progress"] == "done"))
+                .then_some(())
+        })
+        .await;
+    };
+    settled(1).await;
+    let own = world.entries(&id);
+    let client = Client::new(&Endpoint::Socket(world._files.path().join("api.sock")), None).unwrap();
+    let selector = Selector { kind: "unix".to_owned(), value: "uid:0".to_owned() };
+    let parent = "spiffe://example.org/agent/other".parse().unwrap();
+    let theirs = NewEntry { id: id.parse().unwrap(), parent, selectors: vec![selector], x509_ttl: 60 };
+    let theirs = client.create_entry(&theirs).await.unwrap();
+    // Ours lives for another time than it should.
+    let ours = client.entries_of(&theirs.id).await.unwrap();
+    let ours = ours.into_iter().find(|entry| entry.entry_id != theirs.entry_id).unwrap();
+    assert_eq!(own.len(), 1);
+
+    world
+        .site
+        .post("/api/groups/sync", json!({"group": "g", "registry": "https://registry.example"}))
+        .await
+        .expect(200);
+    world.site.post("/api/groups/satellite", json!({"satellite": "edge", "group": "g"})).await.expect(200);
+    settled(1).await;
+    let left: Vec<_> =
+        client.entries_of(&theirs.id).await.unwrap().into_iter().map(|entry| entry.entry_id).collect();
+    assert!(left.contains(&theirs.entry_id), "{left:?}");
+    assert!(left.contains(&ours.entry_id), "{left:?}");
 }
