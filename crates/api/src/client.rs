@@ -139,6 +139,7 @@ impl Client {
         let query = [
             ("state", query.state.as_deref()),
             ("labelSelector", query.label_selector.as_deref()),
+            ("deleted", query.deleted.then_some("true")),
             ("fieldSelector", query.field_selector.as_deref()),
             ("limit", limit.as_deref()),
             ("continue", query.cursor.as_deref()),

@@ -26,6 +26,8 @@ pub(crate) enum Command {
     Events(command::events::Events),
     /// Counts resources by kind and state.
     Summary(command::summary::Summary),
+    /// Shows how the server listens to its members, and what its guards hold back.
+    Liveness(command::liveness::Liveness),
     /// Registers, moves and changes nodes.
     #[command(subcommand)]
     Node(command::node::Node),
@@ -75,6 +77,7 @@ impl Command {
             Self::History(command) => wait(command.run()),
             Self::Events(command) => wait(command.run()),
             Self::Summary(command) => wait(command.run()),
+            Self::Liveness(command) => wait(command.run()),
             Self::Node(command) => wait(command.run()),
             Self::GpuNode(command) => wait(command.run()),
             Self::Run(command) => wait(command.run()),

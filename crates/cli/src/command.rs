@@ -12,6 +12,7 @@ pub(crate) mod events;
 pub(crate) mod get;
 pub(crate) mod gpu_node;
 pub(crate) mod history;
+pub(crate) mod liveness;
 pub(crate) mod node;
 pub(crate) mod restore;
 pub(crate) mod run;

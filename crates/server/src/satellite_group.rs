@@ -208,11 +208,21 @@ fn check(group: &GroupSync) -> Result<(), Error> {
 }
 
 pub(crate) fn check_registry(field: &str, registry: &str) -> Result<(), Error> {
-    let host = registry.split_once("://").map_or(registry, |(_, host)| host);
-    let scheme = registry.split_once("://").is_none_or(|(scheme, _)| matches!(scheme, "http" | "https"));
+    let (scheme, rest) = registry.split_once("://").unwrap_or(("https", registry));
     // Whoever reads a group reads this: credentials do not belong here.
     let decent = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:/[]".contains(&byte);
-    if !scheme || host.is_empty() || registry.len() > 255 || !host.bytes().all(decent) {
+    let url = format!("{scheme}://{rest}").parse::<axum::http::Uri>();
+    let is_host = |host: &str| {
+        host.starts_with('[') || host.split('.').all(|label| !label.is_empty() && !label.starts_with('-'))
+    };
+    let is_url = url.is_ok_and(|url| {
+        let port = url.authority().map(|authority| authority.as_str().strip_prefix(authority.host()));
+        let has_port =
+            port.flatten().is_some_and(|port| port.is_empty() || url.port_u16().is_some_and(|port| port > 0));
+        url.host().is_some_and(is_host) && has_port && !url.path().contains("//")
+    });
+    let is_known = matches!(scheme, "http" | "https");
+    if !is_known || registry.len() > 255 || !rest.bytes().all(decent) || !is_url {
         return Err(Error::invalid(field, "must be a registry such as https://registry.example.com"));
     }
     Ok(())
@@ -334,5 +344,37 @@ mod tests {
         let artifacts = vec![artifact("a/x", false), artifact("b/x", true), artifact("a/y/z", false)];
         let document = Document { registry: String::new(), artifacts };
         assert_eq!(document.projects(), BTreeSet::from(["a".to_owned()]));
+    }
+
+    #[test]
+    fn a_registry_is_a_url() {
+        for good in [
+            "https://registry.example.com",
+            "http://10.0.0.1:5000/v2",
+            "registry:5000",
+            "https://[::1]:443/a/b",
+        ] {
+            assert!(check_registry("registry", good).is_ok(), "{good}");
+        }
+        let bad = [
+            "",
+            "https://",
+            "ftp://registry",
+            "https:///path",
+            "https://a:b",
+            "https://a:99999",
+            ":5000",
+            "a..b",
+            "-a",
+            "https://user@registry",
+            "https://a//b",
+            "http://[::1",
+            "a b",
+            "https://a:0",
+            "://a",
+        ];
+        for bad in bad {
+            assert!(check_registry("registry", bad).is_err(), "{bad}");
+        }
     }
 }

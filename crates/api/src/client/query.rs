@@ -9,6 +9,8 @@ pub struct Query {
     pub label_selector: Option<String>,
     /// Fields, e.g. `state=active,workflow_id=debian`.
     pub field_selector: Option<String>,
+    /// The deleted instead of the living; only satellites can be listed so.
+    pub deleted: bool,
     /// How many at most in the page.
     pub limit: Option<usize>,
     /// The cursor of the page before.

@@ -31,6 +31,9 @@ pub(crate) struct Get {
     /// Show at most this many; all unless told.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
+    /// Show the deleted instead of the living: satellites only, for auditors and administrators.
+    #[arg(long, conflicts_with_all = ["watch", "id"])]
+    deleted: bool,
     /// Go on and show every change as it happens.
     #[arg(short, long)]
     watch: bool,
@@ -51,6 +54,9 @@ impl Get {
         if !self.selection.is_empty() && self.id.is_some() {
             return Err(failure(Code::Usage, "give an id or selectors, not both"));
         }
+        if self.deleted && T::KIND != Kind::Satellite {
+            return Err(failure(Code::Usage, "only satellites are kept when they are deleted"));
+        }
         if self.watch {
             return self.watch::<T>(client).await;
         }
@@ -62,7 +68,8 @@ impl Get {
 
     async fn list<T: Resource>(&self, client: &Client) -> anyhow::Result<Vec<T>> {
         let most = self.limit.map_or(usize::MAX, |limit| limit as usize);
-        list(client, &self.selection.query(), most).await
+        let query = Query { deleted: self.deleted, ..self.selection.query() };
+        list(client, &query, most).await
     }
 
     /// The place in the feed is taken before the list is read: a change in between is shown twice, never missed.

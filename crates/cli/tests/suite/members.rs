@@ -62,6 +62,7 @@ fn satellites_are_assigned_groups_and_configs() {
     assert_eq!(server.ok(&assign), "satellite/edge-01 groups base, config fast\n");
     server.run(&["satellite", "assign", "edge-01"]).says(2, &["--group or --config"]);
     server.run(&["satellite", "assign", "edge-01", "--group", "nope"]).says(1, &["make it first"]);
+    server.run(&["satellite", "unassign", "edge-01", "--group", "nope"]).says(3, &["nope"]);
     assert!(server.ok(&["describe", "sg", "base"]).contains("edge-01"));
     let described = server.ok(&["describe", "sc", "fast"]);
     assert!(described.contains("log_level: debug") && !described.contains("hunter2"), "{described}");
@@ -98,6 +99,26 @@ fn satellites_are_assigned_groups_and_configs() {
     // The next one of that name has a history of its own.
     server.ok(&["satellite", "create", "edge-01", "--secret-file", "again.token"]);
     assert!(!server.ok(&["history", "satellite", "edge-01"]).contains("stolen"));
+}
+
+#[test]
+fn the_deleted_and_the_guard_can_be_seen() {
+    let server = Server::start();
+    for name in ["gone", "stays"] {
+        server.ok(&["satellite", "create", name, "--secret-file", name]);
+    }
+    server.ok(&["delete", "satellite", "gone"]);
+    let names = |arguments: &[&str]| -> Vec<String> {
+        let listed = json(&server, arguments);
+        listed.as_array().unwrap().iter().map(|item| item["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(&["get", "satellites"]), ["stays"]);
+    assert_eq!(names(&["get", "satellites", "--deleted"]), ["gone"]);
+    server.run(&["get", "nodes", "--deleted"]).says(2, &["only satellites"]);
+    server.run(&["get", "satellites", "gone", "--deleted"]).says(2, &["--deleted"]);
+    let guard = server.ok(&["liveness"]);
+    assert!(guard.contains("listening") && guard.contains("the whole fleet"), "{guard}");
+    assert_eq!(json(&server, &["liveness"])["fleet"]["phase"], "watching");
 }
 
 #[test]

@@ -34,6 +34,7 @@ async fn assignments_come_and_go_and_the_last_group_really_goes() {
     assert!(names(&site.get("/api/groups/a/satellites").await).is_empty());
 
     site.post("/api/groups/satellite", member("missing")).await.expect(400);
+    site.ask(Method::DELETE, "/api/groups/satellite", Some(member("missing"))).await.expect(404);
     site.post("/api/groups/satellite", json!({"satellite": "missing", "group": "a"})).await.expect(404);
     site.post("/api/satellites", json!({"name": "other", "groups": ["missing"]})).await.expect(400);
     site.ask(Method::GET, "/api/groups/missing/satellites", None).await.expect(404);
