@@ -277,3 +277,20 @@ fn request_id(headers: &HeaderMap) -> Arc<str> {
     };
     given.filter(decent).map_or_else(|| Uuid::now_v7().to_string().into(), Arc::from)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// C4: the user name of a robot has a dollar sign, and its secret may have colons.
+    #[test]
+    fn a_secret_may_have_colons() {
+        let mut headers = HeaderMap::new();
+        let shown = format!("Basic {}", BASE64_STANDARD.encode("robot$edge:a:b::c"));
+        headers.insert(header::AUTHORIZATION, shown.parse().unwrap());
+        let Ok(Some(Credentials::Basic(user, secret))) = credentials(&headers) else {
+            panic!("no credentials")
+        };
+        assert_eq!((&*user, &*secret), ("robot$edge", "a:b::c"));
+    }
+}

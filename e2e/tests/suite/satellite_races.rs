@@ -217,7 +217,7 @@ fn head(stream: &mut impl std::io::Read) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// 600 satellites behind one address, a client with a dead token, and one that guesses, beyond what is let through.
+/// C10: 600 satellites behind one address, a client with a dead token, and one that guesses, beyond what is let through.
 fn a_whole_site_beats_beside_who_guesses(on: Backend) {
     let limits = [
         ("WARDROOM_LIMITS_READ", "50000"),

@@ -35,7 +35,10 @@ fn sites_are_made_changed_and_deleted() {
     let settings = json(&server, &["get", "site", "berlin"])["settings"].clone();
     let disk = &settings["boot_disk"];
     assert_eq!((&disk["model"], &disk["serial"]), (&Value::from("SSD"), &Value::from("S1")));
-    assert_eq!((&settings["pool"], &settings["key"]), (&Value::from("gpu"), &Value::from("env:WARDROOM_SECRET_NONE")));
+    assert_eq!(
+        (&settings["pool"], &settings["key"]),
+        (&Value::from("gpu"), &Value::from("env:WARDROOM_SECRET_NONE"))
+    );
     assert!(server.ok(&["get", "sites", "-o", "wide"]).contains("env:WARDROOM_SECRET_NONE"));
     assert!(server.ok(&["describe", "site", "berlin"]).contains("pool: gpu"));
     server.ok(&["gpu-node", "create", "gpu-1", "--site", "berlin", "--mac", "52:54:00:00:00:01"]);

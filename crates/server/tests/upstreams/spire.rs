@@ -406,16 +406,7 @@ async fn entries_of_others_are_left_alone() {
     use wardroom_upstream::spire::{Endpoint, NewEntry, Selector, Spire as Client};
     let world = world().await;
     let (id, _) = world.create("edge").await;
-    let settled = async |count: usize| {
-        eventually("its effects", async || {
-            let effects = world.site.get("/api/satellites/edge/effects").await.expect(200);
-            let effects = effects["data"].as_array().unwrap().clone();
-            (effects.len() >= count && effects.iter().all(|effect| effect["progress"] == "done"))
-                .then_some(())
-        })
-        .await;
-    };
-    settled(1).await;
+    world.site.settled("edge", &[]).await;
     let own = world.entries(&id);
     let client = Client::new(&Endpoint::Socket(world._files.path().join("api.sock")), None).unwrap();
     let selector = Selector { kind: "unix".to_owned(), value: "uid:0".to_owned() };
@@ -433,7 +424,7 @@ async fn entries_of_others_are_left_alone() {
         .await
         .expect(200);
     world.site.post("/api/groups/satellite", json!({"satellite": "edge", "group": "g"})).await.expect(200);
-    settled(1).await;
+    world.site.settled("edge", &[]).await;
     let left: Vec<_> =
         client.entries_of(&theirs.id).await.unwrap().into_iter().map(|entry| entry.entry_id).collect();
     assert!(left.contains(&theirs.entry_id), "{left:?}");

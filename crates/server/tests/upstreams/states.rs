@@ -13,12 +13,16 @@ on_both! {
     a_pull_that_a_change_overtakes_is_finished,
 }
 
-/// Pulls the document behind a state URL like the client does: ping, manifest, layer.
+/// C6: pulls the document behind a state URL like the client does: ping, manifest, layer.
 async fn pull(site: &Site, credential: &Credential, state: &str) -> Result<Value, u16> {
     let reference = state.strip_prefix(&format!("{}/", site.url)).unwrap();
     let (repository, tag) = reference.split_once(':').unwrap();
     let base = format!("{}/v2/{repository}", site.url);
     let get = |url: String| credential.sign(site.http.get(url)).send();
+    let ping = get(format!("{}/v2/", site.url)).await.unwrap();
+    if ping.status() != 200 {
+        return Err(ping.status().as_u16());
+    }
     let response = get(format!("{base}/manifests/{tag}")).await.unwrap();
     if response.status() != 200 {
         return Err(response.status().as_u16());
@@ -55,6 +59,7 @@ fn document(gzip: &[u8]) -> Value {
     serde_json::from_slice(&tar[512..512 + size]).unwrap()
 }
 
+/// C7: a state always names a group and a config that can be read; C8: what a group lists has a path and tags.
 async fn a_satellite_pulls_its_state_its_groups_and_its_config() {
     let site = Site::start("").await;
     site.group("g", &["library/x", "apps/y"]).await;
@@ -68,7 +73,12 @@ async fn a_satellite_pulls_its_state_its_groups_and_its_config() {
     let state = pull(&site, &edge, &edge.state).await.unwrap();
     let group = pull(&site, &edge, state["states"][0].as_str().unwrap()).await.unwrap();
     assert_eq!(group["group"], "g");
-    assert_eq!(group["artifacts"].as_array().unwrap().len(), 2);
+    let artifacts = group["artifacts"].as_array().unwrap();
+    assert_eq!(artifacts.len(), 2);
+    for artifact in artifacts {
+        assert!(artifact["repository"].as_str().unwrap().contains('/'), "{artifact}");
+        assert_eq!(artifact["tag"], json!(["latest"]), "{artifact}");
+    }
     let config = pull(&site, &edge, state["config"].as_str().unwrap()).await.unwrap();
     assert_eq!(config["app_config"]["local_registry"]["password"], "p", "the satellite needs it");
 

@@ -14,7 +14,8 @@ use super::{
 #[tokio::test]
 async fn a_node_cannot_refer_to_what_is_no_secret_of_a_bmc() {
     let rig = Rig::new().await;
-    for reference in ["file:/etc/hostname", "file:../server.key", "file:maas", "env:PATH", "env:WARDROOM_SECRET_MAAS"]
+    for reference in
+        ["file:/etc/hostname", "file:../server.key", "file:maas", "env:PATH", "env:WARDROOM_SECRET_MAAS"]
     {
         let body = json!({
             "hostname": "gpu-1", "bmc": {"address": "https://127.0.0.1:1", "credential": reference},
