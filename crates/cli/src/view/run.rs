@@ -118,7 +118,7 @@ impl Resource for Run {
 
 /// The API selects runs by parameters, one for each field; of a field that is named twice the last counts.
 fn asked(query: &Query) -> anyhow::Result<RunQuery> {
-    let Query { state, label_selector: _, field_selector, limit, cursor } = query.clone();
+    let Query { state, label_selector: _, field_selector, deleted: _, limit, cursor } = query.clone();
     let mut asked = RunQuery { state, limit, cursor, ..RunQuery::default() };
     for part in field_selector.iter().flat_map(|fields| fields.split(',')).filter(|part| !part.is_empty()) {
         let value = part.split_once('=').map(|(field, value)| (field.trim(), Some(value.trim().to_owned())));

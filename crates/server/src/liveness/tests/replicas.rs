@@ -129,8 +129,8 @@ async fn a_paused_sweeper_that_wakes_up_late_changes_nothing() {
 /// A server that stood still writes down what it heard when it wakes up; the others take it in then, however old it is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_paused_server_heard_is_merged_when_it_is_back() {
-    let url = database().await;
-    let location = Location::Postgres { url };
+    let database = database().await;
+    let location = Location::Postgres { url: database.url.clone() };
     let folder = tempfile::tempdir().unwrap();
     let (hand, other_hand) = (Hand::forever(), Hand::forever());
     let paused = app(&folder, &location, hand, SETTINGS).await;
