@@ -297,6 +297,9 @@ impl From<wardroom_store::Error> for Halt {
     }
 }
 
+/// MAAS asks the BMC for this; a failure may well be the BMC's, and says something of the machine.
+const POWER: &str = "query_power_state";
+
 /// What follows from a failed call. An answer that got lost is tried again: every stage observes first.
 impl From<maas::Error> for Halt {
     fn from(error: maas::Error) -> Self {
@@ -308,7 +311,7 @@ impl From<maas::Error> for Halt {
             }
             maas::Class::Unreachable(_) => unanswered(evidence),
             maas::Class::Ambiguous(_) | maas::Class::Unavailable { .. } | maas::Class::Unreadable(_)
-                if error.effect == maas::Effect::None =>
+                if error.effect == maas::Effect::None && error.op != POWER =>
             {
                 unanswered(evidence)
             }

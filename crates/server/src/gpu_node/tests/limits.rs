@@ -75,7 +75,8 @@ async fn a_failed_look_is_shared_by_all_who_asked() {
     };
     let (seen, requests) = look().await;
     assert!(seen == 32 && requests < FEW, "{seen} by {requests}");
-    let down = |op: &str| Fault { times: 1000, ..Fault::of(op, FaultKind::Status(500)) };
+    // It hears the question, so that it can be counted, and does not answer.
+    let down = |op: &str| Fault::of(op, FaultKind::Status(500)).times(1000).after();
     rig.maas.fault(down("list"));
     rig.maas.fault(down("read"));
     let (seen, requests) = look().await;
