@@ -2,6 +2,8 @@
 
 mod gpu_node;
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
 /// The agent of Wardroom.
@@ -19,11 +21,19 @@ enum Mode {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> anyhow::Result<()> {
+async fn main() -> ExitCode {
     let level = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
     tracing_subscriber::fmt().with_env_filter(level).with_writer(std::io::stderr).init();
-    match Arguments::parse().mode {
+    let ended = match Arguments::parse().mode {
         Mode::GpuNode(options) => gpu_node::run(options).await,
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Each cause once, for whoever reads the journal.
+            tracing::error!("{error:#}");
+            ExitCode::FAILURE
+        }
     }
 }

@@ -28,7 +28,7 @@ impl View for Row {
         column("CURSOR",   Wide,   |row, _| or_none(Some(&row.cursor))),
     ];
 
-    const USUAL: &'static [usize] = &[20, 46, 3, 10, 9, 9, 19];
+    const USUAL: &'static [usize] = &[20, 46, 3, 10, 14, 14, 19];
 
     fn name(&self) -> String {
         self.id.clone()
