@@ -66,6 +66,33 @@ pub struct Bmc {
     pub system: Option<String>,
 }
 
+/// Corrects what is known of a node; what is absent stays, and null clears it. The next run goes by it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GpuNodePatch {
+    /// The name of the host, unique among the nodes there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hostname: Option<String>,
+    /// All its MACs, the one it boots from first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub macs: Option<Vec<String>>,
+    /// Where its BMC is.
+    #[serde(default, deserialize_with = "crate::present", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Bmc>)]
+    pub bmc: Option<Option<Bmc>>,
+    /// Which model it is.
+    #[serde(default, deserialize_with = "crate::present", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub model: Option<Option<String>>,
+    /// Its serial number.
+    #[serde(default, deserialize_with = "crate::present", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub serial_number: Option<Option<String>>,
+    /// Labels to set; a label that is null is removed, others stay.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, Option<String>>,
+}
+
 /// Registers a node. With a site it is onboarded through MAAS at once; without one a token for a bootstrap by hand is
 /// issued.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

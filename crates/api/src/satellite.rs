@@ -6,6 +6,19 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+/// Changes a satellite; what is absent stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SatellitePatch {
+    /// The interval that it is given, such as `@every 30s`; null lets it keep its own.
+    #[serde(default, deserialize_with = "crate::present", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub heartbeat_interval: Option<Option<String>>,
+    /// Labels to set; a label that is null is removed, others stay.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, Option<String>>,
+}
+
 /// A satellite as the API shows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Satellite {

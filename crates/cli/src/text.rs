@@ -41,6 +41,15 @@ pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
+/// A label to set or to take off, written `key=value` or `key-`.
+pub(crate) fn label(text: &str) -> Result<(String, Option<String>), String> {
+    match (text.split_once('='), text.strip_suffix('-')) {
+        (Some((key, value)), _) => Ok((key.to_owned(), Some(value.to_owned()))),
+        (None, Some(key)) => Ok((key.to_owned(), None)),
+        (None, None) => Err("write key=value to set a label, key- to take it off".to_owned()),
+    }
+}
+
 /// How many of what.
 pub(crate) fn count(number: i64, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };

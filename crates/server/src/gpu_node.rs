@@ -50,6 +50,7 @@ pub(crate) mod identity;
 pub(crate) mod lifecycle;
 pub(crate) mod offline;
 pub(crate) mod owners;
+pub(crate) mod patch;
 pub(crate) mod proof;
 pub(crate) mod resume;
 pub(crate) mod secret;

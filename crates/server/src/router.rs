@@ -26,7 +26,7 @@ use crate::{
     events, gpu_node, group, health, history, lifecycle,
     liveness::view as guard,
     metrics, node, registry, report, request, run,
-    satellite::{create, delete, reenable, refresh, revoke, spiffe, svid, sync, view, ztr},
+    satellite::{create, delete, patch, reenable, refresh, revoke, spiffe, svid, sync, view, ztr},
     satellite_config, satellite_group, site, summary, token, vocabulary, why, workflow,
 };
 
@@ -111,7 +111,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(group::get, group::replace, group::delete))
         .routes(routes!(gpu_node::list, gpu_node::create))
         .routes(routes!(gpu_node::enroll::enroll))
-        .routes(routes!(gpu_node::get))
+        .routes(routes!(gpu_node::get, gpu_node::patch::patch))
         .routes(routes!(gpu_node::lifecycle::lifecycle))
         .routes(routes!(gpu_node::onboard))
         .routes(routes!(gpu_node::decommission))
@@ -129,7 +129,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(view::stale))
         .routes(routes!(spiffe::register_alias))
         .routes(routes!(spiffe::join_token))
-        .routes(routes!(view::get, delete::delete))
+        .routes(routes!(view::get, patch::patch, delete::delete))
         .routes(routes!(view::effects))
         .routes(routes!(revoke::revoke))
         .routes(routes!(reenable::reenable))

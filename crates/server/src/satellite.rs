@@ -17,6 +17,7 @@ pub(crate) mod document;
 pub(crate) mod effects;
 pub(crate) mod facts;
 pub(crate) mod identity;
+pub(crate) mod patch;
 pub(crate) mod place;
 pub(crate) mod reenable;
 pub(crate) mod refresh;

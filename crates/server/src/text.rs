@@ -1,6 +1,6 @@
 //! Checks of texts that people and machines send.
 
-use std::ops::RangeInclusive;
+use std::{collections::BTreeMap, ops::RangeInclusive};
 
 use crate::error::Error;
 
@@ -72,6 +72,28 @@ pub(crate) fn check_label(key: &str, value: &str) -> Result<(), Error> {
         ));
     }
     Ok(())
+}
+
+/// Refuses labels that are too many, or cannot be selected by.
+pub(crate) fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Error> {
+    if labels.len() > 100 {
+        return Err(Error::invalid("labels", "has more than 100 entries"));
+    }
+    labels.iter().try_for_each(|(key, value)| check_label(key, value))
+}
+
+/// Sets labels and takes them off, as a patch says.
+pub(crate) fn merge_labels(
+    labels: &mut BTreeMap<String, String>,
+    patch: &BTreeMap<String, Option<String>>,
+) -> Result<(), Error> {
+    for (key, value) in patch {
+        match value {
+            Some(value) => labels.insert(key.clone(), value.clone()),
+            None => labels.remove(key),
+        };
+    }
+    check_labels(labels)
 }
 
 /// A MAC address with colons or hyphens in any case, as lower case with colons.

@@ -12,6 +12,7 @@ on_both! {
     every_pair_of_states_is_as_the_document_says,
     force_lifts_the_retry_limit_and_opens_no_move,
     an_etag_guards_what_was_read,
+    members_are_corrected_under_their_etag,
     a_report_leaves_the_etag_alone,
     a_patch_changes_clears_and_keeps,
     only_a_retired_node_is_deleted_and_history_stays,
@@ -108,6 +109,30 @@ fn an_etag_guards_what_was_read(on: Backend) {
         guarded("\"stale\"").delete(&path).problem(412);
         guarded(&tag).put(&path, &spec).expect(200);
         guarded(&tag).delete(&path).expect(200);
+    }
+}
+
+fn members_are_corrected_under_their_etag(on: Backend) {
+    let site = Site::start(on);
+    let api = site.admin();
+    api.post("/api/satellites", &json!({"name": "edge-01"})).expect(200);
+    let made = api.post("/api/v1/gpu-nodes", &json!({"hostname": "gpu-1"})).expect(201);
+    let gpu_node = format!("/api/v1/gpu-nodes/{}", made["data"]["id"].as_str().unwrap());
+    for (path, change) in [
+        (gpu_node.as_str(), json!({"labels": {"rack": "a"}, "model": "A", "macs": [mac(1)]})),
+        ("/api/satellites/edge-01", json!({"labels": {"rack": "a"}, "heartbeat_interval": "@every 40s"})),
+    ] {
+        let tag = api.get(path).header("etag").unwrap().to_owned();
+        let held = site.admin().with("if-match", &tag);
+        let changed = held.patch(path, &change);
+        assert_eq!(changed.expect(200)["data"]["labels"], json!({"rack": "a"}));
+        assert_eq!(site.admin().get(path).header("etag"), changed.header("etag"));
+        assert_eq!(held.patch(path, &json!({"labels": {"rack": "b"}})).problem(412)["code"], "changed");
+        let same = api.patch(path, &change);
+        assert_eq!(same.header("etag"), changed.header("etag"), "what is so already changes nothing");
+        api.patch(path, &json!({"state": "active"})).problem(400);
+        let cleared = api.patch(path, &json!({"labels": {"rack": null}})).expect(200);
+        assert_eq!(cleared["data"]["labels"], json!({}));
     }
 }
 

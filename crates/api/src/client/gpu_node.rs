@@ -6,8 +6,8 @@ use super::{Client, Error, Query};
 use crate::{
     Page,
     gpu_node::{
-        ActionRequest, ActionResult, DecommissionCreate, GpuNode, GpuNodeCreate, Lifecycle, NewGpuNode,
-        OnboardingCreate,
+        ActionRequest, ActionResult, DecommissionCreate, GpuNode, GpuNodeCreate, GpuNodePatch, Lifecycle,
+        NewGpuNode, OnboardingCreate,
         agent::{Beat, ClaimRequest, Claimed, Enroll, Enrolled, Heartbeat, Recorded, TaskResult},
     },
 };
@@ -43,6 +43,14 @@ impl Client {
     /// As for every call.
     pub async fn create_gpu_node(&self, create: &GpuNodeCreate) -> Result<NewGpuNode, Error> {
         self.change(Method::POST, &["gpu-nodes"], create).await
+    }
+
+    /// Corrects what is known of a GPU node.
+    ///
+    /// # Errors
+    /// As for every call.
+    pub async fn patch_gpu_node(&self, id: &str, patch: &GpuNodePatch) -> Result<GpuNode, Error> {
+        self.change(Method::PATCH, &["gpu-nodes", id], patch).await
     }
 
     /// Starts an onboarding.

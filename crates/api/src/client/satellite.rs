@@ -7,7 +7,7 @@ use crate::{
     Page,
     satellite::{
         EffectProgress, JoinToken, JoinTokenCreate, NewSatellite, Reenable, Reenabled, Revoke, Satellite,
-        SatelliteCreate,
+        SatelliteCreate, SatellitePatch,
     },
 };
 
@@ -51,6 +51,14 @@ impl Client {
     /// As for every call.
     pub async fn create_join_token(&self, create: &JoinTokenCreate) -> Result<JoinToken, Error> {
         self.unversioned().send(Method::POST, &["join-tokens"], create).await
+    }
+
+    /// Changes a satellite.
+    ///
+    /// # Errors
+    /// As for every call.
+    pub async fn patch_satellite(&self, name: &str, patch: &SatellitePatch) -> Result<Satellite, Error> {
+        self.unversioned().change(Method::PATCH, &["satellites", name], patch).await
     }
 
     /// Blocks a satellite.

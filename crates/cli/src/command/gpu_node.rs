@@ -17,6 +17,7 @@ mod act;
 pub(crate) mod create;
 mod decommission;
 mod onboard;
+mod set;
 
 /// Registers, onboards, decommissions and recovers GPU nodes.
 #[derive(Subcommand)]
@@ -24,6 +25,8 @@ pub(crate) enum GpuNode {
     /// Registers a node: with a site it is onboarded through MAAS, without one its token is written once, alone, to
     /// standard output or into a file.
     Create(create::Create),
+    /// Corrects what is known of a node: its name, MACs, BMC, labels.
+    Set(set::Set),
     /// Starts an onboarding; one by hand gives a new token.
     Onboard(onboard::Onboard),
     /// Starts a decommission in one of four modes.
@@ -56,6 +59,7 @@ impl GpuNode {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         match self {
             Self::Create(command) => command.run().await,
+            Self::Set(command) => command.run().await,
             Self::Onboard(command) => command.run().await,
             Self::Decommission(command) => command.run().await,
             Self::Lifecycle(Lifecycle { id, connection }) => {

@@ -14,6 +14,7 @@ use crate::{
 };
 
 mod assign;
+mod set;
 
 /// Creates, revokes and re-enables satellites.
 #[derive(Subcommand)]
@@ -22,6 +23,8 @@ pub(crate) enum Satellite {
     Create(Create),
     /// Creates a satellite that registers with a SPIFFE ID; writes what its agent needs as JSON.
     JoinToken(JoinToken),
+    /// Changes labels of satellites, and the interval they are given.
+    Set(set::Set),
     /// Puts satellites into groups, and says which config they read.
     Assign(assign::Assign),
     /// Takes satellites out of groups, and gives them the built-in config back.
@@ -148,6 +151,7 @@ impl Satellite {
         match self {
             Self::Create(command) => command.run().await,
             Self::JoinToken(command) => command.run().await,
+            Self::Set(command) => command.run().await,
             Self::Assign(command) => command.run().await,
             Self::Unassign(command) => command.run().await,
             Self::Revoke(command) => command.run().await,

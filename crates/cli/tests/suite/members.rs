@@ -182,3 +182,46 @@ fn who_waits_for_a_run_is_told_how_it_ends() {
     server.ok(&["run", "cancel", &run]);
     watched.note_with(&format!("run/{run} was cancelled"));
 }
+
+#[test]
+fn what_is_known_of_members_is_corrected() {
+    let server = Server::start();
+    server.ok(&["satellite", "create", "edge-01", "--label", "zone=a", "--secret-file", "edge-01.token"]);
+    let set = ["satellite", "set", "edge-01"];
+    server.run(&set).says(2, &["--label"]);
+    let changed =
+        server.ok(&[&set[..], &["--label", "zone=b", "--heartbeat-interval", "@every 40s"]].concat());
+    assert_eq!(changed, "satellite/edge-01 changed\n");
+    let satellite = json(&server, &["get", "satellite", "edge-01"]);
+    assert_eq!(
+        (&satellite["labels"]["zone"], satellite["heartbeat_interval"].as_str()),
+        (&"b".into(), Some("@every 00h00m40s"))
+    );
+    server.ok(&[&set[..], &["--label", "zone-", "--heartbeat-interval", ""]].concat());
+    let satellite = json(&server, &["get", "satellite", "edge-01"]);
+    assert!(
+        satellite["labels"]["zone"].is_null() && satellite["heartbeat_interval"].is_null(),
+        "{satellite}"
+    );
+    server.run(&[&set[..], &["--heartbeat-interval", "often"]].concat()).says(1, &["heartbeat_interval"]);
+
+    server.ok(&["gpu-node", "create", "gpu-1", "--secret-file", "gpu-1.token"]);
+    let set = ["gpu-node", "set", "gpu-1"];
+    server.run(&set).says(2, &["--bmc"]);
+    server.run(&[&set[..], &["--bmc-credential", "file:bmc/a"]].concat()).says(2, &["give --bmc"]);
+    let bmc = ["--bmc", "https://10.0.0.7", "--bmc-credential", "file:bmc/a", "--mac", "52-54-00-00-00-01"];
+    server.run(&[&set[..], &bmc].concat()).says(0, &[]);
+    server.run(&[&set[..], &["--bmc-credential", "file:bmc/b", "--label", "rack=a1"]].concat()).says(0, &[]);
+    let node = json(&server, &["get", "gpu", "gpu-1"]);
+    let known =
+        (&node["bmc"]["address"], &node["bmc"]["credential"], &node["macs"][0], &node["labels"]["rack"]);
+    let wanted = ["https://10.0.0.7", "file:bmc/b", "52:54:00:00:00:01", "a1"].map(Value::from);
+    assert_eq!(known, (&wanted[0], &wanted[1], &wanted[2], &wanted[3]));
+    server
+        .run(&[&set[..], &["--bmc-credential", "file:/etc/hostname"]].concat())
+        .says(1, &["bmc.credential"]);
+    server.run(&[&set[..], &["--bmc", ""]].concat()).says(0, &[]);
+    assert!(json(&server, &["get", "gpu", "gpu-1"])["bmc"].is_null());
+    server.ok(&["gpu-node", "create", "gpu-2", "--secret-file", "gpu-2.token"]);
+    server.run(&["gpu-node", "set", "gpu-2", "--hostname", "gpu-1"]).says(4, &["already"]);
+}

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use wardroom_api::gpu_node::{Bmc, GpuNode, GpuNodeCreate};
+use wardroom_api::gpu_node::{Bmc, GpuNode, GpuNodeCreate, GpuNodePatch};
 use wardroom_core::gpu_node::State;
 use wardroom_store::{Content, Resource};
 
@@ -185,6 +185,27 @@ impl Document {
         })
     }
 
+    /// The node with what a patch names corrected; what comes of it is checked like a new one.
+    pub(crate) fn patched(
+        self,
+        patch: &GpuNodePatch,
+        labels: &BTreeMap<String, String>,
+        secrets: &Secrets,
+    ) -> Result<Self, Error> {
+        let patch = patch.clone();
+        let create = GpuNodeCreate {
+            hostname: patch.hostname.unwrap_or_else(|| self.hostname.clone()),
+            site: self.site.clone(),
+            macs: patch.macs.unwrap_or_else(|| self.macs.clone()),
+            bmc: patch.bmc.unwrap_or_else(|| self.bmc.clone()),
+            model: patch.model.unwrap_or_else(|| self.model.clone()),
+            serial_number: patch.serial_number.unwrap_or_else(|| self.serial_number.clone()),
+            labels: labels.clone(),
+        };
+        let Self { hostname, macs, bmc, model, serial_number, .. } = Self::new(create, secrets)?;
+        Ok(Self { hostname, macs, bmc, model, serial_number, ..self })
+    }
+
     pub(crate) fn of(resource: &Resource) -> Result<Self, Error> {
         resource.content.document.read().map_err(|error| {
             tracing::error!(id = resource.content.id, %error, "a stored GPU node cannot be read");
@@ -281,8 +302,9 @@ pub(crate) fn etag(resource: &Resource) -> Result<String, Error> {
 
 pub(crate) fn tag(resource: &Resource, document: &Document) -> Result<String, Error> {
     let content = &resource.content;
-    let Document { hostname, site, macs, bmc, run, .. } = document;
-    etag::of(&(&content.id, &content.state, &content.labels, hostname, site, macs, bmc, run))
+    let Document { hostname, site, macs, bmc, model, serial_number, run, .. } = document;
+    let known = (hostname, site, macs, bmc, model, serial_number);
+    etag::of(&(&content.id, &content.state, &content.labels, known, run))
 }
 
 /// A node as the inventory shows it.

@@ -90,7 +90,7 @@ impl Document {
         for (field, value) in texts {
             text::check_some(field, value.as_deref(), 255)?;
         }
-        check_labels(&self.labels)
+        text::check_labels(&self.labels)
     }
 
     fn shown_hostname(&self) -> &Option<String> {
@@ -113,13 +113,7 @@ impl Document {
                 slot.clone_from(wanted);
             }
         }
-        for (key, value) in &patch.labels {
-            match value {
-                Some(value) => labels.insert(key.clone(), value.clone()),
-                None => labels.remove(key),
-            };
-        }
-        check_labels(labels)?;
+        text::merge_labels(labels, &patch.labels)?;
         self.check()
     }
 
@@ -200,13 +194,6 @@ impl Document {
             due_at: None,
         })
     }
-}
-
-fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Error> {
-    if labels.len() > 100 {
-        return Err(Error::invalid("labels", "has more than 100 entries"));
-    }
-    labels.iter().try_for_each(|(key, value)| text::check_label(key, value))
 }
 
 /// The state of a stored node.

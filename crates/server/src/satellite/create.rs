@@ -21,6 +21,7 @@ use crate::{
     body::Body,
     error::Error,
     problems::Problems,
+    text,
 };
 
 /// Creates a satellite as `pending`; its one-time token is in this answer and nowhere else.
@@ -37,7 +38,7 @@ pub(crate) async fn create(
 ) -> Result<Json<NewSatellite>, Error> {
     let SatelliteCreate { name, groups, config_name, labels, heartbeat_interval } = create;
     document::check_name("name", &name)?;
-    document::check_labels(&labels)?;
+    text::check_labels(&labels)?;
     let (token, registration) = new_token(&app);
     let expires_at = registration.expires_at;
     let document = Document {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use wardroom_core::satellite::State;
 use wardroom_store::{Content, Resource};
 
-use crate::{error::Error, text};
+use crate::error::Error;
 
 /// The kind under which satellites are stored.
 pub(crate) const KIND: &str = "satellite";
@@ -263,13 +263,6 @@ pub(crate) fn check_name(field: &str, name: &str) -> Result<(), Error> {
         return Err(Error::invalid(field, format!("{name:?} is a word of the API: choose another name")));
     }
     Ok(())
-}
-
-pub(crate) fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Error> {
-    if labels.len() > 100 {
-        return Err(Error::invalid("labels", "has more than 100 entries"));
-    }
-    labels.iter().try_for_each(|(key, value)| text::check_label(key, value))
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use crate::{
     error::Error,
     jobs,
     problems::Problems,
+    text,
 };
 
 /// How nodes prove themselves to SPIRE.
@@ -68,7 +69,7 @@ struct Wanted {
 
 fn check(create: &JoinTokenCreate) -> Result<Wanted, Error> {
     document::check_name("satellite_name", &create.satellite_name)?;
-    document::check_labels(&create.labels)?;
+    text::check_labels(&create.labels)?;
     interval(create.heartbeat_interval.as_deref())?;
     let region = create.region.as_deref().filter(|region| !region.is_empty()).unwrap_or("default");
     document::check_name("region", region)?;

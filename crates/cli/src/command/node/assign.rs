@@ -9,6 +9,7 @@ use crate::{
     exit::{Code, failure},
     outcome::Outcome,
     targets::Targets,
+    text::label,
 };
 
 /// Says what nodes install, and where they belong. What is not given stays; an empty text clears.
@@ -49,13 +50,5 @@ impl Assign {
             outcome.add(&format!("node/{id}"), changed.map(|_| "changed".to_owned()).map_err(Into::into))?;
         }
         outcome.finish()
-    }
-}
-
-fn label(text: &str) -> Result<(String, Option<String>), String> {
-    match (text.split_once('='), text.strip_suffix('-')) {
-        (Some((key, value)), _) => Ok((key.to_owned(), Some(value.to_owned()))),
-        (None, Some(key)) => Ok((key.to_owned(), None)),
-        (None, None) => Err("write key=value to set a label, key- to take it off".to_owned()),
     }
 }

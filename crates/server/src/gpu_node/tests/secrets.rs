@@ -1,5 +1,6 @@
 //! What secrets lead to, who is shown them, and how often they are tried.
 
+use axum::http::Method;
 use serde_json::json;
 use wardroom_core::gpu_node::maas::Status;
 use wardroom_fakes::{maas::Change, redfish};
@@ -136,6 +137,31 @@ async fn many_runs_at_once_try_a_wrong_password_twice() {
     assert_eq!(bmc.wrong_passwords(), 2);
 }
 
+/// A BMC that was registered with the wrong secret is corrected while its run waits for that, and the run goes on.
+async fn a_wrong_bmc_is_corrected_and_the_run_goes_on() {
+    let bmc = redfish::Fake::start(redfish::Config::default(), LOOPBACK).await.unwrap();
+    let mut rig = Rig::new().await;
+    std::fs::write(rig.secret("file:bmc/rack"), "root:wrong").unwrap();
+    std::fs::write(rig.secret("file:bmc/right"), "root:calvin").unwrap();
+    rig.work();
+    rig.agents();
+    let id = onboard(&rig, 1, &bmc.url()).await;
+    rig.until_run(&id, "failed_manual_intervention").await;
+    let node = format!("/api/v1/gpu-nodes/{id}");
+    let known = rig.get(&node).await["data"]["bmc"].clone();
+    let mut right = json!({"bmc": known, "labels": {"rack": "a1"}});
+    right["bmc"]["credential"] = json!("file:/etc/hostname");
+    assert_eq!(rig.call(Method::PATCH, &node, right.clone()).await.status, 400);
+    right["bmc"]["credential"] = json!("file:bmc/right");
+    let changed = rig.call(Method::PATCH, &node, right.clone()).await.ok();
+    assert_eq!((&changed["data"]["bmc"], &changed["data"]["labels"]["rack"]), (&right["bmc"], &json!("a1")));
+    rig.act(&id, "resume", json!({})).await.ok();
+    rig.until(&id, "active").await;
+    let (rows, _) = rig.app.store.history("gpu-node", &id, wardroom_store::Rows::All, 100, 0).await.unwrap();
+    let told = |row: &wardroom_store::HistoryRow| row.entry.metadata["bmc"] == right["bmc"];
+    assert_eq!(rows.iter().filter(|row| told(row)).count(), 1, "one row of history");
+}
+
 /// Registers a node with the BMC at an address.
 async fn onboard(rig: &Rig, number: u32, bmc: &str) -> String {
     let body = json!({
@@ -150,4 +176,5 @@ on_both! {
     a_credential_dies_with_the_system_it_was_on
     a_removed_node_keeps_no_identity
     many_runs_at_once_try_a_wrong_password_twice
+    a_wrong_bmc_is_corrected_and_the_run_goes_on
 }
