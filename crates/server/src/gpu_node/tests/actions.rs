@@ -212,6 +212,7 @@ async fn a_stage_of_a_run_under_way_is_skipped_with_a_reason() {
     let mut rig = Rig::new().await;
     let active = rig.active(1).await;
     let (id, _) = rig.by_hand(2).await;
+    rig.silence(&id);
     put(&rig, &id, State::Quarantined).await;
     rig.act(&id, "retire", json!({})).await.ok();
     let run = rig.until_run(&id, "failed_manual_intervention").await;
