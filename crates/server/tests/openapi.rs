@@ -50,7 +50,7 @@ fn row(name: &str, setting: &Value, usual: &Value) -> String {
 fn check(file: &str, generated: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
     if std::env::var_os("WARDROOM_BLESS").is_some() {
-        std::fs::write(&path, generated).unwrap();
+        std::fs::write(&path, generated).expect("a file that can be written");
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(written == generated, "{file} differs from the code: run `./dev bless` and look at the change");

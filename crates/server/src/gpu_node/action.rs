@@ -270,17 +270,11 @@ pub(crate) fn word(did: Did) -> &'static str {
 
 /// Why a run does not do what was asked for through its node; what it allows is asked of the run itself.
 pub(crate) fn problem(run: &str, problem: Problem) -> Error {
-    match crate::run::refused(run, problem) {
-        Error::Conflict { code, detail, allowed } => Error::Conflict {
-            code,
-            detail: detail.replacen("the run", &format!("the run {run}"), 1),
-            allowed: allowed
-                .iter()
-                .map(|action| format!("POST /api/v1/runs/{run}/actions/{action}"))
-                .collect(),
-        },
-        other => other,
-    }
+    let refused = crate::run::refused(run, problem);
+    let Error::Conflict { code, detail, allowed } = refused else { return refused };
+    let detail = detail.replacen("the run", &format!("the run {run}"), 1);
+    let call = |action: &String| format!("POST /api/v1/runs/{run}/actions/{action}");
+    Error::Conflict { code, detail, allowed: allowed.iter().map(call).collect() }
 }
 
 async fn answer(app: &App, id: &str, done: Done) -> Result<axum::response::Response, Error> {

@@ -132,7 +132,7 @@ pub(crate) async fn many_move_under_one_lease(database: Database) {
 /// Many that are worked on, each under a lease of its own, some of which others have taken meanwhile.
 pub(crate) async fn many_move_each_under_its_lease(database: Database) {
     let store = database.open().await;
-    let due = |number: usize| Content { due_at: (number % 3 > 0).then(|| at(7)), ..node(number) };
+    let due = |number: usize| Content { due_at: (!number.is_multiple_of(3)).then(|| at(7)), ..node(number) };
     let made = store.commit_all((0..90).map(|number| create(due(number))).collect()).await;
     let nodes: Vec<_> = made.into_iter().map(|made| made.unwrap().resource).collect();
     let mut changes = Vec::new();
