@@ -358,7 +358,7 @@ fn what_a_satellite_says_is_tolerated_within_limits(on: Backend) {
     assert_eq!(satellite["reported"]["image_count"], 400);
     assert_eq!(satellite["reported"]["cached_images"].as_array().unwrap().len(), 100);
     said(&json!({"cached_images": vec![image; 1000]})).problem(413);
-    said(&json!({"cpu_percent": "much"})).problem(400);
+    said(&json!({"cpu_percent": "much"})).expect(200);
     for name in ["", "A", "a--b", "-a", "a b", "active"] {
         let refused = site.admin().post("/api/satellites", &json!({"name": name}));
         assert_eq!(refused.wrong_fields(), ["name"], "{name:?}");

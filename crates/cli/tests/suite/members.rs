@@ -203,7 +203,7 @@ fn what_is_known_of_members_is_corrected() {
         satellite["labels"]["zone"].is_null() && satellite["heartbeat_interval"].is_null(),
         "{satellite}"
     );
-    server.run(&[&set[..], &["--heartbeat-interval", "often"]].concat()).says(1, &["heartbeat_interval"]);
+    server.run(&[&set[..], &["--heartbeat-interval", "often"]].concat()).says(1, &["--heartbeat-interval"]);
 
     server.ok(&["gpu-node", "create", "gpu-1", "--secret-file", "gpu-1.token"]);
     let set = ["gpu-node", "set", "gpu-1"];
@@ -219,7 +219,7 @@ fn what_is_known_of_members_is_corrected() {
     assert_eq!(known, (&wanted[0], &wanted[1], &wanted[2], &wanted[3]));
     server
         .run(&[&set[..], &["--bmc-credential", "file:/etc/hostname"]].concat())
-        .says(1, &["bmc.credential"]);
+        .says(1, &["--bmc-credential"]);
     server.run(&[&set[..], &["--bmc", ""]].concat()).says(0, &[]);
     assert!(json(&server, &["get", "gpu", "gpu-1"])["bmc"].is_null());
     server.ok(&["gpu-node", "create", "gpu-2", "--secret-file", "gpu-2.token"]);

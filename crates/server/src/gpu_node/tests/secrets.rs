@@ -25,7 +25,9 @@ async fn a_node_cannot_refer_to_what_is_no_secret_of_a_bmc() {
         assert_eq!((refused.status.as_u16(), refused.code()), (400, "invalid"), "{reference}: {refused:?}");
         assert_eq!(refused.body["errors"][0]["field"], "bmc.credential", "{refused:?}");
     }
-    let settings = json!({"url": "http://maas", "key": "file:/etc/hostname", "boot_disk": {"model": "X"}});
+    let settings = json!({
+        "url": "http://maas", "key": "file:/etc/hostname", "boot_disk": {"model": "X"}, "provisioning_subnet": "pxe",
+    });
     let refused = rig.post("/api/v1/sites", json!({"name": "hamburg", "settings": settings})).await;
     assert_eq!(refused.body["errors"][0]["field"], "settings.key", "{refused:?}");
 }
