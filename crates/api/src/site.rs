@@ -1,5 +1,7 @@
 //! Sites: the MAAS that manages machines, and how it is used. Secrets are references, never values.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -87,6 +89,20 @@ pub struct SiteSettings {
     pub poll_millis: u64,
     /// How often the other machines are looked at, in milliseconds.
     pub sweep_millis: u64,
+    /// How much stages bear here, by stage, such as `{"wait_for_deployed": {"patience_minutes": 90}}`; the others bear what they usually do.
+    pub budgets: BTreeMap<String, Budget>,
+}
+
+/// How much a stage bears before its run stops.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Budget {
+    /// Failures that may pass by themselves, or questions that nobody answers.
+    #[schema(minimum = 0, maximum = 1000)]
+    pub retries: Option<u32>,
+    /// How long it may wait for what it asked for.
+    #[schema(minimum = 1, maximum = 10080)]
+    pub patience_minutes: Option<u32>,
 }
 
 impl Default for SiteSettings {
@@ -121,6 +137,7 @@ impl Default for SiteSettings {
             deploys_at_once: 50,
             poll_millis: 10_000,
             sweep_millis: 60_000,
+            budgets: BTreeMap::new(),
         }
     }
 }

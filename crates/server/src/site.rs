@@ -10,6 +10,7 @@ use wardroom_api::{
     Envelope, Page,
     site::{Site, SiteSettings, SiteSpec},
 };
+use wardroom_core::run::plan::Stage;
 use wardroom_store::Resource;
 
 use crate::{
@@ -142,13 +143,26 @@ fn check_rates(settings: &SiteSettings) -> Vec<Result<(), Error>> {
     };
     let rate = |rate: f64| (0.01..=10_000.0).contains(&rate);
     let pause = |pause: u64| (100..=3_600_000).contains(&pause);
-    vec![
+    let budgets = settings.budgets.iter().flat_map(|(stage, budget)| {
+        let field = format!("settings.budgets.{stage}");
+        let known = stage.parse::<Stage>().map(drop);
+        let known = known.map_err(|error| Error::invalid(&field, error.to_string()));
+        let retries = budget.retries.is_none_or(|retries| retries <= 1000);
+        let patience = budget.patience_minutes.is_none_or(|minutes| (1..=10_080).contains(&minutes));
+        [
+            known,
+            within(&format!("{field}.retries"), retries, "0 to 1000"),
+            within(&format!("{field}.patience_minutes"), patience, "1 to 10080, a week"),
+        ]
+    });
+    let rates = [
         within("settings.requests_per_second", rate(settings.requests_per_second), "0.01 to 10000"),
         within("settings.deploys_per_minute", rate(settings.deploys_per_minute), "0.01 to 10000"),
         within("settings.deploys_at_once", (1..=10_000).contains(&settings.deploys_at_once), "1 to 10000"),
         within("settings.poll_millis", pause(settings.poll_millis), "100 to 3600000"),
         within("settings.sweep_millis", pause(settings.sweep_millis), "100 to 3600000"),
-    ]
+    ];
+    rates.into_iter().chain(budgets).collect()
 }
 
 fn view(site: &Resource) -> Result<Site, Error> {

@@ -177,7 +177,7 @@ pub(crate) fn overdue<D: Data>(record: &Record<D>, reason: &str, moment: &Moment
         // Its turn has only just come.
         return None;
     }
-    let patience = record.kind.patience_at(record.current());
+    let patience = record.patience();
     let waited: SignedDuration = moment.now.duration_since(record.since);
     (waited > patience).then(|| format!("after {} minutes still waiting: {reason}", patience.as_mins()))
 }

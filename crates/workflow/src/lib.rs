@@ -34,7 +34,7 @@ pub use engine::{Engine, Settings};
 pub use limits::{Limits, Rate, Turn};
 pub use record::{AtWork, Failure, Order, Record, Run, Waiting};
 pub use slots::Slots;
-pub use stages::{Attempt, Data, Lost, Outcome, Stages};
+pub use stages::{Attempt, Budget, Data, Lost, Outcome, Stages};
 
 /// The kind of a run in the store.
 pub const RUN: &str = "run";

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Serialize, de::DeserializeOwned};
 use wardroom_core::run::{
     failure::Class,
@@ -16,6 +16,21 @@ pub trait Data: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
     /// What a run that starts again from nothing begins with: what it was given, nothing it found out.
     #[must_use]
     fn restarted(&self) -> Self;
+
+    /// How much a stage bears in this run, where somebody said so.
+    #[must_use]
+    fn budget(&self, _stage: Stage) -> Budget {
+        Budget::default()
+    }
+}
+
+/// How much a stage bears; what is not said is what it usually bears.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Budget {
+    /// Failures that may pass by themselves, or questions that nobody answers.
+    pub retries: Option<u32>,
+    /// How long it may wait.
+    pub patience: Option<SignedDuration>,
 }
 
 /// What executes stages. A stage observes, decides, saves its intent, calls, and observes again; it may be executed

@@ -94,6 +94,13 @@ impl<D: Data> Record<D> {
         if self.undoing { self.touched.last().copied().unwrap_or(self.stage) } else { self.stage }
     }
 
+    /// How long the current stage may wait.
+    #[must_use]
+    pub fn patience(&self) -> SignedDuration {
+        let stage = self.current();
+        self.data.budget(stage).patience.unwrap_or_else(|| self.kind.patience_at(stage))
+    }
+
     /// Comes to a stage, or to the next undo, with all budgets whole.
     pub(crate) fn arrive(&mut self, now: Timestamp) {
         self.since = now;
@@ -141,7 +148,9 @@ impl<D: Data> Record<D> {
         self.sent_on = false;
         let count = self.failures.entry(class).or_insert(0);
         *count = count.saturating_add(1);
-        let spent = *count > stage.budget(class);
+        let told =
+            self.data.budget(stage).retries.filter(|_| matches!(class, Class::Retryable | Class::Unanswered));
+        let spent = *count > told.unwrap_or_else(|| stage.budget(class));
         self.failure = Some(Failure { stage, class, evidence: bounded(evidence), at: now });
         self.waiting = None;
         self.at_work = None;

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use wardroom_core::{Named as _, gpu_node::task::Kind, run::plan::Stage};
+use wardroom_workflow::Budget;
 
 use super::site::Snapshot;
 
@@ -119,6 +120,14 @@ impl wardroom_workflow::Data for Data {
             anew.next_task(*stage);
         }
         anew
+    }
+
+    /// As the site said when the run loaded it.
+    fn budget(&self, stage: Stage) -> Budget {
+        let budgets = self.site.as_ref().map(|site| &site.settings.budgets);
+        let told = budgets.and_then(|budgets| budgets.get(stage.as_str())).cloned().unwrap_or_default();
+        let patience = told.patience_minutes.map(|minutes| SignedDuration::from_mins(minutes.into()));
+        Budget { retries: told.retries, patience }
     }
 }
 

@@ -41,7 +41,7 @@ pub(crate) async fn why(app: &App, id: &str) -> Result<Vec<Why>, Error> {
     if let Some(run) = &run {
         // While a run works on the node, the patience of its stage says more.
         stay.counted_from = run.record.since;
-        stay.patience = run.state.is_worked_on().then(|| run.record.kind.patience_at(run.record.stage));
+        stay.patience = run.state.is_worked_on().then(|| run.record.patience());
         if !run.state.is_worked_on() {
             let (kind, stage) = (run.record.kind, run.record.current());
             let what = format!("its {kind} run stands still at {stage}: see what the run says").into();

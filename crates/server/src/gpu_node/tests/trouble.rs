@@ -13,6 +13,7 @@
 //! | disagreement that cannot safely be adopted    | `what_maas_says_and_this_run_did_not_cause_…`, `a_machine_of_somebody_else_…` |
 
 use serde_json::{Value, json};
+use wardroom_api::site::Budget;
 use wardroom_core::gpu_node::maas::Status;
 use wardroom_fakes::{
     maas::{Change, DiskSpec, Fault, FaultKind, Outcome, Seed},
@@ -198,6 +199,34 @@ async fn a_missing_or_ambiguous_boot_disk_needs_a_person() {
         rig.maas.change(&system_id, &Change { disks: Some(disks), ..Change::default() });
         needs_person(&mut rig, "configure_storage").await;
         assert_eq!(rig.did(&system_id, "set_storage_layout"), 0);
+    }
+}
+
+/// What a site says of a stage counts instead of what is usual: one answer that fails stops the run.
+async fn a_site_says_how_much_its_stages_bear() {
+    let budget = Budget { retries: Some(0), ..Budget::default() };
+    let mut rig =
+        Rig::with(quick(), |site| drop(site.budgets.insert("deploy_via_maas".to_owned(), budget))).await;
+    seeded(&rig);
+    rig.maas.fault(Fault::of("deploy", FaultKind::Status(503)).times(1));
+    rig.work();
+    rig.agents();
+    let id = rig.onboard(1).await;
+    let run = rig.until_run(&id, "failed_retryable").await;
+    assert_eq!(run["stage"], "deploy_via_maas", "{run}");
+    assert_eq!(follow(&rig, &id).await, "retry_stage");
+    rig.until(&id, "active").await;
+
+    let (settings, _) = super::super::site::load(&rig.app, "berlin").await.unwrap().unwrap();
+    for (stage, wrong, field) in [
+        ("paint", json!({}), "settings.budgets.paint"),
+        ("deploy_via_maas", json!({"retries": 1001}), "settings.budgets.deploy_via_maas.retries"),
+        ("drain_node", json!({"patience_minutes": 0}), "settings.budgets.drain_node.patience_minutes"),
+    ] {
+        let mut body = json!({"name": "berlin", "settings": settings});
+        body["settings"]["budgets"] = json!({stage: wrong});
+        let refused = rig.call(axum::http::Method::PUT, "/api/v1/sites/berlin", body).await;
+        assert_eq!((refused.status.as_u16(), &refused.body["errors"][0]["field"]), (400, &json!(field)));
     }
 }
 
@@ -556,6 +585,7 @@ on_both! {
     a_machine_of_somebody_else_needs_a_person
     a_missing_or_ambiguous_boot_disk_needs_a_person
     an_interface_that_cannot_be_fixed_needs_a_person
+    a_site_says_how_much_its_stages_bear
     a_machine_that_is_deleted_in_the_middle_needs_a_person
     a_machine_that_is_deleted_on_its_way_out_needs_a_person
     a_commissioning_that_fails_twice_needs_a_person_and_once_does_not
