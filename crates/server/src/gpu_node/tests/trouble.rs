@@ -206,7 +206,7 @@ async fn a_missing_or_ambiguous_boot_disk_needs_a_person() {
 async fn a_site_says_how_much_its_stages_bear() {
     let budget = Budget { retries: Some(0), ..Budget::default() };
     let mut rig =
-        Rig::with(quick(), |site| drop(site.budgets.insert("deploy_via_maas".to_owned(), budget))).await;
+        Rig::with(quick(), |site| site.budgets = [("deploy_via_maas".to_owned(), budget)].into()).await;
     seeded(&rig);
     rig.maas.fault(Fault::of("deploy", FaultKind::Status(503)).times(1));
     rig.work();
