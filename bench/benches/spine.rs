@@ -143,7 +143,8 @@ fn fleet(runtime: &tokio::runtime::Runtime) {
         runtime.block_on(client::reads(server.address, &server.token, &path, 4, Duration::from_secs(2)))
     };
     let first = page("");
-    let last = page(&format!("&continue={}", seed::id_of(99_800)));
+    let after = |number| wardroom_store::cursor::at("node", &seed::id_of(number));
+    let last = page(&format!("&continue={}", after(99_800)));
     println!("pages of 100: first {first:.0}/s, last {last:.0}/s, ratio {:.2}", last / first);
     for (name, query) in [
         ("state", "&state=migrating"),
@@ -151,7 +152,7 @@ fn fleet(runtime: &tokio::runtime::Runtime) {
         ("workflow", "&fieldSelector=workflow_id%3Ddebian"),
         ("group", "&group_id=berlin"),
     ] {
-        let (first, last) = (page(query), page(&format!("{query}&continue={}", seed::id_of(90_000))));
+        let (first, last) = (page(query), page(&format!("{query}&continue={}", after(90_000))));
         println!("  with {name}: first {first:.0}/s, late {last:.0}/s, ratio {:.2}", last / first);
     }
     println!("resident memory: {} MB (under 150)", server.resident_megabytes());
