@@ -1,7 +1,8 @@
 //! PostgreSQL, shared by any number of servers.
 //!
-//! What must stay true: a commit is one statement, so that it is one round trip and one transaction, and its
-//! answer comes after the server has made it durable.
+//! What must stay true: a commit is one statement, by itself or with what others commit at the same moment (`lanes.rs`,
+//! `moves.rs`), so that it is one round trip and one transaction, and its answer comes after the server has made it
+//! durable.
 
 mod commit;
 mod connect;
