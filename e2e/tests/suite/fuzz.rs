@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::support::{Backend, Site, fleet::workflow, node_in, on_both};
+use crate::support::{Backend, Site, fleet::workflow, node_in, on_both, satellite};
 
 on_both! {
     fuzz_every_operation,
@@ -55,7 +55,7 @@ fn parameters(site: &Site) -> Vec<(&'static str, String)> {
     site.admin().post("/api/v1/groups", &json!({"name": "rack"})).expect(201);
     let (victim, _) = site.new_token(&json!({"name": "victim", "role": "viewer"}));
     let id = |id: &str| format!("id = \"{id}\"");
-    vec![
+    let mut all = vec![
         ("/api/v1/events", "wait = 0".to_owned()),
         ("/api/v1/tokens/{id}", id(&victim)),
         ("/api/v1/nodes/{id}", id(&node)),
@@ -65,5 +65,61 @@ fn parameters(site: &Site) -> Vec<(&'static str, String)> {
         ("/api/v1/resources/{kind}/{id}/why", format!("kind = \"node\", {}", id(&node))),
         ("/api/v1/workflows/{id}", id("debian")),
         ("/api/v1/groups/{id}", id("rack")),
-    ]
+    ];
+    all.extend(satellites(site));
+    all.extend(gpu_nodes(site));
+    all
+}
+
+/// A satellite for each path: what is done by one, such as a deletion, would leave nothing for the next.
+fn satellites(site: &Site) -> Vec<(&'static str, String)> {
+    for (path, body) in [
+        (
+            "/api/groups/sync",
+            json!({"group": "shop", "registry": "https://registry.example.com", "artifacts": []}),
+        ),
+        ("/api/configs", json!({"config_name": "slow", "config": {}})),
+    ] {
+        let made = site.admin().post(path, &body);
+        assert!(made.status < 300, "{path}: {}", made.text());
+    }
+    let paths = [
+        "/api/satellites/{name}",
+        "/api/satellites/{name}/effects",
+        "/api/satellites/{name}/reenable",
+        "/api/satellites/{name}/revoke",
+    ];
+    let mut all = vec![
+        ("/api/groups/{group}/satellites", "group = \"shop\"".to_owned()),
+        ("/api/configs/{config}", "config = \"slow\"".to_owned()),
+    ];
+    for (number, path) in paths.into_iter().enumerate() {
+        let name = format!("edge-{number}");
+        satellite::online(site, &name);
+        all.push((path, format!("name = \"{name}\"")));
+    }
+    all
+}
+
+/// Likewise a GPU node for each path, with the run that it is created with.
+fn gpu_nodes(site: &Site) -> Vec<(&'static str, String)> {
+    let paths = [
+        "/api/v1/gpu-nodes/{id}",
+        "/api/v1/gpu-nodes/{id}/actions/{action}",
+        "/api/v1/gpu-nodes/{id}/decommissions",
+        "/api/v1/gpu-nodes/{id}/heartbeat",
+        "/api/v1/gpu-nodes/{id}/lifecycle",
+        "/api/v1/gpu-nodes/{id}/onboardings",
+        "/api/v1/gpu-nodes/{id}/tasks/claim",
+        "/api/v1/runs/{id}",
+        "/api/v1/runs/{id}/actions/{action}",
+    ];
+    let mut all = Vec::new();
+    for (number, path) in paths.into_iter().enumerate() {
+        let body = json!({"hostname": format!("gpu-{number}")});
+        let made = site.admin().post("/api/v1/gpu-nodes", &body).expect(201)["data"].clone();
+        let id = if path.contains("runs") { &made["run"] } else { &made["id"] };
+        all.push((path, format!("id = {id}")));
+    }
+    all
 }
