@@ -17,7 +17,7 @@ fn node(number: usize, state: &str) -> Content {
     let document = json!({
         "mac_address": mac, "hostname": null, "ip_address": "10.0.0.7", "vendor": "ACME", "model": "R640",
         "serial_number": format!("S{number}"), "system_uuid": null, "workflow_id": "debian", "group_id": "berlin",
-        "install_attempts": 0, "install_progress": 100, "last_install_error": null, "counted_attempt": null,
+        "install_attempts": 0, "install_progress": 100, "last_install_error": null, "counted_attempts": [],
         "install_round": 1, "approved_by_group": null, "last_install_report": null
     });
     Content {

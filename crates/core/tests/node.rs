@@ -18,21 +18,20 @@ use wardroom_core::{
 struct Node {
     state: State,
     attempts: u32,
-    counted: Option<String>,
+    counted: Vec<String>,
 }
 
 impl Node {
     fn new(state: State) -> Self {
-        Self { state, attempts: 0, counted: None }
+        Self { state, attempts: 0, counted: Vec::new() }
     }
 
     fn report(&mut self, status: InstallStatus, attempt: Option<&str>) -> Outcome {
-        let facts =
-            Facts { state: self.state, attempts: self.attempts, counted_attempt: self.counted.as_deref() };
+        let facts = Facts { state: self.state, attempts: self.attempts, counted_attempts: &self.counted };
         let outcome = judge(facts, status, attempt);
         self.apply(outcome);
         if let (Some(attempt), Outcome::Attempt { .. } | Outcome::Move { .. }) = (attempt, outcome) {
-            self.counted = Some(attempt.to_owned());
+            self.counted.push(attempt.to_owned());
         }
         outcome
     }
@@ -101,7 +100,7 @@ fn every_report_in_every_state() {
             assert_eq!((node.state.as_str(), node.attempts), expected, "{status} in {state}");
         }
     }
-    let installing = Facts { state: State::Installing, attempts: 0, counted_attempt: None };
+    let installing = Facts { state: State::Installing, attempts: 0, counted_attempts: &[] };
     assert_eq!(judge(installing, InstallStatus::Started, None), Outcome::Ignored(Ignored::AlreadyInstalling));
 }
 
@@ -109,7 +108,7 @@ fn every_report_in_every_state() {
 fn silence_counts_as_a_failed_attempt_of_the_system() {
     for &state in State::ALL {
         for attempts in 0..5 {
-            let outcome = judge_silence(Facts { state, attempts, counted_attempt: None });
+            let outcome = judge_silence(Facts { state, attempts, counted_attempts: &[] });
             if state != State::Installing {
                 assert_eq!(outcome, Outcome::Ignored(Ignored::NotInstalling), "{state}");
             } else if attempts + 1 < MAX_INSTALL_ATTEMPTS {

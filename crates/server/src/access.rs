@@ -102,7 +102,7 @@ pub const ROUTES: &[Route] = &[
     route("GET",    "/api/v1/nodes/{id}/history",                  "node",     READERS,   Class::Read),
     route("POST",   "/api/v1/nodes/{id}/installation-status",      "node",     Machine(&[Operator, Admin]), Class::Report),
     route("POST",   "/api/v1/report",                              "node",     Machine(&[Operator, Admin]), Class::Report),
-    route("GET",    "/api/v1/boot",                                "node",     Network(&[Viewer, Operator, Admin]), Class::Report),
+    route("GET",    "/api/v1/boot",                                "node",     Network(&[Operator, Admin]), Class::Report),
     route("GET",    "/api/v1/workflows",                           "workflow", READERS,   Class::Read),
     route("POST",   "/api/v1/workflows",                           "workflow", OPERATORS, Class::Write),
     route("GET",    "/api/v1/workflows/{id}",                      "workflow", READERS,   Class::Read),

@@ -4,7 +4,7 @@ use axum::{
     Json,
     body::Body,
     extract::Request,
-    http::{HeaderName, HeaderValue, Method, StatusCode, header},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -19,13 +19,16 @@ use crate::{
     auth::{self, Caller},
     body,
     error::Error,
-    group, node, satellite, secret, workflow,
+    etag, group, node, satellite, secret, workflow,
 };
 
 pub(crate) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// How long an answer is remembered.
 const MEMORY: SignedDuration = SignedDuration::from_hours(24);
+
+/// And for who shows no token: anybody in the networks that machines boot in may send as many keys as he likes.
+const MEMORY_OF_STRANGERS: SignedDuration = SignedDuration::from_mins(10);
 
 /// How much longer than a request a claim holds when its server dies over it.
 const CLAIM: SignedDuration = SignedDuration::from_mins(1);
@@ -51,9 +54,9 @@ async fn remembered(app: &App, request: Request, next: Next) -> Result<Response,
     let key =
         key.ok_or_else(|| Error::invalid("Idempotency-Key", "must be 1 to 255 printable characters"))?;
     let caller = request.extensions().get::<Caller>().ok_or(Error::Internal)?;
-    let scope = match caller.identity() {
-        Some(identity) => identity.id.clone(),
-        None => format!("anonymous {}", caller.address),
+    let (scope, memory) = match caller.identity() {
+        Some(identity) => (identity.id.clone(), MEMORY),
+        None => (format!("anonymous {}", caller.address), MEMORY_OF_STRANGERS),
     };
 
     let (parts, body) = request.into_parts();
@@ -77,23 +80,31 @@ async fn remembered(app: &App, request: Request, next: Next) -> Result<Response,
     }
     let is_secret = shows_a_secret(parts.uri.path());
     let request = Request::from_parts(parts, Body::from(bytes));
-    let response = RUNNING.scope(Some(key.clone()), next.run(request)).await;
+    let running = Running { key, memory };
+    let response = RUNNING.scope(Some(running.clone()), next.run(request)).await;
     let is_secret = is_secret || response.extensions().get::<ShownOnce>().is_some();
-    finish(app, &key, response, is_secret).await
+    finish(app, &running, response, is_secret).await
 }
 
-/// The request whose key is carried by the changes that are made for it.
+/// A request whose key is carried by the changes that are made for it.
+#[derive(Clone)]
+struct Running {
+    key: IdempotencyKey,
+    /// How long its answer is remembered.
+    memory: SignedDuration,
+}
+
 mod running {
     tokio::task_local! {
-        pub(super) static RUNNING: Option<wardroom_store::IdempotencyKey>;
+        pub(super) static RUNNING: Option<super::Running>;
     }
 }
 use running::RUNNING;
 
 /// What a change that is made now says of the request it is made for.
 pub(crate) fn mark(app: &App) -> Option<Mark> {
-    let key = RUNNING.try_with(Clone::clone).ok().flatten()?;
-    Some(Mark { key, until: app.now() + MEMORY })
+    let Running { key, memory } = RUNNING.try_with(Clone::clone).ok().flatten()?;
+    Some(Mark { key, until: app.now() + memory })
 }
 
 /// For requests that change many resources, each for itself: one that was cut off is run again, for the rest.
@@ -145,7 +156,7 @@ fn shows_a_secret(path: &str) -> bool {
 /// Remembers a success; anything else may be tried again with the same key.
 async fn finish(
     app: &App,
-    key: &IdempotencyKey,
+    Running { key, memory }: &Running,
     response: Response,
     is_secret: bool,
 ) -> Result<Response, Error> {
@@ -156,10 +167,20 @@ async fn finish(
     let (parts, body) = response.into_parts();
     let bytes = body.collect().await.map_err(|_| Error::Internal)?.to_bytes();
     // A secret is shown once and not kept: who lost it makes another.
-    let kept = if is_secret { String::new() } else { String::from_utf8_lossy(&bytes).into_owned() };
+    let kept = if is_secret { String::new() } else { kept(&parts.headers, &bytes) };
     let answer = Answer { status: parts.status.as_u16(), body: kept };
-    app.store.answer_key(key, &answer, app.now() + MEMORY).await?;
+    app.store.answer_key(key, &answer, app.now() + *memory).await?;
     Ok(Response::from_parts(parts, Body::from(bytes)))
+}
+
+/// What is kept of an answer: its body, after a line with its ETag where it has one. A body begins with a brace, a tag
+/// with a quotation mark.
+fn kept(headers: &HeaderMap, body: &[u8]) -> String {
+    let body = String::from_utf8_lossy(body);
+    match headers.get(header::ETAG).and_then(|tag| tag.to_str().ok()) {
+        Some(tag) => format!("{tag}\n{body}"),
+        None => body.into_owned(),
+    }
 }
 
 fn repeat(answer: &Answer) -> Result<Response, Error> {
@@ -167,7 +188,14 @@ fn repeat(answer: &Answer) -> Result<Response, Error> {
         return Err(shown_once());
     }
     let status = StatusCode::from_u16(answer.status).map_err(|_| Error::Internal)?;
-    let mut response = (status, answer.body.clone()).into_response();
+    let (tag, body) = match answer.body.split_once('\n') {
+        Some((tag, body)) if tag.starts_with('"') => (Some(tag), body),
+        _ => (None, &*answer.body),
+    };
+    let mut response = (status, body.to_owned()).into_response();
+    if let Some(tag) = tag {
+        etag::set(&mut response, tag);
+    }
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response.headers_mut().insert("idempotency-replayed", HeaderValue::from_static("true"));
     Ok(response)

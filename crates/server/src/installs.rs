@@ -77,7 +77,7 @@ async fn time_out_one(app: &App, node: &Resource) -> Result<(), Error> {
         if state != State::Installing || !is_silent(app, node, seen.as_ref())? {
             return Ok(Decided::Nothing(()));
         }
-        let facts = Facts { state, attempts: document.install_attempts, counted_attempt: None };
+        let facts = Facts { state, attempts: document.install_attempts, counted_attempts: &[] };
         let (to, attempts, entry_type) = match judge_silence(facts) {
             Outcome::Attempt { attempts } => (state, attempts, "attempt"),
             Outcome::Move { event, attempts } => {

@@ -266,7 +266,7 @@ pub(crate) async fn move_node(
             let mut document = Document::of(node)?;
             let from = document::state(node)?;
             let granted = moves::judge(from, document.install_attempts, request).map_err(refused)?;
-            only_approve(caller, &granted)?;
+            only_approve(caller, &granted, wanted.force)?;
             document.enter(to, granted.clears_counters, group.as_deref());
             let content = document.into_content_of(node, to.as_str(), node.content.labels.clone())?;
             let mut entry = by_person(app, caller, TRANSITION, wanted.comment.clone());
@@ -290,11 +290,11 @@ fn refused(refusal: Refusal) -> Error {
 }
 
 /// An installer approves and does nothing else.
-fn only_approve(caller: &Caller, granted: &Granted) -> Result<(), Error> {
+fn only_approve(caller: &Caller, granted: &Granted, force: bool) -> Result<(), Error> {
     let installer = caller.identity().is_some_and(|identity| identity.role == Role::Installer);
-    if installer && granted.row.on != wardroom_core::node::Event::Approve {
+    if installer && (force || granted.row.on != wardroom_core::node::Event::Approve) {
         return Err(Error::Forbidden(
-            "the role installer may only approve: discovered to pending".to_owned(),
+            "the role installer may only approve: discovered to pending, without force".to_owned(),
         ));
     }
     Ok(())

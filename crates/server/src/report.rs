@@ -197,7 +197,10 @@ async fn take(
         let percent = news.installation.as_ref().and_then(Installation::said);
         progress::note(app, &resource, percent).await?;
     }
+    let installed = resource.content.state.clone();
     let resource = promote::carry_out(app, resource).await?;
+    let state = &resource.content.state;
+    let message = if *state == installed { message } else { format!("The node is {state}.") };
     node::answer(app, &resource, Some(&message)).await
 }
 
@@ -230,11 +233,8 @@ fn step(
     let Some(installation) = &news.installation else {
         return Ok(still("The report was noted.", false));
     };
-    let facts = Facts {
-        state,
-        attempts: document.install_attempts,
-        counted_attempt: document.counted_attempt.as_deref(),
-    };
+    let facts =
+        Facts { state, attempts: document.install_attempts, counted_attempts: &document.counted_attempts };
     let outcome = judge(facts, installation.status, installation.attempt.as_deref());
     if !matches!(outcome, Outcome::Progress | Outcome::Ignored(_)) {
         document.last_install_report = Some(app.now());
@@ -278,7 +278,7 @@ fn step(
 fn failed(document: &mut Document, installation: &Installation, attempts: u32) {
     document.install_attempts = attempts;
     document.last_install_error.clone_from(&installation.error);
-    document.counted_attempt.clone_from(&installation.attempt);
+    document.counted_attempts.extend(installation.attempt.clone());
 }
 
 fn note(document: &mut Document, hardware: &Hardware) {

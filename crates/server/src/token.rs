@@ -2,7 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use axum::{Extension, Json, extract::State, http::StatusCode};
+use axum::{
+    Extension, Json,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse as _, Response},
+};
 use jiff::SignedDuration;
 use uuid::Uuid;
 use wardroom_api::{
@@ -18,7 +23,7 @@ use crate::{
     body::Body,
     bonds::{Made, Step},
     error::Error,
-    group,
+    etag, group,
     list::{self, ListQuery, Pages},
     path::Path,
     problems::Problems,
@@ -37,6 +42,7 @@ const KINDS: &[&str] = &[
     "gpu-node",
     "run",
     "site",
+    "incident",
 ];
 
 const DEFAULT_LIFETIME: SignedDuration = SignedDuration::from_hours(24 * 90);
@@ -61,7 +67,7 @@ pub(crate) async fn create(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Body(create): Body<TokenCreate>,
-) -> Result<(StatusCode, Json<Envelope<NewToken>>), Error> {
+) -> Result<Response, Error> {
     text::check("name", &create.name, 1..=100)?;
     let role: Role = create
         .role
@@ -101,10 +107,10 @@ pub(crate) async fn create(
         }
     };
     let token = view(&resource)?;
-    Ok((
-        StatusCode::CREATED,
-        Json(Envelope::said(NewToken { token, secret }, "The secret is shown only now.")),
-    ))
+    let made = Envelope::said(NewToken { token, secret }, "The secret is shown only now.");
+    let mut response = (StatusCode::CREATED, Json(made)).into_response();
+    etag::set(&mut response, &tag(&resource)?);
+    Ok(response)
 }
 
 /// Revokes a token; it is refused from the next request on.
@@ -113,11 +119,13 @@ pub(crate) async fn revoke(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Result<Json<Envelope<Token>>, Error> {
+    headers: HeaderMap,
+) -> Result<Response, Error> {
     // Another admin is held, so that two cannot go at once and leave nobody.
     let holds = || other_admin(&app, &id);
     let (resource, ()) = app
         .change_holding(TOKEN, &id, holds, |token| {
+            etag::check(&headers, || tag(token))?;
             if token.content.state == "revoked" {
                 return Ok(Decided::Nothing(()));
             }
@@ -126,7 +134,15 @@ pub(crate) async fn revoke(
         })
         .await?;
     app.tokens.forget().await;
-    Ok(Json(Envelope::new(view(&resource)?)))
+    let mut response = Json(Envelope::new(view(&resource)?)).into_response();
+    etag::set(&mut response, &tag(&resource)?);
+    Ok(response)
+}
+
+/// What an admin's `If-Match` is about.
+fn tag(token: &Resource) -> Result<String, Error> {
+    let content = &token.content;
+    etag::of(&(&content.id, &content.state, content.document.as_str()))
 }
 
 /// The group that a token is about to be in, held.

@@ -12,6 +12,7 @@ use crate::support::{
 
 on_both! {
     every_caller_tries_every_route,
+    every_caller_tries_the_routes_of_machines_from_elsewhere,
     denials_are_recorded_in_aggregate,
 }
 
@@ -23,7 +24,7 @@ enum Open {
     ToSatellites,
     /// To who shows a certificate, on another listener.
     ToCertificates,
-    /// The agent of the node alone; nobody who walks here is one.
+    /// The agent of the node alone.
     ToAgents,
 }
 use Open::{Everybody, To, ToAgents, ToCertificates, ToMachineAnd, ToSatellites};
@@ -133,6 +134,12 @@ const TABLE: &[(&str, &str, Option<&str>, Open)] = &[
 
 const ROLES: &[&str] = &["viewer", "operator", "admin", "installer", "adapter", "auditor"];
 
+#[rustfmt::skip]
+const KINDS: &[&str] = &[
+    "node", "workflow", "group", "satellite", "satellite-group", "satellite-config", "token", "gpu-node", "run",
+    "site", "incident",
+];
+
 /// What a caller is, and what it shows.
 struct Caller {
     is: Is,
@@ -152,18 +159,27 @@ enum Is {
     Satellite,
     /// One that an administrator has blocked.
     RevokedSatellite,
+    /// The agent of the GPU node that is walked.
+    Agent,
+    OtherAgent,
 }
 
 /// The class of answer that the table asks for; 0 is anything but a refusal of the caller.
 fn expected(open: &Open, kind: Option<&str>, is: Is) -> u16 {
     let roles = match open {
         Everybody => return 0,
-        ToAgents => return 401,
+        ToAgents => {
+            return match is {
+                Is::Agent => 0,
+                Is::OtherAgent => 403,
+                _ => 401,
+            };
+        }
         ToSatellites => {
             return match is {
                 Is::Satellite => 0,
                 Is::RevokedSatellite => 403,
-                Is::Nobody | Is::Role(_) | Is::ScopedTo(_) | Is::Machine | Is::OtherMachine => 401,
+                _ => 401,
             };
         }
         ToCertificates => return 401,
@@ -172,11 +188,11 @@ fn expected(open: &Open, kind: Option<&str>, is: Is) -> u16 {
     let for_machines = matches!(open, ToMachineAnd(_));
     match is {
         Is::Machine if for_machines => 0,
-        Is::Nobody | Is::Machine | Is::OtherMachine | Is::Satellite | Is::RevokedSatellite => 401,
         Is::Role(role) if roles.contains(&role) => 0,
         Is::Role(_) => 403,
         Is::ScopedTo(covered) if kind.is_none_or(|kind| kind == covered) => 0,
         Is::ScopedTo(_) => 403,
+        _ => 401,
     }
 }
 
@@ -191,13 +207,13 @@ fn every_caller_tries_every_route(on: Backend) {
             "{method} {path} is gone: strike its row"
         );
     }
-    let (id, callers) = callers(&site);
+    let (walked, callers) = callers(&site);
     let mut wrong = Vec::new();
     for (method, path) in &served {
         let row = TABLE.iter().find(|(m, p, ..)| m == method && p == path);
         let (_, _, kind, open) = row.unwrap_or_else(|| panic!("{method} {path} has no row in the table"));
         for (index, caller) in callers.iter().enumerate() {
-            let reply = try_route(&site, index, method, path, &id, caller.token.as_deref());
+            let reply = try_route(&site, index, method, path, &walked, caller.token.as_deref());
             let class = if matches!(reply.status, 401 | 403) { reply.status } else { 0 };
             assert!(reply.status < 500, "{method} {path}: {}", reply.text());
             let expected = expected(open, *kind, caller.is);
@@ -214,8 +230,27 @@ fn every_caller_tries_every_route(on: Backend) {
         }
     }
     assert!(wrong.is_empty(), "{} answers are wrong:\n{}", wrong.len(), wrong.join("\n"));
-    let node = site.admin().get(&format!("/api/v1/nodes/{id}")).expect(200);
+    let node = site.admin().get(&format!("/api/v1/nodes/{}", walked.node)).expect(200);
     assert_eq!(node["data"]["state"], "installing", "nobody broke what was walked");
+}
+
+/// Outside the networks that machines boot in, a script is for who may install the node himself: it carries the token
+/// to speak for it.
+fn every_caller_tries_the_routes_of_machines_from_elsewhere(on: Backend) {
+    let site = Site::start_with(on, &[("WARDROOM_BOOT_NETWORKS", "10.99.0.0/16")]);
+    let (walked, callers) = callers(&site);
+    let rows = [
+        ("GET", "/api/v1/boot", WRITE),
+        ("POST", "/api/v1/report", REPORT),
+        ("POST", "/api/v1/nodes/{id}/installation-status", REPORT),
+    ];
+    for (method, path, open) in rows {
+        for (index, caller) in callers.iter().enumerate() {
+            let reply = try_route(&site, index, method, path, &walked, caller.token.as_deref());
+            let class = if matches!(reply.status, 401 | 403) { reply.status } else { 0 };
+            assert_eq!(class, expected(&open, Some("node"), caller.is), "{method} {path} by {:?}", caller.is);
+        }
+    }
 }
 
 fn routes(document: &Value) -> Vec<(String, String)> {
@@ -230,15 +265,21 @@ fn routes(document: &Value) -> Vec<(String, String)> {
         .collect()
 }
 
-/// A machine that installs, and every kind of caller.
-fn callers(site: &Site) -> (String, Vec<Caller>) {
+/// What is walked: a node that installs, and a GPU node.
+struct Walked {
+    node: String,
+    gpu_node: String,
+}
+
+/// What is walked, and every kind of caller.
+fn callers(site: &Site) -> (Walked, Vec<Caller>) {
     workflow(&site.admin(), "debian");
     let ids: Vec<_> = (0..2).map(|number| node_in(&site.admin(), "installing", number)).collect();
     for id in &ids {
         site.admin().patch(&format!("/api/v1/nodes/{id}"), &json!({"workflow_id": "debian"})).expect(200);
     }
     let install_token =
-        |number| token_in(&site.machine(None).get(&format!("/api/v1/boot?mac={}", mac(number))).text());
+        |number| token_in(&site.admin().get(&format!("/api/v1/boot?mac={}", mac(number))).text());
     let nobody = |token: &str| Caller { is: Is::Nobody, token: Some(token.to_owned()) };
     let (revoked_id, revoked) = site.new_token(&json!({"name": "revoked", "role": "admin"}));
     site.admin().delete(&format!("/api/v1/tokens/{revoked_id}")).expect(200);
@@ -262,11 +303,19 @@ fn callers(site: &Site) -> (String, Vec<Caller>) {
         callers.push(Caller { is, token: Some(shown) });
     }
     satellite::revoke(site, "blocked");
-    for kind in ["node", "workflow", "group", "satellite", "satellite-group", "satellite-config", "token"] {
+    let mut gpu_node = String::new();
+    for (is, name) in [(Is::OtherAgent, "gpu-1"), (Is::Agent, "gpu-2")] {
+        let made = site.admin().post("/api/v1/gpu-nodes", &json!({"hostname": name})).expect(201);
+        let token = json!({"token": made["data"]["token"]});
+        let enrolled = site.caller(0, None).post("/api/v1/gpu-nodes/enroll", &token).expect(200);
+        enrolled["node"].as_str().unwrap().clone_into(&mut gpu_node);
+        callers.push(Caller { is, token: Some(enrolled["credential"].as_str().unwrap().to_owned()) });
+    }
+    for kind in KINDS {
         let (_, token) = site.new_token(&json!({"name": kind, "role": "admin", "kinds": [kind]}));
         callers.push(Caller { is: Is::ScopedTo(kind), token: Some(token) });
     }
-    (ids[0].clone(), callers)
+    (Walked { node: ids[0].clone(), gpu_node }, callers)
 }
 
 /// The token of an administrator that has expired.
@@ -282,9 +331,21 @@ fn expired(site: &Site) -> String {
 }
 
 /// Asks for what exists where that does no harm, and for what does not exist elsewhere.
-fn try_route(site: &Site, index: usize, method: &str, path: &str, id: &str, token: Option<&str>) -> Reply {
+fn try_route(
+    site: &Site,
+    index: usize,
+    method: &str,
+    path: &str,
+    walked: &Walked,
+    token: Option<&str>,
+) -> Reply {
     let is_report = path.ends_with("/installation-status");
-    let id = if is_report || method == "GET" { id } else { "missing" };
+    let is_agents = path.ends_with("/heartbeat") || path.contains("/tasks/");
+    let id = match path {
+        _ if is_agents => &walked.gpu_node,
+        _ if is_report || method == "GET" => &walked.node,
+        _ => "missing",
+    };
     let mut target = path.replace("{kind}", "node").replace("{id}", id);
     let satellite = if method == "GET" { "edge" } else { "missing" };
     target = target.replace("{name}", satellite).replace("{token}", "wrz_missing");
@@ -301,6 +362,8 @@ fn try_route(site: &Site, index: usize, method: &str, path: &str, id: &str, toke
     let body = match path {
         "/api/v1/report" => json!({"mac_address": mac(0), "installation_status": "progress"}),
         _ if is_report => json!({"status": "progress"}),
+        _ if path.ends_with("/claim") => json!({"holder": "walker"}),
+        _ if path.ends_with("/result") => json!({"epoch": 1, "outcome": "succeeded"}),
         "/api/v1/nodes/{id}/state" => json!({"state": "pending"}),
         "/api/v1/nodes/bulk/state" => json!({"state": "pending", "node_ids": ["missing"]}),
         _ => json!({}),

@@ -55,11 +55,14 @@ fn an_installer_approves_in_bulk_and_nothing_else(on: Backend) {
     let site = Site::start(on);
     let new = node_in(&site.admin(), "discovered", 1);
     let failed = node_in(&site.admin(), "install_failed", 2);
+    let another = node_in(&site.admin(), "discovered", 3);
     let (_, token) = site.new_token(&json!({"name": "ines", "role": "installer"}));
     let installer = site.caller(1, Some(&token));
     let bulk = json!({"node_ids": [new, failed], "state": "pending"});
     let items = installer.post(PATH, &bulk).expect(200)["data"]["items"].clone();
     assert_eq!((&items[0]["status"], &items[1]["status"]), (&json!(200), &json!(403)), "{items}");
     installer.to_state(&new, "installing").problem(403);
+    let forced = json!({"state": "pending", "force": true});
+    installer.patch(&format!("/api/v1/nodes/{another}/state"), &forced).problem(403);
     installer.to_state(&failed, "pending").problem(403);
 }

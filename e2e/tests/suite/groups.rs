@@ -86,7 +86,9 @@ fn install(site: &Site, number: usize, create: Value, approver: &str) -> Vec<Val
     site.caller(number, Some(approver)).to_state(id, "pending").expect(200);
     for status in ["started", "complete"] {
         let path = format!("/api/v1/nodes/{id}/installation-status");
-        site.admin().post(&path, &json!({"status": status})).expect(200);
+        let said = site.admin().post(&path, &json!({"status": status})).expect(200);
+        let state = said["data"]["state"].as_str().unwrap();
+        assert_eq!(said["message"], format!("The node is {state}."));
     }
     let rows = site.admin().get(&format!("/api/v1/nodes/{id}/history")).expect(200)["data"].clone();
     rows.as_array().unwrap().clone()

@@ -25,6 +25,8 @@ fn a_repeat_gets_the_same_answer(on: Backend) {
     let first = site.admin_at(0).with("idempotency-key", "k1").post("/api/v1/nodes", &create);
     let again = site.admin_at(1).with("idempotency-key", "k1").post("/api/v1/nodes", &create);
     assert_eq!(first.expect(201), again.expect(201));
+    assert!(first.header("etag").is_some());
+    assert_eq!(first.header("etag"), again.header("etag"));
     assert_eq!(
         (first.header("idempotency-replayed"), again.header("idempotency-replayed")),
         (None, Some("true"))

@@ -99,6 +99,8 @@ fn an_attempt_that_is_named_counts_once(on: Backend) {
         ("a", 1, "installing"),
         ("b", 2, "installing"),
         ("b", 2, "installing"),
+        // One that was on its way for long.
+        ("a", 2, "installing"),
         ("c", 3, "install_failed"),
         ("c", 3, "install_failed"),
         ("d", 3, "install_failed"),

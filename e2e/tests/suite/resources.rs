@@ -110,6 +110,12 @@ fn an_etag_guards_what_was_read(on: Backend) {
         guarded(&tag).put(&path, &spec).expect(200);
         guarded(&tag).delete(&path).expect(200);
     }
+    let made = site.admin().post("/api/v1/tokens", &json!({"name": "short", "role": "viewer"}));
+    let path = format!("/api/v1/tokens/{}", made.expect(201)["data"]["id"].as_str().unwrap());
+    guarded("\"stale\"").delete(&path).problem(412);
+    let gone = guarded(made.header("etag").unwrap()).delete(&path);
+    assert_eq!(gone.expect(200)["data"]["state"], "revoked");
+    assert_ne!(gone.header("etag"), made.header("etag"));
 }
 
 fn members_are_corrected_under_their_etag(on: Backend) {

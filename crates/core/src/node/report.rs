@@ -34,8 +34,8 @@ pub struct Facts<'a> {
     pub state: State,
     /// Failed attempts of the current installation.
     pub attempts: u32,
-    /// The attempt that was counted last, when reports name their attempts.
-    pub counted_attempt: Option<&'a str>,
+    /// The attempts that were counted before, as far as reports name them.
+    pub counted_attempts: &'a [String],
 }
 
 /// What follows from a report.
@@ -87,7 +87,7 @@ pub fn judge(node: Facts<'_>, status: InstallStatus, attempt: Option<&str>) -> O
             Outcome::Move { event: Event::InstallCompleted, attempts: 0 }
         }
         (InstallStatus::Failed, State::Installing) => {
-            if attempt.is_some() && attempt == node.counted_attempt {
+            if attempt.is_some_and(|attempt| node.counted_attempts.iter().any(|counted| counted == attempt)) {
                 return Outcome::Ignored(Ignored::AlreadyCounted);
             }
             after_failure(node.attempts, Event::InstallGivenUp)

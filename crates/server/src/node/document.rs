@@ -37,8 +37,9 @@ pub(crate) struct Document {
     pub(crate) install_attempts: u32,
     pub(crate) install_progress: Option<u8>,
     pub(crate) last_install_error: Option<String>,
-    /// The attempt that was counted last.
-    pub(crate) counted_attempt: Option<String>,
+    /// The attempts of this installation that were counted, as far as reports named them: three at most.
+    #[serde(default)]
+    pub(crate) counted_attempts: Vec<String>,
     /// Grows with every round of installing; the tokens of an earlier round are void.
     pub(crate) install_round: u64,
     /// Which setting promotes it, decided when its installation ended and not carried out yet.
@@ -122,7 +123,7 @@ impl Document {
         if clears_counters {
             self.install_attempts = 0;
             self.last_install_error = None;
-            self.counted_attempt = None;
+            self.counted_attempts.clear();
         }
         self.promotion = None;
         match to {
