@@ -23,6 +23,10 @@ const MIGRATION_UNLOCK: &str = "SELECT pg_advisory_unlock(7712038841)";
 /// How long a server may leave what was sent to it without any answer of its system.
 const VANISHED: Duration = Duration::from_secs(15);
 
+/// What must not depend on how others set up the database or the role: each statement sees what was committed before
+/// it (`together.rs`).
+const SETTINGS: &str = "-c default_transaction_isolation=read\\ committed";
+
 /// How to connect, and over what.
 fn config(url: &str) -> Result<(Config, Transport)> {
     let invalid = |_| Error::Invalid { field: "database URL", reason: "is not a PostgreSQL URL" };
@@ -31,6 +35,9 @@ fn config(url: &str) -> Result<(Config, Transport)> {
         config.connect_timeout(Duration::from_secs(5));
     }
     config.application_name("wardroom");
+    // Of two settings of one name the later one counts.
+    let own = config.get_options().map(|own| format!("{own} {SETTINGS}"));
+    config.options(own.unwrap_or_else(|| SETTINGS.to_owned()));
     // A server that vanished is noticed, and not waited for as long as the system would.
     config.keepalives_idle(VANISHED).tcp_user_timeout(VANISHED);
     let transport = Transport::choose(&mut config)?;

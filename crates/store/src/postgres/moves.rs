@@ -8,6 +8,7 @@ use std::collections::HashSet;
 
 use deadpool_postgres::Pool;
 
+use super::error::retryable;
 use super::together::Begun;
 use super::{Failed, WAIT, client, dialect, run_on};
 use crate::error::{Error, Result};
@@ -30,23 +31,36 @@ pub(super) enum Moved {
 /// Makes of these changes those that can be made at once.
 pub(super) async fn make(pool: Pool, changes: Vec<Prepared>) -> Vec<(Prepared, Moved)> {
     let made = match tokio::time::timeout(WAIT, numbers(&pool, &changes)).await {
-        Ok(made) => made,
-        Err(_) => Err(Error::Unavailable("the database did not answer in time".to_owned())),
+        Ok(made) => made.map_err(all),
+        Err(_) => Err(Moved::Unknown("the database did not answer in time".to_owned())),
     };
     let became = |number: i64| match &made {
         Ok(made) if made.contains(&number) => Moved::Made,
-        Err(Error::Unavailable(why)) => Moved::Unknown(why.clone()),
-        Ok(_) | Err(_) => Moved::Left,
+        Ok(_) => Moved::Left,
+        Err(all) => all.clone(),
     };
     (1..).zip(changes).map(|(number, change)| (change, became(number))).collect()
 }
 
+/// What became of all changes when there is no answer for each.
+fn all(failed: Failed) -> Moved {
+    // Sent back by the server: nothing was made.
+    let sent_back = matches!(&failed, Failed::Server(error) if retryable(error));
+    if let Error::Unavailable(why) = failed.into_error()
+        && !sent_back
+    {
+        return Moved::Unknown(why);
+    }
+    Moved::Left
+}
+
 /// The numbers of those that were made, counted from 1.
-async fn numbers(pool: &Pool, changes: &[Prepared]) -> Result<HashSet<i64>> {
-    let begun = Begun::new(client(pool).await?);
-    let rows = run_on(begun.client()?, dialect::MOVES, &columns(changes)).await;
+async fn numbers(pool: &Pool, changes: &[Prepared]) -> Result<HashSet<i64>, Failed> {
+    let begun = Begun::new(client(pool).await.map_err(Failed::Store)?);
+    let lane = begun.client().map_err(Failed::Store)?;
+    let rows = run_on(lane, dialect::MOVES, &columns(changes)).await;
     begun.ended();
-    rows.map_err(Failed::into_error)?.into_iter().map(|mut row| row.int()).collect()
+    rows?.into_iter().map(|mut row| row.int().map_err(Failed::Store)).collect()
 }
 
 /// The columns of all changes, in the order that [`dialect::MOVES`] names them. Of two changes of one resource only the

@@ -73,8 +73,11 @@ impl Drop for Begun {
     }
 }
 
+/// Said here as well: not everything between a server and its database passes settings on.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+
 async fn transact(client: &Client, changes: &[Prepared]) -> Result<Outcome, Failed> {
-    client.batch_execute("BEGIN").await.map_err(Failed::Server)?;
+    client.batch_execute(BEGIN).await.map_err(Failed::Server)?;
     for (at, change) in changes.iter().enumerate() {
         for (lock, params) in commit::locks(change) {
             run_on(client, lock, &params).await?;

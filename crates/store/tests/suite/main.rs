@@ -11,6 +11,7 @@ mod differential;
 mod durability;
 mod feed;
 mod integrity;
+mod isolation;
 mod lists;
 mod liveness;
 mod observations;
@@ -106,14 +107,41 @@ on_both! {
         damage_is_noticed_before_anything_is_written;
 }
 
+/// A PostgreSQL is set up by others: what its transactions are by default changes nothing.
+mod strict {
+    use crate::isolation::strict;
+    use crate::{bonds, commit, isolation};
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_waits_sees_what_it_waited_for() {
+        for isolation in ["repeatable read", "serializable"] {
+            isolation::what_waits_sees_what_it_waited_for(strict(isolation).await).await;
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn promises_are_kept() {
+        for isolation in ["repeatable read", "serializable"] {
+            bonds::what_is_used_does_not_go(strict(isolation).await).await;
+            bonds::two_that_hold_each_other_never_both_win(strict(isolation).await).await;
+            commit::one_winner_per_version(strict(isolation).await).await;
+        }
+    }
+}
+
 /// What only several servers on one database can show, or only one in a folder.
 mod servers {
     use crate::database::Database;
-    use crate::{commit, feed, liveness, opening};
+    use crate::{commit, feed, isolation, liveness, opening};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn who_waits_holds_up_nobody() {
         commit::who_waits_holds_up_nobody(Database::postgres().await).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_was_sent_back_is_tried_alone() {
+        isolation::what_was_sent_back_is_tried_alone(Database::postgres().await).await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
