@@ -118,7 +118,7 @@ pub(crate) fn check(before: Option<&Resource>, after: &Content, entry: &Entry, h
 }
 
 /// What indexes hold. An index entry has an upper size on PostgreSQL, so both databases refuse longer texts.
-const INDEXED: [&str; 6] = ["kind", "id", "state", "labels", "fields", "keys"];
+const INDEXED: [&str; 7] = ["kind", "id", "name", "state", "labels", "fields", "keys"];
 const INDEXED_BYTES: usize = 512;
 
 /// PostgreSQL cannot keep NUL in text, so neither database does.
