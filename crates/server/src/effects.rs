@@ -184,7 +184,7 @@ impl Worker {
             GROUP_ROBOTS => upkeep::ask_members(self, effect).await,
             SPIRE_ENTRY => spire::fit(app, configured(spire.as_ref())?, id).await,
             PUBLISH_STATE => {
-                publish::fit(app, configured(registry.as_ref())?, harbor.as_ref(), &effect.kind, id).await
+                publish::fit(app, configured(registry.as_ref())?, harbor.as_ref(), effect).await
             }
             _ => Err(Trouble::Waiting("is told of by a server that knows such effects")),
         }

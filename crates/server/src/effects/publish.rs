@@ -1,16 +1,17 @@
 //! States in the registry, made to fit their records.
 //!
 //! What must stay true: nothing is pushed into a project that everybody may read, because configs may hold
-//! secrets of a site.
+//! secrets of a site; and who was given the name of a satellite that is gone keeps its state, however late the
+//! registry removes the other one.
 
-use wardroom_store::Resource;
+use wardroom_store::{ClaimedEffect, Resource};
 use wardroom_upstream::{
     Failure,
     harbor::Harbor,
     registry::{Registry, artifact::Artifact, state::About},
 };
 
-use super::Trouble;
+use super::{Trouble, upkeep};
 use crate::{
     app::App,
     artifact::{self, DEFAULT, LATEST, PROJECT, repository},
@@ -25,9 +26,9 @@ pub(super) async fn fit(
     app: &App,
     registry: &Registry,
     harbor: Option<&Harbor>,
-    kind: &str,
-    id: &str,
+    effect: &ClaimedEffect,
 ) -> Result<(), Trouble> {
+    let (kind, id) = (&*effect.kind, &*effect.resource_id);
     let Some(record) = app.store.get(kind, id).await.map_err(Error::from)? else { return Ok(()) };
     let about = match kind {
         KIND => About::Satellite(&record.content.name),
@@ -37,7 +38,7 @@ pub(super) async fn fit(
     };
     let harbor = harbor.filter(|_| is_harbors(app));
     if record.content.deleted {
-        return remove(app, registry, harbor, about).await;
+        return let_go(app, registry, harbor, about, effect.attempts).await;
     }
     if let Some(harbor) = harbor {
         let project = harbor.ensure_project(PROJECT).await?;
@@ -83,18 +84,37 @@ async fn push(
     Ok(registry.push(&repository, &image, app.now().as_second()).await?)
 }
 
-async fn remove(
+/// Removes what was published of a record that is gone.
+async fn let_go(
     app: &App,
     registry: &Registry,
     harbor: Option<&Harbor>,
     about: About<'_>,
+    attempts: i64,
 ) -> Result<(), Trouble> {
-    // The name may have been given again.
-    if let About::Satellite(name) = about
-        && app.store.get_by_key(KIND, &name_key(name)).await.map_err(Error::from)?.is_some()
-    {
-        return Ok(());
+    // An attempt before this one may have removed it although nobody heard of that.
+    let mut may_be_gone = attempts > 1;
+    if successor(app, about).await?.is_none() {
+        remove(registry, harbor, about).await?;
+        may_be_gone = true;
     }
+    // The name may have been given again while the registry took its time. The new one is asked to publish by itself,
+    // so that what it says meanwhile is not overtaken from here.
+    if may_be_gone && let Some(successor) = successor(app, about).await? {
+        upkeep::ask_for(app, successor, upkeep::Cause::Removed).await?;
+    }
+    Ok(())
+}
+
+/// Who has the name of a satellite that is gone. Groups and configs that are made anew are the same record.
+async fn successor(app: &App, about: About<'_>) -> Result<Option<Resource>, Error> {
+    match about {
+        About::Satellite(name) => Ok(app.store.get_by_key(KIND, &name_key(name)).await?),
+        About::Group(_) | About::Config(_) => Ok(None),
+    }
+}
+
+async fn remove(registry: &Registry, harbor: Option<&Harbor>, about: About<'_>) -> Result<(), Trouble> {
     match harbor {
         Some(harbor) => Ok(harbor.delete_repository(PROJECT, &about.repository()).await?),
         None => match registry.delete(&repository(about)).await {

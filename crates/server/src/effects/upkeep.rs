@@ -1,5 +1,5 @@
-//! What asks for effects without a change: robots that end, groups whose projects changed, a trust bundle that
-//! rotates; and what becomes of effects that are done.
+//! What asks for effects without a change: robots that end, groups whose projects changed, states that went with
+//! another one of their name; a trust bundle that rotates; and what becomes of effects that are done.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
     error::Error,
     satellite::{
         document::{Document, KIND, group_field, state},
-        effects::HARBOR_ROBOT,
+        effects::{HARBOR_ROBOT, PUBLISH_STATE},
     },
     spiffe::Trust,
 };
@@ -36,11 +36,51 @@ const BATCHES: usize = 10;
 /// How often files and bundle are looked at.
 const TRUST: Duration = Duration::from_secs(30);
 
-/// Why robots of a group are asked for.
-const CHANGED: &str = "group changed";
-
 /// Members that are read at once.
 const PAGE: usize = 500;
+
+/// Why something is asked for without a change of the record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// A robot is missing, or nobody knows when it is due.
+    Upkeep,
+    /// A robot is about to end.
+    Ending,
+    /// Another record that the robot follows has changed.
+    GroupChanged,
+    /// The state may be gone: one that had its name before was removed late.
+    Removed,
+}
+
+impl Cause {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Upkeep => "upkeep",
+            Self::Ending => "about to end",
+            Self::GroupChanged => "group changed",
+            Self::Removed => "removed with the one before",
+        }
+    }
+
+    fn effect_type(self) -> &'static str {
+        match self {
+            Self::Upkeep | Self::Ending | Self::GroupChanged => HARBOR_ROBOT,
+            Self::Removed => PUBLISH_STATE,
+        }
+    }
+
+    /// Whether this effect does what is asked for. One that was begun may have come before what happened elsewhere;
+    /// where nothing happened, it is enough.
+    fn is_met_by(self, progress: &EffectProgress) -> bool {
+        let begun_is_enough = match self {
+            Self::Upkeep | Self::Ending => true,
+            Self::GroupChanged | Self::Removed => false,
+        };
+        progress.effect_type == self.effect_type()
+            && progress.done_at.is_none()
+            && (progress.attempts == 0 || begun_is_enough)
+    }
+}
 
 /// Finds satellites without a robot, which a Harbor that was configured later has not been told of; then, until `stop`
 /// says so, robots that are about to end.
@@ -118,7 +158,7 @@ async fn look_through(app: &App, holder: &str) -> Result<bool, Error> {
         Ok(robot.is_none_or(|robot| robot.renew_at.is_none() && robot.expires_at < Timestamp::MAX))
     };
     let mut all = List { kind: KIND.to_owned(), limit: PAGE, ..List::default() };
-    while ask_page(app, &mut all, "upkeep", is_unknown).await? {}
+    while ask_page(app, &mut all, Cause::Upkeep, is_unknown).await? {}
     app.store.release_lease(&lease).await?;
     Ok(true)
 }
@@ -130,7 +170,7 @@ async fn extend(app: &App, holder: &str) -> Result<(), Error> {
         let due = app.store.claim_due(KIND, holder, LEFT_ALONE, PAGE).await?;
         let is_last = due.len() < PAGE;
         for (satellite, _) in due {
-            ask_for(app, satellite, "about to end").await?;
+            ask_for(app, satellite, Cause::Ending).await?;
         }
         if is_last {
             return Ok(());
@@ -153,7 +193,7 @@ pub(super) async fn ask_members(worker: &Worker, effect: &ClaimedEffect) -> Resu
     let (app, group) = (&worker.app, &*effect.resource_id);
     let fields = [(group_field(group), "1".to_owned())].into();
     let mut members = List { kind: KIND.to_owned(), fields, limit: PAGE, ..List::default() };
-    while ask_page(app, &mut members, CHANGED, |_| Ok(true)).await? {
+    while ask_page(app, &mut members, Cause::GroupChanged, |_| Ok(true)).await? {
         let renewed = app.store.renew_effect(effect.id, &worker.holder, super::CLAIM).await;
         if !renewed.map_err(Error::from)? {
             return Err(Trouble::Waiting("another server goes on with it"));
@@ -166,7 +206,7 @@ pub(super) async fn ask_members(worker: &Worker, effect: &ClaimedEffect) -> Resu
 async fn ask_page(
     app: &App,
     list: &mut List,
-    cause: &str,
+    cause: Cause,
     is_due: impl Fn(&Resource) -> Result<bool, Error>,
 ) -> Result<bool, Error> {
     let page = app.store.list(list).await?;
@@ -180,7 +220,7 @@ async fn ask_page(
 }
 
 /// A row in the satellite's history that carries the effect.
-async fn ask_for(app: &App, mut satellite: Resource, cause: &str) -> Result<(), Error> {
+pub(super) async fn ask_for(app: &App, mut satellite: Resource, cause: Cause) -> Result<(), Error> {
     let id = satellite.content.id.clone();
     loop {
         if ask_once(app, satellite, cause).await? {
@@ -194,21 +234,17 @@ async fn ask_for(app: &App, mut satellite: Resource, cause: &str) -> Result<(), 
 }
 
 /// False when somebody else changed the satellite first.
-async fn ask_once(app: &App, satellite: Resource, cause: &str) -> Result<bool, Error> {
+async fn ask_once(app: &App, satellite: Resource, cause: Cause) -> Result<bool, Error> {
     let open = app.store.effects_of(KIND, &satellite.content.id).await?;
-    // One that was begun may have read the group before it changed. What nobody changed needs only one.
-    let reads_all = |progress: &EffectProgress| progress.attempts == 0 || cause != CHANGED;
-    let waits = |progress: &EffectProgress| {
-        progress.effect_type == HARBOR_ROBOT && progress.done_at.is_none() && reads_all(progress)
-    };
-    if open.iter().any(waits) {
+    if open.iter().any(|progress| cause.is_met_by(progress)) {
         return Ok(true);
     }
-    let effect = Effect { effect_type: HARBOR_ROBOT.to_owned(), payload: json!({"cause": cause}) };
+    let (effect_type, cause) = (cause.effect_type(), cause.as_str());
+    let effect = Effect { effect_type: effect_type.to_owned(), payload: json!({"cause": cause}) };
     let change = Change {
         after: satellite.content.clone(),
         before: Some(satellite),
-        entry: by_system(app, "effect", json!({"asked_for": HARBOR_ROBOT, "cause": cause})),
+        entry: by_system(app, "effect", json!({"asked_for": effect_type, "cause": cause})),
         effects: vec![effect],
         fence: None,
         holds: Vec::new(),

@@ -3,15 +3,19 @@
 use std::{
     net::TcpListener,
     process::{Child, Command, Stdio},
+    sync::Arc,
 };
 
+use axum::{extract::Request, http::header};
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio::{net, sync::Semaphore, task::JoinHandle};
 
 use crate::site::{Site, eventually, on_both};
 
 on_both! {
     states_follow_their_records_into_the_registry,
+    a_state_outlives_the_late_removal_of_the_one_before,
 }
 
 /// A registry with a folder of its own, until it is dropped.
@@ -115,4 +119,78 @@ async fn states_follow_their_records_into_the_registry() {
         eventually("the state to go", async || registry.digest(repository).await.is_none().then_some(()))
             .await;
     }
+}
+
+/// A registry behind a door that lets removals wait.
+struct Slow {
+    url: String,
+    /// Removals that came.
+    came: Arc<Semaphore>,
+    /// Removals that may pass.
+    may_pass: Arc<Semaphore>,
+    /// Removals that were carried out.
+    passed: Arc<Semaphore>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Slow {
+    async fn before(registry: &Registry) -> Self {
+        let [came, may_pass, passed] = std::array::from_fn(|_| Arc::new(Semaphore::new(0)));
+        let gates = [&came, &may_pass, &passed].map(Arc::clone);
+        let (http, url) = (registry.http.clone(), registry.url.clone());
+        let pass = async move |request: Request| {
+            let [came, may_pass, passed] = &gates;
+            let (head, body) = request.into_parts();
+            let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+            let is_removal = head.method == Method::DELETE;
+            if is_removal {
+                came.add_permits(1);
+                may_pass.acquire().await.unwrap().forget();
+            }
+            let through = http.request(head.method, format!("{url}{}", head.uri)).headers(head.headers);
+            let answer = through.body(body).send().await.unwrap();
+            passed.add_permits(usize::from(is_removal));
+            let (status, mut headers) = (answer.status(), answer.headers().clone());
+            headers.remove(header::TRANSFER_ENCODING);
+            (status, headers, answer.bytes().await.unwrap())
+        };
+        let listener = net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let router = axum::Router::new().fallback(pass);
+        let task = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self { url, came, may_pass, passed, task }
+    }
+}
+
+/// The registry takes its time to remove what a deleted satellite published; meanwhile another one has its name.
+#[expect(clippy::print_stdout, reason = "whoever runs the tests reads what was left out")]
+async fn a_state_outlives_the_late_removal_of_the_one_before() {
+    let Some(registry) = Registry::start().await else {
+        println!("there is no docker-registry here: nothing is pushed");
+        return;
+    };
+    let slow = Slow::before(&registry).await;
+    let site = Site::start(&format!("[registry]\nurl = {:?}\n", slow.url)).await;
+    let state = "satellite/satellite-state/edge/state";
+    let published = async |what: &str| eventually(what, async || registry.digest(state).await).await;
+    site.create("edge", &[]).await;
+    site.settled("edge", &[]).await;
+    let first = published("the state of the first").await;
+    site.ask(Method::DELETE, "/api/satellites/edge", None).await.expect(200);
+    slow.came.acquire().await.unwrap().forget();
+
+    site.create("edge", &[]).await;
+    site.settled("edge", &[]).await;
+    assert_eq!(published("the state of the second").await, first, "they say the same");
+    slow.may_pass.add_permits(Semaphore::MAX_PERMITS);
+    slow.passed.acquire().await.unwrap().forget();
+    published("the state to be there again").await;
+    site.settled("edge", &[]).await;
+    assert!(registry.digest(state).await.is_some());
 }
