@@ -1,18 +1,22 @@
 //! Which groups a satellite is in and which config it reads.
 //!
 //! Both are part of the satellite's own record, so that one commit changes them together with its history.
-//! What must stay true: no satellite refers to a group or config that is gone; see [`crate::named`].
+//! What must stay true: no satellite refers to a group or config that is gone; see [`crate::named`]. A group that is
+//! being removed is closed first and goes last, after its satellites were taken out of it page by page. In between a
+//! satellite shows it, replicates what it describes and may read its projects until its own turn comes; nobody reads,
+//! joins or replaces the group meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use wardroom_api::satellite_group::Member;
-use wardroom_store::{Change, Error as StoreError, Held, List, Page, Resource};
+use wardroom_store::{Change, Effect, Entry, Error as StoreError, Held, List, Page, Resource};
 
 use crate::{
     app::{App, by_person},
     auth::Caller,
     error::Error,
     list::{self, Pages},
+    named::REMOVING,
     satellite::{
         document::{Document, KIND, group_field, name_key, state},
         effects,
@@ -26,6 +30,9 @@ pub(crate) const CONFIG_FIELD: &str = "config";
 
 /// Groups of one satellite at most.
 const MOST_GROUPS: usize = 100;
+
+/// Satellites that are taken out of a group together.
+const PAGE: usize = 50;
 
 /// Versions that are met before a caller is told to come back.
 const DECISIONS: usize = 50;
@@ -102,12 +109,8 @@ pub(crate) async fn leave(app: &App, caller: &Caller, satellite: &str, group: &s
     if !is_in && GROUPS.find(app, group).await?.is_none() {
         return Err(Error::not_found(GROUPS.kind, group));
     }
-    leave_by_id(app, caller, &id, group).await
-}
-
-async fn leave_by_id(app: &App, caller: &Caller, id: &str, group: &str) -> Result<Member, Error> {
     for _ in 0..DECISIONS {
-        let left = reassign(app, caller, id, Vec::new(), |document| Ok(document.groups.remove(group)));
+        let left = reassign(app, caller, &id, Vec::new(), |document| Ok(document.groups.remove(group)));
         if let Some(member) = left.await? {
             return Ok(member);
         }
@@ -115,22 +118,29 @@ async fn leave_by_id(app: &App, caller: &Caller, id: &str, group: &str) -> Resul
     Err(BUSY)
 }
 
-/// Takes every satellite out of a group that nobody can join any more.
-pub(crate) async fn empty_group(app: &App, caller: &Caller, group: &str) -> Result<(), Error> {
-    let members = List { limit: 100, ..having(&group_field(group), "1") };
-    loop {
-        let page = app.store.list(&members).await?.items;
-        if page.is_empty() {
-            return Ok(());
-        }
-        for satellite in page {
-            match leave_by_id(app, caller, &satellite.content.id, group).await {
-                // Whoever was deleted in between is in no group either.
-                Ok(_) | Err(Error::NotFound { .. }) => {}
-                Err(error) => return Err(error),
-            }
+/// Takes some satellites out of a group that is being removed. False when nobody is left in it, or when it is gone or
+/// another one by now. Whoever is changed at the same moment is met again by the next call.
+pub(crate) async fn take_out(app: &App, group: &str, entry: impl Fn() -> Entry) -> Result<bool, Error> {
+    let closed = GROUPS.find(app, group).await?.filter(|found| found.content.state == REMOVING);
+    let Some(closed) = closed else { return Ok(false) };
+    let members = app.store.list(&List { limit: PAGE, ..having(&group_field(group), "1") }).await?.items;
+    let are_there = !members.is_empty();
+    let mut changes = Vec::with_capacity(members.len());
+    for before in members {
+        // A group that is made anew keeps those who join it.
+        let holds = vec![Held::at(&closed)];
+        let mut document = Document::of(&before)?;
+        let effects = effects::effects_for(app, &document, "assigned");
+        document.groups.remove(group);
+        changes.push(assigned(before, document, entry(), effects, holds)?);
+    }
+    for committed in app.commit_all(changes).await {
+        match committed {
+            Ok(_) | Err(StoreError::Conflict) => {}
+            Err(error) => return Err(error.into()),
         }
     }
+    Ok(are_there)
 }
 
 /// Gives a satellite a config, or the built-in one.
@@ -182,14 +192,24 @@ async fn reassign(
     if !change(&mut document)? {
         return member(&before).map(Some);
     }
-    let metadata = serde_json::json!({"groups": document.groups, "config": document.config});
-    let after = document.into_content_of(&before, state(&before)?)?;
-    let mut entry = by_person(app, caller, "assigned", None);
-    entry.metadata = metadata;
-    let change = Change { before: Some(before), after, entry, effects, fence: None, holds };
+    let entry = by_person(app, caller, "assigned", None);
+    let change = assigned(before, document, entry, effects, holds)?;
     match app.commit(change).await {
         Ok(resource) => member(&resource).map(Some),
         Err(StoreError::Conflict) => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// The change to a satellite's new assignments, which its history names.
+fn assigned(
+    before: Resource,
+    document: Document,
+    mut entry: Entry,
+    effects: Vec<Effect>,
+    holds: Vec<Held>,
+) -> Result<Change, Error> {
+    entry.metadata = serde_json::json!({"groups": document.groups, "config": document.config});
+    let after = document.into_content_of(&before, state(&before)?)?;
+    Ok(Change { before: Some(before), after, entry, effects, fence: None, holds })
 }

@@ -1,4 +1,5 @@
-//! The worker that performs effects: it tells Harbor, SPIRE and the registry what records say.
+//! The worker that performs effects: it tells Harbor, SPIRE and the registry what records say, and does what
+//! concerns too many records for one request.
 //!
 //! What must stay true: every effect is "make the upstream fit the record", so it is performed at least once,
 //! in any number of servers, and the last one performed is right. An effect that does not work is tried
@@ -17,11 +18,12 @@ use crate::{
     app::App,
     config::Config,
     error::Error,
-    satellite::effects::{GROUP_ROBOTS, HARBOR_ROBOT, PUBLISH_STATE, SPIRE_ENTRY},
+    satellite::effects::{GROUP_MEMBERS, GROUP_ROBOTS, HARBOR_ROBOT, PUBLISH_STATE, SPIRE_ENTRY},
 };
 
 mod backoff;
 mod circuit;
+mod group;
 mod harbor;
 mod publish;
 mod spire;
@@ -35,7 +37,8 @@ pub(crate) use upstreams::Upstreams;
 const AT_ONCE: usize = 16;
 
 /// Which types of effects are taken on together: each upstream has a lane of its own.
-const LANES: &[&[&str]] = &[&[HARBOR_ROBOT, GROUP_ROBOTS], &[SPIRE_ENTRY], &[PUBLISH_STATE]];
+const LANES: &[&[&str]] =
+    &[&[HARBOR_ROBOT, GROUP_ROBOTS], &[SPIRE_ENTRY], &[PUBLISH_STATE], &[GROUP_MEMBERS]];
 
 /// How long a claim holds, and how much less an effect may take.
 const CLAIM: Duration = Duration::from_secs(150);
@@ -182,20 +185,29 @@ impl Worker {
         match &*effect.effect.effect_type {
             HARBOR_ROBOT => harbor::fit(app, configured(harbor.as_ref())?, id).await,
             GROUP_ROBOTS => upkeep::ask_members(self, effect).await,
+            GROUP_MEMBERS => group::empty(self, effect).await,
             SPIRE_ENTRY => spire::fit(app, configured(spire.as_ref())?, id).await,
-            PUBLISH_STATE => {
-                publish::fit(app, configured(registry.as_ref())?, harbor.as_ref(), effect).await
-            }
+            PUBLISH_STATE => publish::fit(app, configured(registry.as_ref())?, harbor.as_ref(), effect).await,
             _ => Err(Trouble::Waiting("is told of by a server that knows such effects")),
+        }
+    }
+
+    /// Keeps an effect that takes long, unless another server has it by now.
+    async fn keep(&self, effect: &ClaimedEffect) -> Result<(), Trouble> {
+        let renewed = self.app.store.renew_effect(effect.id, &self.holder, CLAIM).await;
+        match renewed.map_err(Error::from)? {
+            true => Ok(()),
+            false => Err(Trouble::Waiting("another server goes on with it")),
         }
     }
 }
 
 /// Every type of effects, and whether this server can perform it.
-pub(crate) fn known(config: &Config) -> [(&'static str, bool); 4] {
+pub(crate) fn known(config: &Config) -> [(&'static str, bool); 5] {
     [
         (HARBOR_ROBOT, config.harbor.is_some()),
         (GROUP_ROBOTS, config.harbor.is_some()),
+        (GROUP_MEMBERS, true),
         (SPIRE_ENTRY, config.spire.is_some()),
         (PUBLISH_STATE, config.registry.is_some()),
     ]

@@ -12,7 +12,7 @@ use axum::{
 };
 use serde::Serialize;
 use wardroom_api::{Envelope, FieldError, Page as Shown};
-use wardroom_store::{Content, Document, Effect, Held, Page, Resource};
+use wardroom_store::{Content, Document, Effect, Entry, Held, List, Page, Resource};
 
 use crate::{
     app::{App, by_person},
@@ -74,9 +74,19 @@ impl Named {
         pages: &Pages,
         view: impl Fn(&Resource) -> Result<T, Error>,
     ) -> Result<Json<Shown<T>>, Error> {
-        let page = self.page(app, pages).await?;
-        let data = page.items.iter().map(view).collect::<Result<_, _>>()?;
-        Ok(Json(Shown { success: true, data, next: page.next }))
+        shown(self.page(app, pages).await?, view)
+    }
+
+    /// One page of those in a state, as the API shows it.
+    pub(crate) async fn list_in<T>(
+        &self,
+        app: &App,
+        pages: &Pages,
+        state: &str,
+        view: impl Fn(&Resource) -> Result<T, Error>,
+    ) -> Result<Json<Shown<T>>, Error> {
+        let list = List { state: Some(state.to_owned()), ..pages.of(self.kind)? };
+        shown(list::page(app, list).await?, view)
     }
 
     /// The living resource of a name.
@@ -166,29 +176,38 @@ impl Named {
     }
 
     /// Closes a resource to new references, for one that is deleted together with those it has.
-    pub(crate) async fn begin_removal(&self, asked: &Asked<'_>, name: &str) -> Result<Resource, Error> {
-        self.change(asked, name, nothing_held, |before| {
-            let content = Content { state: REMOVING.to_owned(), ..before.content.clone() };
-            let closes = content.state != before.content.state;
-            Ok(closes.then(|| asked.step(wardroom_store::TRANSITION, content, Vec::new())))
-        })
-        .await
-    }
-
-    /// Deletes what was closed to new references and has none, unless it is another one of that name by now.
-    pub(crate) async fn end_removal(
+    pub(crate) async fn begin_removal(
         &self,
         asked: &Asked<'_>,
         name: &str,
         effects: Vec<Effect>,
     ) -> Result<Resource, Error> {
         self.change(asked, name, nothing_held, |before| {
-            if before.content.state != REMOVING {
-                return Err(Error::Unavailable("somebody else changed it at the same time: repeat"));
-            }
-            Ok(Some(asked.step("deleted", deleted(before), effects.clone())))
+            let content = Content { state: REMOVING.to_owned(), ..before.content.clone() };
+            let closes = content.state != before.content.state;
+            Ok(closes.then(|| asked.step(wardroom_store::TRANSITION, content, effects.clone())))
         })
         .await
+    }
+
+    /// Deletes what was closed to new references and has none; not another one of that name.
+    pub(crate) async fn end_removal(
+        &self,
+        app: &App,
+        name: &str,
+        entry: Entry,
+        effects: Vec<Effect>,
+    ) -> Result<Option<Resource>, Error> {
+        let ended = app.change_bound(self.kind, name, &[], nothing_held, |before| {
+            let closed = before.content.state == REMOVING;
+            let end = || Step { content: deleted(before), entry: entry.clone(), effects: effects.clone() };
+            Ok((closed.then(end), closed))
+        });
+        match ended.await {
+            Ok((resource, closed)) => Ok(closed.then_some(resource)),
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     async fn bound<F: Future<Output = Result<Vec<Held>, Error>>>(
@@ -205,6 +224,11 @@ impl Named {
         });
         Ok(changed.await?.0)
     }
+}
+
+fn shown<T>(page: Page, view: impl Fn(&Resource) -> Result<T, Error>) -> Result<Json<Shown<T>>, Error> {
+    let data = page.items.iter().map(view).collect::<Result<_, _>>()?;
+    Ok(Json(Shown { success: true, data, next: page.next }))
 }
 
 fn deleted(before: &Resource) -> Content {

@@ -1,7 +1,8 @@
 //! Satellite groups: which artifacts satellites replicate.
 //!
 //! A satellite is in any number of groups; the assignment is part of the satellite's own record. Deleting a
-//! group takes its satellites out of it: nobody replicates what nobody describes any more.
+//! group takes its satellites out of it: nobody replicates what nobody describes any more. The group is gone for
+//! everybody who asks at once; of a large one, the satellites are taken out after the answer.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +20,7 @@ use wardroom_api::{
 use wardroom_store::Resource;
 
 use crate::{
-    app::App,
+    app::{App, by_person},
     assignment,
     auth::Caller,
     body::Body,
@@ -42,6 +43,9 @@ pub(crate) const GROUPS: Named = Named {
 
 /// Taken by routes and by the empty group of satellites that are in none.
 const RESERVED: &[&str] = &["default", "satellite", "sync"];
+
+/// Pages of satellites that a request takes out of a group before it leaves the rest to a worker.
+const PAGES: usize = 3;
 
 /// What is stored of a group.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,16 +72,17 @@ pub(crate) async fn list(
     State(app): State<App>,
     ListQuery(pages): ListQuery<Pages>,
 ) -> Result<Json<Page<SatelliteGroup>>, Error> {
-    GROUPS.list(&app, &pages, view).await
+    GROUPS.list_in(&app, &pages, READY, view).await
 }
 
 /// Reads one satellite group.
 #[utoipa::path(get, path = "/api/groups/{group}", operation_id = "get_satellite_group", params(("group" = String, Path)), responses((status = 200, body = Envelope<SatelliteGroup>), Problems))]
 pub(crate) async fn get(State(app): State<App>, Path(group): Path<String>) -> Result<Response, Error> {
-    answer(StatusCode::OK, &GROUPS.get(&app, &group).await?)
+    let found = GROUPS.find(&app, &group).await?.filter(|found| found.content.state == READY);
+    answer(StatusCode::OK, &found.ok_or_else(|| Error::not_found(GROUPS.kind, &group))?)
 }
 
-/// Lists the satellites of a group.
+/// Lists the satellites of a group; of one that is being deleted, those who are still in it.
 #[utoipa::path(get, path = "/api/groups/{group}/satellites", operation_id = "list_satellites_of_group", params(("group" = String, Path), Pages), responses((status = 200, body = Page<Member>), Problems))]
 pub(crate) async fn satellites(
     State(app): State<App>,
@@ -158,8 +163,8 @@ pub(crate) async fn unassign(
     Ok(Json(Envelope::said(member, format!("{satellite} is not in {group}"))))
 }
 
-/// Deletes a group, and takes its satellites out of it.
-#[utoipa::path(delete, path = "/api/groups/{group}", operation_id = "delete_satellite_group", params(("group" = String, Path)), responses((status = 200, body = Envelope<SatelliteGroup>), Problems))]
+/// Deletes a group, and takes its satellites out of it: of a large group after the answer.
+#[utoipa::path(delete, path = "/api/groups/{group}", operation_id = "delete_satellite_group", params(("group" = String, Path)), responses((status = 200, body = Envelope<SatelliteGroup>), (status = 202, description = "Satellites are still being taken out of it.", body = Envelope<SatelliteGroup>), Problems))]
 pub(crate) async fn delete(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
@@ -167,18 +172,26 @@ pub(crate) async fn delete(
     headers: HeaderMap,
 ) -> Result<Response, Error> {
     let asked = Asked { app: &app, caller: &caller, headers: &headers };
-    GROUPS.begin_removal(&asked, &group).await?;
-    // From here on nobody can join. A repeated request goes on where this one ends early.
-    assignment::empty_group(&app, &caller, &group).await?;
-    let effects = satellite::effects::of_group(&app, "deleted");
-    answer(StatusCode::OK, &GROUPS.end_removal(&asked, &group, effects).await?)
+    // From here on nobody can join, and whatever becomes of this request, a worker carries it to its end.
+    let closed = GROUPS.begin_removal(&asked, &group, satellite::effects::of_removal()).await?;
+    let entry = |entry_type| by_person(&app, &caller, entry_type, None);
+    for _ in 0..PAGES {
+        if !assignment::take_out(&app, &group, || entry("assigned")).await? {
+            let effects = satellite::effects::of_group(&app, "deleted");
+            let gone = GROUPS.end_removal(&app, &group, entry("deleted"), effects).await?;
+            return answer(StatusCode::OK, &gone.unwrap_or(closed));
+        }
+    }
+    answer(StatusCode::ACCEPTED, &closed)
 }
 
 fn removing(group: &str) -> Error {
     Error::Conflict {
         code: "in_use",
-        detail: format!("the group {group:?} is being deleted: repeat that to finish it"),
-        allowed: vec![format!("DELETE /api/groups/{group}")],
+        detail: format!(
+            "the group {group:?} is being deleted, and satellites are still in it: repeat this later"
+        ),
+        allowed: vec![format!("GET /api/groups/{group}/satellites")],
     }
 }
 

@@ -194,10 +194,7 @@ pub(super) async fn ask_members(worker: &Worker, effect: &ClaimedEffect) -> Resu
     let fields = [(group_field(group), "1".to_owned())].into();
     let mut members = List { kind: KIND.to_owned(), fields, limit: PAGE, ..List::default() };
     while ask_page(app, &mut members, Cause::GroupChanged, |_| Ok(true)).await? {
-        let renewed = app.store.renew_effect(effect.id, &worker.holder, super::CLAIM).await;
-        if !renewed.map_err(Error::from)? {
-            return Err(Trouble::Waiting("another server goes on with it"));
-        }
+        worker.keep(effect).await?;
     }
     Ok(())
 }

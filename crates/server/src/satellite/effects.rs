@@ -1,7 +1,7 @@
 //! What a change asks workers to do about Harbor, SPIRE and the registry.
 //!
 //! Every effect means "make the upstream fit the record": its payload names only what caused it, and doing it
-//! twice does no harm. On the embedded default there is nothing to ask for.
+//! twice does no harm. On the embedded default only what concerns many records at once is asked for.
 
 use serde_json::json;
 use wardroom_store::Effect;
@@ -20,6 +20,9 @@ pub(crate) const PUBLISH_STATE: &str = "publish_state";
 
 /// Makes the Harbor robots of all satellites of a group fit its projects.
 pub(crate) const GROUP_ROBOTS: &str = "group_robots";
+
+/// Takes the satellites of a group that is being removed out of it, and then removes it.
+pub(crate) const GROUP_MEMBERS: &str = "group_members";
 
 /// What a change of a satellite asks for, by its record as it was: what another server made for it has to fit too, also
 /// when this one is not configured to reach that system.
@@ -40,6 +43,11 @@ pub(crate) fn of_group(app: &App, cause: &str) -> Vec<Effect> {
 /// What a change of the projects of a satellite group asks for beside that.
 pub(crate) fn of_projects(app: &App, cause: &str) -> Vec<Effect> {
     effects(&[(GROUP_ROBOTS, app.config.harbor.is_some())], cause)
+}
+
+/// What the removal of a satellite group asks for.
+pub(crate) fn of_removal() -> Vec<Effect> {
+    effects(&[(GROUP_MEMBERS, true)], "deleted")
 }
 
 /// What a change of a satellite config asks for.

@@ -3,17 +3,18 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::site::{Site, on_both};
+use crate::site::{Site, eventually, on_both};
 
 on_both! {
     assignments_come_and_go_and_the_last_group_really_goes,
     a_group_is_replaced_by_name_and_read_as_it_was_written,
     deleting_a_group_takes_its_satellites_out,
+    a_large_group_is_gone_at_once_and_emptied_afterwards,
     nobody_is_left_in_a_group_that_is_deleted_at_the_same_time,
     a_config_in_use_stays_and_its_secrets_are_not_shown,
 }
 
-fn names(page: &Value) -> Vec<&str> {
+fn names_in(page: &Value) -> Vec<&str> {
     page["data"].as_array().unwrap().iter().map(|item| item["name"].as_str().unwrap()).collect()
 }
 
@@ -25,13 +26,13 @@ async fn assignments_come_and_go_and_the_last_group_really_goes() {
     let member = |group: &str| json!({"satellite": "edge", "group": group});
     site.post("/api/groups/satellite", member("b")).await.expect(200);
     site.post("/api/groups/satellite", member("b")).await.expect(200);
-    assert_eq!(names(&site.get("/api/groups/b/satellites").await), ["edge"]);
+    assert_eq!(names_in(&site.get("/api/groups/b/satellites").await), ["edge"]);
     assert_eq!(site.get("/api/satellites/edge").await["data"]["groups"], json!(["a", "b"]));
     for group in ["a", "b", "b"] {
         site.ask(Method::DELETE, "/api/groups/satellite", Some(member(group))).await.expect(200);
     }
     assert_eq!(site.get("/api/satellites/edge").await["data"]["groups"], json!([]));
-    assert!(names(&site.get("/api/groups/a/satellites").await).is_empty());
+    assert!(names_in(&site.get("/api/groups/a/satellites").await).is_empty());
 
     site.post("/api/groups/satellite", member("missing")).await.expect(400);
     site.ask(Method::DELETE, "/api/groups/satellite", Some(member("missing"))).await.expect(404);
@@ -55,7 +56,7 @@ async fn a_group_is_replaced_by_name_and_read_as_it_was_written() {
     assert_eq!(again["data"]["updated_at"], made["data"]["updated_at"], "nothing changed");
     site.group("g", &["c/x"]).await;
     assert_eq!(site.get("/api/groups/g").await["data"]["projects"], json!(["c"]));
-    assert_eq!(names(&site.get("/api/groups").await), ["g"]);
+    assert_eq!(names_in(&site.get("/api/groups").await), ["g"]);
 }
 
 async fn deleting_a_group_takes_its_satellites_out() {
@@ -71,9 +72,40 @@ async fn deleting_a_group_takes_its_satellites_out() {
     site.ask(Method::GET, "/api/groups/g", None).await.expect(404);
     site.group("g", &["library/x"]).await;
     assert!(
-        names(&site.get("/api/groups/g/satellites").await).is_empty(),
+        names_in(&site.get("/api/groups/g/satellites").await).is_empty(),
         "a new group of the name is empty"
     );
+}
+
+/// What a request does is bounded, however many satellites are in the group: a worker takes out the rest.
+async fn a_large_group_is_gone_at_once_and_emptied_afterwards() {
+    let site = Site::start("").await;
+    site.group("g", &["library/x"]).await;
+    site.group("other", &["library/y"]).await;
+    let names: Vec<_> = (0..160).map(|number| format!("s{number}")).collect();
+    for name in &names {
+        site.create(name, &["g", "other"]).await;
+    }
+    let told = site.ask(Method::DELETE, "/api/groups/g", None).await.expect(202);
+    assert_eq!(told["data"]["state"], "removing");
+    site.ask(Method::GET, "/api/groups/g", None).await.expect(404);
+    assert_eq!(names_in(&site.get("/api/groups").await), ["other"]);
+    site.post("/api/groups/satellite", json!({"satellite": "s0", "group": "g"})).await.expect(400);
+
+    eventually("everybody to be out", async || {
+        let left = site.ask(Method::GET, "/api/groups/g/satellites", None).await;
+        (left.status == 404).then_some(())
+    })
+    .await;
+    for name in &names {
+        let groups = site.get(&format!("/api/satellites/{name}")).await["data"]["groups"].clone();
+        assert_eq!(groups, json!(["other"]), "{name}");
+    }
+    let rows = site.get("/api/v1/history?kind=satellite-group&id=g").await;
+    let rows: Vec<_> = rows["data"].as_array().unwrap().iter().map(|row| row["type"].clone()).collect();
+    assert_eq!(rows, ["deleted", "transition", "registered"]);
+    site.group("g", &["library/x"]).await;
+    assert!(names_in(&site.get("/api/groups/g/satellites").await).is_empty(), "a new one is empty");
 }
 
 /// Whoever joins while the group is deleted is either refused or taken out: nobody is left in what is gone.
