@@ -86,6 +86,7 @@ async fn write_batch(app: &App, seats: &[Seat]) -> Result<(), Error> {
 /// Takes in what other servers wrote down since the last time, however long ago they heard it.
 pub(super) async fn merge(app: &App) -> Result<(), Error> {
     let live = &app.liveness;
+    let began = live.clock.steady();
     let mark = app.store.seen_mark().await?;
     let since = live.status().mark;
     for (number, Beating { kind, .. }) in live.kinds.iter().enumerate() {
@@ -99,7 +100,7 @@ pub(super) async fn merge(app: &App) -> Result<(), Error> {
         }
     }
     let mut status = live.status();
-    (status.merged, status.mark) = (Some(live.clock.steady()), Some(mark));
+    (status.merged, status.mark) = (Some(began), Some(mark));
     Ok(())
 }
 

@@ -126,8 +126,9 @@ impl Judge {
 }
 
 impl Liveness {
-    /// Judges everybody who may be late. Not to be asked while the server is deaf.
-    pub(super) fn judge(&self, judge: &mut Judge, now: Timestamp) -> Verdict {
+    /// Judges everybody who may be late. Not to be asked while the server is deaf. Nobody is due whose deadline is
+    /// after what is vouched for: another server may have heard it.
+    pub(super) fn judge(&self, judge: &mut Judge, now: Timestamp, vouched: Timestamp) -> Verdict {
         let mut late = Vec::new();
         self.slab.late(self.slab.step(now.as_millisecond()), |index| late.push(index));
         let quiet = late.is_empty() && judge.fleet.whole().is_idle() && judge.fleet.zones().is_empty();
@@ -135,7 +136,7 @@ impl Liveness {
             return Verdict::default();
         }
         let mut facts = self.count_watched();
-        let due = self.count_silent(&late, &judge.listening, &mut facts, now);
+        let due = self.count_silent(&late, &judge.listening, &mut facts, (now, vouched));
         let names = self.zones.names();
         let by_zone: BTreeMap<Zone, Facts> =
             names.into_iter().zip(facts).filter(|(_, facts)| facts.watched > 0).collect();
@@ -176,7 +177,7 @@ impl Liveness {
         late: &[u32],
         listening: &Listening,
         facts: &mut [Facts],
-        now: Timestamp,
+        (now, vouched): (Timestamp, Timestamp),
     ) -> Vec<Due> {
         let mut due = Vec::new();
         for seat in late.iter().filter_map(|index| self.slab.seat(*index)) {
@@ -191,7 +192,7 @@ impl Liveness {
             // A zone that is newer than the list of names is judged by the next sweep.
             let Some(facts) = facts.get_mut(record.zone as usize) else { continue };
             facts.silent += 1;
-            if standing == Standing::Due {
+            if standing == Standing::Due && exact.due <= vouched {
                 facts.due += 1;
                 facts.oldest = facts.oldest.into_iter().chain([exact.due]).min();
                 let (zone, kind, claims) = (record.zone, record.kind, chunk.claims(at));

@@ -27,6 +27,15 @@ pub struct Settings {
     pub shared: bool,
 }
 
+impl Settings {
+    /// For how long after the beginning of a merge silence may be judged by it. A beat that should have been heard by
+    /// then was written down before it: within the granularity, and a second that the writing may take.
+    pub(super) fn vouched(&self) -> SignedDuration {
+        let written = SignedDuration::try_from(self.granularity).unwrap_or(SignedDuration::MAX);
+        self.policy.flush_lag.saturating_sub(written).saturating_sub(SignedDuration::from_secs(1))
+    }
+}
+
 /// The section of the configuration.
 #[derive(Debug, Deserialize)]
 pub(crate) struct RawSettings {

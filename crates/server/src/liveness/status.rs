@@ -22,6 +22,7 @@ pub(super) struct Status {
     pub(super) held: u32,
     pub(super) flushed: Flushed,
     pub(super) flush_failed: bool,
+    /// When the last merge began that came to its end: what was written down before is at hand.
     pub(super) merged: Option<Timestamp>,
     /// What was written down until here is merged.
     pub(super) mark: Option<SeenMark>,

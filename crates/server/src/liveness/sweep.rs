@@ -1,7 +1,8 @@
 //! The sweep: every second, who is due goes to the guard, and whom the guard lets go to its kind.
 //!
 //! With several servers on one database exactly one sweeps. Its lease is a fence in every change it makes, so
-//! that one that was paused and wakes up late changes nothing.
+//! that one that was paused and wakes up late changes nothing. What the others heard is merged beside the sweep, which
+//! renews its lease however slow that is; and nobody is judged past what the last merge vouches for.
 
 use std::{collections::BTreeSet, sync::atomic::Ordering::Relaxed, time::Duration};
 
@@ -23,6 +24,9 @@ const RENEWAL: SignedDuration = SignedDuration::from_secs(5);
 
 /// A database that takes longer to answer a question as small as can be does not answer.
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// A merge that takes longer does not end.
+const LONGEST_MERGE: Duration = Duration::from_secs(60);
 
 /// Members in one call to their kind.
 const BATCH: usize = 1000;
@@ -66,12 +70,12 @@ async fn run(app: App, mut stop: watch::Receiver<bool>) {
 /// Loads the members. The place in the feed comes first, so that no change falls between the two.
 pub(super) async fn start(app: &App) -> Result<wardroom_store::Cursor, Error> {
     let cursor = app.store.feed_tail().await?;
-    let listened = flush::load(app).await?;
     let live = &app.liveness;
-    let now = live.clock.steady();
-    live.judge_state().started(listened, now);
+    let began = live.clock.steady();
+    let listened = flush::load(app).await?;
+    live.judge_state().started(listened, live.clock.steady());
     live.status().loaded = true;
-    live.status().merged = Some(now);
+    live.status().merged = Some(began);
     Ok(cursor)
 }
 
@@ -122,6 +126,12 @@ pub(super) struct Sweep {
     others: BTreeSet<String>,
     /// When there was one last.
     together: Option<Timestamp>,
+    /// The merge that is under way, at most one.
+    merging: JoinSet<Result<(), Error>>,
+    /// Whether the next one is due whenever the last one was.
+    merges_anew: bool,
+    /// Whether the last one that ended did not work.
+    merge_failed: bool,
     /// What people were not told yet.
     untold: Vec<Incident>,
     ticks: u64,
@@ -136,6 +146,9 @@ impl Sweep {
             asked: None,
             others: BTreeSet::new(),
             together: None,
+            merging: JoinSet::new(),
+            merges_anew: false,
+            merge_failed: false,
             untold: Vec::new(),
             ticks: 0,
         }
@@ -153,19 +166,19 @@ impl Sweep {
             true => self.prepare(app).await,
             false => Ok(false),
         };
-        let deaf = !database || prepared.is_err();
+        let deaf = !database || prepared.is_err() || self.merge_failed;
         live.judge_state().set(Cause::Database, deaf, live.clock.steady());
         live.cut_off.store(deaf && live.settings.shared, Relaxed);
         if deaf {
             app.was_deaf();
         }
-        if prepared? {
+        if prepared? && !deaf {
             self.sweep(app).await?;
         }
         Ok(())
     }
 
-    /// Whether this server sweeps, with all that the others heard at hand.
+    /// Whether this server sweeps.
     async fn prepare(&mut self, app: &App) -> Result<bool, Error> {
         let live = &app.liveness;
         if !live.settings.shared {
@@ -176,17 +189,51 @@ impl Sweep {
         if self.asked.is_none_or(|asked| now.duration_since(asked) >= RENEWAL) {
             self.renew(app, now).await?;
         }
-        let sweeps = self.lease.is_some();
+        self.merge(app, now)?;
+        Ok(self.lease.is_some())
+    }
+
+    /// Learns how the last merge ended, and begins the next one when it is time.
+    fn merge(&mut self, app: &App, now: Timestamp) -> Result<(), Error> {
+        let live = &app.liveness;
+        let ended = self.merging.try_join_next().map(|ended| {
+            ended.unwrap_or_else(|error| {
+                tracing::error!(%error, "a merge panicked");
+                Err(Error::Internal)
+            })
+        });
+        if let Some(ended) = &ended {
+            self.merge_failed = ended.is_err();
+        }
         // Others are merged for people too, only not as often.
-        let wait = live.settings.granularity * if sweeps { 1 } else { 10 };
+        let wait = live.settings.granularity * if self.lease.is_some() { 1 } else { 10 };
         let merged = live.status().merged.unwrap_or(now);
         let since = Duration::try_from(now.duration_since(merged)).unwrap_or(Duration::ZERO);
-        // Whoever is alone for longer than anybody takes to write down the last beats has nothing to learn.
-        let alone = self.together.is_none_or(|together| together < before(now, LENGTH * 4));
-        if since >= wait && !alone {
-            flush::merge(app).await?;
+        let is_due = since >= wait || self.merges_anew || self.merge_failed;
+        if is_due && !self.is_alone(now) && self.merging.is_empty() {
+            self.merges_anew = false;
+            let app = app.clone();
+            self.merging.spawn(async move {
+                let late =
+                    |_| Err(Error::Unavailable("the beats of other servers could not be read in time"));
+                tokio::time::timeout(LONGEST_MERGE, flush::merge(&app)).await.unwrap_or_else(late)
+            });
         }
-        Ok(sweeps)
+        ended.unwrap_or(Ok(()))
+    }
+
+    /// Whoever is alone for longer than anybody takes to write down the last beats has nothing to learn.
+    fn is_alone(&self, now: Timestamp) -> bool {
+        self.together.is_none_or(|together| together < before(now, LENGTH * 4))
+    }
+
+    /// Until when the last merge vouches for who was not heard.
+    fn vouched(&self, app: &App, now: Timestamp) -> Timestamp {
+        if !app.liveness.settings.shared || self.is_alone(now) {
+            return Timestamp::MAX;
+        }
+        let merged = app.liveness.status().merged.unwrap_or(Timestamp::MIN);
+        merged.saturating_add(app.liveness.settings.vouched()).unwrap_or(Timestamp::MAX)
     }
 
     async fn renew(&mut self, app: &App, now: Timestamp) -> Result<(), Error> {
@@ -212,8 +259,7 @@ impl Sweep {
             // Whoever swept before was away: what it heard last may not have been written down, and its members
             // have to find another server first.
             live.judge_state().was_deaf(away(now));
-            let merged = live.status().merged.unwrap_or(now).min(before(now, LENGTH * 2));
-            live.status().merged = Some(merged);
+            self.merges_anew = true;
         }
         let sweeping = live.status().sweeping.unwrap_or(now);
         live.status().sweeping = lease.as_ref().map(|_| sweeping);
@@ -242,6 +288,7 @@ impl Sweep {
         let fence = self.lease.as_ref().map(Lease::fence);
         live.pulse(app);
         let began = app.clock.instant();
+        let vouched = self.vouched(app, live.clock.steady());
         let (now, verdict) = {
             let mut judge = live.judge_state();
             if judge.listening.deaf_now().is_some() {
@@ -249,7 +296,7 @@ impl Sweep {
             }
             // Judged at the time at which the clocks were read: a pause since then is noticed by the next sweep.
             let now = judge.noticed();
-            (now, live.judge(&mut judge, now))
+            (now, live.judge(&mut judge, now, vouched))
         };
         {
             let mut status = live.status();
@@ -297,6 +344,14 @@ impl Sweep {
             }
         }
         Ok(())
+    }
+
+    /// Waits for the merge that is under way.
+    #[cfg(test)]
+    pub(super) async fn merged(&mut self) {
+        while let Some(ended) = self.merging.join_next().await {
+            ended.unwrap().unwrap();
+        }
     }
 
     async fn let_go(&self, app: &App) {

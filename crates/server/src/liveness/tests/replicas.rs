@@ -5,9 +5,9 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use tokio::{sync::watch, task::JoinSet};
 use wardroom_core::liveness::Interval;
-use wardroom_store::Location;
+use wardroom_store::{Location, Seen};
 
-use super::site::{KIND, app, satellite, satellite_every, store_satellite};
+use super::site::{KIND, app, connect, satellite, satellite_every, store_satellite};
 use crate::{
     app::App,
     clock::Hand,
@@ -155,11 +155,62 @@ async fn what_a_paused_server_heard_is_merged_when_it_is_back() {
     for _ in 0..2 {
         other_hand.pass(SignedDuration::from_secs(6));
         sweep.tick(&other).await.unwrap();
+        sweep.merged().await;
         assert_eq!(interval(), None);
     }
     flush::flush_all(&paused).await.unwrap();
     paused_sweep.tick(&paused).await.unwrap();
     other_hand.pass(SignedDuration::from_secs(6));
     sweep.tick(&other).await.unwrap();
+    sweep.merged().await;
     assert_eq!(interval(), Interval::from_seconds(30), "it is judged by what it keeps to");
+}
+
+/// A merge that the database holds up holds up nothing else; who it would have told of is not judged meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_merge_holds_up_no_sweep_and_charges_nobody() {
+    let database = database().await;
+    let location = Location::Postgres { url: database.url.clone() };
+    let folder = tempfile::tempdir().unwrap();
+    let hand = Hand::forever();
+    let here = app(&folder, &location, hand, SETTINGS).await;
+    let other = app(&folder, &location, hand, SETTINGS).await;
+    let (mut sweep, mut other_sweep) = (Sweep::new(), Sweep::new());
+    for (app, sweep) in [(&here, &mut sweep), (&other, &mut other_sweep)] {
+        sweep::start(app).await.unwrap();
+        sweep.tick(app).await.unwrap();
+    }
+    assert!(sweep.lease.is_some() && other_sweep.lease.is_none());
+    let mut pass = async |sweep: &mut Sweep, seconds: u32| {
+        for _ in 0..seconds {
+            hand.pass(SignedDuration::from_secs(1));
+            other_sweep.tick(&other).await.unwrap();
+            tokio::time::timeout(Duration::from_secs(60), sweep.tick(&here)).await.expect("a sweep").unwrap();
+        }
+    };
+    // Longer than a renewal, so that the two know of each other, and than the deaf time of the take-over.
+    pass(&mut sweep, 20).await;
+    sweep.merged().await;
+    let (heard, dead) = (satellite_every(&here, None, 1).await, satellite_every(&here, None, 1).await);
+
+    let locker = connect(&database.url).await;
+    for table in ["BEGIN", "LOCK TABLE liveness IN ACCESS EXCLUSIVE MODE"] {
+        locker.batch_execute(table).await.unwrap();
+    }
+    // Every member is due by now, and the lease was renewed several times.
+    pass(&mut sweep, 30).await;
+    assert!(here.liveness.is_due(KIND, &dead));
+    for id in [&heard, &dead] {
+        assert_eq!(state(&here, id).await, "online", "another server may have heard it");
+    }
+    // Which one of them was. It is told as soon as it can be.
+    let beat = Seen { id: heard.as_str().into(), age: Duration::ZERO, every: 1 };
+    let (noted, unlocked) =
+        tokio::join!(other.store.note_seen(KIND, vec![beat]), locker.batch_execute("COMMIT"));
+    (noted.unwrap(), unlocked.unwrap());
+    sweep.merged().await;
+    pass(&mut sweep, 1).await;
+    sweep.merged().await;
+    pass(&mut sweep, 1).await;
+    assert_eq!([state(&here, &heard).await, state(&here, &dead).await], ["online", "stale"]);
 }

@@ -39,8 +39,14 @@ impl Site {
     }
 
     pub(super) async fn new(folder: tempfile::TempDir) -> Self {
+        let location = Location::Sqlite { dir: folder.path().to_owned() };
+        Self::at(folder, &location).await
+    }
+
+    /// A server that keeps its data there.
+    pub(super) async fn at(folder: tempfile::TempDir, location: &Location) -> Self {
         let hand = Hand::forever();
-        let app = app(&folder, &Location::Sqlite { dir: folder.path().to_owned() }, hand, "").await;
+        let app = app(&folder, location, hand, "").await;
         Self { app, hand, sweep: Sweep::new(), folder }
     }
 
@@ -187,4 +193,11 @@ pub(super) async fn store_member(app: &App, after: Content) -> String {
     let change = Change { before: None, after, entry, effects: Vec::new(), fence: None, holds: Vec::new() };
     app.store.commit(change).await.unwrap();
     id
+}
+
+/// A connection to a database beside those of its servers.
+pub(super) async fn connect(url: &str) -> tokio_postgres::Client {
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
 }
