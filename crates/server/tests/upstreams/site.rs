@@ -78,19 +78,35 @@ impl Answer {
 impl Site {
     /// Starts a server with these sections in its configuration.
     pub(crate) async fn start(sections: &str) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let data = dir.path().join("data");
         let database = match DATABASE.get() {
             Backend::Sqlite => None,
             Backend::Postgres => Some(testing::database().await),
         };
+        Self::open(sections, tempfile::tempdir().unwrap(), database, None).await
+    }
+
+    /// Ends the server, and starts it again with other sections.
+    pub(crate) async fn restart(self, sections: &str) -> Self {
+        self.stop.send_replace(true);
+        self.task.await.unwrap();
+        Self::open(sections, self.dir, self._database, Some(self.token)).await
+    }
+
+    async fn open(
+        sections: &str,
+        dir: tempfile::TempDir,
+        database: Option<testing::Database>,
+        token: Option<String>,
+    ) -> Self {
+        let data = dir.path().join("data");
         let database_url = database.as_ref().map_or("", |database| &database.url);
         let file = format!(
             "[server]\nlisten = \"127.0.0.1:0\"\ndata_dir = {data:?}\ndatabase_url = {database_url:?}\n[boot]\nlisten = \"\"\n{sections}"
         );
         let config = resolve(&Sources { file: Some(file), ..Sources::default() }).unwrap();
         let server = Server::start(config).await.unwrap();
-        let token = std::fs::read_to_string(server.first_token.clone().unwrap()).unwrap();
+        let first = server.first_token.as_ref().map(|path| std::fs::read_to_string(path).unwrap());
+        let token = token.or(first).unwrap();
         let (url, spiffe) = (format!("http://{}", server.address), server.spiffe_address);
         let (stop, stopped) = watch::channel(false);
         let task = tokio::spawn(server.run(stopped));

@@ -19,6 +19,7 @@ on_both! {
     spire_is_reached_over_mutual_tls,
     nodes_with_proofs_of_their_own_are_found_and_never_banned,
     entries_of_others_are_left_alone,
+    a_changed_time_to_live_is_updated,
 }
 
 const DOMAIN: &str = "example.org";
@@ -59,6 +60,8 @@ struct World {
     site: Site,
     spire: Spire,
     domain: Domain,
+    /// What the server is told of both.
+    sections: String,
     _files: tempfile::TempDir,
 }
 
@@ -108,7 +111,7 @@ async fn world_over(over: Over) -> World {
         path("own.pem"),
         path("own.key"),
     );
-    World { site: Site::start(&sections).await, spire, domain, _files: files }
+    World { site: Site::start(&sections).await, spire, domain, sections, _files: files }
 }
 
 fn pem(certificate: &[u8]) -> String {
@@ -430,4 +433,25 @@ async fn entries_of_others_are_left_alone() {
         client.entries_of(&theirs.id).await.unwrap().into_iter().map(|entry| entry.entry_id).collect();
     assert!(left.contains(&theirs.entry_id), "{left:?}");
     assert!(left.contains(&ours.entry_id), "{left:?}");
+}
+
+/// Whoever shortens the life of identities, because they cannot be revoked, means those that are there too.
+async fn a_changed_time_to_live_is_updated() {
+    use wardroom_upstream::spire::{Endpoint, Spire as Client};
+    let world = world().await;
+    let (id, _) = world.create("edge").await;
+    world.site.settled("edge", &[]).await;
+    let client = Client::new(&Endpoint::Socket(world._files.path().join("api.sock")), None).unwrap();
+    let lives = async || {
+        let entries = client.entries_of(&id.parse().unwrap()).await.unwrap();
+        entries.iter().map(|entry| entry.x509_ttl).collect::<Vec<_>>()
+    };
+    assert_eq!(lives().await.len(), 1);
+    assert_ne!(lives().await, [77]);
+    let shorter = world.sections.replace("trust_domain = ", "svid_ttl_seconds = 77\ntrust_domain = ");
+    let site = world.site.restart(&shorter).await;
+    site.group("g", &["library/x"]).await;
+    site.post("/api/groups/satellite", json!({"satellite": "edge", "group": "g"})).await.expect(200);
+    site.settled("edge", &[]).await;
+    assert_eq!(lives().await, [77]);
 }
