@@ -30,6 +30,9 @@ pub(crate) async fn targets(app: &App, silent: &[Resource]) -> Result<Vec<Option
 fn decide(to: State, run: Option<Resource>) -> Result<Option<Target>, Error> {
     let run = run.map(Run::<Data>::read).transpose()?;
     let current = run.as_ref().map(|run| (run.record.kind, run.state));
-    let holds = run.iter().map(|run| Held::at(&run.resource)).collect();
+    // A run that is over moves no more, and another one would change the node: only one that goes on is held. What holds
+    // nothing is written together with its neighbours.
+    let goes_on = run.iter().filter(|run| run.state.is_open());
+    let holds = goes_on.map(|run| Held::at(&run.resource)).collect();
     Ok(mapping::check(to, current).is_ok().then(|| Target { to: to.as_str(), holds }))
 }

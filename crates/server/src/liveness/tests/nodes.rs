@@ -3,13 +3,14 @@
 use jiff::SignedDuration;
 use serde_json::json;
 use wardroom_core::run::plan::Kind;
-use wardroom_store::Content;
+use wardroom_store::{Content, Location};
 use wardroom_workflow::{NODE, RUN};
 
-use super::site::{Site, member, store_member};
+use super::site::{Site, connect, member, store_member};
 use crate::{
     gpu_node::{begin::Plan, document::Document},
-    liveness::NewSeat,
+    liveness::{NewSeat, judge::Due},
+    testing::database,
 };
 
 /// Stores an active node and watches it.
@@ -61,6 +62,36 @@ async fn nodes_that_fall_silent_go_offline_whatever_ails_another() {
     assert_eq!(row.entry.comment.as_deref(), Some("heartbeats_missed"));
     assert!(row.entry.metadata["last_seen"].is_string(), "{row:?}");
     assert!(site.app.store.get(RUN, &kept).await.unwrap().is_some());
+}
+
+/// Nodes that fall silent together are written together, also those that hold a run: a transaction for each would keep
+/// the sweep busy for as long as a site is large.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_go_offline_in_few_transactions() {
+    const NODES: i64 = 200;
+    let database = database().await;
+    let location = Location::Postgres { url: database.url.clone() };
+    let mut site = Site::at(tempfile::tempdir().unwrap(), &location).await;
+    site.start().await;
+    site.tick().await;
+    let (mut silent, mut ids) = (Vec::new(), Vec::new());
+    for _ in 0..NODES {
+        let done = run(&site, Kind::Onboarding, "completed").await;
+        let id = active(&site, &json!({"hostname": "n", "run": done})).await;
+        silent.push(Due::of(&site.app.liveness, NODE, &id));
+        ids.push(id);
+    }
+    site.hand.pass(SignedDuration::from_secs(1000));
+    let kind = site.app.liveness.kind(NODE).unwrap();
+    crate::liveness::sweep::mark(&site.app, kind, &silent, None).await.unwrap();
+    for id in &ids {
+        assert_eq!(state(&site, id).await, "offline");
+    }
+    let written = "SELECT count(DISTINCT xid), count(*) FROM history WHERE to_state = 'offline'";
+    let counted = connect(&database.url).await.query_one(written, &[]).await.unwrap();
+    let (transactions, rows): (i64, i64) = (counted.get(0), counted.get(1));
+    assert_eq!(rows, NODES);
+    assert!(transactions < NODES / 10, "{transactions} transactions for {rows} rows");
 }
 
 /// A node that never says how often it beats is held to what it is told; and its zone is its label, or else its site,
