@@ -28,6 +28,8 @@ pub struct Silence {
     pub due: Timestamp,
     /// Deaf time it is not charged for.
     pub credit: SignedDuration,
+    /// Whether it counts as heard only because the server did not listen for a while.
+    pub spared: bool,
     /// The guard that keeps it from going stale.
     pub held: Option<Held>,
 }
@@ -44,6 +46,8 @@ impl Silence {
     ) -> Self {
         let deadline @ Deadline { due, credit, .. } = deadline(heard, policy, listening, now);
         let standing = deadline.standing(now);
+        let gap = policy.grace(heard.interval).min(policy.allowance(heard.interval));
+        let late = later(heard.last, gap.saturating_add(policy.flush_lag));
         let held = held.filter(|_| standing == Standing::Due);
         Self {
             standing: if held.is_some() { Standing::Suspected } else { standing },
@@ -53,6 +57,7 @@ impl Silence {
             allowed: heard.interval.map(|interval| policy.allowed_beats(interval)),
             due,
             credit,
+            spared: standing == Standing::Heard && now > late,
             held,
         }
     }
@@ -78,6 +83,9 @@ impl Display for Silence {
             write!(f, ", with {:#} added in which the server did not listen", self.credit)?;
         }
         f.write_str(".")?;
+        if self.spared {
+            f.write_str(" The server did not listen for a while, and until then it has time to return.")?;
+        }
         self.held.as_ref().map_or(Ok(()), |held| write!(f, " {held}"))
     }
 }

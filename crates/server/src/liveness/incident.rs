@@ -45,7 +45,7 @@ pub(super) async fn turn(
 ) -> Result<Option<String>, Error> {
     let open = open(app, &incident.zone).await?;
     match (incident.change, open) {
-        (Turn::Raise, Some(open)) => Ok(Some(open.content.id)),
+        (Turn::Raise, Some(open)) => go_on(app, open, held, fence).await.map(Some),
         (Turn::Raise, None) => raise(app, incident, held, fence).await.map(Some),
         (Turn::Close, Some(open)) => {
             end(app, open, &incident.why, fence).await?;
@@ -98,26 +98,56 @@ async fn raise(
     }
 }
 
+/// Goes on with an incident from before: the guard that holds now is another one, with an end of its own.
+async fn go_on(
+    app: &App,
+    open: Resource,
+    held: Option<&Held>,
+    fence: Option<&Fence>,
+) -> Result<String, Error> {
+    let Some(held) = held else { return Ok(open.content.id) };
+    let until = Some(held.until);
+    if open.content.document.read::<Document>()?.held_until == until {
+        return Ok(open.content.id);
+    }
+    let is_other = open.content.state != held.phase.as_str();
+    rewrite(app, open, held, until, if is_other { TRANSITION } else { "resumed" }, fence).await
+}
+
 /// Notes that the members of an open incident are let go.
 pub(super) async fn releasing(app: &App, id: &str, held: &Held, fence: Option<&Fence>) -> Result<(), Error> {
     let Some(before) = app.store.get(KIND, id).await? else { return Ok(()) };
     if before.content.state != Phase::Holding.as_str() {
         return Ok(());
     }
+    let until = before.content.document.read::<Document>()?.held_until;
+    rewrite(app, before, held, until, TRANSITION, fence).await.map(drop)
+}
+
+/// Writes down what a guard holds now.
+async fn rewrite(
+    app: &App,
+    before: Resource,
+    held: &Held,
+    held_until: Option<Timestamp>,
+    entry_type: &str,
+    fence: Option<&Fence>,
+) -> Result<String, Error> {
     let document = Document {
         why: held.to_string(),
         silent: held.silent,
         watched: held.watched,
+        held_until,
         ..before.content.document.read::<Document>()?
     };
     let content = Content {
-        state: Phase::Releasing.as_str().to_owned(),
+        state: held.phase.as_str().to_owned(),
         document: wardroom_store::Document::of(&document)?,
         ..before.content.clone()
     };
-    let mut entry = by_system(app, TRANSITION, json!({"silent": held.silent, "watched": held.watched}));
+    let mut entry = by_system(app, entry_type, json!({"silent": held.silent, "watched": held.watched}));
     entry.comment = Some(held.to_string());
-    Ok(commit(app, Some(before), content, entry, fence).await.map(drop)?)
+    Ok(commit(app, Some(before), content, entry, fence).await?)
 }
 
 /// Ends an open incident.

@@ -72,9 +72,10 @@ fn shown(found: &Resource) -> Result<api::Incident, Error> {
 pub(crate) async fn blockers(app: &App, kind: &str, id: &str) -> Result<Vec<Blocker>, Error> {
     let Some(silence) = app.liveness.standing(kind, id) else { return Ok(Vec::new()) };
     let incident = match silence.standing {
-        Standing::Heard => return Ok(Vec::new()),
+        Standing::Heard if !silence.spared => return Ok(Vec::new()),
         Standing::Late => None,
-        Standing::Suspected | Standing::Due => held_by(app, kind, id).await?,
+        // Who is spared may be in an incident from before the server was away.
+        Standing::Heard | Standing::Suspected | Standing::Due => held_by(app, kind, id).await?,
     };
     let what = sentence(&silence, incident.as_deref());
     Ok(vec![Blocker { what: what.into(), fix: None }])
@@ -82,6 +83,7 @@ pub(crate) async fn blockers(app: &App, kind: &str, id: &str) -> Result<Vec<Bloc
 
 fn sentence(silence: &Silence, incident: Option<&str>) -> String {
     match incident {
+        Some(incident) if silence.spared => format!("{silence} Incident {incident} is open from before."),
         Some(incident) => format!("{silence} It is held by incident {incident}."),
         None => silence.to_string(),
     }
@@ -117,10 +119,13 @@ impl Liveness {
         };
         let zones =
             judge.fleet.zones().iter().map(|(label, of)| (label.clone(), guard(Some(label.clone()), of)));
-        let (zones, fleet) = (zones.collect(), guard(None, judge.fleet.whole()));
+        let (zones, mut fleet) = (zones.collect(), guard(None, judge.fleet.whole()));
         let listening = self.listening(&judge);
         drop(judge);
-        let status = self.status();
+        let (members, status) = (self.members(), self.status());
+        // The guard itself is not asked while nobody is late.
+        fleet.watched = members.values().sum::<u64>().try_into().unwrap_or(u32::MAX);
+        (fleet.silent, fleet.due) = (status.silent, status.due);
         let wall = |at: Timestamp| self.clock.wall_of(at);
         api::Liveness {
             listening,
@@ -132,7 +137,7 @@ impl Liveness {
                     .swept
                     .map(|(_, took)| u64::try_from(took.as_micros()).unwrap_or(u64::MAX)),
             },
-            members: self.members(),
+            members,
             silent: status.silent,
             due: status.due,
             suspected: status.held,

@@ -7,6 +7,7 @@ use wardroom_core::liveness::{Cause, Standing};
 use wardroom_store::Seen;
 
 use super::site::{INTERVAL, KIND, Site, beat};
+use crate::liveness::incident;
 
 const HOUR: i64 = 3600;
 
@@ -160,12 +161,40 @@ async fn a_sweeper_goes_on_with_the_incident_it_finds() {
     site.pass(100, |_, _| {}).await;
     assert_eq!(site.incidents().await.len(), 1);
     let mut site = site.restart().await;
-    site.pass(420, |_, _| {}).await;
+    site.pass(100, |_, _| {}).await;
+    let why = async |site: &Site| {
+        let blockers = crate::liveness::view::blockers(&site.app, KIND, &all[0]).await.unwrap();
+        blockers.into_iter().map(|blocker| blocker.what.into_owned()).collect::<String>()
+    };
+    let spared = why(&site).await;
+    assert!(spared.contains("did not listen") && spared.contains("Incident"), "{spared}");
+    site.pass(320, |_, _| {}).await;
     assert_eq!(site.incidents().await.len(), 1, "the same one, not a second");
+    let open = incident::open(&site.app, &Some("a".to_owned())).await.unwrap().unwrap();
+    let row = site.newest_row(incident::KIND, &open.content.id).await;
+    assert_eq!(row.entry.entry_type, "resumed");
+    let told: incident::Document = open.content.document.read().unwrap();
+    let held = site.app.liveness.standing(KIND, &all[0]).unwrap().held.unwrap();
+    let apart = told.held_until.unwrap().duration_since(held.until).abs();
+    assert!(
+        apart < SignedDuration::from_secs(5),
+        "it ends when the guard of this server says: {told:?} {held:?}"
+    );
+    assert!(why(&site).await.contains("held by incident"));
     assert_eq!(site.stale(&all).await, 0);
     beat(&site.app, &all);
     site.pass_beating(5, &all).await;
     assert_eq!(site.incidents().await[0].0, "ended");
+}
+
+/// What is shown of the fleet is as of now also while nobody is late and no guard is asked.
+#[tokio::test]
+async fn the_guard_of_the_fleet_counts_whoever_is_watched() {
+    let mut site = Site::settled().await;
+    let all = site.satellites(5, None).await;
+    site.pass_beating(3, &all).await;
+    let fleet = site.app.liveness.view().fleet;
+    assert_eq!((fleet.watched, fleet.silent, fleet.due), (5, 0, 0));
 }
 
 /// A server with two listeners is deaf while members cannot connect to one of them.
