@@ -189,11 +189,13 @@ impl Node<'_> {
                 && (0..=self.document.epoch).any(|epoch| self.agent(epoch) == entry.parent))
     }
 
-    /// Takes the identity away: nobody hands it out any more.
+    /// Takes the identity away: nobody hands it out any more. It was claimed for ever, so all of it is taken; the alias
+    /// has no region in it, and by now another satellite of this name may have it.
     async fn withdraw(&self, identity: &Id) -> Result<(), Trouble> {
         let mut entries = self.spire.entries_of(identity).await?;
         if self.joins() {
-            entries.extend(self.spire.entries_of(&self.alias()).await?);
+            let aliases = self.spire.entries_of(&self.alias()).await?;
+            entries.extend(aliases.into_iter().filter(|entry| self.is_ours(entry)));
         }
         let ids: Vec<_> = entries.into_iter().map(|entry| entry.entry_id).collect();
         Ok(self.spire.delete_entries(&ids).await?)

@@ -13,6 +13,7 @@ use crate::site::{Credential, Site, eventually, on_both, send};
 on_both! {
     a_satellite_joins_registers_and_beats_by_its_certificate,
     a_revoked_identity_is_refused_at_once_withdrawn_and_banned,
+    a_late_deletion_leaves_a_successor_its_agent,
     a_lost_answer_makes_no_second_token_or_entry,
     no_token_is_stored_in_clear,
     an_agent_that_joined_early_is_banned_too,
@@ -122,7 +123,11 @@ fn pem(certificate: &[u8]) -> String {
 impl World {
     /// Creates a satellite and gives its SPIFFE ID and join token.
     async fn create(&self, name: &str) -> (String, String) {
-        let wanted = json!({"satellite_name": name, "region": "eu", "selectors": ["unix:uid:1000"]});
+        self.create_in("eu", name).await
+    }
+
+    async fn create_in(&self, region: &str, name: &str) -> (String, String) {
+        let wanted = json!({"satellite_name": name, "region": region, "selectors": ["unix:uid:1000"]});
         let made = self.site.post("/api/join-tokens", wanted).await.expect(200);
         let text = |field: &str| made[field].as_str().unwrap().to_owned();
         (text("spiffe_id"), text("join_token"))
@@ -287,6 +292,34 @@ async fn a_revoked_identity_is_refused_at_once_withdrawn_and_banned() {
     .await;
     let again = json!({"satellite_name": "edge", "region": "eu", "selectors": ["unix:uid:1000"]});
     world.site.post("/api/join-tokens", again).await.expect(409);
+}
+
+/// The name of an agent has no region in it: who is deleted while SPIRE is away takes only what is its own with it,
+/// and not what another satellite of its name was given meanwhile.
+async fn a_late_deletion_leaves_a_successor_its_agent() {
+    const ALIAS: &str = "spiffe://example.org/agent/edge";
+    let world = world().await;
+    let (old, token) = world.create("edge").await;
+    let old_agent = world.join(&token).await;
+    world.site.settled("edge", &[]).await;
+    let away =
+        Order { on: "BatchDeleteEntry".to_owned(), kind: "503".to_owned(), times: 10_000, delay_ms: 0 };
+    world.spire.faults().order(away).unwrap();
+    world.site.ask(Method::DELETE, "/api/satellites/edge", None).await.expect(200);
+    let (new, token) = world.create_in("us", "edge").await;
+    let agent = world.join(&token).await;
+    world.site.settled("edge", &[]).await;
+    assert_eq!((world.entries(&old).len(), world.entries(ALIAS).len()), (1, 2), "the deletion is late");
+
+    world.spire.faults().clear();
+    eventually("the first one to go", async || {
+        (world.entries(&old).is_empty() && world.agent(&old_agent).is_none()).then_some(())
+    })
+    .await;
+    let parents: Vec<_> = world.entries(ALIAS).iter().map(|entry| entry["parent_id"].clone()).collect();
+    assert_eq!(parents, [agent.as_str()], "its own way in is gone, and the other's is not");
+    assert_eq!(world.entries(&new).len(), 1);
+    assert!(world.agent(&agent).is_some());
 }
 
 async fn a_lost_answer_makes_no_second_token_or_entry() {
