@@ -13,7 +13,7 @@ use wardroom_core::{
     liveness::Interval,
     satellite::{Event, Reply, State as SatelliteState},
 };
-use wardroom_store::TRANSITION;
+use wardroom_store::{Resource, TRANSITION};
 
 use super::{
     beat, by_satellite,
@@ -76,8 +76,8 @@ impl Report for Beat {
 /// What a beat changes, if anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Due {
-    /// It is heard again.
-    Back,
+    /// It is heard again, with this credential.
+    Back(Which),
     /// It comes back with the credential it was left.
     Kept,
     /// It uses its new credential for the first time: the one before is void.
@@ -86,7 +86,7 @@ enum Due {
 
 fn due(Standing { known, which, reply }: &Standing) -> Option<Due> {
     match reply {
-        Reply::BackOnline => Some(Due::Back),
+        Reply::BackOnline => Some(Due::Back(*which)),
         Reply::Refresh if known.refresh.is_some_and(|refresh| refresh.keep) => Some(Due::Kept),
         Reply::Ok if known.overlaps && *which == Which::Current => Some(Due::FirstUse),
         Reply::Ok | Reply::Refresh | Reply::Unauthorized | Reply::Forbidden => None,
@@ -95,44 +95,57 @@ fn due(Standing { known, which, reply }: &Standing) -> Option<Due> {
 
 async fn carry_out(app: &App, caller: &Caller, known: &Known, due: Due) -> Result<(), Error> {
     let cause = (due == Due::Kept).then_some("reenabled");
-    let changed = super::change(app, &known.id, cause, |satellite| {
-        let mut document = Document::of(satellite)?;
-        let state = document::state(satellite)?;
-        let event = match due {
-            Due::Back if state == SatelliteState::Stale => Event::Heartbeat,
-            Due::Kept if state == SatelliteState::Pending && document.may_refresh(app.now()) => {
-                Event::Refreshed
-            }
-            Due::FirstUse if state == SatelliteState::Online => {
-                let overlaps =
-                    document.credential.as_ref().is_some_and(|known| known.previous_hash.is_some());
-                if !overlaps {
-                    return Ok(Decided::Nothing(()));
-                }
-                document.close();
-                let entry = by_satellite(app, caller, "credential");
-                let content = document.into_content_of(satellite, state)?;
-                return Ok(Decided::Commit(Box::new((content, entry)), ()));
-            }
-            // Somebody else moved it meanwhile: what it is now decides.
-            Due::Back | Due::Kept | Due::FirstUse => return Ok(Decided::Nothing(())),
-        };
-        if due == Due::Kept {
-            document.refresh = None;
-        }
-        let content = document.into_content_of(satellite, step(state, event)?.to)?;
-        let mut entry = by_satellite(app, caller, TRANSITION);
-        entry.metadata = serde_json::json!({"event": event.as_str()});
-        Ok(Decided::Commit(Box::new((content, entry)), ()))
-    });
-    match changed.await {
+    match super::change(app, &known.id, cause, |satellite| decide(app, caller, satellite, due)).await {
         // From the answer on, the credential before is void on every server.
-        Ok(_) if due == Due::FirstUse => {
+        Ok((_, Void::Previous)) => {
             app.satellites.settle().await;
             Ok(())
         }
         // It was deleted meanwhile: the next look says so.
-        Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
+        Ok((_, Void::Nothing)) | Err(Error::NotFound { .. }) => Ok(()),
         Err(error) => Err(error),
     }
+}
+
+/// What ends with a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Void {
+    Nothing,
+    /// The credential before.
+    Previous,
+}
+
+fn decide(app: &App, caller: &Caller, satellite: &Resource, due: Due) -> Result<Decided<Void>, Error> {
+    let mut document = Document::of(satellite)?;
+    let state = document::state(satellite)?;
+    let overlaps = document.credential.as_ref().is_some_and(|known| known.previous_hash.is_some());
+    let event = match due {
+        Due::Back(_) if state == SatelliteState::Stale => Some(Event::Heartbeat),
+        Due::Kept if state == SatelliteState::Pending && document.may_refresh(app.now()) => {
+            Some(Event::Refreshed)
+        }
+        Due::FirstUse if state == SatelliteState::Online && overlaps => None,
+        // Somebody else moved it meanwhile: what it is now decides.
+        Due::Back(_) | Due::Kept | Due::FirstUse => return Ok(Decided::Nothing(Void::Nothing)),
+    };
+    let void = match due {
+        Due::Back(Which::Current) | Due::FirstUse if overlaps => Void::Previous,
+        Due::Back(_) | Due::Kept | Due::FirstUse => Void::Nothing,
+    };
+    if void == Void::Previous {
+        document.close();
+    }
+    if due == Due::Kept {
+        document.refresh = None;
+    }
+    let (to, entry) = match event {
+        None => (state, by_satellite(app, caller, "credential")),
+        Some(event) => {
+            let mut entry = by_satellite(app, caller, TRANSITION);
+            entry.metadata = serde_json::json!({"event": event.as_str()});
+            (step(state, event)?.to, entry)
+        }
+    };
+    let content = document.into_content_of(satellite, to)?;
+    Ok(Decided::Commit(Box::new((content, entry)), void))
 }

@@ -1,0 +1,119 @@
+//! Credentials of satellites over time: what can be repeated, until when, and what ends with what.
+
+use serde_json::{Value, json};
+use wardroom_server::clock::Clock;
+
+use crate::site::{Answer, Credential, Site, eventually, on_both, send};
+
+on_both! {
+    a_new_credential_voids_the_old_one_also_when_it_was_silent_meanwhile,
+    an_old_credential_is_exchanged_in_time_only,
+}
+
+const MINUTE: i64 = 60;
+
+/// A server that starts to judge at once, and whose wall clock a file turns.
+struct World {
+    site: Site,
+    clock: tempfile::NamedTempFile,
+    /// One that tells what time the server has.
+    watch: Credential,
+}
+
+async fn world() -> World {
+    let clock = tempfile::NamedTempFile::new().unwrap();
+    let liveness = format!(
+        "[liveness]\ngrace_seconds = 1\nflush_seconds_shared = 1\ntest_clock_file = {:?}\n",
+        clock.path()
+    );
+    let site = Site::start(&liveness).await;
+    let watch = site.register(&site.create("watch", &[]).await).await;
+    World { site, clock, watch }
+}
+
+impl World {
+    /// A satellite that is missed after seconds, and its registration token.
+    async fn create(&self) -> String {
+        let wanted = json!({"name": "edge", "heartbeat_interval": "@every 1s"});
+        let created = self.site.post("/api/satellites", wanted).await.expect(200);
+        created["token"].as_str().unwrap().to_owned()
+    }
+
+    async fn exchange(&self, token: &str) -> Answer {
+        let request = self.site.http.post(format!("{}/satellites/ztr", self.site.url));
+        send(request.header("Idempotency-Key", "one").json(&json!({"token": token}))).await
+    }
+
+    async fn refresh(&self, credential: &Credential) -> Answer {
+        let request = self.site.http.post(format!("{}/satellites/refresh", self.site.url));
+        send(credential.sign(request)).await
+    }
+
+    async fn sync(&self, credential: &Credential) -> Answer {
+        let request = self.site.http.post(format!("{}/satellites/sync", self.site.url));
+        send(credential.sign(request).json(&json!({}))).await
+    }
+
+    async fn state(&self) -> Value {
+        self.site.get("/api/satellites/edge").await["data"]["state"].clone()
+    }
+
+    async fn is_missed(&self) {
+        eventually("it to be stale", async || (self.state().await == "stale").then_some(())).await;
+    }
+
+    /// A satellite that was revoked and may come back with its old credential.
+    async fn reenabled(&self) -> Credential {
+        let token = self.create().await;
+        let old = Credential::of(&self.exchange(&token).await.expect(200));
+        self.site.post("/api/satellites/edge/revoke", json!({})).await.expect(200);
+        self.site.post("/api/satellites/edge/reenable", json!({"mode": "refresh"})).await.expect(200);
+        old
+    }
+
+    /// Turns the wall clock, and waits until the server has seen it.
+    async fn turn(&self, seconds: i64) {
+        std::fs::write(self.clock.path(), format!("{} 0", seconds * 1000)).unwrap();
+        eventually("the clock to be turned", async || {
+            let said = self.sync(&self.watch).await.expect(200);
+            let time: jiff::Timestamp = said["server_time"].as_str().unwrap().parse().unwrap();
+            ((time.as_second() - Clock.now().as_second() - seconds).abs() < MINUTE / 2).then_some(())
+        })
+        .await;
+    }
+}
+
+/// The first use of a new credential is the end of the one before, also for a satellite that was missed in between.
+async fn a_new_credential_voids_the_old_one_also_when_it_was_silent_meanwhile() {
+    let world = world().await;
+    let old = world.reenabled().await;
+    let new = Credential::of(&world.refresh(&old).await.expect(200));
+    world.is_missed().await;
+    let told = world.sync(&old).await.expect(200);
+    assert_eq!(told["events"], json!(["refresh_credentials"]), "the answer may have been lost");
+    world.is_missed().await;
+    assert_eq!(world.site.beat(&new).await, 200);
+    assert_eq!(world.site.beat(&old).await, 401, "from the first use on");
+    world.refresh(&old).await.expect(401);
+    assert_eq!(world.site.beat(&new).await, 200);
+}
+
+async fn an_old_credential_is_exchanged_in_time_only() {
+    const DAY: i64 = 24 * 60 * MINUTE;
+    let world = world().await;
+    let old = world.reenabled().await;
+    world.turn(DAY - 60 * MINUTE).await;
+    let told = world.sync(&old).await.expect(200);
+    assert_eq!(told["events"], json!(["refresh_credentials"]));
+    world.turn(DAY).await;
+    world.sync(&old).await.expect(401);
+    world.refresh(&old).await.expect(401);
+    // Nor does it come back once the answer was given: who did not use the new one in time asks for a token.
+    world.turn(0).await;
+    let new = Credential::of(&world.refresh(&old).await.expect(200));
+    world.sync(&old).await.expect(200);
+    world.turn(DAY).await;
+    world.sync(&old).await.expect(401);
+    world.refresh(&old).await.expect(401);
+    assert_eq!(world.site.beat(&new).await, 200);
+}
