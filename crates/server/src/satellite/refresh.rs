@@ -11,7 +11,7 @@ use wardroom_store::TRANSITION;
 use super::{
     by_satellite,
     document::{Credential, Document, state},
-    place, secret, step,
+    place, secret, step, sync,
 };
 use crate::{
     app::{App, Decided},
@@ -61,6 +61,7 @@ pub(crate) async fn refresh(
         Ok(Decided::Commit(Box::new((content, entry)), ()))
     })
     .await?;
+    let satellite = sync::heard_again(&app, &caller, satellite).await?;
     // Revoked or deleted in between: nothing is handed out.
     app.satellites.standing(&app, identity).await?;
     super::ztr::answer(&app, &satellite).map(Json)

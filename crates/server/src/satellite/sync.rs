@@ -107,6 +107,20 @@ async fn carry_out(app: &App, caller: &Caller, known: &Known, due: Due) -> Resul
     }
 }
 
+/// A satellite that was heard without a beat, which it was missed for if it was. What it is told it has not used yet.
+pub(crate) async fn heard_again(app: &App, caller: &Caller, satellite: Resource) -> Result<Resource, Error> {
+    if document::state(&satellite)? != SatelliteState::Stale {
+        return Ok(satellite);
+    }
+    let back = |satellite: &Resource| decide(app, caller, satellite, Due::Back(Which::Previous));
+    match super::change(app, &satellite.content.id, None, back).await {
+        Ok((satellite, _)) => Ok(satellite),
+        // As above.
+        Err(Error::NotFound { .. }) => Ok(satellite),
+        Err(error) => Err(error),
+    }
+}
+
 /// What ends with a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Void {

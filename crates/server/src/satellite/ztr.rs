@@ -14,7 +14,7 @@ use wardroom_store::{Content, Resource, TRANSITION};
 use super::{
     by_satellite,
     document::{Credential, Document, Exchange, Flow, KIND, spiffe_key, state, token_key},
-    place, secret, step,
+    place, secret, step, sync,
 };
 use crate::{
     app::{App, Decided},
@@ -119,8 +119,8 @@ async fn try_exchange(
         Ok(Decided::Commit(Box::new((content, entry)), ()))
     });
     match changed.await {
-        Ok((satellite, ())) => match app.satellites.check_issued(app, &satellite).await {
-            Ok(()) => answer(app, &satellite),
+        Ok((satellite, ())) => match hand_out(app, caller, satellite).await {
+            Ok(registration) => Ok(registration),
             Err(Error::Revoked | Error::Robot(_)) => Err(Error::TokenUnknown),
             Err(error) => Err(error),
         },
@@ -147,7 +147,9 @@ impl Token {
         let Some(exchange) = &document.exchange else { return Ok(false) };
         let same = exchange.token_hash == self.hash && Some(&exchange.key_hash) == self.key_hash.as_ref();
         let holds = document.credential.as_ref().is_some_and(|known| known.epoch == exchange.epoch);
-        Ok(same && holds && now < exchange.until && state(satellite)? == SatelliteState::Online)
+        // Who lost its answer does not beat either, and may be missed by now.
+        let waits = matches!(state(satellite)?, SatelliteState::Online | SatelliteState::Stale);
+        Ok(same && holds && now < exchange.until && waits)
     }
 }
 
@@ -197,13 +199,16 @@ pub(crate) async fn by_svid(
         Ok(Decided::Commit(Box::new((content, entry)), ()))
     });
     match changed.await {
-        Ok((satellite, ())) => {
-            app.satellites.check_issued(app, &satellite).await?;
-            answer(app, &satellite)
-        }
+        Ok((satellite, ())) => hand_out(app, caller, satellite).await,
         Err(Error::NotFound { .. }) => Err(STRANGER),
         Err(error) => Err(error),
     }
+}
+
+async fn hand_out(app: &App, caller: &Caller, satellite: Resource) -> Result<Registration, Error> {
+    let satellite = sync::heard_again(app, caller, satellite).await?;
+    app.satellites.check_issued(app, &satellite).await?;
+    answer(app, &satellite)
 }
 
 /// Registration counts as the first heartbeat.

@@ -6,6 +6,8 @@ use wardroom_server::clock::Clock;
 use crate::site::{Answer, Credential, Site, eventually, on_both, send};
 
 on_both! {
+    a_lost_registration_is_repeated_by_who_fell_silent_meanwhile,
+    a_registration_is_repeated_for_a_minute_only,
     a_new_credential_voids_the_old_one_also_when_it_was_silent_meanwhile,
     an_old_credential_is_exchanged_in_time_only,
 }
@@ -81,6 +83,37 @@ impl World {
         })
         .await;
     }
+}
+
+/// Who lost the answer to its registration does not beat, so it may be stale before the minute is over.
+async fn a_lost_registration_is_repeated_by_who_fell_silent_meanwhile() {
+    let world = world().await;
+    let token = world.create().await;
+    let lost = Credential::of(&world.exchange(&token).await.expect(200));
+    // However long this test takes.
+    world.turn(-60 * MINUTE).await;
+    world.is_missed().await;
+    let again = Credential::of(&world.exchange(&token).await.expect(200));
+    assert_eq!(again.password, lost.password);
+    assert_eq!(world.state().await, "online", "it was heard");
+    world.is_missed().await;
+    assert_eq!(world.site.beat(&again).await, 200, "and is watched again");
+    let history = world.site.get("/api/v1/history?limit=1000").await;
+    let events = history["data"].as_array().unwrap().iter().map(|row| row["metadata"]["event"].clone());
+    assert_eq!(events.filter(|event| event == "heartbeat").count(), 2, "{history}");
+}
+
+async fn a_registration_is_repeated_for_a_minute_only() {
+    let world = world().await;
+    let token = world.create().await;
+    let first = Credential::of(&world.exchange(&token).await.expect(200));
+    world.turn(-60 * MINUTE).await;
+    let again = Credential::of(&world.exchange(&token).await.expect(200));
+    assert_eq!(again.password, first.password);
+    world.turn(MINUTE).await;
+    let late = world.exchange(&token).await.expect(400);
+    assert_eq!(late["code"], "token_unknown", "{late}");
+    assert_eq!(world.site.beat(&first).await, 200, "what it was given stays");
 }
 
 /// The first use of a new credential is the end of the one before, also for a satellite that was missed in between.
