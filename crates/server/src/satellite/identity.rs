@@ -165,6 +165,17 @@ impl Known {
         })
     }
 
+    /// Whether a name stays with this satellite when another one is found by it. Their ids say nothing about which came
+    /// first: they begin with the time, and clocks go back.
+    fn goes_before(&self, other: &Self) -> bool {
+        match (self.deleted, other.deleted) {
+            (true, _) => false,
+            (false, true) => true,
+            // What was read last is what there is.
+            (false, false) => false,
+        }
+    }
+
     /// Which credential this is, if it is one.
     fn accepts(&self, shown: Shown, now: Timestamp) -> Option<Which> {
         let hash = match shown {
@@ -239,9 +250,14 @@ impl Identities {
                 memory.known.remove(handle);
             }
         }
+        let is_outdated =
+            |known: &Known| memory.floor.get(&known.id).is_some_and(|(version, _)| *version > known.version);
         for handle in &known.handles {
-            let is_newer = |old: &Arc<Known>| (&old.id, old.version) > (&known.id, known.version);
-            if !memory.known.get(handle).is_some_and(is_newer) {
+            let stays = |old: &Arc<Known>| match old.id == known.id {
+                true => old.version > known.version,
+                false => is_outdated(&known) || old.goes_before(&known),
+            };
+            if !memory.known.get(handle).is_some_and(stays) {
                 memory.known.insert(handle.clone(), Arc::clone(&known));
             }
         }
@@ -463,5 +479,30 @@ mod tests {
         assert_eq!(version(), None, "this was read before");
         identities.note(&satellite(4), now);
         assert_eq!(version(), Some(4));
+    }
+
+    /// Ids begin with the time, and a clock may go back: the newer of two satellites of a name may have the lower id.
+    #[test]
+    fn a_deleted_satellite_stands_in_the_way_of_no_other() {
+        let identities = Identities::new(&resolve(&Sources::default()).unwrap());
+        let now = Moment { instant: crate::clock::Clock.instant(), time: Timestamp::UNIX_EPOCH };
+        let of = |id: &str, version: i64, deleted: bool| {
+            let mut satellite = satellite(version);
+            satellite.content.id = id.to_owned();
+            satellite.content.deleted = deleted;
+            satellite
+        };
+        let found = || identities.recall("robot$edge", now).believed.map(|known| known.id.to_string());
+        for (gone, living) in [("2", "1"), ("3", "4")] {
+            identities.note(&of(gone, 1, false), now);
+            identities.note(&of(gone, 2, true), now);
+            identities.note(&of(living, 1, false), now);
+            assert_eq!(found().as_deref(), Some(living));
+            identities.note(&of(gone, 2, true), now);
+            assert_eq!(found().as_deref(), Some(living), "what is known of the other comes late");
+            identities.note(&of(gone, 1, false), now);
+            assert_eq!(found().as_deref(), Some(living), "and this was read before it was deleted");
+            identities.note(&of(living, 2, true), now);
+        }
     }
 }
