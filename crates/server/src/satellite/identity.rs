@@ -58,8 +58,10 @@ pub(crate) struct Known {
     deleted: bool,
     current: Option<Hash>,
     previous: Option<Hash>,
-    /// The names it shows itself by: its robot, its SPIFFE ID.
+    /// The names it shows itself by: the one we would give it, its robot's, its SPIFFE ID.
     handles: Vec<Box<str>>,
+    /// Whether its robot has another name than we would give it.
+    is_renamed: bool,
     read_at: Moment,
 }
 
@@ -144,6 +146,7 @@ impl Known {
         let content = &resource.content;
         let mut handles = vec![handle_of(&content.name).into_boxed_str()];
         handles.extend(robot.map(|robot| robot.name.into_boxed_str()).filter(|name| *name != handles[0]));
+        let is_renamed = handles.len() > 1;
         handles.extend(spiffe_id.map(String::into_boxed_str));
         let previous = credential.as_ref().and_then(|credential| credential.previous_hash.as_deref());
         let previous = previous.and_then(secret::hash_of);
@@ -161,19 +164,25 @@ impl Known {
             current: credential.as_ref().and_then(|credential| secret::hash_of(&credential.hash)),
             previous,
             handles,
+            is_renamed,
             read_at,
         })
     }
 
     /// Whether a name stays with this satellite when another one is found by it. Their ids say nothing about which came
     /// first: they begin with the time, and clocks go back.
-    fn goes_before(&self, other: &Self) -> bool {
+    fn goes_before(&self, other: &Self, handle: &str) -> bool {
         match (self.deleted, other.deleted) {
             (true, _) => false,
             (false, true) => true,
-            // What was read last is what there is.
-            (false, false) => false,
+            // A registry may have called a robot as we would have called the other one.
+            (false, false) => self.is_called(handle) && !other.is_called(handle),
         }
+    }
+
+    /// Whether this is how it is called, and not only how it would be without its registry.
+    fn is_called(&self, handle: &str) -> bool {
+        !self.is_renamed || *handle != *self.handles[0]
     }
 
     /// Which credential this is, if it is one.
@@ -255,7 +264,7 @@ impl Identities {
         for handle in &known.handles {
             let stays = |old: &Arc<Known>| match old.id == known.id {
                 true => old.version > known.version,
-                false => is_outdated(&known) || old.goes_before(&known),
+                false => is_outdated(&known) || old.goes_before(&known, handle),
             };
             if !memory.known.get(handle).is_some_and(stays) {
                 memory.known.insert(handle.clone(), Arc::clone(&known));
@@ -334,9 +343,11 @@ impl Identities {
 
     /// Whether the credential that a satellite has in this version is still one, right before it is handed out.
     pub(crate) async fn check_issued(&self, app: &App, satellite: &Resource) -> Result<(), Error> {
-        let issued = Document::of(satellite)?.credential.and_then(|issued| secret::hash_of(&issued.hash));
+        let Document { credential, robot, .. } = Document::of(satellite)?;
+        let issued = credential.and_then(|issued| secret::hash_of(&issued.hash));
         let shown = Shown::Secret(issued.ok_or(UNKNOWN)?);
-        self.find(app, &handle_of(&satellite.content.name), shown, None).await.map(drop)
+        let handle = robot.map_or_else(|| handle_of(&satellite.content.name), |robot| robot.name);
+        self.find(app, &handle, shown, None).await.map(drop)
     }
 
     async fn find(
@@ -360,7 +371,7 @@ impl Identities {
             Some(_) | None => None,
         };
         let now = app.moment();
-        let Some(resource) = app.store.get_by_key(KIND, &key_of(handle)).await? else {
+        let Some(resource) = look_up(app, handle).await? else {
             return count(app, from, UNKNOWN);
         };
         self.note(&resource, now);
@@ -426,14 +437,16 @@ fn count<T>(app: &App, from: Option<IpAddr>, refused: Error) -> Result<T, Error>
     Err(refused)
 }
 
-/// The key under which a satellite is found by what it calls itself.
-fn key_of(handle: &str) -> String {
+/// The living satellite that calls itself so. A registry has the say about the names of its robots: one that begins as
+/// ours do is looked for among them first.
+async fn look_up(app: &App, handle: &str) -> Result<Option<Resource>, Error> {
     if handle.starts_with("spiffe://") {
-        return document::spiffe_key(handle);
+        return Ok(app.store.get_by_key(KIND, &document::spiffe_key(handle)).await?);
     }
+    let robot = app.store.get_by_key(KIND, &document::robot_key(handle)).await?;
     match handle.strip_prefix("robot$") {
-        Some(name) => document::name_key(name),
-        None => document::robot_key(handle),
+        Some(name) if robot.is_none() => Ok(app.store.get_by_key(KIND, &document::name_key(name)).await?),
+        _ => Ok(robot),
     }
 }
 
@@ -503,6 +516,36 @@ mod tests {
             identities.note(&of(gone, 1, false), now);
             assert_eq!(found().as_deref(), Some(living), "and this was read before it was deleted");
             identities.note(&of(living, 2, true), now);
+        }
+    }
+
+    /// A registry may put words of its own before the names of robots, and so call one as we would call another.
+    #[test]
+    fn the_name_of_a_robot_goes_before_a_name_that_we_would_give() {
+        let now = Moment { instant: crate::clock::Clock.instant(), time: Timestamp::UNIX_EPOCH };
+        let robot = |id: &str, name: &str| {
+            let mut satellite = satellite(1);
+            (satellite.content.id, satellite.content.name) = (id.to_owned(), name.to_owned());
+            let robot = document::Robot {
+                id: 1,
+                name: format!("robot$x-{name}"),
+                expires_at: Timestamp::UNIX_EPOCH,
+                renew_at: None,
+                epoch: 1,
+                disabled: false,
+            };
+            let document = Document { robot: Some(robot), ..Document::default() };
+            satellite.content.document = wardroom_store::Document::of(&document).unwrap();
+            satellite
+        };
+        let satellites = [robot("1", "edge"), robot("2", "x-edge")];
+        for order in [[0, 1, 0], [1, 0, 1]] {
+            let identities = Identities::new(&resolve(&Sources::default()).unwrap());
+            order.iter().for_each(|at| identities.note(&satellites[*at], now));
+            for (handle, id) in [("robot$x-edge", "1"), ("robot$x-x-edge", "2"), ("robot$edge", "1")] {
+                let found = identities.recall(handle, now).believed.unwrap();
+                assert_eq!(&*found.id, id, "{handle}");
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use wardroom_fakes::{
     harbor::{Harbor, Options},
 };
 
-use crate::site::{Site, eventually, on_both, send};
+use crate::site::{Backend, DATABASE, Site, eventually, on_both, send};
 
 on_both! {
     a_satellite_registers_with_the_robot_that_harbor_has,
@@ -25,6 +25,29 @@ on_both! {
     a_robot_that_is_there_is_adopted_where_that_is_allowed,
     a_name_that_is_given_again_gets_a_robot_of_its_own,
     projects_of_a_group_reach_the_robots_of_its_satellites,
+}
+
+/// What Harbor puts before the names of robots is for Harbor to say; a satellite is known by that name on every server.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_robot_is_known_everywhere_whatever_its_prefix() {
+    DATABASE.scope(Backend::Postgres, known_everywhere()).await;
+}
+
+async fn known_everywhere() {
+    for prefix in ["robot$", "robot$y-", "bot+"] {
+        let options = Options { prefix: prefix.to_owned(), ..Options::default() };
+        let harbor = Harbor::start(options).await.unwrap();
+        let here = site(&harbor).await;
+        let there = here.beside().await;
+        // Of these two, one has the name that a robot of the other has, but for Harbor's part of it.
+        for name in ["edge", "y-edge"] {
+            let credential = here.register(&here.create(name, &[]).await).await;
+            assert_eq!(credential.username, format!("{prefix}{name}"));
+            for (site, which) in [(&there, "there"), (&here, "here")] {
+                assert_eq!(site.beat(&credential).await, 200, "{} {which}", credential.username);
+            }
+        }
+    }
 }
 
 const PASSWORD: &str = "Harbor12345";

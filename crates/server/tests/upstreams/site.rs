@@ -48,6 +48,7 @@ pub(crate) struct Site {
     pub(crate) spiffe: Option<std::net::SocketAddr>,
     pub(crate) http: Client,
     pub(crate) dir: tempfile::TempDir,
+    file: String,
     token: String,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
@@ -103,15 +104,33 @@ impl Site {
         let file = format!(
             "[server]\nlisten = \"127.0.0.1:0\"\ndata_dir = {data:?}\ndatabase_url = {database_url:?}\n[boot]\nlisten = \"\"\n{sections}"
         );
-        let config = resolve(&Sources { file: Some(file), ..Sources::default() }).unwrap();
+        Self::run(dir, file, database, token).await
+    }
+
+    /// Starts another server on the same database, which must be PostgreSQL.
+    pub(crate) async fn beside(&self) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let (old, new) = (self.dir.path().join("data"), dir.path().join("data"));
+        let key = format!("data_dir = {new:?}\nkey_file = {:?}", old.join("server.key"));
+        let file = self.file.replacen(&format!("data_dir = {old:?}"), &key, 1);
+        Self::run(dir, file, None, Some(self.token.clone())).await
+    }
+
+    async fn run(
+        dir: tempfile::TempDir,
+        file: String,
+        database: Option<testing::Database>,
+        token: Option<String>,
+    ) -> Self {
+        let config = resolve(&Sources { file: Some(file.clone()), ..Sources::default() }).unwrap();
         let server = Server::start(config).await.unwrap();
-        let first = server.first_token.as_ref().map(|path| std::fs::read_to_string(path).unwrap());
-        let token = token.or(first).unwrap();
+        let first = || std::fs::read_to_string(server.first_token.clone().unwrap()).unwrap();
+        let token = token.unwrap_or_else(first).trim().to_owned();
         let (url, spiffe) = (format!("http://{}", server.address), server.spiffe_address);
         let (stop, stopped) = watch::channel(false);
         let task = tokio::spawn(server.run(stopped));
         let http = Client::builder().no_proxy().build().unwrap();
-        Self { url, spiffe, http, dir, token: token.trim().to_owned(), stop, task, _database: database }
+        Self { url, spiffe, http, dir, file, token, stop, task, _database: database }
     }
 
     /// Ends the server and gives its folder.
