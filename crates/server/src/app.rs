@@ -163,7 +163,7 @@ impl App {
         let (about, asked): (Vec<_>, _) = (changes.iter().map(About::of).collect(), self.moment());
         let mark = idempotency::mark(self);
         let committed = self.store.commit_together_for(changes, mark).await;
-        if let Err(StoreError::Unavailable(_)) = &committed {
+        if committed.as_ref().is_err_and(StoreError::leaves_doubt) {
             about.iter().for_each(|about| self.doubt(about));
         }
         Ok(committed?.into_iter().map(|committed| self.noted(committed, asked)).collect())
@@ -174,7 +174,7 @@ impl App {
         let about: Vec<_> = changes.iter().map(About::of).collect();
         let (asked, committed) = (self.moment(), self.store.commit_all(changes).await);
         let answers = about.iter().zip(committed).map(|(about, committed)| {
-            if let Err(StoreError::Unavailable(_)) = &committed {
+            if committed.as_ref().is_err_and(StoreError::leaves_doubt) {
                 self.doubt(about);
             }
             Ok(self.noted(committed?, asked))

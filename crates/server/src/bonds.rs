@@ -130,7 +130,7 @@ impl App {
         let mark = idempotency::mark(self);
         let (about, asked) = (About::of(&change), self.moment());
         let committed = self.store.commit_unused(change, unused, mark).await;
-        if let Err(StoreError::Unavailable(_)) = &committed {
+        if committed.as_ref().is_err_and(StoreError::leaves_doubt) {
             self.doubt(&about);
         }
         Ok(self.noted(committed?, asked))

@@ -70,7 +70,7 @@ pub const CLASSES: &[Class] = &[
     class("key_reused",        422, "The idempotency key was used", "The `Idempotency-Key` was used for another request."),
     class("too_many_requests", 429, "Too many requests", "Repeat after `Retry-After` seconds."),
     class("head_too_large",    431, "The headers are too large", "The headers are larger than the server reads, or too many; the connection is closed."),
-    class("unavailable",       503, "The server cannot answer now", "The database or another part cannot answer now; repeat after `Retry-After` seconds."),
+    class("unavailable",       503, "The server cannot answer now", "The database or another part cannot answer now; repeat after `Retry-After` seconds. Where a change may have been made, `detail` says to read first."),
     class("not_configured",    503, "The other system is not configured", "The server is not set up to work with the system that this needs; `detail` says which settings are missing."),
     class("http_version",      505, "The version of HTTP is not spoken", "The connection spoke HTTP/2; use HTTP/1.1."),
     class("internal",          500, "The server failed", "A bug; the log has it under the request id."),
@@ -292,6 +292,12 @@ impl From<wardroom_store::Error> for Error {
             Store::Unavailable(detail) => {
                 tracing::error!(detail, "the database is unavailable");
                 Self::Unavailable("the database is unavailable: repeat")
+            }
+            Store::Unanswered(detail) => {
+                tracing::error!(detail, "the database did not say what became of a change");
+                Self::Unavailable(
+                    "the database did not answer: this may have been done; read before you repeat",
+                )
             }
             Store::NewerSchema { .. }
             | Store::OlderSchema { .. }

@@ -13,7 +13,7 @@ use std::{
 use axum::{
     Router,
     extract::{ConnectInfo, MatchedPath, Request, State},
-    http::{HeaderMap, HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -54,7 +54,7 @@ pub(crate) async fn answer(app: App, mut request: Request, mut routes: Router) -
     let answered = match tokio::time::timeout(limit, work).await {
         Ok(Ok(Ok(response))) => response,
         Ok(Err(_)) => panicked(),
-        Err(_) => Error::Unavailable("the request took too long: repeat").into_response(),
+        Err(_) => late(&method).into_response(),
     };
     let allowed = answered.headers().get(header::ALLOW).cloned();
     let mut response = match answered.extensions().get::<Error>() {
@@ -75,6 +75,15 @@ pub(crate) async fn answer(app: App, mut request: Request, mut routes: Router) -
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
+}
+
+/// What changes something is carried to its end, also when nobody waits for it any more.
+fn late(method: &Method) -> Error {
+    Error::Unavailable(if method.is_safe() {
+        "the request took too long: repeat"
+    } else {
+        "the request took too long: it may have been done, or may yet be; read before you repeat"
+    })
 }
 
 /// The layer inside the router: knows the route, so it decides who may go on.

@@ -44,9 +44,12 @@ pub enum Error {
     /// A feed cursor of another epoch, or no cursor at all: start again from the beginning or from the tail.
     #[error("the cursor does not belong to this feed")]
     ForeignCursor,
-    /// The database cannot be reached or refuses to work now. A commit that ends like this may have happened.
+    /// The database cannot be reached or refuses to work now.
     #[error("the database is unavailable: {0}")]
     Unavailable(String),
+    /// A commit was sent and not answered: it may have happened, or may yet. Read before asking again.
+    #[error("the database did not say what became of the change: {0}")]
+    Unanswered(String),
     /// A newer program has migrated this database.
     #[error("the database has schema {found}, this program knows schemas up to {known}")]
     NewerSchema {
@@ -91,6 +94,12 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether a commit that ends like this may have happened as far as anybody can tell.
+    #[must_use]
+    pub fn leaves_doubt(&self) -> bool {
+        matches!(self, Self::Unavailable(_) | Self::Unanswered(_))
+    }
+
     /// Attaches the path to what the operating system said.
     pub(crate) fn file(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();

@@ -16,7 +16,7 @@ mod transport;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Client, Hook, HookError, Pool, PoolBuilder, PoolError, Runtime};
+use deadpool_postgres::{Client, Pool, PoolError, Runtime};
 use tokio_postgres::types::{ToSql, Type};
 
 pub(crate) use connect::{Connected, connect, connect_migrated, query, require_current};
@@ -24,7 +24,7 @@ pub(crate) use connect::{Connected, connect, connect_migrated, query, require_cu
 use crate::error::{Error, Result};
 use crate::prepared::Prepared;
 use crate::value::{Row, Value};
-use error::{retryable, server_error};
+use error::{commit_error, retryable, server_error};
 use lanes::Lanes;
 use moves::Moved;
 
@@ -54,12 +54,9 @@ impl std::fmt::Debug for Postgres {
 impl Postgres {
     pub(crate) async fn open(url: &str) -> Result<Self> {
         connect_migrated(url).await?;
-        let lanes = builder(url, LANES)?.post_create(Hook::async_fn(|client, _| {
-            Box::pin(async move { client.batch_execute(dialect::BY_KEY).await.map_err(HookError::Backend) })
-        }));
-        let lanes = built(lanes)?;
+        let lanes = pool(url, LANES, dialect::LANE)?;
         let moves = Lanes::open(LANES, moves::MOST, move |changes| moves::make(lanes.clone(), changes));
-        let (writers, readers) = (built(builder(url, WRITERS)?)?, built(builder(url, READERS)?)?);
+        let (writers, readers) = (pool(url, WRITERS, dialect::WRITER)?, pool(url, READERS, "")?);
         Ok(Self { writers, readers, moves: Arc::new(moves) })
     }
 
@@ -70,12 +67,12 @@ impl Postgres {
 
     /// Runs one of the constant statements that only read.
     pub(crate) async fn read<P: ToSql + Sync>(&self, sql: &str, params: &[P]) -> Result<Vec<Row>> {
-        retrying(&client(&self.readers).await?, sql, params).await
+        retrying(&client(&self.readers).await?, sql, params).await.map_err(Failed::into_error)
     }
 
     /// Runs one of the constant statements.
     pub(crate) async fn run<P: ToSql + Sync>(&self, sql: &str, params: &[P]) -> Result<Vec<Row>> {
-        retrying(&self.client().await?, sql, params).await
+        retrying(&self.client().await?, sql, params).await.map_err(Failed::into_error)
     }
 
     /// Runs a statement that was put together for one caller: planned for its values, and not kept.
@@ -93,7 +90,8 @@ impl Postgres {
             match self.moves.ask(change).await? {
                 (change, Moved::Made) => return Ok(change),
                 (change, Moved::Left) => change,
-                (_, Moved::Unknown(why)) => return Err(Error::Unavailable(why)),
+                (_, Moved::Refused(why)) => return Err(Error::Unavailable(why)),
+                (_, Moved::Unknown(why)) => return Err(Error::Unanswered(why)),
             }
         } else {
             change
@@ -108,7 +106,8 @@ impl Postgres {
         }
         let mark = commit::mark(change)?;
         let (sql, params) = commit::statement(change, &mark);
-        match self.run(sql, &params).await {
+        let ran = retrying(&self.client().await?, sql, &params).await;
+        match ran.map_err(Failed::into_commit_error) {
             Ok(rows) if !rows.is_empty() => Ok(()),
             Ok(_) => Err(self.lost(change).await?),
             Err(Error::Conflict) => Err(self.taken(change).await?),
@@ -138,12 +137,9 @@ impl Postgres {
     }
 }
 
-fn builder(url: &str, size: usize) -> Result<PoolBuilder> {
-    let builder = Pool::builder(connect::manager(url)?).max_size(size);
-    Ok(builder.wait_timeout(Some(WAIT)).create_timeout(Some(WAIT)).runtime(Runtime::Tokio1))
-}
-
-fn built(builder: PoolBuilder) -> Result<Pool> {
+fn pool(url: &str, size: usize, settings: &str) -> Result<Pool> {
+    let builder = Pool::builder(connect::manager(url, settings)?).max_size(size);
+    let builder = builder.wait_timeout(Some(WAIT)).create_timeout(Some(WAIT)).runtime(Runtime::Tokio1);
     builder.build().map_err(|error| Error::Bug(format!("no pool: {error}")))
 }
 
@@ -158,12 +154,12 @@ async fn client(pool: &Pool) -> Result<Client> {
 }
 
 /// Runs one of the constant statements, again if others were in its way.
-async fn retrying<P: ToSql + Sync>(client: &Client, sql: &str, params: &[P]) -> Result<Vec<Row>> {
+async fn retrying<P: ToSql + Sync>(client: &Client, sql: &str, params: &[P]) -> Result<Vec<Row>, Failed> {
     let mut attempt = 1;
     loop {
         match run_on(client, sql, params).await {
             Err(Failed::Server(error)) if retryable(&error) && attempt < ATTEMPTS => attempt += 1,
-            ran => return ran.map_err(Failed::into_error),
+            ran => return ran,
         }
     }
 }
@@ -186,6 +182,14 @@ impl Failed {
     fn into_error(self) -> Error {
         match self {
             Self::Server(error) => server_error(error),
+            Self::Store(error) => error,
+        }
+    }
+
+    /// The same of a statement that commits.
+    fn into_commit_error(self) -> Error {
+        match self {
+            Self::Server(error) => commit_error(error),
             Self::Store(error) => error,
         }
     }

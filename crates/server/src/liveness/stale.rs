@@ -92,7 +92,7 @@ async fn mark(
             Ok(marked) => done.push(marked.content.id),
             // Somebody else was faster: it is judged again.
             Err(StoreError::Conflict) => {}
-            Err(error @ (StoreError::Unavailable(_) | StoreError::Fenced { .. })) => {
+            Err(error) if error.leaves_doubt() || matches!(error, StoreError::Fenced { .. }) => {
                 failed = Err(error.into());
             }
             Err(error) => tracing::error!(%error, kind = row.kind, "a silent member cannot be marked"),

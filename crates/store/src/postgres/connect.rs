@@ -28,7 +28,7 @@ const VANISHED: Duration = Duration::from_secs(15);
 const SETTINGS: &str = "-c default_transaction_isolation=read\\ committed";
 
 /// How to connect, and over what.
-fn config(url: &str) -> Result<(Config, Transport)> {
+fn config(url: &str, settings: &str) -> Result<(Config, Transport)> {
     let invalid = |_| Error::Invalid { field: "database URL", reason: "is not a PostgreSQL URL" };
     let mut config: Config = url.parse().map_err(invalid)?;
     if config.get_connect_timeout().is_none() {
@@ -36,17 +36,19 @@ fn config(url: &str) -> Result<(Config, Transport)> {
     }
     config.application_name("wardroom");
     // Of two settings of one name the later one counts.
-    let own = config.get_options().map(|own| format!("{own} {SETTINGS}"));
-    config.options(own.unwrap_or_else(|| SETTINGS.to_owned()));
+    let own = config.get_options().unwrap_or_default();
+    let options = format!("{own} {SETTINGS} {settings}");
+    config.options(options);
     // A server that vanished is noticed, and not waited for as long as the system would.
     config.keepalives_idle(VANISHED).tcp_user_timeout(VANISHED);
     let transport = Transport::choose(&mut config)?;
     Ok((config, transport))
 }
 
-pub(super) fn manager(url: &str) -> Result<Manager> {
+/// Makes connections with further settings.
+pub(super) fn manager(url: &str, settings: &str) -> Result<Manager> {
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    Ok(match config(url)? {
+    Ok(match config(url, settings)? {
         (config, Transport::Plain) => Manager::from_config(config, NoTls, recycling),
         (config, Transport::Tls(tls)) => Manager::from_config(config, tls, recycling),
     })
@@ -67,7 +69,7 @@ impl Drop for Connected {
 
 pub(crate) async fn connect(url: &str) -> Result<Connected> {
     // Whatever ends the connection is also what the next statement on the client reports.
-    let (client, driver) = match config(url)? {
+    let (client, driver) = match config(url, "")? {
         (config, Transport::Plain) => {
             let (client, connection) = config.connect(NoTls).await.map_err(server_error)?;
             (client, tokio::spawn(async move { drop(connection.await) }))

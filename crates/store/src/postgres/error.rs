@@ -2,7 +2,7 @@
 
 use std::error::Error as _;
 
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{Severity, SqlState};
 use tokio_postgres::types::WrongType;
 
 use crate::error::Error;
@@ -14,8 +14,9 @@ pub(super) fn retryable(error: &tokio_postgres::Error) -> bool {
 }
 
 /// Classes of errors that are about the server and not about the statement: connection, resources, operator
-/// intervention, system; then a server that became a standby, and transactions that stayed in conflict.
-const SERVER: [&str; 6] = ["08", "53", "57", "58", "25006", "40"];
+/// intervention, system; then a server that became a standby, transactions that stayed in conflict, and a lock that
+/// somebody keeps.
+const SERVER: [&str; 7] = ["08", "53", "57", "58", "25006", "40", "55P03"];
 
 /// Where two living resources meet over a key; every other unique index is guarded by the version check.
 const KEYS: &str = "resource_keys_pkey";
@@ -33,6 +34,17 @@ pub(super) fn server_error(error: tokio_postgres::Error) -> Error {
         }
         None => Error::Unavailable(with_cause(&error)),
     }
+}
+
+/// The same of a statement that commits: without the server's word it may have been made. What ends a connection may
+/// come after the commit.
+pub(super) fn commit_error(error: tokio_postgres::Error) -> Error {
+    let said_no = error.as_db_error().is_some_and(|said| said.parsed_severity() == Some(Severity::Error));
+    let sorted = server_error(error);
+    if let (false, Error::Unavailable(why)) = (said_no, &sorted) {
+        return Error::Unanswered(why.clone());
+    }
+    sorted
 }
 
 /// The driver's own words rarely say what happened underneath.

@@ -24,16 +24,15 @@ pub(super) enum Moved {
     Made,
     /// It did not work, or had to wait for somebody: by itself it gets its answer.
     Left,
+    /// The server cannot do anything now; it was not made.
+    Refused(String),
     /// The server did not answer; it may have been made.
     Unknown(String),
 }
 
 /// Makes of these changes those that can be made at once.
 pub(super) async fn make(pool: Pool, changes: Vec<Prepared>) -> Vec<(Prepared, Moved)> {
-    let made = match tokio::time::timeout(WAIT, numbers(&pool, &changes)).await {
-        Ok(made) => made.map_err(all),
-        Err(_) => Err(Moved::Unknown("the database did not answer in time".to_owned())),
-    };
+    let made = numbers(&pool, &changes).await.map_err(all);
     let became = |number: i64| match &made {
         Ok(made) if made.contains(&number) => Moved::Made,
         Ok(_) => Moved::Left,
@@ -44,12 +43,15 @@ pub(super) async fn make(pool: Pool, changes: Vec<Prepared>) -> Vec<(Prepared, M
 
 /// What became of all changes when there is no answer for each.
 fn all(failed: Failed) -> Moved {
-    // Sent back by the server: nothing was made.
     let sent_back = matches!(&failed, Failed::Server(error) if retryable(error));
-    if let Error::Unavailable(why) = failed.into_error()
+    let error = failed.into_commit_error();
+    if let Error::Unanswered(why) = error {
+        return Moved::Unknown(why);
+    }
+    if let Error::Unavailable(why) = error
         && !sent_back
     {
-        return Moved::Unknown(why);
+        return Moved::Refused(why);
     }
     Moved::Left
 }
@@ -57,8 +59,11 @@ fn all(failed: Failed) -> Moved {
 /// The numbers of those that were made, counted from 1.
 async fn numbers(pool: &Pool, changes: &[Prepared]) -> Result<HashSet<i64>, Failed> {
     let begun = Begun::new(client(pool).await.map_err(Failed::Store)?);
+    let columns = columns(changes);
     let lane = begun.client().map_err(Failed::Store)?;
-    let rows = run_on(lane, dialect::MOVES, &columns(changes)).await;
+    let rows = tokio::time::timeout(WAIT, run_on(lane, dialect::MOVES, &columns)).await;
+    let late = |_| Failed::Store(Error::Unanswered("it did not answer in time".to_owned()));
+    let rows = rows.map_err(late)?;
     begun.ended();
     rows?.into_iter().map(|mut row| row.int().map_err(Failed::Store)).collect()
 }

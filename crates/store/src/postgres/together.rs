@@ -5,7 +5,7 @@
 
 use deadpool_postgres::Client;
 
-use super::error::{retryable, server_error};
+use super::error::{commit_error, retryable, server_error};
 use super::{ATTEMPTS, Failed, Postgres, commit, run_on};
 use crate::error::{Error, Result};
 use crate::prepared::Prepared;
@@ -103,7 +103,7 @@ async fn transact(client: &Client, changes: &[Prepared]) -> Result<Outcome, Fail
             return undo(client, Outcome::Lost(at)).await;
         }
     }
-    client.batch_execute("COMMIT").await.map_err(Failed::Server)?;
+    client.batch_execute("COMMIT").await.map_err(|error| Failed::Store(commit_error(error)))?;
     Ok(Outcome::Made)
 }
 

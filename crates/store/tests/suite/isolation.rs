@@ -3,7 +3,7 @@
 use wardroom_store::{Error, Use, verify};
 
 use crate::database::{Database, connect};
-use crate::sample::{created, id, moved, to_state};
+use crate::sample::{create, created, id, moved, node, to_state};
 
 /// A PostgreSQL whose transactions are stricter than usual unless they say otherwise.
 pub(crate) async fn strict(isolation: &str) -> Database {
@@ -33,11 +33,7 @@ pub(crate) async fn what_waits_sees_what_it_waited_for(database: Database) {
     delete.after.deleted = true;
     let uses = vec![Use { kind: "node".to_owned(), field: "parent".to_owned(), value: id(1) }];
     let deleting = tokio::spawn(async move { store.commit_unused(delete, uses, None).await });
-    let waiting =
-        "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    while user.query(waiting, &[]).await.unwrap().is_empty() {
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
+    wait_until(&database, WAITING, 1).await;
     user.batch_execute("COMMIT").await.unwrap();
     match deleting.await.unwrap() {
         Err(Error::Used { id: user, .. }) => assert_eq!(user, id(2)),
@@ -56,4 +52,68 @@ pub(crate) async fn what_was_sent_back_is_tried_alone(database: Database) {
     database.execute(once).await.unwrap();
     assert_eq!(moved(&store, &node, "pending").await.resource.version, 2);
     assert_eq!(verify(&database.location(), None, &[]).await.unwrap().fault, None);
+}
+
+/// What waits for a lock in this database, and what is at work in it.
+const WAITING: &str =
+    "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+const AT_WORK: &str = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND state = 'active' \
+                       AND pid <> pg_backend_pid()";
+
+/// Over a connection of its own: a transaction sees the same activity until it ends.
+async fn wait_until(database: &Database, sql: &str, rows: usize) {
+    let Database::Postgres(cluster) = database else { panic!("PostgreSQL only") };
+    let client = connect(&cluster.url).await;
+    for _ in 0..1500 {
+        if client.query(sql, &[]).await.unwrap().len() == rows {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    panic!("waited in vain for {rows} of {sql}");
+}
+
+/// Keeps every change of a resource waiting until it commits.
+const LOCK: &str = "BEGIN; LOCK TABLE resources IN SHARE ROW EXCLUSIVE MODE";
+
+/// Somebody has the table locked for longer than moves wait: what they were told holds when the lock is gone.
+pub(crate) async fn what_was_refused_is_not_done_later(database: Database) {
+    let store = database.open().await;
+    let made = store.commit_all((0..5).map(|number| create(node(number))).collect()).await;
+    let nodes: Vec<_> = made.into_iter().map(|made| made.unwrap().resource).collect();
+    let Database::Postgres(cluster) = &database else { panic!("PostgreSQL only") };
+    let slow = connect(&cluster.url).await;
+    slow.batch_execute(LOCK).await.unwrap();
+    let answers = store.commit_all(nodes.iter().map(|node| to_state(node, "pending")).collect()).await;
+    slow.batch_execute("COMMIT").await.unwrap();
+    wait_until(&database, AT_WORK, 0).await;
+    for (node, answer) in nodes.iter().zip(answers) {
+        assert!(matches!(answer, Err(Error::Unavailable(_))), "{answer:?}");
+        assert_eq!(store.get("node", &node.content.id).await.unwrap().as_ref(), Some(node));
+    }
+    moved(&store, &nodes[0], "pending").await;
+}
+
+/// A connection that ends in the middle of a commit leaves doubt; before it, nothing was made.
+pub(crate) async fn what_is_not_known_is_said_so(database: Database) {
+    let store = database.open().await;
+    let (one, two) = (created(&store, 1).await, created(&store, 2).await);
+    let Database::Postgres(cluster) = &database else { panic!("PostgreSQL only") };
+    let slow = connect(&cluster.url).await;
+    slow.batch_execute(LOCK).await.unwrap();
+    let together = vec![to_state(&two, "pending"), create(node(3))];
+    let cut = async {
+        wait_until(&database, WAITING, 3).await;
+        let end = format!("SELECT pg_terminate_backend(pid) FROM ({WAITING}) AS waiting");
+        database.execute(&end).await.unwrap();
+    };
+    let (moved, made, together, ()) = tokio::join!(
+        store.commit(to_state(&one, "pending")),
+        store.commit(create(node(4))),
+        store.commit_together(together),
+        cut
+    );
+    assert!(matches!(moved, Err(Error::Unanswered(_))), "{moved:?}");
+    assert!(matches!(made, Err(Error::Unanswered(_))), "{made:?}");
+    assert!(matches!(together, Err(Error::Unavailable(_))), "{together:?}");
 }

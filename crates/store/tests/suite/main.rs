@@ -145,6 +145,16 @@ mod servers {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_was_refused_is_not_done_later() {
+        isolation::what_was_refused_is_not_done_later(Database::postgres().await).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_is_not_known_is_said_so() {
+        isolation::what_is_not_known_is_said_so(Database::postgres().await).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn two_servers_share_one_feed() {
         feed::two_servers_share_one_feed(Database::postgres().await).await;
     }
