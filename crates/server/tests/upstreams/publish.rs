@@ -3,10 +3,16 @@
 use std::{
     net::TcpListener,
     process::{Child, Command, Stdio},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
-use axum::{extract::Request, http::header};
+use axum::{
+    extract::Request,
+    http::{StatusCode, header},
+};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::{net, sync::Semaphore, task::JoinHandle};
@@ -130,6 +136,8 @@ struct Slow {
     may_pass: Arc<Semaphore>,
     /// Removals that were carried out.
     passed: Arc<Semaphore>,
+    /// Whether nobody hears of them.
+    is_mute: Arc<AtomicBool>,
     task: JoinHandle<()>,
 }
 
@@ -142,7 +150,9 @@ impl Drop for Slow {
 impl Slow {
     async fn before(registry: &Registry) -> Self {
         let [came, may_pass, passed] = std::array::from_fn(|_| Arc::new(Semaphore::new(0)));
-        let gates = [&came, &may_pass, &passed].map(Arc::clone);
+        let (gates, is_mute) =
+            ([&came, &may_pass, &passed].map(Arc::clone), Arc::new(AtomicBool::new(false)));
+        let mute = Arc::clone(&is_mute);
         let (http, url) = (registry.http.clone(), registry.url.clone());
         let pass = async move |request: Request| {
             let [came, may_pass, passed] = &gates;
@@ -156,7 +166,10 @@ impl Slow {
             let through = http.request(head.method, format!("{url}{}", head.uri)).headers(head.headers);
             let answer = through.body(body).send().await.unwrap();
             passed.add_permits(usize::from(is_removal));
-            let (status, mut headers) = (answer.status(), answer.headers().clone());
+            let (mut status, mut headers) = (answer.status(), answer.headers().clone());
+            if is_removal && mute.load(Ordering::SeqCst) {
+                status = StatusCode::BAD_GATEWAY;
+            }
             headers.remove(header::TRANSFER_ENCODING);
             (status, headers, answer.bytes().await.unwrap())
         };
@@ -164,7 +177,7 @@ impl Slow {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let router = axum::Router::new().fallback(pass);
         let task = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Self { url, came, may_pass, passed, task }
+        Self { url, came, may_pass, passed, is_mute, task }
     }
 }
 
@@ -182,15 +195,18 @@ async fn a_state_outlives_the_late_removal_of_the_one_before() {
     site.create("edge", &[]).await;
     site.settled("edge", &[]).await;
     let first = published("the state of the first").await;
-    site.ask(Method::DELETE, "/api/satellites/edge", None).await.expect(200);
-    slow.came.acquire().await.unwrap().forget();
-
-    site.create("edge", &[]).await;
-    site.settled("edge", &[]).await;
-    assert_eq!(published("the state of the second").await, first, "they say the same");
-    slow.may_pass.add_permits(Semaphore::MAX_PERMITS);
-    slow.passed.acquire().await.unwrap().forget();
-    published("the state to be there again").await;
-    site.settled("edge", &[]).await;
-    assert!(registry.digest(state).await.is_some());
+    // The second time the registry does not even say that it removed something.
+    for is_mute in [false, true] {
+        slow.is_mute.store(is_mute, Ordering::SeqCst);
+        site.ask(Method::DELETE, "/api/satellites/edge", None).await.expect(200);
+        slow.came.acquire().await.unwrap().forget();
+        site.create("edge", &[]).await;
+        site.settled("edge", &[]).await;
+        assert_eq!(published("the state of the next").await, first, "they say the same");
+        slow.may_pass.add_permits(1);
+        slow.passed.acquire().await.unwrap().forget();
+        published("the state to be there again").await;
+        site.settled("edge", &[]).await;
+        assert!(registry.digest(state).await.is_some());
+    }
 }
