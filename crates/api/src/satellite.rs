@@ -42,6 +42,13 @@ pub struct Satellite {
     pub labels: BTreeMap<String, String>,
     /// The interval it was given, such as `@every 00h00m30s`.
     pub heartbeat_interval: Option<String>,
+    /// The interval in force, the longer of what it says and what it was given; null while it does not have to beat.
+    #[serde(default)]
+    pub interval_in_force: Option<String>,
+    /// What its silence means while it has to beat: `late`, `suspected` while an incident holds it, or `due`; null when it
+    /// was heard in time.
+    #[serde(default)]
+    pub silence: Option<String>,
     /// When it was last heard.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub last_seen: Option<Timestamp>,

@@ -196,11 +196,21 @@ async fn admitted(app: &App, request: &mut Request) -> Result<(&'static access::
     app.limiter.check(route, &caller)?;
     let checked = refused.map_or_else(|| access::check(app, route, &caller), Err);
     if let Err(error) = &checked {
-        app.denials.count(caller.name(), route.path, error.status().as_u16());
+        let known = matches!(error, Error::Revoked).then(|| recognised(request)).flatten();
+        app.denials.count(known.as_deref().unwrap_or(caller.name()), route.path, error.status().as_u16());
     }
     checked?;
     request.extensions_mut().insert(caller.clone());
     Ok((route, caller))
+}
+
+/// Whom a caller shows to be who is refused although it was recognised.
+fn recognised(request: &Request) -> Option<String> {
+    match (request.extensions().get::<SpiffeId>(), credentials(request.headers())) {
+        (Some(svid), _) => Some(svid.id.to_string()),
+        (None, Ok(Some(Credentials::Basic(user, _)))) => Some(user),
+        (None, Ok(Some(Credentials::Bearer(_)) | None) | Err(_)) => None,
+    }
 }
 
 async fn who(

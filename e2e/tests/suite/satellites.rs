@@ -75,7 +75,10 @@ fn a_satellite_registers_and_beats(on: Backend) {
     }
     let satellite = site.admin_at(0).get("/api/satellites/edge-01").expect(200)["data"].clone();
     assert!(satellite["last_seen"].is_string(), "{satellite}");
-    assert_eq!(satellite["reported"]["state_report_interval"], Value::Null, "an empty beat says nothing");
+    assert_eq!(
+        satellite["reported"]["state_report_interval"], "@every 00h00m03s",
+        "an empty beat says nothing new"
+    );
     assert_eq!(site.admin().get("/api/v1/summary").expect(200)["kinds"]["satellite"]["online"], 1);
 
     let id = satellite["id"].as_str().unwrap();

@@ -112,7 +112,7 @@ fn next(next: &Next, id: &str) -> String {
     match next {
         Next::Nothing => "nothing has to be done.".to_owned(),
         Next::Wait { by, until } => format!("wait for {by}: {until}"),
-        Next::Mend { what } => format!("look at what is in the way: {what}"),
+        Next::Mend { .. } => "look at what is in the way.".to_owned(),
         Next::Call(call) => match &call.precondition {
             Some(precondition) => {
                 let precondition = precondition.replace("{id}", id).replace("{name}", id);

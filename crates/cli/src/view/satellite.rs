@@ -30,7 +30,7 @@ impl View for Satellite {
         column("AGE",           Narrow, |satellite, now| age(satellite.created_at, now)),
         column("ID",            Wide,   |satellite, _| satellite.id.clone()),
         column("FLOW",          Wide,   |satellite, _| satellite.flow.clone()),
-        column("INTERVAL",      Wide,   |satellite, _| or_none(satellite.heartbeat_interval.as_deref())),
+        column("INTERVAL",      Wide,   |satellite, _| or_none(interval(satellite))),
         column("IMAGES",        Wide,   |satellite, _| or_none(images(satellite).as_deref())),
         column("LABELS",        Wide,   |satellite, _| labels(&satellite.labels)),
         column("SPIFFE ID",     Full,   |satellite, _| or_none(satellite.spiffe_id.as_deref())),
@@ -97,7 +97,15 @@ fn state(satellite: &Satellite) -> String {
     if satellite.refresh_required {
         return format!("{} (refresh)", satellite.state);
     }
-    satellite.state.clone()
+    match satellite.silence.as_deref() {
+        // It is not late by much yet, and may well be heard the next moment.
+        None | Some("late") => satellite.state.clone(),
+        Some(silence) => format!("{} ({silence})", satellite.state),
+    }
+}
+
+fn interval(satellite: &Satellite) -> Option<&str> {
+    satellite.interval_in_force.as_deref().or(satellite.heartbeat_interval.as_deref())
 }
 
 fn images(satellite: &Satellite) -> Option<String> {

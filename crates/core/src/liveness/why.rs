@@ -65,10 +65,10 @@ impl Silence {
 
 impl Display for Silence {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        write!(f, "Last heard {}", self.heard)?;
+        write!(f, "Last heard {}", whole(self.heard))?;
         match (self.interval, self.missed, self.allowed) {
             (Some(interval), Some(missed), Some(allowed)) => {
-                write!(f, "; missed {missed} of {allowed} beats ({interval})")?;
+                write!(f, "; missed {missed} beats ({interval}), {allowed} are allowed")?;
             }
             (None | Some(_), None | Some(_), None | Some(_)) => {
                 write!(f, "; it never said how often it beats")?
@@ -78,9 +78,13 @@ impl Display for Silence {
             Standing::Heard | Standing::Late => "falls due",
             Standing::Suspected | Standing::Due => "fell due",
         };
-        write!(f, "; {tense} {}", self.due)?;
+        write!(f, "; {tense} {}", whole(self.due))?;
         if self.credit > SignedDuration::ZERO {
-            write!(f, ", with {:#} added in which the server did not listen", self.credit)?;
+            write!(
+                f,
+                ", with {:#} added in which the server did not listen",
+                SignedDuration::from_secs(self.credit.as_secs())
+            )?;
         }
         f.write_str(".")?;
         if self.spared {
@@ -125,7 +129,8 @@ impl Held {
 
 impl Display for Held {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let Self { silent, watched, since, until, .. } = self;
+        let Self { silent, watched, .. } = self;
+        let (since, until) = (whole(self.since), whole(self.until));
         match &self.zone {
             Some(zone) => write!(f, "{silent} of {watched} members of zone {zone:?} are silent together")?,
             None => write!(f, "{silent} of {watched} members of the fleet are silent together")?,
@@ -143,4 +148,9 @@ impl Display for Held {
             }
         }
     }
+}
+
+/// To the second: nobody reads more of it.
+fn whole(at: Timestamp) -> Timestamp {
+    Timestamp::from_second(at.as_second()).unwrap_or(at)
 }

@@ -88,6 +88,7 @@ async fn raise(
         due_at: None,
         deleted: false,
     };
+    tracing::warn!(incident = content.id, of = content.name, why, "members fell silent together");
     let mut entry = by_system(app, "raised", json!({"silent": document.silent, "watched": document.watched}));
     entry.comment = Some(why);
     match commit(app, None, content, entry, fence).await {
@@ -163,6 +164,7 @@ pub(super) async fn end(app: &App, open: Resource, why: &str, fence: Option<&Fen
         keys: BTreeSet::new(),
         ..open.content.clone()
     };
+    tracing::info!(incident = content.id, of = content.name, why, "an incident ended");
     let mut entry = by_system(app, TRANSITION, serde_json::Value::Null);
     entry.comment = Some(why.to_owned());
     Ok(commit(app, Some(open), content, entry, fence).await.map(drop)?)

@@ -88,12 +88,26 @@ impl Default for Facts {
 }
 
 impl Facts {
-    /// Keeps what a satellite says.
+    /// Keeps what a satellite says. What it says nothing of stays as it was last known.
     pub(crate) fn keep(&self, id: &str, beat: Beat, received_at: Timestamp) {
-        let mut images = beat.cached_images.unwrap_or_default();
+        let known = self.of(id);
+        if known.is_none() && beat == Beat::default() {
+            // What was written down of it, perhaps by another server, is still the last that it said.
+            return;
+        }
+        let last = known.as_deref();
+        let said = |new: Option<String>, last: Option<&Option<String>>| match new {
+            None => last.cloned().flatten(),
+            new => short(new),
+        };
+        let mut images = match (beat.cached_images, last) {
+            (Some(images), _) => images,
+            (None, Some(last)) => last.cached_images.clone(),
+            (None, None) => Vec::new(),
+        };
         images.truncate(MOST_IMAGES);
         // What it said before gives its room back.
-        let own = self.of(id).map_or(0, |before| before.cached_images.len());
+        let own = last.map_or(0, |last| last.cached_images.len());
         if self.images.load(Ordering::Relaxed) + images.len() > MOST_OF_ALL + own {
             images = Vec::new();
         }
@@ -101,15 +115,23 @@ impl Facts {
         self.images.fetch_add(images.len(), Ordering::Relaxed);
         let reported = Reported {
             received_at,
-            activity: short(beat.activity),
-            state_report_interval: short(beat.state_report_interval),
-            memory_used_bytes: beat.memory_used_bytes,
-            storage_used_bytes: beat.storage_used_bytes,
-            cpu_percent: beat.cpu_percent,
-            image_count: beat.image_count,
-            latest_state_digest: short(beat.latest_state_digest),
-            latest_config_digest: short(beat.latest_config_digest),
-            last_sync_duration_ms: beat.last_sync_duration_ms,
+            activity: said(beat.activity, last.map(|last| &last.activity)),
+            state_report_interval: said(
+                beat.state_report_interval,
+                last.map(|last| &last.state_report_interval),
+            ),
+            memory_used_bytes: beat.memory_used_bytes.or(last.and_then(|last| last.memory_used_bytes)),
+            storage_used_bytes: beat.storage_used_bytes.or(last.and_then(|last| last.storage_used_bytes)),
+            cpu_percent: beat.cpu_percent.or(last.and_then(|last| last.cpu_percent)),
+            image_count: beat.image_count.or(last.and_then(|last| last.image_count)),
+            latest_state_digest: said(beat.latest_state_digest, last.map(|last| &last.latest_state_digest)),
+            latest_config_digest: said(
+                beat.latest_config_digest,
+                last.map(|last| &last.latest_config_digest),
+            ),
+            last_sync_duration_ms: beat
+                .last_sync_duration_ms
+                .or(last.and_then(|last| last.last_sync_duration_ms)),
             cached_images: images,
         };
         let mut part = self.part(id);

@@ -11,7 +11,7 @@ use wardroom_api::{
     Envelope, Page,
     satellite::{EffectProgress, Satellite},
 };
-use wardroom_core::{satellite::State as SatelliteState, table::Role};
+use wardroom_core::{liveness::Standing, satellite::State as SatelliteState, table::Role};
 use wardroom_store::{List, Resource};
 
 use super::{
@@ -208,6 +208,8 @@ pub(crate) fn shown(app: &App, satellite: &Resource) -> Result<Satellite, Error>
     let content = &satellite.content;
     let refresh_required =
         content.state == SatelliteState::Pending.as_str() && document.may_refresh(app.now());
+    let silence = app.liveness.standing(KIND, &content.id);
+    let standing = silence.as_ref().map(|silence| silence.standing).filter(|it| *it != Standing::Heard);
     Ok(Satellite {
         id: content.id.clone(),
         name: content.name.clone(),
@@ -219,6 +221,8 @@ pub(crate) fn shown(app: &App, satellite: &Resource) -> Result<Satellite, Error>
         config_name: document.config,
         labels: content.labels.clone(),
         heartbeat_interval: document.heartbeat_interval,
+        interval_in_force: silence.and_then(|silence| silence.interval).map(|interval| interval.to_string()),
+        silence: standing.map(|standing| standing.to_string()),
         last_seen: beat::last_heard(app, &content.id),
         reported: app.facts.of(&content.id).map(|reported| (*reported).clone()),
         token_expires_at: document.registration.map(|registration| registration.expires_at),

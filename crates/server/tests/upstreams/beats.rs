@@ -1,0 +1,68 @@
+//! Heartbeats as clients really send them.
+
+use serde_json::{Value, json};
+
+use crate::site::{Credential, Site, on_both, send};
+
+on_both! {
+    what_a_beat_says_nothing_of_stays_known,
+    a_revoked_satellite_that_knocks_is_named,
+}
+
+/// A satellite that has registered.
+async fn registered(site: &Site) -> Credential {
+    let token = site.create("edge", &[]).await;
+    site.register(&token).await
+}
+
+async fn say(site: &Site, edge: &Credential, said: &Value) -> reqwest::Response {
+    let request = site.http.post(format!("{}/satellites/sync", site.url)).json(said);
+    edge.sign(request).send().await.unwrap()
+}
+
+async fn seen(site: &Site) -> Value {
+    site.get("/api/satellites/edge").await["data"].clone()
+}
+
+async fn what_a_beat_says_nothing_of_stays_known() {
+    let site = Site::start("").await;
+    let edge = registered(&site).await;
+    let image = json!({"reference": "host/repo:tag", "size_bytes": 352});
+    let said = json!({
+        "image_count": 3, "activity": "syncing", "cached_images": [image], "state_report_interval": "@every 30s",
+    });
+    say(&site, &edge, &said).await;
+    for quiet in [json!({}), json!({"cpu_percent": 0.5})] {
+        assert_eq!(say(&site, &edge, &quiet).await.status(), 200);
+        let reported = seen(&site).await["reported"].clone();
+        assert_eq!((&reported["image_count"], &reported["activity"]), (&json!(3), &json!("syncing")));
+        assert_eq!(reported["cached_images"].as_array().unwrap().len(), 1);
+    }
+    assert_eq!(say(&site, &edge, &json!({"activity": "", "cached_images": []})).await.status(), 200);
+    let reported = seen(&site).await["reported"].clone();
+    assert_eq!((&reported["activity"], &reported["cached_images"]), (&Value::Null, &json!([])), "{reported}");
+
+    // A server that has just started knows only what was written down.
+    let site = site.restart("").await;
+    assert_eq!(say(&site, &edge, &json!({})).await.status(), 200);
+    assert_eq!(seen(&site).await["reported"]["image_count"], 3);
+}
+
+/// Whoever reads of denials sees which satellite it is that goes on.
+async fn a_revoked_satellite_that_knocks_is_named() {
+    let site = Site::start("").await;
+    let edge = registered(&site).await;
+    site.post("/api/satellites/edge/revoke", json!({})).await.expect(200);
+    assert_eq!(site.beat(&edge).await, 403);
+    let stranger = site.http.post(format!("{}/satellites/sync", site.url)).basic_auth("robot$who", Some("x"));
+    assert_eq!(send(stranger).await.status, 401);
+    // Denials are written down at the latest when the server ends.
+    let site = site.restart("").await;
+    let rows = site.get("/api/v1/history?kind=server&id=access").await;
+    let denials = rows["data"][0]["metadata"]["denials"].as_array().unwrap().clone();
+    let by = |status: u16| {
+        let found = denials.iter().find(|denial| denial["status"] == status);
+        found.unwrap_or_else(|| panic!("{denials:?}"))["caller"].clone()
+    };
+    assert_eq!((by(403), by(401)), (json!(edge.username), json!("nobody")));
+}
