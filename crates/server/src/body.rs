@@ -15,6 +15,9 @@ mod salvage;
 
 const DEPTH: usize = 32;
 
+/// What agents and members may send.
+const MOST_REPORTED: usize = 64 << 10;
+
 /// What anybody may send at most.
 pub(crate) const MOST_BYTES: usize = 1 << 20;
 
@@ -31,7 +34,8 @@ pub(crate) struct Reported<T> {
 }
 
 /// What members say of themselves with a heartbeat: the same, where no body at all is the default, and a fact that
-/// cannot be read is left out and told back. That a member is there must not depend on one of its numbers.
+/// cannot be read is left out and told back. That a member is there must not depend on one of its numbers, nor on how
+/// much it says: of a report that is too large, only what is needed is read.
 pub(crate) struct Facts<T> {
     pub(crate) value: T,
     pub(crate) ignored: Ignored,
@@ -48,6 +52,8 @@ pub(crate) trait Report {
 pub(crate) struct Ignored {
     unknown: Vec<String>,
     bad: Vec<String>,
+    /// Why all else was not even read.
+    rest: Option<String>,
 }
 
 /// How many ignored fields are named.
@@ -61,6 +67,7 @@ impl Ignored {
             .iter()
             .filter(|(_, names)| !names.is_empty())
             .map(|(what, names)| format!("{what}: {}", names.join(", ")))
+            .chain(self.rest.clone())
             .collect();
         if said.is_empty() {
             return;
@@ -106,7 +113,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Reported<T> {
     type Rejection = Error;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Error> {
-        let bytes = read(request, 64 << 10).await?;
+        let bytes = read(request, MOST_REPORTED).await?;
         let (value, ignored) = tolerant(&bytes)?;
         Ok(Self { value, ignored })
     }
@@ -117,7 +124,10 @@ impl<S: Send + Sync, T: DeserializeOwned + Default + Report> FromRequest<S> for 
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Error> {
         let json = is_json(request.headers());
-        let bytes = collect(request.into_body(), 64 << 10).await?;
+        let bytes = collect(request.into_body(), MOST_BYTES).await?;
+        if bytes.len() > MOST_REPORTED {
+            return Ok(Self::too_large(&bytes));
+        }
         if bytes.is_empty() {
             return Ok(Self { value: T::default(), ignored: Ignored::default() });
         }
@@ -137,6 +147,15 @@ impl<S: Send + Sync, T: DeserializeOwned + Default + Report> FromRequest<S> for 
     }
 }
 
+impl<T: DeserializeOwned + Default + Report> Facts<T> {
+    /// What is needed of a report that is too large to be read as a whole.
+    fn too_large(bytes: &[u8]) -> Self {
+        let value = salvage::only(bytes, T::NEEDED).unwrap_or_default();
+        let rest = format!("larger than {MOST_REPORTED} bytes: only {} was read", T::NEEDED.join(", "));
+        Self { value, ignored: Ignored { rest: Some(rest), ..Ignored::default() } }
+    }
+}
+
 fn tolerant<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, Ignored), Error> {
     let mut ignored = Vec::new();
     let value = parse(bytes, |path| {
@@ -144,7 +163,7 @@ fn tolerant<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, Ignored), Error> {
             ignored.push(path.to_string());
         }
     })?;
-    Ok((value, Ignored { unknown: ignored, bad: Vec::new() }))
+    Ok((value, Ignored { unknown: ignored, ..Ignored::default() }))
 }
 
 async fn read(request: Request, limit: usize) -> Result<Bytes, Error> {

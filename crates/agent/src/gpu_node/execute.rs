@@ -62,7 +62,31 @@ pub(super) async fn checks(checks: &[Check]) -> Vec<Checked> {
         };
         results.push(Checked { name: check.name.clone(), ok, message });
     }
-    results
+    fitting(results)
+}
+
+/// What the server takes with one heartbeat, less the rest of it. One that is larger is refused, and the node would be
+/// taken for silent.
+const MOST_BYTES: usize = 60 << 10;
+
+/// The checks that fit into a heartbeat, what failed first; never none of them, because none means that all is well.
+fn fitting(mut checks: Vec<Checked>) -> Vec<Checked> {
+    checks.sort_by_key(|check| check.ok);
+    let mut bytes = 0;
+    let fits = |check: &&Checked| {
+        bytes += serde_json::to_vec(check).map_or(MOST_BYTES, |text| text.len() + 1);
+        bytes <= MOST_BYTES
+    };
+    let (told, all) = (checks.iter().take_while(fits).count().max(1), checks.len());
+    if told < all {
+        tracing::warn!(
+            told,
+            all,
+            "the results of the checks are too large for a heartbeat: some are left out"
+        );
+        checks.truncate(told);
+    }
+    checks
 }
 
 enum Ran {
@@ -195,6 +219,22 @@ mod tests {
             time_limit: 60,
             force: true,
         }
+    }
+
+    #[test]
+    fn what_failed_comes_first_and_what_does_not_fit_is_left_out() {
+        let check =
+            |ok, message: &str| Checked { name: "c".to_owned(), ok, message: Some(message.to_owned()) };
+        let few = vec![check(true, "fine"), check(false, "broken")];
+        assert_eq!(fitting(few), [check(false, "broken"), check(true, "fine")]);
+        assert_eq!(fitting(Vec::new()), []);
+        let mut many = vec![check(true, &"x".repeat(500)); 300];
+        many.push(check(false, "broken"));
+        let told = fitting(many);
+        assert_eq!(told[0], check(false, "broken"));
+        let bytes = serde_json::to_vec(&told).unwrap().len();
+        assert!((50 << 10..64 << 10).contains(&bytes), "{bytes}");
+        assert_eq!(fitting(vec![check(false, &"x".repeat(100 << 10))]).len(), 1, "it is not well");
     }
 
     #[tokio::test]

@@ -18,7 +18,7 @@ pub(super) fn salvage<T: DeserializeOwned>(bytes: &[u8], needed: &[&str]) -> Opt
     let mut facts = loop {
         let at = RefCell::new(String::new());
         let mut json = serde_json::Deserializer::from_slice(bytes);
-        let read = json.deserialize_map(Readable { bad: &bad, at: &at });
+        let read = json.deserialize_map(Readable { wanted: None, bad: &bad, at: &at });
         match read {
             Ok(facts) => {
                 json.end().ok()?;
@@ -45,8 +45,19 @@ pub(super) fn salvage<T: DeserializeOwned>(bytes: &[u8], needed: &[&str]) -> Opt
     }
 }
 
+/// Some facts of a report; all else is passed over. Nothing when it is no report.
+pub(super) fn only<T: DeserializeOwned>(bytes: &[u8], wanted: &[&str]) -> Option<T> {
+    let (bad, at) = (BTreeSet::new(), RefCell::default());
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let facts = json.deserialize_map(Readable { wanted: Some(wanted), bad: &bad, at: &at }).ok()?;
+    json.end().ok()?;
+    T::deserialize(Value::Object(facts)).ok()
+}
+
 /// Reads an object but for some of its members, and remembers which one it is at.
 struct Readable<'a> {
+    /// All others are passed over.
+    wanted: Option<&'a [&'a str]>,
     bad: &'a BTreeSet<String>,
     at: &'a RefCell<String>,
 }
@@ -62,7 +73,8 @@ impl<'de> Visitor<'de> for Readable<'_> {
         let mut facts = Map::new();
         while let Some(name) = members.next_key::<String>()? {
             self.at.replace(name.clone());
-            if self.bad.contains(&name) {
+            let is_wanted = self.wanted.is_none_or(|wanted| wanted.contains(&name.as_str()));
+            if !is_wanted || self.bad.contains(&name) {
                 members.next_value::<IgnoredAny>()?;
             } else {
                 let value = members.next_value()?;
@@ -77,7 +89,7 @@ impl<'de> Visitor<'de> for Readable<'_> {
 mod tests {
     use serde::Deserialize;
 
-    use super::salvage;
+    use super::{only, salvage};
 
     #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
     #[serde(default)]
@@ -101,6 +113,17 @@ mod tests {
         }
         let both = read(r#"{"images": 1e999, "load": 1e999}"#).unwrap();
         assert_eq!(both, (Report::default(), vec!["images".to_owned(), "load".to_owned()]));
+    }
+
+    #[test]
+    fn what_is_not_wanted_is_passed_over() {
+        let interval = |text: &str| only::<Report>(text.as_bytes(), &["interval"]);
+        let found = Report { interval: Some("1m".to_owned()), ..Report::default() };
+        assert_eq!(interval(r#"{"images": "three", "interval": "1m", "load": [1]}"#), Some(found));
+        assert_eq!(interval(r#"{"images": 3}"#), Some(Report::default()));
+        for text in [r#"{"interval": 3}"#, r#"{"interval": "1m""#, "[]", ""] {
+            assert_eq!(interval(text), None, "{text}");
+        }
     }
 
     #[test]

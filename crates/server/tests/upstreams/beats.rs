@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::site::{Credential, Site, on_both, send};
 
 on_both! {
+    a_beat_counts_however_much_it_says,
     what_a_beat_says_nothing_of_stays_known,
     a_revoked_satellite_that_knocks_is_named,
 }
@@ -22,6 +23,26 @@ async fn say(site: &Site, edge: &Credential, said: &Value) -> reqwest::Response 
 
 async fn seen(site: &Site) -> Value {
     site.get("/api/satellites/edge").await["data"].clone()
+}
+
+/// The client lists every image that it holds, and nobody keeps it from holding many.
+async fn a_beat_counts_however_much_it_says() {
+    let site = Site::start("").await;
+    let edge = registered(&site).await;
+    let image = json!({"reference": format!("host/repo:tag@sha256:{}", "0".repeat(64)), "size_bytes": 352});
+    let said = json!({
+        "cached_images": vec![image; 5_000], "image_count": 5_000,
+        "state_report_interval": "@every 00h00m40s",
+    });
+    let answer = say(&site, &edge, &said).await;
+    assert_eq!(answer.status(), 200);
+    let warning = answer.headers()["warning"].to_str().unwrap().to_owned();
+    assert!(warning.contains("only state_report_interval was read"), "{warning}");
+    let seen = seen(&site).await;
+    assert_eq!(seen["interval_in_force"], "@every 00h00m40s", "{seen}");
+    assert_eq!(seen["reported"]["image_count"], Value::Null, "{seen}");
+    let wrong = json!({"state_report_interval": "often", "activity": "x".repeat(70_000)});
+    assert_eq!(say(&site, &edge, &wrong).await.status(), 400, "what it decides on must be right");
 }
 
 async fn what_a_beat_says_nothing_of_stays_known() {
