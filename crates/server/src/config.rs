@@ -195,7 +195,7 @@ impl Raw {
             install_token: boot.install_token,
             discovery,
             install_patience,
-            satellites: self.satellites.resolve()?,
+            satellites: self.satellites.resolve(server.listen)?,
             gpu_nodes: self.gpu_nodes.resolve()?,
             limits: self.limits,
             liveness: self.liveness.resolve(is_shared).map_err(ConfigError)?,
@@ -225,6 +225,16 @@ fn address(key: &str, text: &str) -> Result<SocketAddr, ConfigError> {
     text.parse().map_err(|_| {
         ConfigError(format!("{key}: {text:?} must be an address and a port, such as 127.0.0.1:8440"))
     })
+}
+
+/// Refuses to tell satellites to go to an address that is none.
+fn reachable(key: &str, listen: SocketAddr, url: Option<&str>) -> Result<(), ConfigError> {
+    if listen.ip().is_unspecified() && url.is_none() {
+        return Err(ConfigError(format!(
+            "{key}: is missing; satellites cannot reach {listen}, say under which URL they can, such as https://wardroom.example"
+        )));
+    }
+    Ok(())
 }
 
 /// Nothing at all would mean never.

@@ -48,6 +48,15 @@ fn mistakes_are_named() {
         ("listen = 1", "listen: is a section"),
         ("[server", "the configuration file is not TOML"),
         ("[server]\nlisten = \"0.0.0.0:8440\"", "insecure_http"),
+        (
+            "[server]\nlisten = \"0.0.0.0:8440\"\ninsecure_http = true",
+            "satellites.url: is missing; satellites cannot reach 0.0.0.0:8440",
+        ),
+        ("[spiffe]\nlisten = \"[::]:8443\"", "spiffe.url: is missing; satellites cannot reach [::]:8443"),
+        (
+            "[spiffe]\nlisten = \"127.0.0.1:8443\"\nurl = \"http://wardroom.example\"",
+            "spiffe.url: must begin with https://",
+        ),
         ("[server]\ntls_key = \"key.pem\"", "server.tls_certificate: is missing"),
         ("[server]\ndatabase_url = \"mysql://x\"", "server.database_url: must start with postgres://"),
         ("[boot]\nnetworks = [\"everywhere\"]", "boot.networks"),
@@ -66,6 +75,11 @@ fn mistakes_are_named() {
 
 #[test]
 fn plain_http_beyond_loopback_must_be_asked_for_by_name() {
-    assert!(with("[server]\nlisten = \"0.0.0.0:8440\"\ninsecure_http = true").is_ok());
-    assert!(with("[server]\nlisten = \"0.0.0.0:8440\"\ntls_certificate = \"c\"\ntls_key = \"k\"").is_ok());
+    let beyond = |how: &str| {
+        with(&format!(
+            "[satellites]\nurl = \"https://wardroom.example\"\n[server]\nlisten = \"0.0.0.0:8440\"\n{how}"
+        ))
+    };
+    assert!(beyond("insecure_http = true").is_ok());
+    assert!(beyond("tls_certificate = \"c\"\ntls_key = \"k\"").is_ok());
 }

@@ -1,10 +1,10 @@
 //! `[nodes]` and `[satellites]`: how members are taken in.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use serde::Deserialize;
 
-use super::{ConfigError, at_least_one, minutes};
+use super::{ConfigError, at_least_one, minutes, reachable};
 
 /// How unknown machines are taken in.
 #[derive(Debug, Clone, Copy)]
@@ -56,7 +56,7 @@ impl RawNodes {
 }
 
 impl RawSatellites {
-    pub(super) fn resolve(self) -> Result<Satellites, ConfigError> {
+    pub(super) fn resolve(self, listen: SocketAddr) -> Result<Satellites, ConfigError> {
         let kept = at_least_one("satellites.effects_kept_hours", self.effects_kept_hours)?;
         let url = self.url.trim_end_matches('/').to_owned();
         if !url.is_empty() && !url.starts_with("http://") && !url.starts_with("https://") {
@@ -64,8 +64,10 @@ impl RawSatellites {
                 "satellites.url: {url:?} must be a URL such as https://wardroom.example"
             )));
         }
+        let url = (!url.is_empty()).then_some(url);
+        reachable("satellites.url", listen, url.as_deref())?;
         Ok(Satellites {
-            url: (!url.is_empty()).then_some(url),
+            url,
             token: minutes("satellites.token_minutes", self.token_minutes)?,
             refresh: minutes("satellites.refresh_minutes", self.refresh_minutes)?,
             effects_kept: Duration::from_secs(kept.saturating_mul(3600)),

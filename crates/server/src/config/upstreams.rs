@@ -7,7 +7,7 @@ use std::{net::SocketAddr, path::PathBuf};
 use serde::Deserialize;
 use wardroom_upstream::Secret;
 
-use super::{ConfigError, address};
+use super::{ConfigError, address, reachable};
 
 /// Where Harbor is, and who asks.
 #[derive(Debug, Clone)]
@@ -103,6 +103,8 @@ pub enum SpireEndpoint {
 pub struct Spiffe {
     /// Where it listens.
     pub listen: SocketAddr,
+    /// The URL under which satellites reach it; nothing for the address it listens on.
+    pub url: Option<String>,
     /// The trust domain of satellites.
     pub trust_domain: String,
     /// The trust bundle; nothing to ask SPIRE for it.
@@ -147,6 +149,7 @@ pub(super) struct RawSpire {
 #[derive(Deserialize)]
 pub(super) struct RawSpiffe {
     listen: String,
+    url: String,
     trust_domain: String,
     bundle: String,
     certificate: String,
@@ -246,6 +249,11 @@ impl RawSpiffe {
             return Ok(None);
         }
         let listen = address("spiffe.listen", &self.listen)?;
+        let url = url("spiffe.url", &self.url)?;
+        if url.as_deref().is_some_and(|url| !url.starts_with("https://")) {
+            return Err(ConfigError("spiffe.url: must begin with https://".to_owned()));
+        }
+        reachable("spiffe.url", listen, url.as_deref())?;
         let trust_domain = match (self.trust_domain.is_empty(), spire) {
             (true, Some(spire)) => spire.trust_domain.clone(),
             _ => trust_domain("spiffe.trust_domain", self.trust_domain)?,
@@ -260,7 +268,7 @@ impl RawSpiffe {
         };
         let certificate = needed("certificate", self.certificate)?;
         let key = needed("key", self.key)?;
-        Ok(Some(Spiffe { listen, trust_domain, bundle, certificate, key }))
+        Ok(Some(Spiffe { listen, url, trust_domain, bundle, certificate, key }))
     }
 }
 

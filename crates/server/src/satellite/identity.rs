@@ -99,6 +99,13 @@ pub(crate) struct SatelliteIdentity {
     shown: Shown,
 }
 
+impl SatelliteIdentity {
+    /// Whether it came with a certificate, and so by the listener for those.
+    pub(crate) fn shows_certificate(&self) -> bool {
+        matches!(self.shown, Shown::Svid(_))
+    }
+}
+
 /// A satellite that may be answered, as it is now.
 #[derive(Debug, Clone)]
 pub(crate) struct Standing {

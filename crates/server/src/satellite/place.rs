@@ -6,7 +6,7 @@ use wardroom_upstream::registry::state::About;
 
 use super::{
     document::{Document, Refresh, Robot},
-    identity::handle_of,
+    identity::{SatelliteIdentity, handle_of},
     secret,
 };
 use crate::{app::App, artifact, error::Error};
@@ -58,7 +58,9 @@ pub(crate) fn spire(app: &App) -> Option<Spire> {
     Some(Spire { trust_domain: settings.trust_domain.clone(), address, port })
 }
 
-/// Where and until when a credential is exchanged.
-pub(crate) fn directive(app: &App, refresh: Refresh) -> RefreshDirective {
-    RefreshDirective { url: format!("{}/satellites/refresh", app.url()), until: refresh.until }
+/// Where and until when a credential is exchanged: on the listener on which what was shown counts.
+pub(crate) fn directive(app: &App, caller: &SatelliteIdentity, refresh: Refresh) -> RefreshDirective {
+    let spiffe = app.config.spiffe.as_ref().filter(|_| caller.shows_certificate());
+    let url = spiffe.and_then(|spiffe| spiffe.url.as_deref()).unwrap_or_else(|| app.url());
+    RefreshDirective { url: format!("{url}/satellites/refresh"), until: refresh.until }
 }

@@ -61,7 +61,7 @@ pub(crate) async fn sync(
         server_time: heard.server_time,
         events: asks.clone(),
         actions: asks,
-        refresh: refresh.map(|refresh| place::directive(&app, refresh)),
+        refresh: refresh.map(|refresh| place::directive(&app, identity, refresh)),
     })
     .into_response();
     ignored.warn(&mut response);

@@ -434,7 +434,16 @@ async fn nodes_with_proofs_of_their_own_are_found_and_never_banned() {
     world.site.post("/api/satellites/edge/reenable", json!({"mode": "keep"})).await.expect(200);
     world.site.settled("edge", &[]).await;
     assert_eq!(world.entries(id).len(), 1);
-    assert_eq!(send(client.post(world.at("/satellites/sync")).json(&json!({}))).await.status, 200);
+    let beat = async || send(client.post(world.at("/satellites/sync")).json(&json!({}))).await.expect(200);
+    beat().await;
+
+    // Where it is told to go, what it has counts as well.
+    world.site.post("/api/satellites/edge/revoke", json!({})).await.expect(200);
+    world.site.post("/api/satellites/edge/reenable", json!({"mode": "refresh"})).await.expect(200);
+    let told = beat().await;
+    assert_eq!(told["refresh"]["url"], world.at("/satellites/refresh"));
+    send(client.post(told["refresh"]["url"].as_str().unwrap())).await.expect(200);
+    assert_eq!(beat().await["refresh"], Value::Null);
 }
 
 /// Somebody else may have reasons of their own to give a workload the same identity. What we made is replaced when it is
