@@ -80,7 +80,7 @@ pub(crate) fn group_state(app: &App, name: &str, group: Option<&Resource>) -> Re
 /// The state of a config. The built-in one says only where we are, if that is known; the client has defaults for the rest.
 pub(crate) fn config_state(app: &App, config: Option<&Resource>) -> Result<Value, Error> {
     match config {
-        Some(config) => Ok(satellite_config::Document::of(config)?.config),
+        Some(config) => Ok(satellite_config::Document::opened(app, config)?.config),
         None => Ok(match &app.config.satellites.url {
             Some(url) => json!({"app_config": {"ground_control_url": url}}),
             None => json!({"app_config": {}}),

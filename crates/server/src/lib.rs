@@ -49,6 +49,7 @@ mod run;
 mod satellite;
 mod satellite_config;
 mod satellite_group;
+mod seal;
 pub mod secret;
 pub mod serve;
 mod site;

@@ -1,7 +1,7 @@
 //! Satellite configs: the settings that satellites read.
 //!
 //! Settings may hold secrets of the site, such as the password of a local registry. Satellites get them
-//! through their state; nobody is shown them, and history does not keep them.
+//! through their state; nobody is shown them, history does not keep them, and they are stored sealed.
 
 use axum::{
     Extension, Json,
@@ -16,10 +16,10 @@ use wardroom_api::{
     satellite_config::{ConfigAssignment, ConfigPatch, ConfigSpec, SatelliteConfig},
     satellite_group::Member,
 };
-use wardroom_store::{Content, Document as Text, Resource};
+use wardroom_store::{Change, Content, Document as Text, Error as StoreError, List, Resource};
 
 use crate::{
-    app::App,
+    app::{App, by_system},
     assignment,
     auth::Caller,
     body::Body,
@@ -33,6 +33,10 @@ use crate::{
     satellite_group::check_registry,
 };
 
+mod secrets;
+
+use secrets::{HIDDEN, hide, masked, unhide};
+
 pub(crate) const CONFIGS: Named = Named {
     kind: "satellite-config",
     word: "satellite config",
@@ -43,17 +47,10 @@ pub(crate) const CONFIGS: Named = Named {
 /// Taken by a route and by the built-in config of satellites that are given none.
 const RESERVED: &[&str] = &["default", "satellite"];
 
-/// What is shown instead of a secret.
-const HIDDEN: &str = "<hidden>";
-
-/// A setting whose name contains one of these is a secret.
-const SECRETS: &[&str] =
-    &["password", "passwd", "secret", "token", "credential", "private_key", "apikey", "api_key"];
-
 /// The size of a config as JSON.
 const MOST_BYTES: usize = 256 << 10;
 
-/// What is stored of a config.
+/// A config; what is stored of it has its secrets sealed.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Document {
     pub(crate) registry: Option<String>,
@@ -61,8 +58,25 @@ pub(crate) struct Document {
 }
 
 impl Document {
-    pub(crate) fn of(config: &Resource) -> Result<Self, Error> {
+    /// What is stored, secrets sealed.
+    fn of(config: &Resource) -> Result<Self, Error> {
         Ok(config.content.document.read()?)
+    }
+
+    /// The config with its secrets, for who needs them.
+    pub(crate) fn opened(app: &App, config: &Resource) -> Result<Self, Error> {
+        let mut document = Self::of(config)?;
+        if secrets::open(&app.key, &config.content.id, &mut document.config) {
+            return Ok(document);
+        }
+        tracing::error!(config = config.content.id, "a stored secret cannot be opened");
+        Err(Error::Internal)
+    }
+
+    /// As it is stored.
+    fn sealed(mut self, app: &App, name: &str) -> Result<Text, Error> {
+        secrets::seal(&app.key, name, &mut self.config);
+        Ok(Text::of(&self)?)
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -111,9 +125,10 @@ pub(crate) async fn create(
     }
     let document = Document { registry, config };
     document.check()?;
+    let content = Content { document: document.sealed(&app, &name)?, ..CONFIGS.content(&name, &())? };
     let asked = Asked { app: &app, caller: &caller, headers: &headers };
     let effects = satellite::effects::of_config(&app, "registered");
-    let step = asked.step("registered", CONFIGS.content(&name, &document)?, effects);
+    let step = asked.step("registered", content, effects);
     answer(StatusCode::CREATED, &CONFIGS.create(&app, step, nothing_held).await?)
 }
 
@@ -137,7 +152,7 @@ pub(crate) async fn patch(
     }
     let asked = Asked { app: &app, caller: &caller, headers: &headers };
     let changed = CONFIGS.change(&asked, &config, nothing_held, |before| {
-        let mut document = Document::of(before)?;
+        let mut document = Document::opened(&app, before)?;
         if let Some(registry) = &patch.registry {
             document.registry.clone_from(registry);
         }
@@ -146,7 +161,8 @@ pub(crate) async fn patch(
             merge(&mut document.config, &settings);
         }
         document.check()?;
-        let content = Content { document: Text::of(&document)?, ..before.content.clone() };
+        let document = document.sealed(&app, &before.content.id)?;
+        let content = Content { document, ..before.content.clone() };
         let effects = || satellite::effects::of_config(&app, "changed");
         Ok((content != before.content).then(|| asked.step("changed", content, effects())))
     });
@@ -210,44 +226,39 @@ fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
-fn is_secret(key: &str) -> bool {
-    let key = key.to_ascii_lowercase();
-    SECRETS.iter().any(|word| key.contains(word))
-}
-
-/// Where a mask was sent back instead of a secret.
-fn masked(value: &Value, path: &str) -> Option<String> {
-    match value {
-        Value::String(text) if text == HIDDEN => Some(path.to_owned()),
-        Value::Object(map) => map.iter().find_map(|(key, value)| masked(value, &format!("{path}.{key}"))),
-        Value::Array(items) => items.iter().find_map(|value| masked(value, path)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
-    }
-}
-
-/// Hides every text and number under a telling name, however deep: what is there may be a list or an object of secrets.
-fn hide(value: &mut Value, telling: bool) {
-    match value {
-        Value::Object(map) => map.iter_mut().for_each(|(key, value)| hide(value, telling || is_secret(key))),
-        Value::Array(items) => items.iter_mut().for_each(|item| hide(item, telling)),
-        Value::String(_) | Value::Number(_) if telling => *value = HIDDEN.into(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
-}
-
-/// Puts back what is hidden where it was sent as it is shown, so that who edits what was read loses no secret. A list
-/// is put back as a whole or not at all: which of its secrets belongs where is not known after it was changed.
-fn unhide(patch: &mut Value, stored: &Value, telling: bool) {
-    let mut shown = stored.clone();
-    hide(&mut shown, telling);
-    if *patch == shown {
-        patch.clone_from(stored);
-    } else if let (Value::Object(patch), Value::Object(stored)) = (patch, stored) {
-        for (key, value) in patch {
-            if let Some(stored) = stored.get(key) {
-                unhide(value, stored, telling || is_secret(key));
+/// Seals what an older server stored in clear, also of configs that were deleted.
+pub(crate) async fn seal_stored(app: &App) -> Result<(), Error> {
+    for deleted in [false, true] {
+        let mut list = List { kind: CONFIGS.kind.to_owned(), limit: 100, deleted, ..List::default() };
+        loop {
+            let page = app.store.list(&list).await?;
+            for config in page.items {
+                seal_one(app, config).await?;
+            }
+            list.after = page.next;
+            if list.after.is_none() {
+                break;
             }
         }
+    }
+    Ok(())
+}
+
+async fn seal_one(app: &App, config: Resource) -> Result<(), Error> {
+    // One that cannot be read was told to the log; it is no reason to have no server.
+    let Ok(opened) = Document::opened(app, &config) else { return Ok(()) };
+    let document = opened.sealed(app, &config.content.id)?;
+    let after = Content { document, ..config.content.clone() };
+    if after == config.content {
+        return Ok(());
+    }
+    let entry = by_system(app, "changed", serde_json::json!({"sealed": true}));
+    let (effects, holds) = (Vec::new(), Vec::new());
+    let change = Change { before: Some(config), after, entry, effects, fence: None, holds };
+    match app.commit(change).await {
+        // Another server was faster.
+        Ok(_) | Err(StoreError::Conflict) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -342,5 +353,31 @@ mod tests {
         assert_eq!(merged(change), Some(quiet), "the other secrets are kept");
         assert_eq!(merged(|patch| patch["api_keys"][0] = json!("new")), None, "whose is the other one?");
         assert_eq!(merged(|patch| patch["log"]["level"] = json!(HIDDEN)), None, "there is no secret");
+    }
+
+    /// What an older server stored is sealed by the next one that starts, once, also of a config that was deleted.
+    #[tokio::test]
+    async fn what_was_stored_in_clear_is_sealed() {
+        let dir = tempfile::tempdir().unwrap();
+        let location = wardroom_store::Location::Sqlite { dir: dir.path().to_owned() };
+        let store = wardroom_store::Store::open(&location).await.unwrap();
+        let config = crate::config::resolve(&crate::config::Sources::default()).unwrap();
+        let key = crate::secret::Key::create(&dir.path().join("key")).unwrap();
+        let app = App::new(store, config, key, String::new());
+        let clear = json!({"level": "info", "auth": {"pass": "in-clear"}});
+        for (name, deleted) in [("living", false), ("gone", true)] {
+            let document = Document { registry: None, config: clear.clone() };
+            let content = Content { deleted, ..CONFIGS.content(name, &document).unwrap() };
+            app.create(content, by_system(&app, "registered", Value::Null)).await.unwrap();
+        }
+        for _ in 0..2 {
+            seal_stored(&app).await.unwrap();
+            for name in ["living", "gone"] {
+                let stored = app.store.get(CONFIGS.kind, name).await.unwrap().unwrap();
+                assert_eq!(stored.version, 2, "{name}");
+                assert!(!stored.content.document.as_str().contains("in-clear"), "{name}");
+                assert_eq!(Document::opened(&app, &stored).unwrap().config, clear, "{name}");
+            }
+        }
     }
 }

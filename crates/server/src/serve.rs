@@ -19,7 +19,7 @@ use crate::{
     effects::{self, Upstreams, Worker},
     jobs,
     listen::{self, Door, Listener},
-    router,
+    router, satellite_config,
     secret::{self, Key},
     spiffe::Trust,
     token,
@@ -95,6 +95,9 @@ impl Server {
         let app = App::new(store, config, key, boot_url);
         same_key(&app).await?;
         let first_token = first_token(&app).await?;
+        satellite_config::seal_stored(&app)
+            .await
+            .map_err(|error| StartError::Setup(format!("configs of satellites cannot be sealed: {error}")))?;
 
         let (router, members) = (router::api(app.clone()), Some(Door::of(&app)));
         let mut listeners = vec![Listener { socket, tls, trust: None, networks: None, router, members }];

@@ -54,9 +54,30 @@ fn story(site: &Site) -> (Vec<String>, Vec<Reply>) {
     let deleted = Robot::of(&granted(|| ztr(site, 1, &token_of_gone)));
     site.admin().delete("/api/satellites/gone").expect(200);
     answers.push(deleted.beat(site, 0));
-    let secrets =
+    let mut secrets =
         vec![token, second, unused, robot.password, refreshed.password, last.password, deleted.password];
+    secrets.extend(configure(site, &mut answers));
     (secrets, answers)
+}
+
+/// Gives a satellite settings with secrets of its site, changes some of them, and deletes another config.
+fn configure(site: &Site, answers: &mut Vec<Reply>) -> Vec<String> {
+    let secrets: Vec<_> =
+        (0..4).map(|number| format!("{number}-a-secret-of-the-site-that-is-long-enough")).collect();
+    let local = json!({"url": "http://127.0.0.1:8585", "username": "local", "password": secrets[0]});
+    let config =
+        json!({"app_config": {"local_registry": local}, "zot": {"http": {"auth": {"bind": secrets[1]}}}});
+    let post =
+        |path: &str, body: &serde_json::Value| site.admin().with("idempotency-key", path).post(path, body);
+    answers.push(post("/api/configs", &json!({"config_name": "site", "config": config})));
+    answers.push(post("/api/configs/satellite", &json!({"satellite": "edge", "config_name": "site"})));
+    let change = json!({"config": {"app_config": {"local_registry": {"password": secrets[2]}}}});
+    answers.push(site.admin().patch("/api/configs/site", &change));
+    let gone = json!({"config_name": "gone", "config": {"tls": {"privateKey": secrets[3]}}});
+    answers.push(site.admin().post("/api/configs", &gone));
+    answers.push(site.admin().delete("/api/configs/gone"));
+    assert!(answers.iter().rev().take(5).all(|reply| reply.status < 300), "configs are made");
+    secrets
 }
 
 /// Everything that can be read of it.
@@ -66,6 +87,8 @@ fn readings(site: &Site) -> Vec<Reply> {
         "/api/satellites?deleted=true",
         "/api/satellites/edge",
         "/api/satellites/edge/effects",
+        "/api/configs",
+        "/api/configs/site",
         "/metrics",
         "/api/v1/history?limit=1000",
         "/api/v1/events?after=start&wait=0",

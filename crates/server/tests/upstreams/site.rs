@@ -140,6 +140,16 @@ impl Site {
         self.dir
     }
 
+    /// Everything that is stored, as far as it is text.
+    pub(crate) async fn stored(&self) -> String {
+        if let Some(database) = &self._database {
+            return texts(&database.url).await;
+        }
+        let files = std::fs::read_dir(self.dir.path().join("data")).unwrap();
+        let files = files.filter_map(|file| std::fs::read(file.unwrap().path()).ok());
+        files.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).collect()
+    }
+
     pub(crate) async fn ask(&self, method: Method, path: &str, body: Option<Value>) -> Answer {
         let request = self.http.request(method, format!("{}{path}", self.url)).bearer_auth(&self.token);
         send(if let Some(body) = body { request.json(&body) } else { request }).await
@@ -221,6 +231,17 @@ impl Credential {
     pub(crate) fn sign(&self, request: RequestBuilder) -> RequestBuilder {
         request.basic_auth(&self.username, Some(&self.password))
     }
+}
+
+async fn texts(url: &str) -> String {
+    const ALL: &str = "SELECT document FROM resources UNION ALL SELECT metadata FROM history";
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+    let read = async {
+        let rows = client.query(ALL, &[]).await.unwrap();
+        drop(client);
+        rows.iter().filter_map(|row| row.get::<_, Option<String>>(0)).collect()
+    };
+    tokio::join!(read, connection).0
 }
 
 pub(crate) async fn send(request: RequestBuilder) -> Answer {

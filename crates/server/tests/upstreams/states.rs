@@ -10,6 +10,7 @@ use crate::site::{Credential, Site, on_both, send};
 on_both! {
     a_satellite_pulls_its_state_its_groups_and_its_config,
     nobody_reads_what_is_not_theirs,
+    secrets_of_a_config_are_for_its_satellites_only,
     a_pull_that_a_change_overtakes_is_finished,
 }
 
@@ -125,6 +126,55 @@ async fn nobody_reads_what_is_not_theirs() {
     assert_eq!(pull(&site, &one, &one.state).await.unwrap_err(), 403);
     site.ask(Method::DELETE, "/api/satellites/two", None).await.expect(200);
     assert_eq!(pull(&site, &two, &two.state).await.unwrap_err(), 401);
+}
+
+/// What a satellite needs in clear is shown to nobody else, and whoever has the database only does not have it.
+async fn secrets_of_a_config_are_for_its_satellites_only() {
+    let site = Site::start("").await;
+    let secrets: Vec<_> = (0..6).map(|number| format!("not-for-everybody-{number}")).collect();
+    let config = json!({
+        "app_config": {"log_level": "info", "local_registry": {"username": "u", "password": secrets[0]}},
+        "tls": {"privateKey": secrets[1]},
+        "pass": secrets[2],
+        "zot": {"http": {"auth": {"ldap": {"bindDN": secrets[3], "port": 636}}}},
+        "Api-Keys": [[secrets[4]]],
+    });
+    let spec = json!({"config_name": "c", "config": config});
+    let made = site.post("/api/configs", spec).await.expect(201);
+    let edge = site.create("edge", &[]).await;
+    site.post("/api/configs/satellite", json!({"satellite": "edge", "config_name": "c"})).await.expect(200);
+    let edge = site.register(&edge).await;
+    let state = pull(&site, &edge, &edge.state).await.unwrap();
+    let url = state["config"].as_str().unwrap();
+    assert_eq!(pull(&site, &edge, url).await.unwrap(), config);
+
+    // Sent back as it was shown, and then with one of them changed.
+    let count = async || {
+        site.get("/api/v1/history?kind=satellite-config&id=c").await["data"].as_array().unwrap().len()
+    };
+    let patch = async |config: &Value| {
+        site.ask(Method::PATCH, "/api/configs/c", Some(json!({"config": config}))).await
+    };
+    let before = count().await;
+    let shown = patch(&made["data"]["config"]).await.expect(200);
+    assert_eq!((&shown, count().await), (&made, before), "nothing changed");
+    let mut wanted = shown["data"]["config"].clone();
+    wanted["pass"] = json!(secrets[5]);
+    wanted["app_config"]["log_level"] = json!("warn");
+    let changed = patch(&wanted).await.expect(200);
+    let mut config = config;
+    (config["pass"], config["app_config"]["log_level"]) = (json!(secrets[5]), json!("warn"));
+    assert_eq!(pull(&site, &edge, url).await.unwrap(), config);
+
+    let shown = [made, changed, site.get("/api/configs").await, site.get("/api/v1/history?limit=1000").await];
+    let shown = shown.map(|answer| answer.to_string());
+    let stored = site.stored().await;
+    assert!(stored.contains("local_registry") && shown[0].contains("local_registry"), "it is looked at");
+    for secret in &secrets {
+        assert!(!shown.iter().any(|text| text.contains(secret)), "{secret} is shown");
+        assert!(!stored.contains(secret), "{secret} is stored");
+    }
+    assert!(!shown[0].contains("636"), "under a telling name all is hidden");
 }
 
 /// Whoever read a manifest gets what it names, although the record changed in between.

@@ -1,0 +1,71 @@
+//! Secrets that have to be given out again, stored so that only a server with the key can read them.
+//!
+//! What must stay true: what is sealed opens only for the record that it was sealed for; and the same secret of the same
+//! record is sealed alike, so that a change that changes nothing is none. Whoever reads the database learns how long a
+//! secret is, and when it is the same as before.
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+
+use crate::secret::{Key, decode, encode};
+
+/// What a sealed secret begins with; the number is that of the way it is sealed.
+const MARK: &str = "wrs1.";
+
+/// Seals a secret of a record.
+pub(crate) fn seal(key: &Key, record: &str, secret: &str) -> String {
+    // A function of what is sealed: two secrets never share one, and the same one needs no other.
+    let signed = key.sign("seal nonce", &[record, secret]);
+    let mut nonce = [0; NONCE_LEN];
+    nonce.copy_from_slice(&signed[..NONCE_LEN]);
+    let mut sealed = secret.as_bytes().to_vec();
+    let done = cipher(key).seal_in_place_append_tag(
+        Nonce::assume_unique_for_key(nonce),
+        Aad::from(record),
+        &mut sealed,
+    );
+    done.expect("a text is shorter than what can be sealed");
+    format!("{MARK}{}", encode(&[&nonce[..], &sealed[..]].concat()))
+}
+
+/// Whether this looks like something that was sealed.
+pub(crate) fn is_sealed(text: &str) -> bool {
+    text.starts_with(MARK)
+}
+
+/// The secret of a record; nothing when it was sealed for another one, with another key, or not at all.
+pub(crate) fn open(key: &Key, record: &str, sealed: &str) -> Option<String> {
+    let mut bytes = decode(sealed.strip_prefix(MARK)?)?;
+    let (nonce, sealed) = bytes.split_at_mut_checked(NONCE_LEN)?;
+    let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+    let secret = cipher(key).open_in_place(nonce, Aad::from(record), sealed).ok()?;
+    String::from_utf8(secret.to_vec()).ok()
+}
+
+fn cipher(key: &Key) -> LessSafeKey {
+    let key = UnboundKey::new(&AES_256_GCM, &key.derive("seal"));
+    LessSafeKey::new(key.expect("the derived key is as long as the cipher's"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_opens_for_its_record_and_key_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = Key::create(&dir.path().join("key")).unwrap();
+        let sealed = seal(&key, "a", "hunter2");
+        assert!(is_sealed(&sealed) && !sealed.contains("hunter2"));
+        assert_eq!(sealed, seal(&key, "a", "hunter2"), "what is the same is sealed alike");
+        assert_ne!(sealed, seal(&key, "b", "hunter2"));
+        assert_eq!(open(&key, "a", &sealed).as_deref(), Some("hunter2"));
+        assert_eq!(open(&key, "b", &sealed), None);
+        let other = Key::create(&dir.path().join("other")).unwrap();
+        assert_eq!(open(&other, "a", &sealed), None);
+        let cut = &sealed[..sealed.len() - 2];
+        for text in ["", "hunter2", MARK, "wrs1.AA", cut] {
+            assert_eq!(open(&key, "a", text), None, "{text}");
+        }
+        assert_eq!(open(&key, "a", &seal(&key, "a", "")).as_deref(), Some(""));
+    }
+}
