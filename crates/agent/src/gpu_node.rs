@@ -175,10 +175,12 @@ impl Agent<'_> {
         let holding =
             self.work.iter().map(|work| Holding { task: work.task.id.clone(), epoch: work.task.epoch });
         let heartbeat = Heartbeat { checks, interval: self.told.clone(), tasks: holding.collect() };
+        // What this agent was at before it was restarted is still its own.
+        let first = self.told.is_none();
         let beat = self.client.gpu_node_heartbeat(&self.node, &heartbeat).await?;
         self.told = Some(beat.next.clone());
         let lost = self.work.as_ref().is_some_and(|work| beat.lost.contains(&work.task.id));
-        if lost || (self.work.is_none() && beat.has_tasks) {
+        if lost || (self.work.is_none() && (first || beat.has_tasks)) {
             self.claim().await?;
         }
         Ok(Some(pause(&beat)))

@@ -95,7 +95,7 @@ pub struct Beat {
     /// The time at the server.
     #[schema(value_type = String, format = DateTime)]
     pub server_time: Timestamp,
-    /// Whether there is something to claim.
+    /// Whether there is something to claim: a task that nobody has, or one that this heartbeat does not name.
     pub has_tasks: bool,
     /// Tasks of the heartbeat that the agent does not have any more: it stops executing them.
     pub lost: Vec<String>,

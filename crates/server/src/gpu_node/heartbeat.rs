@@ -53,7 +53,10 @@ pub(crate) async fn heartbeat(
     };
     let lost = renew(&app, &id, &heartbeat.tasks).await?;
     let open = task::open(&app, &id).await?;
-    let has_tasks = open.iter().any(|task| task.content.state == TaskState::Queued.as_str());
+    // Also what was given out, and what the agent does not say that it is at: one that was restarted in the middle of a
+    // task gets it back.
+    let held = |task: &Resource| heartbeat.tasks.iter().any(|holding| holding.task == task.content.id);
+    let has_tasks = open.iter().any(|task| !held(task));
     let state = node.content.state.clone();
     let beat = Beat { state, next: spoken(beat.0), server_time: beat.1, has_tasks, lost };
     let mut response = Json(beat).into_response();

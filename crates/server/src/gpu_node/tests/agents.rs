@@ -227,6 +227,30 @@ async fn a_lapsed_lease_fences_its_holder_off() {
     rig.as_agent(&credential, &path, json!({"epoch": second["epoch"], "outcome": "succeeded"})).await.ok();
 }
 
+/// An agent that was restarted in the middle of a task does not say that it has it: the task is there to be claimed
+/// again, with its lease or without.
+async fn a_task_that_its_agent_forgot_can_be_claimed_again() {
+    let rig = Rig::new().await;
+    let (id, credential) = enrolled(&rig, 1).await;
+    let run = arrive(&rig, &id, "running", |run| run.stage = Stage::DrainNode).await;
+    let (stage, kind) = (Stage::DrainNode, TaskKind::Drain);
+    let ask = task::Ask { node: &id, run: &run, stage, kind, round: 1, force: false };
+    let made = task::ensure(&rig.app, ask).await.unwrap().content.id;
+    assert_eq!(beat(&rig, &id, &credential, json!({})).await["has_tasks"], true);
+    let claim = format!("/api/v1/gpu-nodes/{id}/tasks/claim");
+    let first = rig.as_agent(&credential, &claim, json!({"holder": "a"})).await.ok()["task"].clone();
+    let held = json!({"tasks": [{"task": first["id"], "epoch": first["epoch"]}]});
+    assert_eq!(beat(&rig, &id, &credential, held).await["has_tasks"], false, "it is at it");
+    assert_eq!(beat(&rig, &id, &credential, json!({})).await["has_tasks"], true, "it forgot");
+    let again = rig.as_agent(&credential, &claim, json!({"holder": "a"})).await.ok()["task"].clone();
+    assert_eq!(again, first);
+    let lease = rig.app.store.lease(&task::lease(&made)).await.unwrap().unwrap();
+    rig.app.store.release_lease(&lease).await.unwrap();
+    assert_eq!(beat(&rig, &id, &credential, json!({})).await["has_tasks"], true, "the lease lapsed");
+    let other = rig.as_agent(&credential, &claim, json!({"holder": "b"})).await.ok()["task"].clone();
+    assert_eq!(other["id"], json!(made));
+}
+
 /// Who claims a task while `resume` is about to queue it again keeps it: `resume` decided on what it had read.
 async fn a_task_that_was_claimed_in_between_is_not_queued_again() {
     let rig = Rig::new().await;
@@ -435,6 +459,7 @@ on_both! {
     no_token_is_issued_for_a_run_that_turns_back
     a_task_has_one_holder_and_one_end
     a_lapsed_lease_fences_its_holder_off
+    a_task_that_its_agent_forgot_can_be_claimed_again
     a_task_that_was_claimed_in_between_is_not_queued_again
     a_node_on_its_way_to_quarantine_is_not_brought_back
     a_task_that_its_run_does_not_want_any_more_is_lost
