@@ -34,6 +34,7 @@ mod decommission;
 mod harness;
 mod limits;
 mod onboarding;
+mod recommended;
 mod rig;
 mod secrets;
 mod trouble;

@@ -1,10 +1,11 @@
 //! The agent: it enrolled for this run, it is heard, and its checks pass. Only this is success.
 
 use jiff::SignedDuration;
-use wardroom_core::run::plan::Kind;
+use wardroom_core::{gpu_node::maas::Status, run::plan::Kind};
 use wardroom_store::Resource;
+use wardroom_upstream::maas::Machine;
 
-use super::{Came, Try, Workers, by_hand, done, wait_until};
+use super::{Came, Halt, Try, Workers, by_hand, disagrees, done, require_ours, wait_until};
 use crate::{
     app::{Decided, by_system},
     gpu_node::{
@@ -24,9 +25,14 @@ enum Token {
 }
 
 impl Workers {
-    /// Waits for the agent; the engine moves the node in the commit that ends the run.
+    /// Waits for the agent; the engine moves the node in the commit that ends the run. Meanwhile the machine must stay
+    /// what the run made of it.
     pub(super) async fn wait_for_agent(&self, attempt: &mut Try<'_>) -> Came {
         let until = attempt.now.saturating_add(LOOK).unwrap_or(attempt.now);
+        if attempt.kind != Kind::Bootstrap {
+            let machine = self.sighted(attempt, "the agent has not enrolled yet").await?;
+            self.still_deployed(attempt, &machine)?;
+        }
         let node = self.node(attempt).await?;
         let agent = node.agent.as_ref().filter(|agent| agent.run == attempt.run);
         let Some(agent) = agent else {
@@ -45,19 +51,27 @@ impl Workers {
             let reason = format!("the agent is not healthy: {}", health.complaints());
             return Ok(wait_until(until, &reason));
         }
-        self.lock(attempt).await?;
+        if attempt.kind != Kind::Bootstrap {
+            self.look_and_lock(attempt).await?;
+        }
         done(attempt)
     }
 
-    /// Locks the machine in MAAS, if the site wants that: the only guard there against a release by somebody else.
-    async fn lock(&self, attempt: &mut Try<'_>) -> Result<(), super::Halt> {
-        let wanted = attempt.data.site.as_ref().is_some_and(|site| site.settings.lock);
-        if !wanted || attempt.kind == Kind::Bootstrap {
-            return Ok(());
-        }
-        let (_, session) = self.site(attempt)?;
+    /// What was deployed for this run is still there, and nobody else's.
+    fn still_deployed(&self, attempt: &Try<'_>, machine: &Machine) -> Result<(), Halt> {
+        let (site, _) = self.site(attempt)?;
+        require_ours(&site, machine)?;
+        if machine.status == Status::Deployed { Ok(()) } else { Err(disagrees(attempt.stage, machine)) }
+    }
+
+    /// Looks at the machine once more, and locks it in MAAS, if the site wants that: the only guard there against a
+    /// release by somebody else.
+    async fn look_and_lock(&self, attempt: &mut Try<'_>) -> Result<(), Halt> {
+        let (site, session) = self.site(attempt)?;
         let id = self.system_id(attempt).await?;
-        if !self.observe(&session, &id).await?.locked {
+        let machine = self.observe(&session, &id).await?;
+        self.still_deployed(attempt, &machine)?;
+        if site.settings.lock && !machine.locked {
             session.turn().await.lock(&id, attempt.run).await?;
         }
         Ok(())
@@ -81,7 +95,7 @@ impl Workers {
     }
 
     /// Revokes the identity that enrolled for this run, and its token if nobody is to enrol with it any more.
-    async fn revoke(&self, attempt: &Try<'_>, token: Token) -> Result<(), super::Halt> {
+    async fn revoke(&self, attempt: &Try<'_>, token: Token) -> Result<(), Halt> {
         let run = attempt.run;
         let revoke = |node: &Resource| {
             let mut document = Document::of(node)?;

@@ -12,22 +12,32 @@
 //! | repeated hardware-sync or SSH seed failure    | `onboarding::hardware_sync_…`; nothing is seeded over SSH       |
 //! | disagreement that cannot safely be adopted    | `what_maas_says_and_this_run_did_not_cause_…`, `a_machine_of_somebody_else_…` |
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
+
 use serde_json::{Value, json};
 use wardroom_api::site::Budget;
-use wardroom_core::gpu_node::maas::Status;
+use wardroom_core::{
+    gpu_node::maas::Status,
+    run::plan::{Kind, Stage, When},
+};
 use wardroom_fakes::{
-    maas::{Change, DiskSpec, Fault, FaultKind, Outcome, Seed},
+    maas::{Change, DiskSpec, Fake as Maas, Fault, FaultKind, Outcome, Seed},
     redfish,
 };
 use wardroom_store::Rows;
+use wardroom_workflow::{Attempt, Lost, Outcome as Came, Stages};
 
 use super::{
-    super::drift,
+    super::{data::Data, drift, stages::Workers},
+    recommended::follow,
     rig::{LOOPBACK, Rig, mac, quick},
 };
 
 /// Onboards a machine that was prepared, and expects that a person is needed at a stage.
-async fn needs_person(rig: &mut Rig, stage: &str) -> (String, Value) {
+pub(super) async fn needs_person(rig: &mut Rig, stage: &str) -> (String, Value) {
     rig.work();
     rig.agents();
     let id = rig.onboard(1).await;
@@ -39,94 +49,7 @@ async fn needs_person(rig: &mut Rig, stage: &str) -> (String, Value) {
     (id, run)
 }
 
-/// Does what is recommended, which the node and its run agree on; answers what it was.
-async fn follow(rig: &Rig, id: &str) -> String {
-    let lifecycle = rig.lifecycle(id).await;
-    let path = format!("/api/v1/runs/{}", lifecycle["run"]["id"].as_str().unwrap());
-    let run = rig.get(&path).await["data"].clone();
-    let action = run["recommended"]["action"].as_str().unwrap().to_owned();
-    assert_eq!(lifecycle["recommended"]["action"], json!(action), "{lifecycle:#}");
-    assert!(run["allowed_actions"].as_array().unwrap().contains(&json!(action)), "{run:#}");
-    let why = rig.get(&format!("/api/v1/resources/gpu-node/{id}/why")).await;
-    assert_eq!(why[0]["next"]["do"], "mend", "{why:#}");
-    assert!(why[1]["next"]["request"].as_str().unwrap().contains(&action), "{why:#}");
-    let digest = run["observed"]["digest"].clone();
-    let body = match action.as_str() {
-        "adopt_observed_state" => json!({"reason": "looked", "expected_observation_digest": digest}),
-        _ => json!({"reason": "seen to"}),
-    };
-    rig.post(&format!("{path}/actions/{action}"), body).await.ok();
-    action
-}
-
-/// Whatever a run failed of: once the cause is seen to, what is recommended leads on.
-async fn what_is_recommended_leads_on() {
-    // What the site says of the boot disk is wrong, and is corrected.
-    let mut rig = Rig::with(quick(), |site| site.boot_disk.model = Some("Nothing".to_owned())).await;
-    let (id, run) = needs_person(&mut rig, "configure_storage").await;
-    assert_eq!(run["failure_class"], "settings");
-    let (mut settings, _) = super::super::site::load(&rig.app, "berlin").await.unwrap().unwrap();
-    settings.boot_disk.model = Some("BOSS".to_owned());
-    let body = json!({"name": "berlin", "settings": settings});
-    rig.call(axum::http::Method::PUT, "/api/v1/sites/berlin", body).await.ok();
-    assert_eq!(follow(&rig, &id).await, "rerun");
-    rig.until(&id, "active").await;
-
-    // Somebody deletes the machine.
-    let mut rig = Rig::new().await;
-    let system_id = seeded(&rig);
-    let outcomes = [("deploying".to_owned(), vec![Outcome::Stall])].into();
-    rig.maas.change(&system_id, &Change { outcomes, ..Change::default() });
-    rig.work();
-    rig.agents();
-    let id = rig.onboard(1).await;
-    rig.until_stage_or(&id, "wait_for_deployed", "never").await;
-    assert!(rig.maas.vanish(&system_id));
-    let run = rig.until_run(&id, "failed_manual_intervention").await;
-    assert_eq!(run["failure_class"], "disagreement");
-    assert_eq!(follow(&rig, &id).await, "restart_clean");
-    rig.until(&id, "active").await;
-
-    // Somebody else has it deployed while its run stands still.
-    let mut rig = Rig::new().await;
-    let system_id = seeded(&rig);
-    let outcomes = [("commissioning".to_owned(), vec![Outcome::Stall])].into();
-    rig.maas.change(&system_id, &Change { outcomes, ..Change::default() });
-    rig.work();
-    let id = rig.onboard(1).await;
-    rig.until_stage_or(&id, "wait_for_ready", "never").await;
-    assert!(rig.maas.change(&system_id, &Change { status: Some(Status::Deployed), ..Change::default() }));
-    let run = rig.until_run(&id, "failed_manual_intervention").await;
-    assert_eq!(run["failure_class"], "disagreement", "{run}");
-    assert_eq!(follow(&rig, &id).await, "adopt_observed_state");
-    rig.until_stage_or(&id, "wait_for_agent_enrollment", "never").await;
-
-    // MAAS is away for longer than the run bears.
-    let mut rig = Rig::new().await;
-    let _ = seeded(&rig);
-    rig.maas.fault(Fault::of("whoami", FaultKind::Status(500)).times(50));
-    rig.work();
-    rig.agents();
-    let id = rig.onboard(1).await;
-    let run = rig.until_run(&id, "failed_retryable").await;
-    assert_eq!(run["failure_class"], "unanswered");
-    rig.maas.clear_faults();
-    assert_eq!(follow(&rig, &id).await, "retry_stage");
-    rig.until(&id, "active").await;
-
-    // The data source does not answer, time and again.
-    let mut rig = Rig::new().await;
-    let system_id = seeded(&rig);
-    let failure = Outcome::Fail("timed out: searching for network DataSource".to_owned());
-    let outcomes = [("deploying".to_owned(), vec![failure; 3])].into();
-    rig.maas.change(&system_id, &Change { outcomes, ..Change::default() });
-    let (id, run) = needs_person(&mut rig, "classify_deploy_failure").await;
-    assert_eq!(run["failure_class"], "datasource");
-    assert_eq!(follow(&rig, &id).await, "retry_stage");
-    rig.until(&id, "active").await;
-}
-
-fn seeded(rig: &Rig) -> String {
+pub(super) fn seeded(rig: &Rig) -> String {
     rig.maas.seed(&Seed { macs: vec![mac(1)], ..Seed::default() })
 }
 
@@ -237,26 +160,89 @@ async fn an_interface_that_cannot_be_fixed_needs_a_person() {
     needs_person(&mut rig, "ensure_pxe_interface_auto").await;
 }
 
+/// Something that somebody does to a machine in MAAS as soon as its run comes to a stage.
+#[derive(Clone)]
+struct Meanwhile {
+    workers: Workers,
+    stage: Stage,
+    happens: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl Stages for Meanwhile {
+    type Data = Data;
+
+    async fn perform(&self, attempt: Attempt<'_, Data>) -> Result<Came<Data>, Lost> {
+        if attempt.stage == self.stage && attempt.number == 1 {
+            (self.happens)();
+        }
+        self.workers.perform(attempt).await
+    }
+
+    async fn undo(&self, attempt: Attempt<'_, Data>) -> Result<Came<Data>, Lost> {
+        self.workers.undo(attempt).await
+    }
+}
+
+/// Has the run of a machine come to a stage at which somebody does something to the machine.
+pub(super) fn meanwhile(rig: &mut Rig, stage: Stage, happens: impl Fn(&Maas) + Send + Sync + 'static) {
+    let maas = Arc::clone(&rig.maas);
+    let stages = Meanwhile { workers: rig.workers.clone(), stage, happens: Arc::new(move || happens(&maas)) };
+    rig.work_with(stages);
+}
+
+/// At whichever stage its run is: the machine is looked at again before a node is taken for active.
 async fn a_machine_that_is_deleted_in_the_middle_needs_a_person() {
-    for stall in ["commissioning", "deploying"] {
+    let with_machine = Kind::Onboarding.plan().iter().map(|step| step.stage);
+    for stage in with_machine.filter(|stage| Kind::Onboarding.is_past(*stage, Stage::CommissionNode)) {
+        let mut rig = Rig::with(quick(), |site| site.hardware_sync = true).await;
+        let system_id = seeded(&rig);
+        if Kind::Onboarding.plan().iter().any(|step| step.stage == stage && step.when == When::OnFailure) {
+            let failure = Outcome::Fail("timed out: searching for network DataSource".to_owned());
+            let outcomes = [("deploying".to_owned(), vec![failure])].into();
+            rig.maas.change(&system_id, &Change { outcomes, ..Change::default() });
+        }
+        // A stage that waits is executed more than once.
+        meanwhile(&mut rig, stage, move |maas| {
+            let _ = maas.vanish(&system_id);
+        });
+        rig.agents();
+        let id = rig.onboard(1).await;
+        let run = rig.until_run(&id, "failed_manual_intervention").await;
+        assert!(run["failure"].as_str().unwrap().contains("does not have the machine"), "{stage}: {run}");
+        assert_eq!(rig.state(&id).await, "enrolling", "{stage}");
+    }
+}
+
+/// Nobody is told that a machine is in use that somebody else has released, or taken, while its agent was waited for.
+async fn a_machine_that_is_released_while_its_agent_is_waited_for_needs_a_person() {
+    for (mode, agents) in [(None, true), (None, false), (Some("reimage"), true)] {
         let mut rig = Rig::new().await;
         let system_id = seeded(&rig);
-        let outcomes = [(stall.to_owned(), vec![Outcome::Stall])].into();
-        rig.maas.change(&system_id, &Change { outcomes, ..Change::default() });
-        rig.work();
-        let id = rig.onboard(1).await;
-        for _ in 0..500 {
-            let stage = rig.lifecycle(&id).await["run"]["stage"].clone();
-            let wanted = if stall == "commissioning" { "wait_for_ready" } else { "wait_for_deployed" };
-            if stage == wanted {
-                break;
+        let releases = Arc::new(AtomicU32::new(u32::from(mode.is_none())));
+        let count = Arc::clone(&releases);
+        meanwhile(&mut rig, Stage::WaitForAgentEnrollment, move |maas| {
+            let status = Some(Status::Ready);
+            if count.load(Ordering::SeqCst) == 1 {
+                assert!(maas.change(&system_id, &Change { status, ..Change::default() }));
             }
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        });
+        if agents {
+            rig.agents();
         }
-        assert!(rig.maas.vanish(&system_id));
+        let id = rig.onboard(1).await;
+        if let Some(mode) = mode {
+            rig.until(&id, "active").await;
+            releases.store(1, Ordering::SeqCst);
+            rig.post(&format!("/api/v1/gpu-nodes/{id}/decommissions"), json!({"mode": mode})).await.ok();
+        }
         let run = rig.until_run(&id, "failed_manual_intervention").await;
-        assert!(run["failure"].as_str().unwrap().contains("does not have the machine"), "{run}");
-        assert_eq!(rig.state(&id).await, "enrolling");
+        assert_eq!(
+            (&run["stage"], &run["failure_class"]),
+            (&json!("wait_for_agent_enrollment"), &json!("disagreement")),
+            "{run}"
+        );
+        assert!(run["failure"].as_str().unwrap().contains("Ready"), "{run}");
+        assert_ne!(rig.state(&id).await, "active");
     }
 }
 
@@ -587,11 +573,11 @@ on_both! {
     an_interface_that_cannot_be_fixed_needs_a_person
     a_site_says_how_much_its_stages_bear
     a_machine_that_is_deleted_in_the_middle_needs_a_person
+    a_machine_that_is_released_while_its_agent_is_waited_for_needs_a_person
     a_machine_that_is_deleted_on_its_way_out_needs_a_person
     a_commissioning_that_fails_twice_needs_a_person_and_once_does_not
     what_maas_says_and_this_run_did_not_cause_needs_a_person
     a_failure_that_nothing_explains_needs_a_person
-    what_is_recommended_leads_on
     drift_does_not_freeze_a_run_that_was_just_sent_on
     a_maas_that_is_away_during_a_release_is_waited_for
     a_refused_key_needs_a_person

@@ -1,0 +1,131 @@
+//! What is recommended, followed to the end: whoever sees to the cause that is named, and does what is said, gets the node
+//! into use, or to a clear end.
+
+use serde_json::{Value, json};
+use wardroom_core::{gpu_node::maas::Status, run::plan::Stage};
+use wardroom_fakes::maas::{Change, Fault, FaultKind, Outcome};
+
+use super::{
+    rig::{Rig, quick},
+    trouble::{meanwhile, needs_person, seeded},
+};
+
+/// How many recommendations may follow on each other before they lead in a circle.
+const STEPS: usize = 4;
+
+/// Does what is recommended, which the node and its run agree on; answers what it was.
+pub(super) async fn follow(rig: &Rig, id: &str) -> String {
+    step(rig, id).await.0
+}
+
+/// The same, with what came of it.
+async fn step(rig: &Rig, id: &str) -> (String, Value) {
+    let lifecycle = rig.lifecycle(id).await;
+    let path = format!("/api/v1/runs/{}", lifecycle["run"]["id"].as_str().unwrap());
+    let run = rig.get(&path).await["data"].clone();
+    let action = run["recommended"]["action"].as_str().unwrap().to_owned();
+    assert_eq!(lifecycle["recommended"]["action"], json!(action), "{lifecycle:#}");
+    assert!(run["allowed_actions"].as_array().unwrap().contains(&json!(action)), "{run:#}");
+    let why = rig.get(&format!("/api/v1/resources/gpu-node/{id}/why")).await;
+    assert_eq!(why[0]["next"]["do"], "mend", "{why:#}");
+    assert!(why[1]["next"]["request"].as_str().unwrap().contains(&action), "{why:#}");
+    let digest = run["observed"]["digest"].clone();
+    let body = match action.as_str() {
+        "adopt_observed_state" => json!({"reason": "looked", "expected_observation_digest": digest}),
+        _ => json!({"reason": "seen to"}),
+    };
+    let acted = rig.post(&format!("{path}/actions/{action}"), body).await.ok();
+    (action, acted["data"].clone())
+}
+
+/// Does what is recommended until the run is over, seeing to what it says before each step; answers what was done.
+async fn to_the_end(rig: &Rig, id: &str, see_to: impl AsyncFn(&str)) -> Vec<String> {
+    let mut done = Vec::new();
+    while done.len() < STEPS {
+        let run = rig.lifecycle(id).await["run"].clone();
+        see_to(run["failure"].as_str().unwrap()).await;
+        done.push(follow(rig, id).await);
+        for look in 0.. {
+            let run = rig.lifecycle(id).await["run"].clone();
+            assert!(look < 1500, "{done:?}: {run}");
+            match run["state"].as_str().unwrap() {
+                "completed" | "reconciled" | "cancelled" => return done,
+                "failed_retryable" | "failed_manual_intervention" => break,
+                _ => tokio::time::sleep(std::time::Duration::from_millis(20)).await,
+            }
+        }
+    }
+    panic!("{done:?} leads in a circle: {:#}", rig.lifecycle(id).await);
+}
+
+/// Nothing is left to be seen to.
+async fn nothing(_: &str) {}
+
+/// What the site says of the boot disk is wrong, and is corrected.
+async fn wrong_settings_lead_on() {
+    let mut rig = Rig::with(quick(), |site| site.boot_disk.model = Some("Nothing".to_owned())).await;
+    let (id, run) = needs_person(&mut rig, "configure_storage").await;
+    assert_eq!(run["failure_class"], "settings");
+    let (mut settings, _) = super::super::site::load(&rig.app, "berlin").await.unwrap().unwrap();
+    settings.boot_disk.model = Some("BOSS".to_owned());
+    let body = json!({"name": "berlin", "settings": settings});
+    rig.call(axum::http::Method::PUT, "/api/v1/sites/berlin", body).await.ok();
+    assert_eq!(to_the_end(&rig, &id, nothing).await, ["rerun"]);
+    rig.until(&id, "active").await;
+}
+
+/// Somebody deletes the machine, or releases it while its agent is waited for.
+async fn a_machine_that_somebody_took_away_leads_on() {
+    for stage in [Stage::WaitForDeployed, Stage::WaitForAgentEnrollment] {
+        let mut rig = Rig::new().await;
+        let system_id = seeded(&rig);
+        let once = std::sync::Once::new();
+        meanwhile(&mut rig, stage, move |maas| {
+            once.call_once(|| {
+                let status = Some(Status::Ready);
+                if stage == Stage::WaitForDeployed {
+                    assert!(maas.vanish(&system_id));
+                } else {
+                    assert!(maas.change(&system_id, &Change { status, ..Change::default() }));
+                }
+            });
+        });
+        rig.agents();
+        let id = rig.onboard(1).await;
+        let run = rig.until_run(&id, "failed_manual_intervention").await;
+        assert_eq!(run["failure_class"], "disagreement", "{run}");
+        assert_eq!(to_the_end(&rig, &id, nothing).await, ["restart_clean"]);
+        rig.until(&id, "active").await;
+    }
+}
+
+/// MAAS is away for longer than the run bears; the data source does not answer, time and again.
+async fn what_passes_by_itself_leads_on() {
+    let mut rig = Rig::new().await;
+    let _ = seeded(&rig);
+    rig.maas.fault(Fault::of("whoami", FaultKind::Status(500)).times(50));
+    rig.work();
+    rig.agents();
+    let id = rig.onboard(1).await;
+    let run = rig.until_run(&id, "failed_retryable").await;
+    assert_eq!(run["failure_class"], "unanswered");
+    rig.maas.clear_faults();
+    assert_eq!(to_the_end(&rig, &id, nothing).await, ["retry_stage"]);
+    rig.until(&id, "active").await;
+
+    let mut rig = Rig::new().await;
+    let system_id = seeded(&rig);
+    let failure = Outcome::Fail("timed out: searching for network DataSource".to_owned());
+    let outcomes = [("deploying".to_owned(), vec![failure; 3])].into();
+    rig.maas.change(&system_id, &Change { outcomes, ..Change::default() });
+    let (id, run) = needs_person(&mut rig, "classify_deploy_failure").await;
+    assert_eq!(run["failure_class"], "datasource");
+    assert_eq!(to_the_end(&rig, &id, nothing).await, ["retry_stage"]);
+    rig.until(&id, "active").await;
+}
+
+on_both! {
+    wrong_settings_lead_on
+    a_machine_that_somebody_took_away_leads_on
+    what_passes_by_itself_leads_on
+}
