@@ -155,4 +155,7 @@ pub struct Acted {
     pub result: String,
     /// The run as it is now.
     pub run: Run,
+    /// The token that was issued with it, for a bootstrap by hand whose own has expired. It is shown here and nowhere else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
 }

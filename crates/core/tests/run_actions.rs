@@ -16,8 +16,13 @@ use wardroom_core::{
 
 const LEASES: [Lease; 3] = [Lease::Queued, Lease::Live, Lease::Stale];
 const GOALS: [Goal; 3] = [Goal::Run, Goal::Cancel, Goal::Restart];
-const OBSERVATIONS: [Observation; 4] =
-    [Observation::Nothing, Observation::Outdated, Observation::Continues, Observation::Finishes];
+const OBSERVATIONS: [Observation; 5] = [
+    Observation::Nothing,
+    Observation::Outdated,
+    Observation::InUse,
+    Observation::Continues,
+    Observation::Finishes,
+];
 
 /// Every combination of facts that a run can be in.
 fn every_run() -> Vec<Facts> {
@@ -189,6 +194,7 @@ fn actions_on_failed_runs() {
         check(AdoptObservedState, run, Err(Refusal::NothingObserved));
         let observed = |observation| Facts { observation, ..run };
         check(AdoptObservedState, observed(Observation::Outdated), Err(Refusal::ObservationOutdated));
+        check(AdoptObservedState, observed(Observation::InUse), Err(Refusal::MachineInUse));
         check(AdoptObservedState, observed(Observation::Continues), moves(Event::Adopt, Goal::Run));
         check(AdoptObservedState, observed(Observation::Finishes), moves(Event::AdoptFinished, Goal::Run));
     }
@@ -384,6 +390,26 @@ fn what_is_recommended_helps() {
                 ),
             }
         }
+    }
+}
+
+/// What is on a machine and is of no use is deployed anew; a machine that somebody else uses is not this run's to undo.
+#[test]
+fn what_is_recommended_depends_on_whose_the_machine_is() {
+    let failed = |observation| Facts { observation, ..failed(State::FailedManualIntervention) };
+    let check = |observation, kind, class, action| {
+        assert_eq!(
+            recommended(failed(observation), kind, Some(class)),
+            Some(action),
+            "{observation:?} {kind} {class}"
+        );
+    };
+    check(Observation::InUse, Kind::Onboarding, Class::Disagreement, Action::Rerun);
+    check(Observation::InUse, Kind::Reimage, Class::Disagreement, Action::Cancel);
+    check(Observation::Nothing, Kind::Onboarding, Class::Disagreement, Action::RestartClean);
+    for observation in OBSERVATIONS {
+        check(observation, Kind::Onboarding, Class::Redeploy, Action::RestartClean);
+        check(observation, Kind::Reimage, Class::Redeploy, Action::Cancel);
     }
 }
 

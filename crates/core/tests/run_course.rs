@@ -15,7 +15,7 @@ use wardroom_core::{
     },
     run::{
         self, Event, TABLE,
-        adopt::goes_on_at,
+        adopt::{System, goes_on_at},
         course::Next,
         failure::{Class, backoff},
         plan::{Kind, Stage, When},
@@ -203,7 +203,7 @@ fn adopting_only_goes_forwards() {
     for observed in observations {
         for &kind in Kind::ALL {
             for step in kind.plan() {
-                let Some(point) = goes_on_at(kind, step.stage, observed) else { continue };
+                let Some(point) = goes_on_at(kind, step.stage, observed, System::OfTheRun) else { continue };
                 assert!(kind.is_past(point, step.stage), "{kind} {} to {point}", step.stage);
                 let skipped = kind
                     .plan()
@@ -221,13 +221,28 @@ fn adopting_only_goes_forwards() {
         }
     }
     let at = Stage::DeployViaMaas;
-    let adopted = goes_on_at(Kind::Onboarding, at, present(Status::Deployed));
-    assert_eq!(adopted, Some(Stage::EnsureHardwareSyncConfigured));
-    assert_eq!(goes_on_at(Kind::Onboarding, at, present(Status::Ready)), None, "that is behind it");
-    assert_eq!(goes_on_at(Kind::Onboarding, at, Observed::Absent), None, "a person looks at that");
-    assert_eq!(goes_on_at(Kind::Reimage, Stage::DrainNode, present(Status::Deployed)), None);
+    let adopted = |kind, at, observed| goes_on_at(kind, at, observed, System::OfTheRun);
+    let onboarded = |observed| adopted(Kind::Onboarding, at, observed);
+    assert_eq!(onboarded(present(Status::Deployed)), Some(Stage::EnsureHardwareSyncConfigured));
+    assert_eq!(onboarded(present(Status::Ready)), None, "that is behind it");
+    assert_eq!(onboarded(Observed::Absent), None, "a person looks at that");
+    assert_eq!(adopted(Kind::Reimage, Stage::DrainNode, present(Status::Deployed)), None);
     for status in [Status::Deployed, Status::Ready] {
-        let adopted = goes_on_at(Kind::Reimage, Stage::ReleaseMaasNode, present(status));
+        let adopted = adopted(Kind::Reimage, Stage::ReleaseMaasNode, present(status));
         assert_eq!(adopted, None, "the machine may not have been released yet");
+    }
+}
+
+/// Nobody can enrol for a run from a system that the run did not have deployed.
+#[test]
+fn a_system_of_somebody_else_is_not_adopted() {
+    for status in [Status::Allocated, Status::Deploying, Status::Deployed] {
+        let observed = Observed::Present { status, power: Power::On };
+        for &kind in Kind::ALL {
+            for step in kind.plan() {
+                let point = goes_on_at(kind, step.stage, observed, System::OfOthers);
+                assert_eq!(point, None, "{kind} at {} from {status:?}", step.stage);
+            }
+        }
     }
 }

@@ -51,6 +51,7 @@ pub const CLASSES: &[Class] = &[
     class("being_undone",      409, "The state does not allow it", "The run is being undone, or failed while it was; retry the undo, or abandon the run."),
     class("being_cancelled",   409, "The state does not allow it", "The run is being cancelled; start a new one afterwards."),
     class("nothing_observed",  409, "There is nothing to adopt", "Nothing was observed that the run could go on from; wait for the next observation."),
+    class("machine_in_use",    409, "The machine is in use", "MAAS has the machine in use, and not for this run; release it there, then enter the run again from the top."),
     class("observation_outdated", 409, "There is a newer observation", "The observation is not the newest any more; look again."),
     class("not_frozen",        409, "The state does not allow it", "Only a run that was frozen for manual intervention can be abandoned; mark it first."),
     class("node_elsewhere",    409, "The node is somewhere else", "The run cannot end while its node is where it is; `detail` says where."),

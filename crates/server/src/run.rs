@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use axum::{Extension, Json, extract::State, http::StatusCode};
+use axum::{Extension, Json, extract::State, http::StatusCode, response::Response};
 use serde::Deserialize;
 use utoipa::IntoParams;
 use wardroom_api::{
@@ -21,7 +21,7 @@ use crate::{
     auth::Caller,
     body::Body,
     error::Error,
-    gpu_node::task,
+    gpu_node::{self, resume, task},
     list::{ListQuery, number},
     path::Path,
     problems::Problems,
@@ -116,12 +116,13 @@ pub(crate) async fn act_on(
     Extension(caller): Extension<Caller>,
     Path((id, action)): Path<(String, String)>,
     Body(wanted): Body<RunAction>,
-) -> Result<(StatusCode, Json<Envelope<Acted>>), Error> {
+) -> Result<Response, Error> {
     let action: Action = action
         .parse()
         .map_err(|error: wardroom_core::UnknownName| Error::invalid("action", error.to_string()))?;
     check(&caller, action, &wanted)?;
     let adoption = adoption(&app, &id, action, &wanted).await?;
+    let token = resume::renew(&app, &caller, &id, action, wanted.reason.as_ref()).await?;
     let actor = Actor {
         user: Some(caller.name().to_owned()),
         reason: wanted.reason,
@@ -139,7 +140,8 @@ pub(crate) async fn act_on(
         Did::Already(already) => (StatusCode::OK, already.to_string()),
     };
     let run = view::one(&app, &run).await?;
-    Ok((status, Json(Envelope::new(Acted { result, run }))))
+    let is_secret = token.is_some();
+    Ok(gpu_node::shown((status, Json(Envelope::new(Acted { result, run, token }))), is_secret))
 }
 
 fn check(caller: &Caller, action: Action, wanted: &RunAction) -> Result<(), Error> {
@@ -168,7 +170,7 @@ async fn adoption(app: &App, id: &str, action: Action, wanted: &RunAction) -> Re
     if action != Action::AdoptObservedState {
         // A refusal says whether it could be adopted.
         let observed = view::observed(app, &run.record.node).await?;
-        return Ok(view::goes_on(&run, observed.as_ref()).map_or(Adoption::Nothing, Adoption::Continue));
+        return Ok(view::adoption(&run, observed.as_ref()));
     }
     let Some(observed) = view::observed(app, &run.record.node).await? else { return Ok(Adoption::Nothing) };
     let Some(expected) = &wanted.expected_observation_digest else {
@@ -180,7 +182,7 @@ async fn adoption(app: &App, id: &str, action: Action, wanted: &RunAction) -> Re
     if observed.digest != *expected {
         return Ok(Adoption::Outdated);
     }
-    Ok(view::goes_on(&run, Some(&observed)).map_or(Adoption::Nothing, Adoption::Continue))
+    Ok(view::adoption(&run, Some(&observed)))
 }
 
 pub(crate) fn refused(id: &str, problem: Problem) -> Error {

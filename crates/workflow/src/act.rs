@@ -56,6 +56,8 @@ pub enum Adoption {
     Nothing,
     /// The operator looked at an observation that is not the newest any more.
     Outdated,
+    /// Somebody else has the machine in use.
+    InUse,
     /// The run goes on at this stage.
     Continue(Stage),
     /// What is observed is what the run was for.
@@ -183,6 +185,7 @@ impl Adoption {
         match self {
             Self::Nothing => Observation::Nothing,
             Self::Outdated => Observation::Outdated,
+            Self::InUse => Observation::InUse,
             Self::Continue(_) => Observation::Continues,
             Self::Finish => Observation::Finishes,
         }

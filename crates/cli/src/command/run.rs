@@ -8,6 +8,7 @@ use crate::{
     exit::{Code, failure},
     outcome::Outcome,
     progress::{Patience, Wait, Wish},
+    secret::SecretFile,
     targets::Targets,
     verbs::{self, Verb},
 };
@@ -43,16 +44,21 @@ pub(crate) struct Act {
     #[arg(long, value_name = "DIGEST")]
     digest: Option<String>,
     #[command(flatten)]
+    secret: SecretFile,
+    #[command(flatten)]
     wait: Wait,
 }
 
 impl verbs::Action for Action {
     fn lacks(self) -> Vec<&'static str> {
         match self {
-            Self::Cancel => vec!["digest"],
-            Self::AdoptObservedState => vec!["abandon"],
-            Self::RetryStage | Self::Resume | Self::Rerun | Self::RestartClean => vec!["abandon", "digest"],
-            Self::MarkManualInterventionRequired => vec!["abandon", "digest", "wait", "wait_timeout"],
+            Self::Cancel => vec!["digest", "secret_file"],
+            Self::AdoptObservedState => vec!["abandon", "secret_file"],
+            Self::RetryStage | Self::Resume => vec!["abandon", "digest"],
+            Self::Rerun | Self::RestartClean => vec!["abandon", "digest", "secret_file"],
+            Self::MarkManualInterventionRequired => {
+                vec!["abandon", "digest", "secret_file", "wait", "wait_timeout"]
+            }
         }
     }
 }
@@ -76,6 +82,9 @@ impl Act {
             return Err(failure(Code::Usage, look));
         }
         let (client, ids) = self.targets.find::<Shown>(action.as_str()).await?;
+        if ids.len() > 1 && self.secret.is_given() {
+            return Err(failure(Code::Usage, "one file takes the token of one run"));
+        }
         let wanted = RunAction {
             reason: self.reason,
             abandon: self.abandon,
@@ -83,9 +92,17 @@ impl Act {
         };
         let mut outcome = Outcome::default();
         for id in &ids {
+            let (paper, name) = (self.secret.open()?, format!("run/{id}"));
             let acted = client.act_on_run(id, action.as_str(), &wanted).await;
-            let told = acted.map(|acted| format!("{} ({})", acted.run.state, acted.result));
-            outcome.add(&format!("run/{id}"), told.map_err(Into::into))?;
+            let told = acted.map(|acted| (format!("{} ({})", acted.run.state, acted.result), acted.token));
+            match told {
+                Ok((told, Some(token))) => {
+                    paper.write(&token)?;
+                    outcome.note(&name, &told);
+                }
+                Ok((told, None)) => outcome.add(&name, Ok(told))?,
+                Err(error) => outcome.add(&name, Err(error.into()))?,
+            }
         }
         outcome.finish()?;
         let wish = if action == Action::Cancel { Wish::Cancelled } else { Wish::Done };

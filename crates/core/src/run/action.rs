@@ -92,6 +92,8 @@ pub enum Observation {
     Nothing,
     /// The operator looked at an observation that is not the newest any more.
     Outdated,
+    /// Somebody else has the machine in use.
+    InUse,
     /// The run can go on from what is observed.
     Continues,
     /// What is observed is what the run was for.
@@ -167,6 +169,8 @@ names! {
         BeingCancelled = "being_cancelled",
         /// Nothing was observed that could be adopted; wait for the next observation.
         NothingObserved = "nothing_observed",
+        /// MAAS has the machine in use, and not for this run; release it there, then enter the run again from the top.
+        MachineInUse = "machine_in_use",
         /// The observation is not the newest any more; look again.
         ObservationOutdated = "observation_outdated",
         /// Only a run that was frozen for manual intervention can be abandoned; mark it first.
@@ -241,7 +245,8 @@ pub fn allowed(run: Facts) -> impl Iterator<Item = Action> {
 /// |--------------------------|----------------------------------------------------------------------------------|
 /// | an undo, or on its way to one | `retry_stage`: what was undone halfway is not continued                     |
 /// | `settings`               | `rerun`: the run goes by what it loaded at its top, which is loaded once more    |
-/// | `disagreement`           | `adopt_observed_state` where that leads on; else an onboarding begins anew, and what takes a node out is cancelled |
+/// | `disagreement`           | `adopt_observed_state` where that leads on; else an onboarding begins anew, at its top (`rerun`) where somebody else has the machine in use, and what takes a node out is cancelled |
+/// | `redeploy`               | an onboarding begins anew, and what takes a node out is cancelled                |
 /// | any other class          | `retry_stage`: the only one that tries a refused password again                  |
 /// | none: a person froze it  | `resume`                                                                         |
 #[must_use]
@@ -252,9 +257,11 @@ pub fn recommended(run: Facts, kind: Kind, failure: Option<Class>) -> Option<Act
             Some(Class::Settings) => Action::Rerun,
             Some(Class::Disagreement) => match run.observation {
                 Observation::Continues | Observation::Finishes => Action::AdoptObservedState,
-                Observation::Nothing | Observation::Outdated if kind.is_onboarding() => Action::RestartClean,
-                Observation::Nothing | Observation::Outdated => Action::Cancel,
+                // Nothing of it is to be undone: the machine is not this run's to give back.
+                Observation::InUse if kind.is_onboarding() => Action::Rerun,
+                Observation::Nothing | Observation::Outdated | Observation::InUse => anew(kind),
             },
+            Some(Class::Redeploy) => anew(kind),
             Some(
                 Class::Retryable
                 | Class::Unanswered
@@ -269,6 +276,10 @@ pub fn recommended(run: Facts, kind: Kind, failure: Option<Class>) -> Option<Act
         State::Running | State::Compensating => (run.lease == Lease::Stale).then_some(Action::Resume),
         State::Pending | State::Completed | State::Cancelled | State::Reconciled => None,
     }
+}
+
+fn anew(kind: Kind) -> Action {
+    if kind.is_onboarding() { Action::RestartClean } else { Action::Cancel }
 }
 
 fn go_on(run: Facts, event: Event) -> Result<Decision, Refusal> {
@@ -345,6 +356,7 @@ fn adopt(run: Facts) -> Result<Decision, Refusal> {
         }
         State::FailedRetryable | State::FailedManualIntervention => match run.observation {
             Observation::Nothing => Err(Refusal::NothingObserved),
+            Observation::InUse => Err(Refusal::MachineInUse),
             Observation::Outdated => Err(Refusal::ObservationOutdated),
             Observation::Continues => movement(run, Event::Adopt, Goal::Run),
             Observation::Finishes => movement(run, Event::AdoptFinished, Goal::Run),

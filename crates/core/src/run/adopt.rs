@@ -1,21 +1,34 @@
 //! Adopting what is observed: where a run goes on when somebody else has advanced the machine.
 //!
-//! Only ever forwards, and never past what MAAS cannot know: that the agent enrolled, that a disk is clean.
+//! Only ever forwards, and never past what MAAS cannot know: that the agent enrolled, that a disk is clean. A system that
+//! the run did not have deployed has no token to enrol with for it, so that it is never adopted.
 
 use super::plan::{Kind, Stage};
 use crate::gpu_node::maas::{
     Observed,
-    Status::{Allocated, Commissioning, Deployed, Deploying, New, Ready, Testing},
+    Status::{
+        Allocated, Commissioning, Deployed, Deploying, FailedDeployment, FailedDiskErasing, FailedReleasing,
+        New, Ready, Reserved, Testing,
+    },
 };
+
+/// Who had the system deployed that is, or is to be, on the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum System {
+    /// The run itself.
+    OfTheRun,
+    /// Somebody else, or an earlier run.
+    OfOthers,
+}
 
 /// The stage at which a run that is stuck `at` a stage goes on, given what MAAS says; nothing when what is observed
 /// is not something that the run would have brought about from there.
 #[must_use]
-pub fn goes_on_at(kind: Kind, at: Stage, observed: Observed) -> Option<Stage> {
+pub fn goes_on_at(kind: Kind, at: Stage, observed: Observed, system: System) -> Option<Stage> {
     let point = match kind {
-        Kind::Onboarding => coming(observed),
+        Kind::Onboarding => coming(observed, system),
         // Until its release is over a machine may still be as the last deployment left it.
-        Kind::Reimage if kind.is_past(at, Stage::CommissionNode) => coming(observed),
+        Kind::Reimage if kind.is_past(at, Stage::CommissionNode) => coming(observed, system),
         Kind::FullDecommission if kind.is_past(at, Stage::ReleaseMaasNode) => going(observed),
         Kind::Reimage
         | Kind::FullDecommission
@@ -28,14 +41,34 @@ pub fn goes_on_at(kind: Kind, at: Stage, observed: Observed) -> Option<Stage> {
     point.filter(|&point| kind.is_past(point, at))
 }
 
-fn coming(observed: Observed) -> Option<Stage> {
+/// Whether somebody has the machine, so that MAAS must release it before a run can bring it in.
+#[must_use]
+pub const fn is_in_use(observed: Observed) -> bool {
+    matches!(
+        observed,
+        Observed::Present {
+            status: Reserved
+                | Allocated
+                | Deploying
+                | Deployed
+                | FailedDeployment
+                | FailedReleasing
+                | FailedDiskErasing,
+            ..
+        }
+    )
+}
+
+fn coming(observed: Observed, system: System) -> Option<Stage> {
     let Observed::Present { status, .. } = observed else { return None };
+    if system == System::OfOthers && is_in_use(observed) {
+        return None;
+    }
     let points = [
         (New, Stage::CommissionNode),
         (Commissioning, Stage::WaitForReady),
         (Testing, Stage::WaitForReady),
         (Ready, Stage::ConfigureStorage),
-        (Allocated, Stage::ConfigureStorage),
         (Deploying, Stage::WaitForDeployed),
         (Deployed, Stage::EnsureHardwareSyncConfigured),
     ];

@@ -24,6 +24,8 @@ names! {
         Settings = "settings",
         /// What is observed is not what the run caused, and automation does not adopt it.
         Disagreement = "disagreement",
+        /// The machine was deployed, and what is on it cannot enrol, or does not report: only another deployment helps.
+        Redeploy = "redeploy",
         /// Only a person can decide how to go on.
         Manual = "manual",
     }
@@ -41,7 +43,9 @@ impl Stage {
             // The password is tried twice.
             Class::Credentials => 1,
             Class::Crashed => 4,
-            Class::Overdue | Class::Settings | Class::Disagreement | Class::Manual => 0,
+            // MAAS may take a moment to show what it deployed with.
+            Class::Redeploy if matches!(self, Self::EnsureHardwareSyncConfigured) => self.repeats(),
+            Class::Redeploy | Class::Overdue | Class::Settings | Class::Disagreement | Class::Manual => 0,
         }
     }
 
@@ -58,6 +62,7 @@ impl Stage {
             | Class::Crashed
             | Class::Settings
             | Class::Disagreement
+            | Class::Redeploy
             | Class::Manual => Event::NeedOperator,
         }
     }

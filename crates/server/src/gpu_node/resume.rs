@@ -19,6 +19,7 @@ use std::time::Duration;
 use wardroom_core::{
     gpu_node::{
         Event, State,
+        action::Action,
         task::{Kind as TaskKind, State as TaskState},
     },
     run::{
@@ -128,6 +129,36 @@ pub(crate) async fn reissue(order: &Order<'_>, seen: &Resource) -> Result<Done, 
         }
     }
     Err(Error::Unavailable("the node is changed by too many at once: repeat"))
+}
+
+/// Issues another token when somebody sends a bootstrap on whose own has expired: the run would only find so again.
+pub(crate) async fn renew(
+    app: &App,
+    caller: &Caller,
+    run: &str,
+    action: RunAction,
+    reason: Option<&String>,
+) -> Result<Option<String>, Error> {
+    let run = crate::run::find(app, run).await?;
+    let stands = run.state.is_open() && !run.state.is_worked_on();
+    let onward = !run.record.undoing && run.record.goal == Goal::Run;
+    let sent_on = matches!(action, RunAction::RetryStage | RunAction::Resume);
+    if run.record.kind != Kind::Bootstrap || !(stands && onward && sent_on) {
+        return Ok(None);
+    }
+    let node = begin::read(app, &run.record.node).await?;
+    let token = Document::of(&node)?.enrollment;
+    let lives = token.is_some_and(|token| token.expires_at > app.now());
+    if lives || document::state(&node)? != State::BootstrapIssued {
+        return Ok(None);
+    }
+    if !crate::events::may_see(caller, document::KIND) {
+        return Err(Error::Forbidden(
+            "the token does not cover gpu-node, whose bootstrap token has expired".to_owned(),
+        ));
+    }
+    let order = Order { app, caller, id: &node.content.id, action: Action::Resume, reason: reason.cloned() };
+    Ok(reissue(&order, &node).await?.token)
 }
 
 /// Looks after the task that a run waits for; says what was found, or nothing when it waits for none.

@@ -240,6 +240,11 @@ fn by_looking(reason: impl Into<String>) -> Halt {
     Halt::Came(Box::new(Outcome::Retry { class: Class::Disagreement, evidence: reason.into() }))
 }
 
+/// The machine was deployed, and what is on it is of no use to the run.
+fn in_vain(evidence: impl Into<String>) -> Halt {
+    Halt::Came(Box::new(Outcome::Retry { class: Class::Redeploy, evidence: evidence.into() }))
+}
+
 /// The machine was deleted in the middle of the run.
 fn gone() -> Halt {
     by_looking("MAAS does not have the machine any more: somebody deleted it while the run was under way")

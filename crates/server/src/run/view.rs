@@ -9,13 +9,12 @@ use wardroom_core::{
     gpu_node::maas::{self, Power, Status},
     run::{
         action::{Action, Facts, Lease, Observation, allowed, recommended},
-        adopt,
+        adopt::{self, System},
         failure::Class,
-        plan::Stage,
     },
 };
 use wardroom_store::HistoryRow;
-use wardroom_workflow::{NODE, Run};
+use wardroom_workflow::{Adoption, NODE, Run};
 
 use crate::{app::App, error::Error, gpu_node::data::Data as Known, secret};
 
@@ -95,14 +94,26 @@ pub(crate) fn detail(
 /// What the legality of actions depends on, with what MAAS said last.
 pub(crate) async fn facts(app: &App, run: &Run<Known>, observed: Option<&Observed>) -> Result<Facts, Error> {
     let facts = wardroom_workflow::facts(&app.store, run).await?;
-    let goes_on = goes_on(run, observed).map_or(Observation::Nothing, |_| Observation::Continues);
-    Ok(Facts { observation: goes_on, ..facts })
+    let observation = match adoption(run, observed) {
+        Adoption::Continue(_) => Observation::Continues,
+        Adoption::Finish => Observation::Finishes,
+        Adoption::InUse => Observation::InUse,
+        Adoption::Outdated => Observation::Outdated,
+        Adoption::Nothing => Observation::Nothing,
+    };
+    Ok(Facts { observation, ..facts })
 }
 
-/// Where the run goes on if what was observed is adopted.
-pub(crate) fn goes_on(run: &Run<Known>, observed: Option<&Observed>) -> Option<Stage> {
-    let machine = observed.and_then(machine)?;
-    adopt::goes_on_at(run.record.kind, run.record.stage, machine)
+/// What adopting what was observed would mean for the run.
+pub(crate) fn adoption(run: &Run<Known>, observed: Option<&Observed>) -> Adoption {
+    let Some(machine) = observed.and_then(machine) else { return Adoption::Nothing };
+    let record = &run.record;
+    let system = if record.data.deployed.is_some() { System::OfTheRun } else { System::OfOthers };
+    match adopt::goes_on_at(record.kind, record.stage, machine, system) {
+        Some(stage) => Adoption::Continue(stage),
+        None if system == System::OfOthers && adopt::is_in_use(machine) => Adoption::InUse,
+        None => Adoption::Nothing,
+    }
 }
 
 /// The action to recommend; what failed at an earlier stage is over.
@@ -118,6 +129,9 @@ pub(crate) fn first(action: Action, class: Class) -> &'static str {
         (_, Class::Credentials) => {
             "correct the secret or the account first; only a repeat of the stage tries it again"
         }
+        (Action::Rerun, Class::Disagreement) => "look at the machine, and release it in MAAS, first",
+        (Action::RestartClean, Class::Redeploy) => "it is released, and deployed anew with another token",
+        (Action::Cancel, Class::Redeploy) => "the machine is released; then reimage the node again",
         (Action::Rerun, _) => "correct the settings first; the run loads them at its top",
         (Action::AdoptObservedState, _) => "look at the machine first; the run goes on from what MAAS says",
         (Action::RestartClean | Action::Cancel, _) => "look at the machine in MAAS first",

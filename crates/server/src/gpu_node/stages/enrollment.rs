@@ -5,7 +5,7 @@ use wardroom_core::{gpu_node::maas::Status, run::plan::Kind};
 use wardroom_store::Resource;
 use wardroom_upstream::maas::Machine;
 
-use super::{Came, Halt, Try, Workers, by_hand, disagrees, done, require_ours, wait_until};
+use super::{Came, Halt, Try, Workers, by_hand, disagrees, done, in_vain, require_ours, wait_until};
 use crate::{
     app::{Decided, by_system},
     gpu_node::{
@@ -38,7 +38,7 @@ impl Workers {
         let Some(agent) = agent else {
             let expired = node.enrollment.as_ref().is_none_or(|token| token.expires_at <= attempt.now);
             if expired {
-                return Err(by_hand("the token expired, or was revoked, before an agent enrolled with it"));
+                return Err(expiry(attempt.kind));
             }
             return Ok(wait_until(until, "the agent has not enrolled yet"));
         };
@@ -114,5 +114,16 @@ impl Workers {
             Ok(Decided::Commit(Box::new((content, by_system(&self.app, "credential", metadata))), ()))
         };
         Ok(self.app.change(KIND, attempt.node, revoke).await.map(drop)?)
+    }
+}
+
+/// Nobody can enrol for the run any more. By hand another token is all it takes; the one of a deployed system is in its
+/// user data.
+fn expiry(kind: Kind) -> Halt {
+    const WHAT: &str = "the token expired, or was revoked, before an agent enrolled with it";
+    if kind == Kind::Bootstrap {
+        by_hand(format!("{WHAT}: repeat the stage, which issues another one"))
+    } else {
+        in_vain(WHAT)
     }
 }

@@ -48,6 +48,12 @@ impl Workers {
         };
         let created = machine.description == marker;
         let is_known = known.as_deref() == Some(machine.system_id.as_str());
+        if attempt.data.deployed.is_none() {
+            if matches!(machine.status, Status::Releasing | Status::DiskErasing) {
+                return Ok(wait_for(attempt, &site, "MAAS releases the machine"));
+            }
+            refuse_in_use(&machine)?;
+        }
         if !created && !is_known && !machine.has_tag(&site.settings.tag) {
             refuse_foreign(&site, &machine)?;
         }
@@ -206,8 +212,15 @@ impl Workers {
                 Err(error) => return Err(error.into()),
             };
             let tag = &site.settings.tag;
-            if !matches!(seen.status, Status::New | Status::Ready | Status::FailedCommissioning) {
-                return Err(by_hand(format!("{} is {}, and not deleted", machine.system_id, name(&seen))));
+            if !matches!(
+                seen.status,
+                Status::New | Status::Ready | Status::FailedCommissioning | Status::FailedTesting
+            ) {
+                return Err(by_hand(format!(
+                    "{} is {}, and not deleted: release it in MAAS first, if nobody needs it",
+                    machine.system_id,
+                    name(&seen)
+                )));
             }
             if !seen.has_tag(tag) && seen.description != marker(attempt.run) {
                 return Err(by_hand(format!(
@@ -293,9 +306,8 @@ async fn create(
     }
 }
 
-/// A machine that somebody else uses is never taken.
-fn refuse_foreign(site: &Snapshot, machine: &Machine) -> Result<(), Halt> {
-    let owner = machine.owner.as_deref().filter(|owner| !owner.is_empty());
+/// A machine that is in use is never taken: by somebody else, or by a node that was removed and left its system there.
+fn refuse_in_use(machine: &Machine) -> Result<(), Halt> {
     let idle = matches!(
         machine.status,
         Status::New
@@ -306,10 +318,19 @@ fn refuse_foreign(site: &Snapshot, machine: &Machine) -> Result<(), Halt> {
             | Status::FailedTesting
             | Status::Broken
     );
-    let (id, user) = (&machine.system_id, &site.user);
-    if !idle {
-        return Err(by_hand(format!("{id} is {} and not managed by us: release it first", name(machine))));
+    if idle {
+        return Ok(());
     }
+    let (id, status) = (&machine.system_id, name(machine));
+    Err(by_hand(format!(
+        "{id} is {status}, and not for this run: if nobody needs what is on it, release it in MAAS, then repeat the stage"
+    )))
+}
+
+/// A machine that belongs to somebody else is never taken.
+fn refuse_foreign(site: &Snapshot, machine: &Machine) -> Result<(), Halt> {
+    let owner = machine.owner.as_deref().filter(|owner| !owner.is_empty());
+    let (id, user) = (&machine.system_id, &site.user);
     if let Some(owner) = owner.filter(|owner| *owner != user) {
         return Err(by_hand(format!("{id} belongs to {owner}: release it first")));
     }

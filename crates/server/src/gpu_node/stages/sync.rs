@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 use wardroom_core::gpu_node::maas::Status;
 
-use super::{Came, Try, Workers, again, disagrees, done, wait_for};
+use super::{Came, Try, Workers, again, disagrees, done, in_vain, wait_for};
 
 /// Reports that may be missed before a machine counts as silent, as MAAS itself counts, in tenths of an interval.
 const LATE: i64 = 15;
@@ -25,7 +25,7 @@ impl Workers {
         if machine.enable_hw_sync && machine.sync_interval.is_some_and(|seconds| seconds > 0) {
             return done(attempt);
         }
-        Err(again("the machine was deployed without hardware sync: MAAS shows it off"))
+        Err(in_vain("the machine was deployed without hardware sync: MAAS shows it off"))
     }
 
     /// Waits for a report that is newer than the one MAAS wrote by itself at the end of the deployment.

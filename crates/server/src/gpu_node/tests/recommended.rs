@@ -1,14 +1,17 @@
 //! What is recommended, followed to the end: whoever sees to the cause that is named, and does what is said, gets the node
 //! into use, or to a clear end.
 
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 use wardroom_core::{gpu_node::maas::Status, run::plan::Stage};
 use wardroom_fakes::maas::{Change, Fault, FaultKind, Outcome};
 
 use super::{
+    super::document::Document,
     rig::{Rig, quick},
     trouble::{meanwhile, needs_person, seeded},
 };
+use crate::app::{Decided, by_system};
 
 /// How many recommendations may follow on each other before they lead in a circle.
 const STEPS: usize = 4;
@@ -99,6 +102,81 @@ async fn a_machine_that_somebody_took_away_leads_on() {
     }
 }
 
+/// Does what a run says that has found its machine in use: releases it in MAAS.
+async fn release(rig: &Rig, system_id: &str, said: &str) {
+    if said.contains("release it in MAAS") {
+        let free = Change { status: Some(Status::Ready), ..Change::default() };
+        assert!(rig.maas.change(system_id, &free));
+    }
+}
+
+/// Somebody else has the machine deployed, or allocates it, while its run stands still: what is on it cannot enrol for
+/// the run, so that it is not adopted.
+async fn a_machine_that_somebody_else_deployed_leads_on() {
+    for (status, stage) in [
+        (Status::Deployed, Stage::WaitForReady),
+        (Status::Deploying, Stage::ConfigureStorage),
+        (Status::Deployed, Stage::DeployViaMaas),
+        (Status::Allocated, Stage::WaitForReady),
+    ] {
+        let mut rig = Rig::new().await;
+        let system_id = seeded(&rig);
+        let (once, machine) = (std::sync::Once::new(), system_id.clone());
+        meanwhile(&mut rig, stage, move |maas| {
+            let taken = Change { status: Some(status), ..Change::default() };
+            once.call_once(|| assert!(maas.change(&machine, &taken)));
+        });
+        rig.agents();
+        let id = rig.onboard(1).await;
+        let run = rig.until_run(&id, "failed_manual_intervention").await;
+        assert_eq!(run["failure_class"], "disagreement", "{run}");
+        super::super::drift::sweep(&rig.workers, "test").await.unwrap();
+        let done = to_the_end(&rig, &id, async |said: &str| release(&rig, &system_id, said).await).await;
+        assert_eq!(done, ["rerun", "retry_stage"], "{status:?} at {stage}");
+        rig.until(&id, "active").await;
+    }
+}
+
+/// Every day: a node was retired and removed, which leaves its machine deployed, and is registered anew.
+async fn a_machine_that_a_removed_node_left_deployed_leads_on() {
+    let mut rig = Rig::new().await;
+    let first = rig.active(1).await;
+    let system_id = rig.system_id(&first).await;
+    rig.act(&first, "retire", json!({})).await.ok();
+    rig.until(&first, "retired").await;
+    rig.act(&first, "remove", json!({})).await.ok();
+    rig.until(&first, "deleted").await;
+    let id = rig.onboard(1).await;
+    let run = rig.until_run(&id, "failed_manual_intervention").await;
+    assert_eq!(run["stage"], "create_or_find_in_maas", "{run}");
+    assert_eq!(rig.did(&system_id, "release"), 0, "nobody said that what is on it may go");
+    let done = to_the_end(&rig, &id, async |said: &str| release(&rig, &system_id, said).await).await;
+    assert_eq!(done, ["retry_stage"]);
+    rig.until(&id, "active").await;
+    assert_eq!(rig.system_id(&id).await, system_id);
+}
+
+/// A release that is still going on is waited for.
+async fn a_machine_that_is_being_released_is_waited_for() {
+    let mut rig = Rig::new().await;
+    let system_id = seeded(&rig);
+    let releasing = Change { status: Some(Status::Releasing), ..Change::default() };
+    assert!(rig.maas.change(&system_id, &releasing));
+    rig.work();
+    rig.agents();
+    let id = rig.onboard(1).await;
+    rig.until_stage_or(&id, "create_or_find_in_maas", "never").await;
+    for _ in 0..1500 {
+        if !rig.lifecycle(&id).await["run"]["waiting_for"].is_null() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let ready = Change { status: Some(Status::Ready), ..Change::default() };
+    assert!(rig.maas.change(&system_id, &ready));
+    rig.until(&id, "active").await;
+}
+
 /// MAAS is away for longer than the run bears; the data source does not answer, time and again.
 async fn what_passes_by_itself_leads_on() {
     let mut rig = Rig::new().await;
@@ -124,8 +202,63 @@ async fn what_passes_by_itself_leads_on() {
     rig.until(&id, "active").await;
 }
 
+/// The token of a node expires now.
+async fn expire(rig: &Rig, id: &str) {
+    let expired = |node: &wardroom_store::Resource| {
+        let mut document = Document::of(node)?;
+        let state = super::super::document::state(node)?;
+        document.enrollment.as_mut().unwrap().expires_at = rig.app.now() - SignedDuration::from_secs(1);
+        let content = document.into_content_of(node, state)?;
+        Ok(Decided::Commit(Box::new((content, by_system(&rig.app, "credential", Value::Null))), ()))
+    };
+    rig.app.change("gpu-node", id, expired).await.unwrap();
+}
+
+/// A token that expired before an agent enrolled: by hand another one is issued and shown; one that is in the user data
+/// of a deployed system takes another deployment.
+async fn an_expired_token_leads_on() {
+    let mut rig = Rig::new().await;
+    rig.work();
+    let (id, old) = rig.by_hand(1).await;
+    expire(&rig, &id).await;
+    rig.until_run(&id, "failed_manual_intervention").await;
+    let (action, acted) = step(&rig, &id).await;
+    assert_eq!(action, "retry_stage");
+    let enroll = "/api/v1/gpu-nodes/enroll";
+    assert_eq!(rig.as_agent("", enroll, json!({"token": old})).await.status, 401);
+    let enrolled = rig.as_agent("", enroll, json!({"token": acted["token"]})).await.ok();
+    let credential = enrolled["credential"].as_str().unwrap();
+    rig.as_agent(credential, &format!("/api/v1/gpu-nodes/{id}/heartbeat"), json!({"checks": []})).await.ok();
+    rig.until(&id, "active").await;
+
+    let mut rig = Rig::new().await;
+    let system_id = seeded(&rig);
+    rig.work();
+    let id = rig.onboard(1).await;
+    rig.until_stage_or(&id, "wait_for_agent_enrollment", "never").await;
+    expire(&rig, &id).await;
+    let run = rig.until_run(&id, "failed_manual_intervention").await;
+    assert_eq!(run["failure_class"], "redeploy", "{run}");
+    rig.agents();
+    assert_eq!(to_the_end(&rig, &id, nothing).await, ["restart_clean"]);
+    rig.until(&id, "active").await;
+
+    rig.post(&format!("/api/v1/gpu-nodes/{id}/decommissions"), json!({"mode": "reimage"})).await.ok();
+    rig.until_stage_or(&id, "wait_for_deployed", "never").await;
+    rig.silence(&id);
+    rig.until_stage_or(&id, "wait_for_agent_enrollment", "never").await;
+    expire(&rig, &id).await;
+    rig.until_run(&id, "failed_manual_intervention").await;
+    assert_eq!(to_the_end(&rig, &id, nothing).await, ["cancel"]);
+    assert_eq!((rig.state(&id).await.as_str(), rig.did(&system_id, "release")), ("retired", 3));
+}
+
 on_both! {
     wrong_settings_lead_on
     a_machine_that_somebody_took_away_leads_on
+    a_machine_that_somebody_else_deployed_leads_on
+    a_machine_that_a_removed_node_left_deployed_leads_on
+    a_machine_that_is_being_released_is_waited_for
     what_passes_by_itself_leads_on
+    an_expired_token_leads_on
 }
