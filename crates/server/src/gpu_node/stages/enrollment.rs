@@ -1,6 +1,6 @@
 //! The agent: it enrolled for this run, it is heard, and its checks pass. Only this is success.
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use wardroom_core::{gpu_node::maas::Status, run::plan::Kind};
 use wardroom_store::Resource;
 use wardroom_upstream::maas::Machine;
@@ -44,9 +44,12 @@ impl Workers {
         };
         let heard = proof::latest(&self.app, attempt.node).await?.health;
         let heard = heard.filter(|(health, _)| health.epoch == agent.epoch);
-        let Some((health, _)) = heard else {
+        let Some((health, at)) = heard else {
             return Ok(wait_until(until, "the agent has enrolled and not been heard yet"));
         };
+        if !self.is_fresh(at, attempt.now) {
+            return Ok(wait_until(until, "the agent has enrolled, and is silent since it was last heard"));
+        }
         if !health.is_healthy() {
             let reason = format!("the agent is not healthy: {}", health.complaints());
             return Ok(wait_until(until, &reason));
@@ -55,6 +58,11 @@ impl Workers {
             self.look_and_lock(attempt).await?;
         }
         done(attempt)
+    }
+
+    /// Whether the agent was heard so lately that its next heartbeat is not due yet, but for how often anybody looks.
+    fn is_fresh(&self, heard: Timestamp, now: Timestamp) -> bool {
+        now.duration_since(heard) <= self.app.config.liveness.interval.duration() + LOOK
     }
 
     /// What was deployed for this run is still there, and nobody else's.

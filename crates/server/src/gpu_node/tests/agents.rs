@@ -251,6 +251,28 @@ async fn a_task_that_its_agent_forgot_can_be_claimed_again() {
     assert_eq!(other["id"], json!(made));
 }
 
+/// An agent that enrolled, was heard and fell silent before anybody waited for it makes no node active.
+async fn an_old_heartbeat_proves_nothing() {
+    let mut rig = Rig::new().await;
+    let (id, credential) = enrolled(&rig, 1).await;
+    beat(&rig, &id, &credential, json!({"checks": []})).await;
+    let said = rig.app.store.observations("gpu-node", &id).await.unwrap().remove(0);
+    let long_ago = rig.app.now() - jiff::SignedDuration::from_mins(10);
+    let old = wardroom_store::Observation { version: said.version + 1, received_at: long_ago, ..said };
+    rig.app.store.observe(&old).await.unwrap();
+    rig.work();
+    for look in 0.. {
+        let run = rig.lifecycle(&id).await["run"].clone();
+        assert!(look < 1500 && run["state"] != "completed", "{run}");
+        if run["waiting_for"].as_str().is_some_and(|waits| waits.contains("silent")) {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    beat(&rig, &id, &credential, json!({"checks": []})).await;
+    rig.until(&id, "active").await;
+}
+
 /// Who claims a task while `resume` is about to queue it again keeps it: `resume` decided on what it had read.
 async fn a_task_that_was_claimed_in_between_is_not_queued_again() {
     let rig = Rig::new().await;
@@ -460,6 +482,7 @@ on_both! {
     a_task_has_one_holder_and_one_end
     a_lapsed_lease_fences_its_holder_off
     a_task_that_its_agent_forgot_can_be_claimed_again
+    an_old_heartbeat_proves_nothing
     a_task_that_was_claimed_in_between_is_not_queued_again
     a_node_on_its_way_to_quarantine_is_not_brought_back
     a_task_that_its_run_does_not_want_any_more_is_lost
