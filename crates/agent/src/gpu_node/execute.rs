@@ -22,14 +22,18 @@ const MOST: usize = 12 << 10;
 const REFUSES: i32 = 69;
 
 /// Lines by which a command tells what it did to one thing: `detail: {"name": …, "method": …, "ok": …}`.
-const DETAIL: &str = "detail: ";
+const DETAIL: &[u8] = b"detail:";
+
+/// How long such a line may be, and how many are kept; of more, those that failed.
+const MOST_LINE: usize = 4 << 10;
+const MOST_DETAILS: usize = 256;
 
 /// Executes a task; its epoch is filled in by who reports it.
 pub(super) async fn task(config: &Config, task: Task) -> TaskResult {
     let limit = Duration::from_secs(task.time_limit);
     let Some((command, limit)) = config.of(&task.kind, limit) else {
         let output = format!("no command is configured for {}", task.kind);
-        return ended(Outcome::Refused, None, output);
+        return ended(Outcome::Refused, None, Written::only(output));
     };
     let environment = [
         ("WARDROOM_TASK", task.id.as_str()),
@@ -38,14 +42,14 @@ pub(super) async fn task(config: &Config, task: Task) -> TaskResult {
         ("WARDROOM_FORCE", if task.force { "1" } else { "0" }),
     ];
     match run(&command.command, &environment, limit).await {
-        Ran::Exited(Some(0), output) => ended(Outcome::Succeeded, Some(0), output),
-        Ran::Exited(Some(REFUSES), output) => ended(Outcome::Refused, Some(REFUSES), output),
-        Ran::Exited(code, output) => ended(Outcome::Failed, code, output),
-        Ran::TooLong(output) => {
-            let output = format!("{}\nended after {} s", output.trim_end(), limit.as_secs());
-            ended(Outcome::Failed, None, output)
+        Ran::Exited(Some(0), written) => ended(Outcome::Succeeded, Some(0), written),
+        Ran::Exited(Some(REFUSES), written) => ended(Outcome::Refused, Some(REFUSES), written),
+        Ran::Exited(code, written) => ended(Outcome::Failed, code, written),
+        Ran::TooLong(mut written) => {
+            written.text = format!("{}\nended after {} s", written.text.trim_end(), limit.as_secs());
+            ended(Outcome::Failed, None, written)
         }
-        Ran::NotStarted(error) => ended(Outcome::Failed, None, error),
+        Ran::NotStarted(error) => ended(Outcome::Failed, None, Written::only(error)),
     }
 }
 
@@ -56,7 +60,7 @@ pub(super) async fn checks(checks: &[Check]) -> Vec<Checked> {
         let ran = run(&check.command, &[], Duration::from_secs(check.timeout_seconds)).await;
         let (ok, message) = match ran {
             Ran::Exited(Some(0), _) => (true, None),
-            Ran::Exited(_, output) => (false, Some(last(&output, 500))),
+            Ran::Exited(_, written) => (false, Some(last(&written.text, 500))),
             Ran::TooLong(_) => (false, Some("it took too long".to_owned())),
             Ran::NotStarted(error) => (false, Some(error)),
         };
@@ -90,10 +94,10 @@ fn fitting(mut checks: Vec<Checked>) -> Vec<Checked> {
 }
 
 enum Ran {
-    /// The exit code, if it was not a signal, and the end of what was written.
-    Exited(Option<i32>, String),
+    /// The exit code, if it was not a signal, and what was written.
+    Exited(Option<i32>, Written),
     /// What was written until it was ended.
-    TooLong(String),
+    TooLong(Written),
     NotStarted(String),
 }
 
@@ -143,23 +147,54 @@ async fn run(command: &[String], environment: &[(&str, &str)], limit: Duration) 
         Err(error) => return Ran::NotStarted(format!("{program}: {error}")),
     };
     let group = Group::of(&child);
-    let (mut out, mut err) = (Tail::default(), Tail::default());
+    let (mut out, mut err) = (Pipe::default(), Pipe::default());
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let work = async { tokio::join!(out.read(stdout), err.read(stderr), child.wait()).2 };
     match tokio::time::timeout(limit, work).await {
         Ok(status) => {
             group.over();
-            Ran::Exited(status.ok().and_then(|status| status.code()), format!("{out}{err}"))
+            Ran::Exited(status.ok().and_then(|status| status.code()), Written::of(out, err))
         }
-        Err(_) => Ran::TooLong(format!("{out}{err}")),
+        Err(_) => Ran::TooLong(Written::of(out, err)),
     }
 }
 
-/// The end of what is written to a pipe; the rest is read and dropped, so that nobody blocks on it.
-#[derive(Default)]
-struct Tail(VecDeque<u8>);
+/// What a command wrote: the end of it, and what it told of single things, wherever it stood.
+struct Written {
+    text: String,
+    details: Vec<Detail>,
+    /// The first line that was meant to tell of something, and cannot be read.
+    unreadable: Option<String>,
+}
 
-impl Tail {
+impl Written {
+    fn only(text: String) -> Self {
+        Self { text, details: Vec::new(), unreadable: None }
+    }
+
+    fn of(mut out: Pipe, mut err: Pipe) -> Self {
+        out.end_line();
+        err.end_line();
+        let text = format!("{out}{err}");
+        for detail in err.details {
+            keep(&mut out.details, detail);
+        }
+        Self { text, details: out.details, unreadable: out.unreadable.or(err.unreadable) }
+    }
+}
+
+/// What is written to a pipe. It is read to its end, so that nobody blocks on it; kept are the end of it, and the lines
+/// that tell of single things, which are looked for as they come.
+#[derive(Default)]
+struct Pipe {
+    tail: VecDeque<u8>,
+    /// The line that is being written, as far as it is looked at.
+    line: Vec<u8>,
+    details: Vec<Detail>,
+    unreadable: Option<String>,
+}
+
+impl Pipe {
     async fn read(&mut self, pipe: Option<impl AsyncRead + Unpin>) {
         let Some(mut pipe) = pipe else { return };
         let mut buffer = vec![0; 4096];
@@ -167,24 +202,68 @@ impl Tail {
             if count == 0 {
                 break;
             }
-            self.0.extend(&buffer[..count]);
-            let over = self.0.len().saturating_sub(MOST);
-            self.0.drain(..over);
+            self.tail.extend(&buffer[..count]);
+            let over = self.tail.len().saturating_sub(MOST);
+            self.tail.drain(..over);
+            self.look(&buffer[..count]);
+        }
+    }
+
+    fn look(&mut self, mut bytes: &[u8]) {
+        while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
+            self.grow(&bytes[..end]);
+            self.end_line();
+            bytes = &bytes[end + 1..];
+        }
+        self.grow(bytes);
+    }
+
+    /// One byte more than a line may have tells that it is too long.
+    fn grow(&mut self, bytes: &[u8]) {
+        let room = (MOST_LINE + 1).saturating_sub(self.line.len());
+        self.line.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+
+    fn end_line(&mut self) {
+        let line = std::mem::take(&mut self.line);
+        let Some(told) = line.strip_prefix(DETAIL) else { return };
+        match serde_json::from_slice(told) {
+            Ok(detail) if line.len() <= MOST_LINE => keep(&mut self.details, detail),
+            Ok(_) | Err(_) => {
+                let line = || String::from_utf8_lossy(&line).chars().take(200).collect();
+                self.unreadable.get_or_insert_with(line);
+            }
         }
     }
 }
 
-impl fmt::Display for Tail {
+impl fmt::Display for Pipe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bytes: Vec<_> = self.0.iter().copied().collect();
+        let bytes: Vec<_> = self.tail.iter().copied().collect();
         f.write_str(&String::from_utf8_lossy(&bytes))
     }
 }
 
-fn ended(outcome: Outcome, exit_code: Option<i32>, output: String) -> TaskResult {
-    let details = output.lines().filter_map(|line| line.strip_prefix(DETAIL));
-    let details: Vec<Detail> = details.filter_map(|line| serde_json::from_str(line).ok()).collect();
-    let output = last(&output, MOST);
+/// Keeps a detail. When there are too many, one that failed takes the place of one that did not.
+fn keep(details: &mut Vec<Detail>, detail: Detail) {
+    if details.len() < MOST_DETAILS {
+        details.push(detail);
+    } else if let Some(place) = details.iter_mut().find(|kept| kept.ok && !detail.ok) {
+        *place = detail;
+    }
+}
+
+/// What a task came to. One that tells of something in a way that cannot be read may have told of a failure.
+fn ended(outcome: Outcome, exit_code: Option<i32>, written: Written) -> TaskResult {
+    let Written { mut text, details, unreadable } = written;
+    let mut outcome = outcome;
+    if let Some(line) = unreadable {
+        text = format!("{}\nthis line cannot be read: {line}", text.trim_end());
+        if outcome == Outcome::Succeeded {
+            outcome = Outcome::Failed;
+        }
+    }
+    let output = last(&text, MOST);
     TaskResult { epoch: 0, outcome: outcome.to_string(), exit_code, output, details }
 }
 
@@ -260,6 +339,34 @@ mod tests {
             result.output.len()
         );
         assert_eq!(result.details[0].method, "crypto");
+    }
+
+    /// A disk that could not be erased is told of, however much is written after it, and by however many that could.
+    #[tokio::test]
+    async fn a_detail_is_read_wherever_it_stands() {
+        let script = "echo 'detail: {\"name\":\"nvme0\",\"method\":\"crypto\",\"ok\":false}' >&2; yes | head -c 100000; \
+                      yes 'detail: {\"name\":\"other\",\"ok\":true}' | head -n 300; \
+                      printf 'detail:{\"name\":\"last\",\"ok\":false}'";
+        let result = task(&configured(script), asked("node.drain")).await;
+        assert_eq!(result.outcome, "succeeded", "what failed is in the details: {}", result.output);
+        let failed: Vec<_> = result.details.iter().filter(|detail| !detail.ok).collect();
+        let names: Vec<_> = failed.iter().map(|detail| detail.name.as_str()).collect();
+        assert_eq!(names.len(), 2, "{names:?}");
+        assert!(names.contains(&"nvme0") && names.contains(&"last"), "{names:?}");
+        assert_eq!(result.details.len(), 256);
+    }
+
+    #[tokio::test]
+    async fn a_detail_that_cannot_be_read_fails_the_task() {
+        let long = format!("detail: {{\"name\":\"{}\",\"ok\":true}}", "x".repeat(5000));
+        for line in ["detail: nvme0 ok", "detail: {\"name\":\"nvme0\"}", "detail:", &long] {
+            let script = format!("echo '{line}'; yes | head -c 100000");
+            let result = task(&configured(&script), asked("node.drain")).await;
+            assert_eq!((result.outcome.as_str(), result.exit_code), ("failed", Some(0)), "{line}");
+            assert!(result.output.contains(&line[..7]) && result.output.len() <= MOST, "{line}");
+        }
+        let refused = task(&configured("echo detail: no; exit 69"), asked("node.drain")).await;
+        assert_eq!(refused.outcome, "refused");
     }
 
     #[tokio::test]
