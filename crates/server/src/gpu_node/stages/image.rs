@@ -203,7 +203,13 @@ impl Workers {
                 session.turn().await.abort(&id, attempt.run).await?;
                 Ok(wait_for(attempt, &site, "MAAS aborts the deployment"))
             }
-            Status::Allocated | Status::Deployed | Status::FailedDeployment | Status::FailedReleasing => {
+            Status::Reserved
+            | Status::Allocated
+            | Status::Deployed
+            | Status::FailedDeployment
+            | Status::Broken
+            | Status::FailedReleasing
+            | Status::FailedDiskErasing => {
                 self.end_identity(attempt, End::Released).await?;
                 let how = Release { erase: Erase::No, comment: attempt.run };
                 session.turn().await.release(&id, &how).await?;

@@ -254,12 +254,12 @@ impl Workers {
         done(attempt)
     }
 
-    /// Aborts the commissioning if it is still going on.
+    /// Aborts the commissioning, or the tests that are part of it, if they are still going on.
     pub(super) async fn undo_commission(&self, attempt: &mut Try<'_>) -> Came {
         let Some((site, session)) = self.site_to_undo(attempt)? else { return done(attempt) };
         let Some(machine) = attempt.data.machine.clone() else { return done(attempt) };
         match session.turn().await.machine(&machine.system_id).await {
-            Ok(seen) if seen.status == Status::Commissioning => {
+            Ok(seen) if matches!(seen.status, Status::Commissioning | Status::Testing) => {
                 require_ours(&site, &seen)?;
                 session.turn().await.abort(&machine.system_id, attempt.run).await?;
                 done(attempt)

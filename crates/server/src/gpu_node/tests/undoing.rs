@@ -198,6 +198,36 @@ async fn a_cancel_leaves_a_node_the_machine_it_had() {
     assert_eq!(rig.system_of(&id).await, Some(system_id));
 }
 
+/// What MAAS is at, or has put a machine into, is no reason to leave it to a person: tests are aborted, and a machine that
+/// somebody called broken is released.
+#[tokio::test]
+async fn a_cancel_takes_back_a_machine_that_is_tested_or_broken() {
+    let free = |status| Change { status: Some(status), ..Change::default() };
+    for (status, at, kept) in [
+        (Status::Testing, "wait_for_ready", false),
+        (Status::FailedTesting, "wait_for_ready", false),
+        (Status::Testing, "wait_for_ready", true),
+        (Status::Broken, "wait_for_deployed", true),
+        (Status::FailedDiskErasing, "wait_for_deployed", true),
+    ] {
+        let mut rig = Rig::new().await;
+        if kept {
+            let _ = rig.maas.seed(&Seed { macs: vec![mac(1)], ..Seed::default() });
+        }
+        let tricky = Tricky::new(&rig);
+        let id = rig.onboard(1).await;
+        tricky.plan(&id, Trick::Stop, Some(at.parse().unwrap()));
+        rig.work_with(tricky.clone());
+        rig.until_run(&id, "failed_manual_intervention").await;
+        let system_id = rig.system_id(&id).await;
+        assert!(rig.maas.change(&system_id, &free(status)));
+        run_action(&rig, &id, "cancel").await;
+        let run = rig.until_run(&id, "cancelled").await;
+        assert_eq!(rig.did(&system_id, "delete"), u64::from(!kept), "{status:?}: {run}");
+        assert_eq!(rig.did(&system_id, "abort"), u64::from(status == Status::Testing), "{status:?}");
+    }
+}
+
 on_both! {
     a_cancel_takes_back_what_was_done_from_every_stage
     a_clean_restart_begins_again_from_every_stage
