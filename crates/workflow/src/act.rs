@@ -10,6 +10,7 @@ use wardroom_core::{
     run::{
         Event, State,
         action::{self, Action, Already, Decision, Facts, Goal, Observation, Refusal, decide},
+        failure::Class,
         plan::Stage,
     },
 };
@@ -20,7 +21,7 @@ use crate::{
     commit::{DECISIONS, commit_step, node_of, node_state},
     record::Run,
     stages::Data,
-    step::{Node, Step, Then, moved},
+    step::{LOST, Node, Step, Then, moved, told},
 };
 
 /// What an operator asks.
@@ -148,7 +149,11 @@ pub async fn act<D: Data>(store: &Store, id: &str, ask: &Ask, now: Timestamp) ->
         let state = node_state(node.as_ref())?;
         let step = carry_out(&run, state, ask, decision, now)
             .map_err(|node| Problem::NodeElsewhere { node, allowed: action::allowed(facts).collect() })?;
-        match commit_step(store, &run, node, state, &step, entry(ask, did, now), None).await {
+        let mut entry = entry(ask, did, now);
+        if let Value::Object(metadata) = &mut entry.metadata {
+            metadata.extend(cut_off(&run, &step, did, now));
+        }
+        match commit_step(store, &run, node, state, &step, entry, None).await {
             Ok(run) => return Ok(Answer { run, did }),
             Err(Error::Conflict) => {}
             Err(error) => return Err(error.into()),
@@ -235,6 +240,21 @@ fn carry_out<D: Data>(
     }
     let (entry_type, metadata, then) = (ACTION, Map::new(), Then::Rest);
     Ok(Step { state, record, due, node: event, entry_type, metadata, then })
+}
+
+/// The attempt that an action takes from its worker: nobody else will say how it ended.
+fn cut_off<D: Data>(run: &Run<D>, step: &Step<D>, did: Did, now: Timestamp) -> Map<String, Value> {
+    if run.record.at_work.is_none() || step.record.at_work.is_some() {
+        return Map::new();
+    }
+    let mut told = told(&run.record, "lost", now);
+    let frozen = matches!(did, Did::Moved(Event::MarkManual));
+    let evidence = if frozen { "the run was frozen in the middle of it; it may have worked" } else { LOST };
+    if !frozen {
+        told.insert("class".to_owned(), json!(Class::Crashed));
+    }
+    told.insert("evidence".to_owned(), json!(evidence));
+    told
 }
 
 /// History rows of this type record what operators asked for.

@@ -9,7 +9,7 @@ use wardroom_core::{
 use crate::{
     record::{AtWork, Run},
     stages::Data,
-    step::{Borne, INTENT, Moment, Node, Step, Then, blame, moved, stop, told},
+    step::{Borne, INTENT, LOST, Moment, Node, Step, Then, blame, moved, stop, told},
     undo,
 };
 
@@ -49,9 +49,9 @@ fn start<D: Data>(run: &Run<D>, node: Node, moment: &Moment<'_>) -> Option<Step<
     if at_work.is_some() && !ours {
         // Whoever began it did not come back.
         metadata = told(&record, "lost", moment.now);
-        let evidence = "the server that executed the stage did not come back";
-        if record.count(Class::Crashed, evidence, moment.now) == Borne::Spent {
-            blame(&mut metadata, &record);
+        let borne = record.count(Class::Crashed, LOST, moment.now);
+        blame(&mut metadata, &record);
+        if borne == Borne::Spent {
             let event = if record.undoing { Event::FailUndo } else { Event::NeedOperator };
             let state = moved(run.state, event);
             let node = moves::on_stop(record.kind, state, node, record.came);

@@ -55,6 +55,9 @@ pub(crate) enum Then {
 pub(crate) const ATTEMPT: &str = "attempt";
 pub(crate) const INTENT: &str = "intent";
 
+/// Why an attempt came to nothing whose worker is gone.
+pub(crate) const LOST: &str = "the server that executed the stage did not come back";
+
 /// When, and under which lease, a worker decides.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment<'a> {

@@ -28,6 +28,17 @@ async fn standing(rig: &Arc<Rig>, kind: Kind, stage: Stage) -> (String, tokio::t
     (id, task)
 }
 
+/// What the newest row says of the attempt that an action took from its worker.
+async fn lost(rig: &Rig, id: &str, of: &str) -> serde_json::Value {
+    let rows = rig.history(RUN, id).await;
+    let row = rows.iter().find(|row| !row.entry.metadata["action"].is_null()).unwrap();
+    let told = row.entry.metadata.clone();
+    assert!(!told[of].is_null() && told["outcome"] == "lost", "{told}");
+    assert!(told["stage"].is_string() && told["attempt"] == 1, "{told}");
+    assert!(told["started_at"].is_string() && told["ended_at"].is_string(), "{told}");
+    told
+}
+
 pub(crate) async fn a_worker_that_wakes_up_late_writes_nothing(database: Database) {
     let rig = Rig::new(database).await;
     let (id, late) = standing(&rig, Kind::Retire, Stage::DrainNode).await;
@@ -52,6 +63,7 @@ pub(crate) async fn an_operator_takes_the_run_from_a_lost_worker(database: Datab
     rig.expire().await;
     assert_eq!(rig.node(&id).await, Node::Removing, "an expired lease changes nothing");
     assert_eq!(rig.act(&id, Action::Resume).await.unwrap().did, Did::Requeued);
+    assert_eq!(lost(&rig, &id, "requeued").await["class"], "crashed");
     assert_eq!(rig.act(&id, Action::Resume).await.unwrap().did, Did::Already(Already::Queued));
     let rows = rig.history(RUN, &id).await.len();
     rig.world.gate.0.add_permits(1);
@@ -64,6 +76,8 @@ pub(crate) async fn a_frozen_run_is_not_finished_by_its_worker(database: Databas
     let rig = Rig::new(database).await;
     let (id, worker) = standing(&rig, Kind::Retire, Stage::RetireGpuaasNode).await;
     rig.act(&id, Action::MarkManualInterventionRequired).await.unwrap();
+    let stopped = lost(&rig, &id, "action").await;
+    assert!(stopped["evidence"].as_str().unwrap().contains("frozen"), "{stopped}");
     // Also when it is sent on before the worker noticed.
     rig.act(&id, Action::Resume).await.unwrap();
     let rows = rig.history(RUN, &id).await.len();

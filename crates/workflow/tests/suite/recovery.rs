@@ -50,8 +50,9 @@ pub(crate) async fn a_crash_before_or_after_any_effect_is_survived(database: Dat
         rig.world.plan(&id, stage, Doing::Perform, fault, 1);
         completes(&rig, &id, kind, &format!("{fault:?} at {stage}")).await;
         let rows = rig.history(RUN, &id).await;
-        let lost = rows.iter().any(|row| row.entry.metadata["outcome"] == "lost");
-        assert!(lost, "the attempt that got lost is on record");
+        let lost = rows.iter().find(|row| row.entry.metadata["outcome"] == "lost");
+        let lost = &lost.expect("the attempt that got lost is on record").entry.metadata;
+        assert!(lost["class"] == "crashed" && lost["evidence"].is_string(), "{kind} {stage}: {lost}");
     }
 }
 
