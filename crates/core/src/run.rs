@@ -212,11 +212,17 @@ impl table::Event for Event {
 pub fn blockers(
     state: State,
     stage: Stage,
-    attempts: u32,
+    failures: u32,
     failure: Option<&str>,
     next: Option<action::Action>,
 ) -> Vec<Blocker> {
     let Some(failure) = failure.filter(|_| state.is_open()) else { return Vec::new() };
-    let what = format!("{stage} failed {attempts} times: {failure}").into();
+    // A run that was sent on, and has not failed since, has failed before.
+    let times = match failures {
+        0 => "before".to_owned(),
+        1 => "once".to_owned(),
+        _ => format!("{failures} times"),
+    };
+    let what = format!("{stage} failed {times}: {failure}").into();
     vec![Blocker { what, fix: next.and_then(action::Action::call) }]
 }

@@ -300,6 +300,10 @@ fn a_run_says_what_failed() {
     let rerun = why(run::State::FailedManualIntervention, Some(run::action::Action::Rerun));
     assert_eq!(call(&rerun), "POST /api/v1/runs/{id}/actions/rerun");
     assert!(told(run::State::Cancelled, None).is_empty());
+    for (failures, said) in [(0, "failed before"), (1, "failed once"), (2, "failed 2 times")] {
+        let told = run::blockers(run::State::Running, stage, failures, Some("no boot disk"), None);
+        assert!(told[0].what.contains(said), "{}", told[0].what);
+    }
 }
 
 /// Who has to act on a device that is out of date depends on what is in the way.

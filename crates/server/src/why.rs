@@ -75,7 +75,8 @@ pub(crate) async fn of_run(app: &App, run: &Run<gpu_node::data::Data>) -> Result
     let failure = record.failure.as_ref().filter(|failure| failure.stage == record.current());
     let failure = failure.map(|failure| failure.evidence.as_str());
     let next = run::view::recommendation(run, facts);
-    let blockers = wardroom_core::run::blockers(run.state, record.current(), record.attempt, failure, next);
+    let failures = record.failures.values().sum();
+    let blockers = wardroom_core::run::blockers(run.state, record.current(), failures, failure, next);
     let mut stay = Stay::of(run.state, run.resource.state_changed_at);
     // The stage at work says more than the run as a whole.
     if run.state == wardroom_core::run::State::Running {

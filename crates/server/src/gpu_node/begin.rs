@@ -210,7 +210,7 @@ pub(crate) fn busy(run: &Run<Data>) -> Error {
         allowed: vec![
             format!("GET /api/v1/runs/{id}"),
             format!("POST /api/v1/runs/{id}/actions/cancel"),
-            format!("POST /api/v1/gpu-nodes/{}/actions/resume", run.record.node),
+            format!("POST /api/v1/runs/{id}/actions/resume"),
         ],
     }
 }

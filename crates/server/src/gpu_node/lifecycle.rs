@@ -127,6 +127,7 @@ fn recommend(
         why,
     };
     let wait = |why: &str| Recommendation { action: None, request: None, why: why.to_owned() };
+    let document = Document::of(node)?;
     let current = run.map(|(run, _)| (run.record.kind, run.state));
     if let Err(misfit) = mapping::check(state, current) {
         return Ok(of_node("resume", misfit.to_string()));
@@ -144,6 +145,14 @@ fn recommend(
         State::Offline => wait("a healthy heartbeat brings the node back; see to the host if none comes"),
         State::Quarantined if fits == Some(false) => {
             of_node("retire", "MAAS does not have the machine as an active node needs it".to_owned())
+        }
+        State::Quarantined if document.agent.is_none() && document.site.is_some() => Recommendation {
+            action: Some("onboard".to_owned()),
+            request: Some(format!("POST /api/v1/gpu-nodes/{id}/onboardings")),
+            why: "no agent speaks for the node: it is onboarded anew, once its machine is free in MAAS".to_owned(),
+        },
+        State::Quarantined if document.agent.is_none() => {
+            of_node("retire", "no agent speaks for the node: retire it, and skip the drain".to_owned())
         }
         State::Quarantined => of_node("recover", "once its agent reports that it is healthy".to_owned()),
         // The document has no straight way from here to the end of life.

@@ -6,7 +6,8 @@ use wardroom_core::{
         maas::{Work, fits},
     },
     run::plan::Kind,
-    why::{Blocker, Stay, Why, explain},
+    table::{Call, Owner, Role},
+    why::{Blocker, Next, Stay, Why, explain},
 };
 
 use wardroom_workflow::Run;
@@ -60,9 +61,30 @@ pub(crate) async fn why(app: &App, id: &str) -> Result<Vec<Why>, Error> {
         exit.to = super::moved(state, event).unwrap_or(row.to).as_str();
         can_happen(row.on, run.as_ref(), &document)
     });
+    why.next = possible(&why, run.as_ref(), &document);
     explained.insert(0, why);
     Ok(explained)
 }
+
+/// What to do next, if what the table prefers cannot be done now.
+fn possible(why: &Why, run: Option<&Run<Data>>, node: &Document) -> Next {
+    let Next::Call(preferred) = &why.next else { return why.next.clone() };
+    let is_way_out = why.exits.iter().any(|exit| exit.call.as_ref() == Some(preferred));
+    let mends = why.blockers.iter().any(|blocker| blocker.fix.as_ref() == Some(preferred));
+    match run {
+        _ if is_way_out || mends || why.overdue => why.next.clone(),
+        Some(_) => Next::Wait { by: Owner::Workflow, until: "the run that works on the node ends".into() },
+        None if node.agent.is_none() && node.site.is_some() => Next::Call(ONBOARD),
+        None => why.exits.iter().find_map(|exit| exit.call).map_or(Next::Nothing, Next::Call),
+    }
+}
+
+/// How a node is brought in anew.
+const ONBOARD: Call = Call {
+    request: "POST /api/v1/gpu-nodes/{id}/onboardings",
+    role: Role::Operator,
+    precondition: Some("its machine is free in MAAS"),
+};
 
 /// Whether a move can come next, given the run that works on the node: of those that lead to the same place, only the
 /// one that a person can ask for.
@@ -80,7 +102,8 @@ fn can_happen(event: Event, run: Option<&Run<Data>>, node: &Document) -> bool {
         Event::OnboardingBlocked | Event::DrainFailed | Event::UninstallFailed | Event::SetAsideAgain => {
             false
         }
-        Event::Recover | Event::Drain => run.is_none(),
+        Event::Recover => run.is_none() && node.agent.is_some(),
+        Event::Drain => run.is_none(),
         Event::Reactivate => run.is_none() && node.identity_kept,
         Event::ProvenHealthy => run.is_none() && node.drift.as_ref().is_some_and(|drift| drift.quarantined),
         Event::StartOnboarding

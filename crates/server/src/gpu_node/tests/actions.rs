@@ -2,10 +2,11 @@
 
 use serde_json::json;
 use wardroom_core::gpu_node::{State, action::allowed};
+use wardroom_fakes::maas::{Change, Outcome, Seed};
 
 use super::{
     super::{document::KIND, owners, task},
-    rig::Rig,
+    rig::{Rig, mac},
 };
 use crate::app::{Decided, by_system};
 
@@ -257,7 +258,44 @@ async fn pressed_by_many_at_once_retire_starts_one_run() {
     rig.until(&id, "retired").await;
 }
 
+/// What is said of a quarantined node is what can be done: nobody can recover one that no agent speaks for, or that a run
+/// works on.
+async fn a_quarantined_node_is_told_what_can_be_done() {
+    let mut rig = Rig::new().await;
+    let system_id = rig.maas.seed(&Seed { macs: vec![mac(1)], ..Seed::default() });
+    let outcomes = [("commissioning".to_owned(), vec![Outcome::Stall])].into();
+    rig.maas.change(&system_id, &Change { outcomes, ..Change::default() });
+    rig.work();
+    rig.agents();
+    let id = rig.onboard(1).await;
+    rig.until_stage_or(&id, "wait_for_ready", "never").await;
+    rig.act(&id, "quarantine", json!({"reason": "it smells"})).await.ok();
+    let next = async || rig.get(&format!("/api/v1/resources/gpu-node/{id}/why")).await[0]["next"].clone();
+    assert_eq!(next().await["do"], "wait", "{}", next().await);
+    let busy = rig.act(&id, "recover", json!({})).await;
+    let run = rig.lifecycle(&id).await["run"]["id"].as_str().unwrap().to_owned();
+    assert_eq!(
+        busy.body["allowed_actions"],
+        json!([
+            format!("GET /api/v1/runs/{run}"),
+            format!("POST /api/v1/runs/{run}/actions/cancel"),
+            format!("POST /api/v1/runs/{run}/actions/resume"),
+        ])
+    );
+    super::decommission::cancel(&rig, &run).await;
+    rig.until_run(&id, "cancelled").await;
+    let request = format!("POST /api/v1/gpu-nodes/{id}/onboardings");
+    assert_eq!(rig.lifecycle(&id).await["recommended"]["request"], json!(request));
+    assert_eq!(next().await["request"], json!("POST /api/v1/gpu-nodes/{id}/onboardings"));
+    rig.post(request.strip_prefix("POST ").unwrap(), json!({})).await.ok();
+    rig.until_run(&id, "completed").await;
+    // Now its agent speaks for it.
+    assert_eq!(rig.lifecycle(&id).await["recommended"]["action"], "recover");
+    rig.recover(&id).await;
+}
+
 on_both! {
+    a_quarantined_node_is_told_what_can_be_done
     what_a_state_does_not_allow_is_refused_with_what_it_does
     a_quarantined_node_recovers_when_it_is_proven_healthy
     work_in_progress_always_gets_its_owner_back
