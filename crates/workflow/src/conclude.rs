@@ -224,6 +224,9 @@ fn fail<D: Data>(
     match borne {
         Borne::Again(failures) => {
             let due = Some(moment.retry_at(failures));
+            if class == Class::Retryable && record.stage.waits_anew() {
+                record.since = moment.now;
+            }
             let (state, then) = (State::Running, Then::Rest);
             Step { state, record, due, node: None, entry_type: ATTEMPT, metadata, then }
         }

@@ -67,6 +67,12 @@ impl Stage {
         }
     }
 
+    /// Stages that wait for something that comes by itself, and for as long again with every repeat.
+    #[must_use]
+    pub const fn waits_anew(self) -> bool {
+        matches!(self, Self::WaitForHardwareSyncHealthy)
+    }
+
     const fn repeats(self) -> u32 {
         if matches!(self, Self::WaitForReady | Self::WaitForDeployed | Self::ReleaseMaasNode) {
             // MAAS's verdict on the machine is asked for once more, not five times.

@@ -244,6 +244,16 @@ async fn hardware_sync_is_waited_for_and_a_silent_one_needs_a_person() {
             let run = rig.until_run(&id, "failed_manual_intervention").await;
             assert_eq!(run["stage"], "wait_for_hardware_sync_healthy", "{run}");
             assert_eq!(rig.state(&id).await, "enrolling");
+            // Each time it had three intervals to report in, and not only the first time.
+            let run = rig.get(&format!("/api/v1/runs/{}", run["id"].as_str().unwrap())).await;
+            let silent = run["data"]["attempts"].as_array().unwrap().iter();
+            let silent = silent.filter(|attempt| attempt["class"] == "retryable");
+            let ended: Vec<jiff::Timestamp> =
+                silent.map(|attempt| attempt["ended_at"].as_str().unwrap().parse().unwrap()).collect();
+            assert_eq!(ended.len(), 3, "{run}");
+            for (later, earlier) in ended.iter().zip(&ended[1..]) {
+                assert!(later.duration_since(*earlier).as_secs() >= 6, "{ended:?}");
+            }
         }
     }
 }
