@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use clap::Args;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use wardroom_api::{
     client::{self, Client},
     run::Run,
 };
 use wardroom_core::run::State;
+use wardroom_server::clock::Clock;
 
 use crate::{
     exit::{Code, failure},
@@ -95,7 +96,7 @@ async fn until_one_is_over(client: &Client, id: &str, wish: Wish) -> anyhow::Res
     let mut told = String::new();
     loop {
         let run = patiently(client, id).await?;
-        let now = line(&run);
+        let now = line(&run, Clock.now());
         match run.state.parse()? {
             State::Pending | State::Running | State::Compensating if now == told => {}
             State::Pending | State::Running | State::Compensating => {
@@ -136,7 +137,8 @@ async fn patiently(client: &Client, id: &str) -> Result<Run, client::Error> {
     }
 }
 
-fn line(run: &Run) -> String {
+/// How far a run is. One that tries again says what the last attempt failed with, and when the next one is.
+fn line(run: &Run, now: Timestamp) -> String {
     let undo = if run.undoing { "undoing " } else { "" };
     let mut line = format!("run/{} is {} at {undo}{}", run.id, run.state, run.stage);
     if run.attempt > 1 {
@@ -144,17 +146,57 @@ fn line(run: &Run) -> String {
     }
     if let Some(failure) = run.failure.as_ref().filter(|_| run.state.starts_with("failed")) {
         line.push_str(&format!(": {}: {}", failure.class, failure.evidence));
-    } else if let Some(waiting) = &run.waiting {
-        line.push_str(&format!(", waiting: {}", waiting.reason));
+        return line;
     }
-    line
+    if let Some(failure) = run.failure.as_ref().filter(|_| run.waiting.is_none()) {
+        line.push_str(&format!("; the last one failed: {}: {}", failure.class, failure.evidence));
+    }
+    line + &outlook(run, now)
+}
+
+/// What a run that is on its way waits for, or when it is tried again.
+pub(crate) fn outlook(run: &Run, now: Timestamp) -> String {
+    match (&run.waiting, run.next_attempt_at) {
+        (Some(waiting), _) => format!(", waiting: {}", waiting.reason),
+        (None, Some(next)) if run.failure.is_some() && next > now => {
+            format!("; next look {}", text::time(next))
+        }
+        (None, Some(_) | None) => String::new(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use super::length;
+    use jiff::{SignedDuration, Timestamp};
+    use serde_json::json;
+
+    use super::{length, line};
+
+    #[test]
+    fn who_waits_is_told_why_it_takes_long() {
+        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let failure = json!({"stage": "s", "class": "unanswered", "evidence": "no route", "at": now});
+        let shown = |changes: serde_json::Value| {
+            let mut run = json!({
+                "id": "r", "kind": "onboarding", "node_id": "n", "state": "running", "stage": "s", "attempt": 3,
+                "goal": "run", "undoing": false, "adopted": false, "failure": failure,
+                "next_attempt_at": now + SignedDuration::from_mins(5),
+                "created_at": now, "updated_at": now, "state_changed_at": now,
+            });
+            run.as_object_mut().unwrap().extend(changes.as_object().cloned().unwrap());
+            line(&serde_json::from_value(run).unwrap(), now)
+        };
+        let so_far = "run/r is running at s, attempt 3";
+        let failed = "; the last one failed: unanswered: no route";
+        assert_eq!(shown(json!({})), format!("{so_far}{failed}; next look 2026-01-01T00:05:00Z"));
+        assert_eq!(shown(json!({"next_attempt_at": now})), format!("{so_far}{failed}"), "it is being tried");
+        let waiting = json!({"reason": "the agent", "since": now});
+        assert_eq!(shown(json!({"waiting": waiting})), format!("{so_far}, waiting: the agent"));
+        let stopped = shown(json!({"state": "failed_retryable", "next_attempt_at": null}));
+        assert_eq!(stopped, "run/r is failed_retryable at s, attempt 3: unanswered: no route");
+    }
 
     #[test]
     fn a_length_of_time_is_read() {

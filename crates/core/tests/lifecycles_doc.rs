@@ -104,6 +104,7 @@ fn write_actions(page: &mut String) {
     );
     let leases = [
         ("queued", action::Lease::Queued),
+        ("put off", action::Lease::PutOff),
         ("live lease", action::Lease::Live),
         ("stale lease", action::Lease::Stale),
     ];

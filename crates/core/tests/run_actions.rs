@@ -14,7 +14,7 @@ use wardroom_core::{
     table::Event as _,
 };
 
-const LEASES: [Lease; 3] = [Lease::Queued, Lease::Live, Lease::Stale];
+const LEASES: [Lease; 4] = [Lease::Queued, Lease::PutOff, Lease::Live, Lease::Stale];
 const GOALS: [Goal; 3] = [Goal::Run, Goal::Cancel, Goal::Restart];
 const OBSERVATIONS: [Observation; 5] = [
     Observation::Nothing,
@@ -156,13 +156,15 @@ fn an_open_run_always_has_an_action_that_is_not_refused() {
     }
 }
 
-/// Section 8: a queued task and a live lease are left alone, a lost one is queued again.
+/// Section 8: a queued task and a live lease are left alone, a lost one is queued again, and so is one that waits for
+/// its next attempt.
 #[test]
 fn resume_and_retry_respect_the_lease() {
     for state in [State::Running, State::Compensating] {
         for action in [Action::RetryStage, Action::Resume] {
             for (lease, expected) in [
                 (Lease::Queued, Decision::Nothing(Already::Queued)),
+                (Lease::PutOff, Decision::Requeue),
                 (Lease::Live, Decision::Nothing(Already::InProgress)),
                 (Lease::Stale, Decision::Requeue),
             ] {

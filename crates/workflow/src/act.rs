@@ -81,7 +81,8 @@ pub enum Did {
     Moved(Event),
     /// The run turns to this goal at its next safe point.
     Headed(Goal),
-    /// The run was taken from a worker that did not come back, and is queued again.
+    /// The run was taken from a worker that did not come back, or would have waited for its next attempt, and is queued
+    /// again.
     Requeued,
     /// Nothing: it was done before.
     Already(Already),
@@ -130,8 +131,11 @@ pub async fn act<D: Data>(store: &Store, id: &str, ask: &Ask, now: Timestamp) ->
         if ask.at.is_some_and(|at| at != run.resource.version) {
             return Err(Problem::Busy);
         }
-        let facts =
-            Facts { abandon: ask.abandon, observation: ask.adoption.meaning(), ..facts(store, &run).await? };
+        let facts = Facts {
+            abandon: ask.abandon,
+            observation: ask.adoption.meaning(),
+            ..facts(store, &run, now).await?
+        };
         let decision = decide(ask.action, facts).map_err(|refusal| Problem::Refused {
             refusal,
             state: run.state,
@@ -163,11 +167,17 @@ pub async fn act<D: Data>(store: &Store, id: &str, ask: &Ask, now: Timestamp) ->
 }
 
 /// What the legality of an action depends on, as the store has it now; without what only the asking person knows.
-pub async fn facts<D: Data>(store: &Store, run: &Run<D>) -> wardroom_store::Result<Facts> {
+pub async fn facts<D: Data>(store: &Store, run: &Run<D>, now: Timestamp) -> wardroom_store::Result<Facts> {
     let record = &run.record;
+    let due_later = run.resource.content.due_at.is_some_and(|due| due > now);
+    // What waits for something, or for its turn, is looked at when that may have come; only a failed attempt is put off.
+    let failed = record.waiting.is_none() && !record.failures.is_empty();
+    let put_off = due_later && record.at_work.is_none() && failed;
     let worked_on = matches!(run.state, State::Running | State::Compensating);
     let lease = if worked_on { store.lease(&format!("{RUN}/{}", run.id())).await? } else { None };
     let lease = match lease {
+        // Also while whoever put it off still holds its lease a moment longer.
+        _ if worked_on && put_off => action::Lease::PutOff,
         Some(lease) if !lease.remaining.is_zero() => action::Lease::Live,
         _ if worked_on && record.at_work.is_some() => action::Lease::Stale,
         _ => action::Lease::Queued,

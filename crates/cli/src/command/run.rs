@@ -3,11 +3,12 @@
 use clap::{Args, Subcommand};
 use wardroom_api::run::{Run as Shown, RunAction};
 use wardroom_core::run::action::Action;
+use wardroom_server::clock::Clock;
 
 use crate::{
     exit::{Code, failure},
     outcome::Outcome,
-    progress::{Patience, Wait, Wish},
+    progress::{Patience, Wait, Wish, outlook},
     secret::SecretFile,
     targets::Targets,
     verbs::{self, Verb},
@@ -94,7 +95,10 @@ impl Act {
         for id in &ids {
             let (paper, name) = (self.secret.open()?, format!("run/{id}"));
             let acted = client.act_on_run(id, action.as_str(), &wanted).await;
-            let told = acted.map(|acted| (format!("{} ({})", acted.run.state, acted.result), acted.token));
+            let told = acted.map(|acted| {
+                let outlook = outlook(&acted.run, Clock.now());
+                (format!("{} ({}){outlook}", acted.run.state, acted.result), acted.token)
+            });
             match told {
                 Ok((told, Some(token))) => {
                     paper.write(&token)?;

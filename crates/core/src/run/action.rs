@@ -13,6 +13,9 @@
 //! ¹ unless the run is still at its first stage: then the rerun happened already.
 //! ² unless the run adopted what was observed: then it goes on from there already.
 //!
+//! A run whose next attempt is put off because the last one failed is not queued yet: who asks it to go on queues it,
+//! and the budgets stay as they are.
+//!
 //! Every action is idempotent: pressed twice, or by two operators at once, it has one effect, and the second
 //! press is told what the first one did. A worker that holds a live lease is never overtaken in the middle
 //! of a call, except by `mark_manual_intervention_required`, which fences it off.
@@ -67,6 +70,8 @@ impl Action {
 pub enum Lease {
     /// Nobody has it: it is queued for the next free worker.
     Queued,
+    /// Nobody has it: an attempt failed, and the next one is put off.
+    PutOff,
     /// A worker has it and its lease is running.
     Live,
     /// A worker had it, and its lease expired.
@@ -130,7 +135,7 @@ pub enum Decision {
     Move(Event, Goal),
     /// The goal is recorded, and the worker turns to it at its next safe point.
     Head(Goal),
-    /// The expired lease is taken away and the run queued again.
+    /// The run is queued again, for now; an expired lease is taken away.
     Requeue,
     /// It was done before; nothing happens, and that is a success.
     Nothing(Already),
@@ -379,12 +384,12 @@ fn mark(run: Facts) -> Result<Decision, Refusal> {
     }
 }
 
-/// A run that is on its way is left alone, unless its worker was lost.
+/// A run that is on its way is left alone, unless its worker was lost, or it would only wait for its next attempt.
 fn queue(lease: Lease) -> Decision {
     match lease {
         Lease::Live => Decision::Nothing(Already::InProgress),
         Lease::Queued => Decision::Nothing(Already::Queued),
-        Lease::Stale => Decision::Requeue,
+        Lease::PutOff | Lease::Stale => Decision::Requeue,
     }
 }
 

@@ -7,6 +7,7 @@
 //! | no run works on the node                       | a new one is started          | `run_created`                    |
 //! | its run failed                                 | the run goes on               | `run_resumed`                    |
 //! | its run lost its worker                        | the run is queued again       | `run_resumed`                    |
+//! | its run waits for its next attempt             | the run is queued for now     | `run_resumed`                    |
 //! | the agent's task is queued                     | nothing                       | `task_queued`                    |
 //! | the agent has the task under a live lease      | nothing                       | `task_live`                      |
 //! | the lease of the task lapsed                   | its holder is fenced off, the task queued again | `task_requeued` |

@@ -93,7 +93,7 @@ pub(crate) fn detail(
 
 /// What the legality of actions depends on, with what MAAS said last.
 pub(crate) async fn facts(app: &App, run: &Run<Known>, observed: Option<&Observed>) -> Result<Facts, Error> {
-    let facts = wardroom_workflow::facts(&app.store, run).await?;
+    let facts = wardroom_workflow::facts(&app.store, run, app.now()).await?;
     let observation = match adoption(run, observed) {
         Adoption::Continue(_) => Observation::Continues,
         Adoption::Finish => Observation::Finishes,

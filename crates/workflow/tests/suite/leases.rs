@@ -6,9 +6,10 @@ use tokio::sync::watch;
 use wardroom_core::run::{
     State,
     action::{Action, Already, Goal},
+    failure::Class,
     plan::{Kind, Stage},
 };
-use wardroom_workflow::{Did, Engine, RUN, Rate};
+use wardroom_workflow::{Did, Engine, RUN, Rate, Settings};
 
 use crate::{
     database::Database,
@@ -118,6 +119,37 @@ pub(crate) async fn a_goal_does_not_wait_for_the_next_look(database: Database) {
     assert_eq!(rig.act(&id, Action::Cancel).await.unwrap().did, Did::Headed(Goal::Cancel));
     rig.expire().await;
     assert_eq!(rig.settle(&id).await, State::Cancelled);
+}
+
+/// Who has seen to why an attempt failed does not wait for the next one; who presses again changes nothing, and the
+/// budgets stay as they are.
+pub(crate) async fn an_operator_does_not_wait_for_a_back_off(database: Database) {
+    let rig = Rig::new(database).await;
+    let hour = jiff::SignedDuration::from_hours(1);
+    let settings = Settings { first_backoff: hour, longest_backoff: hour, ..rig.settings() };
+    let patient = Engine::new(rig.store.clone(), rig.world.clone(), settings, now);
+    for (action, stage) in [
+        (Action::RetryStage, Stage::ConfigureStorage),
+        (Action::Resume, Stage::ConfigureStorage),
+        (Action::Rerun, Kind::Onboarding.first()),
+    ] {
+        let id = rig.start(Kind::Onboarding).await;
+        rig.world.plan(&id, stage, Doing::Perform, Fault::Fail(Class::Retryable), 1);
+        patient.tick().await.unwrap();
+        let waits = rig.run(&id).await;
+        assert_eq!(waits.record.stage, stage);
+        assert!(waits.resource.content.due_at.unwrap() > now(), "{waits:?}");
+        let (first, second) = (rig.act(&id, action).await.unwrap(), rig.act(&id, action).await.unwrap());
+        assert_eq!((first.did, second.did), (Did::Requeued, Did::Already(Already::Queued)), "{action}");
+        assert!(first.run.content.due_at.unwrap() <= now());
+        assert_eq!(first.run.version, second.run.version, "{action}: the second press changes nothing");
+        let queued = rig.run(&id).await.record;
+        assert_eq!((queued.failures, queued.attempt), (waits.record.failures, waits.record.attempt));
+        let asked = rig.history(RUN, &id).await.pop().unwrap().entry;
+        assert_eq!((asked.entry_type.as_str(), asked.user_id.as_deref()), ("action", Some("ann")));
+        patient.tick().await.unwrap();
+        assert_eq!(rig.settle(&id).await, State::Completed);
+    }
 }
 
 /// Fifty runs at a site with four places, beside one that never gets better: all end, and the engine stops.

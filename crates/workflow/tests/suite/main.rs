@@ -58,6 +58,7 @@ on_both! {
         a_frozen_run_is_not_finished_by_its_worker,
         a_goal_reaches_the_worker_that_has_the_run,
         a_goal_does_not_wait_for_the_next_look,
+        an_operator_does_not_wait_for_a_back_off,
         no_run_starves,
         servers_share_a_limit;
     actions:
