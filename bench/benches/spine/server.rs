@@ -38,7 +38,7 @@ impl Server {
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(|line| line.unwrap());
         let address = lines.find_map(|line| {
-            line.strip_prefix("wardroom listens on ").map(|address| address.parse().unwrap())
+            line.strip_prefix("wardroom listens on http://").map(|address| address.parse().unwrap())
         });
         let token = std::fs::read_to_string(folder.join("admin.token")).unwrap().trim().to_owned();
         Self { child, address: address.unwrap(), token, _folder: None }

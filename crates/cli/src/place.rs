@@ -1,23 +1,30 @@
 //! Where a store is, for commands that work on it without a server.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
 
 use anyhow::Context as _;
 use clap::Args;
-use wardroom_server::config::{self, Config, Sources};
+use wardroom_server::{
+    config::{self, Config, Sources},
+    maintenance::{Error, Location},
+};
+
+use crate::exit::{Code, failure};
 
 /// Which store; what is not given is as for `wardroom serve`: environment, then file, then default.
 #[derive(Args)]
-#[command(next_help_heading = "Store")]
 pub(crate) struct Place {
     /// The folder of an embedded database.
-    #[arg(long, value_name = "DIR", conflicts_with = "database_url")]
+    #[arg(help_heading = "Store", long, value_name = "DIR", conflicts_with = "database_url")]
     data_dir: Option<String>,
     /// postgres://…; in WARDROOM_SERVER_DATABASE_URL its password stays out of the list of processes.
-    #[arg(long, value_name = "URL")]
+    #[arg(help_heading = "Store", long, value_name = "URL")]
     database_url: Option<String>,
     /// The configuration file of the server.
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Store", long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
 
@@ -39,15 +46,47 @@ impl Place {
     }
 }
 
+/// What is in the way of a command on a store, with what to do about it.
+pub(crate) fn hindered(config: &Config, error: Error) -> anyhow::Error {
+    let next = match &error {
+        Error::NotEmpty => {
+            let target = match &config.location {
+                Location::Sqlite { dir } => dir.display().to_string(),
+                Location::Postgres { .. } => "the database".to_owned(),
+            };
+            let next = "a restore needs an empty store: choose another with --data-dir or --database-url";
+            return failure(Code::Failed, format!("{target} is not empty\nnext: {next}"));
+        }
+        Error::File { path, source } if source.kind() == ErrorKind::AlreadyExists => {
+            let said =
+                format!("{} exists already\nnext: nothing is replaced: choose another name", path.display());
+            return failure(Code::Failed, said);
+        }
+        Error::File { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
+            "do it as the user of the server"
+        }
+        Error::File { path, source } if source.kind() == ErrorKind::NotFound && is_in(config, path) => {
+            "say where the data of the server is: --data-dir, --database-url or --config"
+        }
+        _ => return error.into(),
+    };
+    failure(Code::Failed, format!("{error}\nnext: {next}"))
+}
+
+fn is_in(config: &Config, path: &Path) -> bool {
+    path.starts_with(&config.data_dir)
+}
+
 /// Reads file and environment, and puts flags beside them.
 pub(crate) fn sources(file: Option<&Path>, flags: Vec<(&'static str, String)>) -> anyhow::Result<Sources> {
     let read = |path: &Path| {
         std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
     };
+    let file_name = file.map(|path| path.display().to_string());
     let file = file.map(read).transpose()?;
     // What is not Unicode is not for us.
     let variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let environment = variables.filter(|(name, _)| name.starts_with("WARDROOM_")).collect();
-    Ok(Sources { file, environment, flags })
+    Ok(Sources { file, file_name, environment, flags })
 }

@@ -18,6 +18,7 @@ use crate::liveness;
 mod boot;
 pub mod gpu_nodes;
 mod layers;
+mod log;
 mod members;
 mod print;
 pub mod secrets;
@@ -40,6 +41,8 @@ pub struct ConfigError(pub String);
 pub struct Sources {
     /// The text of the configuration file.
     pub file: Option<String>,
+    /// What that file is called.
+    pub file_name: Option<String>,
     /// Environment variables.
     pub environment: Vec<(String, String)>,
     /// `section.key` and value of each flag that was given.
@@ -133,8 +136,19 @@ pub struct Limits {
 /// What is wrong, with the key it is about.
 pub fn resolve(sources: &Sources) -> Result<Config, ConfigError> {
     let raw: Raw = serde_path_to_error::deserialize(Value::Table(layers::merged(sources)?))
-        .map_err(|error| ConfigError(format!("{}: {}", error.path(), error.inner().message())))?;
+        .map_err(|error| ConfigError(format!("{}: {}", error.path(), ranged(error.inner().message()))))?;
     raw.resolve()
+}
+
+/// Numbers are of the right type here, so one that does not fit is out of its range: which that is, in plain words.
+fn ranged(message: &str) -> String {
+    let most = match message.rsplit_once(", expected ").map(|(_, wanted)| wanted) {
+        Some("u16") => i64::from(u16::MAX),
+        Some("u32") => i64::from(u32::MAX),
+        Some("u64" | "usize") => i64::MAX,
+        Some(_) | None => return message.to_owned(),
+    };
+    format!("must be from 0 to {most}")
 }
 
 #[derive(Deserialize)]
@@ -152,7 +166,7 @@ struct Raw {
     registry: upstreams::RawRegistry,
     spire: upstreams::RawSpire,
     spiffe: upstreams::RawSpiffe,
-    log: RawLog,
+    log: log::RawLog,
 }
 
 #[derive(Deserialize)]
@@ -160,27 +174,44 @@ struct RawAudit {
     checkpoint_seconds: u64,
 }
 
-#[derive(Deserialize)]
-struct RawLog {
-    level: String,
-    format: String,
-}
-
 impl Raw {
     fn resolve(self) -> Result<Config, ConfigError> {
-        let harbor = self.harbor.resolve()?;
-        let registry = self.registry.resolve(harbor.as_ref())?;
-        let spire = self.spire.resolve()?;
-        let spiffe = self.spiffe.resolve(spire.as_ref())?;
-        let server = self.server.resolve()?;
-        let boot = self.boot.resolve()?;
-        let (discovery, install_patience) = self.nodes.resolve()?;
-        let checkpoint = at_least_one("audit.checkpoint_seconds", self.audit.checkpoint_seconds)?;
+        let mut wrong = Wrong::default();
+        let harbor = wrong.note(self.harbor.resolve());
+        let registry = wrong.note(self.registry.resolve(harbor.as_ref().and_then(Option::as_ref)));
+        let spire = wrong.note(self.spire.resolve());
+        let spiffe = wrong.note(self.spiffe.resolve(spire.as_ref().and_then(Option::as_ref)));
+        let server = wrong.note(self.server.resolve());
+        let boot = wrong.note(self.boot.resolve());
+        let nodes = wrong.note(self.nodes.resolve());
+        let satellites =
+            server.as_ref().and_then(|server| wrong.note(self.satellites.resolve(server.listen)));
+        let gpu_nodes = wrong.note(self.gpu_nodes.resolve());
+        let checkpoint = wrong.note(at_least_one("audit.checkpoint_seconds", self.audit.checkpoint_seconds));
+        let log = wrong.note(self.log.resolve());
+        let secrets = server.as_ref().and_then(|server| wrong.note(self.secrets.resolve(&server.data_dir)));
         let test_clock = &self.liveness.test_clock_file;
         let test_clock = (!test_clock.is_empty()).then(|| test_clock.into());
-        let is_shared = matches!(server.location, Location::Postgres { .. });
+        let is_shared =
+            server.as_ref().is_some_and(|server| matches!(server.location, Location::Postgres { .. }));
+        let liveness = wrong.note(self.liveness.resolve(is_shared).map_err(ConfigError));
+        wrong.note(apart(&[
+            ("server.listen", server.as_ref().map(|server| server.listen)),
+            ("boot.listen", boot.as_ref().and_then(|boot| boot.listen)),
+            ("spiffe.listen", spiffe.iter().flatten().next().map(|spiffe| spiffe.listen)),
+        ]));
+        let upstreams = harbor.zip(registry).zip(spire.zip(spiffe));
+        let members = nodes.zip(satellites).zip(gpu_nodes.zip(liveness));
+        let own = server.zip(boot).zip(secrets.zip(checkpoint)).zip(log);
+        let (true, Some(upstreams), Some(members), Some(own)) = (wrong.0.is_empty(), upstreams, members, own)
+        else {
+            return Err(wrong.said());
+        };
+        let ((harbor, registry), (spire, spiffe)) = upstreams;
+        let (((discovery, install_patience), satellites), (gpu_nodes, liveness)) = members;
+        let (((server, boot), (secrets, checkpoint)), (log_level, log_json)) = own;
         Ok(Config {
-            secrets: self.secrets.resolve(&server.data_dir)?,
+            secrets,
             listen: server.listen,
             data_dir: server.data_dir,
             location: server.location,
@@ -195,30 +226,51 @@ impl Raw {
             install_token: boot.install_token,
             discovery,
             install_patience,
-            satellites: self.satellites.resolve(server.listen)?,
-            gpu_nodes: self.gpu_nodes.resolve()?,
+            satellites,
+            gpu_nodes,
             limits: self.limits,
-            liveness: self.liveness.resolve(is_shared).map_err(ConfigError)?,
+            liveness,
             test_clock,
             checkpoint: Duration::from_secs(checkpoint),
             harbor,
             registry,
             spire,
             spiffe,
-            log_json: self.log.is_json()?,
-            log_level: self.log.level,
+            log_json,
+            log_level,
         })
     }
 }
 
-impl RawLog {
-    fn is_json(&self) -> Result<bool, ConfigError> {
-        match self.format.as_str() {
-            "json" => Ok(true),
-            "text" => Ok(false),
-            other => Err(ConfigError(format!("log.format: {other:?} must be text or json"))),
+/// All that is wrong, so that nobody has to find it one by one.
+#[derive(Default)]
+struct Wrong(Vec<String>);
+
+impl Wrong {
+    fn note<T>(&mut self, resolved: Result<T, ConfigError>) -> Option<T> {
+        resolved.map_err(|error| self.0.push(error.0)).ok()
+    }
+
+    fn said(&self) -> ConfigError {
+        ConfigError(self.0.join("\n"))
+    }
+}
+
+/// Two listeners cannot have one address; port 0 is a free one for each.
+fn apart(listeners: &[(&str, Option<SocketAddr>)]) -> Result<(), ConfigError> {
+    for (at, (key, address)) in listeners.iter().enumerate() {
+        for (other, taken) in &listeners[..at] {
+            let (Some(address), Some(taken)) = (address, taken) else { continue };
+            let everywhere = address.ip().is_unspecified() || taken.ip().is_unspecified();
+            let same = address.ip() == taken.ip() || everywhere;
+            if same && address.port() == taken.port() && address.port() != 0 {
+                return Err(ConfigError(format!(
+                    "{key}: {address} is taken by {other}: choose another port"
+                )));
+            }
         }
     }
+    Ok(())
 }
 
 fn address(key: &str, text: &str) -> Result<SocketAddr, ConfigError> {

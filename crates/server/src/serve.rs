@@ -184,19 +184,22 @@ pub fn check(config: &Config) -> Result<(), StartError> {
     config.spiffe.as_ref().map(Trust::new).transpose().map_err(StartError::Setup)?;
     let there = config.data_dir.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."));
     let there = if there.as_os_str().is_empty() { Path::new(".") } else { there };
-    let refused = |error: &dyn std::fmt::Display| {
-        StartError::Setup(format!("server.data_dir: {} cannot be written: {error}", there.display()))
-    };
     let probe = there.join(format!(".wardroom-check-{}", std::process::id()));
-    std::fs::write(&probe, []).map_err(|error| refused(&error))?;
-    std::fs::remove_file(&probe).map_err(|error| refused(&error))?;
+    std::fs::write(&probe, []).map_err(|error| unwritable(there, &error))?;
+    std::fs::remove_file(&probe).map_err(|error| unwritable(there, &error))?;
     Key::load(&config.key_file).map(drop).map_err(StartError::Setup)
 }
 
 fn make_private_dir(path: &Path) -> Result<(), StartError> {
     use std::os::unix::fs::DirBuilderExt as _;
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(|error| StartError::Setup(format!("{}: {error}", path.display())))
+    made.map_err(|error| unwritable(path, &error))
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> StartError {
+    let next =
+        "make it writable for the user of the server, or choose another with server.data_dir (--data-dir)";
+    StartError::Setup(format!("server.data_dir: {} cannot be written: {error}\nnext: {next}", path.display()))
 }
 
 /// On an empty store somebody has to be let in: makes an admin token and writes it where only its owner reads.

@@ -66,10 +66,48 @@ fn mistakes_are_named() {
         ("[gpu_nodes]\ntoken_minutes = 1441", "gpu_nodes.token_minutes: must be from 1 to 1440"),
         ("[secrets]\nenv_prefix = \"\"", "secrets.env_prefix: must not be empty"),
         ("[log]\nformat = \"xml\"", "log.format"),
-        ("[limits]\nread = -1", "read"),
+        ("[limits]\nread = -1", "limits.read: must be from 0 to 4294967295"),
+        ("[log]\nlevel = \"loud\"", "log.level: \"loud\" must be off, error, warn"),
+        ("[log]\nlevel = \"info,wardroom_server\"", "log.level"),
+        ("[boot]\nlisten = \"127.0.0.1:8440\"", "boot.listen: 127.0.0.1:8440 is taken by server.listen"),
+        (
+            "[server]\nlisten = \"0.0.0.0:8441\"\ninsecure_http = true",
+            "boot.listen: 127.0.0.1:8441 is taken by server.listen",
+        ),
     ] {
         let error = with(file).unwrap_err();
         assert!(error.contains(expected), "{file}: {error}");
+    }
+}
+
+/// Whoever mends a file wants to know all of it.
+#[test]
+fn all_mistakes_are_told_at_once_with_what_there_is() {
+    let said = with("[server]\nlistn = 1\nlisten = 5\n[sever]\n").unwrap_err();
+    for part in
+        ["server.listn: no such key; [server] has ", "listen, ", "server.listen: is of", "[sever]: no such"]
+    {
+        assert!(said.contains(part), "{part:?} is not in {said}");
+    }
+    let said = with("[server]\nlisten = \"here\"\n[log]\nlevel = \"loud\"\n[boot]\nnetworks = [\"all\"]")
+        .unwrap_err();
+    assert_eq!(said.lines().count(), 3, "{said}");
+    let named =
+        Sources { file: Some("[sever]\n".into()), file_name: Some("my.toml".into()), ..Sources::default() };
+    assert!(resolve(&named).unwrap_err().to_string().starts_with("my.toml: [sever]"));
+}
+
+#[test]
+fn filters_of_logs_are_taken() {
+    for level in [
+        "info",
+        "WARN",
+        "off",
+        "info,wardroom_server=debug",
+        "warn,a::b=trace",
+        "info,[request{id=1,b}]=debug",
+    ] {
+        assert!(with(&format!("[log]\nlevel = \"{level}\"")).is_ok(), "{level}");
     }
 }
 

@@ -9,7 +9,7 @@ use wardroom_server::maintenance::{self, Checkpoint, Verified};
 use crate::{
     exit::{Code, failure},
     output,
-    place::Place,
+    place::{Place, hindered},
     text,
 };
 
@@ -53,7 +53,8 @@ impl Verify {
     async fn run(self) -> anyhow::Result<()> {
         let config = self.place.resolve(self.key_file.as_deref())?;
         let exported = self.checkpoint.as_deref().map_or_else(|| Ok(Vec::new()), read)?;
-        let Verified { report, unsigned } = maintenance::verify(&config, &exported).await?;
+        let Verified { report, unsigned } =
+            maintenance::verify(&config, &exported).await.map_err(|error| hindered(&config, error))?;
         if let Some(fault) = report.fault {
             return Err(failure(Code::Failed, format!("history is not as it was written: {fault}")));
         }
@@ -78,7 +79,8 @@ impl Verify {
 impl Export {
     async fn run(self) -> anyhow::Result<()> {
         let config = self.place.resolve(None)?;
-        let checkpoints = maintenance::checkpoints(&config).await?;
+        let checkpoints =
+            maintenance::checkpoints(&config).await.map_err(|error| hindered(&config, error))?;
         checkpoints.iter().try_for_each(output::json_line)
     }
 }

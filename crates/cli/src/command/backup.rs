@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 use wardroom_server::maintenance;
 
-use crate::{output, place::Place};
+use crate::{
+    output,
+    place::{Place, hindered},
+};
 
 /// Writes everything to one file, also while servers run.
 #[derive(Args)]
@@ -19,9 +22,10 @@ pub(crate) struct Backup {
 impl Backup {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let config = self.place.resolve(None)?;
-        maintenance::backup(&config, &self.to).await?;
+        maintenance::backup(&config, &self.to).await.map_err(|error| hindered(&config, error))?;
         output::line(&format!("the backup is in {}", self.to.display()))?;
-        output::note(&format!("keep {} too: it is not part of the backup", config.key_file.display()));
+        let (key, secrets) = (config.key_file.display(), config.secrets.directory.display());
+        output::note(&format!("keep {key} and {secrets} too: they are not part of the backup"));
         Ok(())
     }
 }

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 use wardroom_server::maintenance;
 
-use crate::{output, place::Place};
+use crate::{
+    output,
+    place::{Place, hindered},
+};
 
 /// Restores a backup into an empty store that no server uses.
 #[derive(Args)]
@@ -19,12 +22,18 @@ pub(crate) struct Restore {
 impl Restore {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let config = self.place.resolve(None)?;
-        maintenance::restore(&self.from, &config).await?;
+        maintenance::restore(&self.from, &config).await.map_err(|error| hindered(&config, error))?;
         output::line("the backup is restored")?;
         if !config.key_file.exists() {
             output::note(&format!(
                 "copy the key of the old server to {}: no server starts on this store with another one",
                 config.key_file.display()
+            ));
+        }
+        if !config.secrets.directory.exists() {
+            output::note(&format!(
+                "copy the secrets that sites and nodes refer to into {}: they are not part of a backup",
+                config.secrets.directory.display()
             ));
         }
         Ok(())

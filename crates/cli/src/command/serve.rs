@@ -64,24 +64,26 @@ impl Serve {
         let config = self.settings.resolve()?;
         start_logging(&config)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let scheme = if config.tls.is_some() { "https" } else { "http" };
         runtime.block_on(async {
             let stop = stop_on_signal();
             let server = Server::start(config).await?;
-            announce(&server);
+            announce(&server, scheme);
             server.run(stop).await;
+            let _ = output::print("wardroom has stopped\n");
             Ok(())
         })
     }
 }
 
 /// Nobody may be listening to standard output; the server goes on.
-fn announce(server: &Server) {
-    let mut said = format!("wardroom listens on {}\n", server.address);
+fn announce(server: &Server, scheme: &str) {
+    let mut said = format!("wardroom listens on {scheme}://{}\n", server.address);
     if let Some(address) = server.boot_address {
-        said.push_str(&format!("machines boot from {address}\n"));
+        said.push_str(&format!("machines boot from http://{address}\n"));
     }
     if let Some(address) = server.spiffe_address {
-        said.push_str(&format!("satellites with an SVID connect to {address}\n"));
+        said.push_str(&format!("satellites with an SVID connect to https://{address}\n"));
     }
     if let Some(path) = &server.first_token {
         said.push_str(&format!("the first admin token is in {}\n", path.display()));

@@ -84,7 +84,7 @@ fn check(page: &str, expected: &[&str]) {
     let mut server = server.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(server.stdout.take().unwrap()).lines().map(|line| line.unwrap());
     let mut said = |words: &str| lines.next().unwrap().strip_prefix(words).unwrap().to_owned();
-    let (address, boot) = (said("wardroom listens on "), said("machines boot from "));
+    let (address, boot) = (said("wardroom listens on http://"), said("machines boot from http://"));
 
     // What a page starts in the background ends with it, however that ends.
     let tidy = "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n".to_owned();

@@ -25,15 +25,15 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let (child, address) = serve(dir.path(), "127.0.0.1:0", &[]);
-        Self { url: format!("http://{address}"), dir, child }
+        let (child, url) = serve(dir.path(), "127.0.0.1:0", &[]);
+        Self { url, dir, child }
     }
 
     /// A server in this folder that speaks TLS.
     pub(crate) fn start_with_tls(dir: TempDir, certificate: &str, key: &str) -> Self {
         let settings = [("WARDROOM_SERVER_TLS_CERTIFICATE", certificate), ("WARDROOM_SERVER_TLS_KEY", key)];
-        let (child, address) = serve(dir.path(), "127.0.0.1:0", &settings);
-        Self { url: format!("https://{address}"), dir, child }
+        let (child, url) = serve(dir.path(), "127.0.0.1:0", &settings);
+        Self { url, dir, child }
     }
 
     /// Ends the server at once and starts another at the same address.

@@ -9,13 +9,18 @@ fn a_backup_is_taken_beside_the_server_and_restored() {
     let data = server.data_dir();
     let data = data.to_str().unwrap();
     assert!(server.ok(&["audit", "verify", "--data-dir", data]).starts_with("history is good: "));
-    server.ok(&["backup", "all.backup", "--data-dir", data]);
-    server.run(&["backup", "all.backup", "--data-dir", data]).says(1, &["exists"]);
+    let taken = server.run(&["backup", "all.backup", "--data-dir", data]);
+    taken.says(0, &["server.key and ", "wardroom-data/secrets"]);
+    server
+        .run(&["backup", "all.backup", "--data-dir", data])
+        .says(1, &["all.backup exists already", "next: "]);
     server.run(&["restore", "all.backup", "--data-dir", data]).says(1, &["in use"]);
 
     let restored = server.run(&["restore", "all.backup", "--data-dir", "other"]);
-    restored.says(0, &["server.key"]);
-    server.run(&["restore", "all.backup", "--data-dir", "other"]).says(1, &["not empty"]);
+    restored.says(0, &["other/server.key", "other/secrets"]);
+    server
+        .run(&["restore", "all.backup", "--data-dir", "other"])
+        .says(1, &["other is not empty", "next: ", "--data-dir"]);
     let verified = server.run(&["audit", "verify", "--data-dir", "other"]);
     verified.says(0, &["signatures were not checked", "other/server.key"]);
 
@@ -75,7 +80,9 @@ fn another_key_did_not_sign() {
     server.run(&verify).says(1, &["checkpoint 1 is not signed by this key"]);
     let missing = ["audit", "verify", "--data-dir", "wardroom-data", "--key-file", "missing.key"];
     server.run(&missing).says(1, &["missing.key"]);
-    server.run(&["audit", "verify", "--data-dir", "nowhere"]).says(1, &["nowhere"]);
+    server
+        .run(&["audit", "verify", "--data-dir", "nowhere"])
+        .says(1, &["nowhere/wardroom.db", "next: say where"]);
 }
 
 #[test]
@@ -91,7 +98,16 @@ fn configurations_are_checked_and_shown() {
     run(&["config", "check", "--config", "wardroom.toml"]).says(0, &[]);
     run(&["config", "check", "--listen", "0.0.0.0:8440"]).says(1, &["server.listen", "loopback"]);
     std::fs::write(dir.path().join("wrong.toml"), "[server]\nlisten = 1\n").unwrap();
-    run(&["config", "check", "--config", "wrong.toml"]).says(1, &["server.listen"]);
+    run(&["config", "check", "--config", "wrong.toml"]).says(1, &["wrong.toml: server.listen"]);
+    let loud = [("WARDROOM_LOG_LEVEL", "loud")];
+    let mut command = program(dir.path());
+    command.args(["config", "check"]).envs(loud);
+    Ran::of(command).says(1, &["log.level", "info"]);
+    let one = ["--listen", "127.0.0.1:8440", "--boot-listen", "127.0.0.1:8440"];
+    run(&[&["config", "check"], &one[..]].concat()).says(1, &["boot.listen", "is taken by server.listen"]);
+    let unwritable =
+        ["serve", "--listen", "127.0.0.1:0", "--boot-listen", "", "--data-dir", "wrong.toml/data"];
+    run(&unwritable).says(1, &["server.data_dir: wrong.toml/data cannot be written", "next: ", "--data-dir"]);
     let printed = run(&["config", "print", "--database-url", "postgres://me:secret@db/wardroom"]).success();
     assert!(printed.contains("postgres://me:***@db/wardroom") && !printed.contains(":secret"), "{printed}");
     std::fs::write(

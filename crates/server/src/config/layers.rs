@@ -2,13 +2,14 @@
 
 use toml::{Table, Value};
 
-use super::{ConfigError, DEFAULT, Sources};
+use super::{ConfigError, DEFAULT, Sources, Wrong};
 
 /// Every value that holds.
 pub(super) fn merged(sources: &Sources) -> Result<Table, ConfigError> {
     let mut table = parse(DEFAULT, "the built-in default")?;
     if let Some(file) = &sources.file {
-        overlay(&mut table, parse(file, "the configuration file")?)?;
+        let name = sources.file_name.as_deref().unwrap_or("the configuration file");
+        overlay(&mut table, parse(file, name)?, name)?;
     }
     for (name, value) in &sources.environment {
         if let Some((section, key)) = environment_key(&table, name)? {
@@ -27,26 +28,44 @@ fn parse(text: &str, source: &str) -> Result<Table, ConfigError> {
 }
 
 /// Only keys that the default has exist: a typing error is an error.
-fn overlay(table: &mut Table, over: Table) -> Result<(), ConfigError> {
+fn overlay(table: &mut Table, over: Table, name: &str) -> Result<(), ConfigError> {
+    let mut wrong = Wrong::default();
     for (section, values) in over {
-        let Value::Table(values) = values else {
-            return Err(ConfigError(format!("{section}: is a section, write [{section}]")));
-        };
-        let known = table.get_mut(&section).and_then(Value::as_table_mut);
-        let known = known.ok_or_else(|| ConfigError(format!("[{section}]: no such section")))?;
-        for (key, value) in values {
-            let default = known.get(&key);
-            let default = default.ok_or_else(|| ConfigError(format!("{section}.{key}: no such key")))?;
-            if !default.same_type(&value) {
-                let (wanted, given) = (default.type_str(), value.type_str());
-                return Err(ConfigError(format!(
-                    "{section}.{key}: is of type {given}, must be of type {wanted}"
-                )));
-            }
-            known.insert(key, value);
-        }
+        wrong.note(lay(table, &section, values));
     }
+    if wrong.0.is_empty() { Ok(()) } else { Err(ConfigError(format!("{name}: {}", wrong.said()))) }
+}
+
+fn lay(table: &mut Table, section: &str, values: Value) -> Result<(), ConfigError> {
+    let Value::Table(values) = values else {
+        return Err(ConfigError(format!("{section}: is a section, write [{section}]")));
+    };
+    let sections = names(table);
+    let known = table.get_mut(section).and_then(Value::as_table_mut);
+    let known =
+        known.ok_or_else(|| ConfigError(format!("[{section}]: no such section; there are {sections}")))?;
+    let mut wrong = Wrong::default();
+    for (key, value) in values {
+        wrong.note(put(known, section, key, value));
+    }
+    if wrong.0.is_empty() { Ok(()) } else { Err(wrong.said()) }
+}
+
+fn put(known: &mut Table, section: &str, key: String, value: Value) -> Result<(), ConfigError> {
+    let keys = || names(known);
+    let default = known.get(&key);
+    let default = default
+        .ok_or_else(|| ConfigError(format!("{section}.{key}: no such key; [{section}] has {}", keys())))?;
+    if !default.same_type(&value) {
+        let (wanted, given) = (default.type_str(), value.type_str());
+        return Err(ConfigError(format!("{section}.{key}: is of type {given}, must be of type {wanted}")));
+    }
+    known.insert(key, value);
     Ok(())
+}
+
+fn names(table: &Table) -> String {
+    table.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
 /// Looks like a key of the section `server`, but says where clients find one.
@@ -62,12 +81,12 @@ fn environment_key(table: &Table, name: &str) -> Result<Option<(String, String)>
     else {
         return Ok(None);
     };
-    let known = table.get(&section).and_then(Value::as_table).is_some_and(|keys| keys.contains_key(&key));
-    if known {
-        Ok(Some((section, key)))
-    } else {
-        Err(ConfigError(format!("{name}: no such key in [{section}]")))
+    let keys = table.get(&section).and_then(Value::as_table);
+    if keys.is_some_and(|keys| keys.contains_key(&key)) {
+        return Ok(Some((section, key)));
     }
+    let keys = keys.map(names).unwrap_or_default();
+    Err(ConfigError(format!("{name}: no such key; [{section}] has {keys}")))
 }
 
 /// Reads a text as the type that the default has; a list is separated by commas.

@@ -78,7 +78,12 @@ fn writable(path: &Path) -> Result<Connection> {
 /// A connection that cannot write, also beside a running server.
 pub(super) fn read_only(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    prepare_connection(Connection::open_with_flags(path, flags).map_err(sqlite_error)?)
+    // SQLite does not say why it cannot open a file; the operating system does.
+    let opened = Connection::open_with_flags(path, flags).map_err(|error| match File::open(path) {
+        Ok(_) => sqlite_error(error),
+        Err(source) => Error::file(path)(source),
+    });
+    prepare_connection(opened?)
 }
 
 pub(super) fn prepare_connection(connection: Connection) -> Result<Connection> {

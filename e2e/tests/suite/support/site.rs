@@ -172,7 +172,7 @@ impl Server {
             let line = lines.next()?;
             Some(line.strip_prefix(words).unwrap_or_else(|| panic!("unexpected: {line}")).parse().unwrap())
         };
-        let addresses = (address("wardroom listens on "), address("machines boot from "));
+        let addresses = (address("wardroom listens on http://"), address("machines boot from http://"));
         match addresses {
             (Some(address), Some(boot_address)) => Ok(Self { address, boot_address, child }),
             _ => {
