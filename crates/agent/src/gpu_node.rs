@@ -5,6 +5,7 @@
 //! it, so a restart loses none; a task that is not this agent's any more is not executed any longer.
 
 use std::{
+    collections::BTreeSet,
     future::Future,
     path::{Path, PathBuf},
     pin::Pin,
@@ -15,7 +16,7 @@ use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 use wardroom_api::{
     client::{Client, Error, Options as ClientOptions},
-    gpu_node::agent::{Beat, Enroll, Heartbeat, Holding, Task, TaskResult},
+    gpu_node::agent::{Beat, Check, Enroll, Heartbeat, Holding, Task, TaskResult},
 };
 use wardroom_core::{gpu_node::task::Kind, liveness::Interval};
 
@@ -71,7 +72,9 @@ async fn speak(options: &Options, config: &Config, keeper: &Keeper) -> anyhow::R
         None => enrol(options, keeper).await?,
     };
     let client = client(options, Some(kept.credential.clone()))?;
-    Agent { client, config, keeper, node: kept.node, work: None, told: None }.live().await
+    Agent { client, config, keeper, node: kept.node, work: None, told: None, failing: BTreeSet::new() }
+        .live()
+        .await
 }
 
 fn client(options: &Options, token: Option<String>) -> anyhow::Result<Client> {
@@ -146,6 +149,8 @@ struct Agent<'a> {
     work: Option<Work<'a>>,
     /// When to beat next, as the server last said: the interval that this agent keeps.
     told: Option<String>,
+    /// The checks that failed when they last ran.
+    failing: BTreeSet<String>,
 }
 
 impl Agent<'_> {
@@ -172,6 +177,7 @@ impl Agent<'_> {
             return Ok(None);
         }
         let checks = execute::checks(&self.config.checks).await;
+        self.tell(&checks);
         let holding =
             self.work.iter().map(|work| Holding { task: work.task.id.clone(), epoch: work.task.epoch });
         let heartbeat = Heartbeat { checks, interval: self.told.clone(), tasks: holding.collect() };
@@ -184,6 +190,20 @@ impl Agent<'_> {
             self.claim().await?;
         }
         Ok(Some(pause(&beat)))
+    }
+
+    /// Writes down which checks began to fail and which are well again; what goes on as it was is no news.
+    fn tell(&mut self, checks: &[Check]) {
+        for check in turned(&self.failing, checks) {
+            let (name, message) = (&check.name, check.message.as_deref().unwrap_or_default());
+            if check.ok {
+                tracing::info!(check = name, "a check is well again");
+                self.failing.remove(name);
+            } else {
+                tracing::warn!(check = name, message, "a check fails");
+                self.failing.insert(name.clone());
+            }
+        }
     }
 
     /// Claims the next task. One that this agent is at goes on if it gets it back, and is ended if it does not.
@@ -270,6 +290,11 @@ impl Agent<'_> {
     }
 }
 
+/// The checks that are not as they were.
+fn turned<'a>(failing: &BTreeSet<String>, checks: &'a [Check]) -> Vec<&'a Check> {
+    checks.iter().filter(|check| check.ok == failing.contains(&check.name)).collect()
+}
+
 /// When to beat next. While a task waits to be claimed, at once.
 fn pause(beat: &Beat) -> Duration {
     let interval = Interval::parse("next", &beat.next).ok();
@@ -313,10 +338,10 @@ mod tests {
     use wardroom_api::{
         Problem,
         client::Error,
-        gpu_node::agent::{Detail, TaskResult},
+        gpu_node::agent::{Check, Detail, TaskResult},
     };
 
-    use super::{is_final, is_unreadable, unreadable};
+    use super::{BTreeSet, is_final, is_unreadable, turned, unreadable};
 
     fn refused(status: u16) -> Error {
         let text = String::new;
@@ -343,6 +368,15 @@ mod tests {
         for (status, never) in [(400, true), (413, true), (401, false), (503, false)] {
             assert_eq!(is_unreadable(&refused(status)), never, "{status}");
         }
+    }
+
+    #[test]
+    fn a_check_is_told_when_it_turns() {
+        let check = |name: &str, ok: bool| Check { name: name.to_owned(), ok, message: None };
+        let failing = BTreeSet::from(["dcgm".to_owned(), "nccl".to_owned()]);
+        let now = [check("dcgm", false), check("nccl", true), check("disk", false), check("fan", true)];
+        let told: Vec<_> = turned(&failing, &now).iter().map(|check| check.name.as_str()).collect();
+        assert_eq!(told, ["nccl", "disk"]);
     }
 
     #[test]

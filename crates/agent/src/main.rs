@@ -2,7 +2,7 @@
 
 mod gpu_node;
 
-use std::process::ExitCode;
+use std::{io::IsTerminal as _, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
@@ -24,7 +24,9 @@ enum Mode {
 async fn main() -> ExitCode {
     let level = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(level).with_writer(std::io::stderr).init();
+    // Colours are for people at a terminal; a file or a pipe gets text.
+    let colours = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(level).with_ansi(colours).with_writer(std::io::stderr).init();
     let ended = match Arguments::parse().mode {
         Mode::GpuNode(options) => gpu_node::run(options).await,
     };

@@ -55,6 +55,8 @@ pub struct Config {
     pub user: String,
     /// How many machines there are in the beginning, all `New`.
     pub machines: usize,
+    /// Where the system ids of machines begin; a MAAS that is started again gives none of before.
+    pub first_id: u64,
     /// How long work takes.
     pub pace: Pace,
     /// How many requests it answers in a second.
@@ -114,6 +116,7 @@ impl Default for Config {
             key: "consumer:token:secret".to_owned(),
             user: "admin".to_owned(),
             machines: 0,
+            first_id: 0,
             pace: Pace::default(),
             requests_per_second: None,
             over_limit: OverLimit::Delay,

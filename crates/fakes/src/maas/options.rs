@@ -62,6 +62,13 @@ enum Over {
     TooMany,
 }
 
+/// Somewhere: two programs one after the other are one MAAS to whoever drives them.
+fn random() -> u64 {
+    let mut bytes = [0; 4];
+    getrandom::fill(&mut bytes).expect("the system has random numbers");
+    u32::from_ne_bytes(bytes).into()
+}
+
 impl Options {
     /// Runs until the process is stopped.
     ///
@@ -72,6 +79,7 @@ impl Options {
         let config = Config {
             key: self.key,
             machines: self.machines,
+            first_id: random(),
             pace: Pace { releasing: Some(Duration::from_millis(self.releasing)), ..pace },
             requests_per_second: self.requests_per_second,
             over_limit: match self.over_limit {

@@ -88,7 +88,7 @@ impl World {
             limit: Limit::default(),
             recorded: Vec::new(),
             requests: BTreeMap::new(),
-            ids: Ids::default(),
+            ids: Ids { machine: config.first_id, ..Ids::default() },
             effects: BTreeMap::new(),
             config,
         };

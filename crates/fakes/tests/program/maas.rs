@@ -75,3 +75,15 @@ async fn a_bmc_is_a_program_too() {
     assert_eq!((&systems["1"]["on"], &systems["2"]["on"]), (&json!(false), &json!(true)));
     assert_eq!(systems["2"]["resets"], json!({"On": 1}));
 }
+
+/// Whoever drives it keeps the ids of machines: one that is started again must not give them to others.
+#[tokio::test]
+async fn a_program_that_is_started_again_gives_other_ids() {
+    let mut ids = std::collections::BTreeSet::new();
+    for _ in 0..3 {
+        let maas = Program::start(&["maas", "--machines", "3"]);
+        let machines = maas.read("/_fake/machines").await;
+        ids.extend(machines.as_array().unwrap().iter().map(|machine| machine["system_id"].to_string()));
+    }
+    assert_eq!(ids.len(), 9, "{ids:?}");
+}
