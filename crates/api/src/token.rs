@@ -46,7 +46,7 @@ pub struct Token {
     pub kinds: Vec<String>,
     /// The user group it belongs to.
     pub group_id: Option<String>,
-    /// `active` or `revoked`.
+    /// `active`, `expired` or `revoked`.
     pub state: String,
     /// When it ends.
     #[schema(value_type = String, format = DateTime)]

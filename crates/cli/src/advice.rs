@@ -37,6 +37,10 @@ impl Subject {
 /// what was asked for.
 pub(crate) fn allowed(said: &str, subject: Option<&Subject>) -> String {
     let Some(Subject { kind, id }) = subject else { return command(said) };
+    // What a node uses is taken out of it.
+    if let (Kind::Workflow | Kind::Group, Some(node)) = (kind, said.strip_prefix("PATCH /api/v1/nodes/")) {
+        return format!("wardroom node assign {node} --{} \"\"", kind.as_str());
+    }
     if said.contains(' ') {
         return command(&said.replace("{id}", id).replace("{name}", id));
     }
@@ -54,6 +58,14 @@ pub(crate) fn allowed(said: &str, subject: Option<&Subject>) -> String {
         | Kind::Incident
         | Kind::Token => said.to_owned(),
     }
+}
+
+/// How to make what a text of the server says is missing; nothing for any other text.
+pub(crate) fn make(text: &str) -> Option<String> {
+    let (what, name) =
+        text.strip_prefix("there is no ")?.strip_suffix(": make it first")?.split_once(" \"")?;
+    let (kind, name) = (what.replace(' ', "-"), name.trim_end_matches('"'));
+    Some(format!("`wardroom create {kind} {name} --help` says how"))
 }
 
 /// A text of the server in which requests are named, with commands instead.
@@ -119,7 +131,9 @@ pub(crate) fn command(request: &str) -> String {
             format!("wardroom describe {kind} {id}")
         }
         ("GET", ["api", "satellites", name]) => format!("wardroom describe satellite {name}"),
-        ("POST", ["api", "v1", "tokens"]) => "wardroom token create NAME --role ROLE".to_owned(),
+        ("POST", ["api", "v1", "tokens"]) => {
+            format!("wardroom token create NAME --role {}", body["role"].as_str().unwrap_or("ROLE"))
+        }
         ("POST", ["api", "v1", "groups"]) => "wardroom create group NAME".to_owned(),
         ("PUT", ["api", "v1", _, _]) | ("PATCH", ["api", "configs", _]) => {
             "wardroom apply -f FILE".to_owned()
@@ -166,7 +180,7 @@ mod tests {
         table::{Call, Event, State, Table},
     };
 
-    use super::{Subject, allowed, command, spoken};
+    use super::{Subject, allowed, command, make, spoken};
     use crate::{arguments::Arguments, kind::Kind};
 
     #[test]
@@ -221,6 +235,17 @@ mod tests {
     }
 
     #[test]
+    fn what_is_missing_can_be_made_and_what_is_used_let_go() {
+        let made = make("there is no satellite group \"base\": make it first");
+        assert_eq!(made.as_deref(), Some("`wardroom create satellite-group base --help` says how"));
+        assert_eq!(make("there is no node \"x\""), None);
+        let of = |kind| Subject { kind, id: "x".to_owned() };
+        let used = "PATCH /api/v1/nodes/n1";
+        assert_eq!(allowed(used, Some(&of(Kind::Workflow))), "wardroom node assign n1 --workflow \"\"");
+        assert_eq!(allowed(used, Some(&of(Kind::Group))), "wardroom node assign n1 --group \"\"");
+    }
+
+    #[test]
     fn requests_become_commands() {
         let check = |request: &str, expected: &str| assert_eq!(command(request), expected);
         check(r#"PATCH /api/v1/nodes/n1/state {"state":"active"}"#, "wardroom node move n1 --to active");
@@ -247,6 +272,7 @@ mod tests {
         check("PUT /api/v1/sites/berlin", "wardroom apply -f FILE");
         check("DELETE /api/groups/base", "wardroom delete satellite-group base");
         check("POST /api/configs/satellite", "wardroom satellite assign NAME --config CONFIG");
+        check(r#"POST /api/v1/tokens {"role":"admin"}"#, "wardroom token create NAME --role admin");
         check("GET /api/v1/elsewhere", "GET /api/v1/elsewhere");
         check("pending", "pending");
     }

@@ -1,6 +1,7 @@
 //! Which server a command talks to, and as whom.
 
 use std::{
+    io::ErrorKind,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -14,19 +15,24 @@ const LOCAL_TOKEN: &str = "wardroom-data/admin.token";
 
 /// Which server, and as whom.
 #[derive(Args)]
-#[command(next_help_heading = "Connection")]
 pub(crate) struct Connection {
     /// The URL of the server.
-    #[arg(long, value_name = "URL", env = "WARDROOM_SERVER_URL", default_value = "http://127.0.0.1:8440")]
+    #[arg(
+        help_heading = "Connection",
+        long,
+        value_name = "URL",
+        env = "WARDROOM_SERVER_URL",
+        default_value = "http://127.0.0.1:8440"
+    )]
     server: String,
     /// A file with the API token; wins over WARDROOM_TOKEN and WARDROOM_TOKEN_FILE.
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Connection", long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// PEM certificates to trust instead of the system's.
-    #[arg(long, value_name = "FILE", env = "WARDROOM_CA_FILE")]
+    #[arg(help_heading = "Connection", long, value_name = "FILE", env = "WARDROOM_CA_FILE")]
     ca_file: Option<PathBuf>,
     /// How long an answer may take.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(help_heading = "Connection", long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
 }
 
@@ -56,8 +62,10 @@ impl Connection {
             return read(Path::new(&path)).map(Some);
         }
         let local = Path::new(LOCAL_TOKEN);
-        let offered = client::is_local(&self.server) && local.exists();
-        if offered { read(local).map(Some) } else { Ok(None) }
+        if !client::is_local(&self.server) || is_absent(local) {
+            return Ok(None);
+        }
+        read(local).map(Some)
     }
 }
 
@@ -65,8 +73,15 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
 }
 
+/// One that is there and cannot be read is not absent: who is told why can mend it.
+fn is_absent(path: &Path) -> bool {
+    std::fs::metadata(path).is_err_and(|error| error.kind() != ErrorKind::PermissionDenied)
+}
+
 fn read(path: &Path) -> anyhow::Result<String> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read the token in {}", path.display()))?;
-    Ok(text.trim().to_owned())
+    let token = text.trim();
+    anyhow::ensure!(!token.is_empty(), "there is no token in {}: the file is empty", path.display());
+    Ok(token.to_owned())
 }

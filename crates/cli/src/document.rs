@@ -18,11 +18,27 @@ pub(crate) type Document = Map<String, Value>;
 /// What the server keeps itself; a document that was read from it has these.
 const KEPT: [&str; 4] = ["id", "created_at", "updated_at", "effective_auto_promote"];
 
+/// What only the server says of a node.
+pub(crate) const KEPT_OF_NODES: [&str; 6] =
+    ["ip_address", "state", "install_attempts", "install_progress", "last_install_error", "state_changed_at"];
+
 /// The documents of a file; `-` is standard input.
 pub(crate) fn read(file: &str) -> anyhow::Result<Vec<Document>> {
     let text = text(file)?;
-    let documents: Vec<Document> =
+    let written: Vec<Value> =
         serde_saphyr::from_multiple(&text).map_err(|error| anyhow::anyhow!("{file}: {error}"))?;
+    // A document may be a list, as `wardroom get` writes it.
+    let each = written.into_iter().flat_map(|document| match document {
+        Value::Array(documents) => documents,
+        document => vec![document],
+    });
+    let mut documents = Vec::new();
+    for document in each.filter(|document| !document.is_null()) {
+        let Value::Object(document) = document else {
+            anyhow::bail!("{file}: a document has fields, such as kind: node");
+        };
+        documents.push(document);
+    }
     anyhow::ensure!(!documents.is_empty(), "{file}: there is nothing to apply");
     Ok(documents)
 }

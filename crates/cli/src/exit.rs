@@ -3,6 +3,7 @@
 use std::{fmt, io::ErrorKind, process::ExitCode};
 
 use wardroom_api::{Problem, client};
+use wardroom_core::node::State;
 
 use crate::{
     advice::{self, Subject},
@@ -16,13 +17,13 @@ pub(crate) const HELP: &str = "\
 Exit codes:
   0  done
   1  failed, or something is wrong
-  2  the command line is wrong
+  2  the command line cannot be read; what it says and the server refuses is 1
   3  there is no such resource
   4  the state of a resource does not allow it, or somebody else was first
   5  the token is missing, not valid or does not suffice
   6  the server did not answer in time
   7  the server cannot be reached, or cannot answer now
-  8  some of several resources could not be changed
+  8  some of several resources could not be changed; of all, the code of the first
 
 Commands that talk to a server find it by --server or WARDROOM_SERVER_URL, and take their token from, in this
 order: --token-file, WARDROOM_TOKEN, WARDROOM_TOKEN_FILE, and ./wardroom-data/admin.token if the server is on
@@ -128,11 +129,16 @@ fn of_client(error: &client::Error) -> Code {
         client::Error::Setup(_) => Code::Usage,
         client::Error::Timeout => Code::Timeout,
         client::Error::Unreachable(_) => Code::Unreachable,
+        // Not the resource is missing, but all of the API.
+        client::Error::Problem(problem) if problem.code == NO_ROUTE => Code::Failed,
         client::Error::Problem(_) | client::Error::Unexpected { .. } => {
             of_status(error.status().unwrap_or_default())
         }
     }
 }
+
+/// What a server says to a request that it does not know.
+const NO_ROUTE: &str = "no_route";
 
 /// The exit code that fits the status of an answer.
 fn of_status(status: u16) -> Code {
@@ -154,11 +160,14 @@ fn problem_text(problem: &Problem) -> String {
     let mut said = if problem.errors.is_empty() { spoken(&problem.detail) } else { problem.title.clone() };
     for error in &problem.errors {
         said.push_str(&format!("\n{}: {}", used::argument(&error.field), spoken(&error.message)));
+        said.extend(advice::make(&error.message).map(|how| format!(": {how}")));
     }
     let allowed = problem.allowed_actions.iter().flatten();
-    let force = if problem.code == "retry_limit" { " --force" } else { "" };
+    // Only what the limit is for has to be forced.
+    let forced = |call: &str| problem.code == "retry_limit" && call == State::Pending.as_str();
     for (number, call) in allowed.enumerate() {
         let start = if number == 0 { "allowed now: " } else { "             " };
+        let force = if forced(call) { " --force" } else { "" };
         said.push_str(&format!("\n{start}{}{force}", advice::allowed(call, subject.as_ref())));
     }
     if problem.status >= 500 {
@@ -181,6 +190,12 @@ fn next_step(error: &client::Error) -> Option<String> {
         client::Error::Unreachable(why) if why.contains("certificate") => {
             "trust the certificate of its authority: --ca-file FILE or WARDROOM_CA_FILE"
         }
+        client::Error::Unreachable(why) if why.contains("InvalidContentType") => {
+            "it speaks plain HTTP there: try http:// in --server or WARDROOM_SERVER_URL"
+        }
+        client::Error::Unreachable(why) if why.contains("invalid HTTP version") => {
+            "it speaks TLS there: try https:// in --server or WARDROOM_SERVER_URL"
+        }
         client::Error::Unreachable(_) => {
             "start it with `wardroom serve`, or say where it is: --server or WARDROOM_SERVER_URL"
         }
@@ -198,6 +213,9 @@ fn after(problem: &Problem) -> Option<String> {
             Some("give a valid token: --token-file FILE, WARDROOM_TOKEN or WARDROOM_TOKEN_FILE".to_owned())
         }
         403 => Some("ask an admin for such a token: `wardroom token create NAME --role ROLE`".to_owned()),
+        404 if problem.code == NO_ROUTE => Some(
+            "check --server and WARDROOM_SERVER_URL: machines boot elsewhere than people connect".to_owned(),
+        ),
         404 => Some(list(subject.map(|subject| subject.kind))),
         409 => {
             let Subject { kind, id } = subject.filter(|subject| is_explained(subject.kind))?;
@@ -214,7 +232,19 @@ fn is_explained(kind: Kind) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Code, of_status};
+    use wardroom_api::client;
+
+    use super::{Code, next_step, of_client, of_status};
+
+    #[test]
+    fn another_listener_is_not_a_missing_resource() {
+        let problem = serde_json::json!({
+            "type": "t", "title": "t", "status": 404, "detail": "d", "code": "no_route", "request_id": "r",
+        });
+        let error = client::Error::Problem(Box::new(serde_json::from_value(problem).unwrap()));
+        assert_eq!(of_client(&error), Code::Failed);
+        assert!(next_step(&error).unwrap().contains("--server"));
+    }
 
     #[test]
     fn every_class_of_answer_has_its_code() {

@@ -11,13 +11,13 @@ use crate::{
 /// Which resources.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct Selection {
-    /// Labels, such as site=berlin,rack in (a,b),!spare.
+    /// Select by labels, such as site=berlin,rack in (a,b),!spare.
     #[arg(short = 'l', long = "selector", value_name = "LABELS")]
     labels: Option<String>,
-    /// Fields, such as workflow_id=debian.
+    /// Select by fields, such as workflow_id=debian.
     #[arg(long = "field-selector", value_name = "FIELDS")]
     fields: Option<String>,
-    /// A state.
+    /// Select those in this state.
     #[arg(long, value_name = "STATE")]
     state: Option<String>,
 }
@@ -32,7 +32,7 @@ impl Selection {
             Selectable::No if self.is_empty() => Ok(()),
             Selectable::ByFields => Err(failure(
                 Code::Usage,
-                format!("a {kind} has no labels: select by --state or --field-selector"),
+                format!("{kind}s have no labels: select by --state or --field-selector"),
             )),
             Selectable::No => Err(failure(
                 Code::Usage,

@@ -41,6 +41,11 @@ pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
+/// A stage and why it is skipped, written `STAGE=REASON`.
+pub(crate) fn skip(text: &str) -> Result<(String, String), String> {
+    pair(text).map_err(|_| "write STAGE=REASON".to_owned())
+}
+
 /// A label to set or to take off, written `key=value` or `key-`.
 pub(crate) fn label(text: &str) -> Result<(String, Option<String>), String> {
     match (text.split_once('='), text.strip_suffix('-')) {

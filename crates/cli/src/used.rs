@@ -19,6 +19,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("fieldSelector", "field-selector"),
     ("group", "name"),
     ("group_id", "group"),
+    ("groups", "group"),
     ("kinds", "kind"),
     ("labelSelector", "selector"),
     ("labels", "label"),
@@ -28,6 +29,8 @@ const OPTIONS: &[(&str, &str)] = &[
     ("selectors", "selector"),
     ("settings.boot_disk", "boot-disk-model"),
     ("settings.provisioning_subnet", "subnet"),
+    // Where a node is to go; what selects it has an option of that name, which comes second.
+    ("state", "to"),
     ("workflow_id", "workflow"),
 ];
 
@@ -121,6 +124,9 @@ mod tests {
         check(&["create", "site"], "name", "NAME");
         check(&["get"], "fieldSelector", "--field-selector");
         check(&["get"], "state", "--state");
+        check(&["node", "move"], "state", "--to");
+        check(&["satellite", "create"], "groups", "--group");
+        check(&["satellite", "create"], "groups[0]", "--group");
         check(&["apply"], "settings.url", "settings.url");
         check(&["run", "adopt-observed-state"], "expected_observation_digest", "--digest");
     }

@@ -36,6 +36,9 @@ pub(crate) trait View: Serialize + Sized + 'static {
     /// How wide columns usually are, for lists that start empty and are watched.
     const USUAL: &'static [usize] = &[];
 
+    /// The kind that a document of it names; nothing for what cannot be applied.
+    const APPLIED: Option<Kind> = None;
+
     /// What `-o name` writes.
     fn name(&self) -> String;
 }
@@ -162,8 +165,8 @@ impl Printer {
                 let usual = if mode == Mode::Stream { T::USUAL } else { &[] };
                 printer.table = Some(Writer::start_with(&heads, &rows, shown, usual)?);
             }
-            (Format::Json, Mode::Whole) => output::json(&items)?,
-            (Format::Yaml, Mode::Whole) => output::yaml(&items)?,
+            (Format::Json, Mode::Whole) => output::json(&items.iter().map(Written).collect::<Vec<_>>())?,
+            (Format::Yaml, Mode::Whole) => output::yaml(&items.iter().map(Written).collect::<Vec<_>>())?,
             (Format::Json | Format::Yaml, Mode::Stream) | (Format::Name, _) => {
                 items.iter().try_for_each(|item| printer.add(item))?;
             }
@@ -178,10 +181,10 @@ impl Printer {
                 table.row(&cells(item, level(self.format), Clock.now()))
             }
             (Format::Table | Format::Wide, None) => Ok(()),
-            (Format::Json, _) => output::json_line(item),
+            (Format::Json, _) => output::json_line(&Written(item)),
             (Format::Yaml, _) => {
                 output::line("---")?;
-                output::yaml(item)
+                output::yaml(&Written(item))
             }
             (Format::Name, _) => output::line(&item.name()),
         }
@@ -208,6 +211,24 @@ impl Printer {
     }
 }
 
+/// A resource as programs get it: `wardroom apply` takes it back.
+struct Written<'a, T>(&'a T);
+
+impl<T: View> Serialize for Written<'_, T> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Document<'a, T> {
+            kind: &'static str,
+            #[serde(flatten)]
+            item: &'a T,
+        }
+        match T::APPLIED {
+            Some(kind) => Document { kind: kind.as_str(), item: self.0 }.serialize(serializer),
+            None => self.0.serialize(serializer),
+        }
+    }
+}
+
 /// How a resource goes out of a watched list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Gone {
@@ -218,8 +239,8 @@ pub(crate) enum Gone {
 /// Writes one resource by itself.
 pub(crate) fn print_one<T: View>(shape: Shape, item: &T) -> anyhow::Result<()> {
     match shape.output {
-        Format::Json => output::json(item),
-        Format::Yaml => output::yaml(item),
+        Format::Json => output::json(&Written(item)),
+        Format::Yaml => output::yaml(&Written(item)),
         Format::Table | Format::Wide | Format::Name => {
             Printer::start(shape, Mode::Whole, std::slice::from_ref(item)).map(drop)
         }

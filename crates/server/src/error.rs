@@ -286,7 +286,7 @@ impl From<wardroom_store::Error> for Error {
             Store::Used { kind, id } => Self::Conflict {
                 code: "in_use",
                 detail: format!("{kind} {id} uses it: take it out first"),
-                allowed: Vec::new(),
+                allowed: (kind == "node").then(|| format!("PATCH /api/v1/nodes/{id}")).into_iter().collect(),
             },
             Store::Fenced { .. } => Self::Unavailable("another server took this work over: repeat"),
             Store::ForeignCursor => crate::list::foreign("continue"),

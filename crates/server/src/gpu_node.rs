@@ -184,9 +184,10 @@ async fn made(app: &App, site: Option<&str>, node: Change, run: Change) -> Resul
 }
 
 fn taken(key: &str, holder: &str) -> Error {
+    let (what, value) = key.split_once('/').unwrap_or(("key", key));
     Error::Conflict {
         code: "name_taken",
-        detail: format!("{key} belongs to GPU node {holder} already"),
+        detail: format!("the {what} {value} belongs to GPU node {holder} already"),
         allowed: vec![format!("GET /api/v1/gpu-nodes/{holder}")],
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use utoipa::IntoParams;
 use wardroom_store::{List, Page, Requirement, Selector, cursor};
 
-use crate::{app::App, error::Error};
+use crate::{app::App, error::Error, text};
 
 /// A query string, with errors that name the parameter.
 pub(crate) struct ListQuery<T>(pub(crate) T);
@@ -140,7 +140,20 @@ fn requirement(part: &str) -> Result<Selector, Error> {
     let key = key.trim();
     let decent =
         !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-/".contains(&byte));
-    if decent { Ok(Selector { key: key.to_owned(), requirement }) } else { Err(wrong()) }
+    if !decent {
+        return Err(wrong());
+    }
+    let values = match &requirement {
+        Requirement::In(values) | Requirement::NotIn(values) => values.as_slice(),
+        Requirement::Exists | Requirement::Missing => &[],
+    };
+    // No label has such a value, so nothing would ever be found by it.
+    if let Some(value) = values.iter().find(|value| text::check_label(key, value).is_err()) {
+        let message =
+            format!("{value:?} cannot be a label's value: at most 63 letters, digits, '.', '_' and '-'");
+        return Err(Error::invalid("labelSelector", message));
+    }
+    Ok(Selector { key: key.to_owned(), requirement })
 }
 
 fn values_of(text: &str) -> Option<Vec<String>> {

@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse as _, Response},
 };
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 use wardroom_api::{
     Envelope, Page,
@@ -54,7 +54,7 @@ pub(crate) async fn list(
     ListQuery(pages): ListQuery<Pages>,
 ) -> Result<Json<Page<Token>>, Error> {
     let page = list::page(&app, pages.of(TOKEN)?).await?;
-    let data = page.items.iter().map(view).collect::<Result<_, _>>()?;
+    let data = page.items.iter().map(|token| view(token, app.now())).collect::<Result<_, _>>()?;
     Ok(Json(Page { success: true, data, next: page.next }))
 }
 
@@ -106,7 +106,7 @@ pub(crate) async fn create(
             return Err(Error::Conflict { code: "name_taken", detail, allowed: Vec::new() });
         }
     };
-    let token = view(&resource)?;
+    let token = view(&resource, now)?;
     let made = Envelope::said(NewToken { token, secret }, "The secret is shown only now.");
     let mut response = (StatusCode::CREATED, Json(made)).into_response();
     etag::set(&mut response, &tag(&resource)?);
@@ -134,7 +134,7 @@ pub(crate) async fn revoke(
         })
         .await?;
     app.tokens.forget().await;
-    let mut response = Json(Envelope::new(view(&resource)?)).into_response();
+    let mut response = Json(Envelope::new(view(&resource, app.now())?)).into_response();
     etag::set(&mut response, &tag(&resource)?);
     Ok(response)
 }
@@ -175,7 +175,7 @@ async fn other_admin(app: &App, id: &str) -> Result<Vec<Held>, Error> {
             code: "last_admin",
             detail: "this is the last admin token that covers everything: make another before it goes"
                 .to_owned(),
-            allowed: vec!["POST /api/v1/tokens".to_owned()],
+            allowed: vec![r#"POST /api/v1/tokens {"role":"admin"}"#.to_owned()],
         };
         list.after = Some(page.next.ok_or_else(last)?);
     }
@@ -198,16 +198,18 @@ pub(crate) fn content(name: &str, document: &TokenDocument, secret: &str) -> Res
     })
 }
 
-fn view(resource: &Resource) -> Result<Token, Error> {
+/// A token whose time is over is stored as it was: that it has expired is derived.
+fn view(resource: &Resource, now: Timestamp) -> Result<Token, Error> {
     let content = &resource.content;
     let document: TokenDocument = content.document.read()?;
+    let is_expired = content.state == "active" && document.expires_at <= now;
     Ok(Token {
         id: content.id.clone(),
         name: content.name.clone(),
         role: document.role.to_string(),
         kinds: document.kinds,
         group_id: document.group_id,
-        state: content.state.clone(),
+        state: if is_expired { "expired".to_owned() } else { content.state.clone() },
         expires_at: document.expires_at,
         created_at: resource.created_at,
     })

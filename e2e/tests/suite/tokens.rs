@@ -45,6 +45,10 @@ fn an_expired_token_is_refused(on: Backend) {
         (reply.status != 200)
             .then(|| assert!(reply.problem(401)["detail"].as_str().unwrap().contains("expired")))
     });
+    let listed = site.admin().get("/api/v1/tokens").expect(200);
+    let state =
+        |name: &str| listed["data"].as_array().unwrap().iter().find(|token| token["name"] == name).unwrap();
+    assert_eq!((&state("short")["state"], &state("clock")["state"]), (&json!("expired"), &json!("active")));
     let past = json!({"name": "short", "role": "viewer", "expires_at": "2020-01-01T00:00:00Z"});
     assert_eq!(site.admin().post("/api/v1/tokens", &past).wrong_fields(), ["expires_at"]);
 }

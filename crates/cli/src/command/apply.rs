@@ -9,7 +9,7 @@ use wardroom_api::{
 
 use crate::{
     connection::Connection,
-    document::{self, Document, merged, rename, spec},
+    document::{self, Document, KEPT_OF_NODES, merged, rename, spec},
     exit::{Code, failure},
     outcome::Outcome,
     view::Resource as _,
@@ -20,7 +20,8 @@ use crate::{
 /// The file is YAML or JSON, any number of documents, each with `kind: workflow`, `group`, `node`, `site`,
 /// `satellite-group` or `satellite-config` and the fields of the API; what it does not name stays as it is. A node is
 /// known by its mac_address, everything else by its name; of a node only hostname, workflow_id, group_id and labels are
-/// changed. For example: {kind: workflow, name: debian, kernel: "http://…"}
+/// changed. What `wardroom get -o yaml` writes can be given back: times, states, counters and what else only the server
+/// says are passed over. For example: {kind: workflow, name: debian, kernel: "http://…"}
 #[derive(Args)]
 pub(crate) struct Apply {
     /// The file; - for standard input.
@@ -127,7 +128,8 @@ async fn satellite_config(client: &Client, name: &str, document: Document) -> an
 }
 
 /// A node is made first: only the server knows atomically whether its MAC is taken.
-async fn node(client: &Client, document: Document) -> anyhow::Result<&'static str> {
+async fn node(client: &Client, mut document: Document) -> anyhow::Result<&'static str> {
+    KEPT_OF_NODES.iter().for_each(|field| drop(document.remove(*field)));
     let create: NodeCreate = spec(document)?;
     match client.create_node(&create).await {
         Ok(_) => return Ok("created"),

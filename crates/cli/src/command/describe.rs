@@ -23,7 +23,7 @@ pub(crate) struct Describe {
     /// The kind of the resource.
     #[arg(value_enum)]
     kind: Kind,
-    /// Its id; of a node also its MAC, of a GPU node its hostname, of a satellite its name.
+    /// Its id; of a node also its MAC, of a GPU node its hostname, of a satellite or a token its name.
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     id: String,
     #[command(flatten)]

@@ -23,7 +23,7 @@ pub(crate) struct Get {
     /// What to get; singular and short names are understood too (node, no, gpu, sat, …).
     #[arg(value_enum)]
     kind: Kind,
-    /// The id of one resource; of a node also its MAC, of a GPU node its hostname, of a satellite its name.
+    /// The id of one resource; of a node also its MAC, of a GPU node its hostname, of a satellite or a token its name.
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     id: Option<String>,
     #[command(flatten)]

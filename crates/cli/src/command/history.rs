@@ -17,7 +17,7 @@ pub(crate) struct History {
     /// Only of one resource: its kind …
     #[arg(value_enum, requires = "id")]
     kind: Option<Kind>,
-    /// … and its id; of a node also its MAC, of a GPU node its hostname, of a satellite its name.
+    /// … and its id; of a node also its MAC, of a GPU node its hostname, of a satellite or a token its name.
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     id: Option<String>,
     /// Show at most this many rows.

@@ -1,9 +1,10 @@
 //! `wardroom summary`.
 
-use clap::Args;
+use clap::{Args, ValueEnum as _};
 
 use crate::{
     connection::Connection,
+    kind::Kind,
     output::{self, Format},
     table::{Heads, Writer},
 };
@@ -25,7 +26,9 @@ impl Summary {
             Format::Json => output::json(&summary),
             Format::Yaml => output::yaml(&summary),
             Format::Table | Format::Wide | Format::Name => {
-                let counts = summary.kinds.iter().flat_map(|(kind, states)| {
+                // What the server keeps for itself is no resource that anybody gets.
+                let known = summary.kinds.iter().filter(|(kind, _)| Kind::from_str(kind, false).is_ok());
+                let counts = known.flat_map(|(kind, states)| {
                     states.iter().map(|(state, count)| vec![kind.clone(), state.clone(), count.to_string()])
                 });
                 let rows: Vec<_> = counts.collect();

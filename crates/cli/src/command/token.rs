@@ -1,6 +1,6 @@
 //! `wardroom token`.
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum as _};
 use jiff::{Span, SpanRelativeTo, Timestamp};
 use wardroom_api::token::{Token as ApiToken, TokenCreate};
 use wardroom_server::clock::Clock;
@@ -9,6 +9,7 @@ use super::get::list;
 use crate::{
     connection::Connection,
     exit::{Code, failure},
+    kind::Kind,
     outcome::Outcome,
     output::{self, Format},
     secret::SecretFile,
@@ -88,7 +89,7 @@ impl Create {
         let create = TokenCreate {
             name: self.name,
             role: self.role,
-            kinds: self.kinds,
+            kinds: self.kinds.into_iter().map(kind).collect(),
             group_id: self.group,
             expires_at,
         };
@@ -117,6 +118,11 @@ impl Revoke {
         }
         outcome.finish()
     }
+}
+
+/// A kind as the API calls it, also where it was named as `wardroom get` does; what is unknown is left to the server.
+fn kind(named: String) -> String {
+    Kind::from_str(&named, false).map_or(named, |kind| kind.as_str().to_owned())
 }
 
 /// The id of the token with this id or name; what is unknown is left to the server.

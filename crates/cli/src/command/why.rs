@@ -20,7 +20,7 @@ pub(crate) struct Why {
     /// The kind of the resource.
     #[arg(value_enum)]
     kind: Kind,
-    /// Its id; of a node also its MAC, of a GPU node its hostname, of a satellite its name.
+    /// Its id; of a node also its MAC, of a GPU node its hostname, of a satellite or a token its name.
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     id: String,
     /// How the result is written.
@@ -40,7 +40,7 @@ impl Why {
         let kind = T::KIND.as_str();
         if !T::EXPLAINED {
             let message =
-                format!("a {kind} has no lifecycle: `wardroom describe {kind} {}` shows it", self.id);
+                format!("{kind}s have no lifecycle: `wardroom describe {kind} {}` shows it", self.id);
             return Err(failure(Code::Usage, message));
         }
         let item = T::find(client, &self.id).await?;

@@ -30,6 +30,8 @@ impl View for Group {
         column("CHANGED",      Full,   |group, _| time(group.updated_at)),
     ];
 
+    const APPLIED: Option<Kind> = Some(Kind::Group);
+
     fn name(&self) -> String {
         format!("group/{}", self.id)
     }

@@ -35,7 +35,7 @@ impl View for Row {
     }
 }
 
-/// What somebody said; the stages that somebody had skipped, with their reasons; or what was seen.
+/// What somebody said; the stages that somebody had skipped, with their reasons; or what was done, and what was seen.
 fn comment(row: &Row) -> Option<String> {
     let skipped = row.metadata["skip"].as_object().into_iter().flatten();
     let skipped = skipped.filter_map(|(stage, why)| Some(format!("skips {stage}: {}", why.as_str()?)));
@@ -43,8 +43,13 @@ fn comment(row: &Row) -> Option<String> {
     if !said.is_empty() {
         return Some(said.join("; "));
     }
-    let seen = |name: &str| row.metadata[name].as_str().map(str::to_owned);
-    seen("evidence").or_else(|| seen("reason"))
+    let seen = |name: &str| row.metadata[name].as_str();
+    let why = seen("evidence").or_else(|| seen("reason")).or_else(|| seen("error"));
+    // A row of a run is about a stage.
+    let stage: Vec<_> = [seen("stage"), seen("outcome")].into_iter().flatten().collect();
+    let told: Vec<_> = [stage.join(" ")].into_iter().chain(why.map(str::to_owned)).collect();
+    let told: Vec<_> = told.into_iter().filter(|part| !part.is_empty()).collect();
+    (!told.is_empty()).then(|| told.join(": "))
 }
 
 /// Who, for people; otherwise what caused it.
@@ -52,5 +57,35 @@ fn by(row: &Row) -> String {
     match &row.user_id {
         Some(user) => format!("{} ({user})", row.triggered_by),
         None => row.triggered_by.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use wardroom_api::history::Row;
+
+    use super::comment;
+
+    #[test]
+    fn a_row_says_what_happened() {
+        let row = |said: Option<&str>, metadata: Value| -> Row {
+            let row = json!({
+                "id": "1", "cursor": "c", "kind": "run", "resource_id": "r", "sequence": 1, "type": "attempt",
+                "to_state": "running", "triggered_by": "workflow", "comment": said, "metadata": metadata,
+                "created_at": "2026-01-01T00:00:00Z", "hash": "",
+            });
+            serde_json::from_value(row).unwrap()
+        };
+        let check = |said, metadata, expected: Option<&str>| {
+            assert_eq!(comment(&row(said, metadata)).as_deref(), expected);
+        };
+        check(None, json!({"attempt": 3, "error": "no disk"}), Some("no disk"));
+        check(Some("again"), json!({"error": "no disk"}), Some("again"));
+        let failed = json!({"stage": "deploy_node", "outcome": "failed", "evidence": "504"});
+        check(None, failed, Some("deploy_node failed: 504"));
+        check(None, json!({"stage": "deploy_node", "outcome": "done"}), Some("deploy_node done"));
+        check(None, json!({"event": "claim", "stage": "deploy_node"}), Some("deploy_node"));
+        check(None, Value::Null, None);
     }
 }

@@ -43,6 +43,8 @@ impl View for Node {
         column("CHANGED",       Full,   |node, _| time(node.updated_at)),
     ];
 
+    const APPLIED: Option<Kind> = Some(Kind::Node);
+
     fn name(&self) -> String {
         format!("node/{}", self.id)
     }

@@ -1,5 +1,6 @@
 //! Satellites in columns, found by name or id.
 
+use jiff::Timestamp;
 use wardroom_api::{
     Page,
     client::{Client, Query},
@@ -21,7 +22,7 @@ use crate::{
 impl View for Satellite {
     #[rustfmt::skip]
     const COLUMNS: &'static [Column<Self>] = &[
-        column("NAME",          Narrow, |satellite, _| satellite.name.clone()),
+        column("NAME",          Narrow, name),
         column("STATE",         Narrow, |satellite, _| state(satellite)),
         column("SINCE",         Narrow, |satellite, now| age(satellite.state_changed_at, now)),
         column("LAST SEEN",     Narrow, |satellite, now| or_none(satellite.last_seen.map(|seen| age(seen, now)).as_deref())),
@@ -93,7 +94,16 @@ fn told(effect: &EffectProgress) -> Vec<String> {
     vec![type_.clone(), progress.clone(), attempts.to_string(), time(*created_at), error]
 }
 
+/// The name of a deleted one may be another's by now: its id tells them apart.
+fn name(satellite: &Satellite, _now: Timestamp) -> String {
+    if satellite.deleted { format!("{} ({})", satellite.name, satellite.id) } else { satellite.name.clone() }
+}
+
 fn state(satellite: &Satellite) -> String {
+    // It keeps the state it had.
+    if satellite.deleted {
+        return format!("deleted (was {})", satellite.state);
+    }
     if satellite.refresh_required {
         return format!("{} (refresh)", satellite.state);
     }

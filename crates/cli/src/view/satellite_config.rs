@@ -29,6 +29,8 @@ impl View for SatelliteConfig {
         column("CHANGED",  Full,   |config, _| time(config.updated_at)),
     ];
 
+    const APPLIED: Option<Kind> = Some(Kind::SatelliteConfig);
+
     fn name(&self) -> String {
         format!("satellite-config/{}", self.id)
     }

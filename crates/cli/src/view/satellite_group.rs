@@ -34,6 +34,8 @@ impl View for SatelliteGroup {
         column("CHANGED",   Full,   |group, _| time(group.updated_at)),
     ];
 
+    const APPLIED: Option<Kind> = Some(Kind::SatelliteGroup);
+
     fn name(&self) -> String {
         format!("satellite-group/{}", self.id)
     }

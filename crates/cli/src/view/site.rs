@@ -34,6 +34,8 @@ impl View for Site {
         column("CHANGED", Full,   |site, _| time(site.updated_at)),
     ];
 
+    const APPLIED: Option<Kind> = Some(Kind::Site);
+
     fn name(&self) -> String {
         format!("site/{}", self.name)
     }

@@ -8,7 +8,7 @@ use wardroom_api::{
 
 use super::{Resource, View};
 use crate::{
-    exit::not_found,
+    exit::{self, Code, not_found},
     kind::Kind,
     table::{
         Column,
@@ -48,18 +48,27 @@ impl Resource for Token {
         Ok(client.tokens(query).await?)
     }
 
-    /// The API lists tokens and does not show one; there are few.
+    /// The API lists tokens and does not show one; there are few. A name is never used twice.
     async fn find(client: &Client, id: &str) -> anyhow::Result<Self> {
         let mut query = Query { limit: Some(1000), ..Query::default() };
         loop {
             let page = client.tokens(&query).await?;
-            if let Some(token) = page.data.into_iter().find(|token| token.id == id) {
+            if let Some(token) = page.data.into_iter().find(|token| token.id == id || token.name == id) {
                 return Ok(token);
             }
             if page.next.is_none() {
                 return Err(not_found(Kind::Token, format!("there is no token {id:?}")));
             }
             query.cursor = page.next;
+        }
+    }
+
+    async fn id_of(client: &Client, called: &str) -> anyhow::Result<String> {
+        match Self::find(client, called).await {
+            Ok(token) => Ok(token.id),
+            // Who may read history need not see the list.
+            Err(error) if exit::code(&error) == Code::Denied => Ok(called.to_owned()),
+            Err(error) => Err(error),
         }
     }
 }

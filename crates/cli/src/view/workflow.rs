@@ -31,6 +31,8 @@ impl View for Workflow {
         column("CHANGED",   Full,   |workflow, _| time(workflow.updated_at)),
     ];
 
+    const APPLIED: Option<Kind> = Some(Kind::Workflow);
+
     fn name(&self) -> String {
         format!("workflow/{}", self.id)
     }

@@ -40,6 +40,13 @@ fn wrong_input_names_the_field() {
         .run(&[&site[..], &["--set", "insecure=true"]].concat())
         .says(2, &["--set insecure: ", "bmc_insecure"]);
     server.run(&["node", "create", "--mac", "nonsense"]).says(1, &["  --mac: "]);
+    let id = server.node("52:54:00:00:00:01", &[]);
+    server.run(&["node", "move", &id, "--to", "foo"]).says(1, &["  --to: "]);
+    server.run(&["satellite", "create", "edge", "--group", "nope"]).says(1, &["  --group: "]);
+    for selector in ["site=(", "site!=a b", "site in (a,b!)"] {
+        server.run(&["get", "nodes", "-l", selector]).says(1, &["  --selector: ", "letters"]);
+    }
+    server.run(&["gpu-node", "retire", "x", "--skip", "drain_node"]).says(2, &["write STAGE=REASON"]);
 }
 
 #[test]
@@ -107,6 +114,13 @@ fn the_strongest_source_of_a_token_wins() {
     assert_eq!(run(&[], &[("WARDROOM_TOKEN", good), ("WARDROOM_TOKEN_FILE", "bad.token")]), 0);
     assert_eq!(run(&[], &[("WARDROOM_TOKEN_FILE", "bad.token")]), 5);
     assert_eq!(run(&["--token-file", "missing.token"], &[]), 1);
+    std::fs::write(server.dir.path().join("empty.token"), "\n").unwrap();
+    server.run(&["get", "nodes", "--token-file", "empty.token"]).says(1, &["empty.token", "empty"]);
+    // A token that is there and cannot be read is named.
+    let local = server.data_dir().join("admin.token");
+    std::fs::remove_file(&local).unwrap();
+    std::fs::create_dir(&local).unwrap();
+    server.run(&["get", "nodes"]).says(1, &["wardroom-data/admin.token"]);
 }
 
 #[test]

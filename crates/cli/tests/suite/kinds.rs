@@ -40,6 +40,23 @@ fn every_kind_is_listed_and_says_when_one_is_not_there() {
         server.run(&["why", singular, "nope"]).says(code, &["nope"]);
     }
     server.run(&["why", "site", "berlin"]).says(2, &["wardroom describe site berlin"]);
+    server.run(&["why", "incident", "x"]).says(2, &["incidents have no lifecycle"]);
+}
+
+/// What one command advises, another does: a token is known by its name everywhere.
+#[test]
+fn a_token_is_known_by_its_name() {
+    let server = Server::start();
+    server.run(&["why", "token", "first-admin"]).says(2, &["wardroom describe token first-admin"]);
+    assert!(server.ok(&["describe", "token", "first-admin"]).contains("History:\n"));
+    let id = server.ok(&["get", "token", "first-admin", "-o", "name"]);
+    let id = id.trim().strip_prefix("token/").unwrap();
+    assert!(server.ok(&["history", "token", "first-admin"]).contains(id));
+    assert!(server.ok(&["get", "token", id]).contains("first-admin"));
+    server.ok(&["token", "create", "narrow", "--role", "viewer", "--kind", "nodes", "--kind", "sat"]);
+    let narrow: Value = serde_json::from_str(&server.ok(&["get", "token", "narrow", "-o", "json"])).unwrap();
+    assert_eq!(narrow["kinds"], serde_json::json!(["node", "satellite"]));
+    server.run(&["token", "revoke", "first-admin"]).says(4, &["token create NAME --role admin"]);
 }
 
 #[test]

@@ -64,7 +64,9 @@ fn satellites_are_assigned_groups_and_configs() {
     let assign = ["satellite", "assign", "edge-01", "--group", "base", "--config", "fast"];
     assert_eq!(server.ok(&assign), "satellite/edge-01 groups base, config fast\n");
     server.run(&["satellite", "assign", "edge-01"]).says(2, &["--group or --config"]);
-    server.run(&["satellite", "assign", "edge-01", "--group", "nope"]).says(1, &["make it first"]);
+    server
+        .run(&["satellite", "assign", "edge-01", "--group", "nope"])
+        .says(1, &["make it first: `wardroom create satellite-group nope --help`"]);
     server.run(&["satellite", "unassign", "edge-01", "--group", "nope"]).says(3, &["nope"]);
     assert!(server.ok(&["describe", "sg", "base"]).contains("edge-01"));
     let described = server.ok(&["describe", "sc", "fast"]);
@@ -73,7 +75,7 @@ fn satellites_are_assigned_groups_and_configs() {
 
     // What the server gives can be applied, and secrets that it hides are kept when they are left out.
     let yaml = server.ok(&["get", "sg", "base", "-o", "yaml"]).replace("1.28", "1.29");
-    write(&server, "group.yaml", &format!("kind: satellite-group\n{yaml}"));
+    write(&server, "group.yaml", &yaml);
     assert_eq!(server.ok(&["apply", "-f", "group.yaml"]), "satellite-group/base applied\n");
     assert_eq!(json(&server, &["get", "sg", "base"])["artifacts"][0]["tag"][1], "1.29");
     write(
@@ -117,6 +119,11 @@ fn the_deleted_and_the_guard_can_be_seen() {
     };
     assert_eq!(names(&["get", "satellites"]), ["stays"]);
     assert_eq!(names(&["get", "satellites", "--deleted"]), ["gone"]);
+    let table = server.ok(&["get", "satellites", "--deleted"]);
+    let deleted: Vec<Value> =
+        serde_json::from_str(&server.ok(&["get", "satellites", "--deleted", "-o", "json"])).unwrap();
+    let id = deleted[0]["id"].as_str().unwrap();
+    assert!(table.contains(&format!("gone ({id})")) && table.contains("deleted (was "), "{table}");
     server.run(&["get", "nodes", "--deleted"]).says(2, &["only satellites"]);
     server.run(&["get", "satellites", "gone", "--deleted"]).says(2, &["--deleted"]);
     let guard = server.ok(&["liveness"]);

@@ -57,6 +57,7 @@ fn json_and_yaml_are_what_the_api_gives() {
     assert_eq!(yaml, one);
     let summary: Value = serde_json::from_str(&server.ok(&["summary", "-o", "json"])).unwrap();
     assert_eq!(summary["kinds"]["node"]["discovered"], 1);
+    assert!(!server.ok(&["summary"]).lines().any(|line| line.starts_with("server ")), "nobody gets those");
     assert!(server.ok(&["summary"]).lines().any(|line| line.split_whitespace().eq([
         "node",
         "discovered",

@@ -13,7 +13,10 @@ fn the_command_line_speaks_tls_and_trusts_only_what_it_is_told_to() {
     assert!(server.ok(&["summary", "--ca-file", "cert.pem"]).contains("token"));
     server.run(&["get", "nodes"]).says(7, &["cannot be reached"]);
     let plain = server.url.replace("https://", "http://");
-    server.run(&["get", "nodes", "--server", &plain]).says(7, &["cannot be reached"]);
+    server.run(&["get", "nodes", "--server", &plain]).says(7, &["cannot be reached", "try https://"]);
+    let server = Server::start();
+    let secure = server.url.replace("http://", "https://");
+    server.run(&["get", "nodes", "--server", &secure]).says(7, &["cannot be reached", "try http://"]);
 }
 
 /// What cannot be read as a request is refused in the same words inside of TLS.

@@ -67,6 +67,36 @@ fn files_are_applied_again_and_again() {
     server.run(&["apply", "-f", "site.yaml"]).says(1, &["kernl"]);
 }
 
+/// What was read can be given back, alone or in a list, and changes nothing.
+#[test]
+fn what_get_writes_can_be_applied() {
+    let server = Server::start();
+    let file = server.dir.path().join("all.yaml");
+    let all = "kind: workflow\nname: debian\nkernel: http://b/k\n---\nkind: group\nname: top\n---\n\
+               kind: satellite-group\nname: base\nregistry: https://r.example\n---\n\
+               kind: satellite-config\nname: quiet\nconfig: {}\n---\n\
+               kind: site\nname: berlin\nsettings: {url: \"http://127.0.0.1:1/MAAS\", key: \"file:k\", \
+               provisioning_subnet: s, boot_disk: {model: BOSS}}\n";
+    std::fs::write(&file, all).unwrap();
+    server.ok(&["apply", "-f", "all.yaml"]);
+    server.node("52:54:00:00:00:01", &["--hostname", "a", "--workflow", "debian", "--label", "rack=a1"]);
+    let spec =
+        |text: &str| text.lines().filter(|line| !line.contains("_at: ")).collect::<Vec<_>>().join("\n");
+    for kind in ["workflows", "groups", "nodes", "satellite-groups", "satellite-configs", "sites"] {
+        for format in ["yaml", "json"] {
+            let read = server.ok(&["get", kind, "-o", format]);
+            std::fs::write(&file, &read).unwrap();
+            let applied = server.ok(&["apply", "-f", "all.yaml"]);
+            assert!(applied.contains(" applied"), "{kind}: {applied}");
+            if format == "yaml" {
+                assert_eq!(spec(&server.ok(&["get", kind, "-o", format])), spec(&read), "{kind}");
+            }
+        }
+    }
+    std::fs::write(&file, "just words\n").unwrap();
+    server.run(&["apply", "-f", "all.yaml"]).says(1, &["all.yaml: a document has fields"]);
+}
+
 #[test]
 fn tokens_are_shown_once_and_revoked_at_once() {
     let server = Server::start();

@@ -38,6 +38,7 @@ pub(crate) async fn why(app: &App, name: &str) -> Result<Vec<Why>, Error> {
 fn open(effect: &EffectProgress) -> Option<Blocker> {
     let EffectProgress { effect_type, attempts, last_error, done_at: None, .. } = effect else { return None };
     let what = match last_error {
+        Some(error) if *attempts == 1 => format!("{effect_type} was tried once and failed: {error}"),
         Some(error) => format!("{effect_type} was tried {attempts} times and failed: {error}"),
         None => format!("{effect_type} has not been done yet"),
     };

@@ -11,8 +11,7 @@ use crate::{
     progress::{Wait, Wish},
     secret::SecretFile,
     targets::Targets,
-    text::pair,
-    verbs,
+    text, verbs,
 };
 
 #[derive(Args)]
@@ -20,7 +19,7 @@ pub(crate) struct Act {
     #[command(flatten)]
     targets: Targets,
     /// A stage to skip for a dead host, with a reason: drain_node="the board burnt". Can be repeated.
-    #[arg(long, value_name = "STAGE=REASON", value_parser = pair)]
+    #[arg(long, value_name = "STAGE=REASON", value_parser = text::skip)]
     skip: Vec<(String, String)>,
     /// Why, for history.
     #[arg(long, value_name = "TEXT")]

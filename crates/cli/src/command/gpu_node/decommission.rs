@@ -9,7 +9,7 @@ use crate::{
     outcome::Outcome,
     progress::{Wait, Wish},
     targets::Targets,
-    text::pair,
+    text,
 };
 
 /// How a node can be decommissioned.
@@ -32,7 +32,7 @@ pub(crate) struct Decommission {
     #[arg(long)]
     force: bool,
     /// A stage to skip for a dead host, with a reason: drain_node="the board burnt". Can be repeated.
-    #[arg(long, value_name = "STAGE=REASON", value_parser = pair)]
+    #[arg(long, value_name = "STAGE=REASON", value_parser = text::skip)]
     skip: Vec<(String, String)>,
     /// Why, for history.
     #[arg(long, value_name = "TEXT")]

@@ -40,7 +40,8 @@ impl Onboard {
         if let Some(token) = &begun.token {
             paper.write(token)?;
         }
-        output::note(&format!("gpu-node/{} {}", begun.node.id, begun.node.state));
+        let run = begun.node.run.as_deref().map_or_else(String::new, |run| format!(", run/{run}"));
+        output::note(&format!("gpu-node/{} {}{run}", begun.node.id, begun.node.state));
         self.wait.until_over(&client, begun.node.run.as_slice(), Wish::Done).await
     }
 }

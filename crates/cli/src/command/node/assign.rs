@@ -17,10 +17,10 @@ use crate::{
 pub(crate) struct Assign {
     #[command(flatten)]
     targets: Targets,
-    /// What they install.
+    /// What they install; "" for nothing.
     #[arg(long, value_name = "NAME")]
     workflow: Option<String>,
-    /// The device group they belong to.
+    /// The device group they belong to; "" for none.
     #[arg(long, value_name = "NAME")]
     group: Option<String>,
     /// The name of the host.
