@@ -252,9 +252,11 @@ statements! {
         "SELECT number, row_count, seal, created_at, signature FROM checkpoints \
          WHERE number > $1 ORDER BY number LIMIT $2";
 
+    /// Looks by itself: a trigger of SQLite refuses a number that is there before a conflict could be passed over.
     CHECKPOINT_INSERT =
         "INSERT INTO checkpoints (number, row_count, xid, position, seal, created_at, signature) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (number) DO NOTHING RETURNING number";
+         SELECT $1, $2, $3, $4, $5, $6, $7 WHERE NOT EXISTS (SELECT 1 FROM checkpoints WHERE number = $1) \
+         ON CONFLICT (number) DO NOTHING RETURNING number";
 
     /// Takes the key, unless somebody has it and it has not expired.
     IDEMPOTENCY_CLAIM =

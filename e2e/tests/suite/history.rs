@@ -108,6 +108,9 @@ fn nobody_rewrites_history(on: Backend) {
     if on == Backend::Postgres {
         refused("TRUNCATE history");
         refused("TRUNCATE checkpoints");
+    } else {
+        refused("INSERT OR REPLACE INTO history SELECT * FROM history WHERE sequence = 1");
+        refused("REPLACE INTO checkpoints SELECT * FROM checkpoints");
     }
     verify_all(&site);
 }

@@ -52,8 +52,12 @@ pub(crate) async fn an_honest_history_verifies(database: Database) {
     moved(&store, &unsealed, "pending").await;
     let expected = Report { resources: 4, rows: 11, checkpoints: 2, sealed_rows: 9, fault: None };
     assert_eq!(check(&database).await, expected);
+    feed_of(&store, 11).await;
+    let (one, other) = (key(), key());
+    let sealed = tokio::join!(store.seal(&one, at(3)), store.seal(&other, at(3)));
+    assert!(sealed.0.unwrap().is_some() != sealed.1.unwrap().is_some(), "of two who seal at once, one does");
     drop(store);
-    assert_eq!(check(&database).await, expected);
+    assert_eq!(check(&database).await, Report { checkpoints: 3, sealed_rows: 11, ..expected });
 }
 
 pub(crate) async fn history_is_append_only(database: Database) {
@@ -68,10 +72,29 @@ pub(crate) async fn history_is_append_only(database: Database) {
         let refused = database.execute(statement).await.unwrap_err();
         assert!(refused.contains("append-only"), "{statement}: {refused}");
     }
-    if let Database::Postgres(_) = database {
-        database.execute("TRUNCATE history").await.unwrap_err();
+    let further: &[&str] = match database {
+        Database::Postgres(_) => &[
+            "TRUNCATE history",
+            "INSERT INTO checkpoints SELECT * FROM checkpoints ON CONFLICT (number) DO UPDATE SET row_count = 0",
+        ],
+        // Each of the keys that a row could be replaced by, and a place between those that there are.
+        Database::Sqlite(_) => &[
+            "INSERT OR REPLACE INTO history SELECT * FROM history WHERE sequence = 2",
+            "REPLACE INTO history (kind, resource_id, sequence, type, to_state, triggered_by, created_at, hash) \
+             SELECT kind, resource_id, sequence, type, 'elsewhere', triggered_by, created_at, hash FROM history",
+            "REPLACE INTO history (position, kind, resource_id, sequence, type, to_state, triggered_by, created_at, \
+             hash) SELECT 1, 'node', 'new', 1, 'made', 'new', 'admin', '', ''",
+            "INSERT INTO history (position, kind, resource_id, sequence, type, to_state, triggered_by, created_at, \
+             hash) SELECT -7, 'node', 'new', 1, 'made', 'new', 'admin', '', ''",
+            "REPLACE INTO checkpoints SELECT * FROM checkpoints",
+        ],
+    };
+    for statement in further {
+        let refused = database.execute(statement).await.unwrap_err();
+        assert!(refused.contains("append-only"), "{statement}: {refused}");
     }
-    assert_eq!(check(&database).await.fault, None);
+    let expected = Report { resources: 3, rows: 9, checkpoints: 2, sealed_rows: 9, fault: None };
+    assert_eq!(check(&database).await, expected);
 }
 
 pub(crate) async fn every_column_is_sealed(database: Database) {

@@ -18,7 +18,7 @@ impl Tampering<'_> {
 pub(crate) async fn tampering(database: &Database) -> Tampering<'_> {
     if let Database::Sqlite(_) = database {
         for table in ["history", "checkpoints"] {
-            for change in ["update", "delete"] {
+            for change in ["update", "delete", "replace"] {
                 database.execute(&format!("DROP TRIGGER {table}_no_{change}")).await.unwrap();
             }
         }

@@ -1,0 +1,1 @@
+-- PostgreSQL replaces rows only by an update, which is refused already.
