@@ -5,8 +5,9 @@
 //! into the other database and into a newer schema.
 
 use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -141,22 +142,57 @@ struct Writer {
     hash: Sha256,
     rows: u64,
     to: PathBuf,
-    partial: PathBuf,
+    partial: Partial,
+}
+
+/// A file that nobody else writes to, gone when it is let go of.
+struct Partial(PathBuf);
+
+impl Partial {
+    fn create(to: &Path) -> Result<(Self, File)> {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        loop {
+            let mut path = to.as_os_str().to_owned();
+            path.push(format!(".{}-{}.partial", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
+            let path = PathBuf::from(path);
+            match options.open(&path) {
+                Ok(file) => return Ok((Self(path), file)),
+                // Left behind by a process of the same number that was killed.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(Error::file(&path)(error)),
+            }
+        }
+    }
+
+    /// Gives the file its name, unless somebody else was first.
+    fn become_whole(&self, to: &Path) -> Result<()> {
+        match std::fs::hard_link(&self.0, to) {
+            // Not every file system has links.
+            Err(error) if error.kind() != ErrorKind::AlreadyExists && !to.exists() => {
+                std::fs::rename(&self.0, to).map_err(Error::file(to))
+            }
+            linked => linked.map_err(Error::file(to)),
+        }
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        // It may have been moved to its name, and whoever could not write cannot be helped here.
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 impl Writer {
     fn create(to: &Path) -> Result<Self> {
         if to.exists() {
-            return Err(Error::file(to)(std::io::ErrorKind::AlreadyExists.into()));
+            return Err(Error::file(to)(ErrorKind::AlreadyExists.into()));
         }
-        let mut partial = to.as_os_str().to_owned();
-        partial.push(".partial");
-        let partial = PathBuf::from(partial);
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(&partial).map_err(Error::file(&partial))?;
+        let (partial, file) = Partial::create(to)?;
         Ok(Self { out: BufWriter::new(file), hash: Sha256::new(), rows: 0, to: to.to_owned(), partial })
     }
 
@@ -164,7 +200,7 @@ impl Writer {
         let mut text = json_text(line)?;
         text.push('\n');
         self.hash.update(&text);
-        self.out.write_all(text.as_bytes()).map_err(Error::file(&self.partial))
+        self.out.write_all(text.as_bytes()).map_err(Error::file(&self.partial.0))
     }
 
     fn row(&mut self, row: &[Value]) -> Result<()> {
@@ -176,9 +212,10 @@ impl Writer {
         let sha256 = hex(&self.hash.clone().finalize());
         let rows = self.rows;
         self.line(&Trailer { rows, sha256 })?;
-        let file = self.out.into_inner().map_err(|error| Error::file(&self.partial)(error.into_error()))?;
-        file.sync_all().map_err(Error::file(&self.partial))?;
-        std::fs::rename(&self.partial, &self.to).map_err(Error::file(&self.to))?;
+        let file = self.out.into_inner().map_err(|error| Error::file(&self.partial.0)(error.into_error()))?;
+        file.sync_all().map_err(Error::file(&self.partial.0))?;
+        self.partial.become_whole(&self.to)?;
+        drop(self.partial);
         let folder =
             self.to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         // The name is as durable as the file only once its folder is.

@@ -127,6 +127,35 @@ pub(crate) async fn is_one_state_while_servers_write(database: Database) {
     assert!(report.rows >= 200 && report.checkpoints >= 1, "{} rows", report.rows);
 }
 
+/// Of several backups to one target one is kept, whole, and nothing is left of the others.
+pub(crate) async fn one_of_many_to_one_target_is_kept(database: Database) {
+    let (folder, file) = target();
+    filled(&database.open().await).await;
+    let location = database.location();
+    let backups = tokio::join!(
+        backup(&location, &file),
+        backup(&location, &file),
+        backup(&location, &file),
+        backup(&location, &file)
+    );
+    let mut kept = 0;
+    for backup in [backups.0, backups.1, backups.2, backups.3] {
+        match backup {
+            Ok(()) => kept += 1,
+            Err(Error::File { path, source }) => {
+                assert_eq!((path, source.kind()), (file.clone(), std::io::ErrorKind::AlreadyExists));
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(kept, 1);
+    let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    assert_eq!(names.collect::<Vec<_>>(), std::slice::from_ref(&file));
+    let copy = Database::sqlite();
+    restore(&file, &copy.location()).await.unwrap();
+    assert_eq!(verify(&copy.location(), Some(&key()), &[]).await.unwrap().rows, 12);
+}
+
 async fn feed_grows_to(store: &Store, rows: usize) {
     while store.feed_after(&store.feed_start(), rows).await.unwrap().len() < rows {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;

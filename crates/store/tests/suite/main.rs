@@ -102,6 +102,7 @@ on_both! {
         refuses_a_newer_schema;
     backups:
         is_one_state_while_servers_write,
+        one_of_many_to_one_target_is_kept,
         carries_over_to_sqlite,
         carries_over_to_postgres,
         damage_is_noticed_before_anything_is_written;
