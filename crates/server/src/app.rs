@@ -12,6 +12,7 @@ use crate::{
     auth::{Caller, Tokens},
     clock::{Hand, Timepiece},
     config::Config,
+    events::tail::Tail,
     idempotency,
     limit::Limiter,
     liveness::{Liveness, kinds},
@@ -48,6 +49,8 @@ pub struct Inner {
     pub(crate) tokens: Tokens,
     pub(crate) limiter: Limiter,
     pub(crate) denials: Denials,
+    /// The end of the feed, for those who follow it.
+    pub(crate) tail: Tail,
     /// Discoveries of this server take turns, and its name for those of all servers.
     pub(crate) discovering: tokio::sync::Mutex<String>,
     /// Who satellites are.
@@ -93,7 +96,7 @@ impl App {
         let limiter = Limiter::new(&config);
         let tokens = Tokens::new(&config);
         let liveness = Liveness::new(clock, config.liveness.clone(), kinds::BEATING);
-        let denials = Denials::default();
+        let (denials, tail) = (Denials::default(), Tail::new(config.limits.streams));
         let (satellites, facts) = (Identities::new(&config), Facts::default());
         let listening_since = Mutex::new(clock.now());
         let discovering = tokio::sync::Mutex::new(uuid::Uuid::now_v7().to_string());
@@ -110,6 +113,7 @@ impl App {
             tokens,
             limiter,
             denials,
+            tail,
             discovering,
             satellites,
             facts,

@@ -128,6 +128,8 @@ pub struct Limits {
     pub report: u32,
     /// Callers without an identity, by address.
     pub anonymous: u32,
+    /// Streams and waiting requests for events of one token, open at a time.
+    pub streams: u32,
 }
 
 /// Lays the sources over the default and resolves the result.

@@ -70,6 +70,7 @@ pub const CLASSES: &[Class] = &[
     class("content_type",      415, "The content type is not understood", "Send `Content-Type: application/json`."),
     class("key_reused",        422, "The idempotency key was used", "The `Idempotency-Key` was used for another request."),
     class("too_many_requests", 429, "Too many requests", "Repeat after `Retry-After` seconds."),
+    class("too_many_streams",  429, "Too many streams of events", "The token has as many streams of events open on this server as it may (`limits.streams`): close one, share one, or use another token."),
     class("head_too_large",    431, "The headers are too large", "The headers are larger than the server reads, or too many; the connection is closed."),
     class("unavailable",       503, "The server cannot answer now", "The database or another part cannot answer now; repeat after `Retry-After` seconds. Where a change may have been made, `detail` says to read first."),
     class("not_configured",    503, "The other system is not configured", "The server is not set up to work with the system that this needs; `detail` says which settings are missing."),
@@ -135,6 +136,11 @@ pub(crate) enum Error {
     /// Too many requests.
     #[error("too many requests: repeat after {0} s")]
     TooMany(u64),
+    /// Too many streams of one token.
+    #[error(
+        "this token has {0} streams of events open on this server, which is the limit (limits.streams): close one, share one, or use another token"
+    )]
+    TooManyStreams(u32),
     /// The server cannot answer now.
     #[error("{0}")]
     Unavailable(&'static str),
@@ -186,6 +192,7 @@ impl Error {
             Self::Precondition => "changed",
             Self::KeyReused => "key_reused",
             Self::TooMany(_) => "too_many_requests",
+            Self::TooManyStreams(_) => "too_many_streams",
             Self::Unavailable(_) => "unavailable",
             Self::Internal => "internal",
         }
@@ -226,6 +233,8 @@ impl Error {
         let retry = match self {
             Self::TooMany(seconds) => Some(*seconds),
             Self::Unavailable(_) => Some(1),
+            // Streams stay open for long: who is at the limit by mistake is not to knock all the time.
+            Self::TooManyStreams(_) => Some(10),
             // Today's clients do not listen; tomorrow's may.
             Self::Revoked => Some(60),
             Self::Invalid(_)

@@ -1,6 +1,6 @@
 //! The feed of changes: as a stream that can be resumed, or by long poll.
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
     Extension, Json,
@@ -16,17 +16,22 @@ use wardroom_store::{Cursor, FeedItem, HistoryRow};
 
 use crate::{
     app::App,
-    auth::{Caller, Identity, TOKEN},
+    auth::Caller,
     error::Error,
     list::{ListQuery, foreign, number},
     problems::Problems,
 };
 
+mod follower;
+pub(crate) mod tail;
+#[cfg(test)]
+mod tests;
+
+use follower::Follower;
+use tail::Change;
+
 /// Silence on a stream is broken this often, so that nobody in between closes it.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-
-/// Rows that are read at a time.
-const PAGE: usize = 500;
 
 /// Where to start, and how to be answered.
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -65,14 +70,17 @@ pub(crate) async fn events(
     match &query.wait {
         Some(_) => {
             let wait = number("wait", query.wait.as_deref(), 30, 0..=60)?;
-            let limit = number("limit", query.limit.as_deref(), PAGE, 1..=1000)?;
-            page(&app, &caller, after, limit, Duration::from_secs(wait as u64))
-                .await
-                .map(|rows| Json(rows).into_response())
+            let limit = number("limit", query.limit.as_deref(), tail::PAGE, 1..=1000)?;
+            let rows = match wait {
+                0 => page(&app, &caller, after, limit).await?,
+                _ => wait_for_page(&app, &caller, after, limit, Duration::from_secs(wait as u64)).await?,
+            };
+            Ok(Json(rows).into_response())
         }
         None => {
+            let follower = Follower::join(&app, &caller.who, after).await?;
             let keep_alive = sse::KeepAlive::new().interval(KEEP_ALIVE);
-            Ok(Sse::new(follow(app, caller, after)).keep_alive(keep_alive).into_response())
+            Ok(Sse::new(stream(&app, caller, follower)).keep_alive(keep_alive).into_response())
         }
     }
 }
@@ -84,74 +92,71 @@ fn start(app: &App, field: &str, text: &str) -> Result<Cursor, Error> {
     app.store.feed_at(text).map_err(|_| foreign(field))
 }
 
+/// One page out of the database, as it is now.
+async fn page(app: &App, caller: &Caller, after: Cursor, limit: usize) -> Result<Rows, Error> {
+    let items = app.store.feed_after(&after, limit).await?;
+    let next = items.last().map_or(after, |last| last.cursor.clone());
+    let seen = items.into_iter().filter(|item| may_see(caller, &item.row.kind));
+    let data = seen.map(|FeedItem { cursor, row }| shown(row, cursor.to_string())).collect();
+    Ok(Rows { data, next: Some(next.to_string()) })
+}
+
 /// One page, waiting for the first row if there is none.
-async fn page(
+async fn wait_for_page(
     app: &App,
     caller: &Caller,
-    mut after: Cursor,
+    after: Cursor,
     limit: usize,
     wait: Duration,
 ) -> Result<Rows, Error> {
-    let mut hint = app.store.watch();
     let deadline = tokio::time::Instant::now() + wait;
+    let mut follower = Follower::join(app, &caller.who, after).await?;
+    let mut stopping = app.stopping.subscribe();
     loop {
-        hint.mark_unchanged();
-        if !still_valid(app, caller).await {
-            return Err(Error::Unauthenticated("the token is not valid any more"));
-        }
-        let items = app.store.feed_after(&after, limit).await?;
-        if let Some(last) = items.last() {
-            after = last.cursor.clone();
-            let data: Vec<Row> = visible(caller, items).map(|(row, _)| row).collect();
-            // Who may see little is not kept longer than it wanted to wait.
-            if !data.is_empty() || deadline <= tokio::time::Instant::now() {
-                return Ok(Rows { data, next: Some(after.to_string()) });
-            }
-            continue;
-        }
-        let mut stopping = app.stopping.subscribe();
-        let news = tokio::select! {
-            changed = tokio::time::timeout_at(deadline, hint.changed()) => changed.is_ok(),
-            _ = stopping.wait_for(|stopping| *stopping) => false,
-        };
-        if !news {
-            return Ok(Rows { data: Vec::new(), next: Some(after.to_string()) });
+        let found = follower.look(limit).await?;
+        let data: Vec<Row> = visible(caller, &found).map(|change| change.row.clone()).collect();
+        // Who may see little is not kept longer than it wanted to wait.
+        let is_over = !data.is_empty() || deadline <= tokio::time::Instant::now();
+        let goes_on = !is_over
+            && (!found.is_empty()
+                || tokio::select! {
+                    news = tokio::time::timeout_at(deadline, follower.news()) => news.unwrap_or(false),
+                    _ = stopping.wait_for(|stopping| *stopping) => false,
+                });
+        if !goes_on {
+            return Ok(Rows { data, next: Some(follower.place().to_string()) });
         }
     }
 }
 
-/// The stream: pages while there are any, then waiting for a hint.
-fn follow(app: App, caller: Caller, after: Cursor) -> impl Stream<Item = Result<sse::Event, Infallible>> {
-    let hint = app.store.watch();
-    stream::unfold((app, caller, after, hint), |(app, caller, mut after, mut hint)| async move {
+/// The stream: what there is, then waiting for more.
+fn stream(
+    app: &App,
+    caller: Caller,
+    follower: Follower,
+) -> impl Stream<Item = Result<sse::Event, Infallible>> + use<> {
+    let stopping = app.stopping.subscribe();
+    stream::unfold((caller, follower, stopping), |(caller, mut follower, mut stopping)| async move {
         loop {
-            hint.mark_unchanged();
-            // A token that was revoked or has expired sees nothing more, also on a stream that is open.
-            if !still_valid(&app, &caller).await {
-                return None;
-            }
-            let items = match app.store.feed_after(&after, PAGE).await {
-                Ok(items) => items,
+            let found = match follower.look(tail::PAGE).await {
+                Ok(found) => found,
+                // A token that was revoked or has expired sees nothing more, also on a stream that is open.
+                Err(Error::Unauthenticated(_)) => return None,
                 // The client resumes with the id of the last event it has.
                 Err(error) => {
                     tracing::warn!(%error, "a stream of events was cut");
                     return None;
                 }
             };
-            if let Some(last) = items.last() {
-                after = last.cursor.clone();
-                let events: Vec<_> =
-                    visible(&caller, items).filter_map(|(row, id)| event(&row, &id)).collect();
-                if events.is_empty() {
-                    continue;
-                }
-                return Some((stream::iter(events), (app, caller, after, hint)));
+            let events: Vec<_> = visible(&caller, &found).map(|change| change.event.clone()).collect();
+            if !events.is_empty() {
+                return Some((stream::iter(events), (caller, follower, stopping)));
             }
-            let mut stopping = app.stopping.subscribe();
-            let goes_on = tokio::select! {
-                changed = tokio::time::timeout(KEEP_ALIVE, hint.changed()) => !matches!(changed, Ok(Err(_))),
-                _ = stopping.wait_for(|stopping| *stopping) => false,
-            };
+            let goes_on = !found.is_empty()
+                || tokio::select! {
+                    goes_on = follower.news() => goes_on,
+                    _ = stopping.wait_for(|stopping| *stopping) => false,
+                };
             if !goes_on {
                 return None;
             }
@@ -161,24 +166,8 @@ fn follow(app: App, caller: Caller, after: Cursor) -> impl Stream<Item = Result<
     .map(Ok)
 }
 
-/// Whether the token behind a request still lets its holder in.
-async fn still_valid(app: &App, caller: &Caller) -> bool {
-    let Some(identity) = caller.identity() else { return false };
-    match app.store.get(TOKEN, &identity.id).await {
-        Ok(Some(token)) => Identity::of(&token).is_some_and(|identity| app.now() < identity.expires_at),
-        Ok(None) | Err(_) => false,
-    }
-}
-
-fn event(row: &Row, id: &str) -> Option<sse::Event> {
-    sse::Event::default().id(id).event(&row.type_).json_data(row).ok()
-}
-
-fn visible(caller: &Caller, items: Vec<FeedItem>) -> impl Iterator<Item = (Row, String)> {
-    items.into_iter().filter(|item| may_see(caller, &item.row.kind)).map(|FeedItem { cursor, row }| {
-        let id = cursor.to_string();
-        (shown(row, id.clone()), id)
-    })
+fn visible<'a>(caller: &'a Caller, found: &'a [Arc<Change>]) -> impl Iterator<Item = &'a Arc<Change>> {
+    found.iter().filter(|change| may_see(caller, &change.row.kind))
 }
 
 /// Whether a token's scope covers what a row is about.

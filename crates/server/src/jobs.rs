@@ -10,7 +10,7 @@ use crate::{
     access::Counts,
     app::{App, Decided, by_system},
     error::Error,
-    gpu_node, installs, liveness, promote, satellite,
+    events, gpu_node, installs, liveness, promote, satellite,
 };
 
 /// Starts all jobs; they end when `stop` says so.
@@ -22,6 +22,7 @@ pub(crate) fn spawn_all(app: &App, stop: &watch::Receiver<bool>) -> JoinSet<()> 
     jobs.spawn(start(seconds(5), "promotions", |app| Box::pin(promote::carry_out_all(app))));
     jobs.spawn(start(seconds(5), "metrics", |app| Box::pin(tidy(app))));
     satellite::deny::spawn(app, stop, &mut jobs);
+    jobs.spawn(events::tail::run(app.clone(), stop.clone()));
     jobs.spawn(start(seconds(60), "denials", |app| Box::pin(record_denials(app))));
     jobs.spawn(start(seconds(300), "sweep", |app| Box::pin(sweep(app))));
     jobs.spawn(start(app.config.checkpoint, "checkpoint", |app| Box::pin(seal(app))));

@@ -48,6 +48,8 @@ const NUMBERS: &[(&str, &str)] = &[
     ("wardroom_http_refusals_total", "Requests that were refused before they reached a handler: no credentials, no rights, too many."),
     ("wardroom_http_answer_seconds", "How long answers took."),
     ("wardroom_changes_total", "Committed changes of resources, by kind."),
+    ("wardroom_feed_followers", "Streams of events and requests that wait for some, open now."),
+    ("wardroom_feed_reads_total", "How often the database was asked for all of those together."),
     ("wardroom_effects_open", "What Harbor, SPIRE or the registry have not been told yet, by type."),
     ("wardroom_effects_failing", "Of those, what went wrong the last time, by type."),
     ("wardroom_effects_oldest_seconds", "How long the oldest of those has been waiting, by type."),
@@ -177,6 +179,8 @@ impl Metrics {
         self.set("wardroom_liveness_sweep_seconds", view.sweeper.last_sweep_micros.unwrap_or(0) as f64 / 1e6);
         self.set("wardroom_liveness_flush_failed", f64::from(u8::from(view.flush.failed)));
         self.set("wardroom_liveness_flush_seconds", view.flush.millis as f64 / 1e3);
+        self.set("wardroom_feed_followers", app.tail.followers() as f64);
+        self.absolute("wardroom_feed_reads_total", app.tail.reads());
         self.absolute("wardroom_liveness_beats_total", totals.beats);
         self.absolute("wardroom_liveness_stale_total", totals.stale);
         self.absolute("wardroom_liveness_sweeps_total", totals.sweeps);

@@ -131,7 +131,7 @@ pub(crate) fn refuse(error: &Error, mut problem: Response) -> Response {
         Error::NotFound { kind: "manifest", .. } => "MANIFEST_UNKNOWN",
         Error::NotFound { kind: "blob", .. } => "BLOB_UNKNOWN",
         Error::NotFound { .. } | Error::NoRoute => "NAME_UNKNOWN",
-        Error::TooMany(_) => "TOOMANYREQUESTS",
+        Error::TooMany(_) | Error::TooManyStreams(_) => "TOOMANYREQUESTS",
         Error::Method
         | Error::Invalid(_)
         | Error::Head { .. }

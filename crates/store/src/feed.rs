@@ -21,8 +21,8 @@ use crate::value::{Row, Value, params};
 /// How soon a commit of another server is noticed.
 const POLL: Duration = Duration::from_millis(250);
 
-/// A place in the feed. As text it is opaque to clients.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A place in the feed. As text it is opaque to clients. Places of one feed are ordered as its changes are.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor {
     epoch: Arc<str>,
     xid: i64,

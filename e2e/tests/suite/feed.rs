@@ -16,6 +16,7 @@ on_both! {
     silence_is_broken_by_comments,
     a_cursor_of_another_feed_is_refused,
     a_scope_covers_the_feed,
+    many_streams_cost_no_more_than_one,
 }
 
 fn a_stream_resumes_without_gap_or_duplicate(on: Backend) {
@@ -156,6 +157,34 @@ fn a_scope_covers_the_feed(on: Backend) {
         assert_eq!(kinds(&site.caller(0, Some(&of_nodes)), path), BTreeSet::from(["node".to_owned()]));
         assert_eq!(kinds(&site.caller(0, Some(&of_groups)), path), BTreeSet::new());
     }
+}
+
+/// The database is asked once for all who follow, not by each of them.
+fn many_streams_cost_no_more_than_one(on: Backend) {
+    const STREAMS: usize = 40;
+    const CHANGES: usize = 20;
+    let site = Site::start(on);
+    let api = site.admin_at(0);
+    let id = node_in(&api, "active", 1);
+    let tail = settled_tail(&site);
+    let follow = || api.with("last-event-id", &tail).follow("/api/v1/events");
+    let mut streams: Vec<_> = (0..STREAMS).map(|_| follow()).collect();
+    // Each has joined the others when it has shown one.
+    let mut change = |round: usize| {
+        api.to_state(&id, ["migrating", "active"][round % 2]).expect(200);
+        for events in &mut streams {
+            while events.event().1["resource_id"] != *id {}
+        }
+    };
+    change(0);
+    let before = api.number("wardroom_feed_reads_total");
+    (1..=CHANGES).for_each(&mut change);
+    let reads = api.number("wardroom_feed_reads_total") - before;
+    assert!(reads >= CHANGES as f64, "{reads} reads for {CHANGES} changes");
+    assert!(reads < (STREAMS * CHANGES / 2) as f64, "{reads} reads for {CHANGES} changes");
+    assert_eq!(api.number("wardroom_feed_followers"), STREAMS as f64);
+    drop(streams);
+    wait_for("the streams to be gone", || (api.number("wardroom_feed_followers") == 0.0).then_some(()));
 }
 
 /// A transaction that began first may commit last. A reader that ran ahead of it would never see its change.

@@ -2,10 +2,11 @@
 
 use serde_json::json;
 
-use crate::support::{Backend, Reply, Site, mac, on_both};
+use crate::support::{Backend, Reply, Site, mac, on_both, wait_for};
 
 on_both! {
     buckets_are_separate,
+    streams_of_a_token_are_counted,
 }
 
 fn buckets_are_separate(on: Backend) {
@@ -36,4 +37,28 @@ fn exhaust(send: impl Fn() -> Reply) -> Reply {
     let refused = refused.expect("500 requests in a row");
     assert_eq!(refused.problem(429)["code"], "too_many_requests");
     refused
+}
+
+fn streams_of_a_token_are_counted(on: Backend) {
+    let site = Site::start_with(on, &[("WARDROOM_LIMITS_STREAMS", "3")]);
+    let (_, other) = site.new_token(&json!({"name": "other", "role": "auditor"}));
+    let (admin, other) = (site.admin_at(0), site.caller(0, Some(&other)));
+    let mut streams: Vec<_> = (0..3).map(|_| admin.follow("/api/v1/events")).collect();
+    for path in ["/api/v1/events?wait=1", "/api/v1/events"] {
+        let refused = admin.get(path);
+        let problem = refused.problem(429);
+        assert_eq!(problem["code"], "too_many_streams");
+        assert!(problem["detail"].as_str().unwrap().contains("limits.streams"), "{problem}");
+        assert!(refused.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
+    }
+    // Who does not wait holds nothing; another token and another server have their own.
+    admin.get("/api/v1/events?wait=0&after=start").expect(200);
+    let _others = [other.follow("/api/v1/events")];
+    if on == Backend::Postgres {
+        streams.push(site.admin_at(1).follow("/api/v1/events"));
+    }
+    streams.remove(0);
+    wait_for("a stream that ended to be counted out", || {
+        (admin.get("/api/v1/events?wait=1").status == 200).then_some(())
+    });
 }

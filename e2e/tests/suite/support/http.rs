@@ -69,6 +69,13 @@ impl Api {
         self.json("PATCH", path, body)
     }
 
+    /// One of the numbers for Prometheus.
+    pub(crate) fn number(&self, name: &str) -> f64 {
+        let text = self.get("/metrics").text();
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("0");
+        line.trim().parse().unwrap()
+    }
+
     /// Moves a node.
     pub(crate) fn to_state(&self, id: &str, state: &str) -> Reply {
         self.patch(&format!("/api/v1/nodes/{id}/state"), &serde_json::json!({"state": state}))
