@@ -45,6 +45,9 @@ const KINDS: &[&str] = &[
     "incident",
 ];
 
+/// By which a group of users finds the tokens that are in it.
+const GROUP: &str = "group_id";
+
 const DEFAULT_LIFETIME: SignedDuration = SignedDuration::from_hours(24 * 90);
 
 /// Lists tokens, without their secrets.
@@ -126,11 +129,15 @@ pub(crate) async fn revoke(
     let (resource, ()) = app
         .change_holding(TOKEN, &id, holds, |token| {
             etag::check(&headers, || tag(token))?;
-            if token.content.state == "revoked" {
+            // A group is in use by tokens that let somebody in. One that was revoked before that was so is let go by
+            // another call.
+            let mut content = Content { state: "revoked".to_owned(), ..token.content.clone() };
+            content.fields.remove(GROUP);
+            if content == token.content {
                 return Ok(Decided::Nothing(()));
             }
-            let content = Content { state: "revoked".to_owned(), ..token.content.clone() };
-            Ok(Decided::Commit(Box::new((content, by_person(&app, &caller, "transition", None))), ()))
+            let entry_type = if token.content.state == "revoked" { "changed" } else { "transition" };
+            Ok(Decided::Commit(Box::new((content, by_person(&app, &caller, entry_type, None))), ()))
         })
         .await?;
     app.tokens.forget().await;
@@ -190,7 +197,7 @@ pub(crate) fn content(name: &str, document: &TokenDocument, secret: &str) -> Res
         state: "active".to_owned(),
         document: Document::of(document)?,
         labels: BTreeMap::new(),
-        fields: document.group_id.iter().map(|id| ("group_id".to_owned(), id.clone())).collect(),
+        fields: document.group_id.iter().map(|id| (GROUP.to_owned(), id.clone())).collect(),
         // A name is never used twice, also when its token was revoked: history tells callers apart by it.
         keys: BTreeSet::from([secret::hash_token(secret), format!("name/{name}")]),
         deleted: false,

@@ -8,6 +8,7 @@ on_both! {
     settings_are_inherited,
     a_tree_has_no_circle,
     a_group_in_use_stays,
+    a_group_whose_tokens_are_revoked_goes,
     promotion_is_off_by_default,
     promotion_by_device_group_user_group_and_workflow,
 }
@@ -53,6 +54,22 @@ fn a_tree_has_no_circle(on: Backend) {
     }
     assert_eq!(api.post("/api/v1/groups", &json!({"name": "x", "type": "robot"})).wrong_fields(), ["type"]);
     api.post("/api/v1/groups", &json!({"name": "a"})).problem(409);
+}
+
+/// Whoever was let in by a token is in its group; nobody is by one that was revoked.
+fn a_group_whose_tokens_are_revoked_goes(on: Backend) {
+    let site = Site::start(on);
+    let api = site.admin();
+    api.post("/api/v1/groups", &json!({"name": "users", "type": "user"})).expect(201);
+    let member =
+        |name: &str| site.new_token(&json!({"name": name, "role": "operator", "group_id": "users"})).0;
+    let (first, second) = (member("first"), member("second"));
+    let gone = |id: &str| api.delete(&format!("/api/v1/tokens/{id}")).expect(200);
+    assert_eq!(gone(&first)["data"]["group_id"], "users", "it is still said where it was");
+    assert_eq!(api.delete("/api/v1/groups/users").problem(409)["code"], "in_use");
+    gone(&second);
+    gone(&second);
+    api.delete("/api/v1/groups/users").expect(200);
 }
 
 fn a_group_in_use_stays(on: Backend) {
