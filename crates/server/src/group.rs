@@ -1,6 +1,6 @@
 //! Groups: a tree of devices whose settings are inherited, and groups of users.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use axum::{
     Extension, Json,
@@ -12,7 +12,7 @@ use wardroom_api::{
     Envelope, Page,
     group::{Group, GroupSpec, GroupType},
 };
-use wardroom_store::{Content, Held, Resource};
+use wardroom_store::{Content, Held, List, Resource};
 
 use crate::{
     app::App,
@@ -33,8 +33,11 @@ const GROUPS: Named = Named {
     kind: KIND,
     word: "group",
     edit: ("PUT", "/api/v1/groups"),
-    users: &[(NODE, "group_id"), (KIND, "parent_id"), (TOKEN, "group_id")],
+    users: &[(NODE, "group_id"), (KIND, PARENT), (TOKEN, "group_id")],
 };
+
+/// By which a group finds those below it.
+const PARENT: &str = "parent_id";
 
 /// A tree that is deeper than this is a mistake, or a circle.
 const DEEPEST: usize = 32;
@@ -188,7 +191,8 @@ async fn check(app: &App, spec: &GroupSpec) -> Result<Vec<Held>, Error> {
     let Some(parent) = &spec.parent_id else { return Ok(Vec::new()) };
     let mut above = Some(require(app, "parent_id", parent, spec.type_).await?);
     let mut holds = Vec::new();
-    for _ in 0..DEEPEST {
+    let room = DEEPEST.saturating_sub(height(app, &spec.name).await?);
+    for _ in 0..room {
         let Some(group) = above else { return Ok(holds) };
         if group.content.id == spec.name {
             break;
@@ -202,8 +206,41 @@ async fn check(app: &App, spec: &GroupSpec) -> Result<Vec<Held>, Error> {
     Err(Error::invalid("parent_id", format!("the tree would be a circle, or deeper than {DEEPEST}")))
 }
 
+/// How many levels of groups are below one. What is added down there at the same moment is not seen; a tree that
+/// gets too deep by that is still a tree, and settings are inherited at any depth.
+async fn height(app: &App, name: &str) -> Result<usize, Error> {
+    let of_it = BTreeMap::from([(PARENT.to_owned(), name.to_owned())]);
+    let mut list = List { kind: KIND.to_owned(), fields: of_it, limit: 1, ..List::default() };
+    if app.store.list(&list).await?.items.is_empty() {
+        return Ok(0);
+    }
+    // Asking for the groups below each group would cost a read for each of them.
+    (list.fields, list.limit) = (BTreeMap::new(), 1000);
+    let mut below: HashMap<String, Vec<String>> = HashMap::new();
+    loop {
+        let page = app.store.list(&list).await?;
+        for group in page.items {
+            if let Some(parent) = spec(&group)?.parent_id {
+                below.entry(parent).or_default().push(group.content.id);
+            }
+        }
+        match page.next {
+            Some(next) => list.after = Some(next),
+            None => break,
+        }
+    }
+    let (mut level, mut height) = (vec![name.to_owned()], 0);
+    loop {
+        level = level.iter().filter_map(|id| below.remove(id)).flatten().collect();
+        if level.is_empty() {
+            return Ok(height);
+        }
+        height += 1;
+    }
+}
+
 fn content(spec: &GroupSpec) -> Result<Content, Error> {
-    let fields = spec.parent_id.iter().map(|parent| ("parent_id".to_owned(), parent.clone())).collect();
+    let fields = spec.parent_id.iter().map(|parent| (PARENT.to_owned(), parent.clone())).collect();
     Ok(Content { fields, ..GROUPS.content(&spec.name, spec)? })
 }
 

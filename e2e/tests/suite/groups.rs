@@ -7,6 +7,7 @@ use crate::support::{Backend, Site, fleet::workflow, mac, on_both};
 on_both! {
     settings_are_inherited,
     a_tree_has_no_circle,
+    a_tree_is_as_deep_as_it_may_be,
     a_group_in_use_stays,
     a_group_whose_tokens_are_revoked_goes,
     promotion_is_off_by_default,
@@ -54,6 +55,37 @@ fn a_tree_has_no_circle(on: Backend) {
     }
     assert_eq!(api.post("/api/v1/groups", &json!({"name": "x", "type": "robot"})).wrong_fields(), ["type"]);
     api.post("/api/v1/groups", &json!({"name": "a"})).problem(409);
+}
+
+fn a_tree_is_as_deep_as_it_may_be(on: Backend) {
+    let site = Site::start(on);
+    let api = site.admin();
+    let put = |name: &str, parent: &str| {
+        api.put(&format!("/api/v1/groups/{name}"), &json!({"name": name, "parent_id": parent}))
+    };
+    for (tree, promote) in [("a", Some(true)), ("b", None)] {
+        for level in 0..30 {
+            let parent = (level > 0).then(|| format!("{tree}{}", level - 1));
+            let setting = promote.filter(|_| level == 0);
+            let spec =
+                json!({"name": format!("{tree}{level}"), "parent_id": parent, "auto_promote": setting});
+            api.post("/api/v1/groups", &spec).expect(201);
+        }
+    }
+    // Three levels of the one and thirty of the other are too many.
+    for parent in ["a2", "a9", "a29"] {
+        assert_eq!(put("b0", parent).wrong_fields(), ["parent_id"], "{parent}");
+    }
+    // A part of it fits; what is inherited reaches its end.
+    for (top, bottom) in [("a1", "b29"), ("a0", "b29")] {
+        assert_eq!(put("b0", top).expect(200)["data"]["effective_auto_promote"], true);
+        let found = api.get(&format!("/api/v1/groups/{bottom}")).expect(200);
+        assert_eq!(found["data"]["effective_auto_promote"], true, "{top}");
+    }
+    let listed = api.get("/api/v1/groups?limit=1000").expect(200);
+    let groups = listed["data"].as_array().unwrap();
+    assert_eq!(groups.len(), 60);
+    assert!(groups.iter().all(|group| group["effective_auto_promote"] == true), "{listed}");
 }
 
 /// Whoever was let in by a token is in its group; nobody is by one that was revoked.
