@@ -28,10 +28,9 @@ pub(crate) fn read(file: &str) -> anyhow::Result<Vec<Document>> {
     let written: Vec<Value> =
         serde_saphyr::from_multiple(&text).map_err(|error| anyhow::anyhow!("{file}: {error}"))?;
     // A document may be a list, as `wardroom get` writes it.
-    let each = written.into_iter().flat_map(|document| match document {
-        Value::Array(documents) => documents,
-        document => vec![document],
-    });
+    let each = written
+        .into_iter()
+        .flat_map(|document| if let Value::Array(documents) = document { documents } else { vec![document] });
     let mut documents = Vec::new();
     for document in each.filter(|document| !document.is_null()) {
         let Value::Object(document) = document else {

@@ -48,33 +48,26 @@ impl Place {
 
 /// What is in the way of a command on a store, with what to do about it.
 pub(crate) fn hindered(config: &Config, error: Error) -> anyhow::Error {
-    let next = match &error {
-        Error::NotEmpty => {
-            let target = match &config.location {
-                Location::Sqlite { dir } => dir.display().to_string(),
-                Location::Postgres { .. } => "the database".to_owned(),
-            };
-            let next = "a restore needs an empty store: choose another with --data-dir or --database-url";
-            return failure(Code::Failed, format!("{target} is not empty\nnext: {next}"));
-        }
-        Error::File { path, source } if source.kind() == ErrorKind::AlreadyExists => {
-            let said =
-                format!("{} exists already\nnext: nothing is replaced: choose another name", path.display());
-            return failure(Code::Failed, said);
-        }
-        Error::File { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
-            "do it as the user of the server"
-        }
-        Error::File { path, source } if source.kind() == ErrorKind::NotFound && is_in(config, path) => {
-            "say where the data of the server is: --data-dir, --database-url or --config"
-        }
-        _ => return error.into(),
+    if matches!(error, Error::NotEmpty) {
+        let target = match &config.location {
+            Location::Sqlite { dir } => dir.display().to_string(),
+            Location::Postgres { .. } => "the database".to_owned(),
+        };
+        let next = "a restore needs an empty store: choose another with --data-dir or --database-url";
+        return failure(Code::Failed, format!("{target} is not empty\nnext: {next}"));
+    }
+    let Error::File { path, source } = &error else { return error.into() };
+    let said = if source.kind() == ErrorKind::AlreadyExists {
+        format!("{} exists already\nnext: nothing is replaced: choose another name", path.display())
+    } else if source.kind() == ErrorKind::PermissionDenied {
+        format!("{error}\nnext: do it as the user of the server")
+    } else if source.kind() == ErrorKind::NotFound && path.starts_with(&config.data_dir) {
+        let next = "say where the data of the server is: --data-dir, --database-url or --config";
+        format!("{error}\nnext: {next}")
+    } else {
+        return error.into();
     };
-    failure(Code::Failed, format!("{error}\nnext: {next}"))
-}
-
-fn is_in(config: &Config, path: &Path) -> bool {
-    path.starts_with(&config.data_dir)
+    failure(Code::Failed, said)
 }
 
 /// Reads file and environment, and puts flags beside them.
