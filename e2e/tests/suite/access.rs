@@ -172,14 +172,26 @@ fn expected(open: &Open, kind: Option<&str>, is: Is) -> u16 {
             return match is {
                 Is::Agent => 0,
                 Is::OtherAgent => 403,
-                _ => 401,
+                Is::Nobody
+                | Is::Role(_)
+                | Is::ScopedTo(_)
+                | Is::Machine
+                | Is::OtherMachine
+                | Is::Satellite
+                | Is::RevokedSatellite => 401,
             };
         }
         ToSatellites => {
             return match is {
                 Is::Satellite => 0,
                 Is::RevokedSatellite => 403,
-                _ => 401,
+                Is::Nobody
+                | Is::Role(_)
+                | Is::ScopedTo(_)
+                | Is::Machine
+                | Is::OtherMachine
+                | Is::Agent
+                | Is::OtherAgent => 401,
             };
         }
         ToCertificates => return 401,
@@ -192,7 +204,13 @@ fn expected(open: &Open, kind: Option<&str>, is: Is) -> u16 {
         Is::Role(_) => 403,
         Is::ScopedTo(covered) if kind.is_none_or(|kind| kind == covered) => 0,
         Is::ScopedTo(_) => 403,
-        _ => 401,
+        Is::Nobody
+        | Is::Machine
+        | Is::OtherMachine
+        | Is::Satellite
+        | Is::RevokedSatellite
+        | Is::Agent
+        | Is::OtherAgent => 401,
     }
 }
 
