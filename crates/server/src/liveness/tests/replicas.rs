@@ -207,7 +207,8 @@ async fn a_slow_merge_holds_up_no_sweep_and_charges_nobody() {
     let beat = Seen { id: heard.as_str().into(), age: Duration::ZERO, every: 1 };
     let (noted, unlocked) =
         tokio::join!(other.store.note_seen(KIND, vec![beat]), locker.batch_execute("COMMIT"));
-    (noted.unwrap(), unlocked.unwrap());
+    noted.unwrap();
+    unlocked.unwrap();
     sweep.merged().await;
     pass(&mut sweep, 1).await;
     sweep.merged().await;
