@@ -187,14 +187,20 @@ impl Workers {
 
     /// What was seen of the machine since the run came to the stage; else the stage waits.
     async fn sighted(&self, attempt: &mut Try<'_>, what: &str) -> Result<Arc<Machine>, Halt> {
+        let (site, _) = self.site(attempt)?;
+        let seen = self.seen(attempt).await?;
+        seen.ok_or_else(|| Halt::Came(Box::new(wait_for(attempt, &site, what))))
+    }
+
+    /// What was seen of the machine since the run came to the stage, if anything was. It is looked at from now on.
+    async fn seen(&self, attempt: &mut Try<'_>) -> Result<Option<Arc<Machine>>, Halt> {
         let site = attempt.data.site.clone().ok_or_else(|| by_hand("the run has no site"))?;
         let system_id = self.system_id(attempt).await?;
         let which = Which { site: site.name.clone(), system_id };
         let since = attempt.since;
         match self.cache.look(&which, attempt.node, &site.settings, since, attempt.now) {
-            Some(Sighting { machine: Some(machine), .. }) => Ok(machine),
             Some(Sighting { machine: None, .. }) => Err(gone()),
-            None => Err(Halt::Came(Box::new(wait_for(attempt, &site, what)))),
+            seen => Ok(seen.and_then(|seen| seen.machine)),
         }
     }
 }

@@ -30,8 +30,10 @@ impl Workers {
     pub(super) async fn wait_for_agent(&self, attempt: &mut Try<'_>) -> Came {
         let until = attempt.now.saturating_add(LOOK).unwrap_or(attempt.now);
         if attempt.kind != Kind::Bootstrap {
-            let machine = self.sighted(attempt, "the agent has not enrolled yet").await?;
-            self.still_deployed(attempt, &machine)?;
+            // Nobody waits for this: it is looked at once more when the agent is there.
+            if let Some(machine) = self.seen(attempt).await? {
+                self.still_deployed(attempt, &machine)?;
+            }
         }
         let node = self.node(attempt).await?;
         let agent = node.agent.as_ref().filter(|agent| agent.run == attempt.run);
