@@ -114,11 +114,11 @@ pub(crate) fn command(request: &str) -> String {
             format!("wardroom satellite {verb} {name}{}", mode(&body))
         }
         ("POST", ["api", "v1", "gpu-nodes", id, "actions", action]) => {
-            format!("wardroom gpu-node {} {id}", kebab(action))
+            format!("wardroom gpu-node {} {id}{}", kebab(action), skip(&body))
         }
         ("POST", ["api", "v1", "gpu-nodes", id, "onboardings"]) => format!("wardroom gpu-node onboard {id}"),
         ("POST", ["api", "v1", "gpu-nodes", id, "decommissions"]) => {
-            format!("wardroom gpu-node decommission {id}{}", mode(&body))
+            format!("wardroom gpu-node decommission {id}{}{}", mode(&body), skip(&body))
         }
         ("POST", ["api", "v1", "runs", id, "actions", action]) => {
             let abandon = if body["abandon"] == true { " --abandon --reason TEXT" } else { "" };
@@ -166,6 +166,12 @@ pub(crate) fn recommended(command: Option<&str>, because: &str) -> String {
 /// A name of the API as commands spell it.
 pub(crate) fn kebab(name: &str) -> String {
     name.replace('_', "-")
+}
+
+/// Stages that are skipped, for reasons that only a person knows.
+fn skip(body: &Value) -> String {
+    let stages = body["skip"].as_array().into_iter().flatten().filter_map(|skip| skip["stage"].as_str());
+    stages.map(|stage| format!(" --skip {stage}=REASON")).collect()
 }
 
 fn mode(body: &Value) -> String {

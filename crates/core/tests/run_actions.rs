@@ -378,7 +378,8 @@ fn what_is_recommended_helps() {
         let run = Facts { abandon: false, ..run };
         let classes = Class::ALL.iter().map(|&class| Some(class)).chain([None]);
         for (class, kind) in classes.flat_map(|class| Kind::ALL.iter().map(move |&kind| (class, kind))) {
-            match recommended(run, kind, class) {
+            let stage = kind.plan()[kind.plan().len() / 2].stage;
+            match recommended(run, kind, class.map(|class| (stage, class))) {
                 Some(action) => {
                     assert!(
                         !matches!(decide(action, run), Err(_) | Ok(Decision::Nothing(_))),
@@ -387,7 +388,8 @@ fn what_is_recommended_helps() {
                     assert!(action.call().is_some(), "{action}");
                 }
                 None => assert!(
-                    !matches!(run.state, State::FailedRetryable | State::FailedManualIntervention),
+                    !matches!(run.state, State::FailedRetryable | State::FailedManualIntervention)
+                        || (class == Some(Class::NoAgent) && kind.can_skip_later(stage)),
                     "{run:?}"
                 ),
             }
@@ -401,7 +403,7 @@ fn what_is_recommended_depends_on_whose_the_machine_is() {
     let failed = |observation| Facts { observation, ..failed(State::FailedManualIntervention) };
     let check = |observation, kind, class, action| {
         assert_eq!(
-            recommended(failed(observation), kind, Some(class)),
+            recommended(failed(observation), kind, Some((Stage::DrainNode, class))),
             Some(action),
             "{observation:?} {kind} {class}"
         );
@@ -409,6 +411,14 @@ fn what_is_recommended_depends_on_whose_the_machine_is() {
     check(Observation::InUse, Kind::Onboarding, Class::Disagreement, Action::Rerun);
     check(Observation::InUse, Kind::Reimage, Class::Disagreement, Action::Cancel);
     check(Observation::Nothing, Kind::Onboarding, Class::Disagreement, Action::RestartClean);
+    let run = failed(Observation::Nothing);
+    let nobody = |kind, stage| recommended(run, kind, Some((stage, Class::NoAgent)));
+    assert_eq!(nobody(Kind::Retire, Stage::DrainNode), None, "the node is asked to skip it");
+    assert_eq!(
+        nobody(Kind::FullDecommission, Stage::ScrubGpu),
+        Some(Action::Cancel),
+        "who starts it skips it"
+    );
     for observation in OBSERVATIONS {
         check(observation, Kind::Onboarding, Class::Redeploy, Action::RestartClean);
         check(observation, Kind::Reimage, Class::Redeploy, Action::Cancel);

@@ -22,7 +22,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{Event, State, TABLE, failure::Class, plan::Kind};
+use super::{
+    Event, State, TABLE,
+    failure::Class,
+    plan::{Kind, Stage},
+};
 use crate::{
     names::names,
     table::{Call, Event as _},
@@ -251,12 +255,21 @@ pub fn allowed(run: Facts) -> impl Iterator<Item = Action> {
 /// | an undo, or on its way to one | `retry_stage`: what was undone halfway is not continued                     |
 /// | `settings`               | `rerun`: the run goes by what it loaded at its top, which is loaded once more    |
 /// | `disagreement`           | `adopt_observed_state` where that leads on; else an onboarding begins anew, at its top (`rerun`) where somebody else has the machine in use, and what takes a node out is cancelled |
+/// | `no_agent`               | none of these where the stage can be skipped, which is asked of the node; else `cancel` |
 /// | `redeploy`               | an onboarding begins anew, and what takes a node out is cancelled                |
 /// | any other class          | `retry_stage`: the only one that tries a refused password again                  |
 /// | none: a person froze it  | `resume`                                                                         |
 #[must_use]
-pub fn recommended(run: Facts, kind: Kind, failure: Option<Class>) -> Option<Action> {
+pub fn recommended(run: Facts, kind: Kind, failure: Option<(Stage, Class)>) -> Option<Action> {
+    let (stage, failure) = failure.unzip();
     match run.state {
+        State::FailedManualIntervention
+            if failure == Some(Class::NoAgent)
+                && run.goal == Goal::Run
+                && stage.is_some_and(|stage| kind.can_skip_later(stage)) =>
+        {
+            None
+        }
         State::FailedRetryable | State::FailedManualIntervention => Some(match failure {
             _ if run.failed_in_undo || run.goal != Goal::Run => Action::RetryStage,
             Some(Class::Settings) => Action::Rerun,
@@ -267,6 +280,7 @@ pub fn recommended(run: Facts, kind: Kind, failure: Option<Class>) -> Option<Act
                 Observation::Nothing | Observation::Outdated | Observation::InUse => anew(kind),
             },
             Some(Class::Redeploy) => anew(kind),
+            Some(Class::NoAgent) => Action::Cancel,
             Some(
                 Class::Retryable
                 | Class::Unanswered

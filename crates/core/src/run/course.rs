@@ -67,6 +67,12 @@ impl Kind {
         able && self.plan().iter().any(|step| step.stage == stage)
     }
 
+    /// Whether a stage can still be skipped in a run that is under way. What erases or proves is skipped by who starts it.
+    #[must_use]
+    pub fn can_skip_later(self, stage: Stage) -> bool {
+        self.can_skip(stage) && !stage.erases_or_proves()
+    }
+
     /// Whether `stage` comes at or after `point` in the plan.
     #[must_use]
     pub fn is_past(self, stage: Stage, point: Stage) -> bool {

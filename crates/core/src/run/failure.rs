@@ -26,6 +26,8 @@ names! {
         Disagreement = "disagreement",
         /// The machine was deployed, and what is on it cannot enrol, or does not report: only another deployment helps.
         Redeploy = "redeploy",
+        /// No agent speaks for the node that could carry the stage out: only whoever skips it, with a reason, gets past it.
+        NoAgent = "no_agent",
         /// Only a person can decide how to go on.
         Manual = "manual",
     }
@@ -45,7 +47,12 @@ impl Stage {
             Class::Crashed => 4,
             // MAAS may take a moment to show what it deployed with.
             Class::Redeploy if matches!(self, Self::EnsureHardwareSyncConfigured) => self.repeats(),
-            Class::Redeploy | Class::Overdue | Class::Settings | Class::Disagreement | Class::Manual => 0,
+            Class::Redeploy
+            | Class::Overdue
+            | Class::Settings
+            | Class::Disagreement
+            | Class::NoAgent
+            | Class::Manual => 0,
         }
     }
 
@@ -63,6 +70,7 @@ impl Stage {
             | Class::Settings
             | Class::Disagreement
             | Class::Redeploy
+            | Class::NoAgent
             | Class::Manual => Event::NeedOperator,
         }
     }

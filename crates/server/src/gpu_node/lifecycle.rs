@@ -16,6 +16,7 @@ use wardroom_core::{
     run::{
         self,
         action::{self, Action as RunAction, Facts},
+        plan::Kind,
     },
 };
 use wardroom_store::Resource;
@@ -178,8 +179,8 @@ fn for_run(app: &App, run: &Run<Data>, facts: Facts) -> Recommendation {
     };
     match run.state {
         run::State::FailedRetryable | run::State::FailedManualIntervention => {
-            let action = view::recommendation(run, facts).unwrap_or(RunAction::Resume);
             let failure = run.record.failure.as_ref().filter(|failure| failure.stage == run.record.current());
+            let Some(action) = view::recommendation(run, facts) else { return skip(run) };
             let why = failure.map_or_else(
                 || "it was frozen; look at why before it goes on".to_owned(),
                 |failure| format!("{}; {}", failure.evidence, view::first(action, failure.class)),
@@ -199,6 +200,22 @@ fn for_run(app: &App, run: &Run<Data>, facts: Facts) -> Recommendation {
             Recommendation { action: None, request: None, why: "nothing has to be done".to_owned() }
         }
     }
+}
+
+/// The stage that a run stands still at is skipped: what started the run is asked of the node again, and says so.
+fn skip(run: &Run<Data>) -> Recommendation {
+    let (kind, stage, node) = (run.record.kind, run.record.current(), &run.record.node);
+    let skip = serde_json::json!([{"stage": stage, "reason": "REASON"}]);
+    let plain = matches!(kind, Kind::Retire | Kind::Remove);
+    let (action, request) = if plain {
+        let body = serde_json::json!({"skip": skip});
+        (kind.as_str(), format!("POST /api/v1/gpu-nodes/{node}/actions/{kind} {body}"))
+    } else {
+        let body = serde_json::json!({"mode": kind, "skip": skip});
+        ("decommission", format!("POST /api/v1/gpu-nodes/{node}/decommissions {body}"))
+    };
+    let why = run.record.failure.as_ref().map(|failure| failure.evidence.clone()).unwrap_or_default();
+    Recommendation { action: Some(action.to_owned()), request: Some(request), why }
 }
 
 /// Cancels the run that waits for an agent by hand, and waits a moment for it to be over.

@@ -120,7 +120,7 @@ pub(crate) fn adoption(run: &Run<Known>, observed: Option<&Observed>) -> Adoptio
 pub(crate) fn recommendation(run: &Run<Known>, facts: Facts) -> Option<Action> {
     let record = &run.record;
     let failure = record.failure.as_ref().filter(|failure| failure.stage == record.current());
-    recommended(facts, record.kind, failure.map(|failure| failure.class))
+    recommended(facts, record.kind, failure.map(|failure| (failure.stage, failure.class)))
 }
 
 /// What to do before the action that is recommended.
@@ -132,7 +132,7 @@ pub(crate) fn first(action: Action, class: Class) -> &'static str {
         (Action::Rerun, Class::Disagreement) => "look at the machine, and release it in MAAS, first",
         (Action::RestartClean, Class::Redeploy) => "it is released, and deployed anew with another token",
         (Action::Cancel, Class::Redeploy) => "the machine is released; then reimage the node again",
-        (Action::Rerun, _) => "correct the settings first; the run loads them at its top",
+        (Action::Rerun, _) => "see to what it names first; the run loads the settings at its top",
         (Action::AdoptObservedState, _) => "look at the machine first; the run goes on from what MAAS says",
         (Action::RestartClean | Action::Cancel, _) => "look at the machine in MAAS first",
         (_, Class::Retryable | Class::Unanswered | Class::Overdue | Class::Crashed) => "a repeat is safe",
@@ -148,6 +148,11 @@ fn next(run: &Run<Known>, facts: Facts) -> Recommended {
         (Some((failure, action)), _) => {
             let (stage, class, evidence) = (failure.stage, failure.class, &failure.evidence);
             format!("{stage} failed ({class}): {evidence}; {}", first(action, class))
+        }
+        (None, _)
+            if let Some(failure) = failure.filter(|_| !run.state.is_worked_on() && run.state.is_open()) =>
+        {
+            format!("{} failed ({}): {}", failure.stage, failure.class, failure.evidence)
         }
         (_, _) if facts.lease == Lease::Stale => "the server that worked on it did not come back".to_owned(),
         (_, _) if action.is_some() => "it was frozen; look at why before it goes on".to_owned(),

@@ -3,7 +3,10 @@
 use jiff::SignedDuration;
 use wardroom_core::{
     gpu_node::task::{Kind as TaskKind, State as TaskState},
-    run::plan::{Kind, Stage},
+    run::{
+        failure::Class,
+        plan::{Kind, Stage},
+    },
 };
 use wardroom_store::Resource;
 use wardroom_workflow::Outcome;
@@ -95,7 +98,8 @@ impl Workers {
         let kind = TaskKind::of(stage).ok_or_else(|| by_hand("the stage has no task"))?;
         let (round, force) = (attempt.data.task_round(stage), attempt.data.force);
         if self.node(attempt).await?.agent.is_none() {
-            return Err(by_hand(nobody(attempt.kind, stage)));
+            let evidence = nobody(attempt.kind, stage);
+            return Err(Halt::Came(Box::new(Outcome::Retry { class: Class::NoAgent, evidence })));
         }
         let ask = Ask { node: attempt.node, run: attempt.run, stage, kind, round, force };
         let mut found = task::ensure(&self.app, ask).await?;
@@ -152,7 +156,7 @@ fn nobody(kind: Kind, stage: Stage) -> String {
     };
     let way = if !kind.can_skip(stage) {
         "cancel the run, and see to the host".to_owned()
-    } else if stage.erases_or_proves() {
+    } else if !kind.can_skip_later(stage) {
         format!("cancel the run, then start it with `wardroom gpu-node {command} --skip {stage}=REASON`")
     } else {
         format!("repeat `wardroom gpu-node {command}` with --skip {stage}=REASON")

@@ -282,8 +282,11 @@ async fn a_quarantined_node_is_told_what_can_be_done() {
             format!("POST /api/v1/runs/{run}/actions/resume"),
         ])
     );
+    let why = rig.get(&format!("/api/v1/resources/gpu-node/{id}/why")).await;
+    assert_eq!(why[1]["next"]["until"], "MAAS commissions the machine", "{why:#}");
     super::decommission::cancel(&rig, &run).await;
     rig.until_run(&id, "cancelled").await;
+    assert!(rig.maas.vanish(&system_id), "the next one is commissioned");
     let request = format!("POST /api/v1/gpu-nodes/{id}/onboardings");
     assert_eq!(rig.lifecycle(&id).await["recommended"]["request"], json!(request));
     assert_eq!(next().await["request"], json!("POST /api/v1/gpu-nodes/{id}/onboardings"));
@@ -294,7 +297,64 @@ async fn a_quarantined_node_is_told_what_can_be_done() {
     rig.recover(&id).await;
 }
 
+/// A host that never enrolled cannot drain: what is recommended is what gets past that, and it does when it is done.
+async fn a_drain_that_nobody_can_do_is_recommended_to_be_skipped() {
+    let mut rig = Rig::new().await;
+    let system_id = rig.maas.seed(&Seed { macs: vec![mac(1)], ..Seed::default() });
+    let outcomes = [("commissioning".to_owned(), vec![Outcome::Stall])].into();
+    rig.maas.change(&system_id, &Change { outcomes, ..Change::default() });
+    rig.work();
+    let id = rig.onboard(1).await;
+    rig.until_stage_or(&id, "wait_for_ready", "never").await;
+    let run = rig.lifecycle(&id).await["run"]["id"].as_str().unwrap().to_owned();
+    super::decommission::cancel(&rig, &run).await;
+    rig.until_run(&id, "cancelled").await;
+    assert_eq!(rig.state(&id).await, "quarantined");
+    rig.act(&id, "retire", json!({})).await.ok();
+    let run = rig.until_run(&id, "failed_manual_intervention").await;
+    assert_eq!(run["failure_class"], "no_agent", "{run}");
+    let recommended = rig.lifecycle(&id).await["recommended"].clone();
+    let (call, body) = recommended["request"].as_str().unwrap().split_once(" {").unwrap();
+    assert_eq!((&recommended["action"], &call[..5]), (&json!("retire"), "POST "), "{recommended}");
+    let body: serde_json::Value = serde_json::from_str(&format!("{{{body}")).unwrap();
+    let shown = rig.get(&format!("/api/v1/runs/{}", run["id"].as_str().unwrap())).await["data"].clone();
+    assert!(shown["recommended"]["action"].is_null(), "{shown}");
+    assert!(shown["recommended"]["because"].as_str().unwrap().contains("--skip drain_node"), "{shown}");
+    let why = rig.get(&format!("/api/v1/resources/gpu-node/{id}/why")).await;
+    assert!(why[1]["next"]["what"].as_str().unwrap().contains("--skip drain_node"), "{why:#}");
+    rig.post(call.strip_prefix("POST ").unwrap(), body).await.ok();
+    rig.until(&id, "retired").await;
+}
+
+/// Whoever finds a node's run being undone is told the way that there is.
+async fn a_run_that_is_being_undone_is_not_to_be_cancelled_first() {
+    let mut rig = Rig::new().await;
+    let system_id = rig.maas.seed(&Seed { macs: vec![mac(1)], ..Seed::default() });
+    let outcomes = [("releasing".to_owned(), vec![Outcome::Stall])].into();
+    rig.maas.change(&system_id, &Change { outcomes, ..Change::default() });
+    rig.work();
+    let id = rig.onboard(1).await;
+    rig.until_stage_or(&id, "wait_for_agent_enrollment", "never").await;
+    rig.act(&id, "quarantine", json!({"reason": "it smells"})).await.ok();
+    let run = rig.lifecycle(&id).await["run"]["id"].as_str().unwrap().to_owned();
+    super::decommission::cancel(&rig, &run).await;
+    rig.until_run(&id, "compensating").await;
+    let busy = rig.act(&id, "retire", json!({})).await;
+    let allowed = busy.body["allowed_actions"].as_array().unwrap();
+    assert!(allowed[1].as_str().unwrap().ends_with("mark_manual_intervention_required"), "{busy:?}");
+    for body in [json!({"reason": "x"}), json!({"reason": "it never ends", "abandon": true})] {
+        let action = if body["abandon"] == true { "cancel" } else { "mark_manual_intervention_required" };
+        rig.post(&format!("/api/v1/runs/{run}/actions/{action}"), body).await.ok();
+    }
+    rig.act(&id, "retire", json!({"skip": [{"stage": "drain_node", "reason": "nobody is there"}]}))
+        .await
+        .ok();
+    rig.until(&id, "retired").await;
+}
+
 on_both! {
+    a_drain_that_nobody_can_do_is_recommended_to_be_skipped
+    a_run_that_is_being_undone_is_not_to_be_cancelled_first
     a_quarantined_node_is_told_what_can_be_done
     what_a_state_does_not_allow_is_refused_with_what_it_does
     a_quarantined_node_recovers_when_it_is_proven_healthy
