@@ -97,7 +97,16 @@ fn read(path: &Path, used: Use, secrets: &Secrets) -> Result<String, String> {
     let said = |error: std::io::Error| error.to_string();
     let folder = secrets.directory.join(used.folder()).canonicalize();
     let folder = folder.map_err(|error| format!("the folder of secrets (secrets.directory): {error}"))?;
-    let path = secrets.directory.join(path).canonicalize().map_err(said)?;
+    let missing = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            let (path, folder) = (path.display(), secrets.directory.display());
+            format!(
+                "there is no file {path} in the folder of secrets, {folder} (secrets.directory): put it there"
+            )
+        }
+        _ => said(error),
+    };
+    let path = secrets.directory.join(path).canonicalize().map_err(missing)?;
     if !path.starts_with(&folder) {
         return Err("it is a link that leads out of the server's folder of secrets".to_owned());
     }
@@ -169,5 +178,13 @@ mod tests {
             let why = resolve(reference, used, &secrets).unwrap_err();
             assert!(!why.contains("the key") && !why.contains("a:b:c"), "{why}");
         }
+    }
+
+    #[test]
+    fn a_secret_that_is_not_there_says_where_it_is_to_be() {
+        let (_dir, secrets) = folder();
+        let why = resolve("file:nowhere.key", Use::Site, &secrets).unwrap_err();
+        let folder = secrets.directory.display().to_string();
+        assert!(why.contains("no file nowhere.key") && why.contains(&folder), "{why}");
     }
 }
