@@ -68,7 +68,7 @@ names! {
         Active = "active",
         /// Expected to be there, but it does not answer.
         Offline = "offline",
-        /// Blocked from scheduling because of drift, a failed cleanup or an investigation.
+        /// Blocked from scheduling because of drift, a failed cleanup, an onboarding that was given up or an investigation.
         Quarantined = "quarantined",
         /// A drain is in progress; nothing may be scheduled until it ends.
         Draining = "draining",

@@ -4,7 +4,8 @@ use axum::{Extension, Json, extract::State};
 use wardroom_core::{
     node::{self, TABLE},
     run::action::ways,
-    why::{Stay, Why, explain},
+    table::Owner,
+    why::{Next, Stay, Why, explain},
 };
 use wardroom_workflow::{NODE, RUN, Run};
 
@@ -85,6 +86,9 @@ pub(crate) async fn of_run(app: &App, run: &Run<gpu_node::data::Data>) -> Result
     }
     let table = wardroom_core::run::TABLE;
     let mut why = Why { about: "run", ..explain(table, run.state, stay, app.now(), blockers) };
+    if let (Next::Nothing, Some(waiting)) = (&why.next, &record.waiting) {
+        why.next = Next::Wait { by: Owner::Workflow, until: waiting.reason.clone().into() };
+    }
     let ways = ways(facts);
     let mut rows = table.moves_from(run.state);
     why.exits.retain(|_| rows.next().is_some_and(|row| ways.contains(&row.on)));

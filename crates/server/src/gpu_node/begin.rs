@@ -202,16 +202,17 @@ pub(crate) fn skips(kind: Kind, asked: &[Skip]) -> Result<BTreeMap<Stage, String
 /// Some run works on the node already.
 pub(crate) fn busy(run: &Run<Data>) -> Error {
     let (kind, state, id) = (run.record.kind, run.state, run.id());
+    let act = |action: &str| format!("POST /api/v1/runs/{id}/actions/{action}");
+    // What is being undone is cancelled already.
+    let (way, call) = if state == run::State::Compensating {
+        ("freeze it, then give it up without an undo", act("mark_manual_intervention_required"))
+    } else {
+        ("cancel it first", act("cancel"))
+    };
     Error::Conflict {
         code: "run_open",
-        detail: format!(
-            "the {kind} run {id} works on the node and is {state}: let it end, or cancel it first"
-        ),
-        allowed: vec![
-            format!("GET /api/v1/runs/{id}"),
-            format!("POST /api/v1/runs/{id}/actions/cancel"),
-            format!("POST /api/v1/runs/{id}/actions/resume"),
-        ],
+        detail: format!("the {kind} run {id} works on the node and is {state}: let it end, or {way}"),
+        allowed: vec![format!("GET /api/v1/runs/{id}"), call, act("resume")],
     }
 }
 

@@ -2,12 +2,12 @@
 
 use wardroom_core::{
     gpu_node::{
-        Event, TABLE,
+        Event, State, TABLE,
         maas::{Work, fits},
     },
     run::plan::Kind,
     table::{Call, Owner, Role},
-    why::{Blocker, Next, Stay, Why, explain},
+    why::{Blocker, Exit, Next, Stay, Why, explain},
 };
 
 use wardroom_workflow::Run;
@@ -61,6 +61,10 @@ pub(crate) async fn why(app: &App, id: &str) -> Result<Vec<Why>, Error> {
         exit.to = super::moved(state, event).unwrap_or(row.to).as_str();
         can_happen(row.on, run.as_ref(), &document)
     });
+    if run.is_none() && state == State::Quarantined && document.site.is_some() {
+        let when = "A person onboards the node anew; it is recovered when its agent speaks for it.".into();
+        why.exits.push(Exit { to: state.as_str(), when, by: Owner::Admin, call: Some(ONBOARD) });
+    }
     why.next = possible(&why, run.as_ref(), &document);
     explained.insert(0, why);
     Ok(explained)
