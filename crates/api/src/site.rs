@@ -89,7 +89,7 @@ pub struct SiteSettings {
     pub poll_millis: u64,
     /// How often the other machines are looked at, in milliseconds.
     pub sweep_millis: u64,
-    /// How much stages bear here, by stage, such as `{"wait_for_deployed": {"patience_minutes": 90}}`; the others bear what they usually do.
+    /// How much stages bear here, by stage, such as `{"wait_for_deployed": {"patience_minutes": 90}, "deploy_via_maas": {"retries": 2}}`; the others bear what they usually do.
     pub budgets: BTreeMap<String, Budget>,
 }
 

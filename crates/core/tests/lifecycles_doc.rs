@@ -171,7 +171,7 @@ fn write_plans(page: &mut String) {
             } else {
                 format!(" ({})", step.when.meaning())
             };
-            let patience = hours(step.stage.patience().as_secs());
+            let patience = hours(kind.patience_at(step.stage).as_secs());
             writeln!(page, "{}. `{}`, {patience}: {}{when}", number + 1, step.stage, step.stage.meaning())
                 .unwrap();
         }
