@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::json;
 
-use crate::support::{Backend, Site, on_both, wait_for, wait_long_for};
+use crate::support::{Backend, Site, on_both, wait_long_for};
 
 on_both! {
     an_agent_that_dies_in_the_middle_of_a_task_does_it_again,
@@ -68,7 +68,7 @@ fn an_agent_that_dies_in_the_middle_of_a_task_does_it_again(on: Backend) {
     let agent = Agent::start(&site, dir.path(), &stuck);
     becomes("active");
     site.admin().post(&format!("{node}/actions/retire"), &json!({})).expect(200);
-    let drain = wait_for("the drain to begin", || fs::read_to_string(&begun).ok());
+    let drain = wait_long_for("the drain to begin", || fs::read_to_string(&begun).ok());
     agent.die();
     // What it had started ends with the host.
     Command::new("kill").args(["-9", drain.trim()]).status().unwrap();
