@@ -83,7 +83,7 @@ async fn a_program_that_is_started_again_gives_other_ids() {
     for _ in 0..3 {
         let maas = Program::start(&["maas", "--machines", "3"]);
         let machines = maas.read("/_fake/machines").await;
-        ids.extend(machines.as_array().unwrap().iter().map(|machine| machine["system_id"].to_string()));
+        ids.extend(machines.as_array().unwrap().iter().map(ToString::to_string));
     }
     assert_eq!(ids.len(), 9, "{ids:?}");
 }
