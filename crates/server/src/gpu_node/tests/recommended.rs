@@ -114,10 +114,10 @@ async fn release(rig: &Rig, system_id: &str, said: &str) {
 /// the run, so that it is not adopted.
 async fn a_machine_that_somebody_else_deployed_leads_on() {
     for (status, stage) in [
-        (Status::Deployed, Stage::WaitForReady),
+        (Status::Deployed, Stage::ConfigureStorage),
         (Status::Deploying, Stage::ConfigureStorage),
         (Status::Deployed, Stage::DeployViaMaas),
-        (Status::Allocated, Stage::WaitForReady),
+        (Status::Allocated, Stage::ConfigureStorage),
     ] {
         let mut rig = Rig::new().await;
         let system_id = seeded(&rig);
