@@ -48,6 +48,7 @@ impl Workers {
         };
         let created = machine.description == marker;
         let is_known = known.as_deref() == Some(machine.system_id.as_str());
+        self.refuse_taken(attempt, &site, &machine.system_id).await?;
         if attempt.data.deployed.is_none() {
             if matches!(machine.status, Status::Releasing | Status::DiskErasing) {
                 return Ok(wait_for(attempt, &site, "MAAS releases the machine"));
@@ -90,7 +91,7 @@ impl Workers {
         Ok(session.turn().await.find(&filter).await?)
     }
 
-    /// Writes down which machine the node is. One that another node has already is not taken from it.
+    /// Writes down which machine the node is.
     async fn remember(&self, attempt: &Try<'_>, site: &Snapshot, system_id: &str) -> Result<(), Halt> {
         let node = attempt.node;
         let machine = document::Machine::new(system_id, &site.name, &site.settings.url, attempt.run);
@@ -108,10 +109,17 @@ impl Workers {
             let metadata = serde_json::json!({"machine": machine});
             Ok(Decided::Commit(Box::new((content, by_system(&self.app, "changed", metadata))), ()))
         };
-        // Whoever is taken over between this look and the commit, looks again with the next attempt.
+        self.app.change(KIND, node, remember).await?;
+        Ok(())
+    }
+
+    /// A machine that another node has is not taken from it. Whoever is taken over between this look and what is written
+    /// down, looks again with the next attempt.
+    async fn refuse_taken(&self, attempt: &Try<'_>, site: &Snapshot, system_id: &str) -> Result<(), Halt> {
+        let machine = document::Machine::new(system_id, &site.name, &site.settings.url, attempt.run);
         for key in machine.keys() {
             let holder = self.app.store.get_by_key(KIND, &key).await?;
-            if let Some(holder) = holder.filter(|holder| holder.content.id != node) {
+            if let Some(holder) = holder.filter(|holder| holder.content.id != attempt.node) {
                 return Err(by_hand(format!(
                     "{system_id} is the machine of GPU node {} ({}) already: remove that node first, or register this \
                      one with the MACs and the name of its own machine",
@@ -119,7 +127,6 @@ impl Workers {
                 )));
             }
         }
-        self.app.change(KIND, node, remember).await?;
         Ok(())
     }
 
