@@ -1,6 +1,8 @@
-//! Reading answers of programs that we do not trust to be brief.
+//! Reading answers of programs that we do not trust to be brief, nor to be in their right mind.
 
-use reqwest::Response;
+use std::time::Duration;
+
+use reqwest::{Response, header::RETRY_AFTER};
 
 /// Why a body could not be read; the status was known by then.
 #[derive(Debug)]
@@ -25,6 +27,17 @@ pub(crate) async fn body(mut response: Response, limit: usize) -> Result<Vec<u8>
             Err(error) => return Err(Cut::Broken(why(error))),
         }
     }
+}
+
+/// What is asked for with `Retry-After`: a number of seconds, or a date, which is left to the caller.
+pub(crate) fn retry_after(response: &Response) -> Option<&str> {
+    response.headers().get(RETRY_AFTER).map(|value| value.to_str().unwrap_or_default().trim())
+}
+
+/// How long to wait for somebody who asks for so many seconds. Nobody is believed who asks for more than ten minutes:
+/// whoever is back earlier would not be noticed, and a wrong number would keep us away for ever.
+pub(crate) fn later(seconds: u64) -> Duration {
+    Duration::from_secs(seconds.min(600))
 }
 
 /// What a transport error says, down to its cause, without the address that was asked.

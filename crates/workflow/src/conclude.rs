@@ -38,7 +38,9 @@ pub(crate) fn conclude<D: Data>(
         }
         Outcome::Wait { reason, until } => wait(run, node, &reason, until, moment),
         Outcome::Queue { reason, until } => queue(record, node, &reason, until, moment),
-        Outcome::Retry { class, evidence } => fail(record, node, class, &evidence, moment),
+        Outcome::Retry { class, evidence, after } => {
+            fail(record, node, class, &evidence, &Moment { after, ..*moment })
+        }
         Outcome::Broken { data, evidence } => {
             record.data = data;
             broken(record, node, &evidence, moment)

@@ -122,6 +122,8 @@ pub enum Outcome<D> {
         class: Class,
         /// What was seen.
         evidence: String,
+        /// How long not to try again at least, where somebody asked for that.
+        after: Option<SignedDuration>,
     },
     /// It broke in the way that the detour after the stage repairs.
     Broken {

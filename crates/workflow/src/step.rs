@@ -66,6 +66,8 @@ pub(crate) struct Moment<'a> {
     pub(crate) backoff: Backoff,
     /// Between 0 and 1.
     pub(crate) jitter: f64,
+    /// How long not to try again at least.
+    pub(crate) after: Option<SignedDuration>,
 }
 
 /// How long to wait between attempts.
@@ -76,11 +78,12 @@ pub(crate) struct Backoff {
 }
 
 impl Moment<'_> {
-    /// When to try again after so many failures: between half the backoff and all of it.
+    /// When to try again after so many failures: between half the backoff and all of it, and not before it was asked for.
     pub(crate) fn retry_at(&self, failures: u32) -> Timestamp {
         let whole = backoff(failures, self.backoff.first, self.backoff.most);
         let wait = whole.as_secs_f64() * (0.5 + self.jitter / 2.0);
         let wait = SignedDuration::try_from_secs_f64(wait).unwrap_or(whole);
+        let wait = self.after.map_or(wait, |after| wait.max(after));
         self.now.checked_add(wait).unwrap_or(self.now)
     }
 }

@@ -34,7 +34,9 @@ pub(crate) fn conclude<D: Data>(
         Outcome::Queue { reason, until } => {
             waiting(&mut record, run.state, Waiting::in_line(&reason, moment.now), until, moment)
         }
-        Outcome::Retry { class, evidence } => fail(record, node, class, &evidence, moment),
+        Outcome::Retry { class, evidence, after } => {
+            fail(record, node, class, &evidence, &Moment { after, ..*moment })
+        }
         Outcome::Broken { evidence: reason, .. }
         | Outcome::NeedsOperator { reason }
         | Outcome::Unsafe { reason } => fail(record, node, Class::Manual, &reason, moment),

@@ -29,7 +29,7 @@ pub(crate) struct Hand<'a, D> {
 
 impl<D: Data> Hand<'_, D> {
     pub(crate) fn moment(&self) -> Moment<'_> {
-        Moment { now: (self.clock)(), lease: &self.lease, backoff: self.backoff, jitter: jitter() }
+        Moment { now: (self.clock)(), lease: &self.lease, backoff: self.backoff, jitter: jitter(), after: None }
     }
 }
 
@@ -146,11 +146,12 @@ impl<S: Stages> Engine<S> {
                 Ok(Err(panic)) => {
                     let evidence = format!("the stage came down: {}", said(&*panic));
                     tracing::error!(run = id, %stage, evidence, "a stage came down");
-                    Ok(Outcome::Retry { class: Class::Crashed, evidence })
+                    Ok(Outcome::Retry { class: Class::Crashed, evidence, after: None })
                 }
                 Err(_) => Ok(Outcome::Retry {
                     class: Class::Retryable,
                     evidence: format!("no answer within {} s; it may have worked", limit.as_secs()),
+                    after: None,
                 }),
             },
             () = self.keep(&lease) => {

@@ -53,6 +53,8 @@ pub enum FaultKind {
     Conflict,
     /// 503 with `Retry-After`.
     Unavailable,
+    /// An answer with this status that asks to come again after so many seconds.
+    Later(u16, u64),
     /// 401, with the secret in its body.
     Unauthorized,
     /// The connection ends without an answer.
@@ -130,6 +132,9 @@ pub(super) async fn happen(
         FaultKind::Conflict => answer(409, TEXT, "Ordered to refuse"),
         FaultKind::Unavailable => {
             with(answer(503, TEXT, "Unable to connect to any rack controller"), "retry-after", "10")
+        }
+        FaultKind::Later(status, seconds) => {
+            with(answer(status, TEXT, "Come again later"), "retry-after", &seconds.to_string())
         }
         FaultKind::Unauthorized => {
             *super::auth::refusal(&format!("'Invalid signature. Expected signature base string: &{secret}'"))

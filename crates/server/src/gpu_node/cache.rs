@@ -40,6 +40,8 @@ struct Entry {
 struct Site {
     settings: Settings,
     polled: Option<Timestamp>,
+    /// MAAS asked not to be asked before.
+    put_off: Option<Timestamp>,
 }
 
 /// The cache.
@@ -72,7 +74,7 @@ impl Cache {
     ) -> Option<Sighting> {
         let mut inner = self.lock();
         let site = inner.sites.entry(which.site.clone());
-        let site = site.or_insert_with(|| Site { settings: settings.clone(), polled: None });
+        let site = site.or_insert_with(|| Site { settings: settings.clone(), polled: None, put_off: None });
         site.settings.clone_from(settings);
         let entry = inner.machines.entry(which.clone());
         let entry = entry.or_insert_with(|| Entry { node: node.to_owned(), wanted: now, seen: None });
@@ -91,7 +93,8 @@ impl Cache {
         for (name, site) in sites.iter_mut() {
             let pause =
                 SignedDuration::from_millis(i64::try_from(site.settings.poll_millis).unwrap_or(10_000));
-            let waits = site.polled.is_some_and(|polled| now.duration_since(polled) < pause);
+            let waits = site.polled.is_some_and(|polled| now.duration_since(polled) < pause)
+                || site.put_off.is_some_and(|until| now < until);
             let wanted: Vec<_> = machines
                 .iter()
                 .filter(|(which, _)| which.site == *name)
@@ -103,6 +106,13 @@ impl Cache {
             }
         }
         due
+    }
+
+    /// A site is not looked at for a while, because its MAAS asks for that.
+    pub(crate) fn put_off(&self, site: &str, until: Timestamp) {
+        if let Some(site) = self.lock().sites.get_mut(site) {
+            site.put_off = Some(until);
+        }
     }
 
     /// Keeps what a poll saw.

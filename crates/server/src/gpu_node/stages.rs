@@ -58,19 +58,21 @@ enum Halt {
     Came(Box<Outcome<Data>>),
     /// It is not its turn; whoever says so says for how long, and the stage pays nothing.
     Later { after: Duration, reason: String },
+    /// It failed, and whoever was asked says how long not to ask again.
+    Failed { class: Class, evidence: String, after: Duration },
 }
 
 impl Stages for Workers {
     type Data = Data;
 
     async fn perform(&self, mut attempt: Try<'_>) -> Result<Outcome<Data>, Lost> {
-        let (stage, now) = (attempt.stage, attempt.now);
-        settle(self.stage(stage, &mut attempt).await, now)
+        let came = self.stage(attempt.stage, &mut attempt).await;
+        settle(came, self.app.now())
     }
 
     async fn undo(&self, mut attempt: Try<'_>) -> Result<Outcome<Data>, Lost> {
-        let (stage, now) = (attempt.stage, attempt.now);
-        settle(self.take_back(stage, &mut attempt).await, now)
+        let came = self.take_back(attempt.stage, &mut attempt).await;
+        settle(came, self.app.now())
     }
 }
 
@@ -79,6 +81,9 @@ fn settle(came: Came, now: Timestamp) -> Result<Outcome<Data>, Lost> {
         Err(Halt::Later { after, reason }) => {
             let until = SignedDuration::try_from(after).ok().and_then(|after| now.checked_add(after).ok());
             Ok(Outcome::Queue { reason, until: until.unwrap_or(now) })
+        }
+        Err(Halt::Failed { class, evidence, after }) => {
+            Ok(Outcome::Retry { class, evidence, after: SignedDuration::try_from(after).ok() })
         }
         Ok(outcome) => Ok(outcome),
         Err(Halt::Came(outcome)) => Ok(*outcome),
@@ -221,14 +226,18 @@ fn wait_until(until: Timestamp, reason: &str) -> Outcome<Data> {
     Outcome::Wait { reason: reason.to_owned(), until }
 }
 
+fn failed(class: Class, evidence: impl Into<String>) -> Halt {
+    Halt::Came(Box::new(Outcome::Retry { class, evidence: evidence.into(), after: None }))
+}
+
 /// It did not work this time.
 fn again(evidence: impl Into<String>) -> Halt {
-    Halt::Came(Box::new(Outcome::Retry { class: Class::Retryable, evidence: evidence.into() }))
+    failed(Class::Retryable, evidence)
 }
 
 /// Nothing is known, because nobody answered.
 fn unanswered(evidence: impl Into<String>) -> Halt {
-    Halt::Came(Box::new(Outcome::Retry { class: Class::Unanswered, evidence: evidence.into() }))
+    failed(Class::Unanswered, evidence)
 }
 
 /// Only a person can decide how to go on.
@@ -238,12 +247,12 @@ fn by_hand(reason: impl Into<String>) -> Halt {
 
 /// What the site or the node was registered with has to be corrected.
 fn by_settings(reason: impl Into<String>) -> Halt {
-    Halt::Came(Box::new(Outcome::Retry { class: Class::Settings, evidence: reason.into() }))
+    failed(Class::Settings, reason)
 }
 
 /// What is observed is not what the run caused.
 fn by_looking(reason: impl Into<String>) -> Halt {
-    Halt::Came(Box::new(Outcome::Retry { class: Class::Disagreement, evidence: reason.into() }))
+    failed(Class::Disagreement, reason)
 }
 
 /// The machine was deployed, and what is on it is of no use to the run.
@@ -315,24 +324,18 @@ const POWER: &str = "query_power_state";
 impl From<maas::Error> for Halt {
     fn from(error: maas::Error) -> Self {
         let evidence = error.to_string();
+        let looked = error.effect == maas::Effect::None && error.op != POWER;
+        let unknown = if looked { Class::Unanswered } else { Class::Retryable };
         match error.class {
             // Nothing was done, and MAAS says when to come back.
             maas::Class::Busy { after } | maas::Class::Throttled { after } => {
                 Self::Later { after, reason: evidence }
             }
             maas::Class::Unreachable(_) => unanswered(evidence),
-            maas::Class::Ambiguous(_) | maas::Class::Unavailable { .. } | maas::Class::Unreadable(_)
-                if error.effect == maas::Effect::None && error.op != POWER =>
-            {
-                unanswered(evidence)
-            }
-            maas::Class::Ambiguous(_)
-            | maas::Class::Unavailable { .. }
-            | maas::Class::WrongState(_)
-            | maas::Class::Unreadable(_) => again(evidence),
-            maas::Class::Credentials => {
-                Self::Came(Box::new(Outcome::Retry { class: Class::Credentials, evidence }))
-            }
+            maas::Class::Unavailable { after, .. } => Self::Failed { class: unknown, evidence, after },
+            maas::Class::Ambiguous(_) | maas::Class::Unreadable(_) => failed(unknown, evidence),
+            maas::Class::WrongState(_) => again(evidence),
+            maas::Class::Credentials => failed(Class::Credentials, evidence),
             maas::Class::Gone => gone(),
             // What MAAS refuses is what the site asks for.
             maas::Class::Refused(_) => by_settings(evidence),

@@ -8,6 +8,7 @@ use tokio::{
 };
 use uuid::Uuid;
 use wardroom_store::Location;
+use wardroom_upstream::maas::Repeat;
 use wardroom_workflow::{Engine, Settings};
 
 use super::{
@@ -156,6 +157,9 @@ pub(crate) async fn look(workers: &Workers, batch: Batch) {
         Ok(found) => found,
         Err(error) => {
             tracing::info!(site, %error, "the machines of a site were not seen this time");
+            if let Repeat::Blind(Some(after)) = error.repeat() {
+                workers.cache.put_off(&site, workers.app.now() + after);
+            }
             return;
         }
     };

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{Timestamp, fmt::rfc2822};
 use reqwest::{
     Client, Method, Response, Url,
-    header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER},
+    header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue},
 };
 use serde::de::DeserializeOwned;
 
@@ -174,12 +174,19 @@ impl Maas {
         Ok(header)
     }
 
+    /// How long to wait, by seconds or by a date; without either, the caller still knows that MAAS wants to be asked again.
+    fn later(&self, text: &str) -> Duration {
+        let date = || rfc2822::DateTimeParser::new().parse_timestamp(text).ok();
+        let until = |date: Timestamp| date.duration_since((self.clock)()).as_secs().try_into().unwrap_or(0);
+        text.parse().ok().or_else(|| date().map(until)).map_or(LATER, reply::later)
+    }
+
     async fn refusal(&self, response: Response, secrets: &[String]) -> Class {
         let status = response.status().as_u16();
         if status == 401 {
             return Class::Credentials;
         }
-        let after = retry_after(&response);
+        let after = reply::retry_after(&response).map(|text| self.later(text));
         let body = reply::body(response, MOST_OF_A_REFUSAL).await.unwrap_or_default();
         // Secrets go before anything is cut, or a part of one might stay.
         let secrets = secrets.iter().map(String::as_str).chain([self.key.secret()]);
@@ -207,13 +214,6 @@ fn understood<T: DeserializeOwned>(op: &Op, body: &[u8]) -> Result<T, Error> {
         effect: op.1,
         class: Class::Unreadable(cause.to_string()),
     })
-}
-
-fn retry_after(response: &Response) -> Option<Duration> {
-    let value = response.headers().get(RETRY_AFTER)?;
-    // Without a number the caller still knows that MAAS wants to be asked again.
-    let seconds = value.to_str().ok().and_then(|text| text.trim().parse().ok());
-    Some(seconds.map_or(LATER, Duration::from_secs))
 }
 
 fn random() -> Result<String, Class> {

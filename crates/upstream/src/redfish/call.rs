@@ -5,7 +5,7 @@ use std::time::Duration;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use reqwest::{
     Client, Method, Response, Url,
-    header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderValue, IF_MATCH, RETRY_AFTER},
+    header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderValue, IF_MATCH},
 };
 use serde_json::Value;
 
@@ -162,14 +162,13 @@ async fn refusal(response: Response) -> Class {
     if status == 401 {
         return Class::Credentials;
     }
-    let after =
-        response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    let after = reply::retry_after(&response).and_then(|text| text.parse().ok());
     let body = reply::body(response, MOST_OF_A_REFUSAL).await.unwrap_or_default();
     let said = reply::excerpt(&said(&body));
     match status {
         403 => Class::Forbidden(said),
         404 => Class::Gone,
-        429 | 503 => Class::Busy { after: after.map_or(LATER, Duration::from_secs) },
+        429 | 503 => Class::Busy { after: after.map_or(LATER, reply::later) },
         501 | 505 => Class::Refused { status, said },
         500.. => Class::Ambiguous(format!("it answered {status}: {said}")),
         _ => Class::Refused { status, said },

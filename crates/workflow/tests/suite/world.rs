@@ -162,7 +162,7 @@ impl World {
         let text = || "as scripted".to_owned();
         match fault? {
             Fault::DieAtOnce => self.die().await,
-            Fault::Fail(class) => Some(Outcome::Retry { class, evidence: text() }),
+            Fault::Fail(class) => Some(Outcome::Retry { class, evidence: text(), after: None }),
             Fault::Wait => {
                 let until = attempt.now + SignedDuration::from_millis(1);
                 Some(Outcome::Wait { reason: text(), until })
@@ -186,7 +186,7 @@ impl World {
             self.die::<()>().await;
         }
         let lost = fault == Some(Fault::LoseReply);
-        lost.then(|| Outcome::Retry { class: Class::Retryable, evidence: "no reply".to_owned() })
+        lost.then(|| Outcome::Retry { class: Class::Retryable, evidence: "no reply".to_owned(), after: None })
     }
 }
 

@@ -6,9 +6,8 @@ use jiff::SignedDuration;
 use wardroom_api::gpu_node::Bmc;
 use wardroom_core::run::failure::Class;
 use wardroom_upstream::redfish::{self, Password, Redfish, Settings, Trust};
-use wardroom_workflow::Outcome;
 
-use super::{Came, Halt, Try, Workers, by_hand, by_settings, done, unanswered, wait_until};
+use super::{Came, Halt, Try, Workers, by_hand, by_settings, done, failed, unanswered, wait_until};
 use crate::{
     gpu_node::site::{self, Settings as SiteSettings, Snapshot},
     reference::{self, Use},
@@ -62,7 +61,7 @@ impl Workers {
                  repeat the stage",
                 bmc.address
             );
-            return Ok(Outcome::Retry { class: Class::Credentials, evidence });
+            return Err(failed(Class::Credentials, evidence));
         }
         if site::is_plain(&bmc.address) && !site.settings.bmc_insecure {
             return Err(by_hand(format!(
@@ -119,11 +118,9 @@ fn fingerprint(key: &Key, user: &str, password: &str) -> String {
 fn refusal(error: &redfish::Error) -> Halt {
     let evidence = error.to_string();
     match &error.class {
-        redfish::Class::Credentials => {
-            Halt::Came(Box::new(Outcome::Retry { class: Class::Credentials, evidence }))
-        }
+        redfish::Class::Credentials => failed(Class::Credentials, evidence),
+        redfish::Class::Busy { after } => Halt::Failed { class: Class::Unanswered, evidence, after: *after },
         redfish::Class::Unreachable(_)
-        | redfish::Class::Busy { .. }
         | redfish::Class::Ambiguous(_)
         | redfish::Class::Unreadable(_) => unanswered(evidence),
         redfish::Class::Untrusted(_)

@@ -194,8 +194,54 @@ async fn a_site_that_hangs_keeps_no_other_waiting() {
     rig.until(&second, "quarantined").await;
 }
 
+/// A MAAS that names a time is asked when that has come, whatever it refuses with; nobody is sent away for a year.
+async fn a_maas_that_names_a_time_is_left_alone_until_then() {
+    let year = 365 * 24 * 3600;
+    for (status, asks, waits) in
+        [(503, 300, 300), (429, 300, 300), (409, 300, 300), (503, year, 600), (429, year, 600), (409, year, 600)]
+    {
+        let mut rig = Rig::new().await;
+        rig.maas.fault(Fault::of("whoami", FaultKind::Later(status, asks)));
+        rig.work();
+        let id = rig.onboard(1).await;
+        let run = loop {
+            let run = rig.lifecycle(&id).await["run"]["id"].as_str().unwrap().to_owned();
+            let run = rig.get(&format!("/api/v1/runs/{run}")).await["data"].clone();
+            if run["failure"].is_object() || run["waiting"].is_object() {
+                break run;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        };
+        let at = |name: &str| run[name].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+        let (waits, next) = (jiff::SignedDuration::from_secs(waits), at("next_attempt_at"));
+        assert!(at("created_at") + waits <= next && next <= rig.app.now() + waits, "{status} {asks}: {run:#}");
+    }
+}
+
+/// The same holds for whoever looks at the machines of a site.
+#[tokio::test]
+async fn a_maas_that_names_a_time_is_not_polled_until_then() {
+    let pace = Pace { deploying: None, ..Pace::all(Duration::from_millis(20)) };
+    let mut rig = Rig::with(wardroom_fakes::maas::Config { pace, record: true, ..quick() }, |_| {}).await;
+    rig.work();
+    let id = rig.onboard(1).await;
+    rig.until_stage_or(&id, "wait_for_deployed", "never").await;
+    // It hears the question, so that it can be counted.
+    rig.maas.fault(Fault::of("list", FaultKind::Later(429, 300)).times(1000).after());
+    drop(rig.maas.take_requests());
+    while rig.maas.take_requests().is_empty() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // One that was under way when the fault was ordered is let pass.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    drop(rig.maas.take_requests());
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(rig.maas.take_requests().len(), 0, "twenty times it would have been its turn");
+}
+
 on_both! {
     no_more_deployments_are_under_way_than_the_site_allows
+    a_maas_that_names_a_time_is_left_alone_until_then
 }
 
 on_both! {

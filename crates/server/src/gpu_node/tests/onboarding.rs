@@ -51,7 +51,7 @@ async fn a_machine_that_maas_discovered_is_adopted_and_not_created() {
 /// meant to be sent, and not done twice because the answer to one that did got lost.
 async fn a_ready_machine_is_commissioned_once_whatever_became_of_the_call() {
     let faults: [fn() -> Fault; 3] = [
-        || Fault::of("commission", FaultKind::Unavailable),
+        || Fault::of("commission", FaultKind::Later(503, 1)),
         || Fault::of("commission", FaultKind::HangUp),
         || Fault::of("commission", FaultKind::HangUp).after(),
     ];
@@ -102,11 +102,11 @@ async fn no_effect_is_applied_twice_when_replies_get_lost() {
 }
 
 async fn a_busy_maas_is_asked_again() {
-    for kind in [FaultKind::Busy, FaultKind::Unavailable, FaultKind::Status(502)] {
+    for kind in [409, 429, 503].map(|status| FaultKind::Later(status, 1)).into_iter().chain([FaultKind::Status(502)])
+    {
         let mut rig = Rig::new().await;
         for op in ["whoami", "commission", "deploy"] {
-            // A MAAS that is busy says for how long, and is believed.
-            rig.maas.fault(Fault::of(op, kind).times(if kind == FaultKind::Busy { 1 } else { 2 }));
+            rig.maas.fault(Fault::of(op, kind).times(2));
         }
         rig.work();
         rig.agents();
