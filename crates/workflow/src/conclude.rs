@@ -38,6 +38,7 @@ pub(crate) fn conclude<D: Data>(
         }
         Outcome::Wait { reason, until } => wait(run, node, &reason, until, moment),
         Outcome::Queue { reason, until } => queue(record, node, &reason, until, moment),
+        Outcome::Busy { reason, until } => busy(record, node, &reason, until, moment),
         Outcome::Retry { class, evidence, after } => {
             fail(record, node, class, &evidence, &Moment { after, ..*moment })
         }
@@ -163,13 +164,44 @@ fn queue<D: Data>(
     waiting(&mut record, State::Running, Waiting::in_line(reason, moment.now), until, moment)
 }
 
+/// Whoever was asked is too busy, now and perhaps for ever.
+fn busy<D: Data>(
+    mut record: Record<D>,
+    node: Node,
+    reason: &str,
+    until: Timestamp,
+    moment: &Moment<'_>,
+) -> Step<D> {
+    if record.goal != Goal::Run {
+        let metadata = told(&record, "waiting", moment.now);
+        return stop(record, node, moment.now, metadata);
+    }
+    match weary(&mut record, reason, moment) {
+        Some(evidence) => fail(record, node, Class::Unanswered, &evidence, moment),
+        None => waiting(&mut record, State::Running, Waiting::busy(reason, moment.now), until, moment),
+    }
+}
+
+/// Why somebody busy is not waited for any longer, if so.
+pub(crate) fn weary<D: Data>(record: &mut Record<D>, reason: &str, moment: &Moment<'_>) -> Option<String> {
+    record.busy_since.get_or_insert(moment.now);
+    let patience = record.patience_when_busy();
+    record
+        .is_weary(moment.now)
+        .then(|| format!("{reason}; it has been for more than {} minutes", patience.as_mins()))
+}
+
 impl Waiting {
     pub(crate) fn on(reason: &str, since: Timestamp) -> Self {
-        Self { reason: reason.to_owned(), since, queued: false }
+        Self { reason: reason.to_owned(), since, queued: false, busy: false }
     }
 
     pub(crate) fn in_line(reason: &str, since: Timestamp) -> Self {
-        Self { reason: reason.to_owned(), since, queued: true }
+        Self { queued: true, ..Self::on(reason, since) }
+    }
+
+    pub(crate) fn busy(reason: &str, since: Timestamp) -> Self {
+        Self { busy: true, ..Self::in_line(reason, since) }
     }
 }
 
@@ -195,8 +227,11 @@ pub(crate) fn waiting<D: Data>(
     let before = record.waiting.take();
     let same = before.as_ref().is_some_and(|before| before.reason == on.reason);
     let quiet = same && record.at_work.is_none();
-    // Whoever waits has looked.
-    record.failures.remove(&Class::Unanswered);
+    if !on.busy {
+        // Whoever waits has looked.
+        record.failures.remove(&Class::Unanswered);
+        record.busy_since = None;
+    }
     let mut metadata = told(record, "waiting", moment.now);
     metadata.insert("reason".to_owned(), json!(on.reason));
     if before.as_ref().is_some_and(|before| before.queued) && !on.queued {

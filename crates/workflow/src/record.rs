@@ -52,6 +52,9 @@ pub struct Record<D> {
     pub failure: Option<Failure>,
     /// What it waits for.
     pub waiting: Option<Waiting>,
+    /// Since when whoever its stage asks has been too busy, without anything else having come of it.
+    #[serde(default)]
+    pub busy_since: Option<Timestamp>,
     /// Who executes an attempt, or was when it got lost.
     pub at_work: Option<AtWork>,
     /// Grows whenever an operator moves the run: a worker that began before that has nothing to say any more.
@@ -96,6 +99,9 @@ pub struct Waiting {
     /// Whether it only waits for its turn, which costs the stage no patience.
     #[serde(default)]
     pub queued: bool,
+    /// Whether it does because whoever was asked is too busy.
+    #[serde(default)]
+    pub busy: bool,
 }
 
 /// An attempt that was begun.
@@ -157,6 +163,7 @@ impl<D: Data> Order<D> {
             undoing: false,
             failure: None,
             waiting: None,
+            busy_since: None,
             at_work: None,
             turn: 0,
             sent_on: false,

@@ -116,6 +116,14 @@ pub enum Outcome<D> {
         /// When to look again.
         until: Timestamp,
     },
+    /// Nothing was done, because whoever was asked has too much to do. That costs no patience with what the stage waits
+    /// for, but is not borne for ever.
+    Busy {
+        /// Who, and what they said.
+        reason: String,
+        /// When to ask again.
+        until: Timestamp,
+    },
     /// It did not work this time.
     Retry {
         /// Why.

@@ -10,7 +10,7 @@ use wardroom_core::{
     run::{
         Event, State, TABLE,
         action::Goal,
-        failure::{Class, backoff},
+        failure::{BUSY, Class, backoff},
         plan::Stage,
     },
 };
@@ -107,6 +107,19 @@ impl<D: Data> Record<D> {
         self.data.budget(stage).patience.unwrap_or_else(|| self.kind.patience_at(stage))
     }
 
+    /// How long whoever the current stage asks may be too busy for it.
+    #[must_use]
+    pub fn patience_when_busy(&self) -> SignedDuration {
+        let stage = self.current();
+        let told = self.data.budget(stage).patience;
+        told.unwrap_or_else(|| self.kind.patience_at(stage).max(BUSY))
+    }
+
+    /// Whether they have been for longer.
+    pub(crate) fn is_weary(&self, now: Timestamp) -> bool {
+        self.busy_since.is_some_and(|since| now.duration_since(since) > self.patience_when_busy())
+    }
+
     /// Comes to a stage, or to the next undo, with all budgets whole.
     pub(crate) fn arrive(&mut self, now: Timestamp) {
         self.since = now;
@@ -114,6 +127,7 @@ impl<D: Data> Record<D> {
         self.attempt = 0;
         self.failures.clear();
         self.waiting = None;
+        self.busy_since = None;
         self.at_work = None;
     }
 
@@ -156,7 +170,9 @@ impl<D: Data> Record<D> {
         *count = count.saturating_add(1);
         let told =
             self.data.budget(stage).retries.filter(|_| matches!(class, Class::Retryable | Class::Unanswered));
-        let spent = *count > told.unwrap_or_else(|| stage.budget(class));
+        let often = *count > told.unwrap_or_else(|| stage.budget(class));
+        // Who is too busy for too long is as good as away.
+        let spent = often || (class == Class::Unanswered && self.is_weary(now));
         self.failure = Some(Failure { stage, class, evidence: bounded(evidence), at: now });
         self.waiting = None;
         self.at_work = None;

@@ -8,7 +8,7 @@ use wardroom_core::{
 };
 
 use crate::{
-    conclude::{overdue, waiting},
+    conclude::{overdue, waiting, weary},
     record::{AtWork, Record, Run, Waiting},
     stages::{Data, Outcome},
     step::{ATTEMPT, Borne, Moment, Node, Step, Then, blame, moved, told},
@@ -34,6 +34,10 @@ pub(crate) fn conclude<D: Data>(
         Outcome::Queue { reason, until } => {
             waiting(&mut record, run.state, Waiting::in_line(&reason, moment.now), until, moment)
         }
+        Outcome::Busy { reason, until } => match weary(&mut record, &reason, moment) {
+            Some(evidence) => fail(record, node, Class::Unanswered, &evidence, moment),
+            None => waiting(&mut record, run.state, Waiting::busy(&reason, moment.now), until, moment),
+        },
         Outcome::Retry { class, evidence, after } => {
             fail(record, node, class, &evidence, &Moment { after, ..*moment })
         }

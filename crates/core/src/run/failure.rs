@@ -33,6 +33,9 @@ names! {
     }
 }
 
+/// How long a stage bears a MAAS that has too much to do, at least: what is busy for longer has to be looked at.
+pub const BUSY: SignedDuration = SignedDuration::from_hours(1);
+
 impl Stage {
     /// How many failures of a class the stage bears; the one after that stops the run.
     #[must_use]

@@ -56,8 +56,8 @@ enum Halt {
     Lost,
     /// This came of it.
     Came(Box<Outcome<Data>>),
-    /// It is not its turn; whoever says so says for how long, and the stage pays nothing.
-    Later { after: Duration, reason: String },
+    /// Nothing was done, because whoever was asked has too much to do, and says for how long.
+    Busy { after: Duration, reason: String },
     /// It failed, and whoever was asked says how long not to ask again.
     Failed { class: Class, evidence: String, after: Duration },
 }
@@ -78,9 +78,9 @@ impl Stages for Workers {
 
 fn settle(came: Came, now: Timestamp) -> Result<Outcome<Data>, Lost> {
     match came {
-        Err(Halt::Later { after, reason }) => {
+        Err(Halt::Busy { after, reason }) => {
             let until = SignedDuration::try_from(after).ok().and_then(|after| now.checked_add(after).ok());
-            Ok(Outcome::Queue { reason, until: until.unwrap_or(now) })
+            Ok(Outcome::Busy { reason, until: until.unwrap_or(now) })
         }
         Err(Halt::Failed { class, evidence, after }) => {
             Ok(Outcome::Retry { class, evidence, after: SignedDuration::try_from(after).ok() })
@@ -329,7 +329,7 @@ impl From<maas::Error> for Halt {
         match error.class {
             // Nothing was done, and MAAS says when to come back.
             maas::Class::Busy { after } | maas::Class::Throttled { after } => {
-                Self::Later { after, reason: evidence }
+                Self::Busy { after, reason: evidence }
             }
             maas::Class::Unreachable(_) => unanswered(evidence),
             maas::Class::Unavailable { after, .. } => Self::Failed { class: unknown, evidence, after },

@@ -1,6 +1,6 @@
 //! What does not get better stops the run in the documented state, and nobody else.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use jiff::{SignedDuration, Timestamp};
 use wardroom_core::{
@@ -142,6 +142,59 @@ pub(crate) async fn a_wait_is_bounded_and_leaves_no_trail(database: Database) {
     let run = rig.run(&id).await;
     assert_eq!(run.state, State::FailedRetryable);
     assert_eq!(run.record.failure.unwrap().class, Class::Overdue);
+}
+
+static BEHIND: AtomicI64 = AtomicI64::new(0);
+
+/// Behind, so that what is due by it is due by the database's clock.
+fn slow_clock() -> Timestamp {
+    now() - SignedDuration::from_mins(BEHIND.load(Ordering::Relaxed))
+}
+
+/// Also at stages where MAAS has the last word: that it is busy says nothing of the machine.
+pub(crate) async fn who_is_busy_is_borne_for_long_and_not_for_ever(database: Database) {
+    let rig = Rig::new(database).await;
+    let look = async || {
+        for _ in 0..5 {
+            let engine = Engine::new(rig.store.clone(), rig.world.clone(), rig.settings(), slow_clock);
+            engine.tick().await.unwrap();
+            tokio::time::sleep(std::time::Duration::from_millis(4)).await;
+        }
+    };
+    let cases = [
+        (Kind::Onboarding, Stage::WaitForReady, 60),
+        (Kind::Onboarding, Stage::LoadSiteConfig, 60),
+        (Kind::Bootstrap, Stage::WaitForAgentEnrollment, 24 * 60),
+        (Kind::Reimage, Stage::ReleaseMaasNode, 8 * 60),
+    ];
+    for (kind, stage, minutes) in cases {
+        BEHIND.store(minutes + 1, Ordering::Relaxed);
+        let id = rig.start(kind).await;
+        rig.world.plan(&id, stage, Doing::Perform, Fault::Busy, FOREVER);
+        look().await;
+        let run = rig.run(&id).await;
+        assert!(run.record.waiting.is_some_and(|waiting| waiting.busy), "{kind} {stage}");
+        BEHIND.store(2, Ordering::Relaxed);
+        look().await;
+        assert_eq!(rig.run(&id).await.state, State::Running, "{kind} {stage}");
+        // No answer at all is no sign that it is any better.
+        rig.world.heal(&id);
+        rig.world.plan(&id, stage, Doing::Perform, Fault::Fail(Class::Unanswered), 1);
+        rig.world.plan(&id, stage, Doing::Perform, Fault::Busy, FOREVER);
+        look().await;
+        let run = rig.run(&id).await;
+        assert_eq!((run.state, run.record.failures.len()), (State::Running, 1), "{kind} {stage}");
+        BEHIND.store(0, Ordering::Relaxed);
+        look().await;
+        let run = rig.run(&id).await;
+        assert_eq!(run.state, State::FailedRetryable, "{kind} {stage}: {:?}", run.record);
+        let failure = run.record.failure.unwrap();
+        assert_eq!(failure.class, Class::Unanswered);
+        assert!(failure.evidence.contains(&format!("more than {minutes} minutes")), "{failure:?}");
+        rig.world.heal(&id);
+        rig.act(&id, Action::RetryStage).await.unwrap();
+        assert_eq!(rig.settle(&id).await, State::Completed, "{kind} {stage}");
+    }
 }
 
 pub(crate) async fn a_password_is_tried_twice(database: Database) {

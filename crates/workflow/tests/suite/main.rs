@@ -46,6 +46,7 @@ on_both! {
         a_detour_is_bounded,
         an_unsafe_node_is_quarantined,
         a_wait_is_bounded_and_leaves_no_trail,
+        who_is_busy_is_borne_for_long_and_not_for_ever,
         a_password_is_tried_twice;
     undoing:
         a_cancel_undoes_what_was_done_at_any_stage,

@@ -26,6 +26,8 @@ pub(crate) enum Fault {
     Fail(Class),
     /// It has to be waited for.
     Wait,
+    /// Whoever is asked has too much to do.
+    Busy,
     /// It breaks as the detour repairs.
     Break,
     /// A person has to decide.
@@ -166,6 +168,12 @@ impl World {
             Fault::Wait => {
                 let until = attempt.now + SignedDuration::from_millis(1);
                 Some(Outcome::Wait { reason: text(), until })
+            }
+            Fault::Busy => {
+                let until = attempt.now + SignedDuration::from_millis(1);
+                // Another reason for each thing that was asked for.
+                let asked = attempt.now.as_millisecond() % 2;
+                Some(Outcome::Busy { reason: format!("{asked}: busy as scripted"), until })
             }
             Fault::Break => Some(Outcome::Broken { data: attempt.data.clone(), evidence: text() }),
             Fault::NeedOperator => Some(Outcome::NeedsOperator { reason: text() }),
