@@ -79,11 +79,11 @@ pub struct SiteSettings {
     pub cleanup_on_reimage: bool,
     /// Whether a full decommission deletes the machine in MAAS.
     pub remove_machine: bool,
-    /// Calls of MAAS in a second.
+    /// Calls of MAAS in a second; of sites that have the same MAAS, the strictest counts for all of them.
     pub requests_per_second: f64,
-    /// Deployments that are begun in a minute.
+    /// Deployments that are begun in a minute; the strictest of sites that have the same MAAS.
     pub deploys_per_minute: f64,
-    /// Deployments that are under way at once.
+    /// Deployments that are under way at once; the strictest of sites that have the same MAAS.
     pub deploys_at_once: u32,
     /// How often machines with work under way are looked at, in milliseconds.
     pub poll_millis: u64,
@@ -100,7 +100,7 @@ pub struct Budget {
     /// Failures that may pass by themselves, or questions that nobody answers.
     #[schema(minimum = 0, maximum = 1000)]
     pub retries: Option<u32>,
-    /// How long it may wait for what it asked for.
+    /// How long it may wait for what it asked for, and for a MAAS that is too busy to be asked; for that an hour at least when nobody says anything.
     #[schema(minimum = 1, maximum = 10080)]
     pub patience_minutes: Option<u32>,
 }

@@ -17,7 +17,7 @@ use crate::{
     RUN,
     breaker::Breaker,
     commit::Clock,
-    limits::{Limits, Place},
+    limits::{Limits, Place, Room},
     presence::ENGINE,
     stages::Stages,
     step::Backoff,
@@ -34,7 +34,7 @@ pub struct Settings {
     pub site_cap: usize,
     /// How long a run stays with a worker that says nothing; renewed three times as often.
     pub lease: Duration,
-    /// How long one execution of a stage may take.
+    /// How long one execution of a stage may take, besides what it waits for its turns at a site.
     pub stage_limit: Duration,
     /// The wait after the first failure; it doubles with each one.
     pub first_backoff: SignedDuration,
@@ -64,6 +64,10 @@ impl Settings {
             presence: Duration::from_secs(1),
             poll: Duration::from_secs(1),
         }
+    }
+
+    pub(crate) fn room(&self) -> Room {
+        Room { site: self.site_cap, all: self.workers }
     }
 
     pub(crate) fn backoff(&self) -> Backoff {
@@ -206,7 +210,7 @@ impl<S: Stages> Engine<S> {
 
     fn place(&self, resource: &Resource) -> std::result::Result<Place, Duration> {
         let site = resource.content.fields.get("site").map(String::as_str);
-        self.limits.enter(site, self.settings.site_cap, &resource.content.id, Instant::now())
+        self.limits.enter(site, self.settings.room(), &resource.content.id, Instant::now())
     }
 
     async fn put_off(&self, resource: &Resource, lease: &Lease, wait: Duration) {

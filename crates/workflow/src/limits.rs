@@ -27,6 +27,11 @@ impl Rate {
         Self { per_second: self.per_second / f64::from(servers), burst: (self.burst / servers).max(1) }
     }
 
+    /// How many calls there may be within a time.
+    fn within(self, time: Duration) -> usize {
+        usize::try_from(time.as_nanos() / self.interval().as_nanos().max(1)).unwrap_or(usize::MAX)
+    }
+
     fn interval(self) -> Duration {
         Duration::try_from_secs_f64(self.per_second.recip()).unwrap_or(Duration::ZERO)
     }
@@ -90,9 +95,38 @@ fn ahead(line: &VecDeque<Waiter>, place: Option<usize>, others: u32, now: Instan
 #[derive(Debug, Default)]
 struct Site {
     inside: usize,
+    /// How often it may be called, as far as anybody said.
+    pace: Option<Rate>,
     /// Runs that found no place, in the order they came first.
     line: VecDeque<Waiter>,
 }
+
+/// How many runs are executed at once.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
+    /// At one site.
+    pub(crate) site: usize,
+    /// At all of them.
+    pub(crate) all: usize,
+}
+
+impl Room {
+    /// What is left of the places of a site whose calls take their turns at a pace, beside so many runs at all sites. More
+    /// than the pace keeps busy would only wait, and hold workers that others could use; and the last quarter of all
+    /// workers is for sites that have few of them, or those that wait at slow ones would keep out all others.
+    fn places(self, pace: Option<Rate>, servers: usize, inside: usize) -> usize {
+        let busy = pace.map_or(usize::MAX, |pace| pace.within(BUSY));
+        let few = if inside >= self.all - self.all / 4 { self.all / 16 } else { usize::MAX };
+        if self.site == 0 { 0 } else { (self.site.min(busy) / servers).min(few).max(1) }
+    }
+}
+
+/// Runs at a site are at most as many as it may be called in this time.
+const BUSY: Duration = Duration::from_secs(10);
+/// Calls that one execution of a stage makes at most, or nearly so.
+const CALLS: u32 = 16;
+/// However slow a site is, a stage ends after this.
+const LONGEST_TURNS: Duration = Duration::from_hours(1);
 
 /// Runs that find no place at their site come back this far apart.
 const SPACING: Duration = Duration::from_millis(20);
@@ -189,20 +223,36 @@ impl Limits {
         bucket.line.insert(place, waiter);
     }
 
-    /// Takes one of `cap` places at a site, or says when to come back. Whoever came first goes first: chance would let
+    /// How often the upstream of a site may be called.
+    pub fn pace(&self, site: &str, rate: Rate) {
+        self.lock().sites.entry(site.to_owned()).or_default().pace = Some(rate);
+    }
+
+    /// How long an execution of a stage may wait for its turns at a site, when as many are executed there as may be.
+    pub(crate) fn turns(&self, site: Option<&str>, room: Room) -> Duration {
+        let inner = self.lock();
+        let pace = site.and_then(|site| inner.sites.get(site)?.pace);
+        let places = u32::try_from(room.places(pace, inner.servers(), 0)).unwrap_or(u32::MAX);
+        pace.map_or(Duration::ZERO, |pace| {
+            inner.part_of(pace).interval().saturating_mul(places.saturating_mul(CALLS)).min(LONGEST_TURNS)
+        })
+    }
+
+    /// Takes one of the places at a site, or says when to come back. Whoever came first goes first: chance would let
     /// some of a thousand wait until all others are done.
     pub(crate) fn enter(
         &self,
         site: Option<&str>,
-        cap: usize,
+        room: Room,
         who: &str,
         now: Instant,
     ) -> Result<Place, Duration> {
         let Some(site) = site else { return Ok(Place(None)) };
         let mut inner = self.lock();
-        let cap = if cap == 0 { 0 } else { (cap / inner.servers()).max(1) };
-        let others = inner.others;
+        let inside = inner.sites.values().map(|site| site.inside).sum();
+        let (servers, others) = (inner.servers(), inner.others);
         let entry = inner.sites.entry(site.to_owned()).or_default();
+        let cap = room.places(entry.pace, servers, inside);
         entry.line.retain(|waiter| waiter.lost > now || waiter.who == who);
         let place = entry.line.iter().position(|waiter| waiter.who == who);
         let before = ahead(&entry.line, place, others, now);
@@ -265,6 +315,10 @@ mod tests {
 
     use super::*;
 
+    const fn room(site: usize) -> Room {
+        Room { site, all: 100 }
+    }
+
     const TEN: Rate = Rate { per_second: 10.0, burst: 3 };
 
     #[tokio::test]
@@ -291,7 +345,7 @@ mod tests {
         let ask = |who: &str| limits.ask("site", TEN, who, now).map(drop);
         assert_eq!(ask("a"), Ok(()));
         assert_eq!(ask("b"), Err(Duration::from_millis(300)));
-        let enter = |who| limits.enter(Some("site"), 7, who, now);
+        let enter = |who| limits.enter(Some("site"), room(7), who, now);
         let places: Vec<_> = ["a", "b", "c", "d"].into_iter().map(enter).collect();
         assert_eq!(places.iter().filter(|place| place.is_ok()).count(), 2);
         limits.share_among(1);
@@ -317,18 +371,21 @@ mod tests {
     async fn who_does_not_come_back_holds_up_nobody() {
         let (limits, now) = (Limits::default(), Instant::now());
         limits.share_among(2);
-        let place = limits.enter(Some("site"), 1, "inside", now).unwrap();
+        let place = limits.enter(Some("site"), room(1), "inside", now).unwrap();
         for ghost in 0..20 {
-            assert!(limits.enter(Some("site"), 1, &format!("ghost {ghost}"), now).is_err());
+            assert!(limits.enter(Some("site"), room(1), &format!("ghost {ghost}"), now).is_err());
         }
         drop(place);
         let soon = now + Duration::from_millis(200);
-        assert!(limits.enter(Some("site"), 1, "newcomer", soon).is_err(), "others are before it");
+        assert!(limits.enter(Some("site"), room(1), "newcomer", soon).is_err(), "others are before it");
         let late = now + LONGEST + LATE;
         limits.share_among(1);
-        assert!(limits.enter(Some("site"), 1, "newcomer", late).is_err(), "nobody else can have served them");
+        assert!(
+            limits.enter(Some("site"), room(1), "newcomer", late).is_err(),
+            "nobody else can have served them"
+        );
         limits.share_among(2);
-        assert!(limits.enter(Some("site"), 1, "newcomer", late).is_ok());
+        assert!(limits.enter(Some("site"), room(1), "newcomer", late).is_ok());
     }
 
     #[tokio::test]
@@ -369,17 +426,53 @@ mod tests {
         }
     }
 
+    /// Whoever waits at a slow site holds a worker: no more of them than its pace keeps busy, and all sites together
+    /// leave some for others.
+    #[tokio::test]
+    async fn slow_sites_leave_workers_for_others() {
+        let (limits, now) = (Limits::default(), Instant::now());
+        let room = Room { site: 32, all: 64 };
+        let fill = |site: &str| -> Vec<_> {
+            (0..40)
+                .filter_map(|who| limits.enter(Some(site), room, &format!("{site} {who}"), now).ok())
+                .collect()
+        };
+        limits.pace("slow", Rate { per_second: 0.5, burst: 4 });
+        limits.pace("slower", Rate { per_second: 0.01, burst: 4 });
+        let slow = [fill("slow"), fill("slower")];
+        assert_eq!(slow.each_ref().map(Vec::len), [5, 1]);
+        let busy = [fill("one"), fill("two"), fill("three"), fill("four")];
+        assert_eq!(
+            busy.each_ref().map(Vec::len),
+            [32, 10, 4, 4],
+            "the last quarter is for those who have few"
+        );
+    }
+
+    /// A stage has time for its turns, however far apart they are.
+    #[tokio::test]
+    async fn turns_take_the_time_they_need() {
+        let (limits, room) = (Limits::default(), Room { site: 32, all: 64 });
+        let turns = |site| limits.turns(Some(site), room).as_secs();
+        for (site, per_second) in [("slow", 0.05), ("usual", 20.0), ("slowest", 0.001)] {
+            limits.pace(site, Rate { per_second, burst: 4 });
+        }
+        assert_eq!((turns("nowhere"), turns("slow"), turns("usual"), turns("slowest")), (0, 320, 25, 3600));
+        limits.share_among(2);
+        assert_eq!(turns("slow"), 640, "each server has half the turns");
+    }
+
     #[tokio::test]
     async fn a_site_has_so_many_places_and_who_came_first_goes_first() {
         let (limits, now) = (Limits::default(), Instant::now());
-        let enter = |who| limits.enter(Some("a"), 2, who, now);
+        let enter = |who| limits.enter(Some("a"), room(2), who, now);
         let first = enter("first").unwrap();
         let _second = enter("second").unwrap();
         let waits: Vec<_> =
             ["third", "fourth", "third"].into_iter().map(|who| enter(who).unwrap_err()).collect();
         assert!(waits[0] < waits[1] && waits[0] == waits[2], "{waits:?}");
-        assert!(limits.enter(Some("b"), 2, "third", now).is_ok(), "other sites have their own");
-        assert!(limits.enter(None, 0, "third", now).is_ok());
+        assert!(limits.enter(Some("b"), room(2), "third", now).is_ok(), "other sites have their own");
+        assert!(limits.enter(None, room(0), "third", now).is_ok());
         drop(first);
         assert!(enter("fourth").is_err(), "the third was there before");
         assert!(enter("fifth").is_err());

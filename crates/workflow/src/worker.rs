@@ -29,7 +29,13 @@ pub(crate) struct Hand<'a, D> {
 
 impl<D: Data> Hand<'_, D> {
     pub(crate) fn moment(&self) -> Moment<'_> {
-        Moment { now: (self.clock)(), lease: &self.lease, backoff: self.backoff, jitter: jitter(), after: None }
+        Moment {
+            now: (self.clock)(),
+            lease: &self.lease,
+            backoff: self.backoff,
+            jitter: jitter(),
+            after: None,
+        }
     }
 }
 
@@ -121,7 +127,9 @@ impl<S: Stages> Engine<S> {
         if !undoing && record.skip.contains_key(&stage) {
             return Ok(Outcome::Done(record.data));
         }
-        let (id, lease, limit) = (hand.run.id().to_owned(), hand.lease.clone(), self.settings.stage_limit);
+        let (id, lease) = (hand.run.id().to_owned(), hand.lease.clone());
+        let turns = self.limits.turns(record.site.as_deref(), self.settings.room());
+        let limit = self.settings.stage_limit + turns;
         let attempt = Attempt {
             run: &id,
             kind: record.kind,

@@ -134,8 +134,8 @@ impl Machine {
     }
 }
 
-/// The address of a MAAS, however it is written.
-fn address(url: &str) -> String {
+/// The address of a MAAS or a BMC, however it is written.
+pub(crate) fn address(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
     let (scheme, host) = (scheme.to_ascii_lowercase(), host.to_ascii_lowercase());

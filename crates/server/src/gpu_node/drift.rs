@@ -45,13 +45,14 @@ const PAGE: usize = 500;
 
 /// The sites whose time has come, each for one server.
 pub(crate) async fn due(workers: &Workers, holder: &str) -> Result<Vec<(String, Settings)>, Error> {
-    let mut due = Vec::new();
+    let (mut due, mut all) = (Vec::new(), Vec::new());
     let mut list = List { kind: site::KIND.to_owned(), limit: PAGE, ..List::default() };
     loop {
         let page = workers.app.store.list(&list).await?;
         for found in &page.items {
             let name = &found.content.id;
             let settings: Settings = found.content.document.read()?;
+            all.push((name.clone(), settings.clone()));
             let length = Duration::from_millis(settings.sweep_millis.max(100));
             // The lease is not given back: it says when the site is to be looked at next.
             let lease = format!("gpu-node/sweep/{name}");
@@ -65,9 +66,11 @@ pub(crate) async fn due(workers: &Workers, holder: &str) -> Result<Vec<(String, 
         }
         match page.next {
             Some(next) => list.after = Some(next),
-            None => return Ok(due),
+            None => break,
         }
     }
+    workers.clients.know(all.iter().map(|(name, settings)| (name.as_str(), settings)));
+    Ok(due)
 }
 
 /// Looks at every site whose time has come, one after the other.

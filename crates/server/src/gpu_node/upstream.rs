@@ -15,6 +15,7 @@ use wardroom_workflow::{Limits, Rate, Slots};
 
 use super::{
     cache::Cache,
+    document,
     gather::{Look, Looks, Memo},
     site::Settings,
 };
@@ -32,6 +33,38 @@ const TIMEOUT: Duration = Duration::from_secs(70);
 pub(crate) struct Clients {
     secrets: Secrets,
     made: Mutex<HashMap<(String, String), Arc<Site>>>,
+    /// What each site allows, as far as it is known here.
+    allowed: Mutex<HashMap<String, Allowed>>,
+}
+
+/// What a site allows its MAAS to be asked. Sites that have the same MAAS share one limit, which is the strictest of them.
+#[derive(Debug, Clone)]
+struct Allowed {
+    /// The address of the MAAS, however the site writes it.
+    maas: String,
+    per_second: f64,
+    deploys_per_minute: f64,
+    deploys_at_once: u32,
+}
+
+impl Allowed {
+    fn by(settings: &Settings) -> Self {
+        Self {
+            maas: document::address(&settings.url),
+            per_second: settings.requests_per_second,
+            deploys_per_minute: settings.deploys_per_minute,
+            deploys_at_once: settings.deploys_at_once,
+        }
+    }
+
+    fn stricter(self, other: &Self) -> Self {
+        Self {
+            maas: self.maas,
+            per_second: self.per_second.min(other.per_second),
+            deploys_per_minute: self.deploys_per_minute.min(other.deploys_per_minute),
+            deploys_at_once: self.deploys_at_once.min(other.deploys_at_once),
+        }
+    }
 }
 
 /// A site's MAAS, and what all who speak to it share.
@@ -49,7 +82,8 @@ struct Site {
 pub(crate) struct Session {
     shared: Arc<Site>,
     limits: Limits,
-    site: String,
+    /// Names its MAAS among the limits.
+    maas: String,
     rate: Rate,
     deploys: Rate,
     deploys_at_once: usize,
@@ -60,7 +94,22 @@ pub(crate) struct Session {
 impl Clients {
     /// None yet; their keys are where the settings say.
     pub(crate) fn new(secrets: Secrets) -> Self {
-        Self { secrets, made: Mutex::default() }
+        Self { secrets, made: Mutex::default(), allowed: Mutex::default() }
+    }
+
+    /// These are all sites, as they are now.
+    pub(crate) fn know<'a>(&self, sites: impl Iterator<Item = (&'a str, &'a Settings)>) {
+        let allowed = sites.map(|(name, settings)| (name.to_owned(), Allowed::by(settings))).collect();
+        *self.allowed.lock().unwrap_or_else(PoisonError::into_inner) = allowed;
+    }
+
+    /// What a site and all that have the same MAAS allow together.
+    fn allowed(&self, name: &str, settings: &Settings) -> Allowed {
+        let own = Allowed::by(settings);
+        let mut known = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
+        known.entry(name.to_owned()).or_insert_with(|| own.clone());
+        let maas = own.maas.clone();
+        known.values().filter(|other| other.maas == maas).fold(own, Allowed::stricter)
     }
 
     /// The client of a site.
@@ -99,14 +148,17 @@ impl Clients {
                 shared
             }
         };
-        let per_second = settings.requests_per_second.max(0.01);
+        let allowed = self.allowed(name, settings);
+        let rate = Rate { per_second: allowed.per_second.max(0.01), burst: 4 };
+        limits.pace(name, rate);
         Ok(Session {
             shared,
             limits: limits.clone(),
-            site: name.to_owned(),
-            rate: Rate { per_second, burst: 4 },
-            deploys: Rate { per_second: (settings.deploys_per_minute / 60.0).max(0.001), burst: 4 },
-            deploys_at_once: usize::try_from(settings.deploys_at_once).unwrap_or(usize::MAX),
+            // A slash would make a MAAS below another one's path part of that one's places.
+            maas: allowed.maas.replace('/', "|"),
+            rate,
+            deploys: Rate { per_second: (allowed.deploys_per_minute / 60.0).max(0.001), burst: 4 },
+            deploys_at_once: usize::try_from(allowed.deploys_at_once).unwrap_or(usize::MAX),
             pause: Cache::pause(settings),
         })
     }
@@ -118,14 +170,20 @@ fn fingerprint(settings: &Settings, key: &str, ca: Option<&str>) -> String {
 }
 
 impl Session {
+    /// How often it may be called.
+    #[cfg(test)]
+    pub(crate) const fn rate(&self) -> Rate {
+        self.rate
+    }
+
     /// MAAS, when it is this call's turn.
     pub(crate) async fn turn(&self) -> &Maas {
-        self.limits.take(&format!("maas/{}", self.site), self.rate).await;
+        self.limits.take(&format!("maas/{}", self.maas), self.rate).await;
         &self.shared.maas
     }
 
-    /// Takes a place among the deployments of the site for a run, or says when to come back: not more than the site
-    /// allows are begun in a minute, nor under way at once.
+    /// Takes a place among the deployments of the MAAS for a run, or says when to come back: not more than its sites
+    /// allow are begun in a minute, nor under way at once.
     pub(crate) async fn begin_deploy(&self, slots: &Slots, run: &str) -> store::Result<Result<(), Duration>> {
         let group = self.deployments();
         let turn = match self.limits.ask(&group, self.deploys, run, Instant::now()) {
@@ -139,9 +197,9 @@ impl Session {
         Ok(Err(self.pause))
     }
 
-    /// What the places of the site's deployments are called.
+    /// What the places of the deployments are called.
     pub(crate) fn deployments(&self) -> String {
-        format!("deploy/{}", self.site)
+        format!("deploy/{}", self.maas)
     }
 
     /// Keeps the place of a deployment that is still under way.

@@ -4,9 +4,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use wardroom_core::gpu_node::maas::Status;
-use wardroom_fakes::maas::{Change, Fake as Maas, Fault, FaultKind, Outcome, OverLimit, Pace, Seed};
+use wardroom_fakes::maas::{
+    Change, Fake as Maas, Fault, FaultKind, Outcome, OverLimit, Pace, Seed,
+};
 
-use super::rig::{LOOPBACK, Rig, mac, quick};
+use super::{
+    super::drift,
+    rig::{LOOPBACK, Rig, mac, quick},
+};
 
 /// How often MAAS did something, to all machines together.
 fn total(rig: &Rig, op: &str) -> u64 {
@@ -194,12 +199,76 @@ async fn a_site_that_hangs_keeps_no_other_waiting() {
     rig.until(&second, "quarantined").await;
 }
 
+/// Waiting for one's turn at a slow site is no failure, however many wait there.
+async fn who_waits_for_a_slow_site_fails_of_nothing() {
+    let mut rig = Rig::with(quick(), |site| site.requests_per_second = 10.0).await;
+    // What eight runs wait for each of their turns is longer.
+    rig.stage_limit = Some(Duration::from_millis(600));
+    rig.work();
+    rig.agents();
+    let mut ids = Vec::new();
+    for number in 1..=8 {
+        ids.push(rig.onboard(number).await);
+    }
+    for id in &ids {
+        rig.until(id, "active").await;
+        let run = rig.lifecycle(id).await["run"]["id"].as_str().unwrap().to_owned();
+        let run = rig.get(&format!("/api/v1/runs/{run}")).await["data"].clone();
+        let attempts = run["attempts"].as_array().unwrap();
+        assert!(attempts.iter().all(|attempt| attempt["outcome"] != "failed"), "{attempts:#?}");
+    }
+}
+
+/// Two sites that have the same MAAS share what is asked of it: the strictest of both.
+async fn sites_that_share_a_maas_share_its_limits() {
+    let pace = Pace { deploying: None, ..Pace::all(Duration::from_millis(20)) };
+    let config = wardroom_fakes::maas::Config { pace, ..quick() };
+    let mut rig = Rig::with(config, |site| site.deploys_at_once = 1).await;
+    let mut settings = rig.get("/api/v1/sites/berlin").await["data"]["settings"].clone();
+    settings["url"] = json!(format!("{}/", settings["url"].as_str().unwrap()));
+    settings["deploys_at_once"] = json!(5);
+    settings["requests_per_second"] = json!(7.0);
+    rig.post("/api/v1/sites", json!({"name": "potsdam", "settings": settings})).await.ok();
+    // Whoever looks for drift hears of all sites.
+    drift::sweep(&rig.workers, "test").await.unwrap();
+    let (settings, _) = super::super::site::load(&rig.app, "berlin").await.unwrap().unwrap();
+    let session = rig.workers.clients.session("berlin", &settings, &rig.workers.limits).unwrap();
+    assert!((session.rate().per_second - 7.0).abs() < 0.001, "the other site is stricter: {session:?}");
+    rig.work();
+    let mut ids = vec![rig.onboard(1).await, rig.onboard(2).await];
+    for number in 3..=4 {
+        let body = json!({"hostname": format!("gpu-{number}"), "site": "potsdam", "macs": [mac(number)]});
+        let made = rig.post("/api/v1/gpu-nodes", body).await.ok();
+        ids.push(made["data"]["id"].as_str().unwrap().to_owned());
+    }
+    // Everybody has the one deployment or waits for it.
+    let mut deploying = 0;
+    for id in &ids {
+        for look in 0.. {
+            assert!(look < 3000, "{:#}", rig.lifecycle(id).await);
+            let run = rig.lifecycle(id).await["run"].clone();
+            let waits = run["stage"] == "deploy_via_maas" && run["waiting_for"].is_string();
+            if run["stage"] == "wait_for_deployed" || waits {
+                deploying += usize::from(run["stage"] == "wait_for_deployed");
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+    assert_eq!((deploying, total(&rig, "deploy")), (1, 1));
+}
+
 /// A MAAS that names a time is asked when that has come, whatever it refuses with; nobody is sent away for a year.
 async fn a_maas_that_names_a_time_is_left_alone_until_then() {
     let year = 365 * 24 * 3600;
-    for (status, asks, waits) in
-        [(503, 300, 300), (429, 300, 300), (409, 300, 300), (503, year, 600), (429, year, 600), (409, year, 600)]
-    {
+    for (status, asks, waits) in [
+        (503, 300, 300),
+        (429, 300, 300),
+        (409, 300, 300),
+        (503, year, 600),
+        (429, year, 600),
+        (409, year, 600),
+    ] {
         let mut rig = Rig::new().await;
         rig.maas.fault(Fault::of("whoami", FaultKind::Later(status, asks)));
         rig.work();
@@ -212,9 +281,17 @@ async fn a_maas_that_names_a_time_is_left_alone_until_then() {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         };
+        // It did nothing, so that nothing failed; for how long that is borne, the engine says.
+        let id = run["id"].as_str().unwrap();
+        let stored = rig.app.store.get(wardroom_workflow::RUN, id).await.unwrap().unwrap();
+        let record = wardroom_workflow::Run::<super::super::data::Data>::read(stored).unwrap().record;
+        assert_eq!(record.waiting.is_some_and(|waiting| waiting.busy), status != 503, "{status}: {run:#}");
         let at = |name: &str| run[name].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
         let (waits, next) = (jiff::SignedDuration::from_secs(waits), at("next_attempt_at"));
-        assert!(at("created_at") + waits <= next && next <= rig.app.now() + waits, "{status} {asks}: {run:#}");
+        assert!(
+            at("created_at") + waits <= next && next <= rig.app.now() + waits,
+            "{status} {asks}: {run:#}"
+        );
     }
 }
 
@@ -242,6 +319,8 @@ async fn a_maas_that_names_a_time_is_not_polled_until_then() {
 on_both! {
     no_more_deployments_are_under_way_than_the_site_allows
     a_maas_that_names_a_time_is_left_alone_until_then
+    who_waits_for_a_slow_site_fails_of_nothing
+    sites_that_share_a_maas_share_its_limits
 }
 
 on_both! {

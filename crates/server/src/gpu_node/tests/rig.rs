@@ -63,6 +63,8 @@ pub(super) struct Rig {
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
     silent: Arc<Mutex<BTreeSet<String>>>,
+    /// How long a stage may take, if not as long as usual.
+    pub(super) stage_limit: Option<Duration>,
     _database: Option<testing::Database>,
     _dir: tempfile::TempDir,
 }
@@ -149,6 +151,7 @@ impl Rig {
             stop,
             tasks: JoinSet::new(),
             silent: Arc::default(),
+            stage_limit: None,
             _database: database,
             _dir: dir,
         };
@@ -178,6 +181,7 @@ impl Rig {
         settings.longest_backoff = SignedDuration::from_millis(200);
         settings.poll = Duration::from_millis(50);
         settings.limits = self.workers.limits.clone();
+        settings.stage_limit = self.stage_limit.unwrap_or(settings.stage_limit);
         let engine = Engine::new(self.app.store.clone(), stages, settings, || Clock.now());
         self.tasks.spawn(Arc::new(engine).run(self.stop.subscribe()));
         self.tasks.spawn(work::poll(self.workers.clone(), self.stop.subscribe()));
