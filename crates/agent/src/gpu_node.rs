@@ -111,6 +111,13 @@ async fn enrol(options: &Options, keeper: &Keeper) -> anyhow::Result<Kept> {
                     format!("the server does not take the token in {file}: it works once and expires; `wardroom gpu-node resume` issues another")
                 });
             }
+            // The same question would get the same answer for ever.
+            Err(error) if is_unreadable(&error) => {
+                return Err(error).context(
+                    "the server does not understand this agent's enrolment: is --server a Wardroom server, and is it as \
+                     new as the agent?",
+                );
+            }
             Err(error) => {
                 tracing::warn!(%error, "the server did not enrol this agent; it is asked again");
                 tokio::time::sleep(PAUSE).await;
@@ -180,10 +187,17 @@ impl Agent<'_> {
         self.tell(&checks);
         let holding =
             self.work.iter().map(|work| Holding { task: work.task.id.clone(), epoch: work.task.epoch });
-        let heartbeat = Heartbeat { checks, interval: self.told.clone(), tasks: holding.collect() };
+        let mut heartbeat = Heartbeat { checks, interval: self.told.clone(), tasks: holding.collect() };
         // What this agent was at before it was restarted is still its own.
         let first = self.told.is_none();
-        let beat = self.client.gpu_node_heartbeat(&self.node, &heartbeat).await?;
+        let beat = match self.client.gpu_node_heartbeat(&self.node, &heartbeat).await {
+            Err(error) if is_unreadable(&error) => {
+                tracing::warn!(%error, "the server does not take what the checks said; it is told how they ended");
+                heartbeat.checks = brief(heartbeat.checks);
+                self.client.gpu_node_heartbeat(&self.node, &heartbeat).await
+            }
+            beat => beat,
+        }?;
         self.told = Some(beat.next.clone());
         let lost = self.work.as_ref().is_some_and(|work| beat.lost.contains(&work.task.id));
         if lost || (self.work.is_none() && (first || beat.has_tasks)) {
@@ -295,6 +309,18 @@ fn turned<'a>(failing: &BTreeSet<String>, checks: &'a [Check]) -> Vec<&'a Check>
     checks.iter().filter(|check| check.ok == failing.contains(&check.name)).collect()
 }
 
+/// How checks ended, and no more: what the server cannot take of what they said must not cost the beat. Those that failed
+/// come first, as a server keeps only so many.
+fn brief(mut checks: Vec<Check>) -> Vec<Check> {
+    checks.sort_by_key(|check| check.ok);
+    checks.truncate(64);
+    for check in &mut checks {
+        check.message = None;
+        check.name = check.name.chars().filter(|c| !c.is_control()).take(100).collect();
+    }
+    checks
+}
+
 /// When to beat next. While a task waits to be claimed, at once.
 fn pause(beat: &Beat) -> Duration {
     let interval = Interval::parse("next", &beat.next).ok();
@@ -335,17 +361,118 @@ fn hostname() -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        io::{BufRead as _, BufReader, Read as _, Write as _},
+        net::TcpListener,
+        path::Path,
+        time::Duration,
+    };
+
     use wardroom_api::{
         Problem,
         client::Error,
         gpu_node::agent::{Check, Detail, TaskResult},
     };
 
-    use super::{BTreeSet, is_final, is_unreadable, turned, unreadable};
+    use super::{
+        Agent, BTreeSet, Config, Keeper, Options, brief, client, enrol, is_final, is_unreadable, turned,
+        unreadable,
+    };
+
+    /// A server that answers each request as `answer` says of its body; its URL.
+    fn serve(answer: impl Fn(&str) -> (u16, String) + Send + 'static) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut reader = BufReader::new(stream.unwrap());
+                let (mut line, mut length) = (String::new(), 0);
+                while reader.read_line(&mut line).is_ok_and(|read| read > 2) {
+                    let head = line.to_ascii_lowercase();
+                    length =
+                        head.strip_prefix("content-length:").map_or(length, |n| n.trim().parse().unwrap());
+                    line.clear();
+                }
+                let mut body = vec![0; length];
+                reader.read_exact(&mut body).unwrap();
+                let (status, said) = answer(std::str::from_utf8(&body).unwrap());
+                let length = said.len();
+                let head =
+                    format!("HTTP/1.1 {status} x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
+                reader.into_inner().write_all(format!("{head}{said}").as_bytes()).unwrap();
+            }
+        });
+        url
+    }
+
+    fn options(server: String, dir: &Path) -> Options {
+        let token_file = Some(dir.join("token"));
+        std::fs::write(dir.join("token"), "wrb_one").unwrap();
+        Options { server, token_file, state_dir: dir.to_owned(), config: dir.join("config"), ca_file: None }
+    }
+
+    fn problem(status: u16) -> (u16, String) {
+        (status, serde_json::to_string(&told(status)).unwrap())
+    }
+
+    /// Whoever asks the same again hears the same again; it says why, and ends.
+    #[tokio::test]
+    async fn an_enrolment_that_is_refused_ends_the_agent() {
+        for (status, why) in
+            [(400, "understand"), (401, "token"), (403, "token"), (404, "token"), (413, "understand")]
+        {
+            let dir = tempfile::tempdir().unwrap();
+            let keeper = Keeper::open(dir.path()).unwrap();
+            let options = options(serve(move |_| problem(status)), dir.path());
+            let ended = tokio::time::timeout(Duration::from_secs(60), enrol(&options, &keeper)).await;
+            let Err(error) = ended.expect("it is not asked for ever") else { panic!("{status}") };
+            assert!(error.to_string().contains(why), "{status}: {error}");
+        }
+    }
+
+    /// What a server cannot take of what checks said costs what they said, and never the beat.
+    #[tokio::test]
+    async fn a_beat_comes_through_whatever_checks_say() {
+        let dir = tempfile::tempdir().unwrap();
+        let keeper = Keeper::open(dir.path()).unwrap();
+        let beat = r#"{"state":"active","next":"@every 00h00m30s","server_time":"2026-11-16T00:00:00Z","has_tasks":false,"lost":[]}"#;
+        let server = serve(move |body| match (body.contains("message"), body.contains(r#""ok":false"#)) {
+            (true, _) => problem(400),
+            (false, true) => (200, beat.to_owned()),
+            (false, false) => problem(500),
+        });
+        let config: Config =
+            toml::from_str("[[checks]]\nname = \"gpu\"\ncommand = [\"sh\", \"-c\", \"echo NaN; exit 1\"]\n")
+                .unwrap();
+        let client = client(&options(server, dir.path()), None).unwrap();
+        // It beat before, and has claimed what it was at.
+        let (node, told) = ("one".to_owned(), Some("@every 00h00m30s".to_owned()));
+        let failing = BTreeSet::new();
+        let mut agent = Agent { client, config: &config, keeper: &keeper, node, work: None, told, failing };
+        assert_eq!(agent.round().await.unwrap(), Some(Duration::from_secs(30)));
+    }
+
+    #[test]
+    fn what_is_brief_keeps_what_failed() {
+        let check = |number: usize, ok| Check {
+            name: format!("\u{7}{number}{}", "é".repeat(200)),
+            ok,
+            message: Some("x".repeat(500)),
+        };
+        let mut checks: Vec<_> = (0..100).map(|number| check(number, true)).collect();
+        checks.push(check(100, false));
+        let checks = brief(checks);
+        assert_eq!((checks.len(), checks[0].ok, checks[0].name.chars().count()), (64, false, 100));
+        assert!(serde_json::to_string(&checks).unwrap().len() < 64 << 10, "as much as a server reads");
+    }
 
     fn refused(status: u16) -> Error {
+        Error::Problem(Box::new(told(status)))
+    }
+
+    fn told(status: u16) -> Problem {
         let text = String::new;
-        Error::Problem(Box::new(Problem {
+        Problem {
             type_: text(),
             title: text(),
             status,
@@ -355,7 +482,7 @@ mod tests {
             errors: Vec::new(),
             allowed_actions: None,
             asked: text(),
-        }))
+        }
     }
 
     #[test]

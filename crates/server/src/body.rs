@@ -60,6 +60,16 @@ pub(crate) struct Ignored {
 const MOST_IGNORED: usize = 10;
 
 impl Ignored {
+    /// A field that was read and makes no sense is told back too.
+    pub(crate) fn add(&mut self, field: &str) {
+        self.bad.push(field.to_owned());
+    }
+
+    /// Whether a field could not be read.
+    pub(crate) fn misses(&self, field: &str) -> bool {
+        self.bad.iter().any(|bad| bad == field)
+    }
+
     /// Adds the header that tells the agent.
     pub(crate) fn warn(&self, response: &mut Response) {
         let lists = [("unknown fields were ignored", &self.unknown), ("these could not be read", &self.bad)];

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 /// Exchanges a bootstrap token for the credential of an agent.
@@ -72,8 +73,19 @@ pub struct Check {
     /// Whether it passed.
     pub ok: bool,
     /// What was seen.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "as_text")]
     pub message: Option<String>,
+}
+
+/// A number that a driver gave is as good a message as a text.
+fn as_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Ok(match Value::deserialize(deserializer)? {
+        Value::Null => None,
+        Value::String(text) => Some(text),
+        other @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
+            Some(other.to_string())
+        }
+    })
 }
 
 /// A task that an agent has.

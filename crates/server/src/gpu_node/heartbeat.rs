@@ -5,7 +5,7 @@ use axum::{
     extract::State as Shared,
     response::{IntoResponse as _, Response},
 };
-use wardroom_api::gpu_node::agent::{Beat, Heartbeat, Holding};
+use wardroom_api::gpu_node::agent::{Beat, Check, Heartbeat, Holding};
 use wardroom_core::{
     gpu_node::{Event, State, mapping, task::State as TaskState},
     liveness::Interval,
@@ -20,7 +20,13 @@ use super::{
     task,
 };
 use crate::{
-    app::App, auth::Caller, body::Reported, error::Error, liveness::NewSeat, path::Path, problems::Problems,
+    app::App,
+    auth::Caller,
+    body::{Facts, Ignored, Report},
+    error::Error,
+    liveness::NewSeat,
+    path::Path,
+    problems::Problems,
     text,
 };
 
@@ -29,19 +35,22 @@ const MOST_CHECKS: usize = 64;
 
 /// Says that the agent is there, what it finds of its node, and which tasks it is at.
 #[utoipa::path(
-    post, path = "/api/v1/gpu-nodes/{id}/heartbeat", request_body = Heartbeat, params(("id" = String, Path)),
+    post, path = "/api/v1/gpu-nodes/{id}/heartbeat", request_body = Option<Heartbeat>, params(("id" = String, Path)),
     responses((status = 200, body = Beat), Problems)
 )]
 pub(crate) async fn heartbeat(
     Shared(app): Shared<App>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-    report: Reported<Heartbeat>,
+    report: Facts<Heartbeat>,
 ) -> Result<Response, Error> {
     caller.speaks_for(&id)?;
-    let Reported { value: mut heartbeat, ignored } = report;
-    let said = check(&mut heartbeat)?;
+    let Facts { value: mut heartbeat, mut ignored } = report;
+    let said = check(&mut heartbeat, &mut ignored);
     let node = super::find(&app, &id).await?;
+    if ignored.misses("checks") {
+        heartbeat.checks = checked_before(&app, &id).await?;
+    }
     let node = hear(&app, node, &heartbeat).await?;
     let beat = if document::state(&node)? == State::Active {
         let seat = app.liveness.find(KIND, &id);
@@ -64,8 +73,21 @@ pub(crate) async fn heartbeat(
     Ok(response)
 }
 
+/// That an agent is there never depends on what its commands and drivers said.
+impl Report for Heartbeat {
+    const NEEDED: &'static [&'static str] = &[];
+}
+
+/// What checks said last stands for those that cannot be read: they prove neither that the node is well nor that it is
+/// not. Who never said anything is not well.
+async fn checked_before(app: &App, id: &str) -> Result<Vec<Check>, Error> {
+    let known = proof::latest(app, id).await?.health.map(|(health, _)| health.checks);
+    let message = Some("what the checks say cannot be read".to_owned());
+    Ok(known.unwrap_or_else(|| vec![Check { name: "checks".to_owned(), ok: false, message }]))
+}
+
 /// Bounds what is kept. What commands wrote is cut, not refused; of too many checks those that failed are kept first.
-fn check(heartbeat: &mut Heartbeat) -> Result<Option<Interval>, Error> {
+fn check(heartbeat: &mut Heartbeat, ignored: &mut Ignored) -> Option<Interval> {
     if heartbeat.checks.len() > MOST_CHECKS {
         heartbeat.checks.sort_by_key(|check| check.ok);
         heartbeat.checks.truncate(MOST_CHECKS);
@@ -76,7 +98,7 @@ fn check(heartbeat: &mut Heartbeat) -> Result<Option<Interval>, Error> {
     }
     heartbeat.tasks.truncate(MOST_CHECKS);
     let interval = heartbeat.interval.as_deref().map(|text| Interval::parse("interval", text));
-    Ok(interval.transpose()?)
+    interval.and_then(|interval| interval.inspect_err(|_| ignored.add("interval")).ok())
 }
 
 /// Keeps what was said, and moves the node if that brings it back.

@@ -120,9 +120,9 @@ fn refusal(error: &redfish::Error) -> Halt {
     match &error.class {
         redfish::Class::Credentials => failed(Class::Credentials, evidence),
         redfish::Class::Busy { after } => Halt::Failed { class: Class::Unanswered, evidence, after: *after },
-        redfish::Class::Unreachable(_)
-        | redfish::Class::Ambiguous(_)
-        | redfish::Class::Unreadable(_) => unanswered(evidence),
+        redfish::Class::Unreachable(_) | redfish::Class::Ambiguous(_) | redfish::Class::Unreadable(_) => {
+            unanswered(evidence)
+        }
         redfish::Class::Untrusted(_)
         | redfish::Class::Forbidden(_)
         | redfish::Class::Gone

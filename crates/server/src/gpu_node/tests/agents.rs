@@ -91,6 +91,44 @@ async fn what_commands_write_never_costs_a_heartbeat() {
     assert_eq!((kept.len(), &kept[0]["message"], &kept[1]["name"]), (64, &json!("fell off"), &json!("a b")));
 }
 
+/// A number that makes no sense costs itself, never the beat; nor does it make a node well that is not.
+async fn a_bad_number_never_costs_a_heartbeat() {
+    let rig = Rig::new().await;
+    let (id, credential) = enrolled(&rig, 1).await;
+    let checks = async |body| {
+        beat(&rig, &id, &credential, body).await;
+        rig.lifecycle(&id).await["health"]["checks"].clone()
+    };
+    let unread = checks(json!({"checks": [{"name": "gpu", "ok": 1e300}]})).await;
+    assert_eq!(
+        (&unread[0]["name"], &unread[0]["ok"]),
+        (&json!("checks"), &json!(false)),
+        "never proven well"
+    );
+    let hot = checks(json!({"checks": [{"name": "gpu", "ok": false, "message": -273.5}]})).await;
+    assert_eq!(hot[0]["message"], "-273.5");
+    for odd in [
+        json!({"checks": -1}),
+        json!({"checks": [{"name": 7, "ok": true}]}),
+        json!({"checks": [{"name": "gpu", "ok": -1}]}),
+    ] {
+        assert_eq!(checks(odd.clone()).await, hot, "what was known stays: {odd}");
+    }
+    for odd in [
+        json!({"interval": -5}),
+        json!({"interval": "@every -5s"}),
+        json!({"interval": "@every 999999999h00m00s"}),
+        json!({"tasks": [{"task": "x", "epoch": 1e30}]}),
+        json!({"tasks": [{"task": -1, "epoch": 1}]}),
+        json!({"tasks": 3}),
+    ] {
+        let well = json!([{"name": "gpu", "ok": true}]);
+        let mut body = odd.clone();
+        body["checks"] = well.clone();
+        assert_eq!(checks(body).await, well, "the rest is heard: {odd}");
+    }
+}
+
 async fn an_agent_speaks_only_of_its_own_node() {
     let rig = Rig::new().await;
     let (first, credential) = enrolled(&rig, 1).await;
@@ -475,6 +513,7 @@ on_both! {
     a_token_works_once_and_a_lost_answer_can_be_asked_for_again
     a_bootstrap_by_hand_ends_with_a_healthy_heartbeat
     what_commands_write_never_costs_a_heartbeat
+    a_bad_number_never_costs_a_heartbeat
     an_agent_speaks_only_of_its_own_node
     a_new_token_voids_the_old_one
     a_token_is_issued_once_for_what_was_seen

@@ -102,7 +102,8 @@ async fn no_effect_is_applied_twice_when_replies_get_lost() {
 }
 
 async fn a_busy_maas_is_asked_again() {
-    for kind in [409, 429, 503].map(|status| FaultKind::Later(status, 1)).into_iter().chain([FaultKind::Status(502)])
+    for kind in
+        [409, 429, 503].map(|status| FaultKind::Later(status, 1)).into_iter().chain([FaultKind::Status(502)])
     {
         let mut rig = Rig::new().await;
         for op in ["whoami", "commission", "deploy"] {
