@@ -60,6 +60,8 @@ pub enum Fault {
     LostReply,
     /// The answer comes after so many milliseconds.
     Slow(u64),
+    /// It is done at once, and the answer comes after so many milliseconds.
+    Late(u64),
 }
 
 /// A system as tests see it.

@@ -1,8 +1,8 @@
 //! A circuit breaker per BMC: a wrong password is tried twice, by whichever run, and then a person has to look.
 //!
 //! Accounts are locked by those who keep trying. Therefore one run at a time asks a BMC: whoever comes next knows what the
-//! one before heard. What was refused is kept in the store, for every server
-//! and across restarts, until the secret is another one or somebody says that it may be tried again.
+//! one before heard. A try is counted in the store before it is made, for every server and across restarts, until the BMC
+//! takes the secret, did not judge it, the secret is another one, or somebody says that it may be tried again.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,7 +19,7 @@ use crate::commit::DECISIONS;
 const KIND: &str = "bmc";
 /// How long a BMC is kept for a run that is not heard of: longer than it may take to answer.
 const TURN: Duration = Duration::from_secs(60);
-/// How often a secret may be refused.
+/// How often a secret may be tried in vain.
 const TRIES: u32 = 2;
 
 /// What is known about wrong passwords.
@@ -29,9 +29,9 @@ pub struct Breaker {
 }
 
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Refused {
+struct Tried {
     times: u32,
-    /// A fingerprint of the secret that was refused, which tells nothing about it.
+    /// A fingerprint of the secret, which tells nothing about it.
     secret: String,
 }
 
@@ -52,68 +52,64 @@ impl Breaker {
         self.store.release_lease(turn).await.map(drop)
     }
 
-    /// Whether a secret, known by its fingerprint, may be tried at a BMC.
-    pub async fn may_try(&self, bmc: &str, secret: &str) -> Result<bool> {
-        let found = self.store.get(KIND, bmc).await?.filter(|found| !found.content.deleted);
-        let refused = found.map(|found| found.content.document.read::<Refused>()).transpose()?;
-        Ok(refused.is_none_or(|refused| refused.secret != secret || refused.times < TRIES))
-    }
-
-    /// The BMC refused the secret.
-    pub async fn refused(&self, bmc: &str, secret: &str, now: Timestamp) -> Result<()> {
-        self.change(bmc, now, "refused", |before| {
-            let times = if before.secret == secret { before.times.saturating_add(1) } else { 1 };
-            Refused { times, secret: secret.to_owned() }
+    /// Counts a try of a secret, known by its fingerprint, at a BMC; false when it may not be tried any more.
+    pub async fn try_once(&self, bmc: &str, secret: &str, now: Timestamp) -> Result<bool> {
+        self.change(bmc, now, "tried", |before| {
+            let times = if before.secret == secret { before.times } else { 0 };
+            (times < TRIES).then(|| Tried { times: times + 1, secret: secret.to_owned() })
         })
         .await
     }
 
-    /// The BMC took the secret, or a person says that it may be tried again.
-    pub async fn forgive(&self, bmc: &str, now: Timestamp) -> Result<()> {
-        if self.store.get(KIND, bmc).await?.is_none() {
-            return Ok(());
-        }
-        self.change(bmc, now, "forgiven", |_| Refused::default()).await
+    /// The BMC said nothing of the secret, so that the try does not count.
+    pub async fn not_judged(&self, bmc: &str, secret: &str, now: Timestamp) -> Result<()> {
+        let less = |before: Tried| {
+            let ours = before.secret == secret && before.times > 0;
+            ours.then(|| Tried { times: before.times - 1, ..before })
+        };
+        self.change(bmc, now, "not_judged", less).await.map(drop)
     }
 
+    /// The BMC took the secret, or a person says that it may be tried again.
+    pub async fn forgive(&self, bmc: &str, now: Timestamp) -> Result<()> {
+        let none = |before: Tried| (before.times > 0).then(Tried::default);
+        self.change(bmc, now, "forgiven", none).await.map(drop)
+    }
+
+    /// Writes down what becomes of what is known, if anything; says whether it did.
     async fn change(
         &self,
         bmc: &str,
         at: Timestamp,
         entry_type: &str,
-        next: impl Fn(Refused) -> Refused,
-    ) -> Result<()> {
+        next: impl Fn(Tried) -> Option<Tried>,
+    ) -> Result<bool> {
         for _ in 0..DECISIONS {
             let before = self.store.get(KIND, bmc).await?;
-            let known = before.as_ref().map(|before| before.content.document.read::<Refused>());
-            let known = known.transpose()?.unwrap_or_default();
-            let had = known.times;
-            let refused = next(known);
-            if before.is_some() && had == 0 && refused.times == 0 {
-                return Ok(());
-            }
+            let known = before.as_ref().map(|before| before.content.document.read::<Tried>());
+            let Some(tried) = next(known.transpose()?.unwrap_or_default()) else { return Ok(false) };
             let entry = Entry {
                 entry_type: entry_type.to_owned(),
                 triggered_by: "workflow".to_owned(),
                 user_id: None,
                 comment: None,
-                metadata: json!({"times": refused.times}),
+                metadata: json!({"times": tried.times}),
                 request_id: None,
                 at,
             };
-            let after = content(bmc, before.as_ref(), &refused)?;
+            let after = content(bmc, before.as_ref(), &tried)?;
             let change = Change { before, after, entry, effects: Vec::new(), fence: None, holds: Vec::new() };
             match self.store.commit(change).await {
                 Err(Error::Conflict) => {}
-                committed => return committed.map(drop),
+                committed => return committed.map(|_| true),
             }
         }
         Err(Error::Conflict)
     }
 }
 
-fn content(bmc: &str, before: Option<&Resource>, refused: &Refused) -> Result<Content> {
-    let state = if refused.times < TRIES { "closed" } else { "open" };
+fn content(bmc: &str, before: Option<&Resource>, tried: &Tried) -> Result<Content> {
+    let state = if tried.times < TRIES { "closed" } else { "open" };
     let mut content = before.map_or_else(
         || Content {
             kind: KIND.to_owned(),
@@ -130,6 +126,6 @@ fn content(bmc: &str, before: Option<&Resource>, refused: &Refused) -> Result<Co
         |before| before.content.clone(),
     );
     state.clone_into(&mut content.state);
-    content.document = Document::of(refused)?;
+    content.document = Document::of(tried)?;
     Ok(content)
 }

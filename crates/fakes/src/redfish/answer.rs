@@ -29,9 +29,12 @@ pub(super) async fn handle(bmc: Arc<Mutex<Bmc>>, request: Request) -> Reply {
         Some(Fault::Status(status)) => return Reply::Answer(problem(status, "ordered to fail")),
         Some(Fault::Silence) => return Reply::Silence,
         Some(Fault::Slow(milliseconds)) => tokio::time::sleep(Duration::from_millis(milliseconds)).await,
-        Some(Fault::LostReply) | None => {}
+        Some(Fault::LostReply | Fault::Late(_)) | None => {}
     }
     let right = respond(&mut lock(&bmc), &request);
+    if let Some(Fault::Late(milliseconds)) = fault {
+        tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+    }
     if fault == Some(Fault::LostReply) { Reply::HangUp } else { Reply::Answer(right) }
 }
 

@@ -9,7 +9,10 @@ use wardroom_upstream::redfish::{self, Password, Redfish, Settings, Trust};
 
 use super::{Came, Halt, Try, Workers, by_hand, by_settings, done, failed, unanswered, wait_until};
 use crate::{
-    gpu_node::site::{self, Settings as SiteSettings, Snapshot},
+    gpu_node::{
+        document,
+        site::{self, Settings as SiteSettings, Snapshot},
+    },
     reference::{self, Use},
     secret::{self, Key},
 };
@@ -38,31 +41,21 @@ impl Workers {
         let node = self.node(attempt).await?;
         // A machine that people power by hand has no BMC to ask.
         let Some(bmc) = node.bmc else { return done(attempt) };
-        let Some(turn) = attempt.breaker.turn(&bmc.address, attempt.run).await? else {
+        let address = document::address(&bmc.address);
+        let Some(turn) = attempt.breaker.turn(&address, attempt.run).await? else {
             let until = attempt.now.saturating_add(PAUSE).unwrap_or(attempt.now);
             return Ok(wait_until(until, "another run asks the BMC"));
         };
-        let came = self.ask_bmc(attempt, &bmc).await;
+        let came = self.ask_bmc(attempt, &bmc, &address).await;
         attempt.breaker.end(&turn).await?;
         came
     }
 
-    async fn ask_bmc(&self, attempt: &mut Try<'_>, bmc: &Bmc) -> Came {
+    /// Asks a BMC, which is known by its address however that is written.
+    async fn ask_bmc(&self, attempt: &mut Try<'_>, bmc: &Bmc, known_by: &str) -> Came {
         let (site, _) = self.site(attempt)?;
         let (user, password) = self.login(&bmc.credential)?;
         let fingerprint = fingerprint(&self.app.key, &user, &password);
-        if attempt.sent_on {
-            // A person looked, and says that it may be tried again.
-            attempt.breaker.forgive(&bmc.address, attempt.now).await?;
-        }
-        if !attempt.breaker.may_try(&bmc.address, &fingerprint).await? {
-            let evidence = format!(
-                "the BMC at {} refused this password twice: correct the secret before its account is locked, then \
-                 repeat the stage",
-                bmc.address
-            );
-            return Err(failed(Class::Credentials, evidence));
-        }
         if site::is_plain(&bmc.address) && !site.settings.bmc_insecure {
             return Err(by_hand(format!(
                 "{}, then enter the run again from the top (rerun), which reads the site anew",
@@ -78,14 +71,28 @@ impl Workers {
             timeout: TIMEOUT,
         };
         let client = Redfish::new(settings).map_err(by_hand)?;
+        let breaker = attempt.breaker;
+        if attempt.sent_on {
+            // A person looked, and says that it may be tried again.
+            breaker.forgive(known_by, attempt.now).await?;
+        }
+        // Counted before it is tried: whoever dies in between has tried it all the same.
+        if !breaker.try_once(known_by, &fingerprint, attempt.now).await? {
+            let evidence = format!(
+                "the BMC at {} was given this password twice, and refused it or was not heard: correct the secret \
+                 before its account is locked, then repeat the stage",
+                bmc.address
+            );
+            return Err(failed(Class::Credentials, evidence));
+        }
         match client.check_credentials().await {
             Ok(()) => {
-                attempt.breaker.forgive(&bmc.address, attempt.now).await?;
+                breaker.forgive(known_by, attempt.now).await?;
                 done(attempt)
             }
             Err(error) => {
-                if matches!(error.class, redfish::Class::Credentials) {
-                    attempt.breaker.refused(&bmc.address, &fingerprint, attempt.now).await?;
+                if !matches!(error.class, redfish::Class::Credentials) {
+                    breaker.not_judged(known_by, &fingerprint, attempt.now).await?;
                 }
                 Err(refusal(&error))
             }

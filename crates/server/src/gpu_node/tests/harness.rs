@@ -53,7 +53,12 @@ const DEATHS: u32 = 3;
 impl Tricky {
     pub(super) fn new(rig: &Rig) -> Self {
         let maas = Arc::clone(&rig.maas);
-        let effects = Arc::new(move || maas.effects());
+        Self::of(rig, move || maas.effects())
+    }
+
+    /// The same, where something else is done that can be cut.
+    pub(super) fn of(rig: &Rig, effects: impl Fn() -> Effects + Send + Sync + 'static) -> Self {
+        let effects = Arc::new(effects);
         Self { workers: rig.workers.clone(), tricks: Arc::default(), effects }
     }
 

@@ -1,13 +1,16 @@
 //! What secrets lead to, who is shown them, and how often they are tried.
 
+use std::{collections::BTreeMap, sync::Arc};
+
 use axum::http::Method;
 use serde_json::json;
-use wardroom_core::gpu_node::maas::Status;
+use wardroom_core::{gpu_node::maas::Status, run::plan::Stage};
 use wardroom_fakes::{maas::Change, redfish};
 
 use super::{
     super::{begin, document::Document, secret},
     decommission::cancel,
+    harness::{Trick, Tricky},
     rig::{LOOPBACK, Rig, mac, quick},
 };
 
@@ -139,6 +142,33 @@ async fn many_runs_at_once_try_a_wrong_password_twice() {
     assert_eq!(bmc.wrong_passwords(), 2);
 }
 
+/// Whoever dies between the BMC's answer and its record has tried all the same.
+async fn a_try_counts_although_its_server_dies_with_the_answer() {
+    let bmc = Arc::new(redfish::Fake::start(redfish::Config::default(), LOOPBACK).await.unwrap());
+    for _ in 0..20 {
+        bmc.fault(redfish::Fault::Late(300));
+    }
+    let mut rig = Rig::new().await;
+    std::fs::write(rig.secret("file:bmc/rack"), "root:wrong").unwrap();
+    let heard = Arc::clone(&bmc);
+    let tries = move || {
+        let logins = BTreeMap::from([("login".to_owned(), heard.wrong_passwords().into())]);
+        BTreeMap::from([("bmc".to_owned(), logins)])
+    };
+    let tricky = Tricky::of(&rig, tries);
+    rig.work_with(tricky.clone());
+    // The address is written otherwise in each.
+    let (first, second) =
+        (onboard(&rig, 1, &bmc.url()).await, onboard(&rig, 2, &format!("{}/", bmc.url())).await);
+    tricky.plan(&first, Trick::Cut, Some(Stage::ResolvePowerCredentials));
+    for id in [&first, &second] {
+        let run = rig.until_run(id, "failed_manual_intervention").await;
+        assert_eq!(run["failure_class"], "credentials", "{run}");
+    }
+    assert!(tricky.played(&first) > 0, "nobody died");
+    assert_eq!(bmc.wrong_passwords(), 2);
+}
+
 /// A BMC that was registered with the wrong secret is corrected while its run waits for that, and the run goes on.
 async fn a_wrong_bmc_is_corrected_and_the_run_goes_on() {
     let bmc = redfish::Fake::start(redfish::Config::default(), LOOPBACK).await.unwrap();
@@ -179,4 +209,5 @@ on_both! {
     a_removed_node_keeps_no_identity
     many_runs_at_once_try_a_wrong_password_twice
     a_wrong_bmc_is_corrected_and_the_run_goes_on
+    a_try_counts_although_its_server_dies_with_the_answer
 }
