@@ -185,7 +185,8 @@ impl Document {
         })
     }
 
-    /// The node with what a patch names corrected; what comes of it is checked like a new one.
+    /// The node with what a patch names corrected; what comes of it is checked like a new one. A BMC that is not named
+    /// stays as it is: it may be from before references were bounded, and is refused where it is used.
     pub(crate) fn patched(
         self,
         patch: &GpuNodePatch,
@@ -197,12 +198,13 @@ impl Document {
             hostname: patch.hostname.unwrap_or_else(|| self.hostname.clone()),
             site: self.site.clone(),
             macs: patch.macs.unwrap_or_else(|| self.macs.clone()),
-            bmc: patch.bmc.unwrap_or_else(|| self.bmc.clone()),
+            bmc: patch.bmc.clone().flatten(),
             model: patch.model.unwrap_or_else(|| self.model.clone()),
             serial_number: patch.serial_number.unwrap_or_else(|| self.serial_number.clone()),
             labels: labels.clone(),
         };
         let Self { hostname, macs, bmc, model, serial_number, .. } = Self::new(create, secrets)?;
+        let bmc = if patch.bmc.is_some() { bmc } else { self.bmc.clone() };
         Ok(Self { hostname, macs, bmc, model, serial_number, ..self })
     }
 

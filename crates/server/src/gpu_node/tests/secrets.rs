@@ -6,13 +6,19 @@ use axum::http::Method;
 use serde_json::json;
 use wardroom_core::{gpu_node::maas::Status, run::plan::Stage};
 use wardroom_fakes::{maas::Change, redfish};
+use wardroom_store::Resource;
 
 use super::{
-    super::{begin, document::Document, secret},
+    super::{
+        begin,
+        document::{self, Document},
+        secret,
+    },
     decommission::cancel,
     harness::{Trick, Tricky},
     rig::{LOOPBACK, Rig, mac, quick},
 };
+use crate::app::{Decided, by_system};
 
 /// Whoever may register a node chooses where its BMC is, too: no file and no variable of the server is sent there.
 #[tokio::test]
@@ -194,6 +200,27 @@ async fn a_wrong_bmc_is_corrected_and_the_run_goes_on() {
     assert_eq!(rows.iter().filter(|row| told(row)).count(), 1, "one row of history");
 }
 
+/// A node whose BMC was registered before references were bounded is corrected piece by piece; its reference is refused
+/// where it is used, and where somebody names it again.
+async fn a_patch_that_leaves_the_bmc_alone_is_taken() {
+    let rig = Rig::new().await;
+    let id = onboard(&rig, 1, "https://10.0.0.7").await;
+    let old = |node: &Resource| {
+        let mut document = Document::of(node)?;
+        document.bmc.as_mut().unwrap().credential = "file:/etc/wardroom/bmc".to_owned();
+        let content = document.into_content_of(node, document::state(node)?)?;
+        Ok(Decided::Commit(Box::new((content, by_system(&rig.app, "changed", json!({})))), ()))
+    };
+    rig.app.change("gpu-node", &id, old).await.unwrap();
+    let path = format!("/api/v1/gpu-nodes/{id}");
+    let bmc = rig.get(&path).await["data"]["bmc"].clone();
+    let patch = async |body| rig.call(Method::PATCH, &path, body).await;
+    let changed = patch(json!({"labels": {"rack": "a1"}, "model": "x", "hostname": "gpu-7"})).await.ok();
+    assert_eq!((&changed["data"]["bmc"], &changed["data"]["hostname"]), (&bmc, &json!("gpu-7")));
+    assert_eq!(patch(json!({"bmc": bmc})).await.status, 400);
+    assert_eq!(patch(json!({"bmc": null})).await.ok()["data"]["bmc"], json!(null));
+}
+
 /// Registers a node with the BMC at an address.
 async fn onboard(rig: &Rig, number: u32, bmc: &str) -> String {
     let body = json!({
@@ -209,5 +236,6 @@ on_both! {
     a_removed_node_keeps_no_identity
     many_runs_at_once_try_a_wrong_password_twice
     a_wrong_bmc_is_corrected_and_the_run_goes_on
+    a_patch_that_leaves_the_bmc_alone_is_taken
     a_try_counts_although_its_server_dies_with_the_answer
 }
