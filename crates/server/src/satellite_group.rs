@@ -225,15 +225,7 @@ pub(crate) fn check_registry(field: &str, registry: &str) -> Result<(), Error> {
     // Whoever reads a group reads this: credentials do not belong here.
     let decent = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:/[]".contains(&byte);
     let url = format!("{scheme}://{rest}").parse::<axum::http::Uri>();
-    let is_host = |host: &str| {
-        host.starts_with('[') || host.split('.').all(|label| !label.is_empty() && !label.starts_with('-'))
-    };
-    let is_url = url.is_ok_and(|url| {
-        let port = url.authority().map(|authority| authority.as_str().strip_prefix(authority.host()));
-        let has_port =
-            port.flatten().is_some_and(|port| port.is_empty() || url.port_u16().is_some_and(|port| port > 0));
-        url.host().is_some_and(is_host) && has_port && !url.path().contains("//")
-    });
+    let is_url = url.is_ok_and(|url| crate::text::names_host(&url) && !url.path().contains("//"));
     let is_known = matches!(scheme, "http" | "https");
     if !is_known || registry.len() > 255 || !rest.bytes().all(decent) || !is_url {
         return Err(Error::invalid(field, "must be a registry such as https://registry.example.com"));

@@ -89,11 +89,13 @@ pub(crate) async fn delete(
     answer(StatusCode::OK, &SITES.delete(&asked, &id, Vec::new()).await?)
 }
 
+const WEB: &[&str] = &["http", "https"];
+
 fn check(app: &App, spec: &SiteSpec) -> Result<(), Error> {
     let settings = &spec.settings;
     let mut checks = vec![
         text::check_name("name", &spec.name),
-        check_url(&settings.url),
+        text::check_url("settings.url", &settings.url, WEB, 255, "https://maas.example/MAAS"),
         text::check_name("settings.tag", &settings.tag),
         text::check("settings.series", &settings.series, 1..=63),
         text::check("settings.architecture", &settings.architecture, 1..=63),
@@ -111,20 +113,18 @@ fn check(app: &App, spec: &SiteSpec) -> Result<(), Error> {
         let message = "must be false where bmc_ca says whom to trust";
         checks.push(Err(Error::invalid("settings.bmc_insecure", message)));
     }
+    checks.extend(
+        settings
+            .server_url
+            .as_ref()
+            .map(|url| text::check_url("settings.server_url", url, WEB, 255, "https://wardroom.example")),
+    );
     let fabric = settings.fabric.iter().enumerate();
     checks.extend(fabric.map(|(index, fabric)| {
         text::check(&format!("settings.fabric[{index}].interface"), &fabric.interface, 1..=63)
     }));
     checks.extend(check_rates(settings));
     Error::all(checks)
-}
-
-fn check_url(url: &str) -> Result<(), Error> {
-    let scheme = url.starts_with("http://") || url.starts_with("https://");
-    if !scheme || url.len() > 255 || !url.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(Error::invalid("settings.url", "must be a URL such as https://maas.example/MAAS"));
-    }
-    Ok(())
 }
 
 fn check_boot_disk(settings: &SiteSettings) -> Result<(), Error> {

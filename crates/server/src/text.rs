@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, ops::RangeInclusive};
 
+use axum::http::Uri;
+
 use crate::error::Error;
 
 /// A text of some length without control characters.
@@ -41,6 +43,36 @@ pub(crate) fn scrub(text: &mut String, most: usize) {
         let decent = |character: char| if character.is_control() { ' ' } else { character };
         *text = text.chars().take(most).map(decent).collect();
     }
+}
+
+/// A URL that names a host, and no user or password: whoever may see the record would see them too.
+pub(crate) fn check_url(
+    field: &str,
+    url: &str,
+    schemes: &[&str],
+    most: usize,
+    such_as: &str,
+) -> Result<(), Error> {
+    let (scheme, rest) = url.split_once("://").unwrap_or_default();
+    let host = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+    if host.contains('@') {
+        return Err(Error::invalid(field, "must hold no user and no password: secrets are referred to"));
+    }
+    let decent = url.len() <= most && url.bytes().all(|byte| byte.is_ascii_graphic());
+    if !decent || !schemes.contains(&scheme) || !url.parse().is_ok_and(|url| names_host(&url)) {
+        return Err(Error::invalid(field, format!("must be a URL such as {such_as}")));
+    }
+    Ok(())
+}
+
+/// Whether a URL names a host, and a port that there is.
+pub(crate) fn names_host(url: &Uri) -> bool {
+    let is_host = |host: &str| {
+        host.starts_with('[') || host.split('.').all(|label| !label.is_empty() && !label.starts_with('-'))
+    };
+    let port = url.authority().and_then(|authority| authority.as_str().strip_prefix(authority.host()));
+    let has_port = port.is_some_and(|port| port.is_empty() || url.port_u16().is_some_and(|port| port > 0));
+    has_port && url.host().is_some_and(is_host)
 }
 
 /// A name that people type and URLs carry.

@@ -120,11 +120,7 @@ fn check(spec: &WorkflowSpec) -> Result<(), Error> {
 
 /// A URL goes into a boot script, where white space and control characters would end it.
 fn check_url(field: &str, url: &str) -> Result<(), Error> {
-    let scheme = ["http://", "https://", "tftp://"].iter().any(|scheme| url.starts_with(scheme));
-    if !scheme || url.len() > 2000 || !url.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(Error::invalid(field, "must be an http, https or tftp URL without spaces"));
-    }
-    Ok(())
+    text::check_url(field, url, &["http", "https", "tftp"], 2000, "https://images.example/vmlinuz")
 }
 
 fn view(resource: &Resource) -> Result<Workflow, Error> {

@@ -275,18 +275,10 @@ const MOST_MACS: usize = 64;
 
 fn check_bmc(bmc: &Bmc, secrets: &Secrets) -> Result<(), Error> {
     Error::all([
-        check_address(&bmc.address),
+        text::check_url("bmc.address", &bmc.address, &["http", "https"], 255, "https://10.0.0.7"),
         reference::check("bmc.credential", &bmc.credential, Use::Bmc, secrets),
         text::check_some("bmc.system", bmc.system.as_deref(), 255),
     ])
-}
-
-fn check_address(address: &str) -> Result<(), Error> {
-    let scheme = ["http://", "https://"].iter().any(|scheme| address.starts_with(scheme));
-    if !scheme || address.len() > 255 || !address.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(Error::invalid("bmc.address", "must be a URL such as https://10.0.0.7"));
-    }
-    Ok(())
 }
 
 /// The state of a stored node.

@@ -175,6 +175,44 @@ async fn a_try_counts_although_its_server_dies_with_the_answer() {
     assert_eq!(bmc.wrong_passwords(), 2);
 }
 
+/// Users and passwords have no place in an address, which everybody is shown.
+#[tokio::test]
+async fn an_address_holds_no_password() {
+    let rig = Rig::new().await;
+    let settings = rig.get("/api/v1/sites/berlin").await["data"]["settings"].clone();
+    for url in [
+        "https://root:calvin@10.0.0.7",
+        "https://root@10.0.0.7/x",
+        "https://",
+        "https:///x",
+        "https://a:b",
+        "x",
+    ] {
+        let node = json!({"hostname": "gpu-1", "bmc": {"address": url, "credential": "file:bmc/rack"}});
+        let mut site = json!({"name": "potsdam", "settings": settings});
+        for (path, body, field) in [
+            ("/api/v1/gpu-nodes", node, "bmc.address"),
+            (
+                "/api/v1/sites",
+                {
+                    site["settings"]["url"] = json!(url);
+                    site.clone()
+                },
+                "settings.url",
+            ),
+            ("/api/v1/workflows", json!({"name": "w", "kernel": url}), "kernel"),
+        ] {
+            let refused = rig.post(path, body).await;
+            assert_eq!(
+                (refused.status.as_u16(), &refused.body["errors"][0]["field"]),
+                (400, &json!(field)),
+                "{url}"
+            );
+            assert!(!refused.body.to_string().contains("calvin"), "{refused:?}");
+        }
+    }
+}
+
 /// A BMC that was registered with the wrong secret is corrected while its run waits for that, and the run goes on.
 async fn a_wrong_bmc_is_corrected_and_the_run_goes_on() {
     let bmc = redfish::Fake::start(redfish::Config::default(), LOOPBACK).await.unwrap();
