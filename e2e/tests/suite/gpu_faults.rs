@@ -11,6 +11,7 @@ use crate::support::{Api, Backend, Site, on_both, site::build, wait_for};
 
 on_both! {
     a_server_that_dies_in_the_middle_of_an_effect_repeats_nothing,
+    a_server_that_dies_while_a_node_leaves_repeats_nothing,
 }
 
 /// The fake of MAAS as a process of its own.
@@ -53,12 +54,13 @@ impl Drop for Maas {
 /// What a run has MAAS do that must not be done twice.
 const EFFECTS: &[&str] = &["create", "commission", "link_subnet", "deploy"];
 
-/// A database that several servers share keeps the run for the dead one until its lease has run out: the test says so
-/// in the dead one's stead.
-fn a_server_that_dies_in_the_middle_of_an_effect_repeats_nothing(on: Backend) {
-    let rounds = std::env::var("WARDROOM_FAULT_ROUNDS").map_or(4, |rounds| rounds.parse().unwrap());
+/// What a run has MAAS do on the way out.
+const LEAVING: &[&str] = &["release", "delete"];
+
+/// A MAAS, and servers with a site that has it.
+fn start(on: Backend) -> (Maas, Site) {
     let maas = Maas::start();
-    let mut site = Site::start(on);
+    let site = Site::start(on);
     for index in 0..site.servers.len() {
         std::fs::write(site.data_dir(index).join("secrets/maas"), "consumer:token:secret").unwrap();
     }
@@ -66,31 +68,50 @@ fn a_server_that_dies_in_the_middle_of_an_effect_repeats_nothing(on: Backend) {
         "url": format!("http://{}/MAAS", maas.api.address), "key": "file:maas",
         "provisioning_subnet": "provisioning", "boot_disk": {"model": "BOSS"}, "hardware_sync": false,
         "requests_per_second": 1000.0, "deploys_per_minute": 1000.0, "poll_millis": 100,
-        "user_data": "{{token}}",
+        "user_data": "{{token}}", "remove_machine": true,
     });
     site.admin().post("/api/v1/sites", &json!({"name": "here", "settings": settings})).expect(201);
+    (maas, site)
+}
+
+/// From now on this takes effect, and the answer never comes.
+fn silence(maas: &Maas, op: &str) {
+    maas.api.post("/_fake/faults", &json!({"op": op, "when": "after", "kind": "silence"})).expect(200);
+}
+
+/// All servers die and come back; MAAS answers again. A database that several servers share keeps the run for the dead
+/// one until its lease has run out: this says so in the dead one's stead.
+fn die(on: Backend, site: &mut Site, maas: &Maas) {
+    for server in &mut site.servers {
+        server.kill();
+    }
+    maas.api.delete("/_fake/faults").expect(200);
+    if on == Backend::Postgres {
+        site.database.execute("UPDATE leases SET expires_at = 0 WHERE name LIKE 'run/%'").unwrap();
+    }
+    for index in 0..site.servers.len() {
+        site.restart(index);
+    }
+}
+
+fn register(site: &Site, number: usize) -> String {
+    let mac = format!("52:54:00:00:{:02x}:{:02x}", number / 256, number % 256);
+    let body = json!({"hostname": format!("gpu-{number}"), "site": "here", "macs": [mac]});
+    let made = site.admin().post("/api/v1/gpu-nodes", &body).expect(201);
+    format!("/api/v1/gpu-nodes/{}", made["data"]["id"].as_str().unwrap())
+}
+
+fn a_server_that_dies_in_the_middle_of_an_effect_repeats_nothing(on: Backend) {
+    let rounds = std::env::var("WARDROOM_FAULT_ROUNDS").map_or(4, |rounds| rounds.parse().unwrap());
+    let (maas, mut site) = start(on);
     for round in 0..rounds {
         let op = EFFECTS[round % EFFECTS.len()];
         let before = maas.did(None, op);
-        // It takes effect, and the answer never comes.
-        let fault = json!({"op": op, "when": "after", "kind": "silence"});
-        maas.api.post("/_fake/faults", &fault).expect(200);
-        let mac = format!("52:54:00:00:{:02x}:{:02x}", round / 256, round % 256);
-        let body = json!({"hostname": format!("gpu-{round}"), "site": "here", "macs": [mac]});
-        let made = site.admin().post("/api/v1/gpu-nodes", &body).expect(201);
-        let node = format!("/api/v1/gpu-nodes/{}", made["data"]["id"].as_str().unwrap());
+        silence(&maas, op);
+        let node = register(&site, round);
         wait_for(&format!("MAAS to {op}"), || (maas.did(None, op) > before).then_some(()));
-        for server in &mut site.servers {
-            server.kill();
-        }
-        maas.api.delete("/_fake/faults").expect(200);
-        if on == Backend::Postgres {
-            site.database.execute("UPDATE leases SET expires_at = 0 WHERE name LIKE 'run/%'").unwrap();
-        }
-        for index in 0..site.servers.len() {
-            site.restart(index);
-        }
-        let machine = onboarded(&site, &maas, &node);
+        die(on, &mut site, &maas);
+        let (machine, _) = onboarded(&site, &maas, &node);
         for op in EFFECTS {
             assert_eq!(maas.did(Some(&machine), op), 1, "round {round}: {op} of {machine}");
         }
@@ -99,8 +120,46 @@ fn a_server_that_dies_in_the_middle_of_an_effect_repeats_nothing(on: Backend) {
     assert_eq!(machines.as_array().unwrap().len(), rounds, "one machine for each node");
 }
 
-/// Is the agent of the node's machine until the node is active; says which machine it is.
-fn onboarded(site: &Site, maas: &Maas, node: &str) -> String {
+fn a_server_that_dies_while_a_node_leaves_repeats_nothing(on: Backend) {
+    let (maas, mut site) = start(on);
+    for (round, op) in LEAVING.iter().enumerate() {
+        let node = register(&site, round);
+        let (machine, credential) = onboarded(&site, &maas, &node);
+        silence(&maas, op);
+        let mode = json!({"mode": "full_decommission"});
+        site.admin().post(&format!("{node}/decommissions"), &mode).expect(201);
+        wait_for(&format!("MAAS to {op}"), || {
+            work(&site.caller(0, Some(&credential)), &node);
+            (maas.did(Some(&machine), op) > 0).then_some(())
+        });
+        die(on, &mut site, &maas);
+        wait_for("the node to be gone", || {
+            let state = site.admin().get(&node).expect(200)["data"]["state"].clone();
+            (state == "deleted").then_some(())
+        });
+        for op in LEAVING {
+            assert_eq!(maas.did(Some(&machine), op), 1, "{op} of {machine}");
+        }
+        let left = maas.api.get("/_fake/machines").expect(200);
+        assert_eq!(left, json!([]), "MAAS has it no more");
+    }
+}
+
+/// One look of an agent at what it is asked; it does all of it. Nobody listens to it once its system is given up.
+fn work(agent: &Api, node: &str) {
+    let claimed = agent.post(&format!("{node}/tasks/claim"), &json!({"holder": "agent"}));
+    if claimed.status != 200 {
+        return;
+    }
+    let task = claimed.json()["task"].clone();
+    if let Some(id) = task["id"].as_str() {
+        let result = json!({"epoch": task["epoch"], "outcome": "succeeded", "output": "done"});
+        agent.post(&format!("{node}/tasks/{id}/result"), &result).expect(200);
+    }
+}
+
+/// Is the agent of the node's machine until the node is active; says which machine it is, and the agent's credential.
+fn onboarded(site: &Site, maas: &Maas, node: &str) -> (String, String) {
     let machine = wait_for("a machine", || {
         let node = site.admin().get(node).expect(200);
         node["data"]["system_id"].as_str().map(str::to_owned)
@@ -112,10 +171,11 @@ fn onboarded(site: &Site, maas: &Maas, node: &str) -> String {
     });
     let enrolled =
         site.caller(0, None).post("/api/v1/gpu-nodes/enroll", &json!({"token": token.trim()})).expect(200);
-    let agent = site.caller(0, enrolled["credential"].as_str());
+    let credential = enrolled["credential"].as_str().unwrap().to_owned();
+    let agent = site.caller(0, Some(&credential));
     wait_for("the node to be active", || {
         let beat = agent.post(&format!("{node}/heartbeat"), &json!({"checks": []})).expect(200);
         (beat["state"] == "active").then_some(())
     });
-    machine
+    (machine, credential)
 }
