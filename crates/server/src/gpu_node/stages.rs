@@ -257,7 +257,7 @@ fn by_looking(reason: impl Into<String>) -> Halt {
 
 /// The machine was deployed, and what is on it is of no use to the run.
 fn in_vain(evidence: impl Into<String>) -> Halt {
-    Halt::Came(Box::new(Outcome::Retry { class: Class::Redeploy, evidence: evidence.into() }))
+    failed(Class::Redeploy, evidence)
 }
 
 /// The machine was deleted in the middle of the run.

@@ -98,8 +98,7 @@ impl Workers {
         let kind = TaskKind::of(stage).ok_or_else(|| by_hand("the stage has no task"))?;
         let (round, force) = (attempt.data.task_round(stage), attempt.data.force);
         if self.node(attempt).await?.agent.is_none() {
-            let evidence = nobody(attempt.kind, stage);
-            return Err(Halt::Came(Box::new(Outcome::Retry { class: Class::NoAgent, evidence })));
+            return Err(super::failed(Class::NoAgent, nobody(attempt.kind, stage)));
         }
         let ask = Ask { node: attempt.node, run: attempt.run, stage, kind, round, force };
         let mut found = task::ensure(&self.app, ask).await?;
