@@ -97,14 +97,14 @@ fn read(path: &Path, used: Use, secrets: &Secrets) -> Result<String, String> {
     let said = |error: std::io::Error| error.to_string();
     let folder = secrets.directory.join(used.folder()).canonicalize();
     let folder = folder.map_err(|error| format!("the folder of secrets (secrets.directory): {error}"))?;
-    let missing = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::NotFound => {
-            let (path, folder) = (path.display(), secrets.directory.display());
-            format!(
-                "there is no file {path} in the folder of secrets, {folder} (secrets.directory): put it there"
-            )
+    let missing = |error: std::io::Error| {
+        if error.kind() != std::io::ErrorKind::NotFound {
+            return said(error);
         }
-        _ => said(error),
+        let (path, folder) = (path.display(), secrets.directory.display());
+        format!(
+            "there is no file {path} in the folder of secrets, {folder} (secrets.directory): put it there"
+        )
     };
     let path = secrets.directory.join(path).canonicalize().map_err(missing)?;
     if !path.starts_with(&folder) {
