@@ -340,7 +340,7 @@ fn callers(site: &Site) -> (Walked, Vec<Caller>) {
 fn expired(site: &Site) -> String {
     let clock = site.admin().post("/api/v1/tokens", &json!({"name": "clock", "role": "viewer"})).expect(201);
     let now: jiff::Timestamp = clock["data"]["created_at"].as_str().unwrap().parse().unwrap();
-    let soon = jiff::Timestamp::from_millisecond(now.as_millisecond() + 500).unwrap();
+    let soon = jiff::Timestamp::from_millisecond(now.as_millisecond() + 3000).unwrap();
     let (_, token) = site.new_token(&json!({"name": "expired", "role": "admin", "expires_at": soon}));
     wait_for("a token to expire", || {
         (site.caller(0, Some(&token)).get("/api/v1/nodes").status == 401).then_some(())

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{Api, Backend, Site, on_both, site::build, wait_for};
+use crate::support::{Api, Backend, Site, mac, on_both, site::build, wait_for};
 
 on_both! {
     a_server_that_dies_in_the_middle_of_an_effect_repeats_nothing,
@@ -95,8 +95,7 @@ fn die(on: Backend, site: &mut Site, maas: &Maas) {
 }
 
 fn register(site: &Site, number: usize) -> String {
-    let mac = format!("52:54:00:00:{:02x}:{:02x}", number / 256, number % 256);
-    let body = json!({"hostname": format!("gpu-{number}"), "site": "here", "macs": [mac]});
+    let body = json!({"hostname": format!("gpu-{number}"), "site": "here", "macs": [mac(number)]});
     let made = site.admin().post("/api/v1/gpu-nodes", &body).expect(201);
     format!("/api/v1/gpu-nodes/{}", made["data"]["id"].as_str().unwrap())
 }
@@ -123,6 +122,8 @@ fn a_server_that_dies_in_the_middle_of_an_effect_repeats_nothing(on: Backend) {
 fn a_server_that_dies_while_a_node_leaves_repeats_nothing(on: Backend) {
     let (maas, mut site) = start(on);
     for (round, op) in LEAVING.iter().enumerate() {
+        // One that MAAS can power, or somebody had to switch it off.
+        maas.api.post("/_fake/machines", &json!({"macs": [mac(round)]})).expect(200);
         let node = register(&site, round);
         let (machine, credential) = onboarded(&site, &maas, &node);
         silence(&maas, op);

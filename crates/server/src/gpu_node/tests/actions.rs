@@ -286,10 +286,10 @@ async fn a_quarantined_node_is_told_what_can_be_done() {
     assert_eq!(why[1]["next"]["until"], "MAAS commissions the machine", "{why:#}");
     super::decommission::cancel(&rig, &run).await;
     rig.until_run(&id, "cancelled").await;
-    assert!(rig.maas.vanish(&system_id), "the next one is commissioned");
     let request = format!("POST /api/v1/gpu-nodes/{id}/onboardings");
     assert_eq!(rig.lifecycle(&id).await["recommended"]["request"], json!(request));
     assert_eq!(next().await["request"], json!("POST /api/v1/gpu-nodes/{id}/onboardings"));
+    assert!(rig.maas.vanish(&system_id), "the next one is commissioned");
     rig.post(request.strip_prefix("POST ").unwrap(), json!({})).await.ok();
     rig.until_run(&id, "completed").await;
     // Now its agent speaks for it.
