@@ -119,8 +119,12 @@ async fn a_node_is_held_to_what_it_is_told() {
     };
     let told = [(Some("berlin".into()), Some(30)), (Some("rack-7".into()), Some(30))];
     assert_eq!(seen(&site), told);
+    // Nobody has heard this one, so nothing is written down of how often it beats.
+    let unheard = store_member(&site.app, place(None)).await;
     site = site.restart().await;
     assert_eq!(seen(&site), told, "also when it was read from the store");
+    let interval = site.app.liveness.standing(NODE, &unheard).unwrap().interval;
+    assert_eq!(interval.map(|every| every.seconds()), Some(30));
     site.pass(301, |_, _| {}).await;
     site.pass(95, |_, _| {}).await;
     assert_eq!(state(&site, &at_site).await, "offline");
