@@ -144,14 +144,15 @@ fn recommend(
         ),
         State::Active | State::Deleted | State::Retired => wait("nothing has to be done"),
         State::Offline => wait("a healthy heartbeat brings the node back; see to the host if none comes"),
-        State::Quarantined if fits == Some(false) => {
-            of_node("retire", "MAAS does not have the machine as an active node needs it".to_owned())
-        }
+        // Whatever MAAS has, an onboarding brings it there; nobody could drain the node.
         State::Quarantined if document.agent.is_none() && document.site.is_some() => Recommendation {
             action: Some("onboard".to_owned()),
             request: Some(format!("POST /api/v1/gpu-nodes/{id}/onboardings")),
             why: "no agent speaks for the node: it is onboarded anew, once its machine is free in MAAS".to_owned(),
         },
+        State::Quarantined if fits == Some(false) => {
+            of_node("retire", "MAAS does not have the machine as an active node needs it".to_owned())
+        }
         State::Quarantined if document.agent.is_none() => {
             of_node("retire", "no agent speaks for the node: retire it, and skip the drain".to_owned())
         }

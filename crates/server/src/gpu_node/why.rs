@@ -61,24 +61,28 @@ pub(crate) async fn why(app: &App, id: &str) -> Result<Vec<Why>, Error> {
         exit.to = super::moved(state, event).unwrap_or(row.to).as_str();
         can_happen(row.on, run.as_ref(), &document)
     });
-    if run.is_none() && state == State::Quarantined && document.site.is_some() {
+    let begins_anew = run.is_none() && state == State::Quarantined && document.site.is_some();
+    if begins_anew {
         let when = "A person onboards the node anew; it is recovered when its agent speaks for it.".into();
         why.exits.push(Exit { to: state.as_str(), when, by: Owner::Admin, call: Some(ONBOARD) });
     }
-    why.next = possible(&why, run.as_ref(), &document);
+    // Nobody speaks for the node, and whatever else is wrong, an onboarding starts from there.
+    why.next = match begins_anew && document.agent.is_none() {
+        true => Next::Call(ONBOARD),
+        false => possible(&why, run.as_ref()),
+    };
     explained.insert(0, why);
     Ok(explained)
 }
 
 /// What to do next, if what the table prefers cannot be done now.
-fn possible(why: &Why, run: Option<&Run<Data>>, node: &Document) -> Next {
+fn possible(why: &Why, run: Option<&Run<Data>>) -> Next {
     let Next::Call(preferred) = &why.next else { return why.next.clone() };
     let is_way_out = why.exits.iter().any(|exit| exit.call.as_ref() == Some(preferred));
     let mends = why.blockers.iter().any(|blocker| blocker.fix.as_ref() == Some(preferred));
     match run {
         _ if is_way_out || mends || why.overdue => why.next.clone(),
         Some(_) => Next::Wait { by: Owner::Workflow, until: "the run that works on the node ends".into() },
-        None if node.agent.is_none() && node.site.is_some() => Next::Call(ONBOARD),
         None => why.exits.iter().find_map(|exit| exit.call).map_or(Next::Nothing, Next::Call),
     }
 }

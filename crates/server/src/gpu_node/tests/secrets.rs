@@ -162,16 +162,17 @@ async fn a_try_counts_although_its_server_dies_with_the_answer() {
         BTreeMap::from([("bmc".to_owned(), logins)])
     };
     let tricky = Tricky::of(&rig, tries);
+    // The address is written otherwise in each. Whichever comes first dies with the answer.
+    let both = [onboard(&rig, 1, &bmc.url()).await, onboard(&rig, 2, &format!("{}/", bmc.url())).await];
+    for id in &both {
+        tricky.plan(id, Trick::Cut, Some(Stage::ResolvePowerCredentials));
+    }
     rig.work_with(tricky.clone());
-    // The address is written otherwise in each.
-    let (first, second) =
-        (onboard(&rig, 1, &bmc.url()).await, onboard(&rig, 2, &format!("{}/", bmc.url())).await);
-    tricky.plan(&first, Trick::Cut, Some(Stage::ResolvePowerCredentials));
-    for id in [&first, &second] {
+    for id in &both {
         let run = rig.until_run(id, "failed_manual_intervention").await;
         assert_eq!(run["failure_class"], "credentials", "{run}");
     }
-    assert!(tricky.played(&first) > 0, "nobody died");
+    assert!(both.iter().any(|id| tricky.played(id) > 0), "nobody died");
     assert_eq!(bmc.wrong_passwords(), 2);
 }
 
