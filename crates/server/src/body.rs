@@ -160,9 +160,11 @@ impl<S: Send + Sync, T: DeserializeOwned + Default + Report> FromRequest<S> for 
 impl<T: DeserializeOwned + Default + Report> Facts<T> {
     /// What is needed of a report that is too large to be read as a whole.
     fn too_large(bytes: &[u8]) -> Self {
-        let value = salvage::only(bytes, T::NEEDED).unwrap_or_default();
-        let rest = format!("larger than {MOST_REPORTED} bytes: only {} was read", T::NEEDED.join(", "));
-        Self { value, ignored: Ignored { rest: Some(rest), ..Ignored::default() } }
+        let value = salvage::only(bytes, T::NEEDED);
+        let read =
+            if value.is_some() { format!("only {}", T::NEEDED.join(", ")) } else { "nothing".to_owned() };
+        let rest = format!("larger than {MOST_REPORTED} bytes: {read} was read");
+        Self { value: value.unwrap_or_default(), ignored: Ignored { rest: Some(rest), ..Ignored::default() } }
     }
 }
 

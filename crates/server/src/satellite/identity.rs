@@ -60,8 +60,8 @@ pub(crate) struct Known {
     previous: Option<Hash>,
     /// The names it shows itself by: the one we would give it, its robot's, its SPIFFE ID.
     handles: Vec<Box<str>>,
-    /// Whether its robot has another name than we would give it.
-    is_renamed: bool,
+    /// Whether it has a robot in a registry, which has the say about its name.
+    has_robot: bool,
     read_at: Moment,
 }
 
@@ -152,8 +152,10 @@ impl Known {
             Document::of(resource)?;
         let content = &resource.content;
         let mut handles = vec![handle_of(&content.name).into_boxed_str()];
-        handles.extend(robot.map(|robot| robot.name.into_boxed_str()).filter(|name| *name != handles[0]));
-        let is_renamed = handles.len() > 1;
+        let has_robot = robot.is_some();
+        // The robot's first, because that is how it is called.
+        handles.splice(0..0, robot.map(|robot| robot.name.into_boxed_str()));
+        handles.dedup();
         handles.extend(spiffe_id.map(String::into_boxed_str));
         let previous = credential.as_ref().and_then(|credential| credential.previous_hash.as_deref());
         let previous = previous.and_then(secret::hash_of);
@@ -171,7 +173,7 @@ impl Known {
             current: credential.as_ref().and_then(|credential| secret::hash_of(&credential.hash)),
             previous,
             handles,
-            is_renamed,
+            has_robot,
             read_at,
         })
     }
@@ -179,17 +181,18 @@ impl Known {
     /// Whether a name stays with this satellite when another one is found by it. Their ids say nothing about which came
     /// first: they begin with the time, and clocks go back.
     fn goes_before(&self, other: &Self, handle: &str) -> bool {
-        match (self.deleted, other.deleted) {
-            (true, _) => false,
-            (false, true) => true,
-            // A registry may have called a robot as we would have called the other one.
-            (false, false) => self.is_called(handle) && !other.is_called(handle),
-        }
+        self.claim(handle) > other.claim(handle)
     }
 
-    /// Whether this is how it is called, and not only how it would be without its registry.
-    fn is_called(&self, handle: &str) -> bool {
-        !self.is_renamed || *handle != *self.handles[0]
+    /// How much a name is this satellite's: a registry may call its robot as we would call another one.
+    fn claim(&self, handle: &str) -> Claim {
+        let is_robots = self.has_robot && *handle == *self.handles[0];
+        match self.has_robot {
+            _ if self.deleted => Claim::Gone,
+            _ if is_robots || handle.starts_with("spiffe://") => Claim::Named,
+            false => Claim::Unnamed,
+            true => Claim::Renamed,
+        }
     }
 
     /// Which credential this is, if it is one.
@@ -229,6 +232,19 @@ impl Known {
     }
 }
 
+/// How much a name is a satellite's, from the least.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Claim {
+    /// It is deleted.
+    Gone,
+    /// It would be called so, had its registry not called it otherwise.
+    Renamed,
+    /// It would be called so, and no registry has called it anything.
+    Unnamed,
+    /// It is called so.
+    Named,
+}
+
 /// The user name of a satellite where no registry gives it another.
 pub(crate) fn handle_of(name: &str) -> String {
     format!("robot${name}")
@@ -256,13 +272,16 @@ impl Identities {
         // One that cannot be read is told to the log, and found again by who asks for it.
         let Ok(known) = self.read(resource, read_at).map(Arc::new) else { return };
         let memory = &mut *self.memory.write().unwrap_or_else(PoisonError::into_inner);
-        let older = memory.known.get(&known.handles[0]).filter(|old| old.id == known.id).cloned();
+        let own = |handle: &Box<str>| memory.known.get(handle).filter(|old| old.id == known.id);
+        let ours = handle_of(&known.name).into_boxed_str();
+        let older = own(&ours).or_else(|| known.handles.iter().find_map(own)).cloned();
         // One that was read before somebody else changed it knows less than we do.
         if older.as_ref().is_some_and(|older| older.version > known.version) {
             return;
         }
         for handle in older.iter().flat_map(|old| &old.handles) {
-            if !known.handles.contains(handle) {
+            let is_its = memory.known.get(handle).is_some_and(|found| found.id == known.id);
+            if is_its && !known.handles.contains(handle) {
                 memory.known.remove(handle);
             }
         }
@@ -545,6 +564,17 @@ mod tests {
             satellite.content.document = wardroom_store::Document::of(&document).unwrap();
             satellite
         };
+        // One that is about to be called, and is deleted before it ever is.
+        let identities = Identities::new(&resolve(&Sources::default()).unwrap());
+        identities.note(&robot("1", "edge"), now);
+        for (version, deleted) in [(1, false), (2, false), (3, true)] {
+            let mut newcomer = satellite(version);
+            (newcomer.content.id, newcomer.content.name) = ("2".to_owned(), "x-edge".to_owned());
+            newcomer.content.deleted = deleted;
+            identities.note(&newcomer, now);
+            let found = identities.recall("robot$x-edge", now).believed.unwrap();
+            assert_eq!(&*found.id, "1", "the robot's beat is not refused for {version}");
+        }
         let satellites = [robot("1", "edge"), robot("2", "x-edge")];
         for order in [[0, 1, 0], [1, 0, 1]] {
             let identities = Identities::new(&resolve(&Sources::default()).unwrap());

@@ -113,8 +113,15 @@ pub(crate) async fn heard_again(app: &App, caller: &Caller, satellite: Resource)
         return Ok(satellite);
     }
     let back = |satellite: &Resource| decide(app, caller, satellite, Due::Back(Which::Previous));
+    let issued = |satellite: &Resource| -> Result<_, Error> {
+        Ok(Document::of(satellite)?.credential.map(|issued| issued.hash))
+    };
     match super::change(app, &satellite.content.id, None, back).await {
-        Ok((satellite, _)) => Ok(satellite),
+        // What was decided on is what is handed out: a credential of meanwhile is for who asks anew.
+        Ok((after, _)) if issued(&after)? != issued(&satellite)? => {
+            Err(Error::Unavailable("the credential was exchanged at the same moment: repeat"))
+        }
+        Ok((after, _)) => Ok(after),
         // As above.
         Err(Error::NotFound { .. }) => Ok(satellite),
         Err(error) => Err(error),

@@ -14,7 +14,7 @@ pub(super) const HIDDEN: &str = "<hidden>";
 #[rustfmt::skip]
 const SECRETS: &[&str] = &[
     "password", "passwd", "passphrase", "passcode", "secret", "token", "credential",
-    "privatekey", "apikey", "accesskey", "signingkey", "encryptionkey", "sharedkey",
+    "privatekey", "apikey", "accesskey", "signingkey", "encryptionkey", "sharedkey", "clientkey", "basicauth", "httpauth",
 ];
 
 /// So is one with one of these words in it: as a part of other words they say nothing.
