@@ -186,8 +186,7 @@ impl Raw {
         let server = wrong.note(self.server.resolve());
         let boot = wrong.note(self.boot.resolve());
         let nodes = wrong.note(self.nodes.resolve());
-        let satellites =
-            server.as_ref().and_then(|server| wrong.note(self.satellites.resolve(server.listen)));
+        let satellites = wrong.note(self.satellites.resolve());
         let gpu_nodes = wrong.note(self.gpu_nodes.resolve());
         let checkpoint = wrong.note(at_least_one("audit.checkpoint_seconds", self.audit.checkpoint_seconds));
         let log = wrong.note(self.log.resolve());

@@ -16,7 +16,7 @@ use wardroom_store::{Answer, Claim, IdempotencyKey, Mark, Marker};
 
 use crate::{
     app::App,
-    auth::{self, Caller},
+    auth::{self, Caller, Who},
     body,
     error::Error,
     etag, group, node, satellite, secret, workflow,
@@ -54,9 +54,13 @@ async fn remembered(app: &App, request: Request, next: Next) -> Result<Response,
     let key =
         key.ok_or_else(|| Error::invalid("Idempotency-Key", "must be 1 to 255 printable characters"))?;
     let caller = request.extensions().get::<Caller>().ok_or(Error::Internal)?;
-    let (scope, memory) = match caller.identity() {
-        Some(identity) => (identity.id.clone(), MEMORY),
-        None => (format!("anonymous {}", caller.address), MEMORY_OF_STRANGERS),
+    let (scope, memory) = match &caller.who {
+        Who::Token(identity) => (identity.id.clone(), MEMORY),
+        Who::Nobody => (format!("anonymous {}", caller.address), MEMORY_OF_STRANGERS),
+        Who::Machine(token) => (format!("machine {}", secret::hash_token(token)), MEMORY),
+        Who::Satellite(_) | Who::Svid(_) | Who::GpuAgent(_) => {
+            (format!("member {} {}", caller.name(), caller.address), MEMORY)
+        }
     };
 
     let (parts, body) = request.into_parts();

@@ -88,7 +88,9 @@ impl Server {
         let boot_url =
             config.boot_url.clone().unwrap_or_else(|| format!("http://{}", boot_address.unwrap_or(address)));
         let scheme = if tls.is_some() { "https" } else { "http" };
-        config.satellites.url.get_or_insert_with(|| format!("{scheme}://{address}"));
+        if !address.ip().is_unspecified() {
+            config.satellites.url.get_or_insert_with(|| format!("{scheme}://{address}"));
+        }
         if let (Some(settings), Some(((_, address), ..))) = (&mut config.spiffe, &spiffe) {
             settings.url.get_or_insert_with(|| format!("https://{address}"));
         }

@@ -48,10 +48,6 @@ fn mistakes_are_named() {
         ("listen = 1", "listen: is a section"),
         ("[server", "the configuration file is not TOML"),
         ("[server]\nlisten = \"0.0.0.0:8440\"", "insecure_http"),
-        (
-            "[server]\nlisten = \"0.0.0.0:8440\"\ninsecure_http = true",
-            "satellites.url: is missing; satellites cannot reach 0.0.0.0:8440",
-        ),
         ("[spiffe]\nlisten = \"[::]:8443\"", "spiffe.url: is missing; satellites cannot reach [::]:8443"),
         (
             "[spiffe]\nlisten = \"127.0.0.1:8443\"\nurl = \"http://wardroom.example\"",

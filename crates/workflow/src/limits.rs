@@ -51,13 +51,18 @@ struct Inner {
     /// How many others have the same limits.
     others: u32,
     buckets: HashMap<String, Bucket>,
+    /// By their upstream, where it is known: those that share one share its places.
     sites: HashMap<String, Site>,
+    /// The upstream of each site.
+    upstreams: HashMap<String, String>,
 }
 
 #[derive(Debug)]
 struct Bucket {
     /// When it is full again, if nobody takes anything until then.
     full: Instant,
+    /// The rate that it is counted by.
+    rate: Option<Rate>,
     /// Whoever waits in a task, in the order they came.
     door: Arc<tokio::sync::Mutex<()>>,
     /// Whoever was sent away to come back, in the order they came first.
@@ -141,7 +146,18 @@ const LATE: Duration = Duration::from_secs(1);
 
 impl Bucket {
     fn new(now: Instant) -> Self {
-        Self { full: now, door: Arc::default(), line: VecDeque::new(), came: 0 }
+        Self { full: now, rate: None, door: Arc::default(), line: VecDeque::new(), came: 0 }
+    }
+
+    /// Counts by this rate from now on. What was taken before counts as so many calls, not as so much time: after a rate
+    /// was raised nobody waits as long as before.
+    fn keep_to(&mut self, rate: Rate, now: Instant) {
+        let before = self.rate.replace(rate).filter(|before| *before != rate);
+        let owed = self.full.saturating_duration_since(now);
+        if let Some(before) = before {
+            let scale = (before.per_second / rate.per_second).clamp(0.0, 1e6);
+            self.full = now + owed.mul_f64(scale);
+        }
     }
 
     /// How long until somebody with so many before them may take.
@@ -177,6 +193,7 @@ impl Limits {
                 let (mut inner, now) = (self.lock(), Instant::now());
                 let rate = inner.part_of(rate);
                 let bucket = inner.bucket(bucket, now);
+                bucket.keep_to(rate, now);
                 let wait = bucket.wait(rate, 0, now);
                 if wait.is_zero() {
                     bucket.take(rate, now);
@@ -197,6 +214,7 @@ impl Limits {
         let mut inner = self.lock();
         let (rate, others) = (inner.part_of(rate), inner.others);
         let bucket = inner.bucket(bucket, now);
+        bucket.keep_to(rate, now);
         bucket.line.retain(|waiter| waiter.lost > now || waiter.who == who);
         let place = bucket.line.iter().position(|waiter| waiter.who == who);
         let wait = bucket.wait(rate, ahead(&bucket.line, place, others, now), now).min(LOOK);
@@ -223,15 +241,17 @@ impl Limits {
         bucket.line.insert(place, waiter);
     }
 
-    /// How often the upstream of a site may be called.
-    pub fn pace(&self, site: &str, rate: Rate) {
-        self.lock().sites.entry(site.to_owned()).or_default().pace = Some(rate);
+    /// How often the upstream of a site may be called. Sites that name the same one share its places too.
+    pub fn pace(&self, site: &str, upstream: &str, rate: Rate) {
+        let mut inner = self.lock();
+        inner.sites.entry(upstream.to_owned()).or_default().pace = Some(rate);
+        inner.upstreams.insert(site.to_owned(), upstream.to_owned());
     }
 
     /// How long an execution of a stage may wait for its turns at a site, when as many are executed there as may be.
     pub(crate) fn turns(&self, site: Option<&str>, room: Room) -> Duration {
         let inner = self.lock();
-        let pace = site.and_then(|site| inner.sites.get(site)?.pace);
+        let pace = site.and_then(|site| inner.sites.get(inner.upstream(site))?.pace);
         let places = u32::try_from(room.places(pace, inner.servers(), 0)).unwrap_or(u32::MAX);
         pace.map_or(Duration::ZERO, |pace| {
             inner.part_of(pace).interval().saturating_mul(places.saturating_mul(CALLS)).min(LONGEST_TURNS)
@@ -251,7 +271,8 @@ impl Limits {
         let mut inner = self.lock();
         let inside = inner.sites.values().map(|site| site.inside).sum();
         let (servers, others) = (inner.servers(), inner.others);
-        let entry = inner.sites.entry(site.to_owned()).or_default();
+        let upstream = inner.upstream(site).to_owned();
+        let entry = inner.sites.entry(upstream.clone()).or_default();
         let cap = room.places(entry.pace, servers, inside);
         entry.line.retain(|waiter| waiter.lost > now || waiter.who == who);
         let place = entry.line.iter().position(|waiter| waiter.who == who);
@@ -259,7 +280,7 @@ impl Limits {
         if before < cap.saturating_sub(entry.inside) {
             place.and_then(|place| entry.line.remove(place));
             entry.inside += 1;
-            return Ok(Place(Some((self.clone(), site.to_owned()))));
+            return Ok(Place(Some((self.clone(), upstream))));
         }
         let spacing = SPACING.saturating_mul(u32::try_from(before).unwrap_or(u32::MAX));
         let wait = (PAUSE + spacing).min(LONGEST);
@@ -282,6 +303,11 @@ impl Inner {
         rate.shared(self.others.saturating_add(1))
     }
 
+    /// What the places of a site are counted under.
+    fn upstream<'a>(&'a self, site: &'a str) -> &'a str {
+        self.upstreams.get(site).map_or(site, String::as_str)
+    }
+
     fn bucket(&mut self, name: &str, now: Instant) -> &mut Bucket {
         self.buckets.entry(name.to_owned()).or_insert_with(|| Bucket::new(now))
     }
@@ -302,8 +328,8 @@ pub(crate) struct Place(Option<(Limits, String)>);
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let Some((limits, site)) = self.0.take() else { return };
-        if let Some(entry) = limits.lock().sites.get_mut(&site) {
+        let Some((limits, upstream)) = self.0.take() else { return };
+        if let Some(entry) = limits.lock().sites.get_mut(&upstream) {
             entry.inside = entry.inside.saturating_sub(1);
         }
     }
@@ -437,8 +463,8 @@ mod tests {
                 .filter_map(|who| limits.enter(Some(site), room, &format!("{site} {who}"), now).ok())
                 .collect()
         };
-        limits.pace("slow", Rate { per_second: 0.5, burst: 4 });
-        limits.pace("slower", Rate { per_second: 0.01, burst: 4 });
+        limits.pace("slow", "slow", Rate { per_second: 0.5, burst: 4 });
+        limits.pace("slower", "slower", Rate { per_second: 0.01, burst: 4 });
         let slow = [fill("slow"), fill("slower")];
         assert_eq!(slow.each_ref().map(Vec::len), [5, 1]);
         let busy = [fill("one"), fill("two"), fill("three"), fill("four")];
@@ -455,7 +481,7 @@ mod tests {
         let (limits, room) = (Limits::default(), Room { site: 32, all: 64 });
         let turns = |site| limits.turns(Some(site), room).as_secs();
         for (site, per_second) in [("slow", 0.05), ("usual", 20.0), ("slowest", 0.001)] {
-            limits.pace(site, Rate { per_second, burst: 4 });
+            limits.pace(site, site, Rate { per_second, burst: 4 });
         }
         assert_eq!((turns("nowhere"), turns("slow"), turns("usual"), turns("slowest")), (0, 320, 25, 3600));
         limits.share_among(2);
@@ -477,5 +503,36 @@ mod tests {
         assert!(enter("fourth").is_err(), "the third was there before");
         assert!(enter("fifth").is_err());
         assert!(enter("third").is_ok());
+    }
+
+    /// However many sites have the same upstream, no more runs wait for it than it keeps busy, and each has the time that
+    /// its turns take.
+    #[tokio::test]
+    async fn sites_that_share_an_upstream_share_its_places() {
+        let (limits, now) = (Limits::default(), Instant::now());
+        let room = Room { site: 32, all: 64 };
+        let rate = Rate { per_second: 0.2, burst: 4 };
+        for site in 0..12 {
+            limits.pace(&format!("{site}"), "maas", rate);
+        }
+        let enter = |site: usize, who: &str| limits.enter(Some(&format!("{site}")), room, who, now);
+        let inside: Vec<_> = (0..12).filter_map(|site| enter(site, &format!("run {site}")).ok()).collect();
+        assert_eq!(inside.len(), rate.within(BUSY), "one call in five seconds");
+        drop(inside);
+        assert!(enter(11, "run 2").is_ok(), "places are given back where they were taken");
+    }
+
+    /// What was taken at a slow rate is not waited for once the rate was raised.
+    #[tokio::test]
+    async fn a_rate_that_is_raised_holds_at_once() {
+        let (limits, now) = (Limits::default(), Instant::now());
+        let (slow, fast) = (Rate { per_second: 0.05, burst: 4 }, Rate { per_second: 20.0, burst: 4 });
+        for who in 0..4 {
+            let turn = limits.ask("maas", slow, &format!("{who}"), now);
+            assert!(turn.is_ok(), "the burst");
+        }
+        assert!(limits.ask("maas", slow, "slow", now).unwrap_err() > Duration::from_secs(15));
+        let wait = limits.ask("maas", fast, "fast", now).map_or_else(|wait| wait, |_| Duration::ZERO);
+        assert!(wait < Duration::from_secs(1), "{wait:?}");
     }
 }

@@ -190,3 +190,11 @@ fn a_server_that_cannot_start_says_what_to_do() {
     serve(address, "another").says(1, &["another server", "server.listen (--listen)"]);
     serve("127.0.0.1:0", "wardroom-data").says(1, &["is in use by another server", "--data-dir"]);
 }
+
+/// Who has no satellites need not say where they would come to; who has is told to, before one is sent nowhere.
+#[test]
+fn an_address_that_is_none_is_told_to_no_satellite() {
+    let server = Server::start_everywhere();
+    server.ok(&["get", "nodes"]);
+    server.run(&["satellite", "create", "edge"]).says(7, &["satellites.url", "WARDROOM_SATELLITES_URL"]);
+}

@@ -36,6 +36,13 @@ impl Server {
         Self { url, dir, child }
     }
 
+    /// One that listens on every address of the machine.
+    pub(crate) fn start_everywhere() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let (child, url) = serve(dir.path(), "0.0.0.0:0", &[("WARDROOM_SERVER_INSECURE_HTTP", "true")]);
+        Self { url: url.replace("0.0.0.0", "127.0.0.1"), dir, child }
+    }
+
     /// Ends the server at once and starts another at the same address.
     pub(crate) fn restart(&mut self) {
         self.kill();

@@ -1,10 +1,10 @@
 //! `[nodes]` and `[satellites]`: how members are taken in.
 
-use std::{net::SocketAddr, time::Duration};
+use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{ConfigError, at_least_one, minutes, reachable};
+use super::{ConfigError, at_least_one, minutes};
 
 /// How unknown machines are taken in.
 #[derive(Debug, Clone, Copy)]
@@ -56,7 +56,7 @@ impl RawNodes {
 }
 
 impl RawSatellites {
-    pub(super) fn resolve(self, listen: SocketAddr) -> Result<Satellites, ConfigError> {
+    pub(super) fn resolve(self) -> Result<Satellites, ConfigError> {
         let kept = at_least_one("satellites.effects_kept_hours", self.effects_kept_hours)?;
         let url = self.url.trim_end_matches('/').to_owned();
         if !url.is_empty() && !url.starts_with("http://") && !url.starts_with("https://") {
@@ -65,7 +65,6 @@ impl RawSatellites {
             )));
         }
         let url = (!url.is_empty()).then_some(url);
-        reachable("satellites.url", listen, url.as_deref())?;
         Ok(Satellites {
             url,
             token: minutes("satellites.token_minutes", self.token_minutes)?,

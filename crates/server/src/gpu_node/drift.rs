@@ -69,7 +69,7 @@ pub(crate) async fn due(workers: &Workers, holder: &str) -> Result<Vec<(String, 
             None => break,
         }
     }
-    workers.clients.know(all.iter().map(|(name, settings)| (name.as_str(), settings)));
+    workers.clients.know(all.iter().map(|(name, settings)| (name.as_str(), settings)), &workers.limits);
     Ok(due)
 }
 

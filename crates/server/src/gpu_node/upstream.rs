@@ -57,6 +57,11 @@ impl Allowed {
         }
     }
 
+    /// How often its MAAS may be called.
+    fn rate(&self) -> Rate {
+        Rate { per_second: self.per_second.max(0.01), burst: 4 }
+    }
+
     fn stricter(self, other: &Self) -> Self {
         Self {
             maas: self.maas,
@@ -98,16 +103,24 @@ impl Clients {
     }
 
     /// These are all sites, as they are now.
-    pub(crate) fn know<'a>(&self, sites: impl Iterator<Item = (&'a str, &'a Settings)>) {
-        let allowed = sites.map(|(name, settings)| (name.to_owned(), Allowed::by(settings))).collect();
+    pub(crate) fn know<'a>(&self, sites: impl Iterator<Item = (&'a str, &'a Settings)>, limits: &Limits) {
+        let all: Vec<_> = sites.collect();
+        let allowed =
+            all.iter().map(|(name, settings)| ((*name).to_owned(), Allowed::by(settings))).collect();
         *self.allowed.lock().unwrap_or_else(PoisonError::into_inner) = allowed;
+        for (name, settings) in all {
+            let allowed = self.allowed(name, settings);
+            limits.pace(name, &allowed.maas, allowed.rate());
+        }
     }
 
-    /// What a site and all that have the same MAAS allow together.
+    /// What a site and all that have the same MAAS allow together, as they are now: the settings that a run began with
+    /// say which MAAS it speaks to, and no more.
     fn allowed(&self, name: &str, settings: &Settings) -> Allowed {
         let own = Allowed::by(settings);
         let mut known = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
-        known.entry(name.to_owned()).or_insert_with(|| own.clone());
+        let now = known.entry(name.to_owned()).or_insert_with(|| own.clone()).clone();
+        let own = if now.maas == own.maas { now } else { own };
         let maas = own.maas.clone();
         known.values().filter(|other| other.maas == maas).fold(own, Allowed::stricter)
     }
@@ -149,8 +162,8 @@ impl Clients {
             }
         };
         let allowed = self.allowed(name, settings);
-        let rate = Rate { per_second: allowed.per_second.max(0.01), burst: 4 };
-        limits.pace(name, rate);
+        let rate = allowed.rate();
+        limits.pace(name, &allowed.maas, rate);
         Ok(Session {
             shared,
             limits: limits.clone(),

@@ -39,6 +39,7 @@ pub(crate) async fn create(
     let SatelliteCreate { name, groups, config_name, labels, heartbeat_interval } = create;
     document::check_name("name", &name)?;
     text::check_labels(&labels)?;
+    super::place::check_reachable(&app)?;
     let (token, registration) = new_token(&app);
     let expires_at = registration.expires_at;
     let document = Document {

@@ -22,8 +22,20 @@ pub(crate) fn is_ready(app: &App, document: &Document) -> bool {
     app.config.harbor.is_none() || document.robot.as_ref().is_some_and(knows)
 }
 
+/// Refuses to bring in satellites that would be told to come to an address that is none.
+pub(crate) fn check_reachable(app: &App) -> Result<(), Error> {
+    match app.config.satellites.url {
+        Some(_) => Ok(()),
+        None => Err(Error::NotConfigured(
+            "the server listens on an address that satellites cannot reach: set satellites.url \
+             (WARDROOM_SATELLITES_URL) to the URL under which they can",
+        )),
+    }
+}
+
 /// Refuses for now what the registry does not know yet; nothing is used up.
 pub(crate) fn check_ready(app: &App, document: &Document) -> Result<(), Error> {
+    check_reachable(app)?;
     if is_ready(app, document) {
         return Ok(());
     }

@@ -110,6 +110,7 @@ async fn register(app: &App, caller: &Caller, create: JoinTokenCreate) -> Result
     let spire = place::spire(app).ok_or(Error::NotConfigured(
         "there is no SPIRE server to register with: see the section [spire] of the configuration",
     ))?;
+    place::check_reachable(app)?;
     let name = create.satellite_name;
     let spiffe_id = format!("spiffe://{}/satellite/region/{region}/{name}", spire.trust_domain);
     let parent = create.parent_agent_id.filter(|parent| !parent.is_empty());
