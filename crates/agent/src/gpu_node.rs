@@ -23,6 +23,7 @@ use wardroom_core::{gpu_node::task::Kind, liveness::Interval};
 mod config;
 mod execute;
 mod keep;
+mod orphan;
 
 use config::Config;
 use keep::{Keeper, Kept};
@@ -59,6 +60,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     let keeper = Keeper::open(&options.state_dir)?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    orphan::end(keeper.running()).await;
     tokio::select! {
         ended = speak(&options, &config, &keeper) => ended,
         _ = terminate.recv() => Ok(()),
@@ -240,7 +242,7 @@ impl Agent<'_> {
             return Ok(());
         }
         tracing::info!(task = task.id, kind = task.kind, "begins");
-        let execution = Box::pin(execute::task(self.config, task.clone()));
+        let execution = Box::pin(execute::task(self.config, task.clone(), self.keeper.running()));
         self.work = Some(Work { task, execution });
         Ok(())
     }

@@ -32,7 +32,7 @@ impl Agent {
         Self(program.spawn().unwrap())
     }
 
-    /// As a host that loses its power.
+    /// As one that the kernel ends for want of memory.
     fn die(mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
@@ -70,10 +70,12 @@ fn an_agent_that_dies_in_the_middle_of_a_task_does_it_again(on: Backend) {
     site.admin().post(&format!("{node}/actions/retire"), &json!({})).expect(200);
     let drain = wait_long_for("the drain to begin", || fs::read_to_string(&begun).ok());
     agent.die();
-    // What it had started ends with the host.
-    Command::new("kill").args(["-9", drain.trim()]).status().unwrap();
     let task = site.admin().get(&format!("{node}/lifecycle")).expect(200)["data"]["task"].clone();
     assert_eq!(task["state"], "dispatched", "the server has not heard of it");
+    // What it had begun goes on by itself, and must not when it is begun again.
+    let goes_on = || Path::new(&format!("/proc/{}", drain.trim())).exists();
+    assert!(goes_on());
     let _agent = Agent::start(&site, dir.path(), "echo drained");
     becomes("retired");
+    assert!(!goes_on());
 }

@@ -1,6 +1,6 @@
 //! Running commands: with a time limit, and with what they write kept within bounds.
 
-use std::{collections::VecDeque, fmt, process::Stdio, time::Duration};
+use std::{collections::VecDeque, fmt, path::Path, process::Stdio, time::Duration};
 
 use rustix::{
     io::Errno,
@@ -13,7 +13,10 @@ use tokio::{
 use wardroom_api::gpu_node::agent::{Check as Checked, Detail, Task, TaskResult};
 use wardroom_core::gpu_node::task::Outcome;
 
-use super::config::{Check, Config};
+use super::{
+    config::{Check, Config},
+    orphan,
+};
 
 /// How much of what a command writes is kept: its end.
 const MOST: usize = 12 << 10;
@@ -29,7 +32,8 @@ const MOST_LINE: usize = 4 << 10;
 const MOST_DETAILS: usize = 256;
 
 /// Executes a task; its epoch is filled in by who reports it.
-pub(super) async fn task(config: &Config, task: Task) -> TaskResult {
+/// What runs is written down at `mark` meanwhile.
+pub(super) async fn task(config: &Config, task: Task, mark: &Path) -> TaskResult {
     let limit = Duration::from_secs(task.time_limit);
     let Some((command, limit)) = config.of(&task.kind, limit) else {
         let output = format!("no command is configured for {}", task.kind);
@@ -41,7 +45,7 @@ pub(super) async fn task(config: &Config, task: Task) -> TaskResult {
         ("WARDROOM_RUN", task.run.as_str()),
         ("WARDROOM_FORCE", if task.force { "1" } else { "0" }),
     ];
-    match run(&command.command, &environment, limit).await {
+    match run(&command.command, &environment, limit, Some(mark)).await {
         Ran::Exited(Some(0), written) => ended(Outcome::Succeeded, Some(0), written),
         Ran::Exited(Some(REFUSES), written) => ended(Outcome::Refused, Some(REFUSES), written),
         Ran::Exited(code, written) => ended(Outcome::Failed, code, written),
@@ -57,7 +61,7 @@ pub(super) async fn task(config: &Config, task: Task) -> TaskResult {
 pub(super) async fn checks(checks: &[Check]) -> Vec<Checked> {
     let mut results = Vec::with_capacity(checks.len());
     for check in checks {
-        let ran = run(&check.command, &[], Duration::from_secs(check.timeout_seconds)).await;
+        let ran = run(&check.command, &[], Duration::from_secs(check.timeout_seconds), None).await;
         let (ok, message) = match ran {
             Ran::Exited(Some(0), _) => (true, None),
             Ran::Exited(_, written) => (false, Some(last(&written.text, 500))),
@@ -129,7 +133,7 @@ impl Drop for Group {
     }
 }
 
-async fn run(command: &[String], environment: &[(&str, &str)], limit: Duration) -> Ran {
+async fn run(command: &[String], environment: &[(&str, &str)], limit: Duration, mark: Option<&Path>) -> Ran {
     let Some((program, arguments)) = command.split_first() else {
         return Ran::NotStarted("the command is empty".to_owned());
     };
@@ -147,14 +151,22 @@ async fn run(command: &[String], environment: &[(&str, &str)], limit: Duration) 
         Err(error) => return Ran::NotStarted(format!("{program}: {error}")),
     };
     let group = Group::of(&child);
+    if let Some(mark) = mark
+        && let Some(Err(error)) = child.id().map(|id| orphan::note(mark, id))
+    {
+        return Ran::NotStarted(format!("what runs cannot be written down at {}: {error}", mark.display()));
+    }
     let (mut out, mut err) = (Pipe::default(), Pipe::default());
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let work = async { tokio::join!(out.read(stdout), err.read(stderr), child.wait()).2 };
-    match tokio::time::timeout(limit, work).await {
-        Ok(status) => {
-            group.over();
-            Ran::Exited(status.ok().and_then(|status| status.code()), Written::of(out, err))
-        }
+    let ended = tokio::time::timeout(limit, work).await;
+    match &ended {
+        Ok(_) => group.over(),
+        Err(_) => drop(group),
+    }
+    mark.into_iter().for_each(orphan::over);
+    match ended {
+        Ok(status) => Ran::Exited(status.ok().and_then(|status| status.code()), Written::of(out, err)),
         Err(_) => Ran::TooLong(Written::of(out, err)),
     }
 }
@@ -279,6 +291,14 @@ fn last(text: &str, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    async fn task(config: &Config, task: Task) -> TaskResult {
+        let folder = tempfile::tempdir().unwrap();
+        let mark = folder.path().join("running");
+        let result = super::task(config, task, &mark).await;
+        assert!(!mark.exists(), "nothing runs any more");
+        result
+    }
 
     fn configured(script: &str) -> Config {
         let mut config = Config::default();

@@ -27,10 +27,13 @@ struct Outcome {
 /// A folder that only its owner can read.
 pub(super) struct Keeper {
     dir: PathBuf,
+    running: PathBuf,
 }
 
 const CREDENTIAL: &str = "credential.json";
 const INSTALLATION: &str = "installation";
+/// Which command runs.
+const RUNNING: &str = "running";
 const RESULTS: &str = "results";
 /// Results whose task was taken away; reported if it comes back.
 const ASIDE: &str = "aside";
@@ -41,7 +44,12 @@ impl Keeper {
             let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
             made.with_context(|| format!("cannot use --state-dir {}", dir.display()))?;
         }
-        Ok(Self { dir: dir.to_owned() })
+        Ok(Self { dir: dir.to_owned(), running: dir.join(RUNNING) })
+    }
+
+    /// Where is written down which command runs.
+    pub(super) fn running(&self) -> &Path {
+        &self.running
     }
 
     pub(super) fn credential(&self) -> anyhow::Result<Option<Kept>> {

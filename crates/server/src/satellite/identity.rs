@@ -272,9 +272,9 @@ impl Identities {
         // One that cannot be read is told to the log, and found again by who asks for it.
         let Ok(known) = self.read(resource, read_at).map(Arc::new) else { return };
         let memory = &mut *self.memory.write().unwrap_or_else(PoisonError::into_inner);
-        let own = |handle: &Box<str>| memory.known.get(handle).filter(|old| old.id == known.id);
-        let ours = handle_of(&known.name).into_boxed_str();
-        let older = own(&ours).or_else(|| known.handles.iter().find_map(own)).cloned();
+        let own = |handle: &str| memory.known.get(handle).filter(|old| old.id == known.id);
+        let older = own(&handle_of(&known.name));
+        let older = older.or_else(|| known.handles.iter().find_map(|handle| own(handle))).cloned();
         // One that was read before somebody else changed it knows less than we do.
         if older.as_ref().is_some_and(|older| older.version > known.version) {
             return;
