@@ -122,18 +122,28 @@ impl App {
     }
 
     /// Commits a change as part of the request that is being run.
-    pub(crate) async fn commit(&self, change: Change) -> Result<Resource, StoreError> {
-        self.commit_unused(change, Vec::new()).await
+    pub(crate) fn commit(
+        &self,
+        change: Change,
+    ) -> impl Future<Output = Result<Resource, StoreError>> + Send + use<'_> {
+        self.commit_unused(change, Vec::new())
     }
 
-    async fn commit_unused(&self, change: Change, unused: Vec<Use>) -> Result<Resource, StoreError> {
+    fn commit_unused(
+        &self,
+        change: Change,
+        unused: Vec<Use>,
+    ) -> impl Future<Output = Result<Resource, StoreError>> + Send + use<'_> {
         let mark = idempotency::mark(self);
         let (about, asked) = (About::of(&change), self.moment());
-        let committed = self.store.commit_unused(change, unused, mark).await;
-        if committed.as_ref().is_err_and(StoreError::leaves_doubt) {
-            self.doubt(&about);
+        let commit = self.store.commit_unused(change, unused, mark);
+        async move {
+            let committed = commit.await;
+            if committed.as_ref().is_err_and(StoreError::leaves_doubt) {
+                self.doubt(&about);
+            }
+            Ok(self.noted(committed?, asked))
         }
-        Ok(self.noted(committed?, asked))
     }
 }
 

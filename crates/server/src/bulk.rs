@@ -40,7 +40,7 @@ pub(crate) async fn transition(
     let (app, caller, wanted) = (&app, &caller, &wanted);
     let one = |id: String| async move {
         match node::move_node(app, caller, &id, None, wanted).await {
-            Ok(node) => BulkItem { id, status: 200, state: Some(node.content.state), problem: None },
+            Ok((node, _)) => BulkItem { id, status: 200, state: Some(node.content.state), problem: None },
             Err(error) => {
                 let problem = error.problem(&caller.request_id);
                 BulkItem { id, status: problem.status, state: None, problem: Some(problem) }

@@ -90,7 +90,7 @@ async fn time_out_one(app: &App, node: &Resource) -> Result<(), Error> {
         document.install_progress = seen.and_then(|seen| seen.percent).or(document.install_progress);
         document.last_install_error = Some(error.clone());
         document.last_install_report = Some(app.now());
-        let content = document.into_content_of(node, to.as_str(), node.content.labels.clone())?;
+        let content = document.content_of(node, to.as_str(), node.content.labels.clone())?;
         let entry = by_system(app, entry_type, json!({"attempt": attempts, "error": error}));
         Ok(Decided::Commit(Box::new((content, entry)), ()))
     });

@@ -189,7 +189,7 @@ pub(crate) async fn patch(
             let mut document = Document::of(node)?;
             let mut labels = node.content.labels.clone();
             document.apply(&patch, &mut labels)?;
-            let content = document.clone().into_content_of(node, &node.content.state, labels)?;
+            let content = document.content_of(node, &node.content.state, labels)?;
             if content == node.content {
                 return Ok(Decided::Nothing(()));
             }
@@ -242,23 +242,23 @@ pub(crate) async fn transition(
     headers: HeaderMap,
     Body(wanted): Body<StateTransition>,
 ) -> Result<Response, Error> {
-    let resource = move_node(&app, &caller, &id, Some(&headers), &wanted).await?;
-    answer(&app, &resource, None).await
+    let (resource, document) = move_node(&app, &caller, &id, Some(&headers), &wanted).await?;
+    answer_with(&app, &resource, document, None).await
 }
 
-/// Moves one node as a person asks; shared with bulk requests.
+/// Moves one node as a person asks, and says what became of it; shared with bulk requests.
 pub(crate) async fn move_node(
     app: &App,
     caller: &Caller,
     id: &str,
     headers: Option<&HeaderMap>,
     wanted: &StateTransition,
-) -> Result<Resource, Error> {
+) -> Result<(Resource, Document), Error> {
     let to = document::parse_state("state", &wanted.state)?;
     text::check_prose("comment", wanted.comment.as_deref(), 2000)?;
     let request = Request { to, force: wanted.force };
     let group = caller.identity().and_then(|identity| identity.group_id.clone());
-    let (resource, ()) = app
+    let moved = app
         .change(KIND, id, |node| {
             if let Some(headers) = headers {
                 etag::check(headers, || document::etag(node))?;
@@ -268,15 +268,15 @@ pub(crate) async fn move_node(
             let granted = moves::judge(from, document.install_attempts, request).map_err(refused)?;
             only_approve(caller, &granted, wanted.force)?;
             document.enter(to, granted.clears_counters, group.as_deref());
-            let content = document.into_content_of(node, to.as_str(), node.content.labels.clone())?;
+            let content = document.content_of(node, to.as_str(), node.content.labels.clone())?;
             let mut entry = by_person(app, caller, TRANSITION, wanted.comment.clone());
             if wanted.force {
                 entry.metadata = serde_json::json!({"force": true});
             }
-            Ok(Decided::Commit(Box::new((content, entry)), ()))
+            Ok(Decided::Commit(Box::new((content, entry)), document))
         })
         .await?;
-    Ok(resource)
+    Ok(moved)
 }
 
 fn refused(refusal: Refusal) -> Error {
@@ -363,7 +363,17 @@ pub(crate) async fn find_by_mac(app: &App, mac: &str) -> Result<Option<Resource>
 
 /// A node in its envelope, with its ETag.
 pub(crate) async fn answer(app: &App, resource: &Resource, message: Option<&str>) -> Result<Response, Error> {
-    let (mut data, tag) = document::view_and_etag(resource)?;
+    answer_with(app, resource, Document::of(resource)?, message).await
+}
+
+/// The same of a node whose document is known.
+async fn answer_with(
+    app: &App,
+    resource: &Resource,
+    document: Document,
+    message: Option<&str>,
+) -> Result<Response, Error> {
+    let (mut data, tag) = document::view_and_etag(resource, document)?;
     if let Some(seen) = progress::of(app, resource).await? {
         data.install_progress = seen.percent.or(data.install_progress);
     }

@@ -42,7 +42,7 @@ pub(crate) async fn carry_out(app: &App, node: Resource) -> Result<Resource, Err
                 return Ok(Decided::Nothing(()));
             };
             document.enter(row.to, false, None);
-            let content = document.into_content_of(node, row.to.as_str(), node.content.labels.clone())?;
+            let content = document.content_of(node, row.to.as_str(), node.content.labels.clone())?;
             let entry = by_system(app, TRANSITION, serde_json::json!({"auto_promote": because}));
             Ok(Decided::Commit(Box::new((content, entry)), ()))
         })

@@ -184,8 +184,7 @@ async fn take(
             if state == NodeState::Installed && entry_type == TRANSITION {
                 document.promotion.clone_from(&promotion);
             }
-            let content =
-                document.clone().into_content_of(node, state.as_str(), node.content.labels.clone())?;
+            let content = document.content_of(node, state.as_str(), node.content.labels.clone())?;
             if content == node.content {
                 return Ok(Decided::Nothing((message, alive)));
             }

@@ -67,17 +67,17 @@ impl Postgres {
 
     /// Runs one of the constant statements that only read.
     pub(crate) async fn read<P: ToSql + Sync>(&self, sql: &str, params: &[P]) -> Result<Vec<Row>> {
-        retrying(&client(&self.readers).await?, sql, params).await.map_err(Failed::into_error)
+        Box::pin(ran(&self.readers, sql, params)).await.map_err(Failed::into_error)
     }
 
     /// Runs one of the constant statements.
     pub(crate) async fn run<P: ToSql + Sync>(&self, sql: &str, params: &[P]) -> Result<Vec<Row>> {
-        retrying(&self.client().await?, sql, params).await.map_err(Failed::into_error)
+        Box::pin(ran(&self.writers, sql, params)).await.map_err(Failed::into_error)
     }
 
     /// Runs a statement that was put together for one caller: planned for its values, and not kept.
     pub(crate) async fn run_once(&self, sql: &str, params: &[Value]) -> Result<Vec<Row>> {
-        let client = client(&self.readers).await?;
+        let client = Box::pin(client(&self.readers)).await?;
         let typed = params.iter().map(|value| (value, type_of(value)));
         let rows = client.query_typed_raw(sql, typed).await.map_err(server_error)?;
         let rows = connect::collect(rows).await.map_err(server_error)?;
@@ -96,7 +96,7 @@ impl Postgres {
         } else {
             change
         };
-        self.commit_alone(&change).await.map(|()| change)
+        Box::pin(self.commit_alone(&change)).await.map(|()| change)
     }
 
     /// One statement; no row back means that somebody else was first.
@@ -106,7 +106,7 @@ impl Postgres {
         }
         let mark = commit::mark(change)?;
         let (sql, params) = commit::statement(change, &mark);
-        let ran = retrying(&self.client().await?, sql, &params).await;
+        let ran = ran(&self.writers, sql, &params).await;
         match ran.map_err(Failed::into_commit_error) {
             Ok(rows) if !rows.is_empty() => Ok(()),
             Ok(_) => Err(self.lost(change).await?),
@@ -153,11 +153,13 @@ async fn client(pool: &Pool) -> Result<Client> {
     })
 }
 
-/// Runs one of the constant statements, again if others were in its way.
-async fn retrying<P: ToSql + Sync>(client: &Client, sql: &str, params: &[P]) -> Result<Vec<Row>, Failed> {
+/// Runs one of the constant statements, again if others were in its way. Callers keep it in a box: what awaits it is
+/// part of every request, and most of its size is not needed on SQLite.
+async fn ran<P: ToSql + Sync>(pool: &Pool, sql: &str, params: &[P]) -> Result<Vec<Row>, Failed> {
+    let client = client(pool).await.map_err(Failed::Store)?;
     let mut attempt = 1;
     loop {
-        match run_on(client, sql, params).await {
+        match run_on(&client, sql, params).await {
             Err(Failed::Server(error)) if retryable(&error) && attempt < ATTEMPTS => attempt += 1,
             ran => return ran,
         }

@@ -129,7 +129,8 @@ impl Sqlite {
 
     /// All of them or none; they come back when they are durable.
     pub(crate) async fn commit(&self, changes: Vec<Prepared>) -> Result<Vec<Prepared>> {
-        match self.writer.send(Work::Commit(changes)).await? {
+        let kept = changes.iter().map(|change| Arc::new(change.committed.resource.clone())).collect();
+        match self.writer.send(Work::Commit(changes, kept)).await? {
             Done::Changes(changes) => Ok(changes),
             Done::Rows(_) => Err(Error::Bug("the writer did something else".to_owned())),
         }

@@ -158,33 +158,36 @@ impl Store {
     }
 
     /// Commits one change; when this returns, it is durable and every later read sees it.
-    pub async fn commit(&self, change: Change) -> Result<Committed> {
-        self.commit_prepared(change.prepare()?).await
+    pub fn commit(&self, change: Change) -> impl Future<Output = Result<Committed>> + Send + use<'_> {
+        self.commit_unused(change, Vec::new(), None)
     }
 
     /// Commits one change unless a living resource uses what it changes; whoever begins to use it must hold it.
     /// With it a request is carried out: whoever claims its key from then on learns of it.
-    pub async fn commit_unused(
+    ///
+    /// The change is worked out at once, so that a caller that waits holds no copy of it.
+    pub fn commit_unused(
         &self,
         change: Change,
         unused: Vec<Use>,
         mark: Option<Mark>,
-    ) -> Result<Committed> {
-        for used in &unused {
-            crate::change::refuse_nul("fields", &used.value)?;
+    ) -> impl Future<Output = Result<Committed>> + Send + use<'_> {
+        let prepared = prepare(change, unused, mark);
+        async move {
+            let prepared = prepared?;
+            let committed = match &*self.database {
+                Database::Sqlite(sqlite) => sqlite.commit(prepared).await?,
+                Database::Postgres(postgres) => {
+                    let mut committed = Vec::new();
+                    for prepared in prepared {
+                        committed.push(Box::pin(postgres.commit(prepared)).await?);
+                    }
+                    committed
+                }
+            };
+            self.hint.send_modify(|count| *count += 1);
+            one(committed).map(|prepared| prepared.committed)
         }
-        let mut prepared = change.prepare()?;
-        (prepared.unused, prepared.mark) = (unused, mark);
-        self.commit_prepared(prepared).await
-    }
-
-    async fn commit_prepared(&self, prepared: Prepared) -> Result<Committed> {
-        let committed = match &*self.database {
-            Database::Sqlite(sqlite) => one(sqlite.commit(vec![prepared]).await?)?,
-            Database::Postgres(postgres) => postgres.commit(prepared).await?,
-        };
-        self.hint.send_modify(|count| *count += 1);
-        Ok(committed.committed)
     }
 
     /// Commits changes of different resources, all or none of them; none holds what another one changes.
@@ -205,7 +208,7 @@ impl Store {
         let committed = match &*self.database {
             Database::Sqlite(sqlite) => sqlite.commit(prepared).await?,
             Database::Postgres(postgres) => {
-                postgres.commit_together(&prepared).await?;
+                Box::pin(postgres.commit_together(&prepared)).await?;
                 prepared
             }
         };
@@ -271,6 +274,16 @@ impl Database {
             Self::Postgres(postgres) => postgres.run(sql, &params).await,
         }
     }
+}
+
+/// The one change of a commit, kept where it need not be moved.
+fn prepare(change: Change, unused: Vec<Use>, mark: Option<Mark>) -> Result<Vec<Prepared>> {
+    for used in &unused {
+        crate::change::refuse_nul("fields", &used.value)?;
+    }
+    let mut prepared = change.prepare()?;
+    (prepared.unused, prepared.mark) = (unused, mark);
+    Ok(vec![prepared])
 }
 
 /// The row of a statement that always has one.

@@ -152,8 +152,8 @@ impl Document {
     }
 
     /// The node it is, changed.
-    pub(crate) fn into_content_of(
-        self,
+    pub(crate) fn content_of(
+        &self,
         node: &Resource,
         state: &str,
         labels: BTreeMap<String, String>,
@@ -161,7 +161,7 @@ impl Document {
         self.content(node.content.id.clone(), state, labels)
     }
 
-    fn content(self, id: String, state: &str, labels: BTreeMap<String, String>) -> Result<Content, Error> {
+    fn content(&self, id: String, state: &str, labels: BTreeMap<String, String>) -> Result<Content, Error> {
         let mut fields = BTreeMap::from([("mac_address".to_owned(), self.mac_address.clone())]);
         let optional = [
             ("workflow_id", &self.workflow_id),
@@ -187,7 +187,7 @@ impl Document {
             id,
             name: self.mac_address.clone(),
             state: state.to_owned(),
-            document: wardroom_store::Document::of(&self)?,
+            document: wardroom_store::Document::of(self)?,
             labels,
             fields,
             keys,
@@ -230,8 +230,7 @@ fn tag(resource: &Resource, document: &Document) -> Result<String, Error> {
 }
 
 /// A node as the API shows it, with its ETag.
-pub(crate) fn view_and_etag(resource: &Resource) -> Result<(Node, String), Error> {
-    let document = Document::of(resource)?;
+pub(crate) fn view_and_etag(resource: &Resource, document: Document) -> Result<(Node, String), Error> {
     let tag = tag(resource, &document)?;
     Ok((shown(resource, document), tag))
 }

@@ -31,7 +31,7 @@ impl Recent {
         (found.content.kind == kind).then(|| Arc::clone(found))
     }
 
-    pub(super) fn keep(&self, resource: &Resource) {
+    pub(super) fn keep(&self, resource: Arc<Resource>) {
         let id = resource.content.id.clone();
         let mut held = self.lock();
         if held.young.len() >= MOST || held.bytes >= MOST_BYTES {
@@ -39,13 +39,13 @@ impl Recent {
             held.bytes = 0;
         }
         held.bytes += resource.content.document.as_str().len();
-        held.young.insert(id, Arc::new(resource.clone()));
+        held.young.insert(id, resource);
     }
 
-    pub(super) fn forget(&self, id: &str) {
+    /// What was here, so that its end is up to the caller.
+    pub(super) fn forget(&self, id: &str) -> [Option<Arc<Resource>>; 2] {
         let mut held = self.lock();
-        held.young.remove(id);
-        held.old.remove(id);
+        [held.young.remove(id), held.old.remove(id)]
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Generations> {

@@ -17,7 +17,7 @@ use super::dialect;
 use super::recent::Recent;
 use crate::error::{Error, Result};
 use crate::prepared::Prepared;
-use crate::resource::field_term;
+use crate::resource::{Resource, field_term};
 use crate::sql;
 use crate::value::{Param, Row, Value, params};
 
@@ -30,7 +30,8 @@ const QUEUE: usize = 1024;
 /// What the writer is asked to do.
 #[derive(Debug)]
 pub(super) enum Work {
-    Commit(Vec<Prepared>),
+    /// The changes, and a copy of each resource to keep: made by the caller, because many are held up by this thread.
+    Commit(Vec<Prepared>, Vec<Arc<Resource>>),
     Statement(&'static str, Vec<Value>),
 }
 
@@ -90,53 +91,64 @@ fn run(connection: &Connection, recent: &Recent, mut jobs: mpsc::Receiver<Job>) 
     while let Some(first) = jobs.blocking_recv() {
         let batch = gather(first, &mut jobs, &before);
         let size = batch.len();
-        let (work, replies): (Vec<_>, Vec<_>) = batch.into_iter().map(|job| (job.work, job.reply)).unzip();
-        let (answers, sync) = transact(connection, recent, &work);
-        for (work, answer) in work.iter().zip(&answers) {
+        let (mut work, replies): (Vec<_>, Vec<_>) =
+            batch.into_iter().map(|job| (job.work, job.reply)).unzip();
+        let Transacted { answers, sync, forgotten } = transact(connection, recent, &work);
+        for (work, answer) in work.iter_mut().zip(&answers) {
             remember(recent, work, answer);
         }
         for ((reply, work), answer) in replies.into_iter().zip(work).zip(answers) {
             let done = answer.map(|rows| match work {
-                Work::Commit(changes) => Done::Changes(changes),
+                Work::Commit(changes, _) => Done::Changes(changes),
                 Work::Statement(..) => Done::Rows(rows),
             });
             // A caller that went away does not undo its commit.
             let _ = reply.send(done);
         }
+        // Not before the callers are answered: it takes its time.
+        drop(forgotten);
         before = Batch { size, sync };
     }
 }
 
+/// What nobody should find any more.
+type Forgotten = Vec<[Option<Arc<Resource>>; 2]>;
+
 /// Lets go of what is about to change: from the commit on, the file has what is newer.
-fn forget(recent: &Recent, batch: &[Work]) {
+fn forget(recent: &Recent, batch: &[Work]) -> Forgotten {
+    let mut forgotten = Vec::with_capacity(batch.len());
     for work in batch {
         match work {
-            Work::Commit(changes) => {
-                changes.iter().for_each(|change| recent.forget(&change.committed.resource.content.id));
+            Work::Commit(changes, _) => {
+                let ids = changes.iter().map(|change| &change.committed.resource.content.id);
+                forgotten.extend(ids.map(|id| recent.forget(id)));
             }
-            // The one statement that changes a resource beside its version.
-            Work::Statement(sql, params) if *sql == sql::PUT_OFF => {
-                if let [_, Value::Text(id), ..] = params.as_slice() {
-                    recent.forget(id);
-                }
+            Work::Statement(sql, params) => {
+                forgotten.extend(put_off(sql, params).map(|id| recent.forget(id)));
             }
-            Work::Statement(..) => {}
         }
+    }
+    forgotten
+}
+
+/// The resource of the one statement that changes one beside its version.
+fn put_off<'a>(sql: &str, params: &'a [Value]) -> Option<&'a str> {
+    match params {
+        [_, Value::Text(id), ..] if sql == sql::PUT_OFF => Some(id),
+        _ => None,
     }
 }
 
 /// Keeps what was committed, unless something in the same batch changed it beside its version.
-fn remember(recent: &Recent, work: &Work, answer: &Answer) {
-    match (work, answer) {
-        (Work::Commit(changes), Ok(_)) => {
-            changes.iter().for_each(|change| recent.keep(&change.committed.resource));
+fn remember(recent: &Recent, work: &mut Work, answer: &Answer) {
+    match work {
+        Work::Commit(_, kept) if answer.is_ok() => {
+            kept.drain(..).for_each(|resource| recent.keep(resource));
         }
-        (Work::Statement(sql, params), _) if *sql == sql::PUT_OFF => {
-            if let [_, Value::Text(id), ..] = params.as_slice() {
-                recent.forget(id);
-            }
+        Work::Commit(..) => {}
+        Work::Statement(sql, params) => {
+            put_off(sql, params).map(|id| recent.forget(id));
         }
-        (Work::Commit(_) | Work::Statement(..), _) => {}
     }
 }
 
@@ -146,24 +158,27 @@ struct Batch {
     sync: Duration,
 }
 
-/// How long to wait for others at most, and how often to look for them.
+/// How long to wait for others at most, and how often to look for them at most.
 const LONGEST: Duration = Duration::from_millis(3);
 const LOOK: Duration = Duration::from_micros(50);
 
-/// Takes what is there, and what comes while as many as were answered before are not back yet.
+/// Takes what is there, and what comes while as many as were answered before are not back yet; not when nobody came
+/// between two looks, because then the rest does something else.
 fn gather(first: Job, jobs: &mut mpsc::Receiver<Job>, before: &Batch) -> Vec<Job> {
     let (mut batch, began) = (vec![first], now());
     let patience = (before.sync / 2).min(LONGEST);
     loop {
+        let were = batch.len();
         while batch.len() < BATCH
             && let Ok(job) = jobs.try_recv()
         {
             batch.push(job);
         }
-        if batch.len() >= before.size || now().duration_since(began) >= patience {
+        let nobody_came = batch.len() == were && were > 1;
+        if batch.len() >= before.size || nobody_came || now().duration_since(began) >= patience {
             return batch;
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(LOOK.max(patience / 8));
     }
 }
 
@@ -172,22 +187,30 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// One transaction for all; when it fails as a whole, so does everything in it. Says also how long its end took.
-fn transact(connection: &Connection, recent: &Recent, batch: &[Work]) -> (Vec<Answer>, Duration) {
-    let transaction = || -> Result<(Vec<Answer>, Duration)> {
+/// What became of a batch, and how long its end took.
+struct Transacted {
+    answers: Vec<Answer>,
+    sync: Duration,
+    forgotten: Forgotten,
+}
+
+/// One transaction for all; when it fails as a whole, so does everything in it.
+fn transact(connection: &Connection, recent: &Recent, batch: &[Work]) -> Transacted {
+    let transaction = || -> Result<Transacted> {
         execute(connection, "BEGIN IMMEDIATE", [])?;
         let answers = batch.iter().map(|work| run_in_it(connection, work)).collect::<Result<_>>()?;
-        forget(recent, batch);
+        let forgotten = forget(recent, batch);
         let written = now();
         execute(connection, "COMMIT", [])?;
-        Ok((answers, now().duration_since(written)))
+        Ok(Transacted { answers, sync: now().duration_since(written), forgotten })
     };
     transaction().unwrap_or_else(|error| {
         if !connection.is_autocommit() {
             // Nothing to add: everybody in the batch hears of the first error.
             let _ = execute(connection, "ROLLBACK", []);
         }
-        (batch.iter().map(|_| Err(Error::Unavailable(error.to_string()))).collect(), Duration::ZERO)
+        let answers = batch.iter().map(|_| Err(Error::Unavailable(error.to_string()))).collect();
+        Transacted { answers, sync: Duration::ZERO, forgotten: Vec::new() }
     })
 }
 
@@ -205,7 +228,7 @@ fn run_one(connection: &Connection, work: &Work) -> Result<Answer> {
     let changes = match work {
         // One statement undoes itself.
         Work::Statement(sql, params) => return Ok(query(connection, sql, params)),
-        Work::Commit(changes) => changes,
+        Work::Commit(changes, _) => changes,
     };
     if let [change] = changes.as_slice()
         && !change.may_fail_late()
