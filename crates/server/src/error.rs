@@ -73,6 +73,7 @@ pub const CLASSES: &[Class] = &[
     class("too_many_streams",  429, "Too many streams of events", "The token has as many streams of events open on this server as it may (`limits.streams`): close one, share one, or use another token."),
     class("head_too_large",    431, "The headers are too large", "The headers are larger than the server reads, or too many; the connection is closed."),
     class("unavailable",       503, "The server cannot answer now", "The database or another part cannot answer now; repeat after `Retry-After` seconds. Where a change may have been made, `detail` says to read first."),
+    class("read_only",         503, "The database is read-only", "The database takes no changes: an operator has to point the server at the primary, or to let its role write. What only reads is answered."),
     class("not_configured",    503, "The other system is not configured", "The server is not set up to work with the system that this needs; `detail` says which settings are missing."),
     class("http_version",      505, "The version of HTTP is not spoken", "The connection spoke HTTP/2; use HTTP/1.1."),
     class("internal",          500, "The server failed", "A bug; the log has it under the request id."),
@@ -144,6 +145,11 @@ pub(crate) enum Error {
     /// The server cannot answer now.
     #[error("{0}")]
     Unavailable(&'static str),
+    /// The database takes no changes.
+    #[error(
+        "the database is read-only, nothing was changed: an operator has to look at it; the log says what to do"
+    )]
+    ReadOnly,
     /// A bug; what is wrong is in the log under the request id.
     #[error("something went wrong inside the server: the log has it under this request id")]
     Internal,
@@ -194,6 +200,7 @@ impl Error {
             Self::TooMany(_) => "too_many_requests",
             Self::TooManyStreams(_) => "too_many_streams",
             Self::Unavailable(_) => "unavailable",
+            Self::ReadOnly => "read_only",
             Self::Internal => "internal",
         }
     }
@@ -233,8 +240,9 @@ impl Error {
         let retry = match self {
             Self::TooMany(seconds) => Some(*seconds),
             Self::Unavailable(_) => Some(1),
-            // Streams stay open for long: who is at the limit by mistake is not to knock all the time.
-            Self::TooManyStreams(_) => Some(10),
+            // Streams stay open for long: who is at the limit by mistake is not to knock all the time. Neither is who
+            // waits for an operator.
+            Self::TooManyStreams(_) | Self::ReadOnly => Some(10),
             // Today's clients do not listen; tomorrow's may.
             Self::Revoked => Some(60),
             Self::Invalid(_)
@@ -308,6 +316,10 @@ impl From<wardroom_store::Error> for Error {
                 Self::Unavailable(
                     "the database did not answer: this may have been done; read before you repeat",
                 )
+            }
+            Store::ReadOnly => {
+                tracing::error!(%error, "a change was refused");
+                Self::ReadOnly
             }
             Store::NewerSchema { .. }
             | Store::OlderSchema { .. }

@@ -57,7 +57,7 @@ async fn every(app: App, mut stop: watch::Receiver<bool>, period: Duration, name
             tracing::warn!(job = name, %error, "a job failed; it is tried again");
             // What the database could not take, machines could not report either. Any other failure is ours
             // alone: it must not put off the patience with everybody.
-            if matches!(error, Error::Unavailable(_)) {
+            if matches!(error, Error::Unavailable(_) | Error::ReadOnly) {
                 app.was_deaf();
             }
         }

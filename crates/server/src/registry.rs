@@ -143,6 +143,7 @@ pub(crate) fn refuse(error: &Error, mut problem: Response) -> Response {
         | Error::TokenUnknown
         | Error::NotConfigured(_)
         | Error::Unavailable(_)
+        | Error::ReadOnly
         | Error::Internal => "UNSUPPORTED",
     };
     let body = json!({"errors": [{"code": code, "message": error.to_string(), "detail": null}]});

@@ -50,6 +50,13 @@ pub enum Error {
     /// A commit was sent and not answered: it may have happened, or may yet. Read before asking again.
     #[error("the database did not say what became of the change: {0}")]
     Unanswered(String),
+    /// The database takes no changes from us.
+    #[error(
+        "the database is read-only: it is a standby, or default_transaction_read_only is on; name the primary in \
+         server.database_url (of several hosts, target_session_attrs=read-write finds it), or ALTER the role and the \
+         database to SET default_transaction_read_only = off"
+    )]
+    ReadOnly,
     /// A newer program has migrated this database.
     #[error("the database has schema {found}, this program knows schemas up to {known}")]
     NewerSchema {
@@ -94,10 +101,11 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether a commit that ends like this may have happened as far as anybody can tell.
+    /// Whether who remembers something must look again after a commit that ended like this: it may have happened as
+    /// far as anybody can tell, or the database changes nothing at all now.
     #[must_use]
     pub fn leaves_doubt(&self) -> bool {
-        matches!(self, Self::Unavailable(_) | Self::Unanswered(_))
+        matches!(self, Self::Unavailable(_) | Self::Unanswered(_) | Self::ReadOnly)
     }
 
     /// Attaches the path to what the operating system said.

@@ -114,6 +114,27 @@ fn another_key_is_refused(on: Backend) {
     site.admin().get("/readyz").expect(200);
 }
 
+/// As after a switch to a standby, or while administrators keep a database from being changed.
+#[test]
+fn a_read_only_database_is_named() {
+    let mut site = Site::start(Backend::Postgres);
+    let id = node_in(&site.admin(), "active", 1);
+    let set = "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on', \
+               current_database()); END $$; SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+               WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    site.database.execute(set).unwrap();
+    let refused = wait_for("a connection that was made since", || {
+        Some(site.admin_at(0).to_state(&id, "migrating"))
+            .filter(|reply| reply.json()["code"] != "unavailable")
+    });
+    assert_eq!(refused.problem(503)["code"], "read_only");
+    assert!(refused.header("retry-after").is_some());
+    assert_eq!(site.admin_at(0).get(&format!("/api/v1/nodes/{id}")).expect(200)["data"]["state"], "active");
+    site.servers[1].kill();
+    let said = Server::start(site.command(1), &site.data_dir(1).join("log")).expect_err("started");
+    assert!(said.contains("read-only") && said.contains("default_transaction_read_only = off"), "{said}");
+}
+
 fn it_is_alive_and_ready(on: Backend) {
     let site = Site::start(on);
     for path in ["/livez", "/readyz"] {

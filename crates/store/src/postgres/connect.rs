@@ -87,6 +87,7 @@ pub(crate) async fn connect_migrated(url: &str) -> Result<Connected> {
     let mut connected = connect(url).await?;
     let client = &mut connected.client;
     require_durable(client).await?;
+    require_writable(client).await?;
     client.batch_execute(MIGRATION_LOCK).await.map_err(server_error)?;
     migrate::refuse_newer(schema_version(client).await?)?;
     let migrated = migrate::postgres_runner().run_async(client).await;
@@ -114,6 +115,12 @@ async fn require_durable(client: &Client) -> Result<()> {
         "off" => Err(Error::Unsafe("synchronous_commit is off".to_owned())),
         _ => Ok(()),
     }
+}
+
+/// Says so before a migration fails over it.
+async fn require_writable(client: &Client) -> Result<()> {
+    let row = client.query_one("SHOW transaction_read_only", &[]).await.map_err(server_error)?;
+    if row.get::<_, &str>(0) == "on" { Err(Error::ReadOnly) } else { Ok(()) }
 }
 
 /// Refuses a database this program cannot read as it is.

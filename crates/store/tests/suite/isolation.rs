@@ -1,6 +1,6 @@
 //! Transactions of PostgreSQL, whatever they are by default.
 
-use wardroom_store::{Error, Use, verify};
+use wardroom_store::{Error, Store, Use, verify};
 
 use crate::database::{Database, connect};
 use crate::sample::{create, created, id, moved, node, to_state};
@@ -8,10 +8,33 @@ use crate::sample::{create, created, id, moved, node, to_state};
 /// A PostgreSQL whose transactions are stricter than usual unless they say otherwise.
 pub(crate) async fn strict(isolation: &str) -> Database {
     let database = Database::postgres().await;
-    let set = format!("SET default_transaction_isolation = ''{isolation}''");
-    let alter = format!("DO $$ BEGIN EXECUTE format('ALTER DATABASE %I {set}', current_database()); END $$");
-    database.execute(&alter).await.unwrap();
+    set(&database, &format!("default_transaction_isolation = ''{isolation}''")).await;
     database
+}
+
+/// Changes what connections to the database begin with, from now on.
+async fn set(database: &Database, setting: &str) {
+    let set = format!("EXECUTE format('ALTER DATABASE %I SET {setting}', current_database())");
+    let written = "SET default_transaction_read_only = off";
+    database.execute(&format!("{written}; DO $$ BEGIN {set}; END $$")).await.unwrap();
+}
+
+/// A database that takes no changes says so, at the start and later; what only reads goes on.
+pub(crate) async fn a_read_only_database_is_named(database: Database) {
+    let store = database.open().await;
+    let (one, two) = (created(&store, 1).await, created(&store, 2).await);
+    set(&database, "default_transaction_read_only = on").await;
+    let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+               WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    database.execute(cut).await.unwrap();
+    wait_until(&database, OTHERS, 0).await;
+    let moved = store.commit(to_state(&one, "pending")).await.map(drop);
+    let made = store.commit(create(node(3))).await.map(drop);
+    let together = store.commit_together(vec![to_state(&two, "pending"), create(node(4))]).await.map(drop);
+    for refused in [moved, made, together, Store::open(&database.location()).await.map(drop)] {
+        assert!(matches!(refused, Err(Error::ReadOnly)), "{refused:?}");
+    }
+    assert_eq!(store.get("node", &id(1)).await.unwrap(), Some(one));
 }
 
 /// Somebody begins to use a resource and commits while its deletion waits: the deletion sees it.
@@ -59,6 +82,9 @@ const WAITING: &str =
     "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
 const AT_WORK: &str = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND state = 'active' \
                        AND pid <> pg_backend_pid()";
+
+const OTHERS: &str =
+    "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
 
 /// Over a connection of its own: a transaction sees the same activity until it ends.
 async fn wait_until(database: &Database, sql: &str, rows: usize) {

@@ -151,6 +151,11 @@ mod servers {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_read_only_database_is_named() {
+        isolation::a_read_only_database_is_named(Database::postgres().await).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn what_is_not_known_is_said_so() {
         isolation::what_is_not_known_is_said_so(Database::postgres().await).await;
     }
