@@ -16,7 +16,7 @@ mod transport;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Client, Pool, PoolError, Runtime};
+use deadpool_postgres::{Client, HookError, Pool, PoolError, Runtime};
 use tokio_postgres::types::{ToSql, Type};
 
 pub(crate) use connect::{Connected, connect, connect_migrated, query, require_current};
@@ -138,18 +138,21 @@ impl Postgres {
 }
 
 fn pool(url: &str, size: usize, settings: &str) -> Result<Pool> {
-    let builder = Pool::builder(connect::manager(url, settings)?).max_size(size);
+    let builder =
+        Pool::builder(connect::manager(url)?).max_size(size).post_create(connect::settings(settings));
     let builder = builder.wait_timeout(Some(WAIT)).create_timeout(Some(WAIT)).runtime(Runtime::Tokio1);
     builder.build().map_err(|error| Error::Bug(format!("no pool: {error}")))
 }
 
 async fn client(pool: &Pool) -> Result<Client> {
     pool.get().await.map_err(|error| match error {
-        PoolError::Backend(error) => server_error(error),
+        PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
+            server_error(error)
+        }
         PoolError::Timeout(_)
         | PoolError::Closed
         | PoolError::NoRuntimeSpecified
-        | PoolError::PostCreateHook(_) => Error::Unavailable(error.to_string()),
+        | PoolError::PostCreateHook(HookError::Message(_)) => Error::Unavailable(error.to_string()),
     })
 }
 

@@ -3,15 +3,15 @@
 use std::error::Error as StdError;
 use std::time::Duration;
 
-use deadpool_postgres::{Manager, ManagerConfig, RecyclingMethod};
+use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, RecyclingMethod};
 use futures_util::TryStreamExt as _;
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Config, NoTls, RowStream};
 
-use super::dialect;
 use super::error::server_error;
 use super::transport::Transport;
+use super::{WAIT, dialect};
 use crate::error::{Error, Result};
 use crate::migrate;
 use crate::value::{Param, Row, Value};
@@ -24,31 +24,39 @@ const MIGRATION_UNLOCK: &str = "SELECT pg_advisory_unlock(7712038841)";
 const VANISHED: Duration = Duration::from_secs(15);
 
 /// What must not depend on how others set up the database or the role: each statement sees what was committed before
-/// it (`together.rs`).
-const SETTINGS: &str = "-c default_transaction_isolation=read\\ committed";
+/// it (`together.rs`). Said when the connection is there and not on the way: poolers refuse to start with settings.
+const SETTINGS: &str = "SET default_transaction_isolation = 'read committed'";
 
 /// How to connect, and over what.
-fn config(url: &str, settings: &str) -> Result<(Config, Transport)> {
+fn config(url: &str) -> Result<(Config, Transport)> {
     let invalid = |_| Error::Invalid { field: "database URL", reason: "is not a PostgreSQL URL" };
     let mut config: Config = url.parse().map_err(invalid)?;
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(Duration::from_secs(5));
     }
     config.application_name("wardroom");
-    // Of two settings of one name the later one counts.
-    let own = config.get_options().unwrap_or_default();
-    let options = format!("{own} {SETTINGS} {settings}");
-    config.options(options);
     // A server that vanished is noticed, and not waited for as long as the system would.
     config.keepalives_idle(VANISHED).tcp_user_timeout(VANISHED);
     let transport = Transport::choose(&mut config)?;
     Ok((config, transport))
 }
 
-/// Makes connections with further settings.
-pub(super) fn manager(url: &str, settings: &str) -> Result<Manager> {
+/// What a connection of a pool is told first, once.
+pub(super) fn settings(further: &str) -> Hook {
+    let settings = format!("{SETTINGS}; {further}");
+    Hook::async_fn(move |client, _| {
+        let settings = settings.clone();
+        Box::pin(async move {
+            let told = tokio::time::timeout(WAIT, client.batch_execute(&settings)).await;
+            let late = |_| HookError::message("the database did not take settings in time");
+            told.map_err(late)?.map_err(HookError::Backend)
+        })
+    })
+}
+
+pub(super) fn manager(url: &str) -> Result<Manager> {
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    Ok(match config(url, settings)? {
+    Ok(match config(url)? {
         (config, Transport::Plain) => Manager::from_config(config, NoTls, recycling),
         (config, Transport::Tls(tls)) => Manager::from_config(config, tls, recycling),
     })
@@ -69,7 +77,7 @@ impl Drop for Connected {
 
 pub(crate) async fn connect(url: &str) -> Result<Connected> {
     // Whatever ends the connection is also what the next statement on the client reports.
-    let (client, driver) = match config(url, "")? {
+    let (client, driver) = match config(url)? {
         (config, Transport::Plain) => {
             let (client, connection) = config.connect(NoTls).await.map_err(server_error)?;
             (client, tokio::spawn(async move { drop(connection.await) }))
@@ -79,6 +87,7 @@ pub(crate) async fn connect(url: &str) -> Result<Connected> {
             (client, tokio::spawn(async move { drop(connection.await) }))
         }
     };
+    client.batch_execute(SETTINGS).await.map_err(server_error)?;
     Ok(Connected { client, driver })
 }
 

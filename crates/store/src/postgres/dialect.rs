@@ -335,12 +335,11 @@ pub(super) const MOVES: &str = concat!(
 
 /// For lanes: what they look for is found by its key, whatever the planner thought of the tables when it first saw the
 /// statement. The server gives a statement up sooner than the lane does ([`super::WAIT`]), so that its end is known.
-pub(super) const LANE: &str =
-    "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c statement_timeout=7s";
+pub(super) const LANE: &str = "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET statement_timeout = '7s'";
 
 /// For writers: who keeps a lock for longer than this keeps them no longer, and nothing is made when they have been
 /// told so. It is within the time that a request has.
-pub(super) const WRITER: &str = "-c lock_timeout=20s";
+pub(super) const WRITER: &str = "SET lock_timeout = '20s'";
 
 pub(super) const UPDATE: &str = commit!(bonds!(), concat!(update!(), " AND ", bound!()), further!());
 

@@ -200,6 +200,11 @@ mod servers {
         opening::recovers_when_its_connections_are_cut(Database::postgres().await).await;
     }
 
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn starts_without_settings() {
+        opening::starts_without_settings(Database::postgres().await).await;
+    }
+
     #[tokio::test]
     async fn refuses_history_of_another_cluster() {
         opening::refuses_history_of_another_cluster(Database::postgres().await).await;

@@ -1,5 +1,9 @@
 //! Starting: migrations, versions, and who may be there already.
 
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+
 use wardroom_store::{Error, Location, Store, backup, verify};
 
 use crate::database::Database;
@@ -75,6 +79,48 @@ pub(crate) async fn recovers_when_its_connections_are_cut(database: Database) {
         }
     }
     panic!("the store never recovered");
+}
+
+/// Programs between a server and its database refuse connections that begin with settings.
+pub(crate) async fn starts_without_settings(database: Database) {
+    let Database::Postgres(cluster) = &database else { panic!("PostgreSQL only") };
+    let location = Location::Postgres { url: over_pooler(&cluster.url) };
+    let store = Store::open(&location).await.unwrap();
+    let node = created(&store, 1).await;
+    crate::sample::moved(&store, &node, "pending").await;
+    assert_eq!(verify(&location, None, &[]).await.unwrap().fault, None);
+}
+
+/// The URL of something that passes connections on, but for those that begin with settings.
+fn over_pooler(url: &str) -> String {
+    let (head, rest) = url.split_once('@').unwrap();
+    let (target, tail) = rest.split_once('/').unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let over = format!("{head}@{}/{tail}", listener.local_addr().unwrap());
+    let target = target.to_owned();
+    thread::spawn(move || {
+        for mut near in listener.incoming().map_while(Result::ok) {
+            let target = target.clone();
+            thread::spawn(move || {
+                let mut first = [0; 4096];
+                let Ok(count @ 1..) = near.read(&mut first) else { return };
+                let first = &first[..count];
+                if first.windows(9).any(|window| window == b"\0options\0") {
+                    let said = b"SFATAL\0C08P01\0Munsupported startup parameter: options\0\0";
+                    let length = u32::try_from(said.len() + 4).unwrap().to_be_bytes();
+                    let _ = near.write_all(&[&b"E"[..], &length, said].concat());
+                    return;
+                }
+                let mut far = TcpStream::connect(target).unwrap();
+                far.write_all(first).unwrap();
+                let (mut near_again, mut far_again) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+                thread::spawn(move || std::io::copy(&mut far_again, &mut near_again));
+                let _ = std::io::copy(&mut near, &mut far);
+                let _ = far.shutdown(std::net::Shutdown::Both);
+            });
+        }
+    });
+    over
 }
 
 pub(crate) async fn refuses_history_of_another_cluster(database: Database) {
