@@ -55,6 +55,8 @@ pub enum FaultKind {
     Unavailable,
     /// An answer with this status that asks to come again after so many seconds.
     Later(u16, u64),
+    /// The same, as a date.
+    LaterAt(u16, i64),
     /// 401, with the secret in its body.
     Unauthorized,
     /// The connection ends without an answer.
@@ -136,6 +138,9 @@ pub(super) async fn happen(
         FaultKind::Later(status, seconds) => {
             with(answer(status, TEXT, "Come again later"), "retry-after", &seconds.to_string())
         }
+        FaultKind::LaterAt(status, seconds) => {
+            with(answer(status, TEXT, "Come again later"), "retry-after", &date(seconds))
+        }
         FaultKind::Unauthorized => {
             *super::auth::refusal(&format!("'Invalid signature. Expected signature base string: &{secret}'"))
         }
@@ -149,4 +154,10 @@ pub(super) async fn happen(
         FaultKind::Garbage => answer(200, "application/json; charset=utf-8", "{\"system_id\": \"x"),
     };
     Some(Reply::Answer(reply))
+}
+
+/// The date so many seconds from now, as HTTP writes dates.
+fn date(seconds: i64) -> String {
+    let at = super::clock::now().wall + jiff::SignedDuration::from_secs(seconds);
+    at.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
 }

@@ -266,3 +266,20 @@ async fn hardware_reports_come_or_do_not() {
     tokio::time::sleep(3 * interval).await;
     assert_eq!(maas.machine(&id).await.unwrap().last_sync, last, "a system that is silent stays silent");
 }
+
+/// A proxy may say when to come again by a date, and is understood as who names seconds is.
+#[tokio::test]
+async fn a_date_says_when_to_come_again() {
+    let fake = start(Config::default()).await;
+    let maas = client(&fake);
+    // What is left of five minutes when it is read depends on how long that took.
+    let year = 365 * 24 * 3600;
+    for (named, least, most) in [(300, 200, 300), (year, 600, 600), (0, 0, 0), (-year, 0, 0)] {
+        for status in [409, 429, 503] {
+            fake.fault(Fault::of("whoami", FaultKind::LaterAt(status, named)));
+            let error = maas.whoami().await.unwrap_err();
+            let Repeat::Blind(Some(after)) = error.repeat() else { panic!("{status} {named}: {error:?}") };
+            assert!((least..=most).contains(&after.as_secs()), "{status} {named}: {after:?}");
+        }
+    }
+}
