@@ -89,13 +89,11 @@ pub(crate) async fn delete(
     answer(StatusCode::OK, &SITES.delete(&asked, &id, Vec::new()).await?)
 }
 
-const WEB: &[&str] = &["http", "https"];
-
 fn check(app: &App, spec: &SiteSpec) -> Result<(), Error> {
     let settings = &spec.settings;
     let mut checks = vec![
         text::check_name("name", &spec.name),
-        text::check_url("settings.url", &settings.url, WEB, 255, "https://maas.example/MAAS"),
+        text::check_address("settings.url", &settings.url, "https://maas.example/MAAS"),
         text::check_name("settings.tag", &settings.tag),
         text::check("settings.series", &settings.series, 1..=63),
         text::check("settings.architecture", &settings.architecture, 1..=63),
@@ -117,7 +115,7 @@ fn check(app: &App, spec: &SiteSpec) -> Result<(), Error> {
         settings
             .server_url
             .as_ref()
-            .map(|url| text::check_url("settings.server_url", url, WEB, 255, "https://wardroom.example")),
+            .map(|url| text::check_address("settings.server_url", url, "https://wardroom.example")),
     );
     let fabric = settings.fabric.iter().enumerate();
     checks.extend(fabric.map(|(index, fabric)| {

@@ -59,8 +59,18 @@ pub(crate) fn check_url(
         return Err(Error::invalid(field, "must hold no user and no password: secrets are referred to"));
     }
     let decent = url.len() <= most && url.bytes().all(|byte| byte.is_ascii_graphic());
-    if !decent || !schemes.contains(&scheme) || !url.parse().is_ok_and(|url| names_host(&url)) {
+    let known = schemes.iter().any(|known| known.eq_ignore_ascii_case(scheme));
+    if !decent || !known || !url.parse().is_ok_and(|url| names_host(&url)) {
         return Err(Error::invalid(field, format!("must be a URL such as {such_as}")));
+    }
+    Ok(())
+}
+
+/// The address of something that answers to HTTP, which paths are added to: nothing comes after its own path.
+pub(crate) fn check_address(field: &str, url: &str, such_as: &str) -> Result<(), Error> {
+    check_url(field, url, &["http", "https"], 255, such_as)?;
+    if url.contains(['?', '#']) {
+        return Err(Error::invalid(field, format!("must have no query and no fragment, such as {such_as}")));
     }
     Ok(())
 }

@@ -275,7 +275,7 @@ const MOST_MACS: usize = 64;
 
 fn check_bmc(bmc: &Bmc, secrets: &Secrets) -> Result<(), Error> {
     Error::all([
-        text::check_url("bmc.address", &bmc.address, &["http", "https"], 255, "https://10.0.0.7"),
+        text::check_address("bmc.address", &bmc.address, "https://10.0.0.7"),
         reference::check("bmc.credential", &bmc.credential, Use::Bmc, secrets),
         text::check_some("bmc.system", bmc.system.as_deref(), 255),
     ])

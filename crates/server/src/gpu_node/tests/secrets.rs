@@ -41,6 +41,31 @@ async fn a_node_cannot_refer_to_what_is_no_secret_of_a_bmc() {
     assert_eq!(refused.body["errors"][0]["field"], "settings.key", "{refused:?}");
 }
 
+/// An address is where a BMC, or a MAAS, is: what comes after its path would be lost, or end up in the middle of another
+/// one. How its scheme is written does not matter.
+#[tokio::test]
+async fn an_address_is_a_place_and_no_more() {
+    let rig = Rig::new().await;
+    let node = |address: &str| {
+        let bmc = json!({"address": address, "credential": "file:bmc/rack"});
+        rig.post("/api/v1/gpu-nodes", json!({"hostname": "gpu-1", "bmc": bmc}))
+    };
+    let settings = rig.get("/api/v1/sites/berlin").await["data"]["settings"].clone();
+    for tail in ["?a=b", "/redfish?", "#top", "/redfish/#"] {
+        let url = format!("https://10.0.0.7{tail}");
+        let refused = node(&url).await;
+        assert_eq!(refused.status.as_u16(), 400, "{url}: {refused:?}");
+        assert_eq!(refused.body["errors"][0]["field"], "bmc.address", "{refused:?}");
+        for field in ["url", "server_url"] {
+            let mut settings = settings.clone();
+            settings[field] = json!(url);
+            let refused = rig.post("/api/v1/sites", json!({"name": "hamburg", "settings": settings})).await;
+            assert_eq!(refused.body["errors"][0]["field"], format!("settings.{field}"), "{refused:?}");
+        }
+    }
+    node("HTTPS://10.0.0.7/").await.ok();
+}
+
 /// The BMCs of a site are known by the certificates that the site names; anybody else gets no password.
 #[tokio::test]
 async fn a_bmc_is_known_by_the_authorities_of_its_site() {
