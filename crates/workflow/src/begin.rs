@@ -45,8 +45,10 @@ fn start<D: Data>(run: &Run<D>, node: Node, moment: &Moment<'_>) -> Option<Step<
     {
         return None;
     }
+    let lost = at_work.is_some() && !ours;
+    record.excuse(run.resource.content.due_at, moment.now);
     let mut metadata = Map::new();
-    if at_work.is_some() && !ours {
+    if lost {
         // Whoever began it did not come back.
         metadata = told(&record, "lost", moment.now);
         let borne = record.count(Class::Crashed, LOST, moment.now);

@@ -38,7 +38,7 @@ pub(crate) fn conclude<D: Data>(
         }
         Outcome::Wait { reason, until } => wait(run, node, &reason, until, moment),
         Outcome::Queue { reason, until } => queue(record, node, &reason, until, moment),
-        Outcome::Busy { reason, until } => busy(record, node, &reason, until, moment),
+        Outcome::Busy { reason, until } => busy(run, node, &reason, until, moment),
         Outcome::Retry { class, evidence, after } => {
             fail(record, node, class, &evidence, &Moment { after, ..*moment })
         }
@@ -165,25 +165,26 @@ fn queue<D: Data>(
 }
 
 /// Whoever was asked is too busy, now and perhaps for ever.
-fn busy<D: Data>(
-    mut record: Record<D>,
-    node: Node,
-    reason: &str,
-    until: Timestamp,
-    moment: &Moment<'_>,
-) -> Step<D> {
+fn busy<D: Data>(run: &Run<D>, node: Node, reason: &str, until: Timestamp, moment: &Moment<'_>) -> Step<D> {
+    let mut record = run.record.clone();
     if record.goal != Goal::Run {
         let metadata = told(&record, "waiting", moment.now);
         return stop(record, node, moment.now, metadata);
     }
-    match weary(&mut record, reason, moment) {
+    match weary(run, &mut record, reason, moment) {
         Some(evidence) => fail(record, node, Class::Unanswered, &evidence, moment),
         None => waiting(&mut record, State::Running, Waiting::busy(reason, moment.now), until, moment),
     }
 }
 
 /// Why somebody busy is not waited for any longer, if so.
-pub(crate) fn weary<D: Data>(record: &mut Record<D>, reason: &str, moment: &Moment<'_>) -> Option<String> {
+pub(crate) fn weary<D: Data>(
+    run: &Run<D>,
+    record: &mut Record<D>,
+    reason: &str,
+    moment: &Moment<'_>,
+) -> Option<String> {
+    record.excuse(run.resource.content.due_at, moment.now);
     record.busy_since.get_or_insert(moment.now);
     let patience = record.patience_when_busy();
     record

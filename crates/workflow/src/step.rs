@@ -120,6 +120,17 @@ impl<D: Data> Record<D> {
         self.busy_since.is_some_and(|since| now.duration_since(since) > self.patience_when_busy())
     }
 
+    /// Nobody was asked since the run was due, because no server was there: that is not time in which somebody was too
+    /// busy. Being a little late is not worth a row of history.
+    pub(crate) fn excuse(&mut self, due: Option<Timestamp>, now: Timestamp) {
+        const LITTLE: SignedDuration = SignedDuration::from_mins(1);
+        let late = due.map_or(SignedDuration::ZERO, |due| now.duration_since(due));
+        if let Some(since) = self.busy_since.as_mut().filter(|_| late > LITTLE) {
+            *since = since.saturating_add(late).map_or(now, |since| since.min(now));
+            self.waiting = None;
+        }
+    }
+
     /// Comes to a stage, or to the next undo, with all budgets whole.
     pub(crate) fn arrive(&mut self, now: Timestamp) {
         self.since = now;
@@ -176,6 +187,10 @@ impl<D: Data> Record<D> {
         self.failure = Some(Failure { stage, class, evidence: bounded(evidence), at: now });
         self.waiting = None;
         self.at_work = None;
+        if !matches!(class, Class::Unanswered | Class::Crashed) {
+            // Whoever fails in another way has looked.
+            self.busy_since = None;
+        }
         if spent { Borne::Spent } else { Borne::Again(self.failures.values().sum()) }
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn conclude<D: Data>(
         Outcome::Queue { reason, until } => {
             waiting(&mut record, run.state, Waiting::in_line(&reason, moment.now), until, moment)
         }
-        Outcome::Busy { reason, until } => match weary(&mut record, &reason, moment) {
+        Outcome::Busy { reason, until } => match weary(run, &mut record, &reason, moment) {
             Some(evidence) => fail(record, node, Class::Unanswered, &evidence, moment),
             None => waiting(&mut record, run.state, Waiting::busy(&reason, moment.now), until, moment),
         },

@@ -151,16 +151,18 @@ fn slow_clock() -> Timestamp {
     now() - SignedDuration::from_mins(BEHIND.load(Ordering::Relaxed))
 }
 
+/// One look at the runs there are, so many minutes behind.
+async fn look(rig: &Rig, behind: i64) {
+    BEHIND.store(behind, Ordering::Relaxed);
+    let engine = Engine::new(rig.store.clone(), rig.world.clone(), rig.settings(), slow_clock);
+    engine.tick().await.unwrap();
+    // Until whatever comes next is due.
+    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+}
+
 /// Also at stages where MAAS has the last word: that it is busy says nothing of the machine.
 pub(crate) async fn who_is_busy_is_borne_for_long_and_not_for_ever(database: Database) {
     let rig = Rig::new(database).await;
-    let look = async || {
-        for _ in 0..5 {
-            let engine = Engine::new(rig.store.clone(), rig.world.clone(), rig.settings(), slow_clock);
-            engine.tick().await.unwrap();
-            tokio::time::sleep(std::time::Duration::from_millis(4)).await;
-        }
-    };
     let cases = [
         (Kind::Onboarding, Stage::WaitForReady, 60),
         (Kind::Onboarding, Stage::LoadSiteConfig, 60),
@@ -168,32 +170,61 @@ pub(crate) async fn who_is_busy_is_borne_for_long_and_not_for_ever(database: Dat
         (Kind::Reimage, Stage::ReleaseMaasNode, 8 * 60),
     ];
     for (kind, stage, minutes) in cases {
-        BEHIND.store(minutes + 1, Ordering::Relaxed);
         let id = rig.start(kind).await;
-        rig.world.plan(&id, stage, Doing::Perform, Fault::Busy, FOREVER);
-        look().await;
+        let plan = |fault| rig.world.plan(&id, stage, Doing::Perform, fault, 1);
+        plan(Fault::Busy(minutes - 1));
+        look(&rig, minutes + 1).await;
         let run = rig.run(&id).await;
         assert!(run.record.waiting.is_some_and(|waiting| waiting.busy), "{kind} {stage}");
-        BEHIND.store(2, Ordering::Relaxed);
-        look().await;
+        plan(Fault::Busy(0));
+        look(&rig, 2).await;
         assert_eq!(rig.run(&id).await.state, State::Running, "{kind} {stage}");
         // No answer at all is no sign that it is any better.
-        rig.world.heal(&id);
-        rig.world.plan(&id, stage, Doing::Perform, Fault::Fail(Class::Unanswered), 1);
-        rig.world.plan(&id, stage, Doing::Perform, Fault::Busy, FOREVER);
-        look().await;
+        plan(Fault::Fail(Class::Unanswered));
+        look(&rig, 2).await;
         let run = rig.run(&id).await;
         assert_eq!((run.state, run.record.failures.len()), (State::Running, 1), "{kind} {stage}");
-        BEHIND.store(0, Ordering::Relaxed);
-        look().await;
+        plan(Fault::Busy(2));
+        look(&rig, 2).await;
+        assert_eq!(rig.run(&id).await.state, State::Running, "{kind} {stage}");
+        plan(Fault::Busy(0));
+        look(&rig, 0).await;
         let run = rig.run(&id).await;
         assert_eq!(run.state, State::FailedRetryable, "{kind} {stage}: {:?}", run.record);
         let failure = run.record.failure.unwrap();
         assert_eq!(failure.class, Class::Unanswered);
         assert!(failure.evidence.contains(&format!("more than {minutes} minutes")), "{failure:?}");
-        rig.world.heal(&id);
         rig.act(&id, Action::RetryStage).await.unwrap();
         assert_eq!(rig.settle(&id).await, State::Completed, "{kind} {stage}");
+    }
+}
+
+/// What counts is for how long somebody was asked and busy: not while no server was there to ask, and not from before
+/// something else was answered.
+pub(crate) async fn who_was_not_asked_was_not_busy(database: Database) {
+    let rig = Rig::new(database).await;
+    let (kind, stage) = (Kind::Onboarding, Stage::WaitForReady);
+    for between in [None, Some(Fault::Fail(Class::Unanswered))] {
+        let id = rig.start(kind).await;
+        let plan = |fault| rig.world.plan(&id, stage, Doing::Perform, fault, 1);
+        plan(Fault::Busy(0));
+        look(&rig, 600).await;
+        if let Some(fault) = between {
+            plan(fault);
+            look(&rig, 600).await;
+        }
+        // Nobody is there for ten hours.
+        for _ in 0..3 {
+            plan(Fault::Busy(0));
+            look(&rig, 0).await;
+            let run = rig.run(&id).await;
+            assert_eq!(run.state, State::Running, "{between:?}: {:?}", run.record);
+            assert!(run.record.busy_since.is_some());
+        }
+        plan(Fault::Fail(Class::Retryable));
+        look(&rig, 0).await;
+        assert_eq!(rig.run(&id).await.record.busy_since, None, "it was answered");
+        assert_eq!(rig.settle(&id).await, State::Completed);
     }
 }
 

@@ -47,6 +47,7 @@ on_both! {
         an_unsafe_node_is_quarantined,
         a_wait_is_bounded_and_leaves_no_trail,
         who_is_busy_is_borne_for_long_and_not_for_ever,
+        who_was_not_asked_was_not_busy,
         a_password_is_tried_twice;
     undoing:
         a_cancel_undoes_what_was_done_at_any_stage,

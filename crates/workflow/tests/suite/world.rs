@@ -26,8 +26,8 @@ pub(crate) enum Fault {
     Fail(Class),
     /// It has to be waited for.
     Wait,
-    /// Whoever is asked has too much to do.
-    Busy,
+    /// Whoever is asked has too much to do, and says after how many minutes to come again; at once, after none.
+    Busy(i64),
     /// It breaks as the detour repairs.
     Break,
     /// A person has to decide.
@@ -169,8 +169,8 @@ impl World {
                 let until = attempt.now + SignedDuration::from_millis(1);
                 Some(Outcome::Wait { reason: text(), until })
             }
-            Fault::Busy => {
-                let until = attempt.now + SignedDuration::from_millis(1);
+            Fault::Busy(minutes) => {
+                let until = attempt.now + SignedDuration::from_mins(minutes) + SignedDuration::from_millis(1);
                 // Another reason for each thing that was asked for.
                 let asked = attempt.now.as_millisecond() % 2;
                 Some(Outcome::Busy { reason: format!("{asked}: busy as scripted"), until })
