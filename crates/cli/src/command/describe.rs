@@ -76,5 +76,5 @@ async fn history(client: &Client, kind: Kind, id: &str) -> anyhow::Result<()> {
         Err(error) => return Err(error.into()),
     };
     output::line("\nHistory:")?;
-    compact(&rows.data)
+    compact(rows.data)
 }

@@ -1,13 +1,15 @@
 //! `wardroom events`.
 
 use clap::Args;
-use wardroom_api::history::Row;
 
 use crate::{
     connection::Connection,
     follow::Follower,
     output,
-    view::{Mode, Printer, Shape},
+    view::{
+        Mode, Printer, Shape,
+        history::{Names, Told},
+    },
 };
 
 /// Shows the feed of changes, oldest first: one page of it, or with -w all that comes.
@@ -31,20 +33,22 @@ pub(crate) struct Events {
 impl Events {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let client = self.connection.client()?;
+        let mut names = Names::new(&client, self.shape.output);
         if !self.watch {
             let after = self.after.as_deref().unwrap_or("start");
             let page = client.events(Some(after), Some(self.limit as usize)).await?;
-            Printer::start(self.shape, Mode::Whole, &page.data)?;
+            Printer::start(self.shape, Mode::Whole, &names.tell(page.data).await)?;
             if let Some(next) = page.next {
                 output::note(&format!("go on with --after {next}"));
             }
             return Ok(());
         }
         let mut follower = Follower::start(&client, self.after.as_deref()).await?;
-        let first: &[Row] = &[];
+        let first: &[Told] = &[];
         let mut printer = Printer::start(self.shape, Mode::Stream, first)?;
         loop {
-            printer.add(&follower.next().await?)?;
+            let told = names.tell(vec![follower.next().await?]).await;
+            told.iter().try_for_each(|row| printer.add(row))?;
         }
     }
 }

@@ -8,7 +8,10 @@ use crate::{
     connection::Connection,
     kind::{Kind, with_type},
     table::{Heads, Level, Writer},
-    view::{Mode, Printer, Resource as _, Shape, columns},
+    view::{
+        Mode, Printer, Resource as _, Shape, columns,
+        history::{Names, Told, unnamed},
+    },
 };
 
 /// Shows who changed what, when and why; newest first. History outlives its resource.
@@ -51,16 +54,18 @@ impl History {
                 break;
             }
         }
-        Printer::start(self.shape, Mode::Whole, &rows).map(drop)
+        let told = Names::new(&client, self.shape.output).tell(rows).await;
+        Printer::start(self.shape, Mode::Whole, &told).map(drop)
     }
 }
 
 /// Rows of one resource, which is named already.
-pub(crate) fn compact(rows: &[Row]) -> anyhow::Result<()> {
-    let shown = || columns::<Row>(Level::Narrow).filter(|column| column.head != "RESOURCE");
+pub(crate) fn compact(rows: Vec<Row>) -> anyhow::Result<()> {
+    let shown =
+        || columns::<Told>(Level::Narrow).filter(|column| !["RESOURCE", "NAME"].contains(&column.head));
     let heads: Vec<_> = shown().map(|column| column.head).collect();
     let now = Clock.now();
     let cells: Vec<_> =
-        rows.iter().map(|row| shown().map(|column| (column.cell)(row, now)).collect()).collect();
+        unnamed(rows).iter().map(|row| shown().map(|column| (column.cell)(row, now)).collect()).collect();
     Writer::start(&heads, &cells, Heads::Shown).map(drop)
 }

@@ -1,37 +1,118 @@
-//! Rows of history in columns.
+//! Rows of history in columns, with the names that people know resources by.
 
-use wardroom_api::history::Row;
+use std::collections::BTreeMap;
 
-use super::View;
+use clap::ValueEnum as _;
+use futures_util::{StreamExt as _, stream};
+use jiff::Timestamp;
+use serde::Serialize;
+use wardroom_api::{client::Client, history::Row};
+use wardroom_server::clock::Clock;
+
+use super::{Resource, View, columns};
 use crate::{
+    kind::{Kind, with_type},
+    output::Format,
     table::{
         Column,
         Level::{Narrow, Wide},
-        column, or_none,
+        NONE, column, or_none,
     },
     text::time,
 };
 
-impl View for Row {
+/// A row as people read it; programs get the row alone.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub(crate) struct Told {
+    row: Row,
+    #[serde(skip)]
+    name: Option<String>,
+}
+
+/// Rows of one resource, which is named already.
+pub(crate) fn unnamed(rows: Vec<Row>) -> Vec<Told> {
+    rows.into_iter().map(|row| Told { row, name: None }).collect()
+}
+
+/// What resources are called. History outlives them, so it has their ids only; each is asked for once.
+pub(crate) struct Names {
+    client: Client,
+    known: BTreeMap<(String, String), Option<String>>,
+    are_shown: bool,
+}
+
+/// How many names are asked for at a time.
+const AT_ONCE: usize = 8;
+
+impl Names {
+    /// Names for a format: only tables have a place for them.
+    pub(crate) fn new(client: &Client, format: Format) -> Self {
+        let are_shown = matches!(format, Format::Table | Format::Wide);
+        Self { client: client.clone(), known: BTreeMap::new(), are_shown }
+    }
+
+    /// The rows with the names that there are now.
+    pub(crate) async fn tell(&mut self, rows: Vec<Row>) -> Vec<Told> {
+        if !self.are_shown {
+            return unnamed(rows);
+        }
+        // What was changed may have another name since.
+        let renamed = rows.iter().filter(|row| row.type_ == "changed");
+        renamed.for_each(|row| drop(self.known.remove(&key(row))));
+        let wanted = rows.iter().map(key).filter(|key| !self.known.contains_key(key));
+        let wanted: BTreeMap<_, Option<String>> = wanted.map(|key| (key, None)).collect();
+        let client = &self.client;
+        let found = stream::iter(wanted.into_keys()).map(|(kind, id)| async move {
+            let name = name_of(client, &kind, &id).await;
+            ((kind, id), name)
+        });
+        let found: Vec<_> = found.buffer_unordered(AT_ONCE).collect().await;
+        self.known.extend(found);
+        let named = |row: Row| Told { name: self.known.get(&key(&row)).cloned().flatten(), row };
+        rows.into_iter().map(named).collect()
+    }
+}
+
+fn key(row: &Row) -> (String, String) {
+    (row.kind.clone(), row.resource_id.clone())
+}
+
+/// The name of a resource that there still is, if the caller may see it: history is told without it too.
+async fn name_of(client: &Client, kind: &str, id: &str) -> Option<String> {
+    let kind = Kind::from_str(kind, false).ok()?;
+    with_type!(kind, T => T::find(client, id).await.ok().and_then(|item: T| title(&item, Clock.now())))
+}
+
+/// The first of the columns by which people know a resource that says something.
+fn title<T: Resource>(item: &T, now: Timestamp) -> Option<String> {
+    const HEADS: &[&str] = &["NAME", "HOSTNAME", "MAC", "ZONE"];
+    let column = |head: &&str| columns::<T>(Narrow).find(|column| column.head == *head);
+    let mut cells = HEADS.iter().filter_map(column).map(|column| (column.cell)(item, now));
+    cells.find(|cell| cell != NONE)
+}
+
+impl View for Told {
     #[rustfmt::skip]
     const COLUMNS: &'static [Column<Self>] = &[
-        column("TIME",     Narrow, |row, _| time(row.created_at)),
-        column("RESOURCE", Narrow, |row, _| format!("{}/{}", row.kind, row.resource_id)),
-        column("SEQ",      Narrow, |row, _| row.sequence.to_string()),
-        column("TYPE",     Narrow, |row, _| row.type_.clone()),
-        column("FROM",     Narrow, |row, _| or_none(row.from_state.as_deref())),
-        column("TO",       Narrow, |row, _| row.to_state.clone()),
-        column("BY",       Narrow, |row, _| by(row)),
-        column("COMMENT",  Narrow, |row, _| or_none(comment(row).as_deref())),
-        column("REQUEST",  Wide,   |row, _| or_none(row.request_id.as_deref())),
-        column("DETAILS",  Wide,   |row, _| if row.metadata.is_null() { or_none(None) } else { row.metadata.to_string() }),
-        column("CURSOR",   Wide,   |row, _| or_none(Some(&row.cursor))),
+        column("TIME",     Narrow, |Told { row, .. }, _| time(row.created_at)),
+        column("RESOURCE", Narrow, |Told { row, .. }, _| format!("{}/{}", row.kind, row.resource_id)),
+        column("NAME",     Narrow, |told, _| or_none(told.name.as_deref())),
+        column("SEQ",      Narrow, |Told { row, .. }, _| row.sequence.to_string()),
+        column("TYPE",     Narrow, |Told { row, .. }, _| row.type_.clone()),
+        column("FROM",     Narrow, |Told { row, .. }, _| or_none(row.from_state.as_deref())),
+        column("TO",       Narrow, |Told { row, .. }, _| row.to_state.clone()),
+        column("BY",       Narrow, |Told { row, .. }, _| by(row)),
+        column("COMMENT",  Narrow, |Told { row, .. }, _| or_none(comment(row).as_deref())),
+        column("REQUEST",  Wide,   |Told { row, .. }, _| or_none(row.request_id.as_deref())),
+        column("DETAILS",  Wide,   |Told { row, .. }, _| if row.metadata.is_null() { or_none(None) } else { row.metadata.to_string() }),
+        column("CURSOR",   Wide,   |Told { row, .. }, _| or_none(Some(&row.cursor))),
     ];
 
-    const USUAL: &'static [usize] = &[20, 46, 3, 10, 14, 14, 19];
+    const USUAL: &'static [usize] = &[20, 46, 15, 3, 10, 14, 14, 19];
 
     fn name(&self) -> String {
-        self.id.clone()
+        self.row.id.clone()
     }
 }
 

@@ -31,6 +31,39 @@ fn lists_are_tables_with_stable_columns() {
     assert_eq!(server.ok(&by_field), format!("node/{id}\n"));
 }
 
+/// People read names; programs get what the API gives, and what is gone has its id.
+#[test]
+fn history_says_what_resources_are_called() {
+    let server = Server::start();
+    let alpha = server.node("52:54:00:00:00:01", &["--hostname", "alpha"]);
+    let nameless = server.node("52:54:00:00:00:02", &[]);
+    let gone = server.node("52:54:00:00:00:03", &["--hostname", "gone"]);
+    server.ok(&["satellite", "create", "edge-01", "--secret-file", "edge-01.token"]);
+    server.ok(&["node", "retire", &gone]);
+    server.ok(&["node", "delete", &gone]);
+    let following = server.watch(&["events", "-w", "--after", "start"]);
+    for command in ["history", "events"] {
+        let table = server.ok(&[command]);
+        let head: Vec<_> = heads(&table).into_iter().take(4).collect();
+        assert_eq!(head, ["TIME", "RESOURCE", "NAME", "SEQ"]);
+        let named = |id: &str| -> Vec<String> {
+            let lines = table.lines().filter(|line| line.contains(id));
+            lines.map(|line| line.split_whitespace().nth(2).unwrap().to_owned()).collect()
+        };
+        assert_eq!(named(&alpha), ["alpha"], "{table}");
+        assert_eq!(named(&nameless), ["52:54:00:00:00:02"]);
+        assert_eq!(named(&gone), ["<none>"; 3]);
+        assert_eq!(named("satellite/"), ["edge-01"]);
+        assert_eq!(named("token/"), ["first-admin"]);
+        let rows: Value = serde_json::from_str(&server.ok(&[command, "-o", "json"])).unwrap();
+        assert!(rows[0]["resource_id"].is_string() && rows[0].get("name").is_none(), "{rows}");
+    }
+    assert!(following.line_with(&alpha).contains("alpha"));
+    // The name that it has now, not the one that was seen first.
+    server.ok(&["node", "assign", &alpha, "--hostname", "omega"]);
+    assert!(following.line_with("changed").contains("omega"));
+}
+
 #[test]
 fn lists_go_past_one_page() {
     let server = Server::start();
