@@ -29,15 +29,20 @@ impl Selection {
         match T::SELECTABLE {
             Selectable::ByLabels => Ok(()),
             Selectable::ByFields if self.labels.is_none() => Ok(()),
+            Selectable::ByState if self.labels.is_none() && self.fields.is_none() => Ok(()),
             Selectable::No if self.is_empty() => Ok(()),
             Selectable::ByFields => Err(failure(
                 Code::Usage,
                 format!("{kind}s have no labels: select by --state or --field-selector"),
             )),
+            Selectable::ByState => Err(failure(
+                Code::Usage,
+                format!("{kind}s have neither labels nor fields: select by --state"),
+            )),
             Selectable::No => Err(failure(
                 Code::Usage,
                 format!(
-                    "{kind}s cannot be selected from; only lists of nodes, gpu-nodes, runs and satellites can"
+                    "{kind}s cannot be selected from; only lists of nodes, gpu-nodes, runs and satellites can, and of tokens by --state"
                 ),
             )),
         }

@@ -48,6 +48,8 @@ pub(crate) trait View: Serialize + Sized + 'static {
 pub(crate) enum Selectable {
     /// Nothing.
     No,
+    /// State.
+    ByState,
     /// State and fields.
     ByFields,
     /// State, fields and labels.
@@ -79,6 +81,11 @@ pub(crate) trait Resource: View {
         Ok(called.to_owned())
     }
 
+    /// Its state, where that is all it can be selected by.
+    fn state(&self) -> Option<&str> {
+        None
+    }
+
     /// A field and its value that select this resource, and few others.
     fn selector(&self) -> Option<String> {
         None
@@ -107,6 +114,9 @@ pub(crate) async fn is_selected<T: Resource>(
     item: &T,
     query: &Query,
 ) -> anyhow::Result<bool> {
+    if let (Some(state), Some(wanted)) = (item.state(), &query.state) {
+        return Ok(state == wanted);
+    }
     let Some(selector) = item.selector().filter(|_| *query != Query::default()) else { return Ok(true) };
     // Of a field that is named twice the server takes the last: what was asked for wins.
     let fields = match &query.field_selector {

@@ -9,6 +9,8 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize;
+use utoipa::IntoParams;
 use uuid::Uuid;
 use wardroom_api::{
     Envelope, Page,
@@ -24,7 +26,7 @@ use crate::{
     bonds::{Made, Step},
     error::Error,
     etag, group,
-    list::{self, ListQuery, Pages},
+    list::{self, ListQuery},
     path::Path,
     problems::Problems,
     secret, text,
@@ -50,14 +52,41 @@ const GROUP: &str = "group_id";
 
 const DEFAULT_LIFETIME: SignedDuration = SignedDuration::from_hours(24 * 90);
 
+/// What a token can be. That it has expired is derived, not stored.
+pub(crate) const STATES: &[&str] = &["active", "expired", "revoked"];
+
+/// Which tokens, and which page of them.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TokenQuery {
+    /// Only in this state; a page may have fewer than there is room for, and still not be the last.
+    state: Option<String>,
+    /// How many at most: 1 to 1000, 100 unless told.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<String>,
+    /// The cursor of the page before.
+    #[serde(rename = "continue")]
+    cursor: Option<String>,
+}
+
 /// Lists tokens, without their secrets.
-#[utoipa::path(get, path = "/api/v1/tokens", params(Pages), responses((status = 200, body = Page<Token>), Problems))]
+#[utoipa::path(get, path = "/api/v1/tokens", params(TokenQuery), responses((status = 200, body = Page<Token>), Problems))]
 pub(crate) async fn list(
     State(app): State<App>,
-    ListQuery(pages): ListQuery<Pages>,
+    ListQuery(query): ListQuery<TokenQuery>,
 ) -> Result<Json<Page<Token>>, Error> {
-    let page = list::page(&app, pages.of(TOKEN)?).await?;
-    let data = page.items.iter().map(|token| view(token, app.now())).collect::<Result<_, _>>()?;
+    let wanted = query.state.as_deref();
+    if let Some(unknown) = wanted.filter(|state| !STATES.contains(state)) {
+        return Err(Error::invalid("state", format!("{unknown:?} is not one of: {}", STATES.join(", "))));
+    }
+    let stored = wanted.map(|state| if state == "expired" { "active" } else { state }.to_owned());
+    let limit = list::number("limit", query.limit.as_deref(), 100, 1..=1000)?;
+    let list = List { kind: TOKEN.to_owned(), state: stored, after: query.cursor, limit, ..List::default() };
+    let page = list::page(&app, list).await?;
+    let mut data =
+        page.items.iter().map(|token| view(token, app.now())).collect::<Result<Vec<Token>, _>>()?;
+    data.retain(|token| wanted.is_none_or(|state| token.state == state));
     Ok(Json(Page { success: true, data, next: page.next }))
 }
 

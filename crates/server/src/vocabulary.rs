@@ -8,6 +8,8 @@ use utoipa::openapi::{
 };
 use wardroom_core::{Named, gpu_node, node, node::report::InstallStatus, run, satellite, table::Role};
 
+use crate::token;
+
 /// With colons or hyphens, in any case.
 const MAC: &str = "^[0-9A-Fa-f]{2}([:-][0-9A-Fa-f]{2}){5}$";
 
@@ -57,6 +59,7 @@ const PARAMETERS: &[(&str, &str, Words)] = &[
     ("/api/v1/gpu-nodes", "state", Words::Of(names::<gpu_node::State>)),
     ("/api/v1/runs", "state", Words::Of(names::<run::State>)),
     ("/api/v1/runs", "kind", Words::Of(names::<run::plan::Kind>)),
+    ("/api/v1/tokens", "state", Words::Of(|| token::STATES.to_vec())),
     ("/api/satellites", "state", Words::Of(names::<satellite::State>)),
 ];
 

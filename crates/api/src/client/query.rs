@@ -1,6 +1,7 @@
 //! Which resources of a list, and which page of them.
 
-/// Which resources, and which page of them. Only members can be selected; lists of other kinds take limit and cursor.
+/// Which resources, and which page of them. Members can be selected, and tokens by their
+/// state; lists of other kinds take limit and cursor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Query {
     /// Only in this state.

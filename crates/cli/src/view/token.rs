@@ -6,7 +6,7 @@ use wardroom_api::{
     token::Token,
 };
 
-use super::{Resource, View};
+use super::{Resource, Selectable, View};
 use crate::{
     exit::{self, Code, not_found},
     kind::Kind,
@@ -39,9 +39,14 @@ impl View for Token {
 
 impl Resource for Token {
     const KIND: Kind = Kind::Token;
+    const SELECTABLE: Selectable = Selectable::ByState;
 
     fn id(&self) -> &str {
         &self.id
+    }
+
+    fn state(&self) -> Option<&str> {
+        Some(&self.state)
     }
 
     async fn page(client: &Client, query: &Query) -> anyhow::Result<Page<Self>> {

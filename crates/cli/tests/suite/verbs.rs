@@ -128,6 +128,35 @@ fn tokens_are_shown_once_and_revoked_at_once() {
 }
 
 #[test]
+fn tokens_are_selected_by_their_state() {
+    let server = Server::start();
+    server.ok(&["token", "create", "gone", "--role", "viewer"]);
+    server.ok(&["token", "revoke", "gone"]);
+    server.ok(&["token", "create", "over", "--role", "viewer", "--expires", "1s"]);
+    let named = |state: &str| -> Vec<String> {
+        let table = server.ok(&["get", "tokens", "--state", state, "--no-headers"]);
+        table.lines().map(|line| line.split_whitespace().nth(1).unwrap().to_owned()).collect()
+    };
+    while named("expired").is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    assert_eq!(named("expired"), ["over"]);
+    assert_eq!(named("revoked"), ["gone"]);
+    assert_eq!(named("active"), ["first-admin"]);
+    let watched = server.watch(&["get", "tokens", "--state", "active", "-w", "--no-headers"]);
+    watched.line_with("first-admin");
+    server.ok(&["token", "create", "here", "--role", "viewer"]);
+    watched.line_with("here");
+    server.ok(&["token", "revoke", "here"]);
+    watched.line_with("is no longer selected");
+    server.run(&["get", "tokens", "--state", "asleep"]).says(1, &["  --state: ", "active, expired, revoked"]);
+    server
+        .run(&["get", "tokens", "-l", "a=b"])
+        .says(2, &["tokens have neither labels nor fields", "--state"]);
+    server.run(&["get", "sites", "--state", "ready"]).says(2, &["sites cannot be selected from"]);
+}
+
+#[test]
 fn what_a_file_does_not_name_stays() {
     let server = Server::start();
     let apply = |text: &str| {
