@@ -66,7 +66,7 @@ names! {
         Enrolling = "enrolling",
         /// Healthy, and work may be scheduled on it.
         Active = "active",
-        /// Expected to be there, but it does not answer.
+        /// Expected to be there, but no healthy heartbeat of its agent proves it.
         Offline = "offline",
         /// Blocked from scheduling because of drift, a failed cleanup, an onboarding that was given up or an investigation.
         Quarantined = "quarantined",
@@ -94,11 +94,11 @@ names! {
         OnboardingBlocked = "onboarding_blocked",
         /// A person blocks the node from scheduling.
         Quarantine = "quarantine",
-        /// No heartbeat arrives for the number of intervals the rule allows.
+        /// The agent misses too many heartbeats in a row.
         HeartbeatsMissed = "heartbeats_missed",
-        /// A healthy heartbeat arrives.
+        /// The agent beats again, and reports the node healthy.
         Heartbeat = "heartbeat",
-        /// What is observed does not fit our record, or a cleaned node is not clean.
+        /// What is observed does not fit the record, or a cleaned node is not clean.
         DriftFound = "drift_found",
         /// A person declares the node healthy again.
         Recover = "recover",

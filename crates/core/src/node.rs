@@ -51,7 +51,7 @@ pub const MAX_INSTALL_ATTEMPTS: u32 = 3;
 names! {
     /// Where a node is in its life.
     pub enum State {
-        /// The node booted over the network and its MAC is registered; it awaits approval.
+        /// Registered, by a person or because it booted over the network; it awaits approval.
         Discovered = "discovered",
         /// Approved; it installs its workflow at the next boot.
         Pending = "pending",
@@ -85,7 +85,7 @@ names! {
         InstallCompleted = "install_completed",
         /// The node reports `failed` for the third time.
         InstallGivenUp = "install_given_up",
-        /// The node stays silent past the patience of an install for the third time.
+        /// The node is silent for too long during an installation, for the third time.
         InstallTimedOut = "install_timed_out",
         /// A person sends the node back into the install queue.
         Reset = "reset",

@@ -29,13 +29,13 @@ pub const TABLE: Table<State, Event> = Table(&[
 names! {
     /// What the control plane knows of a satellite; it says nothing of what it cannot observe.
     pub enum State {
-        /// Created or re-enabled; zero-touch registration or the refresh has not been completed.
+        /// Created or re-enabled; it still has to register, or to exchange its credential.
         Pending = "pending",
-        /// Registered, and heartbeats arrive within the expected time.
+        /// Registered and counted as alive: its heartbeats arrive, or are still waited for.
         Online = "online",
-        /// Registered, but more heartbeats were missed than the rule allows.
+        /// Registered, but it missed too many heartbeats in a row.
         Stale = "stale",
-        /// Blocked by an administrator; every request is refused until it is re-enabled.
+        /// Blocked by a person; each of its requests is refused until it is re-enabled.
         Revoked = "revoked",
     }
 }
@@ -43,17 +43,17 @@ names! {
 names! {
     /// What moves a satellite.
     pub enum Event {
-        /// The satellite completes zero-touch registration, which counts as its first heartbeat.
+        /// The satellite registers, which counts as its first heartbeat.
         Registered = "registered",
-        /// The re-enabled satellite exchanges its old credential for a new one.
+        /// The re-enabled satellite exchanges its credential, or beats with the one that it may keep.
         Refreshed = "refreshed",
-        /// A heartbeat arrives again.
+        /// The satellite beats again.
         Heartbeat = "heartbeat",
-        /// No heartbeat arrives for the number of intervals the rule allows.
+        /// The satellite misses too many heartbeats in a row.
         HeartbeatsMissed = "heartbeats_missed",
-        /// An administrator blocks the satellite.
+        /// A person blocks the satellite.
         Revoke = "revoke",
-        /// An administrator lets the satellite come back.
+        /// A person lets the satellite come back.
         Reenable = "reenable",
     }
 }

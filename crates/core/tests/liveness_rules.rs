@@ -590,21 +590,25 @@ mod fleet {
             let held = fleet.held(&Some(zone.to_owned()), &limits);
             Silence::of(&heard, &Policy::default(), &listening(deaf), held, at(now)).to_string()
         };
-        let known = "Last heard 2027-01-15T07:58:29Z; missed 3 beats (@every 00h00m30s), 3 are allowed";
+        let known =
+            "Last heard 2027-01-15T07:58:29Z; it has missed 3 beats (@every 00h00m30s), and 3 are too many";
         assert_eq!(
             why(every(30), "paris", &[], 1),
-            format!("{known}; fell due 2027-01-15T07:59:59Z. {held}")
+            format!("{known}; it has counted as silent since 2027-01-15T07:59:59Z. {held}")
         );
-        assert_eq!(why(every(30), "rome", &[], 1), format!("{known}; fell due 2027-01-15T07:59:59Z."));
+        assert_eq!(
+            why(every(30), "rome", &[], 1),
+            format!("{known}; it has counted as silent since 2027-01-15T07:59:59Z.")
+        );
         assert_eq!(
             why(every(30), "paris", &[(Cause::Pause, -90, -80)], 10),
             format!(
-                "{known}; fell due 2027-01-15T08:00:09Z, with 10s added in which the server did not listen. {held}"
+                "{known}; it has counted as silent since 2027-01-15T08:00:09Z, with 10s added in which the server did not listen. {held}"
             )
         );
         assert_eq!(
             why(None, "paris", &[], 1),
-            "Last heard 2027-01-15T07:58:29Z; it never said how often it beats; falls due 2027-01-15T08:13:29Z."
+            "Last heard 2027-01-15T07:58:29Z; it never said how often it beats; it counts as silent from 2027-01-15T08:13:29Z on."
         );
 
         let incident = fleet.rule(&zones(&[("paris", dark(20, 3))]), &limits, at(2)).incidents.remove(0);

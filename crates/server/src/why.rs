@@ -87,7 +87,8 @@ pub(crate) async fn of_run(app: &App, run: &Run<gpu_node::data::Data>) -> Result
     let table = wardroom_core::run::TABLE;
     let mut why = Why { about: "run", ..explain(table, run.state, stay, app.now(), blockers) };
     if let (Next::Nothing, Some(waiting)) = (&why.next, &record.waiting) {
-        why.next = Next::Wait { by: Owner::Workflow, until: waiting.reason.clone().into() };
+        let until = format!("the run goes on ({})", waiting.reason).into();
+        why.next = Next::Wait { by: Owner::Workflow, until };
     }
     let ways = ways(facts);
     let mut rows = table.moves_from(run.state);

@@ -84,7 +84,8 @@ fn lines(kind: &str, id: &str, why: &Explanation) -> Vec<String> {
     let since = why.since.map_or_else(String::new, |since| format!(" for {}", age(since, now)));
     let subject =
         if matches!(&*why.about, "state" | "run") { String::new() } else { format!(" {}", why.about) };
-    let mut lines = vec![format!("{kind}/{id}{subject} is {}{since}: {}", why.state, why.meaning)];
+    let is = if why.since.is_some() { "has been" } else { "is" };
+    let mut lines = vec![format!("{kind}/{id}{subject} {is} {}{since}: {}", why.state, why.meaning)];
     match why.patience_ends {
         Some(end) if why.overdue => lines.push(format!("It is overdue since {}.", time(end))),
         Some(end) => lines.push(format!("It may take another {}.", duration(end.duration_since(now)))),
@@ -111,7 +112,7 @@ fn lines(kind: &str, id: &str, why: &Explanation) -> Vec<String> {
 fn next(next: &Next, id: &str) -> String {
     match next {
         Next::Nothing => "nothing has to be done.".to_owned(),
-        Next::Wait { by, until } => format!("wait for {by}: {until}"),
+        Next::Wait { until, .. } => format!("wait until {}.", clause(until)),
         Next::Mend { .. } => "look at what is in the way.".to_owned(),
         Next::Call(call) => match &call.precondition {
             Some(precondition) => {
@@ -123,7 +124,32 @@ fn next(next: &Next, id: &str) -> String {
     }
 }
 
+/// A sentence as a part of another; names such as MAAS stay as they are.
+fn clause(sentence: &str) -> String {
+    let sentence = sentence.trim_end_matches('.');
+    let mut letters = sentence.chars();
+    match (letters.next(), letters.next()) {
+        (Some(first), Some(' ' | 'a'..='z')) => {
+            format!("{}{}", first.to_lowercase(), &sentence[first.len_utf8()..])
+        }
+        (_, _) => sentence.to_owned(),
+    }
+}
+
 /// The command that makes a call, or the call where no command does.
 fn command(call: &Call, id: &str) -> String {
     advice::command(&call.request.replace("{id}", id).replace("{name}", id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::clause;
+
+    #[test]
+    fn a_sentence_becomes_a_clause() {
+        assert_eq!(clause("The node reports `started`."), "the node reports `started`");
+        assert_eq!(clause("A person approves the node."), "a person approves the node");
+        assert_eq!(clause("MAAS says so."), "MAAS says so");
+        assert_eq!(clause(""), "");
+    }
 }

@@ -74,8 +74,8 @@ fn a_gpu_node_is_shown_with_the_work_behind_its_state() {
     }
     // The run is explained beside the node, and each is acted on by its own id.
     let why = server.ok(&["why", "gpu-node", "gpu-1"]);
-    assert!(why.contains(&format!("gpu-node/{id} is bootstrap_issued")), "{why}");
-    assert!(why.contains(&format!("run/{run} is ")), "{why}");
+    assert!(why.contains(&format!("gpu-node/{id} has been bootstrap_issued")), "{why}");
+    assert!(why.contains(&format!("run/{run} has been ")), "{why}");
     assert!(why.contains(&format!("wardroom run cancel {run}")), "{why}");
     assert!(!why.contains("POST /api"), "{why}");
     assert!(server.ok(&["history", "gpu-node", "gpu-1"]).contains("registered"));
@@ -101,5 +101,5 @@ fn a_run_is_shown_with_every_attempt() {
     for part in parts {
         assert!(described.contains(part), "{part:?} is not in {described}");
     }
-    assert!(server.ok(&["why", "run", &run]).starts_with(&format!("run/{run} is ")));
+    assert!(server.ok(&["why", "run", &run]).starts_with(&format!("run/{run} has been ")));
 }

@@ -64,6 +64,27 @@ fn history_says_what_resources_are_called() {
     assert!(following.line_with("changed").contains("omega"));
 }
 
+/// A satellite is waited for in the way in which it comes.
+#[test]
+fn why_says_what_is_waited_for() {
+    let server = Server::start();
+    server.ok(&["satellite", "create", "edge", "--secret-file", "edge.token"]);
+    let new = server.ok(&["why", "satellite", "edge"]);
+    let registers = "Next: wait until the satellite registers, which counts as its first heartbeat.";
+    assert!(new.starts_with("satellite/edge has been pending for "), "{new}");
+    assert!(new.contains(registers) && !new.contains("exchanges its credential, or"), "{new}");
+
+    let token = std::fs::read_to_string(server.dir.path().join("edge.token")).unwrap();
+    let url = format!("{}/satellites/ztr/{}", server.url, token.trim());
+    let registered = std::process::Command::new("curl").args(["--silent", "--fail", &url]).output().unwrap();
+    assert!(registered.status.success());
+    server.ok(&["satellite", "revoke", "edge"]);
+    server.ok(&["satellite", "reenable", "edge"]);
+    let back = server.ok(&["why", "satellite", "edge"]);
+    assert!(back.contains("Next: wait until the re-enabled satellite exchanges its credential"), "{back}");
+    assert!(!back.contains("first heartbeat"), "{back}");
+}
+
 #[test]
 fn lists_go_past_one_page() {
     let server = Server::start();

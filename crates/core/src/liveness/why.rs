@@ -68,17 +68,19 @@ impl Display for Silence {
         write!(f, "Last heard {}", whole(self.heard))?;
         match (self.interval, self.missed, self.allowed) {
             (Some(interval), Some(missed), Some(allowed)) => {
-                write!(f, "; missed {missed} beats ({interval}), {allowed} are allowed")?;
+                let (beats, are) =
+                    (if missed == 1 { "beat" } else { "beats" }, if allowed == 1 { "is" } else { "are" });
+                write!(f, "; it has missed {missed} {beats} ({interval}), and {allowed} {are} too many")?;
             }
             (None | Some(_), None | Some(_), None | Some(_)) => {
                 write!(f, "; it never said how often it beats")?
             }
         }
-        let tense = match self.standing {
-            Standing::Heard | Standing::Late => "falls due",
-            Standing::Suspected | Standing::Due => "fell due",
-        };
-        write!(f, "; {tense} {}", whole(self.due))?;
+        let due = whole(self.due);
+        match self.standing {
+            Standing::Heard | Standing::Late => write!(f, "; it counts as silent from {due} on")?,
+            Standing::Suspected | Standing::Due => write!(f, "; it has counted as silent since {due}")?,
+        }
         if self.credit > SignedDuration::ZERO {
             write!(
                 f,

@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 use wardroom_core::{
-    satellite::{State, TABLE},
+    satellite::{Event, State, TABLE},
     table::{Call, Role},
-    why::{Blocker, Stay, Why, explain},
+    why::{Blocker, Next, Stay, Why, explain},
 };
 use wardroom_store::EffectProgress;
 
@@ -31,7 +31,25 @@ pub(crate) async fn why(app: &App, name: &str) -> Result<Vec<Why>, Error> {
         blockers.extend(liveness::view::blockers(app, KIND, &satellite.content.id).await?);
     }
     blockers.extend(app.store.effects_of(KIND, &satellite.content.id).await?.iter().filter_map(open));
-    Ok(vec![explain(TABLE, state, stay, now, blockers)])
+    let mut why = explain(TABLE, state, stay, now, blockers);
+    let way = way_in(&document);
+    let mut rows = TABLE.moves_from(state);
+    why.exits.retain(|_| {
+        rows.next()
+            .is_some_and(|row| ![Event::Registered, Event::Refreshed].contains(&row.on) || row.on == way)
+    });
+    if let (Next::Wait { until, .. }, Some(first)) = (&mut why.next, why.exits.first()) {
+        until.clone_from(&first.when);
+    }
+    Ok(vec![why])
+}
+
+/// How a pending satellite comes in: with the credential that it had, or as a new one does.
+fn way_in(document: &Document) -> Event {
+    match (&document.registration, document.refresh) {
+        (None, Some(_)) => Event::Refreshed,
+        (Some(_), _) | (None, None) => Event::Registered,
+    }
 }
 
 /// Another system that has not been told yet.
@@ -56,10 +74,10 @@ fn blockers(state: State, document: &Document, now: Timestamp) -> Vec<Blocker> {
     if state == State::Pending {
         let what = match (&document.registration, document.refresh) {
             (Some(registration), _) if registration.expires_at <= now => {
-                Some(format!("its registration token expired {}", registration.expires_at))
+                Some(format!("its registration token expired at {}", registration.expires_at))
             }
             (None, Some(refresh)) if refresh.until <= now => {
-                Some(format!("the time to exchange its old credential was over {}", refresh.until))
+                Some(format!("the time to exchange its old credential ended at {}", refresh.until))
             }
             (Some(_), _) | (None, Some(_)) | (None, None) => None,
         };
