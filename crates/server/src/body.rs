@@ -208,8 +208,10 @@ fn parse<T: DeserializeOwned>(
         return Err(Error::invalid("body", format!("is nested deeper than {DEPTH} levels")));
     }
     // A list would be taken for the fields in their order.
-    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|first| *first == b'[') {
-        return Err(Error::invalid("body", "must be an object"));
+    match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        Some(b'{') => {}
+        Some(_) => return Err(Error::invalid("body", "must be a JSON object")),
+        None => return Err(Error::invalid("body", "is empty, and must be a JSON object")),
     }
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let mut track = serde_path_to_error::Track::new();
@@ -238,10 +240,15 @@ fn named(path: &str, message: &str) -> (String, String) {
     {
         return (place.to_owned(), format!("is not known here; expected {}", known.replace('`', "")));
     }
+    // The names of our types mean nothing to who sends.
+    let message = match message.split_once("expected struct ") {
+        Some((found, _)) => format!("{found}expected an object"),
+        None => message.to_owned(),
+    };
     if place.is_empty() {
         return ("body".to_owned(), format!("is not what is expected: {message}"));
     }
-    (place.to_owned(), message.to_owned())
+    (place.to_owned(), message)
 }
 
 /// How deep arrays and objects are nested; brackets inside texts do not count.
@@ -265,7 +272,23 @@ fn depth(bytes: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{depth, named};
+    use super::{depth, named, parse};
+    use crate::error::Error;
+
+    #[test]
+    fn a_body_is_an_object() {
+        for (text, said) in [
+            ("", "is empty, and must be a JSON object"),
+            (" \n", "is empty, and must be a JSON object"),
+            ("null", "must be a JSON object"),
+            ("[1]", "must be a JSON object"),
+            ("nonsense", "must be a JSON object"),
+        ] {
+            let read = parse::<wardroom_api::node::NodeCreate>(text.as_bytes(), |_| {});
+            let Err(Error::Invalid(errors)) = read else { panic!("{text:?} was taken") };
+            assert_eq!((&*errors[0].field, &*errors[0].message), ("body", said), "{text:?}");
+        }
+    }
 
     #[test]
     fn errors_name_the_field_and_say_it_plainly() {
@@ -285,6 +308,12 @@ mod tests {
                 "invalid type: integer `1`, expected a string at line 1 column 22",
                 "kinds[0]",
                 "invalid type: integer `1`, expected a string",
+            ),
+            (
+                "settings",
+                "invalid type: null, expected struct SiteSettings at line 1 column 18",
+                "settings",
+                "invalid type: null, expected an object",
             ),
         ];
         for (path, given, field, message) in cases {

@@ -22,19 +22,27 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for ListQuery<T> {
     }
 }
 
+/// How much of a name that is not known is told back.
+const TOLD: usize = 100;
+
 /// Names the parameter: what the reader of queries says starts with it.
 fn wrong_query(said: &str) -> Error {
     let said = said.strip_prefix("Failed to deserialize query string: ").unwrap_or(said);
+    if let Some(name) = said.strip_prefix("duplicate field `").and_then(|rest| rest.strip_suffix('`')) {
+        return Error::invalid(name, "is there twice");
+    }
     match said.split_once(": ") {
         Some((name, message)) if !name.contains(' ') => {
+            let name: String = name.chars().take(TOLD).collect();
+            let name = if name.is_empty() { "query" } else { &name };
             let known = message.split_once("`, expected ").filter(|_| message.starts_with("unknown field"));
-            let message = known.map_or_else(
-                || message.to_owned(),
-                |(_, known)| format!("is not known here; expected {}", known.replace('`', "")),
-            );
+            let message = match known {
+                Some((_, known)) => format!("is not known here; expected {}", known.replace('`', "")),
+                None => message.replace("provided string was not `true` or `false`", "must be true or false"),
+            };
             Error::invalid(name, message)
         }
-        Some(_) | None => Error::invalid("query", said),
+        Some(_) | None => Error::invalid("query", said.chars().take(TOLD).collect::<String>()),
     }
 }
 
@@ -80,6 +88,9 @@ pub(crate) async fn page(app: &App, mut list: List) -> Result<Page, Error> {
         let place = cursor::place(&list.kind, cursor).ok_or_else(|| foreign("continue"))?;
         list.after = Some(place.to_owned());
     }
+    if let Some((field, _)) = list.fields.iter().find(|(_, value)| value.contains('\0')) {
+        return Err(Error::invalid(field, "contains NUL"));
+    }
     let mut page = app.store.list(&list).await?;
     page.next = page.next.map(|place| cursor::at(&list.kind, &place));
     Ok(page)
@@ -93,8 +104,16 @@ pub(crate) fn foreign(field: &str) -> Error {
 
 /// Reads `key=value, key!=value, key in (a,b), key notin (a,b), key, !key`.
 pub(crate) fn label_selector(text: &str) -> Result<Vec<Selector>, Error> {
-    split(text).into_iter().map(|part| requirement(part.trim())).collect()
+    let parts = split(text);
+    if parts.len() > MOST_REQUIREMENTS {
+        let message = format!("has {} requirements, at most {MOST_REQUIREMENTS} are looked at", parts.len());
+        return Err(Error::invalid("labelSelector", message));
+    }
+    parts.into_iter().map(|part| requirement(part.trim())).collect()
 }
+
+/// As many as the store takes.
+const MOST_REQUIREMENTS: usize = 32;
 
 /// Splits at commas that are not inside brackets.
 fn split(text: &str) -> Vec<&str> {
@@ -179,7 +198,53 @@ pub(crate) fn field_selector(text: &str, known: &[&str]) -> Result<BTreeMap<Stri
                 format!("cannot select by {field:?}, only by: {}", known.join(", ")),
             ));
         }
+        if value.contains('\0') {
+            return Err(Error::invalid("fieldSelector", format!("the value of {field} contains NUL")));
+        }
         fields.insert(field.to_owned(), value.trim().to_owned());
     }
     Ok(fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::{extract::FromRequestParts as _, http::Request};
+
+    use super::{ListQuery, field_selector, label_selector};
+    use crate::{error::Error, satellite::view::SatelliteQuery};
+
+    /// What a query is refused for: the parameter, and how it is wrong.
+    async fn refused(query: &str) -> (String, String) {
+        let request = Request::get(format!("/api/satellites?{query}")).body(()).unwrap();
+        let read = ListQuery::<SatelliteQuery>::from_request_parts(&mut request.into_parts().0, &()).await;
+        let Err(Error::Invalid(mut errors)) = read else { panic!("{query} was taken") };
+        let error = errors.remove(0);
+        (error.field, error.message)
+    }
+
+    #[tokio::test]
+    async fn a_wrong_query_names_its_parameter() {
+        let long = "x".repeat(5000);
+        for (query, field, message) in [
+            ("limit=1&limit=2", "limit", "is there twice"),
+            ("deleted=maybe", "deleted", "must be true or false"),
+            ("colour=red", "colour", "is not known here"),
+            ("=", "query", "is not known here"),
+            (&long, &long[..100], "is not known here"),
+        ] {
+            let (named, said) = refused(query).await;
+            assert_eq!(named, field, "{query}: {said}");
+            assert!(said.starts_with(message) && said.len() < 300, "{query}: {said}");
+        }
+    }
+
+    #[test]
+    fn selectors_are_told_apart() {
+        let Err(Error::Invalid(errors)) = field_selector("name=a\0b", &["name"]) else { panic!("was taken") };
+        assert_eq!(errors[0].field, "fieldSelector");
+
+        assert_eq!(label_selector(&["a"; 32].join(",")).unwrap().len(), 32);
+        let Err(Error::Invalid(errors)) = label_selector(&["a"; 33].join(",")) else { panic!("was taken") };
+        assert_eq!(errors[0].field, "labelSelector");
+    }
 }

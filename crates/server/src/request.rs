@@ -172,7 +172,7 @@ impl Drop for ToItsEnd {
 async fn admitted(app: &App, request: &mut Request) -> Result<(&'static access::Route, Caller), Error> {
     let matched = request.extensions().get::<MatchedPath>().ok_or(Error::NoRoute)?;
     let route = access::find(request.method().as_str(), matched.as_str()).ok_or(Error::Method)?;
-    let shown = credentials(request.headers());
+    let shown = once(request.headers()).and_then(|()| credentials(request.headers()));
     let extensions = request.extensions();
     let request_id = extensions.get::<Arc<str>>().cloned().ok_or(Error::Internal)?;
     let peer = extensions.get::<ConnectInfo<Peer>>();
@@ -268,6 +268,16 @@ enum Credentials {
     Basic(String, String),
 }
 
+/// Refuses headers that are there twice and mean one thing: which of them was meant is anybody's guess.
+fn once(headers: &HeaderMap) -> Result<(), Error> {
+    const ONCE: &[&str] = &["Authorization", "Content-Type", "Host", "Idempotency-Key", "Last-Event-ID"];
+    if headers.len() == headers.keys_len() {
+        return Ok(());
+    }
+    let twice = ONCE.iter().find(|name| headers.get_all(**name).iter().nth(1).is_some());
+    twice.map_or(Ok(()), |name| Err(Error::invalid(*name, "is there twice")))
+}
+
 fn credentials(headers: &HeaderMap) -> Result<Option<Credentials>, Error> {
     let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
     let (scheme, shown) = value.to_str().ok().and_then(|text| text.split_once(' ')).unwrap_or_default();
@@ -300,6 +310,18 @@ fn request_id(headers: &HeaderMap) -> Arc<str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_header_that_means_one_thing_is_there_once() {
+        let mut headers = HeaderMap::new();
+        for name in ["accept", "accept", "authorization", "content-type"] {
+            headers.append(name, HeaderValue::from_static("x"));
+        }
+        assert!(once(&headers).is_ok());
+        headers.append("authorization", HeaderValue::from_static("x"));
+        let Err(Error::Invalid(errors)) = once(&headers) else { panic!("was taken") };
+        assert_eq!(errors[0].field, "Authorization");
+    }
 
     /// C4: the user name of a robot has a dollar sign, and its secret may have colons.
     #[test]

@@ -247,8 +247,22 @@ fn hostile_paths_and_queries_are_refused(on: Backend) {
         let path = format!("/api/v1/boot?mac={}&vendor={part}", mac(90));
         assert!(site.machine(None).get(&path).status < 500, "{path}");
     }
-    let many = vec!["a=b"; 1000].join(",");
-    refused(&site, "many labels", &site.admin().get(&format!("/api/v1/nodes?labelSelector={many}")));
+    let many = format!("/api/v1/nodes?labelSelector={}", vec!["a=b"; 1000].join(","));
+    for (path, field) in [
+        (many.as_str(), "labelSelector"),
+        ("/api/v1/nodes?limit=1&limit=2", "limit"),
+        ("/api/v1/nodes?colour=red", "colour"),
+        ("/api/v1/nodes?=", "query"),
+        ("/api/v1/nodes?fieldSelector=hostname=%00", "fieldSelector"),
+        ("/api/v1/nodes?group_id=%00", "group_id"),
+        ("/api/v1/runs?site=%00", "site"),
+        ("/api/v1/tokens?state=asleep", "state"),
+        ("/api/v1/nodes/%ff", "id"),
+    ] {
+        assert_eq!(refused(&site, path, &site.admin().get(path))["errors"][0]["field"], field, "{path}");
+    }
+    let reply = site.admin().get("/api/satellites?deleted=maybe").problem(400);
+    assert_eq!(reply["errors"][0]["message"], "must be true or false");
     site.admin().get(&format!("/api/v1/nodes/{id}")).expect(200);
 }
 
@@ -276,6 +290,15 @@ fn hostile_headers_are_refused(on: Backend) {
         let reply =
             site.admin().with("idempotency-key", key).post("/api/v1/nodes", &json!({"mac_address": mac(1)}));
         assert_eq!(refused(&site, key, &reply)["errors"][0]["field"], "Idempotency-Key");
+    }
+    // The same header in other letters is one more of it.
+    for (name, path) in [
+        ("Authorization", "/api/v1/nodes"),
+        ("Host", "/api/v1/nodes"),
+        ("Last-Event-ID", "/api/v1/events?wait=0"),
+    ] {
+        let twice = site.admin().with(&name.to_lowercase(), "start").with(name, "x");
+        assert_eq!(refused(&site, name, &twice.get(path))["errors"][0]["field"], name);
     }
     // An id that is not decent is replaced, never echoed.
     for id in ["a b", &long, "<script>"] {
