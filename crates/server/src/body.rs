@@ -1,7 +1,7 @@
 //! Reading bodies: JSON of bounded size and depth, with errors that name the field.
 
 use axum::{
-    body::Bytes,
+    body::{Bytes, HttpBody as _},
     extract::{FromRequest, Request},
     http::{HeaderMap, HeaderValue, header},
     response::Response,
@@ -187,6 +187,10 @@ async fn read(request: Request, limit: usize) -> Result<Bytes, Error> {
 
 /// All of a body.
 pub(crate) async fn collect(body: axum::body::Body, limit: usize) -> Result<Bytes, Error> {
+    // Who says that more will come is told at once, not when it has come.
+    if body.size_hint().lower() > limit as u64 {
+        return Err(Error::TooLarge(limit));
+    }
     match Limited::new(body, limit).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(Error::TooLarge(limit)),

@@ -36,6 +36,7 @@ pub const CLASSES: &[Class] = &[
     class("no_route",          404, "There is no such path", "There is nothing at this path; `/openapi.json` lists what there is."),
     class("method",            405, "The method is not allowed", "The path does not take this method."),
     class("head_late",         408, "The request came too slowly", "The head of the request did not come in time; the connection is closed."),
+    class("body_late",         408, "The request came too slowly", "The body of the request did not come in time; nothing was done."),
     class("no_such_move",      409, "The state does not allow it", "The state does not allow this move; `allowed_actions` lists the states that it does."),
     class("already_there",     409, "The state does not allow it", "The node is in that state already."),
     class("retry_limit",       409, "The state does not allow it", "The install failed as often as it may; repeat with `force: true`."),
@@ -94,6 +95,9 @@ pub(crate) enum Error {
     /// The body is too large.
     #[error("the body is larger than {0} bytes, which is the limit here")]
     TooLarge(usize),
+    /// The body did not come in time.
+    #[error("the body did not come in time, and nothing was done: send it again")]
+    BodyLate,
     /// No credentials, or bad ones.
     #[error("{0}")]
     Unauthenticated(&'static str),
@@ -186,6 +190,7 @@ impl Error {
             Self::Invalid(_) => "invalid",
             Self::ContentType => "content_type",
             Self::TooLarge(_) => "too_large",
+            Self::BodyLate => "body_late",
             Self::Unauthenticated(_) | Self::Robot(_) => "unauthenticated",
             Self::Revoked => "revoked",
             Self::TokenUnknown => "token_unknown",
@@ -249,6 +254,7 @@ impl Error {
             | Self::Head { .. }
             | Self::ContentType
             | Self::TooLarge(_)
+            | Self::BodyLate
             | Self::Unauthenticated(_)
             | Self::Robot(_)
             | Self::TokenUnknown

@@ -137,6 +137,7 @@ pub(crate) fn refuse(error: &Error, mut problem: Response) -> Response {
         | Error::Head { .. }
         | Error::ContentType
         | Error::TooLarge(_)
+        | Error::BodyLate
         | Error::Conflict { .. }
         | Error::Precondition
         | Error::KeyReused

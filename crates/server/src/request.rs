@@ -99,7 +99,9 @@ pub(crate) async fn admit(State(app): State<App>, mut request: Request, next: Ne
     let response = if request.method().is_safe() && !access::registers(route) {
         next.run(request).await
     } else {
-        match whole(request).await {
+        // The body has a part of the time only, so that who is slow is told that, and not that the server is.
+        let limit = app.config.request_timeout * 9 / 10;
+        match tokio::time::timeout(limit, whole(request)).await.unwrap_or(Err(Error::BodyLate)) {
             Ok(request) => to_its_end(app.clone(), request, next).await,
             Err(error) => error.into_response(),
         }

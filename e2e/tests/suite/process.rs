@@ -13,6 +13,7 @@ use crate::support::{Backend, Site, chain::verify_all, mac, node_in, on_both, si
 on_both! {
     the_end_lets_a_request_finish,
     a_body_that_does_not_come_is_not_waited_for,
+    a_body_that_is_announced_too_large_is_not_waited_for,
     a_restart_keeps_everything,
     a_stream_does_not_hold_up_the_end,
     secrets_are_for_their_owner_only,
@@ -50,12 +51,21 @@ fn a_body_that_does_not_come_is_not_waited_for(on: Backend) {
     request.write_all(&body.as_bytes()[..10]).unwrap();
     let mut answer = String::new();
     request.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains("nothing was done"), "{answer}");
     // The rest comes too late, if it can come at all: what was refused is not done.
     let _ = request.write_all(&body.as_bytes()[10..]);
     site.admin_at(0).get("/livez").expect(200);
     let listed = site.admin_at(0).get("/api/v1/nodes").expect(200);
     assert_eq!(listed["data"], json!([]));
+}
+
+fn a_body_that_is_announced_too_large_is_not_waited_for(on: Backend) {
+    let site = Site::start(on);
+    let api = site.admin_at(0).with("content-type", "application/json");
+    let mut request = api.open("POST", "/api/v1/nodes", 5_000_000_000, "close").unwrap();
+    let mut answer = String::new();
+    request.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
 }
 
 fn a_restart_keeps_everything(on: Backend) {
