@@ -300,7 +300,7 @@ impl From<wardroom_core::Invalid> for Error {
 /// What the store could not do. A conflict that reaches this point was retried as often as is sensible.
 impl From<wardroom_store::Error> for Error {
     fn from(error: wardroom_store::Error) -> Self {
-        use wardroom_store::Error as Store;
+        use wardroom_store::{Error as Store, Wait};
         match error {
             Store::Invalid { field, reason } => Self::invalid(field, reason),
             Store::Conflict | Store::KeyTaken { .. } => {
@@ -322,6 +322,17 @@ impl From<wardroom_store::Error> for Error {
                 Self::Unavailable(
                     "the database did not answer: this may have been done; read before you repeat",
                 )
+            }
+            Store::CutShort(wait) => {
+                tracing::error!(%error, "a statement was cut short");
+                Self::Unavailable(match wait {
+                    Wait::Lock => {
+                        "somebody keeps a part of the database locked for too long, nothing was changed: repeat; if it stays so, an operator has to end who holds the lock"
+                    }
+                    Wait::Statement => {
+                        "the database took too long and gave up, nothing was changed: repeat; if it stays so, an operator has to see what it waits for"
+                    }
+                })
             }
             Store::ReadOnly => {
                 tracing::error!(%error, "a change was refused");

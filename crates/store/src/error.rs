@@ -1,5 +1,6 @@
 //! What can go wrong, sorted by what a caller does about it.
 
+use std::fmt;
 use std::path::PathBuf;
 
 /// Shorthand for this crate's results.
@@ -50,6 +51,9 @@ pub enum Error {
     /// A commit was sent and not answered: it may have happened, or may yet. Read before asking again.
     #[error("the database did not say what became of the change: {0}")]
     Unanswered(String),
+    /// The database gave up before it was done, and changed nothing.
+    #[error("the database gave up: {0}")]
+    CutShort(Wait),
     /// The database takes no changes from us.
     #[error(
         "the database is read-only: it is a standby, or default_transaction_read_only is on; name the primary in \
@@ -100,12 +104,32 @@ pub enum Error {
     Bug(String),
 }
 
+/// What the database did not wait for any longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// A lock that somebody else keeps.
+    Lock,
+    /// The end of a statement.
+    Statement,
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Lock => "somebody keeps a lock for longer than lock_timeout; pg_blocking_pids() tells who",
+            Self::Statement => {
+                "a statement took longer than statement_timeout, or was cancelled; pg_stat_activity tells what it waits for"
+            }
+        })
+    }
+}
+
 impl Error {
     /// Whether who remembers something must look again after a commit that ended like this: it may have happened as
     /// far as anybody can tell, or the database changes nothing at all now.
     #[must_use]
     pub fn leaves_doubt(&self) -> bool {
-        matches!(self, Self::Unavailable(_) | Self::Unanswered(_) | Self::ReadOnly)
+        matches!(self, Self::Unavailable(_) | Self::Unanswered(_) | Self::CutShort(_) | Self::ReadOnly)
     }
 
     /// Attaches the path to what the operating system said.

@@ -47,7 +47,7 @@ pub use checkpoint::{Checkpoint, SealKey, checkpoints};
 pub use denied::Denied;
 pub use document::Document;
 pub use effects::{ClaimedEffect, EffectProgress, OpenEffects, PendingEffect};
-pub use error::{Error, Result};
+pub use error::{Error, Result, Wait};
 pub use feed::{Cursor, FeedItem};
 pub use history::{Entry, HistoryRow, TRANSITION};
 pub use idempotency::{Answer, Claim, IdempotencyKey, Mark, Marker};

@@ -91,6 +91,7 @@ impl Postgres {
                 (change, Moved::Made) => return Ok(change),
                 (change, Moved::Left) => change,
                 (_, Moved::Refused(why)) => return Err(Error::Unavailable(why)),
+                (_, Moved::CutShort(wait)) => return Err(Error::CutShort(wait)),
                 (_, Moved::Unknown(why)) => return Err(Error::Unanswered(why)),
             }
         } else {

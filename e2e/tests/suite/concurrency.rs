@@ -1,5 +1,7 @@
 //! Many at once: one winner, everybody counted once, nobody's write lost.
 
+use std::thread;
+
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -18,6 +20,45 @@ on_both! {
 }
 
 const MANY: usize = 50;
+
+/// Somebody has a table of PostgreSQL locked for longer than anybody waits.
+#[test]
+fn what_was_refused_is_not_done_later() {
+    const LOCK: &str = "LOCK TABLE resources IN SHARE ROW EXCLUSIVE MODE";
+    let site = Site::start(Backend::Postgres);
+    let id = node_in(&site.admin(), "active", 1);
+    let detail = |reply: &Reply| {
+        assert!(reply.header("retry-after").is_some());
+        reply.problem(503)["detail"].as_str().unwrap().to_owned()
+    };
+    let (moved, made) = thread::scope(|scope| {
+        site.database.hold(LOCK, || {
+            let made = scope.spawn(|| site.admin().post("/api/v1/nodes", &json!({"mac_address": mac(2)})));
+            (site.admin().to_state(&id, "migrating"), made.join().unwrap())
+        })
+    });
+    for (reply, wait) in [(moved, "took too long and gave up"), (made, "locked for too long")] {
+        let said = detail(&reply);
+        assert!(said.contains(wait) && said.contains("nothing was changed: repeat"), "{said}");
+    }
+    wait_for("everybody to go on", || (!site.database.waits()).then_some(()));
+    let nodes = site.admin().get("/api/v1/nodes").expect(200);
+    assert_eq!((nodes["data"].as_array().unwrap().len(), &nodes["data"][0]["state"]), (1, &json!("active")));
+
+    // Who loses the connection in between cannot know.
+    let doubtful = thread::scope(|scope| {
+        site.database.hold(LOCK, || {
+            let waiting = scope.spawn(|| site.admin().to_state(&id, "migrating"));
+            wait_for("the move to wait for the lock", || site.database.waits().then_some(()));
+            let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                       WHERE datname = current_database() AND wait_event_type = 'Lock'";
+            site.database.execute(end).unwrap();
+            waiting.join().unwrap()
+        })
+    });
+    assert!(detail(&doubtful).contains("may have been done"));
+    site.admin().to_state(&id, "migrating").expect(200);
+}
 
 fn moves_of_one_node_have_one_winner(on: Backend) {
     let site = Site::start(on);

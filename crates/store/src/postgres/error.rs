@@ -5,7 +5,7 @@ use std::error::Error as _;
 use tokio_postgres::error::{Severity, SqlState};
 use tokio_postgres::types::WrongType;
 
-use crate::error::Error;
+use crate::error::{Error, Wait};
 
 /// The same statement may succeed when it is sent again: nothing of it has happened.
 pub(super) fn retryable(error: &tokio_postgres::Error) -> bool {
@@ -14,8 +14,8 @@ pub(super) fn retryable(error: &tokio_postgres::Error) -> bool {
 }
 
 /// Classes of errors that are about the server and not about the statement: connection, resources, operator
-/// intervention, system; then transactions that stayed in conflict, and a lock that somebody keeps.
-const SERVER: [&str; 6] = ["08", "53", "57", "58", "40", "55P03"];
+/// intervention, system; then transactions that stayed in conflict.
+const SERVER: [&str; 5] = ["08", "53", "57", "58", "40"];
 
 /// Where two living resources meet over a key; every other unique index is guarded by the version check.
 const KEYS: &str = "resource_keys_pkey";
@@ -25,6 +25,8 @@ pub(super) fn server_error(error: tokio_postgres::Error) -> Error {
     match error.as_db_error() {
         Some(said) if said.constraint() == Some(KEYS) => Error::Conflict,
         Some(said) if *said.code() == SqlState::READ_ONLY_SQL_TRANSACTION => Error::ReadOnly,
+        Some(said) if *said.code() == SqlState::LOCK_NOT_AVAILABLE => Error::CutShort(Wait::Lock),
+        Some(said) if *said.code() == SqlState::QUERY_CANCELED => Error::CutShort(Wait::Statement),
         Some(said) if SERVER.iter().any(|class| said.code().code().starts_with(class)) => {
             Error::Unavailable(said.message().to_owned())
         }

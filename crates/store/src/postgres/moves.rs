@@ -11,7 +11,7 @@ use deadpool_postgres::Pool;
 use super::error::retryable;
 use super::together::Begun;
 use super::{Failed, WAIT, client, dialect, run_on};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Wait};
 use crate::prepared::Prepared;
 use crate::value::Param;
 
@@ -26,6 +26,8 @@ pub(super) enum Moved {
     Left,
     /// The server cannot do anything now; it was not made.
     Refused(String),
+    /// The server gave up; it was not made.
+    CutShort(Wait),
     /// The server did not answer; it may have been made.
     Unknown(String),
 }
@@ -47,6 +49,9 @@ fn all(failed: Failed) -> Moved {
     let error = failed.into_commit_error();
     if let Error::Unanswered(why) = error {
         return Moved::Unknown(why);
+    }
+    if let Error::CutShort(wait) = error {
+        return Moved::CutShort(wait);
     }
     if let Error::Unavailable(why) = error
         && !sent_back

@@ -1,6 +1,6 @@
 //! Transactions of PostgreSQL, whatever they are by default.
 
-use wardroom_store::{Error, Store, Use, verify};
+use wardroom_store::{Error, Store, Use, Wait, verify};
 
 use crate::database::{Database, connect};
 use crate::sample::{create, created, id, moved, node, to_state};
@@ -110,13 +110,16 @@ pub(crate) async fn what_was_refused_is_not_done_later(database: Database) {
     let Database::Postgres(cluster) = &database else { panic!("PostgreSQL only") };
     let slow = connect(&cluster.url).await;
     slow.batch_execute(LOCK).await.unwrap();
-    let answers = store.commit_all(nodes.iter().map(|node| to_state(node, "pending")).collect()).await;
+    let moves = nodes.iter().map(|node| to_state(node, "pending")).collect();
+    let (answers, made) = tokio::join!(store.commit_all(moves), store.commit(create(node(5))));
     slow.batch_execute("COMMIT").await.unwrap();
     wait_until(&database, AT_WORK, 0).await;
     for (node, answer) in nodes.iter().zip(answers) {
-        assert!(matches!(answer, Err(Error::Unavailable(_))), "{answer:?}");
+        assert!(matches!(answer, Err(Error::CutShort(Wait::Statement))), "{answer:?}");
         assert_eq!(store.get("node", &node.content.id).await.unwrap().as_ref(), Some(node));
     }
+    assert!(matches!(made, Err(Error::CutShort(Wait::Lock))), "{made:?}");
+    assert_eq!(store.get("node", &id(5)).await.unwrap(), None);
     moved(&store, &nodes[0], "pending").await;
 }
 
