@@ -228,12 +228,13 @@ fn merge(target: &mut Value, patch: &Value) {
 
 /// Seals what an older server stored in clear, also of configs that were deleted.
 pub(crate) async fn seal_stored(app: &App) -> Result<(), Error> {
+    let mut sealed = 0;
     for deleted in [false, true] {
         let mut list = List { kind: CONFIGS.kind.to_owned(), limit: 100, deleted, ..List::default() };
         loop {
             let page = app.store.list(&list).await?;
             for config in page.items {
-                seal_one(app, config).await?;
+                sealed += usize::from(seal_one(app, config).await?);
             }
             list.after = page.next;
             if list.after.is_none() {
@@ -241,23 +242,44 @@ pub(crate) async fn seal_stored(app: &App) -> Result<(), Error> {
             }
         }
     }
+    if sealed > 0 {
+        forget_clear(app, sealed).await;
+    }
     Ok(())
 }
 
-async fn seal_one(app: &App, config: Resource) -> Result<(), Error> {
+/// What was overwritten is in the files of a database until something else is written there.
+async fn forget_clear(app: &App, sealed: usize) {
+    match app.store.compact().await {
+        Ok(true) => {
+            tracing::info!(sealed, "secrets of configs were sealed, and the database file written anew")
+        }
+        Ok(false) => tracing::warn!(
+            sealed,
+            "secrets of configs were sealed; PostgreSQL still has them in dead rows and in its log: VACUUM FULL resources, or change those secrets"
+        ),
+        Err(error) => tracing::warn!(
+            sealed, %error,
+            "secrets of configs were sealed, but the database file still has them: VACUUM it while no server runs, or change those secrets"
+        ),
+    }
+}
+
+/// Whether there was something to seal.
+async fn seal_one(app: &App, config: Resource) -> Result<bool, Error> {
     // One that cannot be read was told to the log; it is no reason to have no server.
-    let Ok(opened) = Document::opened(app, &config) else { return Ok(()) };
+    let Ok(opened) = Document::opened(app, &config) else { return Ok(false) };
     let document = opened.sealed(app, &config.content.id)?;
     let after = Content { document, ..config.content.clone() };
     if after == config.content {
-        return Ok(());
+        return Ok(false);
     }
     let entry = by_system(app, "changed", serde_json::json!({"sealed": true}));
     let (effects, holds) = (Vec::new(), Vec::new());
     let change = Change { before: Some(config), after, entry, effects, fence: None, holds };
     match app.commit(change).await {
         // Another server was faster.
-        Ok(_) | Err(StoreError::Conflict) => Ok(()),
+        Ok(_) | Err(StoreError::Conflict) => Ok(true),
         Err(error) => Err(error.into()),
     }
 }
@@ -360,18 +382,32 @@ mod tests {
     async fn what_was_stored_in_clear_is_sealed() {
         let dir = tempfile::tempdir().unwrap();
         let location = wardroom_store::Location::Sqlite { dir: dir.path().to_owned() };
-        let store = wardroom_store::Store::open(&location).await.unwrap();
-        let config = crate::config::resolve(&crate::config::Sources::default()).unwrap();
         let key = crate::secret::Key::create(&dir.path().join("key")).unwrap();
-        let app = App::new(store, config, key, String::new());
+        let start = async || {
+            let store = wardroom_store::Store::open(&location).await.unwrap();
+            let config = crate::config::resolve(&crate::config::Sources::default()).unwrap();
+            App::new(store, config, key.clone(), String::new())
+        };
+        let app = start().await;
         let clear = json!({"level": "info", "auth": {"pass": "in-clear"}});
         for (name, deleted) in [("living", false), ("gone", true)] {
             let document = Document { registry: None, config: clear.clone() };
             let content = Content { deleted, ..CONFIGS.content(name, &document).unwrap() };
             app.create(content, by_system(&app, "registered", Value::Null)).await.unwrap();
         }
+        drop(app);
+        let app = start().await;
+        let in_files = || {
+            let files = std::fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().path());
+            let has_it = |path: &std::path::PathBuf| {
+                std::fs::read(path).unwrap().windows(8).any(|window| window == b"in-clear")
+            };
+            files.filter(has_it).collect::<Vec<_>>()
+        };
+        assert!(!in_files().is_empty(), "it is looked for where it is");
         for _ in 0..2 {
             seal_stored(&app).await.unwrap();
+            assert_eq!(in_files(), <[std::path::PathBuf; 0]>::default());
             for name in ["living", "gone"] {
                 let stored = app.store.get(CONFIGS.kind, name).await.unwrap().unwrap();
                 assert_eq!(stored.version, 2, "{name}");

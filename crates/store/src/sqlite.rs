@@ -137,6 +137,25 @@ impl Sqlite {
     }
 }
 
+impl Sqlite {
+    /// Writes the file anew and empties its log, so that nothing is left there of what was overwritten. The writer
+    /// waits meanwhile.
+    pub(crate) async fn compact(&self) -> Result<()> {
+        let path = self.readers.path.clone();
+        let compact = move || {
+            let connection = connect::writable(&path)?;
+            connection.execute_batch("VACUUM").map_err(connect::sqlite_error)?;
+            let emptied = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
+            match emptied.map_err(connect::sqlite_error)? {
+                0 => Ok(()),
+                _ => Err(Error::Unavailable("somebody reads the database and keeps its log".to_owned())),
+            }
+        };
+        let done = tokio::task::spawn_blocking(compact).await;
+        done.map_err(|_| Error::Unavailable("it was given up".to_owned()))?
+    }
+}
+
 /// A connection that reads the database of a folder, also beside its server.
 pub(crate) fn existing(dir: &Path) -> Result<Connection> {
     let connection = read_only(&connect::file(dir))?;
