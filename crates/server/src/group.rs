@@ -190,12 +190,13 @@ async fn check(app: &App, spec: &GroupSpec) -> Result<Vec<Held>, Error> {
     text::check_name("name", &spec.name)?;
     let Some(parent) = &spec.parent_id else { return Ok(Vec::new()) };
     let mut above = Some(require(app, "parent_id", parent, spec.type_).await?);
-    let mut holds = Vec::new();
-    let room = DEEPEST.saturating_sub(height(app, &spec.name).await?);
-    for _ in 0..room {
-        let Some(group) = above else { return Ok(holds) };
-        if group.content.id == spec.name {
-            break;
+    let mut holds: Vec<Held> = Vec::new();
+    let room = room(app, spec).await?;
+    while let Some(group) = above {
+        let id = &group.content.id;
+        if holds.len() >= room || *id == spec.name || holds.iter().any(|held| held.id == *id) {
+            let wrong = format!("the tree would be a circle, or deeper than {DEEPEST}");
+            return Err(Error::invalid("parent_id", wrong));
         }
         holds.push(Held::at(&group));
         above = match self::spec(&group)?.parent_id {
@@ -203,7 +204,17 @@ async fn check(app: &App, spec: &GroupSpec) -> Result<Vec<Held>, Error> {
             None => None,
         };
     }
-    Err(Error::invalid("parent_id", format!("the tree would be a circle, or deeper than {DEEPEST}")))
+    Ok(holds)
+}
+
+/// How many groups may be above one. What stays where it is makes no tree deeper, however deep that is.
+async fn room(app: &App, spec: &GroupSpec) -> Result<usize, Error> {
+    if let Some(now) = GROUPS.find(app, &spec.name).await?
+        && self::spec(&now)?.parent_id == spec.parent_id
+    {
+        return Ok(usize::MAX);
+    }
+    Ok(DEEPEST.saturating_sub(height(app, &spec.name).await?))
 }
 
 /// How many levels of groups are below one. What is added down there at the same moment is not seen; a tree that
@@ -288,6 +299,28 @@ mod tests {
             updated_at: at,
             state_changed_at: at,
         }
+    }
+
+    /// As two that were put together at the same moment can be, or those of an older server.
+    #[tokio::test]
+    async fn a_tree_that_is_too_deep_can_be_changed_where_it_is() {
+        let (app, _dir) = App::in_a_folder().await;
+        let name = |level: usize| format!("g{level}");
+        for level in 0..40 {
+            let made = group(&name(level), (level > 0).then(|| name(level - 1)).as_deref(), None);
+            let entry = crate::app::by_system(&app, "registered", serde_json::Value::Null);
+            app.create(made.content, entry).await.unwrap();
+        }
+        let under =
+            |of: usize, parent: usize| spec(&group(&name(of), Some(&name(parent)), Some(true))).unwrap();
+        for level in [1, 20, 39] {
+            let held = check(&app, &under(level, level - 1)).await.unwrap();
+            assert_eq!(held.len(), level, "everything above is held");
+        }
+        for (of, parent) in [(39, 37), (1, 39), (40, 39), (20, 20)] {
+            assert!(matches!(check(&app, &under(of, parent)).await, Err(Error::Invalid(_))), "{of}");
+        }
+        check(&app, &under(39, 5)).await.unwrap();
     }
 
     /// Twenty racks under each of nine chains: a page of 180 groups, seven levels below the settings.
