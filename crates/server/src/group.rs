@@ -24,7 +24,7 @@ use crate::{
     node::document::KIND as NODE,
     path::Path,
     problems::Problems,
-    text,
+    text, token,
 };
 
 pub(crate) const KIND: &str = "group";
@@ -108,6 +108,7 @@ pub(crate) async fn delete(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
+    token::let_go(&app, &id).await?;
     let asked = Asked { app: &app, caller: &caller, headers: &headers };
     answer(&app, StatusCode::OK, &GROUPS.delete(&asked, &id, Vec::new()).await?).await
 }
@@ -321,6 +322,52 @@ mod tests {
             assert!(matches!(check(&app, &under(of, parent)).await, Err(Error::Invalid(_))), "{of}");
         }
         check(&app, &under(39, 5)).await.unwrap();
+    }
+
+    /// A token that an older server revoked is found by its group.
+    #[tokio::test]
+    async fn the_revoked_hold_no_group() {
+        use crate::{app::by_system, auth::TokenDocument, auth::Who};
+        let (app, _dir) = App::in_a_folder().await;
+        let entry = || by_system(&app, "registered", serde_json::Value::Null);
+        let (name, type_) = ("users".to_owned(), GroupType::User);
+        let users = GroupSpec { name, type_, parent_id: None, auto_promote: None };
+        app.create(content(&users).unwrap(), entry()).await.unwrap();
+        let (role, group_id) = (wardroom_core::table::Role::Viewer, Some("users".to_owned()));
+        let document = TokenDocument { role, kinds: Vec::new(), group_id, expires_at: jiff::Timestamp::MAX };
+        for (name, state) in [("before", "revoked"), ("working", "active")] {
+            let mut token = token::content(name, &document, name).unwrap();
+            state.clone_into(&mut token.state);
+            app.create(token, entry()).await.unwrap();
+        }
+        let tokens = async || {
+            let all = List { kind: TOKEN.to_owned(), limit: 10, ..List::default() };
+            app.store.list(&all).await.unwrap().items
+        };
+        let address = std::net::Ipv4Addr::LOCALHOST.into();
+        let caller = Caller { who: Who::Nobody, address, request_id: "test".into() };
+        let go = async || {
+            let (id, headers) = (Path("users".to_owned()), HeaderMap::new());
+            delete(State(app.clone()), Extension(caller.clone()), id, headers).await
+        };
+        let working = tokens().await.into_iter().find(|token| token.content.state == "active").unwrap();
+        match go().await {
+            Err(Error::Conflict { detail, .. }) => assert!(detail.contains(&working.content.id), "{detail}"),
+            other => panic!("somebody is in it: {other:?}"),
+        }
+        let content = Content { state: "revoked".to_owned(), ..working.content.clone() };
+        let (effects, holds) = (Vec::new(), Vec::new());
+        let change = wardroom_store::Change {
+            before: Some(working),
+            after: content,
+            entry: entry(),
+            effects,
+            fence: None,
+            holds,
+        };
+        app.commit(change).await.unwrap();
+        go().await.unwrap();
+        assert!(tokens().await.iter().all(|token| token.content.fields.is_empty()));
     }
 
     /// Twenty racks under each of nine chains: a page of 180 groups, seven levels below the settings.

@@ -20,7 +20,7 @@ use wardroom_core::table::Role;
 use wardroom_store::{Content, Document, Held, List, Resource};
 
 use crate::{
-    app::{App, Decided, by_person},
+    app::{App, Decided, by_person, by_system},
     auth::{Caller, Identity, TOKEN, TokenDocument},
     body::Body,
     bonds::{Made, Step},
@@ -158,8 +158,7 @@ pub(crate) async fn revoke(
     let (resource, ()) = app
         .change_holding(TOKEN, &id, holds, |token| {
             etag::check(&headers, || tag(token))?;
-            // A group is in use by tokens that let somebody in. One that was revoked before that was so is let go by
-            // another call.
+            // A group is in use by tokens that let somebody in.
             let mut content = Content { state: "revoked".to_owned(), ..token.content.clone() };
             content.fields.remove(GROUP);
             if content == token.content {
@@ -173,6 +172,31 @@ pub(crate) async fn revoke(
     let mut response = Json(Envelope::new(view(&resource, app.now())?)).into_response();
     etag::set(&mut response, &tag(&resource)?);
     Ok(response)
+}
+
+/// Takes tokens out of a group that were revoked before a revocation did so.
+pub(crate) async fn let_go(app: &App, group: &str) -> Result<(), Error> {
+    let fields = BTreeMap::from([(GROUP.to_owned(), group.to_owned())]);
+    let state = Some("revoked".to_owned());
+    let mut list = List { kind: TOKEN.to_owned(), state, fields, limit: 100, ..List::default() };
+    loop {
+        let page = app.store.list(&list).await?;
+        for token in &page.items {
+            let freed = app.change(TOKEN, &token.content.id, |token| {
+                let mut content = token.content.clone();
+                if content.state != "revoked" || content.fields.remove(GROUP).is_none() {
+                    return Ok(Decided::Nothing(()));
+                }
+                let entry = by_system(app, "changed", serde_json::Value::Null);
+                Ok(Decided::Commit(Box::new((content, entry)), ()))
+            });
+            freed.await?;
+        }
+        list.after = page.next;
+        if list.after.is_none() {
+            return Ok(());
+        }
+    }
 }
 
 /// What an admin's `If-Match` is about.
