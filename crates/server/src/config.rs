@@ -257,13 +257,15 @@ impl Wrong {
     }
 }
 
-/// Two listeners cannot have one address; port 0 is a free one for each.
+/// Two listeners cannot have one address; port 0 is a free one for each. `[::]` takes what comes over IPv4 too, as
+/// systems have it by default, `0.0.0.0` nothing that comes over IPv6.
 fn apart(listeners: &[(&str, Option<SocketAddr>)]) -> Result<(), ConfigError> {
     for (at, (key, address)) in listeners.iter().enumerate() {
         for (other, taken) in &listeners[..at] {
             let (Some(address), Some(taken)) = (address, taken) else { continue };
-            let everywhere = address.ip().is_unspecified() || taken.ip().is_unspecified();
-            let same = address.ip() == taken.ip() || everywhere;
+            let (one, two) = (address.ip().to_canonical(), taken.ip().to_canonical());
+            let covers = |one: IpAddr, two: IpAddr| one.is_unspecified() && (one.is_ipv6() || two.is_ipv4());
+            let same = one == two || covers(one, two) || covers(two, one);
             if same && address.port() == taken.port() && address.port() != 0 {
                 return Err(ConfigError(format!(
                     "{key}: {address} is taken by {other}: choose another port"
@@ -301,7 +303,7 @@ fn minutes(key: &str, value: u64) -> Result<Duration, ConfigError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{DEFAULT, Sources, print, resolve};
+    use super::{DEFAULT, Sources, apart, print, resolve};
 
     #[test]
     fn what_is_printed_gives_the_same_configuration() {
@@ -310,6 +312,29 @@ mod tests {
         assert_eq!(print(&Sources::default()).unwrap(), DEFAULT);
         let again = Sources { file: Some(print(&given).unwrap()), ..Sources::default() };
         assert_eq!(format!("{:?}", resolve(&again).unwrap()), format!("{:?}", resolve(&given).unwrap()));
+    }
+
+    #[test]
+    fn listeners_are_apart_where_the_system_keeps_them_apart() {
+        for (one, two, expected) in [
+            ("127.0.0.1:80", "127.0.0.1:80", false),
+            ("127.0.0.1:80", "127.0.0.1:81", true),
+            ("127.0.0.1:0", "127.0.0.1:0", true),
+            ("127.0.0.1:80", "127.0.0.2:80", true),
+            ("0.0.0.0:80", "127.0.0.1:80", false),
+            ("0.0.0.0:80", "[::1]:80", true),
+            ("[::]:80", "[::1]:80", false),
+            ("[::]:80", "127.0.0.1:80", false),
+            ("[::]:80", "0.0.0.0:80", false),
+            ("[::1]:80", "127.0.0.1:80", true),
+            ("[::ffff:127.0.0.1]:80", "127.0.0.1:80", false),
+            ("[::ffff:127.0.0.1]:80", "0.0.0.0:80", false),
+        ] {
+            let (first, second) = (Some(one.parse().unwrap()), Some(two.parse().unwrap()));
+            for listeners in [[("a", first), ("b", second)], [("a", second), ("b", first)]] {
+                assert_eq!(apart(&listeners).is_ok(), expected, "{one} and {two}");
+            }
+        }
     }
 
     #[test]
