@@ -38,6 +38,27 @@ fn an_environment_variable_takes_the_type_of_its_key() {
     assert!(set("WARDROOM_TOKEN", "of the command line").is_ok(), "other variables are not ours");
 }
 
+/// As files of services leave them that are written for every case.
+#[test]
+fn an_empty_variable_is_none_where_empty_means_nothing() {
+    let set = |name: &str| {
+        let environment = vec![(name.to_owned(), String::new())];
+        let file = "[limits]\nread = 7\n[harbor]\nurl = \"https://harbor.example\"\nusername = \"u\"\npassword = \"p\"";
+        resolve(&Sources { environment, file: Some(file.to_owned()), ..Sources::default() })
+    };
+    for name in
+        ["LOG_LEVEL", "LOG_FORMAT", "SERVER_LISTEN", "SERVER_DATA_DIR", "LIMITS_READ", "NODES_DISCOVER"]
+    {
+        let config = set(&format!("WARDROOM_{name}")).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!((config.log_level.as_str(), config.limits.read), ("info", 7), "{name}");
+        assert_eq!(config.data_dir.to_str(), Some("./wardroom-data"), "{name}");
+    }
+    assert!(set("WARDROOM_BOOT_LISTEN").unwrap().boot.is_none());
+    assert!(set("WARDROOM_BOOT_NETWORKS").unwrap().boot_networks.is_empty());
+    assert!(set("WARDROOM_HARBOR_URL").unwrap().harbor.is_none());
+    assert!(with("[log]\nlevel = \"\"").unwrap_err().contains("log.level: \"\" must be off, error, warn"));
+}
+
 #[test]
 fn mistakes_are_named() {
     for (file, expected) in [

@@ -6,13 +6,16 @@ use super::{ConfigError, DEFAULT, Sources, Wrong};
 
 /// Every value that holds.
 pub(super) fn merged(sources: &Sources) -> Result<Table, ConfigError> {
-    let mut table = parse(DEFAULT, "the built-in default")?;
+    let default = parse(DEFAULT, "the built-in default")?;
+    let mut table = default.clone();
     if let Some(file) = &sources.file {
         let name = sources.file_name.as_deref().unwrap_or("the configuration file");
         overlay(&mut table, parse(file, name)?, name)?;
     }
     for (name, value) in &sources.environment {
-        if let Some((section, key)) = environment_key(&table, name)? {
+        if let Some((section, key)) = environment_key(&table, name)?
+            && !(value.is_empty() && is_never_empty(&default, &section, &key))
+        {
             set(&mut table, &section, &key, value, name)?;
         }
     }
@@ -21,6 +24,21 @@ pub(super) fn merged(sources: &Sources) -> Result<Table, ConfigError> {
         set(&mut table, section, key, value, key)?;
     }
     Ok(table)
+}
+
+/// Keys that may be emptied, although they are not empty by default.
+const MAY_BE_EMPTY: [&str; 2] = ["boot.listen", "liveness.zone_label"];
+
+/// A variable that is there and empty, as files of services and containers often leave it, is as good as none for a
+/// key to which empty means nothing.
+fn is_never_empty(default: &Table, section: &str, key: &str) -> bool {
+    match default.get(section).and_then(|keys| keys.get(key)) {
+        Some(Value::String(text)) => {
+            !text.is_empty() && !MAY_BE_EMPTY.contains(&format!("{section}.{key}").as_str())
+        }
+        Some(value) => !value.is_array(),
+        None => false,
+    }
 }
 
 fn parse(text: &str, source: &str) -> Result<Table, ConfigError> {
