@@ -19,7 +19,9 @@ use crate::{
     auth::{self, Caller, Who},
     body,
     error::Error,
-    etag, group, node, satellite, secret, workflow,
+    etag, group, node, satellite,
+    secret::{self, Key},
+    workflow,
 };
 
 pub(crate) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -54,18 +56,11 @@ async fn remembered(app: &App, request: Request, next: Next) -> Result<Response,
     let key =
         key.ok_or_else(|| Error::invalid("Idempotency-Key", "must be 1 to 255 printable characters"))?;
     let caller = request.extensions().get::<Caller>().ok_or(Error::Internal)?;
-    let (scope, memory) = match &caller.who {
-        Who::Token(identity) => (identity.id.clone(), MEMORY),
-        Who::Nobody => (format!("anonymous {}", caller.address), MEMORY_OF_STRANGERS),
-        Who::Machine(token) => (format!("machine {}", secret::hash_token(token)), MEMORY),
-        Who::Satellite(_) | Who::Svid(_) | Who::GpuAgent(_) => {
-            (format!("member {} {}", caller.name(), caller.address), MEMORY)
-        }
-    };
+    let (scope, memory) = scope(caller);
 
     let (parts, body) = request.into_parts();
     let bytes = body::collect(body, body::MOST_BYTES).await?;
-    let key = IdempotencyKey { scope, key, request_hash: hash(&parts.uri.to_string(), &bytes) };
+    let key = IdempotencyKey { scope, key, request_hash: hash(&app.key, &parts.uri.to_string(), &bytes) };
     let now = app.now();
     let limit = SignedDuration::try_from(app.config.request_timeout).unwrap_or(SignedDuration::MAX);
     let until = now.saturating_add(limit.saturating_add(CLAIM)).unwrap_or(jiff::Timestamp::MAX);
@@ -88,6 +83,16 @@ async fn remembered(app: &App, request: Request, next: Next) -> Result<Response,
     let response = RUNNING.scope(Some(running.clone()), next.run(request)).await;
     let is_secret = is_secret || response.extensions().get::<ShownOnce>().is_some();
     finish(app, &running, response, is_secret).await
+}
+
+/// Whose key it is, and for how long. Who shows something is known by that, wherever it calls from.
+fn scope(caller: &Caller) -> (String, SignedDuration) {
+    match &caller.who {
+        Who::Token(identity) => (identity.id.clone(), MEMORY),
+        Who::Nobody => (format!("anonymous {}", caller.address), MEMORY_OF_STRANGERS),
+        Who::Machine(token) => (format!("machine {}", secret::hash_token(token)), MEMORY),
+        Who::Satellite(_) | Who::Svid(_) | Who::GpuAgent(_) => (format!("member {}", caller.name()), MEMORY),
+    }
 }
 
 /// A request whose key is carried by the changes that are made for it.
@@ -214,10 +219,35 @@ fn shown_once() -> Error {
     }
 }
 
-fn hash(uri: &str, body: &[u8]) -> String {
-    let mut hash = Sha256::new();
-    hash.update((uri.len() as u64).to_be_bytes());
-    hash.update(uri);
-    hash.update(body);
-    secret::encode(&hash.finalize())
+/// It is stored, so that it must tell nothing to who guesses at a body without the server's key.
+fn hash(key: &Key, uri: &str, body: &[u8]) -> String {
+    secret::encode(&key.sign("idempotency", &[uri, &secret::encode(&Sha256::digest(body))]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_that_moves_is_known_again() {
+        let at = |who: Who, address: [u8; 4]| {
+            scope(&Caller { who, address: address.into(), request_id: "test".into() }).0
+        };
+        let (here, there) = ([10, 0, 0, 1], [10, 0, 0, 2]);
+        let agent = || Who::GpuAgent("n1".into());
+        assert_eq!(at(agent(), here), at(agent(), there));
+        assert_ne!(at(agent(), here), at(Who::GpuAgent("n2".into()), here));
+        assert_ne!(at(Who::Nobody, here), at(Who::Nobody, there));
+    }
+
+    /// Bodies may hold secrets that are short enough to be guessed.
+    #[test]
+    fn a_stored_hash_tells_nothing_without_the_key() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = |name: &str| Key::create(&dir.path().join(name)).unwrap();
+        let (one, two) = (key("one"), key("two"));
+        assert_eq!(hash(&one, "/a", b"1234"), hash(&one, "/a", b"1234"));
+        assert_ne!(hash(&one, "/a", b"1234"), hash(&two, "/a", b"1234"));
+        assert_ne!(hash(&one, "/a", b"1234"), hash(&one, "/a1", b"234"));
+    }
 }
