@@ -1,5 +1,7 @@
 //! `wardroom apply`.
 
+use std::{collections::HashMap, iter::successors};
+
 use clap::Args;
 use serde_json::Value;
 use wardroom_api::{
@@ -20,8 +22,9 @@ use crate::{
 /// The file is YAML or JSON, any number of documents, each with `kind: workflow`, `group`, `node`, `site`,
 /// `satellite-group` or `satellite-config` and the fields of the API; what it does not name stays as it is. A node is
 /// known by its mac_address, everything else by its name; of a node only hostname, workflow_id, group_id and labels are
-/// changed. What `wardroom get -o yaml` writes can be given back: times, states, counters and what else only the server
-/// says are passed over. For example: {kind: workflow, name: debian, kernel: "http://…"}
+/// changed. Groups are made before those below them, and nodes last, in whatever order they are written. What
+/// `wardroom get -o yaml` writes can be given back: times, states, counters and what else only the server says are
+/// passed over. For example: {kind: workflow, name: debian, kernel: "http://…"}
 #[derive(Args)]
 pub(crate) struct Apply {
     /// The file; - for standard input.
@@ -36,7 +39,7 @@ impl Apply {
         let documents = document::read(&self.file)?;
         let client = self.connection.client()?;
         let mut outcome = Outcome::default();
-        for mut document in documents {
+        for mut document in ordered(documents) {
             let kind = document.remove("kind");
             let kind = kind.as_ref().and_then(Value::as_str).unwrap_or_default();
             let name = match kind {
@@ -56,6 +59,26 @@ impl Apply {
         }
         outcome.finish()
     }
+}
+
+/// Wherever it stands in the file, what others refer to comes first: groups from the top of their tree, nodes last.
+fn ordered(mut documents: Vec<Document>) -> Vec<Document> {
+    let text = |document: &Document, field| document.get(field).and_then(Value::as_str).map(str::to_owned);
+    let kind = |document: &Document| text(document, "kind").unwrap_or_default();
+    let groups = documents.iter().filter(|document| kind(document) == "group");
+    let parents: HashMap<_, _> =
+        groups.map(|group| (document::name(group), text(group, "parent_id"))).collect();
+    let depth = |group: &Document| {
+        let above = successors(text(group, "parent_id"), |parent| parents.get(parent).cloned().flatten());
+        // In a circle there is no top; the server says what is wrong with it.
+        above.take(parents.len()).count()
+    };
+    documents.sort_by_cached_key(|document| match kind(document).as_str() {
+        "group" => (1, depth(document)),
+        "node" => (2, 0),
+        _ => (0, 0),
+    });
+    documents
 }
 
 fn unknown(kind: &str) -> String {

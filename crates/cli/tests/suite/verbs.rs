@@ -67,6 +67,28 @@ fn files_are_applied_again_and_again() {
     server.run(&["apply", "-f", "site.yaml"]).says(1, &["kernl"]);
 }
 
+/// Lists are sorted by name, so that those below often come before those above.
+#[test]
+fn what_others_refer_to_is_applied_first() {
+    let server = Server::start();
+    let text = "kind: node\nmac_address: 52:54:00:00:00:01\nworkflow_id: debian\ngroup_id: bench\n---\n\
+                kind: group\nname: bench\nparent_id: lab\n---\nkind: group\nname: lab\nparent_id: site\n---\n\
+                kind: group\nname: alone\n---\nkind: group\nname: site\n---\n\
+                kind: workflow\nname: debian\nkernel: http://boot/vmlinuz\n";
+    let apply = |text: &str| {
+        std::fs::write(server.dir.path().join("some.yaml"), text).unwrap();
+        server.run(&["apply", "-f", "some.yaml"])
+    };
+    let made = apply(text);
+    let order = ["workflow/debian", "group/alone", "group/site", "group/lab", "group/bench"];
+    let expected: String = order.iter().map(|one| format!("{one} created\n")).collect();
+    assert_eq!(made.out, format!("{expected}node/52:54:00:00:00:01 created\n"), "{}", made.err);
+
+    let circle =
+        "kind: group\nname: site\nparent_id: bench\n---\nkind: group\nname: bench\nparent_id: site\n";
+    apply(circle).says(8, &["the tree would be a circle"]);
+}
+
 /// What was read can be given back, alone or in a list, and changes nothing.
 #[test]
 fn what_get_writes_can_be_applied() {
