@@ -80,10 +80,7 @@ pub(super) async fn start(app: &App) -> Result<wardroom_store::Cursor, Error> {
 }
 
 async fn flush_always(app: &App, mut stop: watch::Receiver<bool>) {
-    // With one server, a little of everything all the time instead of everybody at once.
-    let settings = &app.liveness.settings;
-    let period = settings.granularity.min(Duration::from_secs(5));
-    while sleep(period, &mut stop).await {
+    while sleep(app.liveness.settings.flush, &mut stop).await {
         let flushed = flush::flush(app).await;
         app.liveness.status().flush_failed = flushed.is_err();
         if let Err(error) = flushed {
@@ -205,8 +202,8 @@ impl Sweep {
         if let Some(ended) = &ended {
             self.merge_failed = ended.is_err();
         }
-        // Others are merged for people too, only not as often.
-        let wait = live.settings.granularity * if self.lease.is_some() { 1 } else { 10 };
+        // Whoever sweeps begins one with every sweep; the others merge for people only, and not as often.
+        let wait = if self.lease.is_some() { Duration::ZERO } else { live.settings.flush * 10 };
         let merged = live.status().merged.unwrap_or(now);
         let since = Duration::try_from(now.duration_since(merged)).unwrap_or(Duration::ZERO);
         let is_due = since >= wait || self.merges_anew || self.merge_failed;

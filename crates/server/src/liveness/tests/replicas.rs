@@ -219,3 +219,93 @@ async fn a_slow_merge_holds_up_no_sweep_and_charges_nobody() {
     pass(&mut sweep, 1).await;
     assert_eq!([state(&here, &heard).await, state(&here, &dead).await], ["online", "stale"]);
 }
+
+/// Two servers, one of which sweeps, and satellites that only the other one hears.
+struct Pair {
+    here: App,
+    other: App,
+    sweep: Sweep,
+    hand: &'static Hand,
+    _folder: tempfile::TempDir,
+}
+
+/// Steps of the clock in a second.
+const STEPS: i64 = 10;
+
+impl Pair {
+    async fn start(url: &str) -> Self {
+        let location = Location::Postgres { url: url.to_owned() };
+        let folder = tempfile::tempdir().unwrap();
+        let hand = Hand::forever();
+        let settings = "[liveness]\ngrace_seconds = 1\n";
+        let here = app(&folder, &location, hand, settings).await;
+        let other = app(&folder, &location, hand, settings).await;
+        let (mut sweep, mut other_sweep) = (Sweep::new(), Sweep::new());
+        for (app, sweep) in [(&here, &mut sweep), (&other, &mut other_sweep)] {
+            sweep::start(app).await.unwrap();
+            sweep.tick(app).await.unwrap();
+        }
+        assert!(sweep.lease.is_some() && other_sweep.lease.is_none());
+        let mut pair = Self { here, other, sweep, hand, _folder: folder };
+        // Longer than a renewal, so that they know of each other, and than the deaf time of the take-over.
+        for _ in 0..20 {
+            hand.pass(SignedDuration::from_secs(1));
+            pair.tick().await;
+        }
+        pair
+    }
+
+    /// A sweep, and the merge that it begins.
+    async fn tick(&mut self) {
+        self.sweep.tick(&self.here).await.unwrap();
+        self.sweep.merged().await;
+    }
+
+    /// At which step a satellite is stale that said to the other server, once, that it beats every 2 s. That is told at
+    /// the first sweep; a sweep is so many steps after each whole second.
+    async fn stale_at(&mut self, phase: i64) -> Option<i64> {
+        let id = satellite_every(&self.here, None, 2).await;
+        let seat = self.other.liveness.seat(KIND, &id, NewSeat::default());
+        self.other.liveness.beat(seat, Interval::from_seconds(2));
+        for step in 0..20 * STEPS {
+            if step == phase {
+                flush::flush(&self.other).await.unwrap();
+            }
+            if step % STEPS == phase {
+                self.tick().await;
+                if state(&self.here, &id).await == "stale" {
+                    return Some(step);
+                }
+            }
+            self.hand.pass(SignedDuration::from_millis(1000 / STEPS));
+        }
+        None
+    }
+}
+
+/// By construction, as `settings.rs` counts it: whenever the sweeps are, and with a second for the real time that the
+/// test takes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_dead_elsewhere_is_found_well_before_ten_seconds() {
+    let database = database().await;
+    let mut pair = Pair::start(&database.url).await;
+    for phase in [0, 3, 7] {
+        let found = pair.stale_at(phase).await.expect("it is found");
+        assert!((6 * STEPS..=13 * STEPS).contains(&found), "found after {found} steps, the rule has 60");
+    }
+}
+
+/// Others judge by what they are told: a beat that came soon after one that was written down is told as well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_beat_is_told() {
+    let database = database().await;
+    let pair = Pair::start(&database.url).await;
+    let id = satellite_every(&pair.here, None, 2).await;
+    let seat = pair.other.liveness.seat(KIND, &id, NewSeat::default());
+    for _ in 0..3 {
+        pair.hand.pass(SignedDuration::from_millis(100));
+        pair.other.liveness.beat(seat, Interval::from_seconds(2));
+        flush::flush(&pair.other).await.unwrap();
+        assert_eq!(pair.other.liveness.status().flushed.rows, 1);
+    }
+}
