@@ -128,7 +128,7 @@ pub(super) struct Sweep {
     /// Whether the next one is due whenever the last one was.
     merges_anew: bool,
     /// Whether the last one that ended did not work.
-    merge_failed: bool,
+    pub(super) merge_failed: bool,
     /// What people were not told yet.
     untold: Vec<Incident>,
     ticks: u64,
@@ -163,9 +163,12 @@ impl Sweep {
             true => self.prepare(app).await,
             false => Ok(false),
         };
-        let deaf = !database || prepared.is_err() || self.merge_failed;
+        let cut_off = !database || prepared.is_err();
+        // Who sweeps and does not learn what the others heard cannot judge. What it hears itself is written down all
+        // the same, and so is what a server hears that does not sweep: nobody is sent away for that.
+        let deaf = cut_off || (self.merge_failed && self.lease.is_some());
         live.judge_state().set(Cause::Database, deaf, live.clock.steady());
-        live.cut_off.store(deaf && live.settings.shared, Relaxed);
+        live.cut_off.store(cut_off && live.settings.shared, Relaxed);
         if deaf {
             app.was_deaf();
         }
@@ -186,21 +189,22 @@ impl Sweep {
         if self.asked.is_none_or(|asked| now.duration_since(asked) >= RENEWAL) {
             self.renew(app, now).await?;
         }
-        self.merge(app, now)?;
+        self.merge(app, now);
         Ok(self.lease.is_some())
     }
 
     /// Learns how the last merge ended, and begins the next one when it is time.
-    fn merge(&mut self, app: &App, now: Timestamp) -> Result<(), Error> {
+    fn merge(&mut self, app: &App, now: Timestamp) {
         let live = &app.liveness;
-        let ended = self.merging.try_join_next().map(|ended| {
-            ended.unwrap_or_else(|error| {
+        if let Some(ended) = self.merging.try_join_next() {
+            let ended = ended.unwrap_or_else(|error| {
                 tracing::error!(%error, "a merge panicked");
                 Err(Error::Internal)
-            })
-        });
-        if let Some(ended) = &ended {
+            });
             self.merge_failed = ended.is_err();
+            if let Err(error) = ended {
+                tracing::warn!(%error, "what other servers heard could not be read; it is tried again");
+            }
         }
         // Whoever sweeps begins one with every sweep; the others merge for people only, and not as often.
         let wait = if self.lease.is_some() { Duration::ZERO } else { live.settings.flush * 10 };
@@ -216,7 +220,6 @@ impl Sweep {
                 tokio::time::timeout(LONGEST_MERGE, flush::merge(&app)).await.unwrap_or_else(late)
             });
         }
-        ended.unwrap_or(Ok(()))
     }
 
     /// Whoever is alone for longer than anybody takes to write down the last beats has nothing to learn.

@@ -309,3 +309,37 @@ async fn every_beat_is_told() {
         assert_eq!(pair.other.liveness.status().flushed.rows, 1);
     }
 }
+
+/// A merge tells people and the sweeper what others heard. Where it fails, beats are still heard and written down, so
+/// they are taken; and the sweeper alone says that it cannot judge.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_merge_that_fails_cuts_nobody_off() {
+    let database = database().await;
+    let location = Location::Postgres { url: database.url.clone() };
+    let folder = tempfile::tempdir().unwrap();
+    let hand = Hand::forever();
+    let here = app(&folder, &location, hand, SETTINGS).await;
+    let other = app(&folder, &location, hand, SETTINGS).await;
+    let (mut sweep, mut other_sweep) = (Sweep::new(), Sweep::new());
+    for (app, sweep) in [(&here, &mut sweep), (&other, &mut other_sweep)] {
+        sweep::start(app).await.unwrap();
+        sweep.tick(app).await.unwrap();
+    }
+    connect(&database.url).await.batch_execute("ALTER TABLE liveness RENAME TO elsewhere").await.unwrap();
+    let mut failed = false;
+    for _ in 0..100 {
+        hand.pass(SignedDuration::from_secs(1));
+        sweep.tick(&here).await.unwrap();
+        other_sweep.tick(&other).await.unwrap();
+        assert!(!here.liveness.is_cut_off() && !other.liveness.is_cut_off(), "beats are taken");
+        failed = sweep.merge_failed && other_sweep.merge_failed;
+        if failed {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(failed, "both have tried");
+    assert!(sweep.lease.is_some() && other_sweep.lease.is_none());
+    assert!(here.liveness.deaf().is_some(), "it does not know what the other heard");
+    assert_eq!(other.liveness.deaf(), None, "it hears all there is to hear");
+}
