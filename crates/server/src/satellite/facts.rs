@@ -69,6 +69,8 @@ struct Kept {
     reported: Arc<Reported>,
     /// What was written down of it is from then; nothing for one that is to be written down.
     written: Option<Timestamp>,
+    /// What was said here, as long as nobody has looked what was written down before.
+    said: Option<Box<Beat>>,
 }
 
 /// What every satellite last said.
@@ -90,12 +92,37 @@ impl Default for Facts {
 impl Facts {
     /// Keeps what a satellite says. What it says nothing of stays as it was last known.
     pub(crate) fn keep(&self, id: &str, beat: Beat, received_at: Timestamp) {
-        let known = self.of(id);
-        if known.is_none() && beat == Beat::default() {
+        let mut part = self.part(id);
+        let Part { known, changed } = &mut *part;
+        let Some(kept) = known.get_mut(id) else {
             // What was written down of it, perhaps by another server, is still the last that it said.
+            if beat != Beat::default() {
+                let said = Some(Box::new(beat.clone()));
+                let reported = Arc::new(self.lay(None, 0, beat, received_at));
+                known.insert(id.into(), Kept { reported, written: None, said });
+                changed.push_back(id.into());
+            }
             return;
+        };
+        if let Some(said) = &mut kept.said {
+            **said = over(std::mem::take(&mut **said), beat.clone());
         }
-        let last = known.as_deref();
+        let own = kept.reported.cached_images.len();
+        let reported = self.lay(Some(&kept.reported), own, beat, received_at);
+        let is_new = |written: Timestamp| {
+            received_at.duration_since(written) >= OLDEST || differs(&kept.reported, &reported)
+        };
+        if kept.written.is_some_and(is_new) {
+            kept.written = None;
+            changed.push_back(id.into());
+        }
+        let before = std::mem::replace(&mut kept.reported, Arc::new(reported));
+        drop(part);
+        self.release(Some(&before));
+    }
+
+    /// What is known once a satellite has said this, and its images counted; so many of them are about to be released.
+    fn lay(&self, last: Option<&Reported>, own: usize, beat: Beat, received_at: Timestamp) -> Reported {
         let said = |new: Option<String>, last: Option<&Option<String>>| match new {
             None => last.cloned().flatten(),
             new => short(new),
@@ -107,13 +134,12 @@ impl Facts {
         };
         images.truncate(MOST_IMAGES);
         // What it said before gives its room back.
-        let own = last.map_or(0, |last| last.cached_images.len());
         if self.images.load(Ordering::Relaxed) + images.len() > MOST_OF_ALL + own {
             images = Vec::new();
         }
         images.iter_mut().for_each(|CachedImage { reference, .. }| cut(reference));
         self.images.fetch_add(images.len(), Ordering::Relaxed);
-        let reported = Reported {
+        Reported {
             received_at,
             activity: said(beat.activity, last.map(|last| &last.activity)),
             state_report_interval: said(
@@ -133,24 +159,35 @@ impl Facts {
                 .last_sync_duration_ms
                 .or(last.and_then(|last| last.last_sync_duration_ms)),
             cached_images: images,
-        };
-        let mut part = self.part(id);
-        let Part { known, changed } = &mut *part;
-        let Some(kept) = known.get_mut(id) else {
-            known.insert(id.into(), Kept { reported: Arc::new(reported), written: None });
-            changed.push_back(id.into());
-            return;
-        };
-        let is_new = |written: Timestamp| {
-            received_at.duration_since(written) >= OLDEST || differs(&kept.reported, &reported)
-        };
-        if kept.written.is_some_and(is_new) {
-            kept.written = None;
-            changed.push_back(id.into());
         }
-        let before = std::mem::replace(&mut kept.reported, Arc::new(reported));
-        drop(part);
-        self.release(Some(&before));
+    }
+
+    /// Whether nobody has looked yet what was written down of a satellite before it said something here.
+    fn is_partial(&self, id: &str) -> bool {
+        self.part(id).known.get(id).is_some_and(|kept| kept.said.is_some())
+    }
+
+    /// What a satellite said here, laid over what was written down of it before; nothing when that was done already.
+    fn over_written(&self, id: &str, written: &Reported) -> Option<Reported> {
+        let part = self.part(id);
+        let kept = part.known.get(id)?;
+        let said = kept.said.as_deref()?.clone();
+        let whole = self.lay(Some(written), 0, said, kept.reported.received_at);
+        self.release(Some(&whole));
+        Some(whole)
+    }
+
+    /// Lays what a satellite said here over what was written down of it before, if something was.
+    fn complete(&self, id: &str, written: Option<&Reported>) -> Option<Arc<Reported>> {
+        let mut part = self.part(id);
+        let kept = part.known.get_mut(id)?;
+        if let (Some(said), Some(written)) = (kept.said.take(), written) {
+            let (own, at) = (kept.reported.cached_images.len(), kept.reported.received_at);
+            let whole = Arc::new(self.lay(Some(written), own, *said, at));
+            let before = std::mem::replace(&mut kept.reported, whole);
+            self.release(Some(&before));
+        }
+        Some(Arc::clone(&kept.reported))
     }
 
     /// What a satellite last said here.
@@ -219,7 +256,11 @@ pub(crate) async fn flush_all(app: &App) -> Result<(), Error> {
 }
 
 async fn write(app: &App, most: Amount) -> Result<(), Error> {
-    let taken = app.facts.take_changed(most);
+    let mut taken = app.facts.take_changed(most);
+    if let Err(error) = complete(app, &mut taken).await {
+        app.facts.put_back(&taken);
+        return Err(error);
+    }
     let mut left = &*taken;
     while !left.is_empty() {
         let (batch, after) = left.split_at(first_batch(left));
@@ -236,6 +277,32 @@ async fn write(app: &App, most: Amount) -> Result<(), Error> {
         left = after;
     }
     Ok(())
+}
+
+/// Looks what was written down of those that said something here for the first time, so that what they leave out is
+/// not lost with the server that heard it, or with one that another one followed.
+async fn complete(app: &App, taken: &mut [(String, Arc<Reported>)]) -> Result<(), Error> {
+    for batch in taken.chunks_mut(BATCH.rows) {
+        let ids: Vec<_> =
+            batch.iter().map(|(id, _)| id.clone()).filter(|id| app.facts.is_partial(id)).collect();
+        if ids.is_empty() {
+            continue;
+        }
+        let mut written = written(app, &ids).await?;
+        for (id, said) in batch.iter_mut().filter(|(id, _)| ids.contains(id)) {
+            if let Some(whole) = app.facts.complete(id, written.remove(id).as_ref()) {
+                *said = whole;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What was written down of satellites.
+async fn written(app: &App, ids: &[String]) -> Result<HashMap<String, Reported>, Error> {
+    let ids: Vec<_> = ids.iter().map(String::as_str).collect();
+    let seen = app.store.observed(KIND, SOURCE, &ids).await?;
+    seen.into_iter().map(|seen| Ok((seen.resource_id, seen.document.read::<Reported>()?))).collect()
 }
 
 /// How many go into the next statement: one at least.
@@ -260,16 +327,14 @@ fn size(said: &Reported) -> usize {
 /// Shows what was written down of satellites that were not heard here since.
 pub(crate) async fn recall(app: &App, shown: &mut [Satellite]) -> Result<(), Error> {
     let ids: Vec<_> = shown.iter().map(|satellite| satellite.id.clone()).collect();
-    let ids: Vec<_> = ids.iter().map(String::as_str).collect();
-    let mut written = HashMap::new();
-    for seen in app.store.observed(KIND, SOURCE, &ids).await? {
-        written.insert(seen.resource_id, seen.document.read::<Reported>()?);
-    }
+    let mut written = written(app, &ids).await?;
     for satellite in shown {
-        let written = written.remove(&satellite.id);
+        let Some(written) = written.remove(&satellite.id) else { continue };
         let heard = satellite.reported.as_ref().map(|reported| reported.received_at);
-        if let Some(written) = written.filter(|written| heard < Some(written.received_at)) {
+        if heard < Some(written.received_at) {
             satellite.reported = Some(written);
+        } else if let Some(whole) = app.facts.over_written(&satellite.id, &written) {
+            satellite.reported = Some(whole);
         }
     }
     Ok(())
@@ -280,6 +345,24 @@ pub(crate) async fn forget(app: &App, id: &str) -> Result<(), Error> {
     app.facts.forget(id);
     app.store.forget_observations(KIND, id).await?;
     Ok(())
+}
+
+/// What was said last of everything.
+fn over(before: Beat, beat: Beat) -> Beat {
+    Beat {
+        activity: beat.activity.or(before.activity),
+        state_report_interval: beat.state_report_interval.or(before.state_report_interval),
+        latest_state_digest: beat.latest_state_digest.or(before.latest_state_digest),
+        latest_config_digest: beat.latest_config_digest.or(before.latest_config_digest),
+        memory_used_bytes: beat.memory_used_bytes.or(before.memory_used_bytes),
+        storage_used_bytes: beat.storage_used_bytes.or(before.storage_used_bytes),
+        cpu_percent: beat.cpu_percent.or(before.cpu_percent),
+        last_sync_duration_ms: beat.last_sync_duration_ms.or(before.last_sync_duration_ms),
+        image_count: beat.image_count.or(before.image_count),
+        cached_images: beat.cached_images.or(before.cached_images),
+        name: None,
+        request_created_time: None,
+    }
 }
 
 /// Whether a satellite says something else than before, apart from numbers that change all the time.

@@ -3,11 +3,15 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use wardroom_api::satellite::{Beat, CachedImage, Reported};
 use wardroom_core::liveness::Interval;
 use wardroom_store::Seen;
 
 use super::site::{KIND, Site, beat, store_satellite};
-use crate::liveness::{NewSeat, flush};
+use crate::{
+    liveness::{NewSeat, flush},
+    satellite::facts,
+};
 
 fn seconds(count: u32) -> Option<Interval> {
     Interval::from_seconds(count)
@@ -206,4 +210,37 @@ async fn who_asks_for_the_seat_meanwhile_keeps_it() {
     assert_eq!(site.app.liveness.leave(seat, 2), None);
     beat(&site.app, &all);
     assert!(site.app.liveness.find(KIND, &all[0]).is_none());
+}
+
+/// What a server heard is written down; the next one has none of it in memory when it hears the satellite say less.
+#[tokio::test]
+async fn what_a_beat_leaves_out_after_a_restart_stays_as_it_was() {
+    let site = Site::settled().await;
+    let id = site.satellites(1, None).await.remove(0);
+    let image = CachedImage { reference: "registry/library/alpine:3".to_owned(), ..CachedImage::default() };
+    let (images, cached_images) = (Some(3), Some(vec![image.clone()]));
+    let full = Beat { image_count: images, cached_images, cpu_percent: Some(2.5), ..Beat::default() };
+    // The clock of the next server is another one here.
+    let now = site.app.now();
+    let at = |minute: i64| now.saturating_add(SignedDuration::from_mins(minute)).unwrap();
+    site.app.facts.keep(&id, full, at(0));
+    let site = site.restart().await;
+    let activity = |text: &str| Beat { activity: Some(text.to_owned()), ..Beat::default() };
+    site.app.facts.keep(&id, activity("syncing"), at(1));
+    site.app.facts.keep(&id, Beat { cpu_percent: Some(4.0), ..Beat::default() }, at(2));
+    facts::flush(&site.app).await.unwrap();
+    site.app.facts.keep(&id, activity("idle"), at(3));
+    facts::flush(&site.app).await.unwrap();
+
+    let written = site.app.store.observed(KIND, "heartbeat", &[&id]).await.unwrap().remove(0);
+    for known in [written.document.read::<Reported>().unwrap(), (*site.app.facts.of(&id).unwrap()).clone()] {
+        assert_eq!((known.image_count, known.cpu_percent), (Some(3), Some(4.0)));
+        assert_eq!((known.cached_images, known.activity.as_deref()), (vec![image.clone()], Some("idle")));
+    }
+    // What it says is none is none, also when it was written down.
+    let site = site.restart().await;
+    site.app.facts.keep(&id, Beat { cached_images: Some(Vec::new()), ..Beat::default() }, at(4));
+    facts::flush(&site.app).await.unwrap();
+    let known = site.app.facts.of(&id).unwrap();
+    assert_eq!((known.cached_images.len(), known.image_count), (0, Some(3)));
 }
