@@ -9,6 +9,8 @@ pub mod app;
 mod artifact;
 mod assignment;
 mod auth;
+#[cfg(test)]
+mod bare;
 mod body;
 mod bonds;
 mod boot;

@@ -35,7 +35,7 @@ use crate::{
 
 mod secrets;
 
-use secrets::{HIDDEN, hide, masked, unhide};
+use secrets::{HIDDEN, Place, hide, masked, unhide};
 
 pub(crate) const CONFIGS: Named = Named {
     kind: "satellite-config",
@@ -49,6 +49,9 @@ const RESERVED: &[&str] = &["default", "satellite"];
 
 /// The size of a config as JSON.
 const MOST_BYTES: usize = 256 << 10;
+
+/// Secrets in a config: each is sealed and opened by itself.
+const MOST_SECRETS: usize = 1000;
 
 /// A config; what is stored of it has its secrets sealed.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -79,7 +82,7 @@ impl Document {
         Ok(Text::of(&self)?)
     }
 
-    fn check(&self) -> Result<(), Error> {
+    fn check(&mut self) -> Result<(), Error> {
         if let Some(registry) = &self.registry {
             check_registry("registry", registry)?;
         }
@@ -96,6 +99,11 @@ impl Document {
         }
         if serde_json::to_string(&self.config).map_err(|_| Error::Internal)?.len() > MOST_BYTES {
             return Err(Error::invalid("config", format!("is larger than {MOST_BYTES} bytes")));
+        }
+        let secrets = secrets::count(&mut self.config);
+        if secrets > MOST_SECRETS {
+            let message = format!("has {secrets} secrets, and {MOST_SECRETS} at most are kept in one config");
+            return Err(Error::invalid("config", message));
         }
         Ok(())
     }
@@ -123,7 +131,7 @@ pub(crate) async fn create(
     if RESERVED.contains(&name.as_str()) {
         return Err(Error::invalid("config_name", format!("{name:?} is reserved: choose another name")));
     }
-    let document = Document { registry, config };
+    let mut document = Document { registry, config };
     document.check()?;
     let content = Content { document: document.sealed(&app, &name)?, ..CONFIGS.content(&name, &())? };
     let asked = Asked { app: &app, caller: &caller, headers: &headers };
@@ -157,7 +165,7 @@ pub(crate) async fn patch(
             document.registry.clone_from(registry);
         }
         if let Some(mut settings) = patch.config.clone() {
-            unhide(&mut settings, &document.config, false);
+            unhide(&mut settings, &document.config, Place::default());
             merge(&mut document.config, &settings);
         }
         document.check()?;
@@ -286,7 +294,7 @@ async fn seal_one(app: &App, config: Resource) -> Result<bool, Error> {
 
 fn view(resource: &Resource) -> Result<SatelliteConfig, Error> {
     let Document { registry, mut config } = Document::of(resource)?;
-    hide(&mut config, false);
+    hide(&mut config, Place::default());
     let (id, config_name) = (resource.content.id.clone(), resource.content.name.clone());
     let (created_at, updated_at) = (resource.created_at, resource.updated_at);
     Ok(SatelliteConfig { id, config_name, registry, config, created_at, updated_at })
@@ -326,7 +334,7 @@ mod tests {
         let mut config = json!({
             "app_config": {"local_registry": {"username": "u", "password": "p"}, "tokens": ["t"], "use_token": true},
         });
-        hide(&mut config, false);
+        hide(&mut config, Place::default());
         let local = &config["app_config"]["local_registry"];
         assert_eq!((local["username"].as_str(), local["password"].as_str()), (Some("u"), Some(HIDDEN)));
         assert_eq!(config["app_config"]["tokens"][0], HIDDEN);
@@ -345,7 +353,7 @@ mod tests {
             "log": {"level": "info"},
         });
         let mut shown = stored.clone();
-        hide(&mut shown, false);
+        hide(&mut shown, Place::default());
         let text = shown.to_string();
         assert!(
             !["k1", "k2", "k3", "k4", "17", "\"u\""].iter().any(|secret| text.contains(secret)),
@@ -359,7 +367,7 @@ mod tests {
         let merged = |change: fn(&mut Value)| {
             let (mut patch, mut config) = (shown.clone(), stored.clone());
             change(&mut patch);
-            unhide(&mut patch, &config, false);
+            unhide(&mut patch, &config, Place::default());
             merge(&mut config, &patch);
             let checked = Document { registry: None, config: config.clone() }.check();
             checked.map(|()| config).ok()
@@ -375,6 +383,19 @@ mod tests {
         assert_eq!(merged(change), Some(quiet), "the other secrets are kept");
         assert_eq!(merged(|patch| patch["api_keys"][0] = json!("new")), None, "whose is the other one?");
         assert_eq!(merged(|patch| patch["log"]["level"] = json!(HIDDEN)), None, "there is no secret");
+    }
+
+    #[test]
+    fn a_config_has_so_many_secrets_at_most() {
+        let with = |secrets: usize| Document {
+            registry: None,
+            config: json!({"tokens": vec!["t"; secrets - 1], "levels": vec!["l"; 2000], "tls": {"key": "k"}}),
+        };
+        assert!(with(MOST_SECRETS).check().is_ok());
+        let Err(Error::Invalid(errors)) = with(MOST_SECRETS + 1).check() else {
+            panic!("one secret too many was taken")
+        };
+        assert_eq!(errors[0].field, "config");
     }
 
     /// What an older server stored is sealed by the next one that starts, once, also of a config that was deleted.

@@ -11,39 +11,50 @@ use crate::secret::{Key, decode, encode};
 /// What a sealed secret begins with; the number is that of the way it is sealed.
 const MARK: &str = "wrs1.";
 
-/// Seals a secret of a record.
-pub(crate) fn seal(key: &Key, record: &str, secret: &str) -> String {
-    // A function of what is sealed: two secrets never share one, and the same one needs no other.
-    let signed = key.sign("seal nonce", &[record, secret]);
-    let mut nonce = [0; NONCE_LEN];
-    nonce.copy_from_slice(&signed[..NONCE_LEN]);
-    let mut sealed = secret.as_bytes().to_vec();
-    let done = cipher(key).seal_in_place_append_tag(
-        Nonce::assume_unique_for_key(nonce),
-        Aad::from(record),
-        &mut sealed,
-    );
-    done.expect("a text is shorter than what can be sealed");
-    format!("{MARK}{}", encode(&[&nonce[..], &sealed[..]].concat()))
-}
-
 /// Whether this looks like something that was sealed.
 pub(crate) fn is_sealed(text: &str) -> bool {
     text.starts_with(MARK)
 }
 
-/// The secret of a record; nothing when it was sealed for another one, with another key, or not at all.
-pub(crate) fn open(key: &Key, record: &str, sealed: &str) -> Option<String> {
-    let mut bytes = decode(sealed.strip_prefix(MARK)?)?;
-    let (nonce, sealed) = bytes.split_at_mut_checked(NONCE_LEN)?;
-    let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
-    let secret = cipher(key).open_in_place(nonce, Aad::from(record), sealed).ok()?;
-    String::from_utf8(secret.to_vec()).ok()
+/// What seals and opens the secrets of one record, however many there are.
+pub(crate) struct Seal<'a> {
+    key: &'a Key,
+    record: &'a str,
+    cipher: LessSafeKey,
 }
 
-fn cipher(key: &Key) -> LessSafeKey {
-    let key = UnboundKey::new(&AES_256_GCM, &key.derive("seal"));
-    LessSafeKey::new(key.expect("the derived key is as long as the cipher's"))
+impl<'a> Seal<'a> {
+    /// For a record.
+    pub(crate) fn of(key: &'a Key, record: &'a str) -> Self {
+        let derived = UnboundKey::new(&AES_256_GCM, &key.derive("seal"));
+        let cipher = LessSafeKey::new(derived.expect("the derived key is as long as the cipher's"));
+        Self { key, record, cipher }
+    }
+
+    /// Seals a secret.
+    pub(crate) fn seal(&self, secret: &str) -> String {
+        // A function of what is sealed: two secrets never share one, and the same one needs no other.
+        let signed = self.key.sign("seal nonce", &[self.record, secret]);
+        let mut nonce = [0; NONCE_LEN];
+        nonce.copy_from_slice(&signed[..NONCE_LEN]);
+        let mut sealed = secret.as_bytes().to_vec();
+        let done = self.cipher.seal_in_place_append_tag(
+            Nonce::assume_unique_for_key(nonce),
+            Aad::from(self.record),
+            &mut sealed,
+        );
+        done.expect("a text is shorter than what can be sealed");
+        format!("{MARK}{}", encode(&[&nonce[..], &sealed[..]].concat()))
+    }
+
+    /// The secret; nothing when it was sealed for another record, with another key, or not at all.
+    pub(crate) fn open(&self, sealed: &str) -> Option<String> {
+        let mut bytes = decode(sealed.strip_prefix(MARK)?)?;
+        let (nonce, sealed) = bytes.split_at_mut_checked(NONCE_LEN)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+        let secret = self.cipher.open_in_place(nonce, Aad::from(self.record), sealed).ok()?;
+        String::from_utf8(secret.to_vec()).ok()
+    }
 }
 
 #[cfg(test)]
@@ -54,6 +65,8 @@ mod tests {
     fn a_secret_opens_for_its_record_and_key_only() {
         let dir = tempfile::tempdir().unwrap();
         let key = Key::create(&dir.path().join("key")).unwrap();
+        let seal = |key: &Key, record: &str, secret: &str| Seal::of(key, record).seal(secret);
+        let open = |key: &Key, record: &str, sealed: &str| Seal::of(key, record).open(sealed);
         let sealed = seal(&key, "a", "hunter2");
         assert!(is_sealed(&sealed) && !sealed.contains("hunter2"));
         assert_eq!(sealed, seal(&key, "a", "hunter2"), "what is the same is sealed alike");
