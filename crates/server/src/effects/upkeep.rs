@@ -1,5 +1,6 @@
-//! What asks for effects without a change: robots that end, groups whose projects changed, states that went with
-//! another one of their name; a trust bundle that rotates; and what becomes of effects that are done.
+//! What asks for effects without a change: robots that end, groups whose projects changed, groups whose removal nobody
+//! carries on, states that went with another one of their name; a trust bundle that rotates; and what becomes of effects
+//! that are done.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,10 +14,12 @@ use super::{Trouble, Worker};
 use crate::{
     app::{App, by_system},
     error::Error,
+    named::REMOVING,
     satellite::{
         document::{Document, KIND, group_field, state},
-        effects::{HARBOR_ROBOT, PUBLISH_STATE},
+        effects::{GROUP_MEMBERS, HARBOR_ROBOT, PUBLISH_STATE},
     },
+    satellite_group::GROUPS,
     spiffe::Trust,
 };
 
@@ -50,6 +53,8 @@ pub(super) enum Cause {
     GroupChanged,
     /// The state may be gone: one that had its name before was removed late.
     Removed,
+    /// The removal of a group was begun by a server that left nobody to end it.
+    Removing,
 }
 
 impl Cause {
@@ -59,6 +64,7 @@ impl Cause {
             Self::Ending => "about to end",
             Self::GroupChanged => "group changed",
             Self::Removed => "removed with the one before",
+            Self::Removing => "removal begun",
         }
     }
 
@@ -66,6 +72,7 @@ impl Cause {
         match self {
             Self::Upkeep | Self::Ending | Self::GroupChanged => HARBOR_ROBOT,
             Self::Removed => PUBLISH_STATE,
+            Self::Removing => GROUP_MEMBERS,
         }
     }
 
@@ -73,7 +80,7 @@ impl Cause {
     /// where nothing happened, it is enough.
     fn is_met_by(self, progress: &EffectProgress) -> bool {
         let begun_is_enough = match self {
-            Self::Upkeep | Self::Ending => true,
+            Self::Upkeep | Self::Ending | Self::Removing => true,
             Self::GroupChanged | Self::Removed => false,
         };
         progress.effect_type == self.effect_type()
@@ -106,7 +113,8 @@ pub(super) async fn run(worker: Arc<Worker>, mut stop: watch::Receiver<bool>) {
     }
 }
 
-/// Counts what is open and forgets what was done long ago, until `stop` says so.
+/// Counts what is open, forgets what was done long ago, and looks for removals that nobody carries on, until `stop` says
+/// so.
 pub(super) async fn look_after(app: App, mut stop: watch::Receiver<bool>) {
     let (mut after, mut counted) = (0, Duration::ZERO);
     loop {
@@ -118,6 +126,9 @@ pub(super) async fn look_after(app: App, mut stop: watch::Receiver<bool>) {
                 Ok(next) => after = next,
                 Err(error) => tracing::warn!(%error, "old effects could not be forgotten; it is tried again"),
             }
+            if let Err(error) = ask_removals(&app).await {
+                tracing::warn!(%error, "removals could not be looked through; it is tried again");
+            }
         }
         counted = if counted < FORGET { counted + COUNT } else { Duration::ZERO };
         tokio::select! {
@@ -125,6 +136,14 @@ pub(super) async fn look_after(app: App, mut stop: watch::Receiver<bool>) {
             () = tokio::time::sleep(COUNT) => {}
         }
     }
+}
+
+/// Asks for the end of removals that were begun: an older server began them in a request and left them with it.
+async fn ask_removals(app: &App) -> Result<(), Error> {
+    let (kind, state) = (GROUPS.kind.to_owned(), Some(REMOVING.to_owned()));
+    let mut removing = List { kind, state, limit: PAGE, ..List::default() };
+    while ask_page(app, &mut removing, Cause::Removing, |_| Ok(true)).await? {}
+    Ok(())
 }
 
 async fn count(app: &App) -> Result<(), Error> {
@@ -216,31 +235,31 @@ async fn ask_page(
     Ok(list.after.is_some())
 }
 
-/// A row in the satellite's history that carries the effect.
-pub(super) async fn ask_for(app: &App, mut satellite: Resource, cause: Cause) -> Result<(), Error> {
-    let id = satellite.content.id.clone();
+/// A row in the history of a satellite or group that carries the effect.
+pub(super) async fn ask_for(app: &App, mut record: Resource, cause: Cause) -> Result<(), Error> {
+    let (kind, id) = (record.content.kind.clone(), record.content.id.clone());
     loop {
-        if ask_once(app, satellite, cause).await? {
+        if ask_once(app, record, cause).await? {
             return Ok(());
         }
-        match app.store.get(KIND, &id).await?.filter(|found| !found.content.deleted) {
-            Some(changed) => satellite = changed,
+        match app.store.get(&kind, &id).await?.filter(|found| !found.content.deleted) {
+            Some(changed) => record = changed,
             None => return Ok(()),
         }
     }
 }
 
-/// False when somebody else changed the satellite first.
-async fn ask_once(app: &App, satellite: Resource, cause: Cause) -> Result<bool, Error> {
-    let open = app.store.effects_of(KIND, &satellite.content.id).await?;
+/// False when somebody else changed the record first.
+async fn ask_once(app: &App, record: Resource, cause: Cause) -> Result<bool, Error> {
+    let open = app.store.effects_of(&record.content.kind, &record.content.id).await?;
     if open.iter().any(|progress| cause.is_met_by(progress)) {
         return Ok(true);
     }
     let (effect_type, cause) = (cause.effect_type(), cause.as_str());
     let effect = Effect { effect_type: effect_type.to_owned(), payload: json!({"cause": cause}) };
     let change = Change {
-        after: satellite.content.clone(),
-        before: Some(satellite),
+        after: record.content.clone(),
+        before: Some(record),
         entry: by_system(app, "effect", json!({"asked_for": effect_type, "cause": cause})),
         effects: vec![effect],
         fence: None,
@@ -285,6 +304,32 @@ pub(super) async fn follow_trust(worker: Arc<Worker>, trust: Arc<Trust>, mut sto
         tokio::select! {
             _ = stop.wait_for(|stop| *stop) => return,
             () = tokio::time::sleep(period) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wardroom_store::Content;
+
+    use super::*;
+
+    /// A group that is being removed is asked for once, whoever left it so, and one that is in use never.
+    #[tokio::test]
+    async fn a_removal_that_nobody_carries_on_is_asked_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let app = crate::bare::app(&dir).await;
+        for (name, state) in [("left", REMOVING), ("used", "ready")] {
+            let content = GROUPS.content(name, &crate::satellite_group::Document::default()).unwrap();
+            let content = Content { state: state.to_owned(), ..content };
+            app.create(content, by_system(&app, "registered", serde_json::Value::Null)).await.unwrap();
+        }
+        for _ in 0..2 {
+            ask_removals(&app).await.unwrap();
+            let asked = app.store.effects_of(GROUPS.kind, "left").await.unwrap();
+            let asked: Vec<_> = asked.iter().map(|effect| effect.effect_type.as_str()).collect();
+            assert_eq!(asked, [GROUP_MEMBERS]);
+            assert!(app.store.effects_of(GROUPS.kind, "used").await.unwrap().is_empty());
         }
     }
 }
