@@ -22,6 +22,9 @@ use crate::{
     },
 };
 
+/// What the path of an agent that joined with a token begins with.
+const BY_TOKEN: &str = "/spire/agent/join_token/";
+
 /// Makes entries, agent and join token of a satellite fit its record.
 pub(super) async fn fit(app: &App, spire: &Spire, id: &str) -> Result<(), Trouble> {
     let found = app.store.get(KIND, id).await.map_err(Error::from)?;
@@ -83,7 +86,7 @@ impl Node<'_> {
 
     /// The identity of the agent that joined with the token of an epoch.
     fn agent(&self, epoch: u64) -> Id {
-        self.id(format!("/spire/agent/join_token/{}", self.token(epoch).expose()))
+        self.id(format!("{BY_TOKEN}{}", self.token(epoch).expose()))
     }
 
     fn known_epoch(&self) -> Option<u64> {
@@ -139,10 +142,21 @@ impl Node<'_> {
                 self.spire.ensure_join_token(&self.token(epoch), left).await?;
             }
         }
+        self.take_alias().await?;
         let agent = self.agent(epoch);
         let by_agent = Selector { kind: "spiffe_id".to_owned(), value: agent.to_string() };
         let alias = NewEntry { id: self.alias(), parent: agent, selectors: vec![by_agent], x509_ttl: 0 };
         self.entry(&alias).await
+    }
+
+    /// Takes the alias from the agents of satellites that had this name before: their deletion may reach SPIRE after
+    /// this, and until then they would be given what is handed out under the alias, which is this satellite's identity. No
+    /// other living satellite has the name. What people made themselves is not under the agent of a token.
+    async fn take_alias(&self) -> Result<(), Trouble> {
+        let aliases = self.spire.entries_of(&self.alias()).await?;
+        let is_left = |entry: &Entry| entry.parent.path.starts_with(BY_TOKEN) && !self.is_ours(entry);
+        let left: Vec<_> = aliases.into_iter().filter(is_left).map(|entry| entry.entry_id).collect();
+        Ok(self.spire.delete_entries(&left).await?)
     }
 
     /// The agent that was named, or the one whose certificate names the satellite.
