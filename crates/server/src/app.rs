@@ -144,6 +144,12 @@ impl App {
         self.config.satellites.url.as_deref().unwrap_or_default()
     }
 
+    /// The URL under which satellites with a certificate reach it, which count for nothing elsewhere.
+    pub(crate) fn url_by_certificate(&self) -> Option<&str> {
+        let spiffe = self.config.spiffe.as_ref().and_then(|spiffe| spiffe.url.as_deref());
+        spiffe.or(self.config.satellites.url.as_deref())
+    }
+
     /// The time now, on both clocks.
     pub(crate) fn moment(&self) -> Moment {
         Moment { instant: self.clock.instant(), time: self.now() }

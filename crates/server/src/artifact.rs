@@ -20,7 +20,7 @@ use wardroom_upstream::registry::{
 use crate::{
     app::App,
     error::Error,
-    satellite::document::Document,
+    satellite::document::{Document, Flow},
     satellite_config::{self, CONFIGS},
     satellite_group::{self, GROUPS},
 };
@@ -30,6 +30,9 @@ pub(crate) const PROJECT: &str = "satellite";
 
 /// The group of satellites that are in none, and the config of those that are given none.
 pub(crate) const DEFAULT: &str = "default";
+
+/// The built-in config of satellites with a certificate, which are let in elsewhere. Nobody can give a config this name.
+const DEFAULT_BY_CERTIFICATE: &str = "default__spiffe";
 
 /// The tag that satellites ask for.
 pub(crate) const LATEST: &str = "latest";
@@ -57,7 +60,10 @@ pub(crate) fn groups(satellite: &Document) -> impl Iterator<Item = &str> {
 
 /// The config that a satellite reads.
 pub(crate) fn config(satellite: &Document) -> &str {
-    satellite.config.as_deref().unwrap_or(DEFAULT)
+    satellite.config.as_deref().unwrap_or(match satellite.flow {
+        Flow::Spiffe => DEFAULT_BY_CERTIFICATE,
+        Flow::Token => DEFAULT,
+    })
 }
 
 /// The state of a satellite.
@@ -77,15 +83,19 @@ pub(crate) fn group_state(app: &App, name: &str, group: Option<&Resource>) -> Re
     state::group(name, &group.registry, &images).map_err(|error| broken(&error))
 }
 
-/// The state of a config. The built-in one says only where we are, if that is known; the client has defaults for the rest.
-pub(crate) fn config_state(app: &App, config: Option<&Resource>) -> Result<Value, Error> {
-    match config {
-        Some(config) => Ok(satellite_config::Document::opened(app, config)?.config),
-        None => Ok(match &app.config.satellites.url {
-            Some(url) => json!({"app_config": {"ground_control_url": url}}),
-            None => json!({"app_config": {}}),
-        }),
+/// The state of a config. A built-in one says only where we are, if that is known; the client has defaults for the rest.
+pub(crate) fn config_state(app: &App, name: &str, config: Option<&Resource>) -> Result<Value, Error> {
+    if let Some(config) = config {
+        return Ok(satellite_config::Document::opened(app, config)?.config);
     }
+    let url = match name {
+        DEFAULT_BY_CERTIFICATE => app.url_by_certificate(),
+        _ => app.config.satellites.url.as_deref(),
+    };
+    Ok(match url {
+        Some(url) => json!({"app_config": {"ground_control_url": url}}),
+        None => json!({"app_config": {}}),
+    })
 }
 
 fn image(artifact: &Listed) -> Image {
@@ -120,11 +130,12 @@ pub(crate) async fn readable(
             .get(app, repository, group.as_ref(), |app| group_state(app, name, group.as_ref()))
             .map(Some);
     }
-    if is(About::Config(config(&document))) {
-        let config = CONFIGS.find(app, config(&document)).await?;
+    let name = config(&document);
+    if is(About::Config(name)) {
+        let config = CONFIGS.find(app, name).await?;
         return app
             .artifacts
-            .get(app, repository, config.as_ref(), |app| config_state(app, config.as_ref()))
+            .get(app, repository, config.as_ref(), |app| config_state(app, name, config.as_ref()))
             .map(Some);
     }
     Ok(None)

@@ -49,7 +49,7 @@ pub(super) async fn fit(
     let document = match about {
         About::Satellite(_) => satellite(app, registry, &record).await?,
         About::Group(name) => artifact::group_state(app, name, Some(&record))?,
-        About::Config(_) => artifact::config_state(app, Some(&record))?,
+        About::Config(name) => artifact::config_state(app, name, Some(&record))?,
     };
     push(app, registry, about, &document).await
 }
@@ -65,7 +65,8 @@ async fn satellite(
         push(app, registry, About::Group(DEFAULT), &artifact::group_state(app, DEFAULT, None)?).await?;
     }
     if document.config.is_none() {
-        push(app, registry, About::Config(DEFAULT), &artifact::config_state(app, None)?).await?;
+        let name = artifact::config(&document);
+        push(app, registry, About::Config(name), &artifact::config_state(app, name, None)?).await?;
     }
     Ok(artifact::satellite_state(app, &document)?)
 }

@@ -72,7 +72,7 @@ pub(crate) fn spire(app: &App) -> Option<Spire> {
 
 /// Where and until when a credential is exchanged: on the listener on which what was shown counts.
 pub(crate) fn directive(app: &App, caller: &SatelliteIdentity, refresh: Refresh) -> RefreshDirective {
-    let spiffe = app.config.spiffe.as_ref().filter(|_| caller.shows_certificate());
-    let url = spiffe.and_then(|spiffe| spiffe.url.as_deref()).unwrap_or_else(|| app.url());
+    let by_certificate = app.url_by_certificate().filter(|_| caller.shows_certificate());
+    let url = by_certificate.unwrap_or_else(|| app.url());
     RefreshDirective { url: format!("{url}/satellites/refresh"), until: refresh.until }
 }

@@ -8,7 +8,10 @@ use wardroom_fakes::{
     spire::{Attestation, Options, Spire, Tls},
 };
 
-use crate::site::{Credential, Site, eventually, on_both, send};
+use crate::{
+    site::{Credential, Site, eventually, on_both, send},
+    states::pull,
+};
 
 on_both! {
     a_satellite_joins_registers_and_beats_by_its_certificate,
@@ -195,6 +198,9 @@ async fn a_satellite_joins_registers_and_beats_by_its_certificate() {
     });
     let credential = Credential::of(&registered.await);
     assert_eq!(world.site.beat(&credential).await, 200, "with what it was given");
+    let state = pull(&world.site, &credential, &credential.state).await.unwrap();
+    let config = pull(&world.site, &credential, state["config"].as_str().unwrap()).await.unwrap();
+    assert_eq!(config["app_config"]["ground_control_url"], world.at(""), "where its certificate counts");
     let beat = || client.post(world.at("/satellites/sync")).json(&json!({}));
     assert_eq!(send(beat()).await.status, 200, "and by its certificate");
     let again = send(client.get(world.at("/satellites/spiffe-ztr"))).await.expect(200);

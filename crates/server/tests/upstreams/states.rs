@@ -15,7 +15,7 @@ on_both! {
 }
 
 /// C6: pulls the document behind a state URL like the client does: ping, manifest, layer.
-async fn pull(site: &Site, credential: &Credential, state: &str) -> Result<Value, u16> {
+pub(crate) async fn pull(site: &Site, credential: &Credential, state: &str) -> Result<Value, u16> {
     let reference = state.strip_prefix(&format!("{}/", site.url)).unwrap();
     let (repository, tag) = reference.split_once(':').unwrap();
     let base = format!("{}/v2/{repository}", site.url);
