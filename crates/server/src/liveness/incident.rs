@@ -88,11 +88,14 @@ async fn raise(
         due_at: None,
         deleted: false,
     };
-    tracing::warn!(incident = content.id, of = content.name, why, "members fell silent together");
+    let of = content.name.clone();
     let mut entry = by_system(app, "raised", json!({"silent": document.silent, "watched": document.watched}));
-    entry.comment = Some(why);
+    entry.comment = Some(why.clone());
     match commit(app, None, content, entry, fence).await {
-        Ok(id) => Ok(id),
+        Ok(id) => {
+            tracing::warn!(incident = id, of, why, "members fell silent together");
+            Ok(id)
+        }
         // Whoever swept before raised it a moment ago.
         Err(StoreError::KeyTaken { holder, .. }) => Ok(holder),
         Err(error) => Err(error.into()),
@@ -164,10 +167,12 @@ pub(super) async fn end(app: &App, open: Resource, why: &str, fence: Option<&Fen
         keys: BTreeSet::new(),
         ..open.content.clone()
     };
-    tracing::info!(incident = content.id, of = content.name, why, "an incident ended");
+    let of = content.name.clone();
     let mut entry = by_system(app, TRANSITION, serde_json::Value::Null);
     entry.comment = Some(why.to_owned());
-    Ok(commit(app, Some(open), content, entry, fence).await.map(drop)?)
+    let id = commit(app, Some(open), content, entry, fence).await?;
+    tracing::info!(incident = id, of, why, "an incident ended");
+    Ok(())
 }
 
 async fn commit(

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use serde_json::json;
 use wardroom_core::liveness::{Cause, Standing};
 use wardroom_store::Seen;
 
 use super::site::{INTERVAL, KIND, Site, beat};
-use crate::liveness::incident;
+use crate::{bare::Lines, liveness::incident};
 
 const HOUR: i64 = 3600;
 
@@ -129,13 +130,29 @@ async fn the_silence_of_all_is_one_incident_of_the_fleet() {
     for zone in ["a", "b", "c", "d"] {
         all.extend(site.satellites(20, Some(zone)).await);
     }
+    let (lines, _guard) = Lines::listen();
     site.pass(120, |_, _| {}).await;
     assert_eq!(site.stale(&all).await, 0);
     assert_eq!(site.incidents().await, [("holding".to_owned(), None)]);
+    // Whoever reads only the log is told once, of which incident and why.
+    let incident = site.app.liveness.incident_of(KIND, &all[0]).unwrap();
+    let told = |message: &str| {
+        let told = lines.with(message);
+        let [line] = &*told else { panic!("not told once: {told:?}") };
+        let fields = &line["fields"];
+        assert_eq!((&fields["incident"], &fields["of"]), (&json!(incident), &json!("the fleet")), "{line}");
+        (line["level"].as_str().unwrap().to_owned(), fields["why"].as_str().unwrap().to_owned())
+    };
+    let (level, why) = told("members fell silent together");
+    assert!(level == "WARN" && why.contains("80 of 80"), "{level}: {why}");
+    assert_eq!(lines.with("an incident ended").len(), 0);
     // It was us, or a network between: they all come back.
     beat(&site.app, &all);
     site.pass_beating(5, &all).await;
     assert_eq!(site.incidents().await, [("ended".to_owned(), None)]);
+    let (level, why) = told("an incident ended");
+    assert!(level == "INFO" && !why.is_empty(), "{level}: {why}");
+    told("members fell silent together");
     assert_eq!(site.stale(&all).await, 0);
 }
 
