@@ -121,14 +121,21 @@ pub(crate) async fn leave(app: &App, caller: &Caller, satellite: &str, group: &s
 /// Takes some satellites out of a group that is being removed. False when nobody is left in it, or when it is gone or
 /// another one by now. Whoever is changed at the same moment is met again by the next call.
 pub(crate) async fn take_out(app: &App, group: &str, entry: impl Fn() -> Entry) -> Result<bool, Error> {
-    let closed = GROUPS.find(app, group).await?.filter(|found| found.content.state == REMOVING);
-    let Some(closed) = closed else { return Ok(false) };
+    match GROUPS.find(app, group).await?.filter(|found| found.content.state == REMOVING) {
+        Some(closed) => take_out_of(app, &closed, entry).await,
+        None => Ok(false),
+    }
+}
+
+/// The same for a group as it was read.
+async fn take_out_of(app: &App, closed: &Resource, entry: impl Fn() -> Entry) -> Result<bool, Error> {
+    let group = &closed.content.id;
     let members = app.store.list(&List { limit: PAGE, ..having(&group_field(group), "1") }).await?.items;
     let are_there = !members.is_empty();
     let mut changes = Vec::with_capacity(members.len());
     for before in members {
         // A group that is made anew keeps those who join it.
-        let holds = vec![Held::at(&closed)];
+        let holds = vec![Held::at(closed)];
         let mut document = Document::of(&before)?;
         let effects = effects::effects_for(app, &document, "assigned");
         document.groups.remove(group);
@@ -212,4 +219,40 @@ fn assigned(
     entry.metadata = serde_json::json!({"groups": document.groups, "config": document.config});
     let after = document.into_content_of(&before, state(&before)?)?;
     Ok(Change { before: Some(before), after, entry, effects, fence: None, holds })
+}
+
+#[cfg(test)]
+mod tests {
+    use wardroom_core::satellite::State;
+    use wardroom_store::Content;
+
+    use super::*;
+    use crate::{app::by_system, satellite_group};
+
+    /// A worker that was slow finds another group under the name of the one that it was to empty.
+    #[tokio::test]
+    async fn who_joined_a_group_that_was_made_anew_stays_in_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let app = crate::bare::app(&dir).await;
+        let entry = || by_system(&app, "assigned", serde_json::Value::Null);
+        let content = GROUPS.content("g", &satellite_group::Document::default()).unwrap();
+        let content = Content { state: REMOVING.to_owned(), ..content };
+        let closed = app.create(content, entry()).await.unwrap();
+        let satellite = Document { groups: BTreeSet::from(["g".to_owned()]), ..Document::default() };
+        let satellite = satellite.content("1".to_owned(), "edge".to_owned(), State::Pending, BTreeMap::new());
+        app.create(satellite.unwrap(), entry()).await.unwrap();
+        let groups = async || {
+            let found = app.store.get(KIND, "1").await.unwrap().unwrap();
+            Document::of(&found).unwrap().groups.len()
+        };
+        // Gone and made again since it was read.
+        let anew = Content { state: crate::named::READY.to_owned(), ..closed.content.clone() };
+        let (before, effects, holds) = (Some(closed.clone()), Vec::new(), Vec::new());
+        let change = Change { before, after: anew, entry: entry(), effects, fence: None, holds };
+        let made = app.commit(change).await.unwrap();
+        assert!(take_out_of(&app, &closed, entry).await.unwrap(), "somebody is there");
+        assert_eq!(groups().await, 1, "but not in the one that was to go");
+        assert!(take_out_of(&app, &made, entry).await.unwrap());
+        assert_eq!(groups().await, 0);
+    }
 }
