@@ -6,6 +6,8 @@
 //! read that found it, or from before the last read of the deny set ([`super::deny`]) that did not name it; whoever
 //! takes access away waits for that long before saying so.
 
+mod known;
+
 use std::{
     collections::HashMap,
     net::IpAddr,
@@ -14,18 +16,15 @@ use std::{
 };
 
 use jiff::Timestamp;
+pub(crate) use known::{Known, Shown, Standing, Which, handle_of};
 use tokio::sync::{Semaphore, SemaphorePermit};
-use wardroom_core::{
-    liveness::Interval,
-    satellite::{Credential, Presented, Reply, State, heartbeat_reply},
-};
 use wardroom_store::{Denied, Location, Resource};
 
 use super::{
-    document::{self, Document, KIND, Refresh},
-    secret::{self, Hash},
+    document::{self, Document, KIND},
+    secret,
 };
-use crate::{app::App, config::Config, error::Error, secret::same};
+use crate::{app::App, config::Config, error::Error};
 
 /// How long a server of several believes what it has not confirmed.
 const MEMORY: Duration = Duration::from_secs(1);
@@ -42,52 +41,11 @@ const LONGEST_TURN: Duration = Duration::from_secs(5);
 
 const UNKNOWN: Error = Error::Robot("the credential is not valid: it is unknown, void or not issued yet");
 
-/// A satellite as far as its requests are judged by it.
-#[derive(Debug)]
-pub(crate) struct Known {
-    pub(crate) id: Box<str>,
-    pub(crate) name: Box<str>,
-    pub(crate) state: State,
-    pub(crate) given: Option<Interval>,
-    pub(crate) zone: Option<Box<str>>,
-    pub(crate) refresh: Option<Refresh>,
-    svid_after: Option<Timestamp>,
-    /// Whether an older credential is still let in until the newest is used.
-    pub(crate) overlaps: bool,
-    version: i64,
-    deleted: bool,
-    current: Option<Hash>,
-    previous: Option<Hash>,
-    /// The names it shows itself by: the one we would give it, its robot's, its SPIFFE ID.
-    handles: Vec<Box<str>>,
-    /// Whether it has a robot in a registry, which has the say about its name.
-    has_robot: bool,
-    read_at: Moment,
-}
-
 /// A point on both clocks: a machine that slept has one that stood still.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
     pub(crate) instant: Instant,
     pub(crate) time: Timestamp,
-}
-
-/// What a caller shows to be who it says.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Shown {
-    /// A secret, hashed.
-    Secret(Hash),
-    /// A certificate, which the listener has checked, and when it begins.
-    Svid(Timestamp),
-}
-
-/// Which credential a satellite showed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Which {
-    /// The newest.
-    Current,
-    /// The one before.
-    Previous,
 }
 
 /// A satellite that calls, and what it showed.
@@ -104,14 +62,6 @@ impl SatelliteIdentity {
     pub(crate) fn shows_certificate(&self) -> bool {
         matches!(self.shown, Shown::Svid(_))
     }
-}
-
-/// A satellite that may be answered, as it is now.
-#[derive(Debug, Clone)]
-pub(crate) struct Standing {
-    pub(crate) known: Arc<Known>,
-    pub(crate) which: Which,
-    pub(crate) reply: Reply,
 }
 
 /// What is remembered of all satellites.
@@ -144,110 +94,6 @@ struct Memory {
     confirmed: Option<Moment>,
     /// Whether who is not here is not anywhere.
     complete: bool,
-}
-
-impl Known {
-    fn of(resource: &Resource, read_at: Moment, zone: &str) -> Result<Self, Error> {
-        let Document { credential, refresh, heartbeat_interval, robot, spiffe_id, svid_after, .. } =
-            Document::of(resource)?;
-        let content = &resource.content;
-        let mut handles = vec![handle_of(&content.name).into_boxed_str()];
-        let has_robot = robot.is_some();
-        // The robot's first, because that is how it is called.
-        handles.splice(0..0, robot.map(|robot| robot.name.into_boxed_str()));
-        handles.dedup();
-        handles.extend(spiffe_id.map(String::into_boxed_str));
-        let previous = credential.as_ref().and_then(|credential| credential.previous_hash.as_deref());
-        let previous = previous.and_then(secret::hash_of);
-        Ok(Self {
-            id: content.id.as_str().into(),
-            name: content.name.as_str().into(),
-            state: document::state(resource)?,
-            given: heartbeat_interval.and_then(|text| Interval::parse("", &text).ok()),
-            zone: content.labels.get(zone).map(|zone| zone.as_str().into()),
-            refresh,
-            svid_after,
-            overlaps: previous.is_some(),
-            version: resource.version,
-            deleted: content.deleted,
-            current: credential.as_ref().and_then(|credential| secret::hash_of(&credential.hash)),
-            previous,
-            handles,
-            has_robot,
-            read_at,
-        })
-    }
-
-    /// Whether a name stays with this satellite when another one is found by it. Their ids say nothing about which came
-    /// first: they begin with the time, and clocks go back.
-    fn goes_before(&self, other: &Self, handle: &str) -> bool {
-        self.claim(handle) > other.claim(handle)
-    }
-
-    /// How much a name is this satellite's: a registry may call its robot as we would call another one.
-    fn claim(&self, handle: &str) -> Claim {
-        let is_robots = self.has_robot && *handle == *self.handles[0];
-        match self.has_robot {
-            _ if self.deleted => Claim::Gone,
-            _ if is_robots || handle.starts_with("spiffe://") => Claim::Named,
-            false => Claim::Unnamed,
-            true => Claim::Renamed,
-        }
-    }
-
-    /// Which credential this is, if it is one.
-    fn accepts(&self, shown: Shown, now: Timestamp) -> Option<Which> {
-        let hash = match shown {
-            Shown::Secret(hash) => hash,
-            Shown::Svid(from) => {
-                let is_void = self.deleted || crate::spiffe::is_void(from, self.svid_after);
-                return (!is_void).then_some(Which::Current);
-            }
-        };
-        let is = |known: Option<Hash>| known.is_some_and(|known| same(&known, &hash));
-        // Both are compared, so that the time it takes tells nothing.
-        let (current, previous) = (is(self.current), is(self.previous));
-        let in_time = self.refresh.is_some_and(|refresh| now < refresh.until);
-        match (current, previous) {
-            _ if self.deleted => None,
-            (true, _) => Some(Which::Current),
-            (false, true) if in_time => Some(Which::Previous),
-            (false, _) => None,
-        }
-    }
-
-    /// What the document's table answers, and by which credential.
-    fn standing(self: &Arc<Self>, shown: Shown, now: Timestamp) -> Result<Standing, Error> {
-        let which = self.accepts(shown, now).ok_or(UNKNOWN)?;
-        let refreshing = self.refresh.is_some_and(|refresh| now < refresh.until);
-        let credential = if refreshing { Credential::RefreshRequired } else { Credential::InForce };
-        let reply = heartbeat_reply(Presented { state: self.state, deleted: self.deleted, credential });
-        match reply {
-            Reply::Ok | Reply::BackOnline | Reply::Refresh => {
-                Ok(Standing { known: Arc::clone(self), which, reply })
-            }
-            Reply::Unauthorized => Err(UNKNOWN),
-            Reply::Forbidden => Err(Error::Revoked),
-        }
-    }
-}
-
-/// How much a name is a satellite's, from the least.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Claim {
-    /// It is deleted.
-    Gone,
-    /// It would be called so, had its registry not called it otherwise.
-    Renamed,
-    /// It would be called so, and no registry has called it anything.
-    Unnamed,
-    /// It is called so.
-    Named,
-}
-
-/// The user name of a satellite where no registry gives it another.
-pub(crate) fn handle_of(name: &str) -> String {
-    format!("robot${name}")
 }
 
 impl Identities {
