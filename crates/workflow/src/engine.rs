@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::{
-    sync::watch,
+    sync::{Mutex, watch},
     task::JoinSet,
     time::{Instant, sleep, timeout},
 };
@@ -83,6 +83,8 @@ pub struct Engine<S> {
     pub(crate) clock: Clock,
     pub(crate) limits: Limits,
     pub(crate) breaker: Breaker,
+    /// Sites are met one at a time: whoever comes with the same one finds it known.
+    meeting: Mutex<()>,
 }
 
 /// How long workers may go on when the engine is to stop; what they do not finish, another engine takes over.
@@ -98,7 +100,7 @@ impl<S: Stages> Engine<S> {
     ) -> Self {
         let (breaker, clock) = (Breaker::new(store.clone()), Arc::new(clock));
         let limits = settings.limits.clone();
-        Self { store, stages, settings, clock, limits, breaker }
+        Self { store, stages, settings, clock, limits, breaker, meeting: Mutex::default() }
     }
 
     /// Executes runs until it is told to stop.
@@ -202,14 +204,20 @@ impl<S: Stages> Engine<S> {
     }
 
     async fn serve(&self, (resource, lease): (Resource, Lease)) {
-        match self.place(&resource) {
+        match self.place(&resource).await {
             Ok(_place) => self.drive(resource, lease).await,
             Err(wait) => self.put_off(&resource, &lease, wait).await,
         }
     }
 
-    fn place(&self, resource: &Resource) -> std::result::Result<Place, Duration> {
+    async fn place(&self, resource: &Resource) -> std::result::Result<Place, Duration> {
         let site = resource.content.fields.get("site").map(String::as_str);
+        if let Some(site) = site.filter(|site| !self.limits.knows(site)) {
+            let _meeting = self.meeting.lock().await;
+            if !self.limits.knows(site) {
+                self.stages.meet(site).await;
+            }
+        }
         self.limits.enter(site, self.settings.room(), &resource.content.id, Instant::now())
     }
 

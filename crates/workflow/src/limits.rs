@@ -42,6 +42,9 @@ const CALLS: u32 = 16;
 /// However slow a site is, a stage ends after this.
 const LONGEST_TURNS: Duration = Duration::from_hours(1);
 
+/// Whoever waits for a turn sees within this that the rate was raised.
+const NOTICE: Duration = Duration::from_secs(1);
+
 /// Runs that find no place at their site come back this far apart.
 const SPACING: Duration = Duration::from_millis(20);
 /// And not before this.
@@ -63,11 +66,32 @@ impl Limits {
 
     /// Waits for its turn at a bucket; whoever came first goes first.
     pub async fn take(&self, bucket: &str, rate: Rate) {
+        self.wait_at(bucket, |_| Some(rate)).await;
+    }
+
+    /// Waits for its turn at an upstream, by the pace that it has while it waits.
+    pub async fn turn(&self, upstream: &str) {
+        self.wait_at(&format!("turn/{upstream}"), |inner| inner.pace(upstream)).await;
+    }
+
+    /// The same for somebody who may have no more than a part of the turns, however often they ask.
+    pub async fn turn_of(&self, upstream: &str, who: &str, part: f64) {
+        let pace = |inner: &Inner| {
+            let Rate { per_second, .. } = inner.pace(upstream)?;
+            Some(Rate { per_second: per_second * part, burst: 1 })
+        };
+        self.wait_at(&format!("turn/{upstream}/{who}"), pace).await;
+        self.turn(upstream).await;
+    }
+
+    /// Waits at a bucket that is counted by whatever its rate is; one that has none lets everybody pass.
+    async fn wait_at(&self, bucket: &str, rate: impl Fn(&Inner) -> Option<Rate> + Send) {
         let door = Arc::clone(&self.lock().bucket(bucket, Instant::now()).door);
         let _turn = door.lock().await;
         loop {
             let wait = {
                 let (mut inner, now) = (self.lock(), Instant::now());
+                let Some(rate) = rate(&inner) else { return };
                 let rate = inner.part_of(rate);
                 let bucket = inner.bucket(bucket, now);
                 bucket.keep_to(rate, now);
@@ -78,7 +102,7 @@ impl Limits {
                 }
                 wait
             };
-            sleep(wait).await;
+            sleep(wait.min(NOTICE)).await;
         }
     }
 
@@ -125,14 +149,22 @@ impl Limits {
         inner.upstreams.insert(site.to_owned(), upstream.to_owned());
     }
 
-    /// How long an execution of a stage may wait for its turns at a site, when as many are executed there as may be.
+    /// Whether anybody said how often the upstream of a site may be called.
+    pub(crate) fn knows(&self, site: &str) -> bool {
+        self.lock().upstreams.contains_key(site)
+    }
+
+    /// How long an execution of a stage may wait for its turns at a site, when as many are executed there as may be, or as
+    /// are from before its pace was lowered.
     pub(crate) fn turns(&self, site: Option<&str>, room: Room) -> Duration {
         let inner = self.lock();
-        let pace = site.and_then(|site| inner.sites.get(inner.upstream(site))?.pace);
-        let places = u32::try_from(room.places(pace, inner.servers(), 0)).unwrap_or(u32::MAX);
-        pace.map_or(Duration::ZERO, |pace| {
-            inner.part_of(pace).interval().saturating_mul(places.saturating_mul(CALLS)).min(LONGEST_TURNS)
-        })
+        let entry = site.and_then(|site| inner.sites.get(inner.upstream(site)));
+        let Some((entry, pace)) = entry.and_then(|entry| Some((entry, entry.pace?))) else {
+            return Duration::ZERO;
+        };
+        let places = room.places(Some(pace), inner.servers(), 0).max(entry.inside);
+        let calls = u32::try_from(places).unwrap_or(u32::MAX).saturating_mul(CALLS);
+        inner.part_of(pace).interval().saturating_mul(calls).min(LONGEST_TURNS)
     }
 
     /// Takes one of the places at a site, or says when to come back. Whoever came first goes first: chance would let
@@ -178,6 +210,11 @@ impl Inner {
 
     fn part_of(&self, rate: Rate) -> Rate {
         rate.shared(self.others.saturating_add(1))
+    }
+
+    /// How often an upstream may be called.
+    fn pace(&self, upstream: &str) -> Option<Rate> {
+        self.sites.get(upstream)?.pace
     }
 
     /// What the places of a site are counted under.

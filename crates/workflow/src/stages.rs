@@ -39,6 +39,12 @@ pub trait Stages: Send + Sync + 'static {
     /// What its stages know.
     type Data: Data;
 
+    /// Says how often the upstream of a site may be called (see [`Limits::pace`]), before the first of its runs takes a
+    /// place there.
+    fn meet(&self, _site: &str) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+
     /// Executes the stage of the attempt.
     fn perform(
         &self,

@@ -4,7 +4,7 @@ use std::{any::Any, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::FutureExt as _;
 use serde_json::{Map, json};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep};
 use wardroom_core::run::{State, failure::Class};
 use wardroom_store::{Lease, Resource, Store};
 
@@ -128,8 +128,6 @@ impl<S: Stages> Engine<S> {
             return Ok(Outcome::Done(record.data));
         }
         let (id, lease) = (hand.run.id().to_owned(), hand.lease.clone());
-        let turns = self.limits.turns(record.site.as_deref(), self.settings.room());
-        let limit = self.settings.stage_limit + turns;
         let attempt = Attempt {
             run: &id,
             kind: record.kind,
@@ -145,27 +143,42 @@ impl<S: Stages> Engine<S> {
             breaker: &self.breaker,
             saver: Saver { hand },
         };
+        let site = record.site.as_deref();
         let work = async {
             if undoing { self.stages.undo(attempt).await } else { self.stages.perform(attempt).await }
         };
         tokio::select! {
-            ended = timeout(limit, AssertUnwindSafe(work).catch_unwind()) => match ended {
-                Ok(Ok(outcome)) => outcome,
-                Ok(Err(panic)) => {
+            ended = AssertUnwindSafe(work).catch_unwind() => match ended {
+                Ok(outcome) => outcome,
+                Err(panic) => {
                     let evidence = format!("the stage came down: {}", said(&*panic));
                     tracing::error!(run = id, %stage, evidence, "a stage came down");
                     Ok(Outcome::Retry { class: Class::Crashed, evidence, after: None })
                 }
-                Err(_) => Ok(Outcome::Retry {
-                    class: Class::Retryable,
-                    evidence: format!("no answer within {} s; it may have worked", limit.as_secs()),
-                    after: None,
-                }),
             },
+            limit = self.time_out(site) => Ok(Outcome::Retry {
+                class: Class::Retryable,
+                evidence: format!("no answer within {} s; it may have worked", limit.as_secs()),
+                after: None,
+            }),
             () = self.keep(&lease) => {
                 tracing::warn!(run = id, %stage, "the lease was lost in the middle of a stage");
                 Err(Lost)
             }
+        }
+    }
+
+    /// Ends when a stage that began now has taken too long, and says what that was. What it may wait for its turns is
+    /// looked at again then: its site may have become slower meanwhile.
+    async fn time_out(&self, site: Option<&str>) -> Duration {
+        let began = Instant::now();
+        loop {
+            let limit = self.settings.stage_limit + self.limits.turns(site, self.settings.room());
+            let left = limit.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                return limit;
+            }
+            sleep(left).await;
         }
     }
 

@@ -1,54 +1,12 @@
 //! kill -9 in the middle of what MAAS does for a run: the effect is there once, and the run ends well.
 
-use std::{
-    io::{BufRead as _, BufReader},
-    process::{Child, Command, Stdio},
-};
+use serde_json::json;
 
-use serde_json::{Value, json};
-
-use crate::support::{Api, Backend, Site, mac, on_both, site::build, wait_for};
+use crate::support::{Api, Backend, Site, maas::Maas, mac, on_both, wait_for};
 
 on_both! {
     a_server_that_dies_in_the_middle_of_an_effect_repeats_nothing,
     a_server_that_dies_while_a_node_leaves_repeats_nothing,
-}
-
-/// The fake of MAAS as a process of its own.
-struct Maas {
-    child: Child,
-    api: Api,
-}
-
-impl Maas {
-    fn start() -> Self {
-        let mut child = Command::new(build("wardroom-fakes"))
-            .args(["maas", "--pace", "50"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().trim_start_matches("http://").trim_end_matches("/MAAS");
-        Self { child, api: Api::new(address.parse().unwrap(), None) }
-    }
-
-    /// How often something was done to a machine, or to any.
-    fn did(&self, machine: Option<&str>, op: &str) -> u64 {
-        let effects = self.api.get("/_fake/effects").expect(200);
-        let of = |ops: &Value| ops[op].as_u64().unwrap_or(0);
-        match machine {
-            Some(machine) => of(&effects[machine]),
-            None => effects.as_object().unwrap().values().map(of).sum(),
-        }
-    }
-}
-
-impl Drop for Maas {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 /// What a run has MAAS do that must not be done twice.
@@ -59,18 +17,9 @@ const LEAVING: &[&str] = &["release", "delete"];
 
 /// A MAAS, and servers with a site that has it.
 fn start(on: Backend) -> (Maas, Site) {
-    let maas = Maas::start();
-    let site = Site::start(on);
-    for index in 0..site.servers.len() {
-        std::fs::write(site.data_dir(index).join("secrets/maas"), "consumer:token:secret").unwrap();
-    }
-    let settings = json!({
-        "url": format!("http://{}/MAAS", maas.api.address), "key": "file:maas",
-        "provisioning_subnet": "provisioning", "boot_disk": {"model": "BOSS"}, "hardware_sync": false,
-        "requests_per_second": 1000.0, "deploys_per_minute": 1000.0, "poll_millis": 100,
-        "user_data": "{{token}}", "remove_machine": true,
-    });
-    site.admin().post("/api/v1/sites", &json!({"name": "here", "settings": settings})).expect(201);
+    let (maas, site) = (Maas::start(), Site::start(on));
+    let rates = json!({"requests_per_second": 1000.0, "poll_millis": 100, "remove_machine": true});
+    maas.serves(&site, "here", &rates);
     (maas, site)
 }
 

@@ -21,6 +21,7 @@ mod gpu_agents;
 mod gpu_faults;
 mod gpu_nodes;
 mod gpu_races;
+mod gpu_sites;
 mod groups;
 mod heads;
 mod history;

@@ -6,6 +6,7 @@ pub(crate) mod fakes;
 pub(crate) mod fleet;
 pub(crate) mod http;
 pub(crate) mod line;
+pub(crate) mod maas;
 pub(crate) mod satellite;
 pub(crate) mod site;
 

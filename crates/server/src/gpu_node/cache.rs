@@ -1,7 +1,7 @@
 //! What was last seen of machines with work under way: one poller reads them in batches, all waiting stages look here.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -9,7 +9,7 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 use wardroom_upstream::maas::Machine;
 
-use super::{proof::Seen, site::Settings};
+use super::{document, proof::Seen, site::Settings};
 
 /// How long a machine is looked at after the last stage asked for it.
 const INTEREST: SignedDuration = SignedDuration::from_mins(5);
@@ -54,12 +54,28 @@ struct Inner {
     sites: HashMap<String, Site>,
 }
 
-/// What to poll: a site, and the machines that somebody waits for, each with its node.
+/// What to poll: the machines of one MAAS that somebody waits for, each with its node.
 #[derive(Debug)]
 pub(crate) struct Batch {
+    /// Tells who is asked from all others.
+    pub(crate) maas: String,
+    /// One of the sites that have it.
     pub(crate) site: String,
     pub(crate) settings: Settings,
-    pub(crate) machines: Vec<(String, String)>,
+    pub(crate) machines: Vec<(Which, String)>,
+}
+
+impl Site {
+    /// Sites that say the same of whom they ask are asked for together.
+    fn maas(&self) -> String {
+        let Settings { url, key, ca, .. } = &self.settings;
+        format!("{} {key} {}", document::address(url), ca.as_deref().unwrap_or_default())
+    }
+
+    fn is_due(&self, now: Timestamp) -> bool {
+        let pause = SignedDuration::from_millis(i64::try_from(self.settings.poll_millis).unwrap_or(10_000));
+        self.polled.is_none_or(|polled| now.duration_since(polled) >= pause)
+    }
 }
 
 impl Cache {
@@ -84,42 +100,48 @@ impl Cache {
         entry.seen.clone().filter(|seen| seen.at >= since)
     }
 
-    /// The sites whose machines are to be looked at now.
+    /// What is to be looked at now. When one site is due, so are all that have the same MAAS: it lists the machines of many
+    /// as readily as those of one, and a slow one would have no time left for anything else.
     pub(crate) fn due(&self, now: Timestamp) -> Vec<Batch> {
         let mut inner = self.lock();
         let Inner { machines, sites } = &mut *inner;
         machines.retain(|_, entry| now.duration_since(entry.wanted) < INTEREST);
+        let mut wanted: BTreeMap<String, Vec<(Which, String)>> = BTreeMap::new();
+        for (which, entry) in machines.iter() {
+            let Some(site) = sites.get(&which.site) else { continue };
+            wanted.entry(site.maas()).or_default().push((which.clone(), entry.node.clone()));
+        }
         let mut due = Vec::new();
-        for (name, site) in sites.iter_mut() {
-            let pause =
-                SignedDuration::from_millis(i64::try_from(site.settings.poll_millis).unwrap_or(10_000));
-            let waits = site.polled.is_some_and(|polled| now.duration_since(polled) < pause)
-                || site.put_off.is_some_and(|until| now < until);
-            let wanted: Vec<_> = machines
-                .iter()
-                .filter(|(which, _)| which.site == *name)
-                .map(|(which, entry)| (which.system_id.clone(), entry.node.clone()))
-                .collect();
-            if !waits && !wanted.is_empty() {
-                site.polled = Some(now);
-                due.push(Batch { site: name.clone(), settings: site.settings.clone(), machines: wanted });
+        for (maas, machines) in wanted {
+            let of = |which: &Which| sites.get(&which.site);
+            let put_off =
+                machines.iter().filter_map(|(which, _)| of(which)?.put_off).any(|until| now < until);
+            let first = machines.iter().filter_map(|(which, _)| Some((which, of(which)?)));
+            let Some((which, site)) = first.clone().find(|(_, site)| !put_off && site.is_due(now)) else {
+                continue;
+            };
+            let (site, settings) = (which.site.clone(), site.settings.clone());
+            for (which, _) in &machines {
+                if let Some(site) = sites.get_mut(&which.site) {
+                    site.polled = Some(now);
+                }
             }
+            due.push(Batch { maas, site, settings, machines });
         }
         due
     }
 
-    /// A site is not looked at for a while, because its MAAS asks for that.
-    pub(crate) fn put_off(&self, site: &str, until: Timestamp) {
-        if let Some(site) = self.lock().sites.get_mut(site) {
+    /// A MAAS is not looked at for a while, because it asks for that.
+    pub(crate) fn put_off(&self, maas: &str, until: Timestamp) {
+        for site in self.lock().sites.values_mut().filter(|site| site.maas() == maas) {
             site.put_off = Some(until);
         }
     }
 
     /// Keeps what a poll saw.
-    pub(crate) fn keep(&self, site: &str, at: Timestamp, seen: Vec<(String, Option<Machine>)>) {
+    pub(crate) fn keep(&self, at: Timestamp, seen: Vec<(Which, Option<Machine>)>) {
         let mut inner = self.lock();
-        for (system_id, machine) in seen {
-            let which = Which { site: site.to_owned(), system_id };
+        for (which, machine) in seen {
             if let Some(entry) = inner.machines.get_mut(&which) {
                 entry.seen = Some(Sighting { machine: machine.map(Arc::new), at });
             }
@@ -145,5 +167,40 @@ pub(crate) fn seen(site: &str, system_id: &str, machine: Option<&Machine>) -> Se
         status: machine.map(|machine| machine.status),
         status_name: machine.map(|machine| machine.status_name.clone()),
         power: machine.map(|machine| machine.power_state),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn which(site: &str) -> Which {
+        Which { site: site.to_owned(), system_id: format!("machine of {site}") }
+    }
+
+    /// Twelve sites have one MAAS, however they write it, and another one has its own: two questions and not thirteen, also
+    /// when the sites come to want to know at different times.
+    #[test]
+    fn sites_on_one_maas_are_looked_at_together() {
+        let (cache, start) = (Cache::default(), Timestamp::UNIX_EPOCH);
+        let second = SignedDuration::from_secs(1);
+        let settings = |url: &str| Settings { url: url.to_owned(), ..Settings::default() };
+        let one = [settings("http://maas.example/MAAS"), settings("HTTP://MAAS.example:80/MAAS/")];
+        for (site, settings) in (0..12).zip(one.iter().cycle()) {
+            let which = which(&format!("site {site}"));
+            assert!(cache.look(&which, "node", settings, start, start + second * site).is_none());
+        }
+        cache.look(&which("another"), "node", &settings("http://other.example/MAAS"), start, start);
+        let sizes = |now| cache.due(now).iter().map(|batch| batch.machines.len()).collect::<Vec<_>>();
+        assert_eq!(sizes(start + second * 12), [12, 1]);
+        assert_eq!(sizes(start + second * 13), [0; 0], "it is not time yet");
+        let later = which("site 12");
+        cache.look(&later, "node", &one[0], start, start + second * 14);
+        assert_eq!(sizes(start + second * 14), [13], "somebody who has never been answered");
+        let maas = cache.due(start + second * 60).remove(0).maas;
+        cache.put_off(&maas, start + second * 200);
+        assert_eq!(sizes(start + second * 100), [1], "the other one did not ask for that");
+        cache.keep(start + second * 60, vec![(later.clone(), None)]);
+        assert!(cache.look(&later, "node", &one[0], start + second * 60, start + second * 101).is_some());
     }
 }

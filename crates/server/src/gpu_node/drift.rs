@@ -33,7 +33,7 @@ use super::{
     proof::{self, Seen},
     site::{self, Settings},
     stages::Workers,
-    upstream::Session,
+    upstream::{Looker, Session},
 };
 use crate::{
     app::{App, by_system},
@@ -43,26 +43,15 @@ use crate::{
 /// Nodes that are looked at together.
 const PAGE: usize = 500;
 
-/// The sites whose time has come, each for one server.
-pub(crate) async fn due(workers: &Workers, holder: &str) -> Result<Vec<(String, Settings)>, Error> {
-    let (mut due, mut all) = (Vec::new(), Vec::new());
+/// All sites, as they are now; what they allow is kept to from now on.
+pub(crate) async fn sites(workers: &Workers) -> Result<Vec<(String, Settings)>, Error> {
+    let mut all = Vec::new();
     let mut list = List { kind: site::KIND.to_owned(), limit: PAGE, ..List::default() };
     loop {
         let page = workers.app.store.list(&list).await?;
-        for found in &page.items {
-            let name = &found.content.id;
+        for found in page.items {
             let settings: Settings = found.content.document.read()?;
-            all.push((name.clone(), settings.clone()));
-            let length = Duration::from_millis(settings.sweep_millis.max(100));
-            // The lease is not given back: it says when the site is to be looked at next.
-            let lease = format!("gpu-node/sweep/{name}");
-            let mine = workers.app.store.lease(&lease).await?;
-            if mine.is_some_and(|lease| !lease.remaining.is_zero()) {
-                continue;
-            }
-            if workers.app.store.acquire_lease(&lease, holder, length).await?.is_some() {
-                due.push((name.clone(), settings));
-            }
+            all.push((found.content.id, settings));
         }
         match page.next {
             Some(next) => list.after = Some(next),
@@ -70,6 +59,24 @@ pub(crate) async fn due(workers: &Workers, holder: &str) -> Result<Vec<(String, 
         }
     }
     workers.clients.know(all.iter().map(|(name, settings)| (name.as_str(), settings)), &workers.limits);
+    Ok(all)
+}
+
+/// The sites whose time has come, each for one server.
+pub(crate) async fn due(workers: &Workers, holder: &str) -> Result<Vec<(String, Settings)>, Error> {
+    let mut due = Vec::new();
+    for (name, settings) in sites(workers).await? {
+        let length = Duration::from_millis(settings.sweep_millis.max(100));
+        // The lease is not given back: it says when the site is to be looked at next.
+        let lease = format!("gpu-node/sweep/{name}");
+        let mine = workers.app.store.lease(&lease).await?;
+        if mine.is_some_and(|lease| !lease.remaining.is_zero()) {
+            continue;
+        }
+        if workers.app.store.acquire_lease(&lease, holder, length).await?.is_some() {
+            due.push((name, settings));
+        }
+    }
     Ok(due)
 }
 
@@ -120,7 +127,7 @@ async fn compare(
     }
     let ids: Vec<_> = machines.keys().map(String::as_str).collect();
     let at = workers.app.now();
-    let found = match session.machines(&ids).await {
+    let found = match session.machines(&ids, Looker::Sweep).await {
         Ok(found) => found,
         Err(error) => {
             tracing::info!(site, %error, "the machines of a site were not seen this time");

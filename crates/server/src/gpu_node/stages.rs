@@ -18,6 +18,7 @@ use super::{
     cache::{Cache, Sighting, Which},
     data::Data,
     document::Document,
+    drift,
     site::Snapshot,
     upstream::{Clients, Session},
 };
@@ -64,6 +65,12 @@ enum Halt {
 
 impl Stages for Workers {
     type Data = Data;
+
+    async fn meet(&self, site: &str) {
+        if let Err(error) = drift::sites(self).await {
+            tracing::warn!(site, %error, "what a site allows is not known yet");
+        }
+    }
 
     async fn perform(&self, mut attempt: Try<'_>) -> Result<Outcome<Data>, Lost> {
         let came = self.stage(attempt.stage, &mut attempt).await;

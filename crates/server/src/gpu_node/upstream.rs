@@ -32,9 +32,17 @@ const TIMEOUT: Duration = Duration::from_secs(70);
 #[derive(Debug)]
 pub(crate) struct Clients {
     secrets: Secrets,
-    made: Mutex<HashMap<(String, String), Arc<Site>>>,
+    made: Mutex<Made>,
     /// What each site allows, as far as it is known here.
     allowed: Mutex<HashMap<String, Allowed>>,
+}
+
+#[derive(Debug, Default)]
+struct Made {
+    /// By what tells their settings apart: sites that say the same share what they hear.
+    clients: HashMap<String, Arc<Site>>,
+    /// What each site uses.
+    used: HashMap<String, String>,
 }
 
 /// What a site allows its MAAS to be asked. Sites that have the same MAAS share one limit, which is the strictest of them.
@@ -72,7 +80,7 @@ impl Allowed {
     }
 }
 
-/// A site's MAAS, and what all who speak to it share.
+/// The MAAS of one site or several, and what all who speak to it share.
 #[derive(Debug)]
 struct Site {
     maas: Maas,
@@ -89,6 +97,7 @@ pub(crate) struct Session {
     limits: Limits,
     /// Names its MAAS among the limits.
     maas: String,
+    #[cfg(test)]
     rate: Rate,
     deploys: Rate,
     deploys_at_once: usize,
@@ -138,9 +147,9 @@ impl Clients {
         let secret = |at: &str| reference::resolve(at, Use::Site, &self.secrets);
         let key = secret(&settings.key)?;
         let ca = settings.ca.as_deref().map(secret).transpose()?;
-        let id = (name.to_owned(), fingerprint(settings, &key, ca.as_deref()));
-        let mut clients = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let shared = match clients.get(&id) {
+        let id = fingerprint(settings, &key, ca.as_deref());
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = match made.clients.get(&id) {
             Some(shared) => Arc::clone(shared),
             None => {
                 let key: Key =
@@ -153,22 +162,26 @@ impl Clients {
                     clock: || Clock.now(),
                 };
                 let maas = Maas::new(client)?;
-                // A setting that was replaced is of no use any more.
-                clients.retain(|(of, _), _| of != name);
                 let (looks, user, tag, subnets) = Default::default();
                 let shared = Arc::new(Site { maas, looks, user, tag, subnets });
-                clients.insert(id, Arc::clone(&shared));
+                made.clients.insert(id.clone(), Arc::clone(&shared));
                 shared
             }
         };
+        if made.used.insert(name.to_owned(), id.clone()) != Some(id) {
+            // A setting that nobody uses any more is of no use any more.
+            let Made { clients, used } = &mut *made;
+            clients.retain(|id, _| used.values().any(|used| used == id));
+        }
+        drop(made);
         let allowed = self.allowed(name, settings);
         let rate = allowed.rate();
         limits.pace(name, &allowed.maas, rate);
         Ok(Session {
             shared,
             limits: limits.clone(),
-            // A slash would make a MAAS below another one's path part of that one's places.
-            maas: allowed.maas.replace('/', "|"),
+            maas: allowed.maas,
+            #[cfg(test)]
             rate,
             deploys: Rate { per_second: (allowed.deploys_per_minute / 60.0).max(0.001), burst: 4 },
             deploys_at_once: usize::try_from(allowed.deploys_at_once).unwrap_or(usize::MAX),
@@ -179,7 +192,8 @@ impl Clients {
 
 /// Tells settings apart without keeping a secret.
 fn fingerprint(settings: &Settings, key: &str, ca: Option<&str>) -> String {
-    super::secret::hash(&format!("{}\n{key}\n{}\n{}", settings.url, ca.unwrap_or_default(), settings.tag))
+    let url = document::address(&settings.url);
+    super::secret::hash(&format!("{url}\n{key}\n{}\n{}", ca.unwrap_or_default(), settings.tag))
 }
 
 impl Session {
@@ -191,7 +205,7 @@ impl Session {
 
     /// MAAS, when it is this call's turn.
     pub(crate) async fn turn(&self) -> &Maas {
-        self.limits.take(&format!("maas/{}", self.maas), self.rate).await;
+        self.limits.turn(&self.maas).await;
         &self.shared.maas
     }
 
@@ -212,7 +226,8 @@ impl Session {
 
     /// What the places of the deployments are called.
     pub(crate) fn deployments(&self) -> String {
-        format!("deploy/{}", self.maas)
+        // A slash would make a MAAS below another one's path part of that one's places.
+        format!("deploy/{}", self.maas.replace('/', "|"))
     }
 
     /// Keeps the place of a deployment that is still under way.
@@ -224,12 +239,32 @@ impl Session {
 /// Machines that are asked for in one request.
 const BATCH: usize = 100;
 
+/// Who looks at machines beside the runs. However many sites and machines there are, runs keep a quarter of the turns.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Looker {
+    /// Those that runs wait for.
+    Poll,
+    /// All others, for drift.
+    Sweep,
+}
+
+impl Looker {
+    const fn part(self) -> (&'static str, f64) {
+        match self {
+            Self::Poll => ("poll", 0.5),
+            Self::Sweep => ("sweep", 0.25),
+        }
+    }
+}
+
 impl Session {
     /// Machines by id, in batches, each in its turn. Those that MAAS does not have are missing.
-    pub(crate) async fn machines(&self, ids: &[&str]) -> Result<Vec<Machine>, MaasError> {
+    pub(crate) async fn machines(&self, ids: &[&str], looker: Looker) -> Result<Vec<Machine>, MaasError> {
+        let (who, part) = looker.part();
         let mut found = Vec::with_capacity(ids.len());
         for ids in ids.chunks(BATCH) {
-            found.extend(self.turn().await.machines(ids).await?);
+            self.limits.turn_of(&self.maas, who, part).await;
+            found.extend(self.shared.maas.machines(ids).await?);
         }
         Ok(found)
     }

@@ -15,7 +15,7 @@ use super::{
     cache::{self, Batch},
     drift, owners, proof,
     stages::Workers,
-    upstream::Clients,
+    upstream::{Clients, Looker},
 };
 use crate::{app::App, error::Error};
 
@@ -81,13 +81,13 @@ async fn every<F>(
     }
 }
 
-/// Looks at the machines that stages wait for, a batch for each site.
+/// Looks at the machines that stages wait for, a batch for each MAAS.
 pub(crate) async fn poll(workers: Workers, mut stop: watch::Receiver<bool>) {
     let mut sites = Sites::default();
     while sites.pause(TICK, &mut stop).await {
         for batch in workers.cache.due(workers.app.now()) {
             let workers = workers.clone();
-            sites.start(batch.site.clone(), async move { look(&workers, batch).await });
+            sites.start(batch.maas.clone(), async move { look(&workers, batch).await });
         }
     }
 }
@@ -143,7 +143,7 @@ impl Sites {
 
 /// Looks at the machines of a batch once, for who waits and for the record.
 pub(crate) async fn look(workers: &Workers, batch: Batch) {
-    let Batch { site, settings, machines } = batch;
+    let Batch { maas, site, settings, machines } = batch;
     let at = workers.app.now();
     let session = match workers.clients.session(&site, &settings, &workers.limits) {
         Ok(session) => session,
@@ -152,26 +152,25 @@ pub(crate) async fn look(workers: &Workers, batch: Batch) {
             return;
         }
     };
-    let ids: Vec<_> = machines.iter().map(|(id, _)| id.as_str()).collect();
-    let mut found = match session.machines(&ids).await {
+    let ids: Vec<_> = machines.iter().map(|(which, _)| which.system_id.as_str()).collect();
+    let found = match session.machines(&ids, Looker::Poll).await {
         Ok(found) => found,
         Err(error) => {
             tracing::info!(site, %error, "the machines of a site were not seen this time");
             if let Repeat::Blind(Some(after)) = error.repeat() {
-                workers.cache.put_off(&site, workers.app.now() + after);
+                workers.cache.put_off(&maas, workers.app.now() + after);
             }
             return;
         }
     };
     let mut seen = Vec::with_capacity(machines.len());
-    for (id, node) in machines {
-        let place = found.iter().position(|machine| machine.system_id == id);
-        let machine = place.map(|place| found.swap_remove(place));
-        let document = cache::seen(&site, &id, machine.as_ref());
+    for (which, node) in machines {
+        let machine = found.iter().find(|machine| machine.system_id == which.system_id).cloned();
+        let document = cache::seen(&which.site, &which.system_id, machine.as_ref());
         if let Err(error) = proof::note(&workers.app, &node, &document, at).await {
             tracing::info!(node, %error, "what was seen of a machine could not be kept");
         }
-        seen.push((id, machine));
+        seen.push((which, machine));
     }
-    workers.cache.keep(&site, at, seen);
+    workers.cache.keep(at, seen);
 }

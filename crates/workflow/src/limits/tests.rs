@@ -190,3 +190,52 @@ async fn a_rate_that_is_raised_holds_at_once() {
     let wait = limits.ask("maas", fast, "fast", now).map_or_else(|wait| wait, |_| Duration::ZERO);
     assert!(wait < Duration::from_secs(1), "{wait:?}");
 }
+
+/// Whoever waits at a slow upstream already does not wait on when its pace is raised, and who comes after it is lowered
+/// waits.
+#[tokio::test]
+async fn a_turn_is_taken_at_the_pace_of_now() {
+    let limits = Limits::default();
+    let pace = |per_second| limits.pace("site", "maas", Rate { per_second, burst: 1 });
+    pace(0.01);
+    limits.turn("maas").await;
+    let waits = tokio::spawn({
+        let limits = limits.clone();
+        async move { limits.turn("maas").await }
+    });
+    assert!(limits.turn("maas").now_or_never().is_none());
+    tokio::task::yield_now().await;
+    pace(1000.0);
+    tokio::time::timeout(Duration::from_secs(30), waits).await.unwrap().unwrap();
+    pace(0.01);
+    limits.turn("maas").now_or_never();
+    assert!(limits.turn("maas").now_or_never().is_none());
+    limits.turn("nobody said how often").await;
+}
+
+/// However often somebody asks who may have a part of the turns, the rest is for the others.
+#[tokio::test]
+async fn a_part_of_the_turns_leaves_the_rest() {
+    let limits = Limits::default();
+    limits.pace("site", "maas", Rate { per_second: 0.01, burst: 4 });
+    assert!(limits.turn_of("maas", "poll", 0.5).now_or_never().is_some());
+    for _ in 0..10 {
+        assert!(limits.turn_of("maas", "poll", 0.5).now_or_never().is_none());
+    }
+    let left = (0..10).filter(|_| limits.turn("maas").now_or_never().is_some()).count();
+    assert_eq!(left, 3);
+}
+
+/// Runs that came in while the pace was fast wait for their turns at the slow one, all of them.
+#[tokio::test]
+async fn who_is_inside_when_the_pace_is_lowered_has_the_time() {
+    let (limits, now, room) = (Limits::default(), Instant::now(), Room { site: 32, all: 64 });
+    let pace = |per_second| limits.pace("site", "maas", Rate { per_second, burst: 4 });
+    pace(20.0);
+    let inside: Vec<_> =
+        (0..32).map(|who| limits.enter(Some("site"), room, &format!("{who}"), now).unwrap()).collect();
+    pace(0.2);
+    assert_eq!(limits.turns(Some("site"), room).as_secs(), 5 * 32 * 16);
+    drop(inside);
+    assert_eq!(limits.turns(Some("site"), room).as_secs(), 5 * 2 * 16);
+}

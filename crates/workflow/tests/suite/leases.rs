@@ -1,6 +1,9 @@
 //! Who may write, and when.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use tokio::sync::watch;
 use wardroom_core::run::{
@@ -176,6 +179,23 @@ pub(crate) async fn no_run_starves(database: Database) {
         engine.await.unwrap();
     }
     assert_eq!(rig.run(&poison).await.state, State::Running);
+}
+
+/// How slow a site is, is known before many of its runs are under way: they would wait for each other's turns.
+pub(crate) async fn a_site_is_met_before_its_runs_are_executed(database: Database) {
+    let rig = Rig::new(database).await;
+    let (mut world, settings) = (rig.world.clone(), rig.settings());
+    world.pace = Some((settings.limits.clone(), Rate { per_second: 0.1, burst: 1 }));
+    let engine = Engine::new(rig.store.clone(), world, settings, now);
+    let mut ids = Vec::new();
+    for _ in 0..4 {
+        ids.push(rig.start(Kind::Retire).await);
+    }
+    engine.tick().await.unwrap();
+    assert_eq!(rig.world.inside.1.load(Ordering::Relaxed), 1, "one at a time is all it bears");
+    for id in &ids {
+        assert_eq!(rig.settle(id).await, State::Completed);
+    }
 }
 
 /// Two servers on one store keep to one limit together: what they call in all takes as long as it must.

@@ -62,6 +62,7 @@ on_both! {
         a_goal_does_not_wait_for_the_next_look,
         an_operator_does_not_wait_for_a_back_off,
         no_run_starves,
+        a_site_is_met_before_its_runs_are_executed,
         servers_share_a_limit;
     actions:
         two_operators_have_one_effect,

@@ -2,14 +2,17 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, Semaphore};
 use wardroom_core::run::{failure::Class, plan::Stage};
-use wardroom_workflow::{Attempt, Data, Lost, Outcome, Rate, Stages};
+use wardroom_workflow::{Attempt, Data, Limits, Lost, Outcome, Rate, Stages};
 
 /// What a stage does instead of what it should.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +66,10 @@ pub(crate) struct World {
     pub(crate) gate: Arc<Gate>,
     /// How often all stages together may call out.
     pub(crate) rate: Option<Rate>,
+    /// How often the upstream of any site may be called, which is said when the site is met.
+    pub(crate) pace: Option<(Limits, Rate)>,
+    /// How many executions are under way, and how many were at most.
+    pub(crate) inside: Arc<(AtomicUsize, AtomicUsize)>,
 }
 
 #[derive(Debug)]
@@ -198,10 +205,8 @@ impl World {
     }
 }
 
-impl Stages for World {
-    type Data = Known;
-
-    async fn perform(&self, mut attempt: Attempt<'_, Known>) -> Result<Outcome<Known>, Lost> {
+impl World {
+    async fn act(&self, mut attempt: Attempt<'_, Known>) -> Result<Outcome<Known>, Lost> {
         let (node, stage) = (attempt.node.to_owned(), attempt.stage);
         if let Some(rate) = self.rate {
             attempt.limits.take("upstream", rate).await;
@@ -225,6 +230,24 @@ impl Stages for World {
         data.intends = None;
         data.done.push(stage);
         Ok(Outcome::Done(data))
+    }
+}
+
+impl Stages for World {
+    type Data = Known;
+
+    async fn meet(&self, site: &str) {
+        if let Some((limits, rate)) = &self.pace {
+            limits.pace(site, site, *rate);
+        }
+    }
+
+    async fn perform(&self, attempt: Attempt<'_, Known>) -> Result<Outcome<Known>, Lost> {
+        let (inside, most) = &*self.inside;
+        most.fetch_max(inside.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+        let came = self.act(attempt).await;
+        inside.fetch_sub(1, Ordering::Relaxed);
+        came
     }
 
     async fn undo(&self, attempt: Attempt<'_, Known>) -> Result<Outcome<Known>, Lost> {
