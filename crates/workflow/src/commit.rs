@@ -81,6 +81,19 @@ impl<D: Data> Hand<'_, D> {
         Ok(())
     }
 
+    /// The run as it is now, if it is still where this worker has it, under its lease.
+    pub(crate) async fn is_ours(&self) -> Result<Held, Lost> {
+        let found = self.store.get(RUN, self.run.id()).await.map_err(|error| self.lost(&error))?;
+        let fresh = found.ok_or(Error::Conflict).and_then(Run::<D>::read);
+        let fresh = fresh.map_err(|error| self.lost(&error))?;
+        let lease = self.store.lease(&self.lease.name).await.map_err(|error| self.lost(&error))?;
+        let leased = lease.is_some_and(|lease| lease.epoch == self.lease.epoch && !lease.remaining.is_zero());
+        if leased && fresh.record.turn == self.run.record.turn && fresh.state == self.run.state {
+            return Ok(Held::at(&fresh.resource));
+        }
+        Err(self.lost(&Error::Conflict))
+    }
+
     fn lost(&self, error: &Error) -> Lost {
         tracing::info!(run = self.run.id(), %error, "the run is left to whoever takes it next");
         Lost

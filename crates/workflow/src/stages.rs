@@ -9,6 +9,8 @@ use wardroom_core::run::{
     plan::{Kind, Stage},
 };
 
+use wardroom_store::Held;
+
 use crate::{breaker::Breaker, limits::Limits, worker::Saver};
 
 /// What the stages of a run know: one typed value, saved after each stage.
@@ -94,6 +96,15 @@ impl<D: Data> Attempt<'_, D> {
     /// [`Lost`] when the run is somebody else's by now, or cannot be written: the stage must not go on.
     pub async fn save(&mut self) -> Result<(), Lost> {
         self.saver.save(&self.data).await
+    }
+
+    /// The run, for a change of something else that must not be committed once the run is in other hands: a call may have
+    /// taken long, and a person may have frozen the run meanwhile.
+    ///
+    /// # Errors
+    /// [`Lost`] when it is not this worker's: the stage must write nothing.
+    pub async fn hold(&self) -> Result<Held, Lost> {
+        self.saver.hold().await
     }
 }
 

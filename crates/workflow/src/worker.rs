@@ -6,7 +6,7 @@ use futures_util::FutureExt as _;
 use serde_json::{Map, json};
 use tokio::time::{Instant, sleep};
 use wardroom_core::run::{State, failure::Class};
-use wardroom_store::{Lease, Resource, Store};
+use wardroom_store::{Held, Lease, Resource, Store};
 
 use crate::{
     begin::begin,
@@ -53,11 +53,17 @@ impl<D: Data> Saver<'_, D> {
     pub(crate) async fn save(&mut self, data: &D) -> Result<(), Lost> {
         self.hand.save(data).await
     }
+
+    pub(crate) async fn hold(&self) -> Result<Held, Lost> {
+        self.hand.hold().await
+    }
 }
 
 /// Hides what else a hand can do from a stage.
 trait SaveData<D> {
     fn save<'a>(&'a mut self, data: &'a D) -> futures_util::future::BoxFuture<'a, Result<(), Lost>>;
+
+    fn hold(&self) -> futures_util::future::BoxFuture<'_, Result<Held, Lost>>;
 }
 
 impl<D: Data> SaveData<D> for Hand<'_, D> {
@@ -77,6 +83,10 @@ impl<D: Data> SaveData<D> for Hand<'_, D> {
             };
             self.commit(intent).await.map(drop)
         })
+    }
+
+    fn hold(&self) -> futures_util::future::BoxFuture<'_, Result<Held, Lost>> {
+        Box::pin(self.is_ours())
     }
 }
 

@@ -10,6 +10,7 @@ use wardroom_core::{
     gpu_node::maas::Status,
     run::{failure::Class, plan::Stage},
 };
+use wardroom_store::Resource;
 use wardroom_upstream::maas::{self, Machine};
 use wardroom_workflow::{Attempt, Limits, Lost, Outcome, Stages};
 
@@ -17,12 +18,15 @@ use super::{
     begin,
     cache::{Cache, Sighting, Which},
     data::Data,
-    document::Document,
+    document::{self, Document},
     drift,
     site::Snapshot,
     upstream::{Clients, Session},
 };
-use crate::{app::App, error::Error};
+use crate::{
+    app::{App, Decided},
+    error::Error,
+};
 
 mod agent;
 mod enrollment;
@@ -190,6 +194,21 @@ impl Workers {
     async fn node(&self, attempt: &Try<'_>) -> Result<Document, Halt> {
         let node = begin::read(&self.app, attempt.node).await?;
         Ok(Document::of(&node)?)
+    }
+
+    /// Changes the record of the node, unless the run is in other hands by then: of a run that was frozen while its worker
+    /// waited for an answer, nothing is written down any more.
+    async fn change(
+        &self,
+        attempt: &Try<'_>,
+        decide: impl Fn(&Resource) -> Result<Decided<()>, Error>,
+    ) -> Result<(), Halt> {
+        let run = || async {
+            let held = attempt.hold().await;
+            held.map(|run| vec![run]).map_err(|_| Error::Unavailable("the run is in other hands"))
+        };
+        self.app.change_holding(document::KIND, attempt.node, run, decide).await?;
+        Ok(())
     }
 
     /// What MAAS says of the machine now. One that is gone needs a person.

@@ -15,7 +15,7 @@ use super::{Came, Halt, Try, Workers, again, by_hand, done, wait_until};
 use crate::{
     app::{Decided, by_system},
     gpu_node::{
-        document::{self, Document, KIND},
+        document::{self, Document},
         task::{self, Ask},
     },
 };
@@ -80,7 +80,7 @@ impl Workers {
             let metadata = serde_json::json!({"identity": end.as_str()});
             Ok(Decided::Commit(Box::new((content, by_system(&self.app, "changed", metadata))), ()))
         };
-        self.app.change(KIND, attempt.node, gone).await?;
+        self.change(attempt, gone).await?;
         Ok(())
     }
 
@@ -101,6 +101,7 @@ impl Workers {
             return Err(super::failed(Class::NoAgent, nobody(attempt.kind, stage)));
         }
         let ask = Ask { node: attempt.node, run: attempt.run, stage, kind, round, force };
+        attempt.hold().await?;
         let mut found = task::ensure(&self.app, ask).await?;
         if task::state(&found)? == TaskState::Withdrawn {
             // It was taken back while the run stood still, and says nothing of the node: the agent is asked anew.

@@ -9,7 +9,7 @@ use super::{Came, Halt, Try, Workers, by_hand, disagrees, done, in_vain, require
 use crate::{
     app::{Decided, by_system},
     gpu_node::{
-        document::{self, Document, KIND},
+        document::{self, Document},
         proof,
     },
 };
@@ -123,7 +123,7 @@ impl Workers {
             });
             Ok(Decided::Commit(Box::new((content, by_system(&self.app, "credential", metadata))), ()))
         };
-        Ok(self.app.change(KIND, attempt.node, revoke).await.map(drop)?)
+        self.change(attempt, revoke).await
     }
 }
 

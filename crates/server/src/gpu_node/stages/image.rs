@@ -20,7 +20,7 @@ use super::{
 use crate::{
     app::{Decided, by_system},
     gpu_node::{
-        document::{self, Document, KIND},
+        document::{self, Document},
         enroll::{self, Issue},
         secret,
         site::Snapshot,
@@ -60,7 +60,7 @@ impl Workers {
             let metadata = serde_json::json!({"token": "issued", "round": round, "run": run});
             Ok(Decided::Commit(Box::new((content, by_system(&self.app, "credential", metadata))), ()))
         };
-        self.app.change(KIND, attempt.node, issue).await?;
+        self.change(attempt, issue).await?;
         let node = self.node(attempt).await?;
         let server = site.settings.server_url.clone().unwrap_or_else(|| self.app.boot_url.clone());
         let values = [

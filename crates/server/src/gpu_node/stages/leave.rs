@@ -19,7 +19,7 @@ use super::{
 use crate::{
     app::{Decided, by_system},
     gpu_node::{
-        document::{self, Document, KIND},
+        document::{self, Document},
         site::Erase,
     },
 };
@@ -134,7 +134,7 @@ impl Workers {
             let metadata = serde_json::json!({"secrets": "revoked"});
             Ok(Decided::Commit(Box::new((content, by_system(&self.app, "credential", metadata))), ()))
         };
-        self.app.change(KIND, attempt.node, revoke).await?;
+        self.change(attempt, revoke).await?;
         done(attempt)
     }
 

@@ -93,7 +93,6 @@ impl Workers {
 
     /// Writes down which machine the node is.
     async fn remember(&self, attempt: &Try<'_>, site: &Snapshot, system_id: &str) -> Result<(), Halt> {
-        let node = attempt.node;
         let machine = document::Machine::new(system_id, &site.name, &site.settings.url, attempt.run);
         let remember = |node: &wardroom_store::Resource| {
             let mut document = Document::of(node)?;
@@ -109,7 +108,7 @@ impl Workers {
             let metadata = serde_json::json!({"machine": machine});
             Ok(Decided::Commit(Box::new((content, by_system(&self.app, "changed", metadata))), ()))
         };
-        self.app.change(KIND, node, remember).await?;
+        self.change(attempt, remember).await?;
         Ok(())
     }
 
@@ -256,7 +255,7 @@ impl Workers {
             let metadata = serde_json::json!({"machine": null});
             Ok(Decided::Commit(Box::new((content, by_system(&self.app, "changed", metadata))), ()))
         };
-        self.app.change(KIND, attempt.node, forget).await?;
+        self.change(attempt, forget).await?;
         attempt.data.machine = None;
         done(attempt)
     }

@@ -79,8 +79,9 @@ impl Workers {
         // Counted before it is tried: whoever dies in between has tried it all the same.
         if !breaker.try_once(known_by, &fingerprint, attempt.now).await? {
             let evidence = format!(
-                "the BMC at {} was given this password twice, and refused it or was not heard: correct the secret \
-                 before its account is locked, then repeat the stage",
+                "the BMC at {} was given this password twice, and refused it, or the server ended before it heard the \
+                 answer, so that it may be right: try it by hand, correct the secret if it is wrong, before its account \
+                 is locked, then repeat the stage",
                 bmc.address
             );
             return Err(failed(Class::Credentials, evidence));

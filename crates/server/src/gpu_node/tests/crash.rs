@@ -5,11 +5,11 @@ use std::{sync::Arc, time::Duration};
 use jiff::SignedDuration;
 use serde_json::json;
 use tokio::task::JoinSet;
-use wardroom_fakes::maas::Seed;
+use wardroom_fakes::maas::{Fault, FaultKind, Seed};
 use wardroom_workflow::{Engine, Settings};
 
 use super::{
-    super::work,
+    super::{document::KIND, work},
     rig::{Rig, mac},
 };
 use crate::clock::Clock;
@@ -56,6 +56,36 @@ async fn servers_that_die_all_the_time_do_nothing_twice() {
     assert_eq!(rig.maas.machines().len(), 1);
 }
 
+/// A run is frozen while MAAS makes its machine. The worker hears of the machine, and writes nothing of it down: neither
+/// the run nor the node changes until a person sends the run on, which then finds what was made.
+async fn nothing_of_a_frozen_run_is_written_by_its_worker() {
+    let mut rig = Rig::new().await;
+    let answered = Duration::from_millis(1500);
+    let slow = u64::try_from(answered.as_millis()).unwrap();
+    rig.maas.fault(Fault::of("create", FaultKind::Slow(slow)).after());
+    rig.work();
+    rig.agents();
+    let id = rig.onboard(1).await;
+    while rig.maas.machines().is_empty() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let run = rig.lifecycle(&id).await["run"]["id"].as_str().unwrap().to_owned();
+    let path = |action: &str| format!("/api/v1/runs/{run}/actions/{action}");
+    rig.post(&path("mark_manual_intervention_required"), json!({"reason": "everything stops"})).await.ok();
+    let versions = async || {
+        let node = rig.app.store.get(KIND, &id).await.unwrap().unwrap().version;
+        (rig.app.store.get(wardroom_workflow::RUN, &run).await.unwrap().unwrap().version, node)
+    };
+    let frozen = versions().await;
+    // Until its answer has come, and more.
+    tokio::time::sleep(answered * 2).await;
+    assert_eq!(versions().await, frozen, "{:#}", rig.get(&format!("/api/v1/gpu-nodes/{id}")).await);
+    rig.post(&path("resume"), json!({})).await.ok();
+    rig.until(&id, "active").await;
+    assert_eq!(rig.maas.machines().len(), 1);
+}
+
 on_both! {
     servers_that_die_all_the_time_do_nothing_twice
+    nothing_of_a_frozen_run_is_written_by_its_worker
 }

@@ -193,10 +193,14 @@ async fn a_try_counts_although_its_server_dies_with_the_answer() {
         tricky.plan(id, Trick::Cut, Some(Stage::ResolvePowerCredentials));
     }
     rig.work_with(tricky.clone());
+    let mut told = Vec::new();
     for id in &both {
         let run = rig.until_run(id, "failed_manual_intervention").await;
         assert_eq!(run["failure_class"], "credentials", "{run}");
+        told.push(run["failure"].to_string());
     }
+    // Who finds its tries used up was told nothing by the BMC, and says so.
+    assert!(told.iter().any(|told| told.contains("it may be right")), "{told:?}");
     assert!(both.iter().any(|id| tricky.played(id) > 0), "nobody died");
     assert_eq!(bmc.wrong_passwords(), 2);
 }
