@@ -1,7 +1,10 @@
 //! What an operator may ask of a node itself; what may be asked of its run is [`crate::run::action`].
 
-use super::{Event, State, TABLE};
-use crate::names::names;
+use super::{Event, State, TABLE, mapping};
+use crate::{
+    names::names,
+    run::{self, plan::Kind},
+};
 
 names! {
     /// What an operator may ask of a node.
@@ -73,10 +76,44 @@ pub fn allowed(state: State) -> impl Iterator<Item = Action> {
     Action::ALL.iter().copied().filter(move |action| action.is_allowed(state))
 }
 
+/// Those of them that the newest run of the node leaves possible: what needs the node to itself waits for an open one.
+pub fn allowed_beside(state: State, run: Option<(Kind, run::State)>) -> impl Iterator<Item = Action> {
+    let open = run.filter(|(_, run)| run.is_open());
+    allowed(state).filter(move |action| {
+        let Some((kind, run)) = open else { return true };
+        match action {
+            // A repeat of what started the run finds it on its way.
+            Action::Retire => kind == Kind::Retire && run.is_worked_on(),
+            Action::Remove => kind == Kind::Remove && run.is_worked_on(),
+            Action::Recover | Action::Reactivate => false,
+            Action::Quarantine => mapping::check(State::Quarantined, Some((kind, run))).is_ok(),
+            // These are about the run.
+            Action::StopDrain | Action::RollbackRemove | Action::Resume => true,
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Named as _;
+
+    #[test]
+    fn what_needs_the_node_to_itself_waits_for_its_run() {
+        let beside = |state, run| allowed_beside(state, run).collect::<Vec<_>>();
+        let failed = run::State::FailedManualIntervention;
+        let both = [Action::Recover, Action::Retire];
+        assert_eq!(beside(State::Quarantined, None), both);
+        assert_eq!(beside(State::Quarantined, Some((Kind::Onboarding, failed))), []);
+        assert_eq!(beside(State::Quarantined, Some((Kind::Onboarding, run::State::Cancelled))), both);
+        assert_eq!(beside(State::Quarantined, Some((Kind::Retire, run::State::Pending))), [Action::Retire]);
+        let soft = Some((Kind::SoftReset, run::State::Running));
+        assert_eq!(beside(State::Draining, soft), [Action::StopDrain, Action::Resume]);
+        assert_eq!(
+            beside(State::Enrolling, Some((Kind::Onboarding, failed))),
+            allowed(State::Enrolling).collect::<Vec<_>>()
+        );
+    }
 
     #[test]
     fn an_action_leads_to_where_it_is_done_or_is_not_one_that_moves() {

@@ -299,6 +299,35 @@ pub(crate) fn allowed(state: State) -> Vec<String> {
     action::allowed(state).map(|action| action.to_string()).collect()
 }
 
+/// What would be accepted now, as words for the path.
+pub(crate) async fn allowed_now(
+    app: &App,
+    node: &Resource,
+    state: State,
+    run: Option<&Run<Data>>,
+) -> Result<Vec<String>, Error> {
+    let mut now = Vec::new();
+    for action in action::allowed_beside(state, run.map(|run| (run.record.kind, run.state))) {
+        let proven = match action {
+            Action::Recover => proof::healthy_again(app, node).await,
+            Action::Reactivate if !Document::of(node)?.identity_kept => continue,
+            Action::Reactivate => proof::still_there(app, node).await,
+            Action::Quarantine
+            | Action::Retire
+            | Action::StopDrain
+            | Action::Remove
+            | Action::RollbackRemove
+            | Action::Resume => Ok(()),
+        };
+        match proven {
+            Ok(()) => now.push(action.to_string()),
+            Err(Error::Conflict { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(now)
+}
+
 fn gone(id: &str) -> Error {
     Error::Conflict {
         code: "identity_gone",

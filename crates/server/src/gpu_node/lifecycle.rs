@@ -23,7 +23,7 @@ use wardroom_store::Resource;
 use wardroom_workflow::Run;
 
 use super::{
-    action::{Order, allowed},
+    action::{Order, allowed_now},
     begin,
     data::Data,
     document::{self, Document},
@@ -57,6 +57,8 @@ pub(crate) async fn lifecycle(
         None => None,
     };
     let recommended = recommend(&app, &node, state, run.as_ref().zip(facts), fits)?;
+    let allowed_actions =
+        if node.content.deleted { Vec::new() } else { allowed_now(&app, &node, state, run.as_ref()).await? };
     let summary = run.as_ref().zip(facts).map(|(run, facts)| summarize(run, facts));
     Ok(Json(Envelope::new(Lifecycle {
         node: id,
@@ -69,7 +71,7 @@ pub(crate) async fn lifecycle(
         fits,
         task,
         recommended,
-        allowed_actions: if node.content.deleted { Vec::new() } else { allowed(state) },
+        allowed_actions,
     })))
 }
 

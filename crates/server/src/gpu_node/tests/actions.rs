@@ -272,6 +272,8 @@ async fn a_quarantined_node_is_told_what_can_be_done() {
     rig.act(&id, "quarantine", json!({"reason": "it smells"})).await.ok();
     let next = async || rig.get(&format!("/api/v1/resources/gpu-node/{id}/why")).await[0]["next"].clone();
     assert_eq!(next().await["do"], "wait", "{}", next().await);
+    let allowed = async || rig.lifecycle(&id).await["allowed_actions"].clone();
+    assert_eq!(allowed().await, json!([]), "its run is in the way of all of them");
     let busy = rig.act(&id, "recover", json!({})).await;
     let run = rig.lifecycle(&id).await["run"]["id"].as_str().unwrap().to_owned();
     assert_eq!(
@@ -286,6 +288,7 @@ async fn a_quarantined_node_is_told_what_can_be_done() {
     assert_eq!(why[1]["next"]["until"], "MAAS commissions the machine", "{why:#}");
     super::decommission::cancel(&rig, &run).await;
     rig.until_run(&id, "cancelled").await;
+    assert_eq!(allowed().await, json!(["retire"]), "nobody proves that it is well");
     let request = format!("POST /api/v1/gpu-nodes/{id}/onboardings");
     assert_eq!(rig.lifecycle(&id).await["recommended"]["request"], json!(request));
     assert_eq!(next().await["request"], json!("POST /api/v1/gpu-nodes/{id}/onboardings"));
