@@ -1,0 +1,78 @@
+//! Enrolment: a one-time token is exchanged for the credential of the node, once.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use wardroom_api::gpu_node::agent::Enroll;
+
+use super::{
+    Options, PAUSE, client, is_final, is_unreadable,
+    keep::{Keeper, Kept},
+};
+
+/// How tokens to enrol with begin.
+const TOKEN: &str = "wrb_";
+
+/// Exchanges the token, however long the server takes to answer.
+pub(super) async fn enrol(options: &Options, keeper: &Keeper) -> anyhow::Result<Kept> {
+    let file = options.token_file.as_ref();
+    let file = file
+        .context("the agent has not enrolled yet: give --token-file with the one-time token of its node")?;
+    let client = client(options, None)?;
+    loop {
+        let token = read_token(file)?;
+        let enroll = Enroll {
+            token,
+            exchange: Some(keeper.installation()?),
+            hostname: hostname(),
+            serial_number: None,
+            model: None,
+        };
+        match client.enroll_gpu_node(&enroll).await {
+            Ok(enrolled) => {
+                let kept = Kept { node: enrolled.node, credential: enrolled.credential };
+                keeper.keep_credential(&kept)?;
+                tracing::info!(node = kept.node, "enrolled");
+                return Ok(kept);
+            }
+            Err(error) if is_final(&error) => {
+                return Err(error).with_context(|| {
+                    let file = file.display();
+                    format!("the server does not take the token in {file}: it works once and expires; `wardroom gpu-node resume` issues another")
+                });
+            }
+            // The same question would get the same answer for ever.
+            Err(error) if is_unreadable(&error) => {
+                return Err(error).context(
+                    "the server does not understand this agent's enrolment: is --server a Wardroom server, and is it as \
+                     new as the agent?",
+                );
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the server did not enrol this agent; it is asked again");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// The one-time token of the node.
+fn read_token(file: &Path) -> anyhow::Result<String> {
+    let shown = file.display();
+    let token = std::fs::read_to_string(file).with_context(|| {
+        format!("cannot read --token-file {shown}, which holds the one-time token that `wardroom gpu-node create` wrote")
+    })?;
+    let token = token.trim();
+    let fits = token.starts_with(TOKEN) && !token.contains(char::is_whitespace);
+    anyhow::ensure!(
+        fits,
+        "--token-file {shown} holds no one-time token: it is one line that starts with {TOKEN}, as `wardroom gpu-node \
+         create` wrote it"
+    );
+    Ok(token.to_owned())
+}
+
+fn hostname() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+}

@@ -1,0 +1,157 @@
+//! What the agent does with what its server says.
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpListener,
+    path::Path,
+    time::Duration,
+};
+
+use wardroom_api::{
+    Problem,
+    client::Error,
+    gpu_node::agent::{Check, Detail, TaskResult},
+};
+
+use super::{
+    Agent, BTreeSet, Config, Keeper, Options, brief, client, enrol::enrol, is_final, is_unreadable, turned,
+    unreadable,
+};
+
+/// A server that answers each request as `answer` says of its body; its URL.
+fn serve(answer: impl Fn(&str) -> (u16, String) + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut reader = BufReader::new(stream.unwrap());
+            let (mut line, mut length) = (String::new(), 0);
+            while reader.read_line(&mut line).is_ok_and(|read| read > 2) {
+                let head = line.to_ascii_lowercase();
+                length = head.strip_prefix("content-length:").map_or(length, |n| n.trim().parse().unwrap());
+                line.clear();
+            }
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body).unwrap();
+            let (status, said) = answer(std::str::from_utf8(&body).unwrap());
+            let length = said.len();
+            let head =
+                format!("HTTP/1.1 {status} x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
+            reader.into_inner().write_all(format!("{head}{said}").as_bytes()).unwrap();
+        }
+    });
+    url
+}
+
+fn options(server: String, dir: &Path) -> Options {
+    let token_file = Some(dir.join("token"));
+    std::fs::write(dir.join("token"), "wrb_one").unwrap();
+    Options { server, token_file, state_dir: dir.to_owned(), config: dir.join("config"), ca_file: None }
+}
+
+fn problem(status: u16) -> (u16, String) {
+    (status, serde_json::to_string(&told(status)).unwrap())
+}
+
+/// Whoever asks the same again hears the same again; it says why, and ends.
+#[tokio::test]
+async fn an_enrolment_that_is_refused_ends_the_agent() {
+    for (status, why) in
+        [(400, "understand"), (401, "token"), (403, "token"), (404, "token"), (413, "understand")]
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let keeper = Keeper::open(dir.path()).unwrap();
+        let options = options(serve(move |_| problem(status)), dir.path());
+        let ended = tokio::time::timeout(Duration::from_secs(60), enrol(&options, &keeper)).await;
+        let Err(error) = ended.expect("it is not asked for ever") else { panic!("{status}") };
+        assert!(error.to_string().contains(why), "{status}: {error}");
+    }
+}
+
+/// What a server cannot take of what checks said costs what they said, and never the beat.
+#[tokio::test]
+async fn a_beat_comes_through_whatever_checks_say() {
+    let dir = tempfile::tempdir().unwrap();
+    let keeper = Keeper::open(dir.path()).unwrap();
+    let beat = r#"{"state":"active","next":"@every 00h00m30s","server_time":"2026-11-16T00:00:00Z","has_tasks":false,"lost":[]}"#;
+    let server = serve(move |body| match (body.contains("message"), body.contains(r#""ok":false"#)) {
+        (true, _) => problem(400),
+        (false, true) => (200, beat.to_owned()),
+        (false, false) => problem(500),
+    });
+    let config: Config =
+        toml::from_str("[[checks]]\nname = \"gpu\"\ncommand = [\"sh\", \"-c\", \"echo NaN; exit 1\"]\n")
+            .unwrap();
+    let client = client(&options(server, dir.path()), None).unwrap();
+    // It beat before, and has claimed what it was at.
+    let (node, told) = ("one".to_owned(), Some("@every 00h00m30s".to_owned()));
+    let failing = BTreeSet::new();
+    let mut agent = Agent { client, config: &config, keeper: &keeper, node, work: None, told, failing };
+    assert_eq!(agent.round().await.unwrap(), Some(Duration::from_secs(30)));
+}
+
+#[test]
+fn what_is_brief_keeps_what_failed() {
+    let check = |number: usize, ok| Check {
+        name: format!("\u{7}{number}{}", "é".repeat(200)),
+        ok,
+        message: Some("x".repeat(500)),
+    };
+    let mut checks: Vec<_> = (0..100).map(|number| check(number, true)).collect();
+    checks.push(check(100, false));
+    let checks = brief(checks);
+    assert_eq!((checks.len(), checks[0].ok, checks[0].name.chars().count()), (64, false, 100));
+    assert!(serde_json::to_string(&checks).unwrap().len() < 64 << 10, "as much as a server reads");
+}
+
+fn refused(status: u16) -> Error {
+    Error::Problem(Box::new(told(status)))
+}
+
+fn told(status: u16) -> Problem {
+    let text = String::new;
+    Problem {
+        type_: text(),
+        title: text(),
+        status,
+        detail: text(),
+        code: text(),
+        request_id: text(),
+        errors: Vec::new(),
+        allowed_actions: None,
+        asked: text(),
+    }
+}
+
+#[test]
+fn only_a_lost_identity_ends_an_agent() {
+    for (status, ends) in [(400, false), (401, true), (403, true), (404, true), (413, false), (503, false)] {
+        assert_eq!(is_final(&refused(status)), ends, "{status}");
+    }
+    for (status, never) in [(400, true), (413, true), (401, false), (503, false)] {
+        assert_eq!(is_unreadable(&refused(status)), never, "{status}");
+    }
+}
+
+#[test]
+fn a_check_is_told_when_it_turns() {
+    let check = |name: &str, ok: bool| Check { name: name.to_owned(), ok, message: None };
+    let failing = BTreeSet::from(["dcgm".to_owned(), "nccl".to_owned()]);
+    let now = [check("dcgm", false), check("nccl", true), check("disk", false), check("fan", true)];
+    let told: Vec<_> = turned(&failing, &now).iter().map(|check| check.name.as_str()).collect();
+    assert_eq!(told, ["nccl", "disk"]);
+}
+
+#[test]
+fn a_result_that_cannot_be_read_becomes_a_failure_once() {
+    let detail = Detail { name: "\u{7}".to_owned(), method: "erase".to_owned(), ok: true };
+    let result = TaskResult {
+        epoch: 3,
+        outcome: "succeeded".to_owned(),
+        details: vec![detail],
+        ..TaskResult::default()
+    };
+    let plain = unreadable(&result, "details: no");
+    assert_eq!((plain.epoch, plain.outcome.as_str(), plain.details.len()), (3, "failed", 0));
+    assert_eq!(unreadable(&plain, "details: no"), plain, "it is not replaced a second time");
+}
