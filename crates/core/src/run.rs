@@ -45,7 +45,6 @@ pub const TABLE: Table<State, Event> = Table(&[
     row(FailedRetryable,          Resume,         Running,                  Owner::Admin),
     row(FailedRetryable,          Rerun,          Running,                  Owner::Admin),
     row(FailedRetryable,          Adopt,          Running,                  Owner::Admin),
-    row(FailedRetryable,          AdoptFinished,  Reconciled,               Owner::Admin),
     row(FailedRetryable,          Cancel,         Cancelled,                Owner::Admin),
     row(FailedRetryable,          CancelAndUndo,  Compensating,             Owner::Admin),
     row(FailedRetryable,          RestartClean,   Pending,                  Owner::Admin),
@@ -56,7 +55,6 @@ pub const TABLE: Table<State, Event> = Table(&[
     row(FailedManualIntervention, RetryUndo,      Compensating,             Owner::Admin),
     row(FailedManualIntervention, Rerun,          Running,                  Owner::Admin),
     row(FailedManualIntervention, Adopt,          Running,                  Owner::Admin),
-    row(FailedManualIntervention, AdoptFinished,  Reconciled,               Owner::Admin),
     row(FailedManualIntervention, Cancel,         Cancelled,                Owner::Admin),
     row(FailedManualIntervention, CancelAndUndo,  Compensating,             Owner::Admin),
     row(FailedManualIntervention, Abandon,        Cancelled,                Owner::Admin),
@@ -131,8 +129,6 @@ names! {
         Abandon = "abandon",
         /// An operator accepts what is observed, and the run continues from there.
         Adopt = "adopt",
-        /// An operator accepts what is observed, which is what the run was for.
-        AdoptFinished = "adopt_finished",
         /// An operator freezes the run.
         MarkManual = "mark_manual",
     }
@@ -198,7 +194,7 @@ impl table::Event for Event {
                 role: Role::Admin,
                 precondition: Some("a reason: nothing is undone, and somebody has to clean up by hand"),
             }),
-            Adopt | AdoptFinished => call(
+            Adopt => call(
                 "POST /api/v1/runs/{id}/actions/adopt_observed_state",
                 Some("the digest of the observation to adopt, which must still be the newest"),
             ),

@@ -16,13 +16,8 @@ use wardroom_core::{
 
 const LEASES: [Lease; 4] = [Lease::Queued, Lease::PutOff, Lease::Live, Lease::Stale];
 const GOALS: [Goal; 3] = [Goal::Run, Goal::Cancel, Goal::Restart];
-const OBSERVATIONS: [Observation; 5] = [
-    Observation::Nothing,
-    Observation::Outdated,
-    Observation::InUse,
-    Observation::Continues,
-    Observation::Finishes,
-];
+const OBSERVATIONS: [Observation; 4] =
+    [Observation::Nothing, Observation::Outdated, Observation::InUse, Observation::Continues];
 
 /// Every combination of facts that a run can be in.
 fn every_run() -> Vec<Facts> {
@@ -87,7 +82,7 @@ fn carry_out(run: Facts, decision: Decision) -> Facts {
                 goal,
                 lease: Lease::Queued,
                 failed_in_undo: event == Event::MarkManual && run.state == State::Compensating,
-                adopted: event == Event::Adopt || event == Event::AdoptFinished,
+                adopted: event == Event::Adopt,
                 at_first_stage: run.at_first_stage || event == Event::Rerun || to == State::Pending,
                 has_effects: run.has_effects && to != State::Pending,
                 ..run
@@ -198,7 +193,6 @@ fn actions_on_failed_runs() {
         check(AdoptObservedState, observed(Observation::Outdated), Err(Refusal::ObservationOutdated));
         check(AdoptObservedState, observed(Observation::InUse), Err(Refusal::MachineInUse));
         check(AdoptObservedState, observed(Observation::Continues), moves(Event::Adopt, Goal::Run));
-        check(AdoptObservedState, observed(Observation::Finishes), moves(Event::AdoptFinished, Goal::Run));
     }
     let abandon = |state| Facts { abandon: true, ..failed(state) };
     check(Cancel, abandon(State::FailedRetryable), Err(Refusal::NotFrozen));
@@ -212,7 +206,7 @@ fn a_run_that_failed_in_its_undo_can_be_undone_again_or_abandoned_but_not_contin
         check(Action::RetryStage, run, Ok(Decision::Move(Event::RetryUndo, goal)));
         check(Action::Resume, run, Ok(Decision::Move(Event::RetryUndo, goal)));
         check(Action::Rerun, run, Err(Refusal::BeingUndone));
-        let observed = Facts { observation: Observation::Finishes, ..run };
+        let observed = Facts { observation: Observation::Continues, ..run };
         check(Action::AdoptObservedState, observed, Err(Refusal::BeingUndone));
         check(Action::RestartClean, run, Ok(Decision::Move(Event::RestartAndUndo, Goal::Restart)));
     }

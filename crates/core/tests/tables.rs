@@ -142,8 +142,8 @@ fn the_arrows_of_a_run_are_those_decided() {
         "run",
         "pending -> running | compensating | cancelled | failed_manual_intervention
          running -> completed | reconciled | failed_retryable | failed_manual_intervention | compensating | cancelled | pending
-         failed_retryable -> running | reconciled | compensating | cancelled | pending | failed_manual_intervention
-         failed_manual_intervention -> running | reconciled | compensating | cancelled | pending
+         failed_retryable -> running | compensating | cancelled | pending | failed_manual_intervention
+         failed_manual_intervention -> running | compensating | cancelled | pending
          compensating -> cancelled | pending | failed_manual_intervention",
     );
 }
@@ -218,8 +218,8 @@ fn every_pair_of_a_run() {
         run::TABLE,
         "pending: claim>running (workflow), cancel>cancelled (admin), cancel_and_undo>compensating (admin), restart_and_undo>compensating (admin), mark_manual>failed_manual_intervention (admin)
          running: finish>completed (workflow), finish_adopted>reconciled (workflow), spend_budget>failed_retryable (workflow), need_operator>failed_manual_intervention (workflow), stop_for_undo>compensating (workflow), cancel>cancelled (admin), cancel_and_undo>compensating (admin), restart_clean>pending (admin), restart_and_undo>compensating (admin), mark_manual>failed_manual_intervention (admin)
-         failed_retryable: retry_stage>running (admin), resume>running (admin), rerun>running (admin), adopt>running (admin), adopt_finished>reconciled (admin), cancel>cancelled (admin), cancel_and_undo>compensating (admin), restart_clean>pending (admin), restart_and_undo>compensating (admin), mark_manual>failed_manual_intervention (admin)
-         failed_manual_intervention: resume>running (admin), retry_stage>running (admin), retry_undo>compensating (admin), rerun>running (admin), adopt>running (admin), adopt_finished>reconciled (admin), cancel>cancelled (admin), cancel_and_undo>compensating (admin), abandon>cancelled (admin), restart_clean>pending (admin), restart_and_undo>compensating (admin)
+         failed_retryable: retry_stage>running (admin), resume>running (admin), rerun>running (admin), adopt>running (admin), cancel>cancelled (admin), cancel_and_undo>compensating (admin), restart_clean>pending (admin), restart_and_undo>compensating (admin), mark_manual>failed_manual_intervention (admin)
+         failed_manual_intervention: resume>running (admin), retry_stage>running (admin), retry_undo>compensating (admin), rerun>running (admin), adopt>running (admin), cancel>cancelled (admin), cancel_and_undo>compensating (admin), abandon>cancelled (admin), restart_clean>pending (admin), restart_and_undo>compensating (admin)
          compensating: finish_undo>cancelled (workflow), start_again>pending (workflow), fail_undo>failed_manual_intervention (workflow), mark_manual>failed_manual_intervention (admin)",
     );
 }

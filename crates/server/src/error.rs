@@ -55,7 +55,6 @@ pub const CLASSES: &[Class] = &[
     class("machine_in_use",    409, "The machine is in use", "MAAS has the machine in use, and not for this run; release it there, then enter the run again from the top."),
     class("observation_outdated", 409, "There is a newer observation", "The observation is not the newest any more; look again."),
     class("not_frozen",        409, "The state does not allow it", "Only a run that was frozen for manual intervention can be abandoned; mark it first."),
-    class("node_elsewhere",    409, "The node is somewhere else", "The run cannot end while its node is where it is; `detail` says where."),
     class("run_open",          409, "A run works on the node", "Another run is open on the node, or owns the state it is in; `detail` names it."),
     class("identity_gone",     409, "There is no identity to use again", "The agent was uninstalled, its system released or its credential revoked; reimage the machine, or register it anew."),
     class("not_proven",        409, "The node is not proven healthy", "A healthy heartbeat since the quarantine is needed, and nothing in MAAS that would set the node aside again; to reactivate, MAAS must have the machine deployed."),

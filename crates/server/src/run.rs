@@ -194,11 +194,6 @@ pub(crate) fn refused(id: &str, problem: Problem) -> Error {
             detail: format!("the run is {state}: {}", explained(refusal)),
             allowed: names(allowed),
         },
-        Problem::NodeElsewhere { node, allowed } => Error::Conflict {
-            code: "node_elsewhere",
-            detail: format!("the run cannot end while its node is {node}"),
-            allowed: names(allowed),
-        },
         Problem::Busy => Error::Unavailable("the run is changed by too many at once: repeat"),
         Problem::Store(error) => error.into(),
     }

@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use wardroom_core::{
-    gpu_node::{mapping, moves},
+    gpu_node::moves,
     run::{
         Event, State,
         action::{self, Action, Already, Decision, Facts, Goal, Observation, Refusal, decide},
@@ -61,8 +61,6 @@ pub enum Adoption {
     InUse,
     /// The run goes on at this stage.
     Continue(Stage),
-    /// What is observed is what the run was for.
-    Finish,
 }
 
 /// What came of an action.
@@ -101,14 +99,6 @@ pub enum Problem {
         refusal: Refusal,
         /// The state of the run.
         state: State,
-        /// What is allowed.
-        allowed: Vec<Action>,
-    },
-    /// What is observed may be what the run was for, but the node is not where the run could end.
-    #[error("the run cannot end while its node is {node}")]
-    NodeElsewhere {
-        /// Where the node is.
-        node: Node,
         /// What is allowed.
         allowed: Vec<Action>,
     },
@@ -151,8 +141,7 @@ pub async fn act<D: Data>(store: &Store, id: &str, ask: &Ask, now: Timestamp) ->
         };
         let node = node_of(store, &run).await?;
         let state = node_state(node.as_ref())?;
-        let step = carry_out(&run, state, ask, decision, now)
-            .map_err(|node| Problem::NodeElsewhere { node, allowed: action::allowed(facts).collect() })?;
+        let step = carry_out(&run, state, ask, decision, now);
         let mut entry = entry(ask, did, now);
         if let Value::Object(metadata) = &mut entry.metadata {
             metadata.extend(cut_off(&run, &step, did, now));
@@ -202,19 +191,12 @@ impl Adoption {
             Self::Outdated => Observation::Outdated,
             Self::InUse => Observation::InUse,
             Self::Continue(_) => Observation::Continues,
-            Self::Finish => Observation::Finishes,
         }
     }
 }
 
 /// What a decision makes of the run.
-fn carry_out<D: Data>(
-    run: &Run<D>,
-    node: Node,
-    ask: &Ask,
-    decision: Decision,
-    now: Timestamp,
-) -> Result<Step<D>, Node> {
+fn carry_out<D: Data>(run: &Run<D>, node: Node, ask: &Ask, decision: Decision, now: Timestamp) -> Step<D> {
     let mut record = run.record.clone();
     let (state, due) = match decision {
         Decision::Nothing(_) => (run.state, run.resource.content.due_at),
@@ -243,13 +225,8 @@ fn carry_out<D: Data>(
     if run.record.set_aside {
         event = event.or_else(|| moves::towards_quarantine(node, record.came));
     }
-    if state == State::Reconciled {
-        event = moves::on_end(record.kind, state, node, record.came)?;
-        let reached = event.and_then(|event| moves::target(node, event)).unwrap_or(node);
-        mapping::check(reached, Some((record.kind, state))).map_err(|_| node)?;
-    }
     let (entry_type, metadata, then) = (ACTION, Map::new(), Then::Rest);
-    Ok(Step { state, record, due, node: event, entry_type, metadata, then })
+    Step { state, record, due, node: event, entry_type, metadata, then }
 }
 
 /// The attempt that an action takes from its worker: nobody else will say how it ended.
@@ -293,10 +270,6 @@ fn move_by<D: Data>(record: &mut crate::record::Record<D>, event: Event, adoptio
             }
             record.adopted = true;
             record.repairs = 0;
-            record.arrive(now);
-        }
-        Event::AdoptFinished => {
-            record.adopted = true;
             record.arrive(now);
         }
         Event::RestartClean => record.start_again(now),

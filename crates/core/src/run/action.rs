@@ -7,7 +7,7 @@
 //! | `rerun`         | refused  | refused ¹           | refused ¹                | running      | refused       |
 //! | `restart_clean` | is clean | at next safe point  | undo, or pending         | undo/pending | if restarting |
 //! | `cancel`        | undo/end | at next safe point  | undo, or cancelled       | undo/end     | becomes goal  |
-//! | `adopt_…`       | refused  | refused ²           | refused ²                | running/end  | refused       |
+//! | `adopt_…`       | refused  | refused ²           | refused ²                | running      | refused       |
 //! | `mark_manual_…` | frozen   | frozen              | frozen                   | frozen       | frozen        |
 //!
 //! ¹ unless the run is still at its first stage: then the rerun happened already.
@@ -45,7 +45,7 @@ names! {
         RestartClean = "restart_clean",
         /// Stop the run and undo what can be undone.
         Cancel = "cancel",
-        /// Accept what was observed, and continue or finish from there.
+        /// Accept what was observed, and go on from there.
         AdoptObservedState = "adopt_observed_state",
         /// Freeze the run until a person has resolved what is wrong.
         MarkManualInterventionRequired = "mark_manual_intervention_required",
@@ -105,8 +105,6 @@ pub enum Observation {
     InUse,
     /// The run can go on from what is observed.
     Continues,
-    /// What is observed is what the run was for.
-    Finishes,
 }
 
 /// What the legality of an action depends on.
@@ -274,7 +272,7 @@ pub fn recommended(run: Facts, kind: Kind, failure: Option<(Stage, Class)>) -> O
             _ if run.failed_in_undo || run.goal != Goal::Run => Action::RetryStage,
             Some(Class::Settings) => Action::Rerun,
             Some(Class::Disagreement) => match run.observation {
-                Observation::Continues | Observation::Finishes => Action::AdoptObservedState,
+                Observation::Continues => Action::AdoptObservedState,
                 // Nothing of it is to be undone: the machine is not this run's to give back.
                 Observation::InUse if kind.is_onboarding() => Action::Rerun,
                 Observation::Nothing | Observation::Outdated | Observation::InUse => anew(kind),
@@ -378,7 +376,6 @@ fn adopt(run: Facts) -> Result<Decision, Refusal> {
             Observation::InUse => Err(Refusal::MachineInUse),
             Observation::Outdated => Err(Refusal::ObservationOutdated),
             Observation::Continues => movement(run, Event::Adopt, Goal::Run),
-            Observation::Finishes => movement(run, Event::AdoptFinished, Goal::Run),
         },
         State::Running if run.adopted => Ok(queue(run.lease)),
         State::Pending | State::Running => Err(Refusal::NothingFailed),

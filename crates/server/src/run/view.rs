@@ -96,7 +96,6 @@ pub(crate) async fn facts(app: &App, run: &Run<Known>, observed: Option<&Observe
     let facts = wardroom_workflow::facts(&app.store, run, app.now()).await?;
     let observation = match adoption(run, observed) {
         Adoption::Continue(_) => Observation::Continues,
-        Adoption::Finish => Observation::Finishes,
         Adoption::InUse => Observation::InUse,
         Adoption::Outdated => Observation::Outdated,
         Adoption::Nothing => Observation::Nothing,

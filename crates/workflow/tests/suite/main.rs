@@ -67,7 +67,7 @@ on_both! {
     actions:
         two_operators_have_one_effect,
         refusals_say_what_is_allowed,
-        adopting_goes_on_or_ends;
+        adopting_goes_on;
     chaos:
         random_schedules_end_where_they_should;
 }
