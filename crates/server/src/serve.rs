@@ -204,6 +204,9 @@ fn unwritable(path: &Path, error: &std::io::Error) -> StartError {
     StartError::Setup(format!("server.data_dir: {} cannot be written: {error}\nnext: {next}", path.display()))
 }
 
+/// What the first token is called.
+const FIRST: &str = "first-admin";
+
 /// On an empty store somebody has to be let in: makes an admin token and writes it where only its owner reads.
 async fn first_token(app: &App) -> Result<Option<PathBuf>, StartError> {
     let any = app.store.list(&List { kind: TOKEN.to_owned(), limit: 1, ..List::default() }).await?;
@@ -223,10 +226,10 @@ async fn first_token(app: &App) -> Result<Option<PathBuf>, StartError> {
         group_id: None,
         expires_at: now + SignedDuration::from_hours(24 * 365 * 10),
     };
-    let mut entry = by_system(app, "registered", serde_json::Value::Null);
+    let mut entry = by_system(app, "registered", token::named(FIRST));
     entry.comment = Some("the first token of an empty store".to_owned());
-    let content = token::content("first-admin", &document, &token)
-        .map_err(|error| StartError::Setup(error.to_string()))?;
+    let content =
+        token::content(FIRST, &document, &token).map_err(|error| StartError::Setup(error.to_string()))?;
     match app.create(content, entry).await {
         Ok(_) => Ok(Some(path)),
         // Another server was faster; its token is the one that works.

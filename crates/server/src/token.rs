@@ -17,7 +17,7 @@ use wardroom_api::{
     token::{NewToken, Token, TokenCreate},
 };
 use wardroom_core::table::Role;
-use wardroom_store::{Content, Document, Held, List, Resource};
+use wardroom_store::{Content, Document, Entry, Held, List, Resource};
 
 use crate::{
     app::{App, Decided, by_person, by_system},
@@ -127,7 +127,7 @@ pub(crate) async fn create(
     let document = TokenDocument { role, kinds: create.kinds, group_id: create.group_id, expires_at };
     let secret = secret::new_token();
     let content = content(&create.name, &document, &secret)?;
-    let entry = by_person(&app, &caller, "registered", None);
+    let entry = Entry { metadata: named(&create.name), ..by_person(&app, &caller, "registered", None) };
     let resource = match app.make(Step { content, entry, effects: Vec::new() }, holds).await? {
         Made::New(resource) => *resource,
         Made::Taken(_) => {
@@ -165,7 +165,9 @@ pub(crate) async fn revoke(
                 return Ok(Decided::Nothing(()));
             }
             let entry_type = if token.content.state == "revoked" { "changed" } else { "transition" };
-            Ok(Decided::Commit(Box::new((content, by_person(&app, &caller, entry_type, None))), ()))
+            let entry = by_person(&app, &caller, entry_type, None);
+            let entry = Entry { metadata: named(&content.name), ..entry };
+            Ok(Decided::Commit(Box::new((content, entry)), ()))
         })
         .await?;
     app.tokens.forget().await;
@@ -187,7 +189,7 @@ pub(crate) async fn let_go(app: &App, group: &str) -> Result<(), Error> {
                 if content.state != "revoked" || content.fields.remove(GROUP).is_none() {
                     return Ok(Decided::Nothing(()));
                 }
-                let entry = by_system(app, "changed", serde_json::Value::Null);
+                let entry = by_system(app, "changed", named(&content.name));
                 Ok(Decided::Commit(Box::new((content, entry)), ()))
             });
             freed.await?;
@@ -197,6 +199,11 @@ pub(crate) async fn let_go(app: &App, group: &str) -> Result<(), Error> {
             return Ok(());
         }
     }
+}
+
+/// What history says of a token beside its id: who may read history need not see the list.
+pub(crate) fn named(name: &str) -> serde_json::Value {
+    serde_json::json!({"name": name})
 }
 
 /// What an admin's `If-Match` is about.

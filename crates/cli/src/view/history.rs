@@ -60,7 +60,8 @@ impl Names {
         // What was changed may have another name since.
         let renamed = rows.iter().filter(|row| row.type_ == "changed");
         renamed.for_each(|row| drop(self.known.remove(&key(row))));
-        let wanted = rows.iter().map(key).filter(|key| !self.known.contains_key(key));
+        let asked = rows.iter().filter(|row| said(row).is_none() && row.kind != Kind::Token.as_str());
+        let wanted = asked.map(key).filter(|key| !self.known.contains_key(key));
         let wanted: BTreeMap<_, Option<String>> = wanted.map(|key| (key, None)).collect();
         let client = &self.client;
         let found = stream::iter(wanted.into_keys()).map(|(kind, id)| async move {
@@ -69,9 +70,19 @@ impl Names {
         });
         let found: Vec<_> = found.buffer_unordered(AT_ONCE).collect().await;
         self.known.extend(found);
-        let named = |row: Row| Told { name: self.known.get(&key(&row)).cloned().flatten(), row };
+        let named = |row: Row| {
+            let name = said(&row).or_else(|| self.known.get(&key(&row)).cloned().flatten());
+            Told { name, row }
+        };
         rows.into_iter().map(named).collect()
     }
+}
+
+/// The name that the row itself has, as those of tokens do: most who read them may not see the list, and who asks for
+/// what it may not see is written down.
+fn said(row: &Row) -> Option<String> {
+    let name = row.metadata["name"].as_str().filter(|_| row.kind == Kind::Token.as_str());
+    name.map(str::to_owned)
 }
 
 fn key(row: &Row) -> (String, String) {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::fixture::Server;
+use crate::fixture::{Ran, Server};
 
 fn heads(table: &str) -> Vec<&str> {
     table.lines().next().unwrap().split_whitespace().collect()
@@ -59,6 +59,12 @@ fn history_says_what_resources_are_called() {
         assert!(rows[0]["resource_id"].is_string() && rows[0].get("name").is_none(), "{rows}");
     }
     assert!(following.line_with(&alpha).contains("alpha"));
+    // Who may not see the list of tokens is told by history which one it was.
+    let secret = server.ok(&["token", "create", "reader", "--role", "viewer"]);
+    let mut read = server.command(&["history"]);
+    read.env("WARDROOM_TOKEN", secret.trim());
+    let read = Ran::of(read).success();
+    assert!(read.lines().any(|line| line.contains("token/") && line.contains("   reader   ")), "{read}");
     // The name that it has now, not the one that was seen first.
     server.ok(&["node", "assign", &alpha, "--hostname", "omega"]);
     assert!(following.line_with("changed").contains("omega"));
