@@ -42,6 +42,8 @@ fn page() -> String {
 fn write_command(page: &mut String, command: &Command) {
     let name = command.get_bin_name().unwrap_or_default();
     let about = command.get_long_about().or(command.get_about()).map(ToString::to_string).unwrap_or_default();
+    let line = command.get_about().map(ToString::to_string).unwrap_or_default();
+    assert!(!line.ends_with('.'), "{name}: no other line of help ends with a full stop");
     writeln!(page, "\n## `{name}`\n\n{}.", about.trim_end_matches('.')).unwrap();
     let children: Vec<_> = command.get_subcommands().filter(|child| child.get_name() != "help").collect();
     if !children.is_empty() {

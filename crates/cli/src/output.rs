@@ -1,6 +1,9 @@
 //! The one place that writes: results to standard output, everything else to standard error.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::{
+    ffi::OsString,
+    io::{IsTerminal as _, Write as _},
+};
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -55,8 +58,13 @@ pub(crate) fn note(text: &str) {
 
 /// Whether results may be coloured: only for people, and never when they ask for none.
 pub(crate) fn is_coloured() -> bool {
-    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    !refused && std::io::stdout().is_terminal()
+    std::io::stdout().is_terminal() && takes_colours(|name| std::env::var_os(name))
+}
+
+/// Whether a terminal takes colours, and its person wants them.
+fn takes_colours(variable: impl Fn(&str) -> Option<OsString>) -> bool {
+    let refused = variable("NO_COLOR").is_some_and(|value| !value.is_empty());
+    !refused && variable("TERM").is_none_or(|terminal| terminal != "dumb")
 }
 
 /// Asks a person who is there to answer; nobody there is a no.
@@ -70,4 +78,19 @@ pub(crate) fn confirm(question: &str) -> Option<bool> {
     let mut answer = String::new();
     let read = std::io::stdin().read_line(&mut answer);
     Some(read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::takes_colours;
+
+    #[test]
+    fn colours_are_for_who_takes_them() {
+        let with = |set: &[(&str, &str)]| {
+            takes_colours(|name| set.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into()))
+        };
+        assert!(with(&[]) && with(&[("TERM", "xterm")]) && with(&[("NO_COLOR", "")]));
+        assert!(!with(&[("NO_COLOR", "1")]));
+        assert!(!with(&[("TERM", "dumb")]));
+    }
 }

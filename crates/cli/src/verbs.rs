@@ -57,7 +57,9 @@ fn subcommand<A: Action, T: Args>(action: A) -> Command {
     let (name, wire) = (kebab(action.as_str()), action.as_str());
     // What the API calls it is understood too.
     let alias = (name != wire).then_some(wire);
-    let command = T::augment_args(Command::new(name)).about(action.meaning()).aliases(alias);
+    // No other line of help ends with a full stop.
+    let about = action.meaning().trim_end_matches('.');
+    let command = T::augment_args(Command::new(name)).about(about).aliases(alias);
     action
         .lacks()
         .into_iter()
