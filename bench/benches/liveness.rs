@@ -14,12 +14,14 @@ mod raw;
 
 use std::{
     hint::black_box,
+    process::ExitCode,
     sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
 use fleet::{Fleet, MEMBERS};
 use jiff::SignedDuration;
+use wardroom_bench::say;
 
 /// Members that die at once.
 const DYING: usize = 20_000;
@@ -27,7 +29,7 @@ const DYING: usize = 20_000;
 /// A flush has to fit into one interval.
 const INTERVAL: f64 = 30.0;
 
-fn main() {
+fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     let wants = |name: &str| wanted.is_empty() || wanted.iter().any(|word| word == name);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
@@ -43,6 +45,7 @@ fn main() {
             runtime.block_on(flush(&database));
         }
     }
+    wardroom_bench::end()
 }
 
 /// What a member costs, what a sweep costs when there is nothing to do, and what a beat costs.
@@ -51,7 +54,7 @@ async fn memory() {
     let before = machine::resident_bytes();
     fleet.seat_all();
     let bytes = (machine::resident_bytes() - before) as f64 / MEMBERS as f64;
-    println!("memory: {bytes:.0} bytes a member, map and names included (at most 200)");
+    say(bytes <= 200.0, &format!("memory: {bytes:.0} bytes a member, map and names included (at most 200)"));
 
     let plain: Vec<AtomicU32> = (0..MEMBERS).map(|_| AtomicU32::new(u32::MAX)).collect();
     let scan = best(20, || {
@@ -64,7 +67,8 @@ async fn memory() {
         let took = Duration::from_micros(fleet.app.liveness.view().sweeper.last_sweep_micros.unwrap());
         sweep = sweep.min(took);
     }
-    println!("sweep of {MEMBERS} when nobody is due: {:.2} ms (under 5)", millis(sweep));
+    let took = millis(sweep);
+    say(took < 5.0, &format!("sweep of {MEMBERS} when nobody is due: {took:.2} ms (under 5)"));
     println!("  plain scan of as many atomics: {:.2} ms, ratio {:.1}", millis(scan), ratio(sweep, scan));
 
     let stores: Vec<AtomicU64> = (0..MEMBERS).map(|_| AtomicU64::new(0)).collect();
@@ -144,9 +148,12 @@ async fn dying(at: &fleet::Where) {
         took
     });
     let rate = beats.load(Relaxed) as f64 / beating.elapsed().as_secs_f64();
-    println!(
-        "{at}: {DYING} of {MEMBERS} died at once: all stale, each with history, within {:.1} s (at most 10), while {rate:.0} beats/s went on",
-        took.as_secs_f64()
+    let took = took.as_secs_f64();
+    say(
+        took <= 10.0,
+        &format!(
+            "{at}: {DYING} of {MEMBERS} died at once: all stale, each with history, within {took:.1} s (at most 10), while {rate:.0} beats/s went on"
+        ),
     );
 }
 
@@ -161,9 +168,12 @@ async fn flush(at: &fleet::Where) {
         let (began, used) = (Instant::now(), processor.seconds());
         let rows = fleet.flush().await;
         let (took, used) = (began.elapsed().as_secs_f64(), processor.seconds() - used);
-        println!(
-            "{at}: flush of {rows} beats ({what}): {took:.1} s (at most {INTERVAL:.0}), {used:.1} s of processor time, {:.0} % of a core over an interval (under 50)",
-            used / INTERVAL * 100.0
+        let share = used / INTERVAL * 100.0;
+        say(
+            took <= INTERVAL && share < 50.0,
+            &format!(
+                "{at}: flush of {rows} beats ({what}): {took:.1} s (at most {INTERVAL:.0}), {used:.1} s of processor time, {share:.0} % of a core over an interval (under 50)"
+            ),
         );
     }
     let (began, used) = (Instant::now(), processor.seconds());

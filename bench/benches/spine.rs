@@ -16,16 +16,21 @@ mod seed;
 #[path = "spine/server.rs"]
 mod server;
 
-use std::time::{Duration, Instant};
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use server::Server;
+use wardroom_bench::say;
 
 /// One thing that is measured.
 type Measure = fn(&tokio::runtime::Runtime);
 
-fn main() {
+fn main() -> ExitCode {
     if std::env::args().any(|word| word == server::NOOP) {
-        return server::run_noop();
+        server::run_noop();
+        return ExitCode::SUCCESS;
     }
     // `cargo bench` passes --bench; other words select what runs.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
@@ -42,6 +47,7 @@ fn main() {
             run(&runtime);
         }
     }
+    wardroom_bench::end()
 }
 
 /// How long each rate is measured, and how often. The two sides of a ratio take turns, because the machine may have
@@ -60,7 +66,10 @@ fn compare(name: &str, least: f64, mut ours: impl FnMut() -> f64, mut baseline: 
     }
     rounds.sort_by(|one, other| one.2.total_cmp(&other.2));
     let (ours, theirs, ratio) = rounds[ROUNDS / 2];
-    println!("  {ours:.0}/s, {name}: {theirs:.0}/s, ratio {ratio:.2} (at least {least})");
+    say(
+        ratio >= least,
+        &format!("  {ours:.0}/s, {name}: {theirs:.0}/s, ratio {ratio:.2} (at least {least})"),
+    );
 }
 
 fn transitions(runtime: &tokio::runtime::Runtime) {
@@ -137,7 +146,8 @@ fn fleet(runtime: &tokio::runtime::Runtime) {
     println!("seeded 100,000 nodes and 1,000,000 history rows in {:.0} s", began.elapsed().as_secs_f64());
     let began = Instant::now();
     let server = Server::start_in(folder.path(), &[]);
-    println!("ready after {:.2} s (under 3)", began.elapsed().as_secs_f64());
+    let ready = began.elapsed().as_secs_f64();
+    say(ready < 3.0, &format!("ready after {ready:.2} s (under 3)"));
     let page = |query: &str| {
         let path = format!("/api/v1/nodes?limit=100{query}");
         runtime.block_on(client::reads(server.address, &server.token, &path, 4, Duration::from_secs(2)))
@@ -155,5 +165,6 @@ fn fleet(runtime: &tokio::runtime::Runtime) {
         let (first, last) = (page(query), page(&format!("{query}&continue={}", after(90_000))));
         println!("  with {name}: first {first:.0}/s, late {last:.0}/s, ratio {:.2}", last / first);
     }
-    println!("resident memory: {} MB (under 150)", server.resident_megabytes());
+    let memory = server.resident_megabytes();
+    say(memory < 150, &format!("resident memory: {memory} MB (under 150)"));
 }
