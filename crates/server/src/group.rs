@@ -195,7 +195,7 @@ async fn check(app: &App, spec: &GroupSpec) -> Result<Vec<Held>, Error> {
     let room = room(app, spec).await?;
     while let Some(group) = above {
         let id = &group.content.id;
-        if holds.len() >= room || *id == spec.name || holds.iter().any(|held| held.id == *id) {
+        if holds.len() + 1 >= room || *id == spec.name || holds.iter().any(|held| held.id == *id) {
             let wrong = format!("the tree would be a circle, or deeper than {DEEPEST}");
             return Err(Error::invalid("parent_id", wrong));
         }
@@ -208,7 +208,7 @@ async fn check(app: &App, spec: &GroupSpec) -> Result<Vec<Held>, Error> {
     Ok(holds)
 }
 
-/// How many groups may be above one. What stays where it is makes no tree deeper, however deep that is.
+/// How many levels one may be at, itself included. What stays where it is makes no tree deeper, however deep that is.
 async fn room(app: &App, spec: &GroupSpec) -> Result<usize, Error> {
     if let Some(now) = GROUPS.find(app, &spec.name).await?
         && self::spec(&now)?.parent_id == spec.parent_id
