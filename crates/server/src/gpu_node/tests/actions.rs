@@ -285,7 +285,7 @@ async fn a_quarantined_node_is_told_what_can_be_done() {
         ])
     );
     let why = rig.get(&format!("/api/v1/resources/gpu-node/{id}/why")).await;
-    assert_eq!(why[1]["next"]["until"], "MAAS commissions the machine", "{why:#}");
+    assert_eq!(why[1]["next"]["until"], "the run goes on (MAAS commissions the machine)", "{why:#}");
     super::decommission::cancel(&rig, &run).await;
     rig.until_run(&id, "cancelled").await;
     assert_eq!(allowed().await, json!(["retire"]), "nobody proves that it is well");
