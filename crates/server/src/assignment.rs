@@ -118,16 +118,26 @@ pub(crate) async fn leave(app: &App, caller: &Caller, satellite: &str, group: &s
     Err(BUSY)
 }
 
-/// Takes some satellites out of a group that is being removed. False when nobody is left in it, or when it is gone or
-/// another one by now. Whoever is changed at the same moment is met again by the next call.
-pub(crate) async fn take_out(app: &App, group: &str, entry: impl Fn() -> Entry) -> Result<bool, Error> {
-    match GROUPS.find(app, group).await?.filter(|found| found.content.state == REMOVING) {
-        Some(closed) => take_out_of(app, &closed, entry).await,
-        None => Ok(false),
-    }
+/// How far the removal of a group is.
+pub(crate) enum Removal {
+    /// Some satellites were met; there may be more.
+    UnderWay,
+    /// Nobody is in the group, as it was read.
+    Empty(Box<Resource>),
+    /// It is gone, or another one by now.
+    Over,
 }
 
-/// The same for a group as it was read.
+/// Takes some satellites out of a group that is being removed. Whoever is changed at the same moment is met again by
+/// the next call.
+pub(crate) async fn take_out(app: &App, group: &str, entry: impl Fn() -> Entry) -> Result<Removal, Error> {
+    let found = GROUPS.find(app, group).await?.filter(|found| found.content.state == REMOVING);
+    let Some(closed) = found else { return Ok(Removal::Over) };
+    let met = take_out_of(app, &closed, entry).await?;
+    Ok(if met { Removal::UnderWay } else { Removal::Empty(Box::new(closed)) })
+}
+
+/// The same for a group as it was read; whether somebody was in it.
 async fn take_out_of(app: &App, closed: &Resource, entry: impl Fn() -> Entry) -> Result<bool, Error> {
     let group = &closed.content.id;
     let members = app.store.list(&List { limit: PAGE, ..having(&group_field(group), "1") }).await?.items;

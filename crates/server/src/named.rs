@@ -190,16 +190,17 @@ impl Named {
         .await
     }
 
-    /// Deletes what was closed to new references and has none; not another one of that name.
+    /// Deletes what was closed to new references and had none as it was read; not another one of that name, which may
+    /// be closed as well by now, and have some.
     pub(crate) async fn end_removal(
         &self,
         app: &App,
-        name: &str,
+        read: &Resource,
         entry: Entry,
         effects: Vec<Effect>,
     ) -> Result<Option<Resource>, Error> {
-        let ended = app.change_bound(self.kind, name, &[], nothing_held, |before| {
-            let closed = before.content.state == REMOVING;
+        let ended = app.change_bound(self.kind, &read.content.id, &[], nothing_held, |before| {
+            let closed = before.content.state == REMOVING && before.version == read.version;
             let end = || Step { content: deleted(before), entry: entry.clone(), effects: effects.clone() };
             Ok((closed.then(end), closed))
         });

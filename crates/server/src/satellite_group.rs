@@ -21,7 +21,7 @@ use wardroom_store::Resource;
 
 use crate::{
     app::{App, by_person},
-    assignment,
+    assignment::{self, Removal},
     auth::Caller,
     body::Body,
     bonds::nothing_held,
@@ -176,10 +176,15 @@ pub(crate) async fn delete(
     let closed = GROUPS.begin_removal(&asked, &group, satellite::effects::of_removal()).await?;
     let entry = |entry_type| by_person(&app, &caller, entry_type, None);
     for _ in 0..PAGES {
-        if !assignment::take_out(&app, &group, || entry("assigned")).await? {
-            let effects = satellite::effects::of_group(&app, "deleted");
-            let gone = GROUPS.end_removal(&app, &group, entry("deleted"), effects).await?;
-            return answer(StatusCode::OK, &gone.unwrap_or(closed));
+        match assignment::take_out(&app, &group, || entry("assigned")).await? {
+            Removal::Over => return answer(StatusCode::OK, &closed),
+            Removal::Empty(read) => {
+                let effects = satellite::effects::of_group(&app, "deleted");
+                if let Some(gone) = GROUPS.end_removal(&app, &read, entry("deleted"), effects).await? {
+                    return answer(StatusCode::OK, &gone);
+                }
+            }
+            Removal::UnderWay => {}
         }
     }
     answer(StatusCode::ACCEPTED, &closed)

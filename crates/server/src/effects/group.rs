@@ -5,7 +5,7 @@ use wardroom_store::{ClaimedEffect, Entry};
 use super::{Trouble, Worker};
 use crate::{
     app::{App, by_system},
-    assignment,
+    assignment::{self, Removal},
     satellite::effects::of_group,
     satellite_group::GROUPS,
 };
@@ -14,11 +14,17 @@ use crate::{
 /// so nothing has to be remembered between two attempts.
 pub(super) async fn empty(worker: &Worker, effect: &ClaimedEffect) -> Result<(), Trouble> {
     let (app, group) = (&worker.app, &*effect.resource_id);
-    while assignment::take_out(app, group, || entry(app, group, "assigned")).await? {
+    loop {
+        match assignment::take_out(app, group, || entry(app, group, "assigned")).await? {
+            Removal::Over => return Ok(()),
+            Removal::Empty(closed) => {
+                let (entry, effects) = (entry(app, group, "deleted"), of_group(app, "deleted"));
+                GROUPS.end_removal(app, &closed, entry, effects).await?;
+            }
+            Removal::UnderWay => {}
+        }
         worker.keep(effect).await?;
     }
-    GROUPS.end_removal(app, group, entry(app, group, "deleted"), of_group(app, "deleted")).await?;
-    Ok(())
 }
 
 /// The history of the group names who asked for it.

@@ -76,19 +76,18 @@ impl Report for Beat {
 /// What a beat changes, if anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Due {
-    /// It is heard again, with this credential.
-    Back(Which),
+    /// It is heard with this credential: it was missed, or this is the first use of a new one, which voids the one
+    /// before. What of both is so is decided on its record, which may be ahead of what this server knows.
+    Heard(Which),
     /// It comes back with the credential it was left.
     Kept,
-    /// It uses its new credential for the first time: the one before is void.
-    FirstUse,
 }
 
 fn due(Standing { known, which, reply }: &Standing) -> Option<Due> {
     match reply {
-        Reply::BackOnline => Some(Due::Back(*which)),
+        Reply::BackOnline => Some(Due::Heard(*which)),
         Reply::Refresh if known.refresh.is_some_and(|refresh| refresh.keep) => Some(Due::Kept),
-        Reply::Ok if known.overlaps && *which == Which::Current => Some(Due::FirstUse),
+        Reply::Ok if known.overlaps && *which == Which::Current => Some(Due::Heard(*which)),
         Reply::Ok | Reply::Refresh | Reply::Unauthorized | Reply::Forbidden => None,
     }
 }
@@ -112,7 +111,7 @@ pub(crate) async fn heard_again(app: &App, caller: &Caller, satellite: Resource)
     if document::state(&satellite)? != SatelliteState::Stale {
         return Ok(satellite);
     }
-    let back = |satellite: &Resource| decide(app, caller, satellite, Due::Back(Which::Previous));
+    let back = |satellite: &Resource| decide(app, caller, satellite, Due::Heard(Which::Previous));
     let issued = |satellite: &Resource| -> Result<_, Error> {
         Ok(Document::of(satellite)?.credential.map(|issued| issued.hash))
     };
@@ -140,18 +139,15 @@ fn decide(app: &App, caller: &Caller, satellite: &Resource, due: Due) -> Result<
     let mut document = Document::of(satellite)?;
     let state = document::state(satellite)?;
     let overlaps = document.credential.as_ref().is_some_and(|known| known.previous_hash.is_some());
+    let void = if due == Due::Heard(Which::Current) && overlaps { Void::Previous } else { Void::Nothing };
     let event = match due {
-        Due::Back(_) if state == SatelliteState::Stale => Some(Event::Heartbeat),
+        Due::Heard(_) if state == SatelliteState::Stale => Some(Event::Heartbeat),
+        Due::Heard(_) if state == SatelliteState::Online && void == Void::Previous => None,
         Due::Kept if state == SatelliteState::Pending && document.may_refresh(app.now()) => {
             Some(Event::Refreshed)
         }
-        Due::FirstUse if state == SatelliteState::Online && overlaps => None,
         // Somebody else moved it meanwhile: what it is now decides.
-        Due::Back(_) | Due::Kept | Due::FirstUse => return Ok(Decided::Nothing(Void::Nothing)),
-    };
-    let void = match due {
-        Due::Back(Which::Current) | Due::FirstUse if overlaps => Void::Previous,
-        Due::Back(_) | Due::Kept | Due::FirstUse => Void::Nothing,
+        Due::Heard(_) | Due::Kept => return Ok(Decided::Nothing(Void::Nothing)),
     };
     if void == Void::Previous {
         document.close();
