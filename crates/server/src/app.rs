@@ -262,16 +262,3 @@ pub(crate) fn by_system(app: &App, entry_type: &str, metadata: serde_json::Value
         at: app.now(),
     }
 }
-
-#[cfg(test)]
-impl App {
-    /// On an embedded database of its own, which goes with the folder.
-    pub(crate) async fn in_a_folder() -> (Self, tempfile::TempDir) {
-        let dir = tempfile::tempdir().unwrap();
-        let location = wardroom_store::Location::Sqlite { dir: dir.path().to_owned() };
-        let store = Store::open(&location).await.unwrap();
-        let key = Key::create(&dir.path().join("key")).unwrap();
-        let config = crate::config::resolve(&crate::config::Sources::default()).unwrap();
-        (Self::new(store, config, key, String::new()), dir)
-    }
-}

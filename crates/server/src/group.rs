@@ -305,7 +305,8 @@ mod tests {
     /// As two that were put together at the same moment can be, or those of an older server.
     #[tokio::test]
     async fn a_tree_that_is_too_deep_can_be_changed_where_it_is() {
-        let (app, _dir) = App::in_a_folder().await;
+        let dir = tempfile::tempdir().unwrap();
+        let app = crate::bare::app(&dir).await;
         let name = |level: usize| format!("g{level}");
         for level in 0..40 {
             let made = group(&name(level), (level > 0).then(|| name(level - 1)).as_deref(), None);
@@ -328,7 +329,8 @@ mod tests {
     #[tokio::test]
     async fn the_revoked_hold_no_group() {
         use crate::{app::by_system, auth::TokenDocument, auth::Who};
-        let (app, _dir) = App::in_a_folder().await;
+        let dir = tempfile::tempdir().unwrap();
+        let app = crate::bare::app(&dir).await;
         let entry = || by_system(&app, "registered", serde_json::Value::Null);
         let (name, type_) = ("users".to_owned(), GroupType::User);
         let users = GroupSpec { name, type_, parent_id: None, auto_promote: None };

@@ -166,3 +166,61 @@ fn decide(app: &App, caller: &Caller, satellite: &Resource, due: Due) -> Result<
     let content = document.into_content_of(satellite, to)?;
     Ok(Decided::Commit(Box::new((content, entry)), void))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use jiff::Timestamp;
+    use wardroom_store::Content;
+
+    use super::*;
+    use crate::{auth::Who, satellite::document::Credential};
+
+    /// What a server believed of the satellite has no say in it: with a new credential it is heard, or was missed.
+    #[tokio::test]
+    async fn the_first_use_of_a_credential_voids_the_one_before_in_every_state() {
+        let dir = tempfile::tempdir().unwrap();
+        let app = crate::bare::app(&dir).await;
+        let address = IpAddr::from([127, 0, 0, 1]);
+        let caller = Caller { who: Who::Nobody, address, request_id: "r".into() };
+        let decided = |state: SatelliteState, which, previous: Option<&str>| {
+            let decided = decide(&app, &caller, &satellite(state, previous), Due::Heard(which)).unwrap();
+            let (change, void) = match decided {
+                Decided::Commit(change, void) => (Some(change), void),
+                Decided::Nothing(void) => (None, void),
+            };
+            (change.map(|change| change.0.state), void == Void::Previous)
+        };
+        let (online, stale) = (SatelliteState::Online, SatelliteState::Stale);
+        let to = |state: SatelliteState| Some(state.to_string());
+        assert_eq!(decided(online, Which::Current, Some("old")), (to(online), true));
+        assert_eq!(decided(stale, Which::Current, Some("old")), (to(online), true));
+        assert_eq!(decided(stale, Which::Previous, Some("old")), (to(online), false));
+        assert_eq!(decided(stale, Which::Current, None), (to(online), false));
+        assert_eq!(decided(online, Which::Previous, Some("old")), (None, false));
+        assert_eq!(decided(online, Which::Current, None), (None, false));
+        assert_eq!(decided(SatelliteState::Revoked, Which::Current, Some("old")), (None, false));
+    }
+
+    fn satellite(state: SatelliteState, previous: Option<&str>) -> Resource {
+        let at = Timestamp::UNIX_EPOCH;
+        let previous_hash = previous.map(str::to_owned);
+        let credential = Credential { epoch: 1, hash: "new".to_owned(), issued_at: at, previous_hash };
+        let document = Document { credential: Some(credential), ..Document::default() };
+        let content = Content {
+            kind: super::super::KIND.to_owned(),
+            id: "1".to_owned(),
+            name: "edge".to_owned(),
+            state: state.to_string(),
+            document: wardroom_store::Document::of(&document).unwrap(),
+            labels: Default::default(),
+            fields: Default::default(),
+            keys: Default::default(),
+            due_at: None,
+            deleted: false,
+        };
+        let (created_at, updated_at, state_changed_at, head) = (at, at, at, String::new());
+        Resource { content, version: 1, head, created_at, updated_at, state_changed_at }
+    }
+}
