@@ -73,7 +73,7 @@ pub const CLASSES: &[Class] = &[
     class("too_many_streams",  429, "Too many streams of events", "The token has as many streams of events open on this server as it may (`limits.streams`): close one, share one, or use another token."),
     class("head_too_large",    431, "The headers are too large", "The headers are larger than the server reads, or too many; the connection is closed."),
     class("unavailable",       503, "The server cannot answer now", "The database or another part cannot answer now; repeat after `Retry-After` seconds. Where a change may have been made, `detail` says to read first."),
-    class("read_only",         503, "The database is read-only", "The database takes no changes: an operator has to point the server at the primary, or to let its role write. What only reads is answered."),
+    class("read_only",         503, "The database is read-only", "The database takes no changes: an operator has to point the server at the primary, or to let its role write. What only reads is answered, but not by a standby."),
     class("not_configured",    503, "The other system is not configured", "The server is not set up to work with the system that this needs; `detail` says which settings are missing."),
     class("http_version",      505, "The version of HTTP is not spoken", "The connection spoke HTTP/2; use HTTP/1.1."),
     class("internal",          500, "The server failed", "A bug; the log has it under the request id."),

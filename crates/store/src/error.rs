@@ -57,7 +57,7 @@ pub enum Error {
     /// The database takes no changes from us.
     #[error(
         "the database is read-only: it is a standby, or default_transaction_read_only is on; name the primary in \
-         server.database_url (of several hosts, target_session_attrs=read-write finds it), or ALTER the role and the \
+         server.database_url (of several hosts the one that takes changes is used), or ALTER the role and the \
          database to SET default_transaction_read_only = off"
     )]
     ReadOnly,

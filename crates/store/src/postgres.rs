@@ -16,7 +16,7 @@ mod transport;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Client, HookError, Pool, PoolError, Runtime};
+use deadpool_postgres::{Client, HookError, Object, Pool, PoolError, Runtime};
 use tokio_postgres::types::{ToSql, Type};
 
 pub(crate) use connect::{Connected, connect, connect_migrated, query, require_current};
@@ -24,7 +24,7 @@ pub(crate) use connect::{Connected, connect, connect_migrated, query, require_cu
 use crate::error::{Error, Result};
 use crate::prepared::Prepared;
 use crate::value::{Row, Value};
-use error::{commit_error, retryable, server_error};
+use error::{commit_error, read_only, retryable, server_error};
 use lanes::Lanes;
 use moves::Moved;
 
@@ -165,6 +165,10 @@ async fn ran<P: ToSql + Sync>(pool: &Pool, sql: &str, params: &[P]) -> Result<Ve
     loop {
         match run_on(&client, sql, params).await {
             Err(Failed::Server(error)) if retryable(&error) && attempt < ATTEMPTS => attempt += 1,
+            Err(failed) if failed.is_read_only() => {
+                drop(Object::take(client));
+                return Err(failed);
+            }
             ran => return ran,
         }
     }
@@ -185,6 +189,11 @@ enum Failed {
 }
 
 impl Failed {
+    /// Then the connection is of no more use to who writes: the next one may be to a primary.
+    fn is_read_only(&self) -> bool {
+        matches!(self, Self::Server(error) if read_only(error))
+    }
+
     fn into_error(self) -> Error {
         match self {
             Self::Server(error) => server_error(error),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, RecyclingMethod};
 use futures_util::TryStreamExt as _;
+use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Config, NoTls, RowStream};
@@ -27,6 +28,11 @@ const VANISHED: Duration = Duration::from_secs(15);
 /// it (`together.rs`). Said when the connection is there and not on the way: poolers refuse to start with settings.
 const SETTINGS: &str = "SET default_transaction_isolation = 'read committed'";
 
+/// A standby shows less than what was acknowledged elsewhere, so nobody is served from it. It answers as it would
+/// answer a change.
+const PRIMARY: &str = "DO $$ BEGIN IF pg_is_in_recovery() THEN RAISE 'the database is a standby' \
+                       USING ERRCODE = 'read_only_sql_transaction'; END IF; END $$";
+
 /// How to connect, and over what.
 fn config(url: &str) -> Result<(Config, Transport)> {
     let invalid = |_| Error::Invalid { field: "database URL", reason: "is not a PostgreSQL URL" };
@@ -35,15 +41,20 @@ fn config(url: &str) -> Result<(Config, Transport)> {
         config.connect_timeout(Duration::from_secs(5));
     }
     config.application_name("wardroom");
+    let hosts = config.get_hosts().len().max(config.get_hostaddrs().len());
+    if hosts > 1 && !url.contains("target_session_attrs=") {
+        // Which of them is the primary may change, and one that does not answer for a moment sends us to the next.
+        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+    }
     // A server that vanished is noticed, and not waited for as long as the system would.
     config.keepalives_idle(VANISHED).tcp_user_timeout(VANISHED);
     let transport = Transport::choose(&mut config)?;
     Ok((config, transport))
 }
 
-/// What a connection of a pool is told first, once.
+/// What a connection of a pool is asked and told first, once.
 pub(super) fn settings(further: &str) -> Hook {
-    let settings = format!("{SETTINGS}; {further}");
+    let settings = format!("{PRIMARY}; {SETTINGS}; {further}");
     Hook::async_fn(move |client, _| {
         let settings = settings.clone();
         Box::pin(async move {

@@ -1,6 +1,7 @@
 //! What PostgreSQL says, sorted by what a caller does about it.
 
 use std::error::Error as _;
+use std::io;
 
 use tokio_postgres::error::{Severity, SqlState};
 use tokio_postgres::types::WrongType;
@@ -24,7 +25,7 @@ const KEYS: &str = "resource_keys_pkey";
 pub(super) fn server_error(error: tokio_postgres::Error) -> Error {
     match error.as_db_error() {
         Some(said) if said.constraint() == Some(KEYS) => Error::Conflict,
-        Some(said) if *said.code() == SqlState::READ_ONLY_SQL_TRANSACTION => Error::ReadOnly,
+        Some(_) if read_only(&error) => Error::ReadOnly,
         Some(said) if *said.code() == SqlState::LOCK_NOT_AVAILABLE => Error::CutShort(Wait::Lock),
         Some(said) if *said.code() == SqlState::QUERY_CANCELED => Error::CutShort(Wait::Statement),
         Some(said) if SERVER.iter().any(|class| said.code().code().starts_with(class)) => {
@@ -34,12 +35,25 @@ pub(super) fn server_error(error: tokio_postgres::Error) -> Error {
         None if error.source().is_some_and(|source| source.is::<WrongType>()) => {
             Error::Bug(error.to_string())
         }
+        None if no_primary(&error) => Error::ReadOnly,
         None => Error::Unavailable(with_cause(&error)),
     }
 }
 
-/// The same of a statement that commits: without the server's word it may have been made. What ends a connection may
-/// come after the commit.
+/// The server said that it takes no changes, to one who asked for some: it may be another one's turn by now, or
+/// its settings may have changed for those who connect again.
+pub(super) fn read_only(error: &tokio_postgres::Error) -> bool {
+    error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION)
+}
+
+/// How the driver says that it found none that takes changes; what the operating system forbids has a number.
+fn no_primary(error: &tokio_postgres::Error) -> bool {
+    let said = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+    said.is_some_and(|said| said.kind() == io::ErrorKind::PermissionDenied && said.raw_os_error().is_none())
+}
+
+/// The same as [`server_error`] of a statement that commits: without the server's word it may have been made. What
+/// ends a connection may come after the commit.
 pub(super) fn commit_error(error: tokio_postgres::Error) -> Error {
     let said_no = error.as_db_error().is_some_and(|said| said.parsed_severity() == Some(Severity::Error));
     let sorted = server_error(error);

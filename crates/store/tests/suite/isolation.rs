@@ -15,11 +15,11 @@ pub(crate) async fn strict(isolation: &str) -> Database {
 /// Changes what connections to the database begin with, from now on.
 async fn set(database: &Database, setting: &str) {
     let set = format!("EXECUTE format('ALTER DATABASE %I SET {setting}', current_database())");
-    let written = "SET default_transaction_read_only = off";
-    database.execute(&format!("{written}; DO $$ BEGIN {set}; END $$")).await.unwrap();
+    database.execute(&format!("BEGIN READ WRITE; DO $$ BEGIN {set}; END $$; COMMIT")).await.unwrap();
 }
 
-/// A database that takes no changes says so, at the start and later; what only reads goes on.
+/// A database that takes no changes says so, at the start and later; what only reads goes on, and so does the rest
+/// when it takes changes again.
 pub(crate) async fn a_read_only_database_is_named(database: Database) {
     let store = database.open().await;
     let (one, two) = (created(&store, 1).await, created(&store, 2).await);
@@ -28,13 +28,16 @@ pub(crate) async fn a_read_only_database_is_named(database: Database) {
                WHERE datname = current_database() AND pid <> pg_backend_pid()";
     database.execute(cut).await.unwrap();
     wait_until(&database, OTHERS, 0).await;
-    let moved = store.commit(to_state(&one, "pending")).await.map(drop);
-    let made = store.commit(create(node(3))).await.map(drop);
     let together = store.commit_together(vec![to_state(&two, "pending"), create(node(4))]).await.map(drop);
-    for refused in [moved, made, together, Store::open(&database.location()).await.map(drop)] {
+    let one_moved = store.commit(to_state(&one, "pending")).await.map(drop);
+    let made = store.commit(create(node(3))).await.map(drop);
+    for refused in [one_moved, made, together, Store::open(&database.location()).await.map(drop)] {
         assert!(matches!(refused, Err(Error::ReadOnly)), "{refused:?}");
     }
-    assert_eq!(store.get("node", &id(1)).await.unwrap(), Some(one));
+    assert_eq!(store.get("node", &id(1)).await.unwrap().as_ref(), Some(&one));
+    set(&database, "default_transaction_read_only = off").await;
+    moved(&store, &one, "pending").await;
+    created(&store, 3).await;
 }
 
 /// Somebody begins to use a resource and commits while its deletion waits: the deletion sees it.

@@ -16,7 +16,9 @@ mod lists;
 mod liveness;
 mod observations;
 mod opening;
+mod private;
 mod sample;
+mod standby;
 mod tampering;
 mod work;
 
@@ -133,7 +135,7 @@ mod strict {
 /// What only several servers on one database can show, or only one in a folder.
 mod servers {
     use crate::database::Database;
-    use crate::{commit, feed, isolation, liveness, opening};
+    use crate::{commit, feed, isolation, liveness, opening, standby};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn who_waits_holds_up_nobody() {
@@ -153,6 +155,16 @@ mod servers {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_read_only_database_is_named() {
         isolation::a_read_only_database_is_named(Database::postgres().await).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_standby_answers_for_nobody() {
+        standby::a_standby_answers_for_nobody().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn who_leads_again_is_used_again() {
+        standby::who_leads_again_is_used_again().await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
