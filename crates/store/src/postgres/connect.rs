@@ -25,8 +25,11 @@ const MIGRATION_UNLOCK: &str = "SELECT pg_advisory_unlock(7712038841)";
 const VANISHED: Duration = Duration::from_secs(15);
 
 /// What must not depend on how others set up the database or the role: each statement sees what was committed before
-/// it (`together.rs`). Said when the connection is there and not on the way: poolers refuse to start with settings.
-const SETTINGS: &str = "SET default_transaction_isolation = 'read committed'";
+/// it (`together.rs`), and a commit is answered when it is on disk; what waits for more than the disk stays. Said when
+/// the connection is there and not on the way: poolers refuse to start with settings.
+const SETTINGS: &str = "SET default_transaction_isolation = 'read committed'; \
+                        SELECT set_config('synchronous_commit', \
+                        coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), false)";
 
 /// A standby shows less than what was acknowledged elsewhere, so nobody is served from it. It answers as it would
 /// answer a change.
@@ -128,11 +131,13 @@ async fn require_own_transactions(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// Without this an acknowledged commit could be lost.
+/// Without this an acknowledged commit could be lost, whatever a connection says.
 async fn require_durable(client: &Client) -> Result<()> {
-    let row = client.query_one("SHOW synchronous_commit", &[]).await.map_err(server_error)?;
+    let row = client.query_one("SHOW fsync", &[]).await.map_err(server_error)?;
     match row.get::<_, &str>(0) {
-        "off" => Err(Error::Unsafe("synchronous_commit is off".to_owned())),
+        "off" => {
+            Err(Error::Unsafe("fsync is off, so what was acknowledged may be lost; set it to on".to_owned()))
+        }
         _ => Ok(()),
     }
 }

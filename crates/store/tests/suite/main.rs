@@ -168,6 +168,11 @@ mod servers {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_is_acknowledged_is_on_disk() {
+        standby::what_is_acknowledged_is_on_disk().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn what_is_not_known_is_said_so() {
         isolation::what_is_not_known_is_said_so(Database::postgres().await).await;
     }
