@@ -101,6 +101,7 @@ on_both! {
         last_seen_survives_as_an_age;
     opening:
         opens_again_with_everything_in_place,
+        keeps_the_rows_of_the_first_schema,
         refuses_a_newer_schema;
     backups:
         is_one_state_while_servers_write,
