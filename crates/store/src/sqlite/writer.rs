@@ -331,3 +331,6 @@ fn taken(connection: &Connection, kind: &str, key: &str) -> Error {
         Err(error) => error,
     }
 }
+
+#[cfg(test)]
+mod tests;
