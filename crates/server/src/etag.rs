@@ -21,10 +21,41 @@ pub(crate) fn set(response: &mut Response, tag: &str) {
     }
 }
 
-/// Refuses a change of something that is not what its caller read; the tag is made only for who asks.
+/// Refuses a change of something that is not what its caller read; the tag is made only for who asks. The tags may
+/// come in several lines.
 pub(crate) fn check(headers: &HeaderMap, tag: impl FnOnce() -> Result<String, Error>) -> Result<(), Error> {
-    let Some(wanted) = headers.get(header::IF_MATCH) else { return Ok(()) };
-    let (wanted, tag) = (wanted.to_str().unwrap_or_default(), tag()?);
-    let matches = wanted.split(',').map(str::trim).any(|wanted| wanted == "*" || wanted == tag);
-    if matches { Ok(()) } else { Err(Error::Precondition) }
+    if !headers.contains_key(header::IF_MATCH) {
+        return Ok(());
+    }
+    let tag = tag()?;
+    let mut wanted = headers
+        .get_all(header::IF_MATCH)
+        .iter()
+        .flat_map(|line| line.to_str().unwrap_or_default().split(',').map(str::trim));
+    if wanted.any(|wanted| wanted == "*" || wanted == tag) { Ok(()) } else { Err(Error::Precondition) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_counts() {
+        let cases: [(&[&'static str], bool); 7] = [
+            (&[], true),
+            (&["\"a\""], true),
+            (&["\"b\""], false),
+            (&["\"b\", \"a\""], true),
+            (&["\"b\"", "\"a\""], true),
+            (&["\"b\"", "*"], true),
+            (&["\"b\"", "\"c\""], false),
+        ];
+        for (lines, passes) in cases {
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                headers.append(header::IF_MATCH, HeaderValue::from_static(line));
+            }
+            assert_eq!(check(&headers, || Ok("\"a\"".to_owned())).is_ok(), passes, "{lines:?}");
+        }
+    }
 }
