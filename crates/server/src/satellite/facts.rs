@@ -15,7 +15,7 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use wardroom_api::satellite::{Beat, CachedImage, Reported, Satellite};
-use wardroom_store::Document;
+use wardroom_store::{Document, Observation};
 
 use super::document::KIND;
 use crate::{app::App, error::Error};
@@ -298,11 +298,19 @@ async fn complete(app: &App, taken: &mut [(String, Arc<Reported>)]) -> Result<()
     Ok(())
 }
 
-/// What was written down of satellites.
+/// What was written down of satellites. What cannot be read any more is as good as never written, and keeps nobody
+/// else from being shown or written about.
 async fn written(app: &App, ids: &[String]) -> Result<HashMap<String, Reported>, Error> {
     let ids: Vec<_> = ids.iter().map(String::as_str).collect();
     let seen = app.store.observed(KIND, SOURCE, &ids).await?;
-    seen.into_iter().map(|seen| Ok((seen.resource_id, seen.document.read::<Reported>()?))).collect()
+    let readable = |seen: Observation| match seen.document.read::<Reported>() {
+        Ok(said) => Some((seen.resource_id, said)),
+        Err(error) => {
+            tracing::warn!(%error, satellite = seen.resource_id, "what a satellite said cannot be read any more");
+            None
+        }
+    };
+    Ok(seen.into_iter().filter_map(readable).collect())
 }
 
 /// How many go into the next statement: one at least.

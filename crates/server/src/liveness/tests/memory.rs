@@ -212,6 +212,26 @@ async fn who_asks_for_the_seat_meanwhile_keeps_it() {
     assert!(site.app.liveness.find(KIND, &all[0]).is_none());
 }
 
+/// One row that cannot be read keeps nothing else from being written, and neither itself.
+#[tokio::test]
+async fn an_unreadable_observation_holds_up_no_facts() {
+    let site = Site::settled().await;
+    let all = site.satellites(2, None).await;
+    let torn = wardroom_store::Document::of(&serde_json::json!({"received_at": "torn"})).unwrap();
+    let row = (all[0].clone(), torn, site.app.now());
+    site.app.store.observe_all(KIND, "heartbeat", &[row]).await.unwrap();
+    let later = site.app.now().saturating_add(SignedDuration::from_mins(1)).unwrap();
+    for id in &all {
+        site.app.facts.keep(id, Beat { image_count: Some(3), ..Beat::default() }, later);
+    }
+    facts::flush(&site.app).await.unwrap();
+    let ids: Vec<_> = all.iter().map(String::as_str).collect();
+    let written = site.app.store.observed(KIND, "heartbeat", &ids).await.unwrap();
+    let counts: Vec<_> =
+        written.iter().map(|seen| seen.document.read::<Reported>().unwrap().image_count).collect();
+    assert_eq!(counts, [Some(3), Some(3)]);
+}
+
 /// What a server heard is written down; the next one has none of it in memory when it hears the satellite say less.
 #[tokio::test]
 async fn what_a_beat_leaves_out_after_a_restart_stays_as_it_was() {
