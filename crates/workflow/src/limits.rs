@@ -80,7 +80,8 @@ impl Limits {
             let Rate { per_second, .. } = inner.pace(upstream)?;
             Some(Rate { per_second: per_second * part, burst: 1 })
         };
-        self.wait_at(&format!("turn/{upstream}/{who}"), pace).await;
+        // No URL has a space: a MAAS at a path that ends like this is another one.
+        self.wait_at(&format!("turn/{upstream} {who}"), pace).await;
         self.turn(upstream).await;
     }
 

@@ -226,6 +226,18 @@ async fn a_part_of_the_turns_leaves_the_rest() {
     assert_eq!(left, 3);
 }
 
+/// Also when the path of one MAAS is that of another and the name of who asks there.
+#[tokio::test]
+async fn a_part_of_the_turns_is_of_one_upstream() {
+    let limits = Limits::default();
+    for maas in ["maas", "maas/poll"] {
+        limits.pace(maas, maas, Rate { per_second: 0.01, burst: 4 });
+    }
+    assert!(limits.turn_of("maas", "poll", 0.5).now_or_never().is_some());
+    let left = (0..10).filter(|_| limits.turn("maas/poll").now_or_never().is_some()).count();
+    assert_eq!(left, 4);
+}
+
 /// Runs that came in while the pace was fast wait for their turns at the slow one, all of them.
 #[tokio::test]
 async fn who_is_inside_when_the_pace_is_lowered_has_the_time() {
