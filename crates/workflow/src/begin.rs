@@ -1,5 +1,6 @@
 //! The beginning of an attempt: what is committed before a stage is executed.
 
+use jiff::Timestamp;
 use serde_json::{Map, json};
 use wardroom_core::{
     gpu_node::moves,
@@ -37,6 +38,7 @@ pub(crate) fn begin<D: Data>(run: &Run<D>, node: Node, moment: &Moment<'_>) -> O
 fn start<D: Data>(run: &Run<D>, node: Node, moment: &Moment<'_>) -> Option<Step<D>> {
     let mut record = run.record.clone();
     let entry = if record.undoing { None } else { record.enter(node) };
+    record.excuse(run.resource.content.due_at, moment.now);
     let at_work = record.at_work.as_ref();
     let ours = at_work.is_some_and(|at_work| at_work.epoch == moment.lease.epoch);
     if run.state != State::Pending
@@ -46,7 +48,6 @@ fn start<D: Data>(run: &Run<D>, node: Node, moment: &Moment<'_>) -> Option<Step<
         return None;
     }
     let lost = at_work.is_some() && !ours;
-    record.excuse(run.resource.content.due_at, moment.now);
     let mut metadata = Map::new();
     if lost {
         // Whoever began it did not come back.
@@ -83,6 +84,17 @@ fn set_aside<D: Data>(run: &Run<D>, node: Node, moment: &Moment<'_>) -> Step<D> 
     record.set_aside = next.is_some_and(|next| moves::towards_quarantine(next, record.came).is_some());
     let (due, then) = if record.set_aside { (Some(moment.now), Then::Look) } else { (None, Then::Rest) };
     Step { state: run.state, record, due, node: event, entry_type: INTENT, metadata: Map::new(), then }
+}
+
+/// What is kept of a run that is due and finds no place at its site.
+pub(crate) fn unasked<D: Data>(run: &Run<D>, until: Timestamp) -> Option<Step<D>> {
+    let mut record = run.record.clone();
+    if !record.unasked(run.resource.content.due_at) {
+        return None;
+    }
+    let metadata = Map::from_iter([("put_off".to_owned(), json!("there is no place at its site"))]);
+    let (state, due, then) = (run.state, Some(until), Then::Rest);
+    Some(Step { state, record, due, node: None, entry_type: INTENT, metadata, then })
 }
 
 /// There is nothing to do.

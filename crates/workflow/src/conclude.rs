@@ -231,7 +231,7 @@ pub(crate) fn waiting<D: Data>(
     if !on.busy {
         // Whoever waits has looked.
         record.failures.remove(&Class::Unanswered);
-        record.busy_since = None;
+        (record.busy_since, record.unasked_since) = (None, None);
     }
     let mut metadata = told(record, "waiting", moment.now);
     metadata.insert("reason".to_owned(), json!(on.reason));

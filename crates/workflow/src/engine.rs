@@ -15,10 +15,12 @@ use wardroom_store::{Lease, Resource, Result, Store};
 
 use crate::{
     RUN,
+    begin::unasked,
     breaker::Breaker,
     commit::Clock,
     limits::{Limits, Place, Room},
     presence::ENGINE,
+    record::Run,
     stages::Stages,
     step::Backoff,
 };
@@ -224,13 +226,26 @@ impl<S: Stages> Engine<S> {
     async fn put_off(&self, resource: &Resource, lease: &Lease, wait: Duration) {
         let now = (self.clock)();
         let until = SignedDuration::try_from(wait).ok().and_then(|wait| now.checked_add(wait).ok());
-        let id = &resource.content.id;
-        // A run that somebody changed meanwhile is due as they say.
-        let put_off = self.store.put_off(lease, resource, until.unwrap_or(now)).await;
-        let released = self.store.release_lease(lease).await;
-        if let Some(error) = put_off.err().or(released.err()) {
+        let (id, until) = (&resource.content.id, until.unwrap_or(now));
+        if !self.put_off_unasked(resource, lease, until).await {
+            // A run that somebody changed meanwhile is due as they say.
+            if let Err(error) = self.store.put_off(lease, resource, until).await {
+                tracing::info!(run = id, %error, "the run cannot be put off");
+            }
+        }
+        if let Err(error) = self.store.release_lease(lease).await {
             tracing::info!(run = id, %error, "the run comes back when its lease has expired");
         }
+    }
+
+    /// The same for a run that was told to come again: that nobody comes is kept with it, once.
+    async fn put_off_unasked(&self, resource: &Resource, lease: &Lease, until: Timestamp) -> bool {
+        let Ok(run) = Run::<S::Data>::read(resource.clone()) else { return false };
+        if !run.record.clone().unasked(resource.content.due_at) {
+            return false;
+        }
+        let committed = self.hand(run, lease.clone()).commit(|run, _, _| unasked(run, until)).await;
+        committed.is_ok_and(|then| then.is_some())
     }
 }
 

@@ -55,6 +55,9 @@ pub struct Record<D> {
     /// Since when whoever its stage asks has been too busy, without anything else having come of it.
     #[serde(default)]
     pub busy_since: Option<Timestamp>,
+    /// Since when nobody asks them, because the run has no place at its site.
+    #[serde(default)]
+    pub unasked_since: Option<Timestamp>,
     /// Who executes an attempt, or was when it got lost.
     pub at_work: Option<AtWork>,
     /// Grows whenever an operator moves the run: a worker that began before that has nothing to say any more.
@@ -164,6 +167,7 @@ impl<D: Data> Order<D> {
             failure: None,
             waiting: None,
             busy_since: None,
+            unasked_since: None,
             at_work: None,
             turn: 0,
             sent_on: false,

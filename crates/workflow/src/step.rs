@@ -120,15 +120,30 @@ impl<D: Data> Record<D> {
         self.busy_since.is_some_and(|since| now.duration_since(since) > self.patience_when_busy())
     }
 
-    /// Nobody was asked since the run was due, because no server was there: that is not time in which somebody was too
-    /// busy. Being a little late is not worth a row of history.
+    /// Nobody was asked since the run was due, because no server or no place was there, or since its attempt began and
+    /// waits for its turn: that is not time in which somebody was too busy. A little of it counts nevertheless: it is not
+    /// worth a row of history, and whoever is asked so seldom would be waited for without end.
     pub(crate) fn excuse(&mut self, due: Option<Timestamp>, now: Timestamp) {
         const LITTLE: SignedDuration = SignedDuration::from_mins(1);
-        let late = due.map_or(SignedDuration::ZERO, |due| now.duration_since(due));
-        if let Some(since) = self.busy_since.as_mut().filter(|_| late > LITTLE) {
-            *since = since.saturating_add(late).map_or(now, |since| since.min(now));
+        let kept = self.unasked_since.take();
+        let late = kept.or(due).map_or(SignedDuration::ZERO, |due| now.duration_since(due));
+        let Some(since) = self.busy_since.as_mut() else { return };
+        if late > LITTLE {
+            *since = since.saturating_add(late - LITTLE).map_or(now, |since| since.min(now));
+        }
+        if late > LITTLE || kept.is_some() {
             self.waiting = None;
         }
+    }
+
+    /// The run is due and has to wait for a place: whoever is too busy is not asked from now on. Whether that is worth
+    /// keeping.
+    pub(crate) fn unasked(&mut self, due: Option<Timestamp>) -> bool {
+        let begins = self.busy_since.is_some() && self.unasked_since.is_none();
+        if begins {
+            self.unasked_since = due;
+        }
+        begins
     }
 
     /// Comes to a stage, or to the next undo, with all budgets whole.
@@ -139,6 +154,7 @@ impl<D: Data> Record<D> {
         self.failures.clear();
         self.waiting = None;
         self.busy_since = None;
+        self.unasked_since = None;
         self.at_work = None;
     }
 
@@ -189,7 +205,7 @@ impl<D: Data> Record<D> {
         self.at_work = None;
         if !matches!(class, Class::Unanswered | Class::Crashed) {
             // Whoever fails in another way has looked.
-            self.busy_since = None;
+            (self.busy_since, self.unasked_since) = (None, None);
         }
         if spent { Borne::Spent } else { Borne::Again(self.failures.values().sum()) }
     }

@@ -96,8 +96,7 @@ impl<S: Stages> Engine<S> {
         let id = resource.content.id.clone();
         match Run::read(resource) {
             Ok(run) => {
-                let (store, clock, backoff) = (&self.store, Arc::clone(&self.clock), self.settings.backoff());
-                let mut hand = Hand { store, clock, backoff, lease: lease.clone(), run };
+                let mut hand = self.hand(run, lease.clone());
                 if self.work(&mut hand).await.is_err() {
                     tracing::debug!(run = id, "whoever takes the run next goes on");
                 }
@@ -111,6 +110,11 @@ impl<S: Stages> Engine<S> {
         if let Err(error) = self.store.release_lease(&lease).await {
             tracing::info!(run = id, %error, "the lease of the run is left to expire");
         }
+    }
+
+    pub(crate) fn hand(&self, run: Run<S::Data>, lease: Lease) -> Hand<'_, S::Data> {
+        let (store, clock, backoff) = (&self.store, Arc::clone(&self.clock), self.settings.backoff());
+        Hand { store, clock, backoff, lease, run }
     }
 
     async fn work(&self, hand: &mut Hand<'_, S::Data>) -> Result<(), Lost> {

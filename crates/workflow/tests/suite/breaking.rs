@@ -12,7 +12,7 @@ use wardroom_core::{
         plan::{Kind, Stage},
     },
 };
-use wardroom_workflow::{Breaker, Engine, RUN};
+use wardroom_workflow::{Breaker, Engine, RUN, Settings};
 
 use crate::{
     database::Database,
@@ -226,6 +226,66 @@ pub(crate) async fn who_was_not_asked_was_not_busy(database: Database) {
         assert_eq!(rig.run(&id).await.record.busy_since, None, "it was answered");
         assert_eq!(rig.settle(&id).await, State::Completed);
     }
+}
+
+/// Nor while the run was due and found no place at its site, however often it came back to see; and that is kept, once.
+pub(crate) async fn who_had_no_place_did_not_ask(database: Database) {
+    let rig = Rig::new(database).await;
+    let stage = Stage::WaitForReady;
+    for between in [None, Some(Fault::Fail(Class::Unanswered))] {
+        let id = rig.start(Kind::Onboarding).await;
+        let plan = |fault| rig.world.plan(&id, stage, Doing::Perform, fault, 1);
+        plan(Fault::Busy(0));
+        look(&rig, 600).await;
+        if let Some(fault) = between {
+            plan(fault);
+            look(&rig, 600).await;
+        }
+        let full = async |behind| {
+            BEHIND.store(behind, Ordering::Relaxed);
+            let settings = Settings { site_cap: 0, ..rig.settings() };
+            Engine::new(rig.store.clone(), rig.world.clone(), settings, slow_clock).tick().await.unwrap();
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            rig.run(&id).await.resource.version
+        };
+        let kept = full(599).await;
+        for behind in (1..599).rev().step_by(50) {
+            assert_eq!(full(behind).await, kept, "that it waits on is no history");
+        }
+        for fault in [Fault::Fail(Class::Unanswered), Fault::Busy(0), Fault::Busy(0)] {
+            plan(fault);
+            look(&rig, 0).await;
+            let run = rig.run(&id).await;
+            assert_eq!(run.state, State::Running, "{between:?}: {:?}", run.record);
+            assert!(run.record.busy_since.is_some() && run.record.unasked_since.is_none());
+        }
+        assert_eq!(rig.settle(&id).await, State::Completed);
+    }
+}
+
+static READ: AtomicI64 = AtomicI64::new(0);
+
+/// Two minutes pass whenever somebody looks at it.
+fn creeping_clock() -> Timestamp {
+    now() - SignedDuration::from_hours(24 * 30)
+        + SignedDuration::from_mins(2 * READ.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Who has to wait for each turn is told so seldom that what they are told to wait adds up to nothing; that is not borne
+/// for ever either, and not given up after a few answers.
+pub(crate) async fn who_is_asked_seldom_is_not_borne_for_ever(database: Database) {
+    let rig = Rig::new(database).await;
+    let id = rig.start(Kind::Onboarding).await;
+    let stage = Stage::WaitForReady;
+    rig.world.plan(&id, stage, Doing::Perform, Fault::Busy(0), FOREVER);
+    let engine = Engine::new(rig.store.clone(), rig.world.clone(), rig.settings(), creeping_clock);
+    let mut answers = 0;
+    while rig.run(&id).await.state != State::FailedRetryable {
+        assert!(answers < 200, "{:?}", rig.run(&id).await.record);
+        answers += engine.tick().await.unwrap();
+    }
+    assert!(answers > 20, "given up after {answers} answers");
+    assert_eq!(rig.run(&id).await.record.failure.unwrap().class, Class::Unanswered);
 }
 
 /// A try counts from before it is made: who dies before the answer is written down has tried it all the same.
