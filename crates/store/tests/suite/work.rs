@@ -64,11 +64,14 @@ pub(crate) async fn what_is_put_off_is_due_later(database: Database) {
     let store = database.open().await;
     let found = due(&store, 1, Some(hours(-1))).await;
     let lease = store.claim_due("node", "one", MINUTE, 9).await.unwrap().remove(0).1;
-    assert!(store.put_off(&lease, &found, hours(1)).await.unwrap());
+    let later = hours(1);
+    assert!(store.put_off(&lease, &found, later).await.unwrap());
     assert!(store.release_lease(&lease).await.unwrap());
     assert!(store.claim_due("node", "one", MINUTE, 9).await.unwrap().is_empty());
     let after = store.get("node", &id(1)).await.unwrap().unwrap();
     assert_eq!((after.version, &after.head), (found.version, &found.head));
+    let microseconds = |at: Option<Timestamp>| at.map(Timestamp::as_microsecond);
+    assert_eq!(microseconds(after.content.due_at), microseconds(Some(later)), "what was kept is let go of");
     let next = store.acquire_lease(&lease.name, "two", MINUTE).await.unwrap().unwrap();
     assert!(!store.put_off(&lease, &found, hours(2)).await.unwrap(), "somebody else has it");
     assert!(store.put_off(&next, &found, hours(-1)).await.unwrap());
