@@ -12,7 +12,7 @@ use wardroom_api::{
     Envelope, Page,
     group::{Group, GroupSpec, GroupType},
 };
-use wardroom_store::{Content, Held, List, Resource};
+use wardroom_store::{Content, Error as StoreError, Held, List, Resource};
 
 use crate::{
     app::App,
@@ -108,9 +108,27 @@ pub(crate) async fn delete(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
-    token::let_go(&app, &id).await?;
     let asked = Asked { app: &app, caller: &caller, headers: &headers };
-    answer(&app, StatusCode::OK, &GROUPS.delete(&asked, &id, Vec::new()).await?).await
+    let mut deleted = GROUPS.delete(&asked, &id, Vec::new()).await;
+    if matches!(deleted, Err(Error::Conflict { code: "in_use", .. })) {
+        refuse_lived_in(&app, &id).await?;
+        token::let_go(&app, &id).await?;
+        deleted = GROUPS.delete(&asked, &id, Vec::new()).await;
+    }
+    answer(&app, StatusCode::OK, &deleted?).await
+}
+
+/// Refuses a group that something refers to which is not a token that an older server revoked.
+async fn refuse_lived_in(app: &App, group: &str) -> Result<(), Error> {
+    for (kind, field) in GROUPS.users {
+        let (kind, fields) = ((*kind).to_owned(), BTreeMap::from([((*field).to_owned(), group.to_owned())]));
+        let state = (kind == TOKEN).then(|| "active".to_owned());
+        let list = List { kind: kind.clone(), state, fields, limit: 1, ..List::default() };
+        if let Some(user) = app.store.list(&list).await?.items.pop() {
+            return Err(StoreError::Used { kind, id: user.content.id }.into());
+        }
+    }
+    Ok(())
 }
 
 /// Whether installed nodes of a group become active by themselves: the nearest setting up the tree holds.
@@ -348,15 +366,18 @@ mod tests {
         };
         let address = std::net::Ipv4Addr::LOCALHOST.into();
         let caller = Caller { who: Who::Nobody, address, request_id: "test".into() };
-        let go = async || {
-            let (id, headers) = (Path("users".to_owned()), HeaderMap::new());
-            delete(State(app.clone()), Extension(caller.clone()), id, headers).await
+        let go_if = async |headers| {
+            delete(State(app.clone()), Extension(caller.clone()), Path("users".to_owned()), headers).await
         };
+        let go = async || go_if(HeaderMap::new()).await;
         let working = tokens().await.into_iter().find(|token| token.content.state == "active").unwrap();
         match go().await {
             Err(Error::Conflict { detail, .. }) => assert!(detail.contains(&working.content.id), "{detail}"),
             other => panic!("somebody is in it: {other:?}"),
         }
+        let if_match = HeaderMap::from_iter([(axum::http::header::IF_MATCH, "\"other\"".parse().unwrap())]);
+        assert_eq!(go_if(if_match).await.unwrap_err().status(), StatusCode::PRECONDITION_FAILED);
+        assert!(tokens().await.iter().all(|token| token.version == 1), "what was refused changed something");
         let content = Content { state: "revoked".to_owned(), ..working.content.clone() };
         let (effects, holds) = (Vec::new(), Vec::new());
         let change = wardroom_store::Change {
