@@ -62,6 +62,8 @@ pub(crate) enum Command {
     Backup(command::backup::Backup),
     /// Restores a backup into an empty store.
     Restore(command::restore::Restore),
+    /// Writes the database anew, so that nothing is left of what was overwritten.
+    Compact(command::compact::Compact),
     /// Writes the completion script of a shell.
     Completion(command::completion::Completion),
     /// Shows the version.
@@ -91,6 +93,7 @@ impl Command {
             Self::Audit(command) => wait(command.run()),
             Self::Backup(command) => wait(command.run()),
             Self::Restore(command) => wait(command.run()),
+            Self::Compact(command) => wait(command.run()),
             Self::Completion(command) => command.run(),
             Self::Version => crate::output::line(concat!("wardroom ", env!("CARGO_PKG_VERSION"))),
         }

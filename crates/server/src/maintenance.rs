@@ -1,4 +1,4 @@
-//! What is done to a store from outside a server: verifying, backing up, restoring.
+//! What is done to a store from outside a server: verifying, backing up, restoring, writing anew.
 //!
 //! Verifying and backing up read one snapshot beside running servers; restoring needs an empty store that no
 //! server uses.
@@ -60,4 +60,12 @@ pub async fn backup(config: &Config, to: &Path) -> Result<(), Error> {
 /// When the backup is damaged, or the store is not empty or in use; nothing is changed then.
 pub async fn restore(from: &Path, config: &Config) -> Result<(), Error> {
     wardroom_store::restore(from, &config.location).await
+}
+
+/// Writes a store anew, so that its files have nothing of what was overwritten.
+///
+/// # Errors
+/// When there is no store, a server uses it, or there is no room; nothing is changed then.
+pub async fn compact(config: &Config) -> Result<(), Error> {
+    wardroom_store::compact(&config.location).await
 }

@@ -16,7 +16,7 @@ use wardroom_api::{
     satellite_config::{ConfigAssignment, ConfigPatch, ConfigSpec, SatelliteConfig},
     satellite_group::Member,
 };
-use wardroom_store::{Change, Content, Document as Text, Error as StoreError, List, Resource};
+use wardroom_store::{Change, Compaction, Content, Document as Text, Error as StoreError, List, Resource};
 
 use crate::{
     app::{App, by_system},
@@ -234,15 +234,37 @@ fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
+/// Up to this size the file of a database is written anew on the way to readiness: it takes a second.
+const MOST_AT_START: u64 = 32 << 20;
+
+/// What a stored answer that shows a config is like.
+const SHOWN: &str = r#"%"config_name":"%"config":{%"#;
+
 /// Seals what an older server stored in clear, also of configs that were deleted.
 pub(crate) async fn seal_stored(app: &App) -> Result<(), Error> {
-    let mut sealed = 0;
+    seal_all(app).await?;
+    forget_clear(app).await;
+    Ok(())
+}
+
+async fn seal_all(app: &App) -> Result<(), Error> {
+    let mut sealed = 0_usize;
     for deleted in [false, true] {
         let mut list = List { kind: CONFIGS.kind.to_owned(), limit: 100, deleted, ..List::default() };
         loop {
             let page = app.store.list(&list).await?;
             for config in page.items {
-                sealed += usize::from(seal_one(app, config).await?);
+                let Some(change) = sealing(app, config)? else { continue };
+                if sealed == 0 {
+                    // An older server kept what it answered, with a secret in it where it did not know it for one.
+                    app.store.forget_answers(SHOWN).await?;
+                    app.store.owe_compaction().await?;
+                }
+                match app.commit(change).await {
+                    // Another server was faster.
+                    Ok(_) | Err(StoreError::Conflict) => sealed += 1,
+                    Err(error) => return Err(error.into()),
+                }
             }
             list.after = page.next;
             if list.after.is_none() {
@@ -251,45 +273,36 @@ pub(crate) async fn seal_stored(app: &App) -> Result<(), Error> {
         }
     }
     if sealed > 0 {
-        forget_clear(app, sealed).await;
+        tracing::info!(sealed, "secrets of configs were sealed");
     }
     Ok(())
 }
 
-/// What was overwritten is in the files of a database until something else is written there.
-async fn forget_clear(app: &App, sealed: usize) {
-    match app.store.compact().await {
-        Ok(true) => {
-            tracing::info!(sealed, "secrets of configs were sealed, and the database file written anew")
-        }
-        Ok(false) => tracing::warn!(
-            sealed,
-            "secrets of configs were sealed; PostgreSQL still has them in dead rows and in its log: VACUUM FULL resources, or change those secrets"
-        ),
-        Err(error) => tracing::warn!(
-            sealed, %error,
-            "secrets of configs were sealed, but the database file still has them: VACUUM it while no server runs, or change those secrets"
-        ),
+/// What was overwritten is in the files of a database until something else is written there. This is no reason to have
+/// no server; whoever starts next tries again.
+async fn forget_clear(app: &App) {
+    const STILL: &str = "the files of the database still have secrets of configs in clear that were sealed since: stop \
+                         the server and run `wardroom compact`, or change those secrets";
+    match app.store.compact_if_owed(MOST_AT_START).await {
+        Ok(Compaction::NotOwed) => {}
+        Ok(Compaction::Done) => tracing::info!("the database file was written anew"),
+        Ok(Compaction::Left) => tracing::warn!("{STILL}"),
+        Err(error) => tracing::warn!(%error, "{STILL}"),
     }
 }
 
-/// Whether there was something to seal.
-async fn seal_one(app: &App, config: Resource) -> Result<bool, Error> {
+/// The change that seals a config, where there is something to seal.
+fn sealing(app: &App, config: Resource) -> Result<Option<Change>, Error> {
     // One that cannot be read was told to the log; it is no reason to have no server.
-    let Ok(opened) = Document::opened(app, &config) else { return Ok(false) };
+    let Ok(opened) = Document::opened(app, &config) else { return Ok(None) };
     let document = opened.sealed(app, &config.content.id)?;
     let after = Content { document, ..config.content.clone() };
     if after == config.content {
-        return Ok(false);
+        return Ok(None);
     }
     let entry = by_system(app, "changed", serde_json::json!({"sealed": true}));
     let (effects, holds) = (Vec::new(), Vec::new());
-    let change = Change { before: Some(config), after, entry, effects, fence: None, holds };
-    match app.commit(change).await {
-        // Another server was faster.
-        Ok(_) | Err(StoreError::Conflict) => Ok(true),
-        Err(error) => Err(error.into()),
-    }
+    Ok(Some(Change { before: Some(config), after, entry, effects, fence: None, holds }))
 }
 
 fn view(resource: &Resource) -> Result<SatelliteConfig, Error> {
@@ -398,43 +411,87 @@ mod tests {
         assert_eq!(errors[0].field, "config");
     }
 
+    /// The folder of a server, and what it has on it.
+    struct Home {
+        dir: tempfile::TempDir,
+        key: crate::secret::Key,
+    }
+
+    impl Home {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let key = crate::secret::Key::create(&dir.path().join("key")).unwrap();
+            Self { dir, key }
+        }
+
+        async fn start(&self) -> App {
+            let location = wardroom_store::Location::Sqlite { dir: self.dir.path().to_owned() };
+            let store = wardroom_store::Store::open(&location).await.unwrap();
+            let config = crate::config::resolve(&crate::config::Sources::default()).unwrap();
+            App::new(store, config, self.key.clone(), String::new())
+        }
+
+        /// What an older server left: a living config and a deleted one.
+        async fn store_in_clear(&self) {
+            let app = self.start().await;
+            for (name, deleted) in [("living", false), ("gone", true)] {
+                let document = Document { registry: None, config: clear() };
+                let content = Content { deleted, ..CONFIGS.content(name, &document).unwrap() };
+                app.create(content, by_system(&app, "registered", Value::Null)).await.unwrap();
+            }
+            let (scope, key) = ("who".to_owned(), "key".to_owned());
+            let key = wardroom_store::IdempotencyKey { scope, key, request_hash: String::new() };
+            let until = app.now() + jiff::SignedDuration::from_hours(1);
+            app.store.claim_key(&key, app.now(), until).await.unwrap();
+            let shown = SatelliteConfig {
+                id: "living".to_owned(),
+                config_name: "living".to_owned(),
+                registry: None,
+                config: clear(),
+                created_at: until,
+                updated_at: until,
+            };
+            let body = serde_json::to_string(&Envelope::new(shown)).unwrap();
+            app.store.answer_key(&key, &wardroom_store::Answer { status: 201, body }, until).await.unwrap();
+        }
+
+        fn has_clear(&self) -> bool {
+            let mut files = std::fs::read_dir(self.dir.path()).unwrap().map(|file| file.unwrap().path());
+            files.any(|path| std::fs::read(path).unwrap().windows(8).any(|window| window == b"in-clear"))
+        }
+    }
+
+    fn clear() -> Value {
+        json!({"level": "info", "auth": {"pass": "in-clear"}})
+    }
+
     /// What an older server stored is sealed by the next one that starts, once, also of a config that was deleted.
     #[tokio::test]
     async fn what_was_stored_in_clear_is_sealed() {
-        let dir = tempfile::tempdir().unwrap();
-        let location = wardroom_store::Location::Sqlite { dir: dir.path().to_owned() };
-        let key = crate::secret::Key::create(&dir.path().join("key")).unwrap();
-        let start = async || {
-            let store = wardroom_store::Store::open(&location).await.unwrap();
-            let config = crate::config::resolve(&crate::config::Sources::default()).unwrap();
-            App::new(store, config, key.clone(), String::new())
-        };
-        let app = start().await;
-        let clear = json!({"level": "info", "auth": {"pass": "in-clear"}});
-        for (name, deleted) in [("living", false), ("gone", true)] {
-            let document = Document { registry: None, config: clear.clone() };
-            let content = Content { deleted, ..CONFIGS.content(name, &document).unwrap() };
-            app.create(content, by_system(&app, "registered", Value::Null)).await.unwrap();
-        }
-        drop(app);
-        let app = start().await;
-        let in_files = || {
-            let files = std::fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().path());
-            let has_it = |path: &std::path::PathBuf| {
-                std::fs::read(path).unwrap().windows(8).any(|window| window == b"in-clear")
-            };
-            files.filter(has_it).collect::<Vec<_>>()
-        };
-        assert!(!in_files().is_empty(), "it is looked for where it is");
+        let home = Home::new();
+        home.store_in_clear().await;
+        let app = home.start().await;
+        assert!(home.has_clear(), "it is looked for where it is");
         for _ in 0..2 {
             seal_stored(&app).await.unwrap();
-            assert_eq!(in_files(), <[std::path::PathBuf; 0]>::default());
+            assert!(!home.has_clear());
             for name in ["living", "gone"] {
                 let stored = app.store.get(CONFIGS.kind, name).await.unwrap().unwrap();
                 assert_eq!(stored.version, 2, "{name}");
                 assert!(!stored.content.document.as_str().contains("in-clear"), "{name}");
-                assert_eq!(Document::opened(&app, &stored).unwrap().config, clear, "{name}");
+                assert_eq!(Document::opened(&app, &stored).unwrap().config, clear(), "{name}");
             }
         }
+    }
+
+    /// Although there is nothing left to seal by then.
+    #[tokio::test]
+    async fn who_is_killed_before_the_file_is_written_anew_leaves_it_to_the_next() {
+        let home = Home::new();
+        home.store_in_clear().await;
+        seal_all(&home.start().await).await.unwrap();
+        assert!(home.has_clear(), "it is looked for where it is");
+        seal_stored(&home.start().await).await.unwrap();
+        assert!(!home.has_clear());
     }
 }

@@ -14,6 +14,7 @@
 mod backup;
 mod change;
 mod checkpoint;
+mod compact;
 pub mod cursor;
 mod denied;
 mod document;
@@ -42,6 +43,7 @@ mod value;
 mod verify;
 
 pub use backup::backup;
+pub use compact::{Compaction, compact};
 pub use change::{Change, Committed, Effect, Fence, Held, Use};
 pub use checkpoint::{Checkpoint, SealKey, checkpoints};
 pub use denied::Denied;

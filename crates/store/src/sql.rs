@@ -193,6 +193,13 @@ statements! {
 
     EPOCH = "SELECT value FROM meta WHERE key = 'epoch'";
 
+    COMPACTION_OWE =
+        "INSERT INTO meta (key, value) VALUES ('compaction', 'owed') ON CONFLICT (key) DO NOTHING RETURNING key";
+
+    COMPACTION_OWED = "SELECT value FROM meta WHERE key = 'compaction'";
+
+    COMPACTION_DONE = "DELETE FROM meta WHERE key = 'compaction' RETURNING key";
+
     EFFECTS_PENDING =
         "SELECT id, kind, resource_id, sequence, type, payload, created_at FROM effects \
          WHERE done_at IS NULL AND id > $1 ORDER BY id LIMIT $2";
@@ -276,6 +283,8 @@ statements! {
         "DELETE FROM idempotency \
          WHERE scope = $1 AND key = $2 AND request_hash = $3 AND answer IS NULL \
          AND marker IS NULL RETURNING key";
+
+    IDEMPOTENCY_FORGET = "UPDATE idempotency SET answer = '' WHERE answer LIKE $1 RETURNING key";
 
     IDEMPOTENCY_SWEEP = "DELETE FROM idempotency WHERE expires_at <= $1 RETURNING key";
 

@@ -69,14 +69,6 @@ impl Store {
         self.database.read_one(sql::EPOCH, params![]).await.map(drop)
     }
 
-    /// Leaves nothing of what was overwritten in the database's files, where they are ours: not on PostgreSQL.
-    pub async fn compact(&self) -> Result<bool> {
-        match &*self.database {
-            Database::Sqlite(sqlite) => sqlite.compact().await.map(|()| true),
-            Database::Postgres(_) => Ok(false),
-        }
-    }
-
     /// Reads one resource, deleted or not.
     pub async fn get(&self, kind: &str, id: &str) -> Result<Option<Resource>> {
         // Nothing has a name with NUL in it, and PostgreSQL would not take one.

@@ -37,6 +37,19 @@ fn a_backup_is_taken_beside_the_server_and_restored() {
 }
 
 #[test]
+fn a_database_is_written_anew_without_its_server() {
+    let mut server = Server::start();
+    let id = server.node("52:54:00:00:00:01", &[]);
+    let compact = ["compact", "--data-dir", "wardroom-data"];
+    server.run(&compact).says(1, &["in use"]);
+    server.stop();
+    server.run(&compact).says(0, &[]);
+    server.run(&["compact", "--data-dir", "nowhere"]).says(1, &["nowhere/wardroom.db", "next: say where"]);
+    server.restart();
+    assert!(server.ok(&["get", "node", &id]).contains("discovered"));
+}
+
+#[test]
 fn a_damaged_backup_is_refused() {
     let server = Server::start();
     server.ok(&["backup", "all.backup", "--data-dir", "wardroom-data"]);

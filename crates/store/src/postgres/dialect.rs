@@ -363,6 +363,9 @@ pub(super) const INSERT: &str = commit!(
     further!()
 );
 
+/// Writes anew what may have had a secret in clear.
+pub(crate) const COMPACT: [&str; 2] = ["VACUUM (FULL) resources", "VACUUM (FULL) idempotency"];
+
 #[cfg(test)]
 pub(crate) const COMMIT: [&str; 17] = [
     FOREIGN_TRANSACTIONS,

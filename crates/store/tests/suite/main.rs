@@ -5,6 +5,7 @@ mod access;
 mod backups;
 mod bonds;
 mod commit;
+mod compaction;
 mod database;
 mod denied;
 mod differential;
@@ -52,6 +53,9 @@ on_both! {
         reads_see_acknowledged_writes,
         refuses_what_no_database_keeps,
         effects_are_pending_until_done;
+    compaction:
+        is_owed_until_it_is_done,
+        answers_are_forgotten_by_what_is_in_them;
     denied:
         who_loses_access_is_named_for_other_servers,
         the_deleted_are_listed_apart;
