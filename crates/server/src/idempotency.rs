@@ -57,6 +57,11 @@ async fn remembered(app: &App, request: Request, next: Next) -> Result<Response,
         key.ok_or_else(|| Error::invalid("Idempotency-Key", "must be 1 to 255 printable characters"))?;
     let caller = request.extensions().get::<Caller>().ok_or(Error::Internal)?;
     let (scope, memory) = scope(caller);
+    if let Some(before) = scope_before(caller)
+        && app.store.knows_key(&before, &key, app.now()).await?
+    {
+        return Err(Error::KeyReused);
+    }
 
     let (parts, body) = request.into_parts();
     let bytes = body::collect(body, body::MOST_BYTES).await?;
@@ -93,6 +98,12 @@ fn scope(caller: &Caller) -> (String, SignedDuration) {
         Who::Machine(token) => (format!("machine {}", secret::hash_token(token)), MEMORY),
         Who::Satellite(_) | Who::Svid(_) | Who::GpuAgent(_) => (format!("member {}", caller.name()), MEMORY),
     }
+}
+
+/// Whose key it was to an older server, where that is another: what was run there is not run again. Nothing is written
+/// in this form any more, so it is of no use a day after an upgrade.
+fn scope_before(caller: &Caller) -> Option<String> {
+    matches!(caller.who, Who::GpuAgent(_)).then(|| format!("member {} {}", caller.name(), caller.address))
 }
 
 /// A request whose key is carried by the changes that are made for it.
@@ -238,6 +249,15 @@ mod tests {
         assert_eq!(at(agent(), here), at(agent(), there));
         assert_ne!(at(agent(), here), at(Who::GpuAgent("n2".into()), here));
         assert_ne!(at(Who::Nobody, here), at(Who::Nobody, there));
+    }
+
+    /// What an older server ran for an agent is not run again.
+    #[test]
+    fn a_key_from_before_is_looked_for_where_it_was() {
+        let by = |who: Who| Caller { who, address: [10, 0, 0, 1].into(), request_id: "test".into() };
+        let agent = by(Who::GpuAgent("n1".into()));
+        assert_eq!(scope_before(&agent), Some(format!("{} 10.0.0.1", scope(&agent).0)));
+        assert_eq!(scope_before(&by(Who::Nobody)), None);
     }
 
     /// Bodies may hold secrets that are short enough to be guessed.
