@@ -161,7 +161,7 @@ statements! {
          GROUP BY kind, state ORDER BY kind, state";
 
     LAST_DELETED =
-        "SELECT id FROM resources WHERE kind = $1 AND name = $2 AND deleted = 1 ORDER BY id DESC LIMIT 1";
+        "SELECT id FROM resources WHERE kind = $1 AND name = $2 AND deleted = 1 ORDER BY id DESC LIMIT $3";
 
     HISTORY = concat!(
         "SELECT ", history_columns!(), " FROM history WHERE kind = $1 AND resource_id = $2 \

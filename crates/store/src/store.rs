@@ -138,8 +138,13 @@ impl Store {
 
     /// The id of the newest resource that had a name and is deleted.
     pub async fn last_deleted(&self, kind: &str, name: &str) -> Result<Option<String>> {
-        let rows = self.database.read(sql::LAST_DELETED, params![kind, name]).await?;
-        rows.into_iter().next().map(|mut row| row.text()).transpose()
+        Ok(self.deleted(kind, name, 1).await?.pop())
+    }
+
+    /// The ids of resources that had a name and are deleted, the newest first.
+    pub async fn deleted(&self, kind: &str, name: &str, most: i64) -> Result<Vec<String>> {
+        let rows = self.database.read(sql::LAST_DELETED, params![kind, name, most]).await?;
+        rows.into_iter().map(|mut row| row.text()).collect()
     }
 
     /// Some resources of one kind, in any order; those that do not exist are left out.

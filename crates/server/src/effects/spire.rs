@@ -25,6 +25,9 @@ use crate::{
 /// What the path of an agent that joined with a token begins with.
 const BY_TOKEN: &str = "/spire/agent/join_token/";
 
+/// How many deleted satellites of a name are looked at, the newest first.
+const PREDECESSORS: i64 = 100;
+
 /// Makes entries, agent and join token of a satellite fit its record.
 pub(super) async fn fit(app: &App, spire: &Spire, id: &str) -> Result<(), Trouble> {
     let found = app.store.get(KIND, id).await.map_err(Error::from)?;
@@ -151,11 +154,30 @@ impl Node<'_> {
 
     /// Takes the alias from the agents of satellites that had this name before: their deletion may reach SPIRE after
     /// this, and until then they would be given what is handed out under the alias, which is this satellite's identity. No
-    /// other living satellite has the name. What people made themselves is not under the agent of a token.
+    /// other living satellite has the name. What somebody else made is theirs, and a person's to look at.
     async fn take_alias(&self) -> Result<(), Trouble> {
-        let aliases = self.spire.entries_of(&self.alias()).await?;
-        let is_left = |entry: &Entry| entry.parent.path.starts_with(BY_TOKEN) && !self.is_ours(entry);
-        let left: Vec<_> = aliases.into_iter().filter(is_left).map(|entry| entry.entry_id).collect();
+        let mut aliases = self.spire.entries_of(&self.alias()).await?;
+        aliases.retain(|entry| !self.is_ours(entry));
+        if aliases.is_empty() {
+            return Ok(());
+        }
+        let (store, name) = (&self.app.store, &self.satellite.content.name);
+        let gone = store.deleted(KIND, name, PREDECESSORS).await.map_err(Error::from)?;
+        let mut left = Vec::new();
+        for satellite in &store.get_all(KIND, &gone).await.map_err(Error::from)? {
+            let document = &Document::of(satellite)?;
+            let before = Node { satellite, document, ..*self };
+            left.extend(aliases.extract_if(.., |entry| before.is_ours(entry)).map(|entry| entry.entry_id));
+        }
+        for entry in aliases {
+            // Its parent may have a token in it, and is not told.
+            let entry = entry.entry_id;
+            tracing::warn!(
+                satellite = name,
+                entry,
+                "somebody else has the alias of the satellite's agent too"
+            );
+        }
         Ok(self.spire.delete_entries(&left).await?)
     }
 

@@ -473,6 +473,14 @@ async fn entries_of_others_are_left_alone() {
     let parent = "spiffe://example.org/agent/other".parse().unwrap();
     let theirs = NewEntry { id: id.parse().unwrap(), parent, selectors: vec![selector], x509_ttl: 60 };
     let theirs = client.create_entry(&theirs).await.unwrap();
+    // An alias that somebody gave to an agent of a token of theirs.
+    let alias = NewEntry {
+        id: "spiffe://example.org/agent/edge".parse().unwrap(),
+        parent: "spiffe://example.org/spire/agent/join_token/theirs".parse().unwrap(),
+        selectors: vec![Selector { kind: "unix".to_owned(), value: "uid:1".to_owned() }],
+        x509_ttl: 0,
+    };
+    let alias = client.create_entry(&alias).await.unwrap();
     // Ours lives for another time than it should.
     let ours = client.entries_of(&theirs.id).await.unwrap();
     let ours = ours.into_iter().find(|entry| entry.entry_id != theirs.entry_id).unwrap();
@@ -489,6 +497,9 @@ async fn entries_of_others_are_left_alone() {
         client.entries_of(&theirs.id).await.unwrap().into_iter().map(|entry| entry.entry_id).collect();
     assert!(left.contains(&theirs.entry_id), "{left:?}");
     assert!(left.contains(&ours.entry_id), "{left:?}");
+    let aliases = client.entries_of(&alias.id).await.unwrap();
+    assert!(aliases.contains(&alias), "{aliases:?}");
+    assert_eq!(aliases.len(), 2);
 }
 
 /// Whoever shortens the life of identities, because they cannot be revoked, means those that are there too.
