@@ -48,6 +48,7 @@ mod gather;
 pub(crate) mod heartbeat;
 pub(crate) mod identity;
 pub(crate) mod lifecycle;
+mod listing;
 pub(crate) mod offline;
 pub(crate) mod owners;
 pub(crate) mod patch;

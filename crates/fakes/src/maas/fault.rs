@@ -14,7 +14,7 @@ pub struct Fault {
     /// The operation, by its name; nothing for any.
     #[serde(default)]
     pub op: Option<String>,
-    /// The machine; nothing for any.
+    /// The machine, also among others; nothing for any.
     #[serde(default)]
     pub machine: Option<String>,
     /// How many requests that fit go through unharmed first.
@@ -100,15 +100,15 @@ impl Fault {
         Self { machine: Some(id.to_owned()), ..self }
     }
 
-    fn fits(&self, op: Op, machine: Option<&str>) -> bool {
+    fn fits(&self, op: Op, machines: &[String]) -> bool {
         self.op.as_deref().is_none_or(|name| name == op.name())
-            && self.machine.as_deref().is_none_or(|id| machine == Some(id))
+            && self.machine.as_deref().is_none_or(|id| machines.iter().any(|machine| machine == id))
     }
 }
 
 /// What happens to this request, if anything; counts it.
-pub(super) fn take(faults: &mut Vec<Fault>, op: Op, machine: Option<&str>) -> Option<(When, FaultKind)> {
-    let at = faults.iter().position(|fault| fault.times > 0 && fault.fits(op, machine))?;
+pub(super) fn take(faults: &mut Vec<Fault>, op: Op, machines: &[String]) -> Option<(When, FaultKind)> {
+    let at = faults.iter().position(|fault| fault.times > 0 && fault.fits(op, machines))?;
     let fault = faults.get_mut(at)?;
     if fault.skip > 0 {
         fault.skip -= 1;

@@ -85,12 +85,12 @@ pub(super) async fn handle(world: Shared, request: Request) -> Reply {
         None => {}
     }
     let routed = route::route(&request);
-    let machine = routed.as_ref().and_then(|routed| subject(routed, &request));
+    let machines = routed.as_ref().map(|routed| subjects(routed, &request)).unwrap_or_default();
     let (fault, secret) = {
         let mut world = lock(&world);
         let op = routed.as_ref().map(|routed| routed.op);
         let secret = world.config.key.rsplit(':').next().unwrap_or_default().to_owned();
-        (op.and_then(|op| fault::take(&mut world.faults, op, machine.as_deref())), secret)
+        (op.and_then(|op| fault::take(&mut world.faults, op, &machines)), secret)
     };
     if let Some((fault::When::Before, kind)) = fault
         && let Some(reply) = fault::happen(kind, &secret, &request.body, None).await
@@ -106,11 +106,16 @@ pub(super) async fn handle(world: Shared, request: Request) -> Reply {
     }
 }
 
-/// The machine that a request is about.
-fn subject(routed: &Routed, request: &Request) -> Option<String> {
-    let named = routed.names.first().cloned().filter(|_| routed.op != Op::Tag);
-    let allocated = || Fields::of(request).get("system_id").map(str::to_owned);
-    named.or_else(|| (routed.op == Op::Allocate).then(allocated).flatten())
+/// The machines that a request is about.
+fn subjects(routed: &Routed, request: &Request) -> Vec<String> {
+    let of = |fields: Fields, name: &str| fields.all(name).map(str::to_owned).collect();
+    if routed.op == Op::List {
+        of(Fields::query(request), "id")
+    } else if routed.op == Op::Allocate {
+        of(Fields::of(request), "system_id")
+    } else {
+        routed.names.first().filter(|_| routed.op != Op::Tag).cloned().into_iter().collect()
+    }
 }
 
 fn respond(world: &mut World, routed: Option<Routed>, request: &Request) -> Answer {

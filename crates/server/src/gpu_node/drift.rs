@@ -30,6 +30,7 @@ use super::{
     begin, cache,
     data::Data,
     document::{self, Document, Drift, KIND},
+    listing::Listing,
     proof::{self, Seen},
     site::{self, Settings},
     stages::Workers,
@@ -126,22 +127,22 @@ async fn compare(
         }
     }
     let ids: Vec<_> = machines.keys().map(String::as_str).collect();
-    let at = workers.app.now();
-    let found = match session.machines(&ids, Looker::Sweep).await {
-        Ok(found) => found,
-        Err(error) => {
-            tracing::info!(site, %error, "the machines of a site were not seen this time");
-            return Ok(());
+    let mut listing = Listing::new(session, &ids, Looker::Sweep);
+    loop {
+        let at = workers.app.now();
+        let Some((asked, found)) = listing.next().await else { break };
+        for (id, node) in machines.iter().filter(|(id, _)| asked.contains(&id.as_str())) {
+            let machine = found.iter().find(|machine| machine.system_id == *id);
+            let seen = cache::seen(site, id, machine);
+            let node = &node.content.id;
+            let noted = proof::note(&workers.app, node, &seen, at).await;
+            if let Err(error) = noted.and(judge(workers, session, tag, node, seen).await) {
+                tracing::warn!(site, node, %error, "a node could not be compared with its machine");
+            }
         }
-    };
-    for (id, node) in &machines {
-        let machine = found.iter().find(|machine| machine.system_id == *id);
-        let seen = cache::seen(site, id, machine);
-        let node = &node.content.id;
-        let noted = proof::note(&workers.app, node, &seen, at).await;
-        if let Err(error) = noted.and(judge(workers, session, tag, node, seen).await) {
-            tracing::warn!(site, node, %error, "a node could not be compared with its machine");
-        }
+    }
+    if let Some(error) = listing.error() {
+        tracing::info!(site, %error, "not all machines of a site were seen this time");
     }
     Ok(())
 }

@@ -237,7 +237,7 @@ impl Session {
 }
 
 /// Machines that are asked for in one request.
-const BATCH: usize = 100;
+pub(crate) const BATCH: usize = 100;
 
 /// Who looks at machines beside the runs. However many sites and machines there are, runs keep a quarter of the turns.
 #[derive(Debug, Clone, Copy)]
@@ -258,15 +258,24 @@ impl Looker {
 }
 
 impl Session {
-    /// Machines by id, in batches, each in its turn. Those that MAAS does not have are missing.
-    pub(crate) async fn machines(&self, ids: &[&str], looker: Looker) -> Result<Vec<Machine>, MaasError> {
-        let (who, part) = looker.part();
-        let mut found = Vec::with_capacity(ids.len());
-        for ids in ids.chunks(BATCH) {
-            self.limits.turn_of(&self.maas, who, part).await;
-            found.extend(self.shared.maas.machines(ids).await?);
+    /// Machines by id. Those that MAAS does not have are missing.
+    pub(crate) async fn list(&self, ids: &[&str], looker: Looker) -> Result<Vec<Machine>, MaasError> {
+        self.turn_of(looker).await.machines(ids).await
+    }
+
+    /// One machine by itself, unless MAAS does not have it.
+    pub(crate) async fn show(&self, id: &str, looker: Looker) -> Result<Option<Machine>, MaasError> {
+        match self.turn_of(looker).await.machine(id).await {
+            Ok(machine) => Ok(Some(machine)),
+            Err(MaasError { class: Class::Gone, .. }) => Ok(None),
+            Err(error) => Err(error),
         }
-        Ok(found)
+    }
+
+    async fn turn_of(&self, looker: Looker) -> &Maas {
+        let (who, part) = looker.part();
+        self.limits.turn_of(&self.maas, who, part).await;
+        &self.shared.maas
     }
 }
 
@@ -358,7 +367,7 @@ impl Session {
 }
 
 /// Whether another request would fare no better, whatever it asks for.
-fn is_away(class: &Class) -> bool {
+pub(crate) fn is_away(class: &Class) -> bool {
     match class {
         Class::Unreachable(_)
         | Class::Ambiguous(_)
@@ -376,7 +385,7 @@ fn is_away(class: &Class) -> bool {
 }
 
 /// How long a call may take that others wait for, and that only looks something up.
-const SOON: Duration = Duration::from_secs(20);
+pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 /// Bounds a call that others wait for.
 async fn soon<T>(op: &'static str, call: impl Future<Output = Result<T, MaasError>>) -> Result<T, MaasError> {

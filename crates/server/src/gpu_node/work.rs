@@ -13,7 +13,9 @@ use wardroom_workflow::{Engine, Settings};
 
 use super::{
     cache::{self, Batch},
-    drift, owners, proof,
+    drift,
+    listing::Listing,
+    owners, proof,
     stages::Workers,
     upstream::{Clients, Looker},
 };
@@ -144,7 +146,6 @@ impl Sites {
 /// Looks at the machines of a batch once, for who waits and for the record.
 pub(crate) async fn look(workers: &Workers, batch: Batch) {
     let Batch { maas, site, settings, machines } = batch;
-    let at = workers.app.now();
     let session = match workers.clients.session(&site, &settings, &workers.limits) {
         Ok(session) => session,
         Err(error) => {
@@ -153,24 +154,24 @@ pub(crate) async fn look(workers: &Workers, batch: Batch) {
         }
     };
     let ids: Vec<_> = machines.iter().map(|(which, _)| which.system_id.as_str()).collect();
-    let found = match session.machines(&ids, Looker::Poll).await {
-        Ok(found) => found,
-        Err(error) => {
-            tracing::info!(site, %error, "the machines of a site were not seen this time");
-            if let Repeat::Blind(Some(after)) = error.repeat() {
-                workers.cache.put_off(&maas, workers.app.now() + after);
+    let mut listing = Listing::new(&session, &ids, Looker::Poll);
+    loop {
+        let at = workers.app.now();
+        let Some((asked, found)) = listing.next().await else { break };
+        let mut seen = Vec::with_capacity(asked.len());
+        for (which, node) in machines.iter().filter(|(which, _)| asked.contains(&which.system_id.as_str())) {
+            let machine = found.iter().find(|machine| machine.system_id == which.system_id).cloned();
+            let document = cache::seen(&which.site, &which.system_id, machine.as_ref());
+            if let Err(error) = proof::note(&workers.app, node, &document, at).await {
+                tracing::info!(node, %error, "what was seen of a machine could not be kept");
             }
-            return;
+            seen.push((which.clone(), machine));
         }
-    };
-    let mut seen = Vec::with_capacity(machines.len());
-    for (which, node) in machines {
-        let machine = found.iter().find(|machine| machine.system_id == which.system_id).cloned();
-        let document = cache::seen(&which.site, &which.system_id, machine.as_ref());
-        if let Err(error) = proof::note(&workers.app, &node, &document, at).await {
-            tracing::info!(node, %error, "what was seen of a machine could not be kept");
-        }
-        seen.push((which, machine));
+        workers.cache.keep(at, seen);
     }
-    workers.cache.keep(at, seen);
+    let Some(error) = listing.error() else { return };
+    tracing::info!(site, %error, "not all machines of a site were seen this time");
+    if let Repeat::Blind(Some(after)) = error.repeat() {
+        workers.cache.put_off(&maas, workers.app.now() + after);
+    }
 }

@@ -9,7 +9,7 @@ use wardroom_fakes::maas::{
 };
 
 use super::{
-    super::drift,
+    super::{drift, listing::Listing, upstream::Looker},
     rig::{LOOPBACK, Rig, mac, quick},
 };
 
@@ -366,6 +366,73 @@ async fn a_maas_that_names_a_time_is_not_polled_until_then() {
     drop(rig.maas.take_requests());
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(rig.maas.take_requests().len(), 0, "twenty times it would have been its turn");
+}
+
+/// A machine that MAAS cannot list, or not even show, hides no other one: not those of its site, and not those of another
+/// site that has the same MAAS. Whether a status blames the request or MAAS itself makes no difference.
+#[tokio::test]
+async fn a_machine_that_cannot_be_listed_hides_no_other() {
+    for (status, shown) in [(400, false), (500, true)] {
+        let mut rig = Rig::new().await;
+        let settings = rig.get("/api/v1/sites/berlin").await["data"]["settings"].clone();
+        rig.post("/api/v1/sites", json!({"name": "hamburg", "settings": settings})).await.ok();
+        rig.work();
+        rig.agents();
+        let bad = rig.onboard(1).await;
+        rig.until_stage_or(&bad, "wait_for_ready", "never").await;
+        let machine = rig.system_id(&bad).await;
+        for op in ["list", "read"].into_iter().filter(|op| *op == "list" || !shown) {
+            rig.maas.fault(Fault::of(op, FaultKind::Status(status)).machine(&machine).times(100_000));
+        }
+        let mut others = vec![rig.onboard(2).await, rig.onboard(3).await];
+        for number in 4..=6 {
+            let body = json!({"hostname": format!("gpu-{number}"), "site": "hamburg", "macs": [mac(number)]});
+            let made = rig.post("/api/v1/gpu-nodes", body).await.ok();
+            others.push(made["data"]["id"].as_str().unwrap().to_owned());
+        }
+        others.extend(shown.then(|| bad.clone()));
+        for id in &others {
+            rig.until(id, "active").await;
+        }
+        if shown {
+            continue;
+        }
+        // Those that nobody works on are compared with MAAS all the same.
+        let system_id = rig.system_id(&others[0]).await;
+        rig.sweep();
+        assert!(rig.maas.change(&system_id, &Change { status: Some(Status::Broken), ..Change::default() }));
+        rig.until(&others[0], "quarantined").await;
+    }
+}
+
+/// A MAAS that answers nothing but 500 is not asked for each of its machines, and what it listed before that is kept.
+#[tokio::test]
+async fn a_maas_that_is_down_is_not_asked_for_each_machine() {
+    let config = wardroom_fakes::maas::Config { record: true, ..quick() };
+    let rig = Rig::with(config, |_| {}).await;
+    let machines: Vec<_> =
+        (1..=150).map(|number| rig.maas.seed(&Seed { macs: vec![mac(number)], ..Seed::default() })).collect();
+    let ids: Vec<_> = machines.iter().map(String::as_str).collect();
+    let (settings, _) = super::super::site::load(&rig.app, "berlin").await.unwrap().unwrap();
+    let session = rig.workers.clients.session("berlin", &settings, &rig.workers.limits).unwrap();
+    let look = async |skip| {
+        let down = |op: &str| Fault::of(op, FaultKind::Status(500)).times(1000).after();
+        rig.maas.fault(Fault { skip, ..down("list") });
+        rig.maas.fault(down("read"));
+        drop(rig.maas.take_requests());
+        let mut listing = Listing::new(&session, &ids, Looker::Poll);
+        let mut seen = 0;
+        while let Some((asked, found)) = listing.next().await {
+            assert_eq!(asked.len(), found.len());
+            seen += found.len();
+        }
+        assert!(listing.error().is_some());
+        rig.maas.clear_faults();
+        (seen, rig.maas.take_requests().len())
+    };
+    assert_eq!(look(0).await, (0, 9));
+    let (seen, requests) = look(1).await;
+    assert!(seen == 100 && requests <= 10, "{seen} by {requests}");
 }
 
 on_both! {
