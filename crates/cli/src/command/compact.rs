@@ -9,9 +9,6 @@ use crate::{
 };
 
 /// Writes the database anew, so that its files have nothing of what was overwritten; no server may use it.
-///
-/// The file of an embedded database needs its size twice in free room meanwhile: beside itself, and in the folder for
-/// temporary files (SQLITE_TMPDIR, otherwise /var/tmp). On PostgreSQL tables are locked, and servers wait.
 #[derive(Args)]
 pub(crate) struct Compact {
     #[command(flatten)]
