@@ -43,9 +43,9 @@ mod value;
 mod verify;
 
 pub use backup::backup;
-pub use compact::{Compaction, compact};
 pub use change::{Change, Committed, Effect, Fence, Held, Use};
 pub use checkpoint::{Checkpoint, SealKey, checkpoints};
+pub use compact::{Compaction, compact};
 pub use denied::Denied;
 pub use document::Document;
 pub use effects::{ClaimedEffect, EffectProgress, OpenEffects, PendingEffect};
