@@ -130,7 +130,7 @@ fn pages(dialect: &sql::Dialect) -> Vec<Statement> {
         (dialect.history_before, params![i64::MAX, 19_000, 1000]),
         (dialect.feed_tail, params![]),
         (dialect.due_next, params!["node"]),
-        (sql::LAST_DELETED, params!["node", "nobody"]),
+        (sql::LAST_DELETED, params!["node", "nobody", 1]),
     ];
     let history = history.into_iter().map(|(sql, params)| Statement { sql: sql.to_owned(), params });
     lists.chain(history).collect()
