@@ -9,7 +9,6 @@
 //! What must stay true: a beat is a look-up and a few atomic stores, whatever the sweep and the database do;
 //! and whether silence means something is decided by `core`, from facts counted here.
 
-mod company;
 mod directory;
 mod driver;
 mod flush;
@@ -29,7 +28,7 @@ mod zones;
 
 use std::sync::{
     Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed},
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
 };
 
 use directory::Directory;
@@ -42,11 +41,10 @@ pub use settings::Settings;
 pub use slab::Seat;
 use slab::{Record, Slab};
 use status::Status;
-use uuid::Uuid;
 use wardroom_core::liveness::{Cause, Interval, Silence, Standing, adopt, in_force};
 use zones::Zones;
 
-use crate::{clock::Timepiece, error::Error};
+use crate::clock::Timepiece;
 
 /// Everybody who beats.
 #[derive(Debug)]
@@ -62,11 +60,7 @@ pub struct Liveness {
     beats: Box<[Count]>,
     /// Listeners that members cannot connect to now.
     refusing: AtomicU32,
-    /// What this server is called; no two are called the same.
-    name: String,
     cut_off: AtomicBool,
-    /// Until when others know that this server is there, in milliseconds of the steady axis.
-    present_until: AtomicI64,
 }
 
 /// A counter that shares its cache line with no other.
@@ -124,9 +118,7 @@ impl Liveness {
             status,
             beats,
             refusing: AtomicU32::new(0),
-            name: Uuid::now_v7().to_string(),
             cut_off: AtomicBool::new(false),
-            present_until: AtomicI64::new(i64::MIN),
         }
     }
 
@@ -185,7 +177,7 @@ impl Liveness {
     #[must_use]
     pub fn standing(&self, kind: &str, id: &str) -> Option<Silence> {
         let record = self.slab.record(self.find(kind, id)?)?;
-        let mut silence = self.silence(&record, &self.judge_state(), self.known_until());
+        let mut silence = self.silence(&record, &self.judge_state(), self.clock.steady());
         silence.heard = self.clock.wall_of(silence.heard);
         silence.due = self.clock.wall_of(silence.due);
         if let Some(held) = &mut silence.held {
@@ -209,7 +201,7 @@ impl Liveness {
     pub fn is_due(&self, kind: &str, id: &str) -> bool {
         let record = self.find(kind, id).and_then(|seat| self.slab.record(seat));
         record.is_some_and(|record| {
-            let silence = self.silence(&record, &self.judge_state(), self.known_until());
+            let silence = self.silence(&record, &self.judge_state(), self.clock.steady());
             matches!(silence.standing, Standing::Due | Standing::Suspected)
         })
     }
@@ -235,32 +227,10 @@ impl Liveness {
     }
 
     /// Whether a beat that is taken here may be lost: other servers share the members, and this one cannot tell
-    /// them, or they do not know that there is somebody to wait for. Better to refuse it with 503, so that the member is
-    /// heard elsewhere.
+    /// them. Better to refuse it with 503, so that the member is heard elsewhere.
     #[must_use]
     pub fn is_cut_off(&self) -> bool {
-        let is_present = || self.clock.steady_millis() < self.present_until.load(Relaxed);
-        self.cut_off.load(Relaxed) || (self.settings.shared && !is_present())
-    }
-
-    /// Refuses a beat that may be lost.
-    pub(crate) fn takes_beats(&self) -> Result<(), Error> {
-        if self.is_cut_off() {
-            return Err(Error::Unavailable("other servers cannot be told of the heartbeat now: repeat"));
-        }
-        Ok(())
-    }
-
-    /// Cuts this server off, or not any more.
-    #[cfg(test)]
-    pub(crate) fn cut_off(&self, is_cut_off: bool) {
-        self.cut_off.store(is_cut_off, Relaxed);
-    }
-
-    /// Until when is known who was heard, here and elsewhere; about: the sweep counts it exactly.
-    fn known_until(&self) -> Timestamp {
-        let behind = self.status().behind;
-        self.clock.steady().checked_sub(behind).unwrap_or(Timestamp::MIN)
+        self.cut_off.load(Relaxed)
     }
 
     /// Notes that members can connect to a listener again, or cannot any more. The server is deaf while one refuses.
@@ -324,7 +294,7 @@ impl Liveness {
     /// The step at which a member is late at the earliest: deaf time can only put it off.
     fn late_step(&self, last: i64, interval: Option<Interval>) -> u32 {
         let policy = &self.settings.policy;
-        let silence = policy.grace(interval).min(policy.allowance(interval));
+        let silence = policy.grace(interval).min(policy.allowance(interval)).saturating_add(policy.flush_lag);
         let silence = i64::try_from(silence.as_millis()).unwrap_or(i64::MAX);
         self.slab.step(last.saturating_add(silence))
     }

@@ -45,7 +45,6 @@ pub(crate) async fn heartbeat(
     report: Facts<Heartbeat>,
 ) -> Result<Response, Error> {
     caller.speaks_for(&id)?;
-    app.liveness.takes_beats()?;
     let Facts { value: mut heartbeat, mut ignored } = report;
     let said = check(&mut heartbeat, &mut ignored);
     let node = super::find(&app, &id).await?;

@@ -11,7 +11,6 @@ use wardroom_store::{Content, List, Resource, Seen};
 
 use super::{
     Liveness,
-    company::before,
     kinds::Beating,
     slab::{Chunk, Seat},
 };
@@ -19,9 +18,6 @@ use crate::{app::App, error::Error};
 
 /// Rows in one transaction: few enough that other statements get their turn.
 const BATCH: usize = 10_000;
-
-/// Writing that takes longer does not end. Longer than PostgreSQL itself waits for a lock, which says more.
-const LONGEST: Duration = Duration::from_secs(25);
 
 /// The last time something was written down or read.
 #[derive(Debug, Clone, Copy, Default)]
@@ -45,26 +41,16 @@ pub(crate) async fn flush_all(app: &App) -> Result<(), Error> {
 async fn write(app: &App, granularity: Duration) -> Result<(), Error> {
     let live = &app.liveness;
     let began = app.clock.instant();
-    // Before it is looked who was heard: what is said to be told must not be more than what is.
-    let heard_before = if live.settings.shared { Some(in_time(app.store.moment()).await?) } else { None };
     let mut moved = Vec::new();
     live.slab.moved(i64::try_from(granularity.as_millis()).unwrap_or(i64::MAX), |seat| moved.push(seat));
     for seats in moved.chunks(BATCH) {
         write_batch(app, seats).await?;
-    }
-    if let Some(moment) = heard_before {
-        in_time(app.store.note_told(&live.name, moment)).await?;
     }
     let took = began.elapsed();
     let mut status = live.status();
     status.flushed = Flushed { at: Some(live.clock.steady()), rows: moved.len() as u64, took };
     status.rows_flushed += moved.len() as u64;
     Ok(())
-}
-
-async fn in_time<T>(write: impl Future<Output = wardroom_store::Result<T>>) -> Result<T, Error> {
-    let late = |_| Err(Error::Unavailable("beats could not be written down in time"));
-    tokio::time::timeout(LONGEST, write).await.map_or_else(late, |written| Ok(written?))
 }
 
 /// Seats are taken in the order in which members came, which is nearly that of their ids.
@@ -87,7 +73,7 @@ async fn write_batch(app: &App, seats: &[Seat]) -> Result<(), Error> {
             continue;
         }
         rows.sort_unstable_by(|a, b| a.id.cmp(&b.id));
-        in_time(app.store.note_seen(kind, rows)).await?;
+        app.store.note_seen(kind, rows).await?;
         for (seat, last) in written {
             if let Some((chunk, at)) = live.slab.at(seat) {
                 chunk.stored(at, last);
@@ -101,9 +87,6 @@ async fn write_batch(app: &App, seats: &[Seat]) -> Result<(), Error> {
 pub(super) async fn merge(app: &App) -> Result<(), Error> {
     let live = &app.liveness;
     let began = live.clock.steady();
-    // Before what was written down is read: it is there then.
-    let told = app.store.told().await?.into_iter();
-    let told = told.map(|(server, age)| (server, before(began, age))).collect();
     let mark = app.store.seen_mark().await?;
     let since = live.status().mark;
     for (number, Beating { kind, .. }) in live.kinds.iter().enumerate() {
@@ -117,7 +100,7 @@ pub(super) async fn merge(app: &App) -> Result<(), Error> {
         }
     }
     let mut status = live.status();
-    (status.merged, status.told, status.mark) = (Some(began), told, Some(mark));
+    (status.merged, status.mark) = (Some(began), Some(mark));
     Ok(())
 }
 
@@ -126,13 +109,11 @@ pub(super) async fn merge(app: &App) -> Result<(), Error> {
 pub(super) async fn load(app: &App) -> Result<Option<Timestamp>, Error> {
     let live = &app.liveness;
     let mark = app.store.seen_mark().await?;
-    // What this server itself heard and wrote down while it loads says nothing of who listened before.
-    let created = live.judge_state().since.as_millisecond();
     let mut listened = None;
     for row in live.kinds {
         let seen = app.store.seen(row.kind, None).await?;
-        let heard = seen.iter().map(|seen| live.clock.steady_millis().saturating_sub(millis(seen.age)));
-        let newest = heard.filter(|heard| *heard < created).max();
+        let newest =
+            seen.iter().map(|seen| live.clock.steady_millis().saturating_sub(millis(seen.age))).max();
         listened = listened.max(newest);
         let mut seen: HashMap<Box<str>, (Duration, u32)> =
             seen.into_iter().map(|seen| (seen.id, (seen.age, seen.every))).collect();

@@ -1,12 +1,9 @@
 //! What the sweep and the flusher did last, for people and metrics.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 
-use jiff::{SignedDuration, Timestamp};
-use wardroom_store::{Lease, SeenMark};
+use jiff::Timestamp;
+use wardroom_store::SeenMark;
 
 use super::flush::Flushed;
 
@@ -27,12 +24,6 @@ pub(super) struct Status {
     pub(super) flush_failed: bool,
     /// When the last merge began that came to its end: what was written down before is at hand.
     pub(super) merged: Option<Timestamp>,
-    /// That this server is there, as others know it.
-    pub(super) presence: Option<Lease>,
-    /// By the name of each server: all that it heard before is merged.
-    pub(super) told: HashMap<Box<str>, Timestamp>,
-    /// How far what is known of all servers was behind the time of the last sweep.
-    pub(super) behind: SignedDuration,
     /// What was written down until here is merged.
     pub(super) mark: Option<SeenMark>,
     /// Incidents that are known to be releasing.

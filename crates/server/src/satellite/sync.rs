@@ -42,7 +42,9 @@ pub(crate) async fn sync(
     let interval = said.state_report_interval.as_deref().filter(|text| !text.is_empty());
     let interval = interval.map(|text| Interval::parse("state_report_interval", text)).transpose()?;
     let identity = caller.satellite()?;
-    app.liveness.takes_beats()?;
+    if app.liveness.is_cut_off() {
+        return Err(Error::Unavailable("other servers cannot be told of the heartbeat now: repeat"));
+    }
     let mut standing = app.satellites.standing(&app, identity).await?;
     if let Some(event) = due(&standing) {
         carry_out(&app, &caller, &standing.known, event).await?;

@@ -198,13 +198,6 @@ pub(crate) const SEEN: &str = concat!(
     " AND ($2::bigint < 0 OR age(xmin) <= age(($2::bigint & 4294967295)::text::xid))"
 );
 
-/// The time by the database's clock.
-pub(crate) const MOMENT: &str = concat!("SELECT ", now!());
-
-/// Server `$2` has written down all that it heard before the moment `$3`; `$1` is the kind of such rows.
-pub(crate) const NOTE_TOLD: &str = "INSERT INTO liveness (kind, id, seen_at, every_seconds) VALUES ($1, $2, $3, 0) \
-     ON CONFLICT (kind, id) DO UPDATE SET seen_at = excluded.seen_at";
-
 pub(crate) const FORGET_SEEN: &str = "DELETE FROM liveness WHERE kind = $1 AND id = $2";
 
 /// The resources of the kind `$1` with the ids `$2`.
@@ -367,7 +360,7 @@ pub(super) const INSERT: &str = commit!(
 pub(crate) const COMPACT: [&str; 2] = ["VACUUM (FULL) resources", "VACUUM (FULL) idempotency"];
 
 #[cfg(test)]
-pub(crate) const COMMIT: [&str; 17] = [
+pub(crate) const COMMIT: [&str; 15] = [
     FOREIGN_TRANSACTIONS,
     FENCE,
     LOCK,
@@ -380,8 +373,6 @@ pub(crate) const COMMIT: [&str; 17] = [
     NOTE_SEEN,
     SEEN,
     SEEN_MARK,
-    MOMENT,
-    NOTE_TOLD,
     FORGET_SEEN,
     FORGET_LAPSED_LEASES,
     FORGET_GONE,
