@@ -45,6 +45,9 @@ pub(crate) async fn heartbeat(
     report: Facts<Heartbeat>,
 ) -> Result<Response, Error> {
     caller.speaks_for(&id)?;
+    if app.liveness.is_cut_off() {
+        return Err(Error::Unavailable("other servers cannot be told of the heartbeat now: repeat"));
+    }
     let Facts { value: mut heartbeat, mut ignored } = report;
     let said = check(&mut heartbeat, &mut ignored);
     let node = super::find(&app, &id).await?;

@@ -206,6 +206,8 @@ impl Sweep {
                 tracing::warn!(%error, "what other servers heard could not be read; it is tried again");
             }
         }
+        // Who is alone has nobody to learn from, and judges again.
+        self.merge_failed &= !self.is_alone(now);
         // Whoever sweeps begins one with every sweep; the others merge for people only, and not as often.
         let wait = if self.lease.is_some() { Duration::ZERO } else { live.settings.flush * 10 };
         let merged = live.status().merged.unwrap_or(now);
