@@ -233,6 +233,11 @@ impl Liveness {
         self.cut_off.load(Relaxed)
     }
 
+    #[cfg(test)]
+    pub(crate) fn cut_off(&self, is_cut_off: bool) {
+        self.cut_off.store(is_cut_off, Relaxed);
+    }
+
     /// Notes that members can connect to a listener again, or cannot any more. The server is deaf while one refuses.
     pub(crate) fn listener_accepts(&self, accepts: bool) {
         let mut judge = self.judge_state();

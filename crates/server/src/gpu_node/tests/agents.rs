@@ -507,7 +507,19 @@ async fn an_unreadable_task_stops_no_sweep() {
     assert_eq!(task.content.state, "withdrawn");
 }
 
+/// A beat that only this server would know of is refused, and counts for nothing.
+async fn a_server_that_is_cut_off_takes_no_heartbeat() {
+    let rig = Rig::new().await;
+    let (id, credential) = enrolled(&rig, 1).await;
+    let path = format!("/api/v1/gpu-nodes/{id}/heartbeat");
+    rig.app.liveness.cut_off(true);
+    assert_eq!(rig.as_agent(&credential, &path, json!({})).await.status, 503);
+    rig.app.liveness.cut_off(false);
+    assert_eq!(rig.as_agent(&credential, &path, json!({})).await.status, 200);
+}
+
 on_both! {
+    a_server_that_is_cut_off_takes_no_heartbeat
     a_run_that_is_sent_on_asks_its_agent_again
     an_unreadable_task_stops_no_sweep
     a_token_works_once_and_a_lost_answer_can_be_asked_for_again
