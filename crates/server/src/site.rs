@@ -19,7 +19,7 @@ use crate::{
     body::Body,
     bonds::nothing_held,
     error::Error,
-    gpu_node::{document::KIND as NODE, site::KIND},
+    gpu_node::{document::KIND as NODE, site::KIND, stages::image::check_user_data},
     list::{ListQuery, Pages},
     named::{self, Asked, Named},
     path::Path,
@@ -99,6 +99,7 @@ fn check(app: &App, spec: &SiteSpec) -> Result<(), Error> {
         text::check("settings.architecture", &settings.architecture, 1..=63),
         text::check("settings.provisioning_subnet", &settings.provisioning_subnet, 1..=255),
         text::check_prose("settings.user_data", Some(&settings.user_data), 60_000),
+        check_user_data(&settings.user_data).map_err(|message| Error::invalid("settings.user_data", message)),
         check_boot_disk(settings),
     ];
     let references =

@@ -208,12 +208,8 @@ impl Waiting {
 
 /// Why a wait has taken too long, if it has.
 pub(crate) fn overdue<D: Data>(record: &Record<D>, reason: &str, moment: &Moment<'_>) -> Option<String> {
-    if record.waiting.as_ref().is_some_and(|waiting| waiting.queued) {
-        // Its turn has only just come.
-        return None;
-    }
     let patience = record.patience();
-    let waited: SignedDuration = moment.now.duration_since(record.since);
+    let waited: SignedDuration = moment.now.duration_since(record.counted_from(moment.now));
     (waited > patience).then(|| format!("after {} minutes still waiting: {reason}", patience.as_mins()))
 }
 
@@ -225,6 +221,7 @@ pub(crate) fn waiting<D: Data>(
     until: Timestamp,
     moment: &Moment<'_>,
 ) -> Step<D> {
+    let counted_from = record.counted_from(moment.now);
     let before = record.waiting.take();
     let same = before.as_ref().is_some_and(|before| before.reason == on.reason);
     let quiet = same && record.at_work.is_none();
@@ -235,8 +232,8 @@ pub(crate) fn waiting<D: Data>(
     }
     let mut metadata = told(record, "waiting", moment.now);
     metadata.insert("reason".to_owned(), json!(on.reason));
-    if before.as_ref().is_some_and(|before| before.queued) && !on.queued {
-        record.since = moment.now;
+    if !same {
+        record.since = counted_from;
     }
     record.waiting = if same { before } else { Some(on) };
     record.at_work = None;

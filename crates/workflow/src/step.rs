@@ -107,6 +107,22 @@ impl<D: Data> Record<D> {
         self.data.budget(stage).patience.unwrap_or_else(|| self.kind.patience_at(stage))
     }
 
+    /// From when on the time counts that the stage takes: what it waited for its turn, or for somebody too busy to
+    /// answer, costs it no patience, and what it took before that is not forgotten.
+    #[must_use]
+    pub fn counted_from(&self, now: Timestamp) -> Timestamp {
+        match &self.waiting {
+            Some(waiting) if waiting.busy => {
+                let excused = now.duration_since(waiting.since);
+                self.since
+                    .saturating_add(excused)
+                    .map_or(now, |from| from.clamp(self.since, now.max(self.since)))
+            }
+            Some(waiting) if waiting.queued => now,
+            Some(_) | None => self.since,
+        }
+    }
+
     /// How long whoever the current stage asks may be too busy for it.
     #[must_use]
     pub fn patience_when_busy(&self) -> SignedDuration {
@@ -132,6 +148,7 @@ impl<D: Data> Record<D> {
             *since = since.saturating_add(late - LITTLE).map_or(now, |since| since.min(now));
         }
         if late > LITTLE || kept.is_some() {
+            self.since = self.counted_from(now);
             self.waiting = None;
         }
     }
@@ -201,6 +218,7 @@ impl<D: Data> Record<D> {
         // Who is too busy for too long is as good as away.
         let spent = often || (class == Class::Unanswered && self.is_weary(now));
         self.failure = Some(Failure { stage, class, evidence: bounded(evidence), at: now });
+        self.since = self.counted_from(now);
         self.waiting = None;
         self.at_work = None;
         if !matches!(class, Class::Unanswered | Class::Crashed) {

@@ -103,7 +103,7 @@ pub(crate) async fn sweep_site(workers: &Workers, name: &str, settings: &Setting
     let mut list = List { kind: KIND.to_owned(), fields, limit: PAGE, ..List::default() };
     loop {
         let page = workers.app.store.list(&list).await?;
-        compare(workers, name, &session, &settings.tag, page.items).await?;
+        compare(workers, name, &session, settings, page.items).await?;
         match page.next {
             Some(next) => list.after = Some(next),
             None => return Ok(()),
@@ -115,15 +115,17 @@ async fn compare(
     workers: &Workers,
     site: &str,
     session: &Session,
-    tag: &str,
+    settings: &Settings,
     nodes: Vec<Resource>,
 ) -> Result<(), Error> {
+    let maas = document::address(&settings.url);
     let mut machines = BTreeMap::new();
     for node in nodes {
         // One that cannot be read, which was logged, must not hide the others.
         let Ok(document) = Document::of(&node) else { continue };
         if let Some(machine) = document.machine.filter(|machine| machine.site == site) {
-            machines.insert(machine.system_id, node);
+            let elsewhere = machine.maas.is_some_and(|known| known != maas);
+            machines.insert(machine.system_id, (node, elsewhere));
         }
     }
     let ids: Vec<_> = machines.keys().map(String::as_str).collect();
@@ -131,12 +133,23 @@ async fn compare(
     loop {
         let at = workers.app.now();
         let Some((asked, found)) = listing.next().await else { break };
-        for (id, node) in machines.iter().filter(|(id, _)| asked.contains(&id.as_str())) {
+        for (id, (node, elsewhere)) in machines.iter().filter(|(id, _)| asked.contains(&id.as_str())) {
             let machine = found.iter().find(|machine| machine.system_id == *id);
+            if *elsewhere && machine.is_none() {
+                // The site has another MAAS now, by mistake or not: what that does not know says nothing of the machine.
+                let node = &node.content.id;
+                tracing::warn!(
+                    site,
+                    node,
+                    machine = id,
+                    "the site's MAAS is not the one that has the machine"
+                );
+                continue;
+            }
             let seen = cache::seen(site, id, machine);
             let node = &node.content.id;
             let noted = proof::note(&workers.app, node, &seen, at).await;
-            if let Err(error) = noted.and(judge(workers, session, tag, node, seen).await) {
+            if let Err(error) = noted.and(judge(workers, session, &settings.tag, node, seen).await) {
                 tracing::warn!(site, node, %error, "a node could not be compared with its machine");
             }
         }

@@ -191,7 +191,8 @@ fn for_run(app: &App, run: &Run<Data>, facts: Facts) -> Recommendation {
             of_run(action, why)
         }
         run::State::Pending | run::State::Running | run::State::Compensating => {
-            let overdue = app.now().duration_since(run.record.since) > run.record.patience();
+            let overdue =
+                app.now().duration_since(run.record.counted_from(app.now())) > run.record.patience();
             if overdue {
                 return of_run(RunAction::Resume, "the stage takes longer than it should".to_owned());
             }

@@ -31,7 +31,7 @@ use crate::{
 mod agent;
 mod enrollment;
 mod failure;
-mod image;
+pub(crate) mod image;
 mod leave;
 mod machine;
 mod network;

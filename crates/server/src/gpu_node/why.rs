@@ -41,7 +41,7 @@ pub(crate) async fn why(app: &App, id: &str) -> Result<Vec<Why>, Error> {
     let mut explained = Vec::new();
     if let Some(run) = &run {
         // While a run works on the node, the patience of its stage says more.
-        stay.counted_from = run.record.since;
+        stay.counted_from = run.record.counted_from(app.now());
         stay.patience = run.state.is_worked_on().then(|| run.record.patience());
         if !run.state.is_worked_on() {
             let (kind, stage) = (run.record.kind, run.record.current());

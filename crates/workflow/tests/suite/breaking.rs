@@ -199,6 +199,32 @@ pub(crate) async fn who_is_busy_is_borne_for_long_and_not_for_ever(database: Dat
     }
 }
 
+/// The time in which somebody was busy is not charged to a stage, and all the other time is.
+pub(crate) async fn a_busy_moment_starts_no_patience_anew(database: Database) {
+    const BUSY: i64 = 5;
+    let rig = Rig::new(database).await;
+    let stage = Stage::WaitForReady;
+    let id = rig.start(Kind::Onboarding).await;
+    let patience = Kind::Onboarding.patience_at(stage).as_mins();
+    let mut behind = 3 * patience;
+    let mut see = async |fault, minutes| {
+        behind -= minutes;
+        rig.world.plan(&id, stage, Doing::Perform, fault, 1);
+        look(&rig, behind).await;
+        rig.run(&id).await
+    };
+    see(Fault::Wait, 0).await;
+    for _ in 0..3 {
+        see(Fault::Busy(0), patience / 4).await;
+        let run = see(Fault::Wait, BUSY).await;
+        assert_eq!(run.state, State::Running, "{:?}", run.record);
+    }
+    see(Fault::Busy(0), patience / 4 + BUSY).await;
+    let run = see(Fault::Wait, BUSY).await;
+    assert_eq!(run.state, State::FailedManualIntervention, "{:?}", run.record);
+    assert_eq!(run.record.failure.unwrap().class, Class::Overdue);
+}
+
 /// What counts is for how long somebody was asked and busy: not while no server was there to ask, and not from before
 /// something else was answered.
 pub(crate) async fn who_was_not_asked_was_not_busy(database: Database) {

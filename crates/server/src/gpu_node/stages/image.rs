@@ -63,13 +63,8 @@ impl Workers {
         self.change(attempt, issue).await?;
         let node = self.node(attempt).await?;
         let server = site.settings.server_url.clone().unwrap_or_else(|| self.app.boot_url.clone());
-        let values = [
-            ("token", token.as_str()),
-            ("server", server.as_str()),
-            ("node", attempt.node),
-            ("hostname", node.hostname.as_str()),
-        ];
-        let rendered = fill(&site.settings.user_data, &values).map_err(by_settings)?;
+        let values = [token.as_str(), server.as_str(), attempt.node, node.hostname.as_str()];
+        let rendered = fill(&site.settings.user_data, values).map_err(by_settings)?;
         attempt.data.rendered = Some(crate::secret::encode(&Sha256::digest(rendered.as_bytes())[..12]));
         Ok(rendered)
     }
@@ -155,13 +150,19 @@ impl Workers {
     pub(super) async fn wait_for_deployed(&self, attempt: &mut Try<'_>) -> Came {
         const WHAT: &str = "MAAS deploys the machine";
         let (site, session) = self.site(attempt)?;
-        let machine = self.sighted(attempt, WHAT).await?;
-        require_ours(&site, &machine)?;
-        if machine.status == Status::Deploying {
-            session.keep_deploying(&self.slots(), attempt.run).await?;
-        } else {
-            self.end_deploy(attempt, &session).await?;
+        let seen = self.seen(attempt).await;
+        match &seen {
+            Ok(None) => {}
+            Ok(Some(machine))
+                if machine.status == Status::Deploying && require_ours(&site, machine).is_ok() =>
+            {
+                session.keep_deploying(&self.slots(), attempt.run).await?;
+            }
+            // Also when the machine is gone, or somebody else's: nothing is deployed for this run any more.
+            Ok(Some(_)) | Err(_) => self.end_deploy(attempt, &session).await?,
         }
+        let Some(machine) = seen? else { return Ok(wait_for(attempt, &site, WHAT)) };
+        require_ours(&site, &machine)?;
         match machine.status {
             Status::Deployed => {
                 attempt.data.synced_at_deploy = machine.last_sync;
@@ -188,7 +189,10 @@ impl Workers {
         let id = machine.system_id;
         let seen = match session.turn().await.machine(&id).await {
             Ok(seen) => seen,
-            Err(MaasError { class: Class::Gone, .. }) => return done(attempt),
+            Err(MaasError { class: Class::Gone, .. }) => {
+                self.end_deploy(attempt, &session).await?;
+                return done(attempt);
+            }
             Err(error) => return Err(error.into()),
         };
         let is_free = matches!(seen.status, Status::Ready | Status::New);
@@ -235,15 +239,22 @@ fn said(machine: &Machine) -> String {
     machine.status_message.clone().filter(|said| !said.is_empty()).unwrap_or_else(|| name(machine))
 }
 
+/// What user data may ask for.
+const NAMES: [&str; 4] = ["token", "server", "node", "hostname"];
+
+/// Whether user data can be filled in.
+pub(crate) fn check_user_data(template: &str) -> Result<(), String> {
+    fill(template, [""; NAMES.len()]).map(drop)
+}
+
 /// Fills `{{name}}` in; a name that is not known is a mistake of the template.
-fn fill(template: &str, values: &[(&str, &str)]) -> Result<String, String> {
+fn fill(template: &str, values: [&str; NAMES.len()]) -> Result<String, String> {
     let (mut filled, mut rest) = (String::with_capacity(template.len()), template);
     while let Some((before, after)) = rest.split_once("{{") {
         let (name, after) = after.split_once("}}").ok_or("the user data has {{ without }}")?;
-        let found = values.iter().find(|(known, _)| *known == name.trim());
+        let found = NAMES.iter().zip(values).find(|(known, _)| **known == name.trim());
         let (_, value) = found.ok_or_else(|| {
-            let known: Vec<_> = values.iter().map(|(name, _)| *name).collect();
-            format!("the user data asks for {{{{{}}}}}, and there is only: {}", name.trim(), known.join(", "))
+            format!("the user data asks for {{{{{}}}}}, and there is only: {}", name.trim(), NAMES.join(", "))
         })?;
         filled.push_str(before);
         filled.push_str(value);
@@ -259,10 +270,10 @@ mod tests {
 
     #[test]
     fn a_template_is_filled_or_refused() {
-        let values = [("token", "t"), ("node", "n")];
-        assert_eq!(fill("a {{token}} {{ node }}{{token}} b", &values).unwrap(), "a t nt b");
-        assert_eq!(fill("plain { } text", &values).unwrap(), "plain { } text");
-        assert!(fill("{{secret}}", &values).unwrap_err().contains("token, node"));
-        assert!(fill("{{token", &values).is_err());
+        let values = ["t", "s", "n", "h"];
+        assert_eq!(fill("a {{token}} {{ node }}{{token}} b", values).unwrap(), "a t nt b");
+        assert_eq!(fill("plain { } text", values).unwrap(), "plain { } text");
+        assert!(fill("{{secret}}", values).unwrap_err().contains("token, server, node, hostname"));
+        assert!(fill("{{token", values).is_err());
     }
 }

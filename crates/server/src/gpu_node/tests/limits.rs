@@ -271,6 +271,30 @@ async fn who_waits_for_a_slow_site_fails_of_nothing() {
     }
 }
 
+/// Whose machine is gone deploys nothing any more, and holds up nobody else.
+async fn a_machine_that_is_gone_keeps_no_place_among_the_deployments() {
+    let pace = Pace { deploying: None, ..Pace::all(Duration::from_millis(20)) };
+    let config = wardroom_fakes::maas::Config { pace, ..quick() };
+    let mut rig = Rig::with(config, |site| site.deploys_at_once = 1).await;
+    rig.work();
+    let gone = rig.onboard(1).await;
+    let at = async |rig: &Rig, id: &str| {
+        for _ in 0..3000 {
+            if rig.lifecycle(id).await["run"]["stage"] == "wait_for_deployed" {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("{:#}", rig.lifecycle(id).await);
+    };
+    at(&rig, &gone).await;
+    let machine = rig.maas.effects().into_iter().find(|(_, ops)| ops.contains_key("deploy")).unwrap().0;
+    assert!(rig.maas.vanish(&machine));
+    rig.until_run(&gone, "failed_manual_intervention").await;
+    let next = rig.onboard(2).await;
+    at(&rig, &next).await;
+}
+
 /// Two sites that have the same MAAS share what is asked of it: the strictest of both.
 async fn sites_that_share_a_maas_share_its_limits() {
     let pace = Pace { deploying: None, ..Pace::all(Duration::from_millis(20)) };
@@ -440,6 +464,7 @@ on_both! {
     a_maas_that_names_a_time_is_left_alone_until_then
     who_waits_for_a_slow_site_fails_of_nothing
     machines_that_are_waited_for_are_looked_at_together
+    a_machine_that_is_gone_keeps_no_place_among_the_deployments
     sites_that_share_a_maas_share_its_limits
 }
 

@@ -151,6 +151,12 @@ async fn a_site_says_how_much_its_stages_bear() {
         let refused = rig.call(axum::http::Method::PUT, "/api/v1/sites/berlin", body).await;
         assert_eq!((refused.status.as_u16(), &refused.body["errors"][0]["field"]), (400, &json!(field)));
     }
+    let mut body = json!({"name": "berlin", "settings": settings});
+    body["settings"]["user_data"] = json!("#cloud-config {{secret}}");
+    let refused = rig.call(axum::http::Method::PUT, "/api/v1/sites/berlin", body).await;
+    let error = &refused.body["errors"][0];
+    assert_eq!((refused.status.as_u16(), &error["field"]), (400, &json!("settings.user_data")));
+    assert!(error["message"].as_str().unwrap().contains("token, server, node, hostname"), "{error}");
 }
 
 async fn an_interface_that_cannot_be_fixed_needs_a_person() {
@@ -398,6 +404,26 @@ async fn drift_quarantines() {
     }
 }
 
+/// A site that was given another MAAS, perhaps by mistake, takes no node out of use: that one knows nothing of its machines.
+async fn another_maas_is_no_drift() {
+    let mut rig = Rig::new().await;
+    let id = rig.active(1).await;
+    let system_id = rig.system_id(&id).await;
+    let other = Maas::start(quick(), LOOPBACK).await.unwrap();
+    let mut settings = rig.get("/api/v1/sites/berlin").await["data"]["settings"].clone();
+    let there = std::mem::replace(&mut settings["url"], json!(other.url()));
+    let changed = json!({"name": "berlin", "settings": settings});
+    rig.call(axum::http::Method::PUT, "/api/v1/sites/berlin", changed).await.ok();
+    drift::sweep(&rig.workers, "test").await.unwrap();
+    assert_eq!(rig.state(&id).await, "active");
+    settings["url"] = there;
+    let changed = json!({"name": "berlin", "settings": settings});
+    rig.call(axum::http::Method::PUT, "/api/v1/sites/berlin", changed).await.ok();
+    assert!(rig.maas.vanish(&system_id));
+    sweep(&rig).await;
+    assert_eq!(rig.state(&id).await, "quarantined");
+}
+
 /// Looks at the sites once, when their time has come.
 async fn sweep(rig: &Rig) {
     tokio::time::sleep(std::time::Duration::from_millis(150)).await;
@@ -583,6 +609,7 @@ on_both! {
     a_refused_key_needs_a_person
     a_wrong_password_is_tried_twice_and_no_more
     drift_quarantines
+    another_maas_is_no_drift
     drift_of_a_retired_node_asks_and_is_not_adopted
     drift_under_a_run_that_failed_for_now_needs_a_person
     what_was_quarantined_for_drift_comes_back_when_it_is_proven_healthy
