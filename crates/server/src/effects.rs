@@ -26,6 +26,7 @@ mod circuit;
 mod group;
 mod harbor;
 mod publish;
+mod published;
 mod spire;
 mod upkeep;
 mod upstreams;
@@ -268,6 +269,7 @@ pub(crate) fn spawn(
         jobs.spawn(Arc::clone(worker).run(lane, stop.clone()));
     }
     jobs.spawn(upkeep::run(Arc::clone(worker), stop.clone()));
+    published::spawn(worker, stop, jobs);
     jobs.spawn(upkeep::look_after(worker.app.clone(), stop.clone()));
     if let Some(trust) = trust {
         jobs.spawn(upkeep::follow_trust(Arc::clone(worker), trust, stop.clone()));

@@ -55,6 +55,11 @@ impl Asked<'_> {
         Step { content, entry: by_person(self.app, self.caller, entry_type, None), effects }
     }
 
+    /// The step of who says again what is there: it is asked for once more, where there is something to ask for.
+    pub(crate) fn again(&self, before: &Resource, effects: Vec<Effect>) -> Option<Step> {
+        (!effects.is_empty()).then(|| self.step("effect", before.content.clone(), effects))
+    }
+
     /// The step to a content, unless it is there already.
     pub(crate) fn to(&self, content: Content, before: &Resource) -> Option<Step> {
         (content != before.content).then(|| self.step("changed", content, Vec::new()))

@@ -159,6 +159,7 @@ pub(crate) async fn patch(
         return Err(Error::invalid("config", "must be an object of settings to merge"));
     }
     let asked = Asked { app: &app, caller: &caller, headers: &headers };
+    let is_publishing = satellite::effects::is_publishing(&app, CONFIGS.kind, &config).await?;
     let changed = CONFIGS.change(&asked, &config, nothing_held, |before| {
         let mut document = Document::opened(&app, before)?;
         if let Some(registry) = &patch.registry {
@@ -171,8 +172,12 @@ pub(crate) async fn patch(
         document.check()?;
         let document = document.sealed(&app, &before.content.id)?;
         let content = Content { document, ..before.content.clone() };
-        let effects = || satellite::effects::of_config(&app, "changed");
-        Ok((content != before.content).then(|| asked.step("changed", content, effects())))
+        let effects = |cause| satellite::effects::of_config(&app, cause);
+        if content != before.content {
+            return Ok(Some(asked.step("changed", content, effects("changed"))));
+        }
+        // Whoever says it again may miss it in the registry.
+        Ok(if is_publishing { None } else { asked.again(before, effects("said again")) })
     });
     answer(StatusCode::OK, &changed.await?)
 }

@@ -117,12 +117,15 @@ pub(crate) async fn sync(
                 None => continue,
             }
         }
+        let is_publishing = satellite::effects::is_publishing(&app, GROUPS.kind, &group.group).await?;
         let changed = GROUPS.change(&asked, &group.group, nothing_held, |before| {
             if before.content.state != READY {
                 return Err(removing(&group.group));
             }
             if before.content == content {
-                return Ok(None);
+                // Whoever says it again may miss it in the registry.
+                let again = || asked.again(before, satellite::effects::of_group(&app, "said again"));
+                return Ok(if is_publishing { None } else { again() });
             }
             let mut step = step("changed");
             if Document::of(before)?.projects() != document.projects() {

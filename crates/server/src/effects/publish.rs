@@ -11,7 +11,7 @@ use wardroom_upstream::{
     registry::{Registry, artifact::Artifact, state::About},
 };
 
-use super::{Trouble, upkeep};
+use super::{Trouble, published, upkeep};
 use crate::{
     app::App,
     artifact::{self, DEFAULT, LATEST, PROJECT, repository},
@@ -28,61 +28,84 @@ pub(super) async fn fit(
     harbor: Option<&Harbor>,
     effect: &ClaimedEffect,
 ) -> Result<(), Trouble> {
-    let (kind, id) = (&*effect.kind, &*effect.resource_id);
-    let Some(record) = app.store.get(kind, id).await.map_err(Error::from)? else { return Ok(()) };
-    let about = match kind {
-        KIND => About::Satellite(&record.content.name),
-        kind if kind == GROUPS.kind => About::Group(id),
-        kind if kind == CONFIGS.kind => About::Config(id),
-        _ => return Err(Trouble::Waiting("there is no state of this kind")),
+    let id = &*effect.resource_id;
+    let Some(record) = app.store.get(&effect.kind, id).await.map_err(Error::from)? else { return Ok(()) };
+    let kind = published::KINDS.into_iter().find(|kind| *kind == effect.kind);
+    let (Some(kind), Some(about)) = (kind, about(&effect.kind, &record)) else {
+        return Err(Trouble::Waiting("there is no state of this kind"));
     };
-    let harbor = harbor.filter(|_| is_harbors(app));
     if record.content.deleted {
-        return let_go(app, registry, harbor, about, effect.attempts).await;
+        let_go(app, registry, harbor.filter(|_| is_harbors(app)), about, effect.attempts).await?;
+        return Ok(published::forget(app, kind, id).await?);
     }
-    if let Some(harbor) = harbor {
-        let project = harbor.ensure_project(PROJECT).await?;
-        if project.is_public {
-            return Err(Trouble::Waiting("has made the project of states public: make it private first"));
+    prepare(app, harbor).await?;
+    if kind == KIND {
+        // A satellite's state names what must be there: what is built in is pushed first.
+        for (about, document) in built_in(app, &Document::of(&record)?)? {
+            push(app, registry, about, &document).await?;
         }
     }
-    let document = match about {
-        About::Satellite(_) => satellite(app, registry, &record).await?,
-        About::Group(name) => artifact::group_state(app, name, Some(&record))?,
-        About::Config(name) => artifact::config_state(app, name, Some(&record))?,
-    };
-    push(app, registry, about, &document).await
+    let digest = push(app, registry, about, &state(app, about, &record)?).await?;
+    Ok(published::keep(app, kind, id, &digest).await?)
 }
 
-/// A satellite's state names what must be there: what is built in is pushed first.
-async fn satellite(
+/// What a record has a state about; nothing for a kind that has none.
+pub(super) fn about<'a>(kind: &str, record: &'a Resource) -> Option<About<'a>> {
+    match kind {
+        KIND => Some(About::Satellite(&record.content.name)),
+        kind if kind == GROUPS.kind => Some(About::Group(&record.content.id)),
+        kind if kind == CONFIGS.kind => Some(About::Config(&record.content.id)),
+        _ => None,
+    }
+}
+
+/// The state of a record.
+pub(super) fn state(app: &App, about: About<'_>, record: &Resource) -> Result<serde_json::Value, Error> {
+    match about {
+        About::Satellite(_) => artifact::satellite_state(app, &Document::of(record)?),
+        About::Group(name) => artifact::group_state(app, name, Some(record)),
+        About::Config(name) => artifact::config_state(app, name, Some(record)),
+    }
+}
+
+/// What a satellite's state names and no record is about.
+pub(super) fn built_in<'a>(
     app: &App,
-    registry: &Registry,
-    satellite: &Resource,
-) -> Result<serde_json::Value, Trouble> {
-    let document = Document::of(satellite)?;
-    if document.groups.is_empty() {
-        push(app, registry, About::Group(DEFAULT), &artifact::group_state(app, DEFAULT, None)?).await?;
+    satellite: &'a Document,
+) -> Result<Vec<(About<'a>, serde_json::Value)>, Error> {
+    let mut states = Vec::new();
+    if satellite.groups.is_empty() {
+        states.push((About::Group(DEFAULT), artifact::group_state(app, DEFAULT, None)?));
     }
-    if document.config.is_none() {
-        let name = artifact::config(&document);
-        push(app, registry, About::Config(name), &artifact::config_state(app, name, None)?).await?;
+    if satellite.config.is_none() {
+        let name = artifact::config(satellite);
+        states.push((About::Config(name), artifact::config_state(app, name, None)?));
     }
-    Ok(artifact::satellite_state(app, &document)?)
+    Ok(states)
 }
 
+/// Sees to it that there is a place for states, which nobody reads who may not.
+pub(super) async fn prepare(app: &App, harbor: Option<&Harbor>) -> Result<(), Trouble> {
+    let Some(harbor) = harbor.filter(|_| is_harbors(app)) else { return Ok(()) };
+    if harbor.ensure_project(PROJECT).await?.is_public {
+        return Err(Trouble::Waiting("has made the project of states public: make it private first"));
+    }
+    Ok(())
+}
+
+/// The digest of what is there by then.
 async fn push(
     app: &App,
     registry: &Registry,
     about: About<'_>,
     document: &serde_json::Value,
-) -> Result<(), Trouble> {
+) -> Result<String, Trouble> {
     let image = Artifact::of(document);
     let repository = repository(about);
-    if registry.digest(&repository, LATEST).await?.as_ref() == Some(&image.manifest.digest) {
-        return Ok(());
+    if registry.digest(&repository, LATEST).await?.as_ref() != Some(&image.manifest.digest) {
+        registry.push(&repository, &image, app.now().as_second()).await?;
     }
-    Ok(registry.push(&repository, &image, app.now().as_second()).await?)
+    Ok(image.manifest.digest)
 }
 
 /// Removes what was published of a record that is gone.

@@ -53,6 +53,8 @@ pub(super) enum Cause {
     GroupChanged,
     /// The state may be gone: one that had its name before was removed late.
     Removed,
+    /// The state is not in the registry, or was published to another one.
+    Missing,
     /// The removal of a group was begun by a server that left nobody to end it.
     Removing,
 }
@@ -64,6 +66,7 @@ impl Cause {
             Self::Ending => "about to end",
             Self::GroupChanged => "group changed",
             Self::Removed => "removed with the one before",
+            Self::Missing => "not in the registry",
             Self::Removing => "removal begun",
         }
     }
@@ -71,7 +74,7 @@ impl Cause {
     fn effect_type(self) -> &'static str {
         match self {
             Self::Upkeep | Self::Ending | Self::GroupChanged => HARBOR_ROBOT,
-            Self::Removed => PUBLISH_STATE,
+            Self::Removed | Self::Missing => PUBLISH_STATE,
             Self::Removing => GROUP_MEMBERS,
         }
     }
@@ -80,7 +83,7 @@ impl Cause {
     /// where nothing happened, it is enough.
     fn is_met_by(self, progress: &EffectProgress) -> bool {
         let begun_is_enough = match self {
-            Self::Upkeep | Self::Ending | Self::Removing => true,
+            Self::Upkeep | Self::Ending | Self::Missing | Self::Removing => true,
             Self::GroupChanged | Self::Removed => false,
         };
         progress.effect_type == self.effect_type()

@@ -7,7 +7,7 @@ use serde_json::json;
 use wardroom_store::Effect;
 
 use super::document::Document;
-use crate::app::App;
+use crate::{app::App, error::Error};
 
 /// Makes the Harbor robot of a satellite fit its record.
 pub(crate) const HARBOR_ROBOT: &str = "harbor_robot";
@@ -53,6 +53,12 @@ pub(crate) fn of_removal() -> Vec<Effect> {
 /// What a change of a satellite config asks for.
 pub(crate) fn of_config(app: &App, cause: &str) -> Vec<Effect> {
     effects(&[(PUBLISH_STATE, app.config.registry.is_some())], cause)
+}
+
+/// Whether a state is on its way to the registry already.
+pub(crate) async fn is_publishing(app: &App, kind: &str, id: &str) -> Result<bool, Error> {
+    let effects = app.store.effects_of(kind, id).await?;
+    Ok(effects.iter().any(|effect| effect.effect_type == PUBLISH_STATE && effect.done_at.is_none()))
 }
 
 fn effects(wanted: &[(&str, bool)], cause: &str) -> Vec<Effect> {

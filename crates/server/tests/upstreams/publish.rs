@@ -22,6 +22,8 @@ use crate::site::{Site, eventually, on_both};
 on_both! {
     states_follow_their_records_into_the_registry,
     a_state_outlives_the_late_removal_of_the_one_before,
+    a_registry_that_came_later_has_what_was_made_before_it,
+    what_the_registry_lost_is_published_again,
 }
 
 /// A registry with a folder of its own, until it is dropped.
@@ -29,7 +31,7 @@ struct Registry {
     process: Child,
     url: String,
     http: reqwest::Client,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl Drop for Registry {
@@ -57,7 +59,7 @@ impl Registry {
         command.arg("serve").arg(&file).stdout(Stdio::null()).stderr(Stdio::null());
         let process = command.spawn().ok()?;
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
-        let registry = Self { process, url: format!("http://{address}"), http, _dir: dir };
+        let registry = Self { process, url: format!("http://{address}"), http, dir };
         let ping = format!("{}/v2/", registry.url);
         eventually("the registry", async || registry.http.get(&ping).send().await.ok().map(drop)).await;
         Some(registry)
@@ -70,6 +72,23 @@ impl Registry {
         let response = self.http.get(url).header("accept", accept).send().await.unwrap();
         let digest = response.headers().get("docker-content-digest").cloned();
         (response.status() == 200).then(|| digest.unwrap().to_str().unwrap().to_owned())
+    }
+
+    /// Waits until it has these.
+    async fn has(&self, repositories: &[&str]) {
+        for repository in repositories {
+            eventually(repository, async || self.digest(repository).await).await;
+        }
+    }
+
+    /// Forgets everything, as one does whose disk was replaced.
+    fn lose(&self) {
+        std::fs::remove_dir_all(self.dir.path().join("data")).unwrap();
+    }
+
+    /// What a server is told of it. The server's own address is part of the built-in config, so it stays.
+    fn section(&self) -> String {
+        format!("[registry]\nurl = {:?}\n[satellites]\nurl = \"http://wardroom.example\"\n", self.url)
     }
 
     async fn tags(&self, repository: &str) -> usize {
@@ -209,4 +228,94 @@ async fn a_state_outlives_the_late_removal_of_the_one_before() {
         site.settled("edge", &[]).await;
         assert!(registry.digest(state).await.is_some());
     }
+}
+
+const GROUP: &str = "satellite/group-state/g/state";
+const CONFIG: &str = "satellite/config-state/c/state";
+const EDGE: &str = "satellite/satellite-state/edge/state";
+const BARE: &str = "satellite/satellite-state/bare/state";
+const BUILT_IN: [&str; 2] = ["satellite/group-state/default/state", "satellite/config-state/default/state"];
+
+/// A group and a config, a satellite with both, and one with neither.
+async fn furnish(site: &Site) {
+    site.group("g", &["library/x"]).await;
+    let config = json!({"config_name": "c", "config": {"app_config": {"log_level": "debug"}}});
+    site.post("/api/configs", config).await.expect(201);
+    let edge = json!({"name": "edge", "groups": ["g"], "config_name": "c"});
+    site.post("/api/satellites", edge).await.expect(200);
+    site.create("bare", &[]).await;
+}
+
+/// Nothing is changed in between: it is the server that notices where things are not.
+#[expect(clippy::print_stdout, reason = "whoever runs the tests reads what was left out")]
+async fn a_registry_that_came_later_has_what_was_made_before_it() {
+    let (Some(first), Some(second)) = (Registry::start().await, Registry::start().await) else {
+        println!("there is no docker-registry here: nothing is pushed");
+        return;
+    };
+    let site = Site::start("").await;
+    furnish(&site).await;
+    let site = site.restart(&first.section()).await;
+    first.has(&[GROUP, CONFIG, EDGE, BARE]).await;
+    first.has(&BUILT_IN).await;
+    for name in ["edge", "bare"] {
+        site.settled(name, &[]).await;
+    }
+    let site = site.restart(&second.section()).await;
+    second.has(&[GROUP, CONFIG, EDGE, BARE]).await;
+    second.has(&BUILT_IN).await;
+    let states = [(GROUP, true), (EDGE, false)];
+    for (repository, is_same) in states {
+        let (before, after) = (first.digest(repository).await, second.digest(repository).await);
+        assert_eq!(before == after, is_same, "{repository}: a satellite's state says where the others are");
+    }
+
+    // What is there is not asked for again, however often a server starts.
+    let asked = async |site: &Site| {
+        let history = site.get("/api/v1/history?limit=100").await;
+        let rows = history["data"].as_array().unwrap().iter();
+        rows.filter(|row| row["type"] == "effect").count()
+    };
+    let before = asked(&site).await;
+    let site = site.restart(&second.section()).await;
+    site.group("late", &["library/x"]).await;
+    second.has(&["satellite/group-state/late/state"]).await;
+    assert_eq!(asked(&site).await, before);
+}
+
+#[expect(clippy::print_stdout, reason = "whoever runs the tests reads what was left out")]
+async fn what_the_registry_lost_is_published_again() {
+    let Some(registry) = Registry::start().await else {
+        println!("there is no docker-registry here: nothing is pushed");
+        return;
+    };
+    let site = Site::start(&registry.section()).await;
+    furnish(&site).await;
+    registry.has(&[GROUP, CONFIG, EDGE, BARE]).await;
+    for name in ["edge", "bare"] {
+        site.settled(name, &[]).await;
+    }
+
+    // Whoever misses something says once more what it is like.
+    registry.lose();
+    site.group("g", &["library/x"]).await;
+    registry.has(&[GROUP]).await;
+    site.ask(Method::PATCH, "/api/configs/c", Some(json!({}))).await.expect(200);
+    registry.has(&[CONFIG]).await;
+
+    // Nobody has to.
+    registry.lose();
+    let site = site.restart(&registry.section()).await;
+    registry.has(&[GROUP, CONFIG, EDGE, BARE]).await;
+    registry.has(&BUILT_IN).await;
+
+    // A part that many satellites read is missed although their own states are there.
+    site.settled("bare", &[]).await;
+    std::fs::remove_dir_all(
+        registry.dir.path().join("data/docker/registry/v2/repositories").join(BUILT_IN[1]),
+    )
+    .unwrap();
+    let site = site.restart(&registry.section()).await;
+    registry.has(&BUILT_IN).await;
+    drop(site.end().await);
 }

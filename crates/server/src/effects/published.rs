@@ -1,0 +1,279 @@
+//! Whether the registry has what it should: what was published is kept beside each record, and looked after.
+//!
+//! What must stay true: a state that is not where it should be is published again, although nobody changes anything: that
+//! of a record from before there was a registry, that of a registry that was given up, and what a registry lost. A look
+//! costs little: records are compared at a start, and later the registry is asked about few of them a second, one at a
+//! time, by one server; only where something is missing it goes on at once.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+use wardroom_store::{Document as Text, List, Resource};
+use wardroom_upstream::{
+    Failure,
+    registry::{Registry, artifact::Artifact},
+};
+
+use super::{Trouble, Upstream, Worker, configured, publish, upkeep};
+use crate::{
+    app::App,
+    artifact::{LATEST, registry_url, repository},
+    error::Error,
+    satellite::{
+        document::{Document, KIND},
+        effects::{PUBLISH_STATE, is_publishing},
+    },
+    satellite_config::CONFIGS,
+    satellite_group::GROUPS,
+};
+
+/// The kinds whose states are published: each is looked through by itself, so that many satellites do not keep their
+/// groups waiting.
+pub(super) const KINDS: [&str; 3] = [GROUPS.kind, CONFIGS.kind, KIND];
+
+/// How what was published is called beside other observations.
+const SOURCE: &str = "registry";
+
+/// The lease under which one server looks, for how long it is taken, and how often it is renewed.
+const LEASE: &str = "effects/published";
+const HELD: Duration = Duration::from_secs(30);
+const TICK: Duration = Duration::from_secs(10);
+
+/// Records that are compared at once.
+const PAGE: usize = 500;
+
+/// Records that the registry is asked about at once, and how long it is then left alone: of 100,000 satellites each is
+/// looked at in an hour and a half.
+const FEW: usize = 20;
+const PACE: Duration = Duration::from_secs(1);
+
+/// How long nobody looks once all were seen, or when something was in the way.
+const REST: Duration = Duration::from_secs(300);
+const AGAIN: Duration = Duration::from_secs(30);
+
+/// What was published of a record, and where.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Published {
+    registry: String,
+    digest: String,
+}
+
+/// Keeps that the registry has this of a record.
+pub(super) async fn keep(app: &App, kind: &'static str, id: &str, digest: &str) -> Result<(), Error> {
+    let published = Published { registry: registry_url(app).to_owned(), digest: digest.to_owned() };
+    let seen = (id.to_owned(), Text::of(&published)?, app.now());
+    Ok(app.store.observe_all(kind, SOURCE, &[seen]).await?)
+}
+
+/// Forgets what was published of a record that is gone.
+pub(super) async fn forget(app: &App, kind: &'static str, id: &str) -> Result<(), Error> {
+    Ok(app.store.forget_observations(kind, id).await.map(drop)?)
+}
+
+/// Starts to look, where there is a registry.
+pub(super) fn spawn(worker: &Arc<Worker>, stop: &watch::Receiver<bool>, jobs: &mut tokio::task::JoinSet<()>) {
+    if worker.upstreams.registry.is_some() {
+        for kind in KINDS {
+            jobs.spawn(Look::at(kind).run(Arc::clone(worker), stop.clone()));
+        }
+    }
+}
+
+/// A look at all records of a kind, over and over.
+struct Look {
+    kind: &'static str,
+    /// Where it goes on.
+    list: List,
+    /// The first time, what was published counts as there.
+    trusts: bool,
+    /// States that are in no record, and were seen this time.
+    built_in: BTreeSet<String>,
+    rests_until: Option<Instant>,
+}
+
+/// What came of a look at some records.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Seen {
+    missing: usize,
+    /// What the registry said instead of an answer.
+    trouble: Option<String>,
+}
+
+impl Look {
+    fn at(kind: &'static str) -> Self {
+        let list = List { kind: kind.to_owned(), ..List::default() };
+        Self { kind, list, trusts: true, built_in: BTreeSet::new(), rests_until: None }
+    }
+
+    async fn run(mut self, worker: Arc<Worker>, mut stop: watch::Receiver<bool>) {
+        loop {
+            let step = async {
+                let pause = self.step(&worker).await.unwrap_or_else(|trouble| {
+                    let (kind, error) = (self.kind, trouble.to_string());
+                    tracing::warn!(
+                        kind,
+                        error,
+                        "the registry could not be looked through; it is tried again"
+                    );
+                    self.rests_until = Some(worker.app.clock.instant() + AGAIN);
+                    TICK
+                });
+                tokio::time::sleep(pause).await;
+            };
+            // What was asked for is kept, and the rest is found by the next look.
+            tokio::select! {
+                _ = stop.wait_for(|stop| *stop) => break,
+                () = step => {}
+            }
+        }
+        if let Err(error) = release(&worker).await {
+            tracing::info!(%error, "the lease for looking through the registry lapses by itself");
+        }
+    }
+
+    /// Looks at some records, and says when to go on.
+    async fn step(&mut self, worker: &Worker) -> Result<Duration, Trouble> {
+        let (app, now) = (&worker.app, worker.app.clock.instant());
+        let lease = app.store.acquire_lease(LEASE, &worker.holder, HELD).await.map_err(Error::from)?;
+        let rest =
+            self.rests_until.map(|until| until.saturating_duration_since(now)).filter(|rest| !rest.is_zero());
+        if lease.is_none() || rest.is_some() {
+            return Ok(rest.unwrap_or(TICK).min(TICK));
+        }
+        worker.circuits.check(Upstream::Registry, now)?;
+        self.list.limit = if self.trusts { PAGE } else { FEW };
+        let page = app.store.list(&self.list).await.map_err(Error::from)?;
+        if self.list.after.is_none() && !page.items.is_empty() {
+            publish::prepare(app, worker.upstreams.harbor.as_ref()).await?;
+            self.built_in.clear();
+        }
+        let seen = self.look(worker, page.items).await?;
+        if seen.missing > 0 {
+            let (kind, states) = (self.kind, seen.missing);
+            tracing::warn!(kind, states, "the registry does not have what it should; it is published again");
+        }
+        if let Some(error) = &seen.trouble {
+            tracing::warn!(kind = self.kind, error, "the registry does not say what it has");
+        }
+        self.list.after = page.next;
+        let goes_on_at_once = seen.trouble.is_none() && (self.trusts || seen.missing > 0);
+        if self.list.after.is_none() {
+            // What was trusted is looked at next.
+            self.rests_until = (!self.trusts).then(|| app.clock.instant() + REST);
+            self.trusts = false;
+        }
+        Ok(if goes_on_at_once { Duration::ZERO } else { PACE })
+    }
+
+    async fn look(&mut self, worker: &Worker, records: Vec<Resource>) -> Result<Seen, Trouble> {
+        let app = &worker.app;
+        let ids: Vec<_> = records.iter().map(|record| record.content.id.as_str()).collect();
+        let published = app.store.observed(self.kind, SOURCE, &ids).await.map_err(Error::from)?;
+        // What cannot be read is as good as nothing.
+        let published =
+            published.into_iter().filter_map(|seen| Some((seen.resource_id, seen.document.read().ok()?)));
+        let published: HashMap<String, Published> = published.collect();
+        let mut seen = Seen::default();
+        for record in records {
+            match self.is_there(worker, &record, published.get(&record.content.id)).await {
+                Ok(true) => {}
+                // It is on its way there.
+                Ok(false) if is_publishing(app, self.kind, &record.content.id).await? => {}
+                Ok(false) => {
+                    seen.missing += 1;
+                    upkeep::ask_for(app, record, upkeep::Cause::Missing).await?;
+                }
+                Err(Trouble::Upstream(failure)) if !is_silence(&failure) => {
+                    seen.trouble = Some(failure.to_string())
+                }
+                Err(trouble) => return Err(trouble),
+            }
+        }
+        Ok(seen)
+    }
+
+    /// Whether the state of a record is where it should be, and what it names of what is in no record.
+    async fn is_there(
+        &mut self,
+        worker: &Worker,
+        record: &Resource,
+        published: Option<&Published>,
+    ) -> Result<bool, Trouble> {
+        let (app, registry) = (&worker.app, configured(worker.upstreams.registry.as_ref())?);
+        let Some(about) = publish::about(self.kind, record) else { return Ok(true) };
+        // One that cannot be read was told to the log; the others have their turn.
+        let Ok(document) = publish::state(app, about, record) else { return Ok(true) };
+        let wanted = Artifact::of(&document).manifest.digest;
+        if self.kind == KIND && !self.has_built_in(worker, registry, &Document::of(record)?).await? {
+            return Ok(false);
+        }
+        let id = &record.content.id;
+        let is_wanted = |known: &Published| known.registry == registry_url(app) && known.digest == wanted;
+        match published {
+            Some(known) if !is_wanted(known) => return Ok(false),
+            Some(_) if self.trusts => return Ok(true),
+            Some(_) => {}
+            // An older server published without keeping that it did.
+            None if was_done(app, self.kind, id).await? => {}
+            None => return Ok(false),
+        }
+        let has = has(worker, registry, &repository(about), &wanted).await?;
+        if has && published.is_none() {
+            keep(app, self.kind, id, &wanted).await?;
+        }
+        Ok(has)
+    }
+
+    /// Each of those is looked at once, for all that read it.
+    async fn has_built_in(
+        &mut self,
+        worker: &Worker,
+        registry: &Registry,
+        satellite: &Document,
+    ) -> Result<bool, Trouble> {
+        for (about, document) in publish::built_in(&worker.app, satellite)? {
+            let repository = repository(about);
+            if self.built_in.contains(&repository) {
+                continue;
+            }
+            let digest = Artifact::of(&document).manifest.digest;
+            let has = has(worker, registry, &repository, &digest).await?;
+            self.built_in.insert(repository);
+            if !has {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Whether the registry has this as the latest.
+async fn has(worker: &Worker, registry: &Registry, repository: &str, digest: &str) -> Result<bool, Trouble> {
+    let answer = registry.digest(repository, LATEST).await.map_err(Trouble::from);
+    worker.circuits.note(Upstream::Registry, answer.as_ref().err(), worker.app.clock.instant());
+    Ok(answer?.as_deref() == Some(digest))
+}
+
+/// No answer to this question means none to the next.
+fn is_silence(failure: &Failure) -> bool {
+    matches!(failure, Failure::Unreachable(_) | Failure::Ambiguous(_) | Failure::Busy { .. })
+}
+
+async fn was_done(app: &App, kind: &str, id: &str) -> Result<bool, Error> {
+    let effects = app.store.effects_of(kind, id).await?;
+    Ok(effects.iter().any(|effect| effect.effect_type == PUBLISH_STATE && effect.done_at.is_some()))
+}
+
+/// Who starts next need not wait.
+async fn release(worker: &Worker) -> Result<(), Error> {
+    let store = &worker.app.store;
+    if let Some(lease) = store.acquire_lease(LEASE, &worker.holder, HELD).await? {
+        store.release_lease(&lease).await?;
+    }
+    Ok(())
+}
