@@ -345,7 +345,7 @@ pub struct Reenabled {
 /// Work that a change of a satellite asks of other systems.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EffectProgress {
-    /// What is done: `harbor_robot`, `spire_entry` or `publish_state`.
+    /// What is done: `harbor_robot`, `spire_entry` or `publish_state`; of a group also `group_robots` and `group_members`.
     #[serde(rename = "type")]
     pub type_: String,
     /// The sequence number of the change that asked for it.

@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 use wardroom_api::{
     Page,
-    client::{Client, Query},
+    client::{self, Client, Query},
+    satellite::EffectProgress,
 };
 use wardroom_server::clock::Clock;
 
@@ -99,6 +100,11 @@ pub(crate) trait Resource: View {
     /// Writes one resource by itself.
     async fn print_one(_client: &Client, shape: Shape, item: &Self) -> anyhow::Result<()> {
         print_one(shape, item)
+    }
+
+    /// What other systems were told of a resource, also of one that is gone; nothing for a kind that they know nothing of.
+    async fn told(_client: &Client, _id: &str) -> Result<Option<Vec<EffectProgress>>, client::Error> {
+        Ok(None)
     }
 
     /// Writes what columns have no room for.

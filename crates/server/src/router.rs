@@ -141,9 +141,11 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(satellite_group::assign, satellite_group::unassign))
         .routes(routes!(satellite_group::get, satellite_group::delete))
         .routes(routes!(satellite_group::satellites))
+        .routes(routes!(satellite_group::effects))
         .routes(routes!(satellite_config::list, satellite_config::create))
         .routes(routes!(satellite_config::assign))
         .routes(routes!(satellite_config::get, satellite_config::patch, satellite_config::delete))
+        .routes(routes!(satellite_config::effects))
         .merge(machine_routes())
 }
 

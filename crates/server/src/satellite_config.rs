@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use wardroom_api::{
     Envelope, Page,
+    satellite::EffectProgress,
     satellite_config::{ConfigAssignment, ConfigPatch, ConfigSpec, SatelliteConfig},
     satellite_group::Member,
 };
@@ -144,6 +145,15 @@ pub(crate) async fn create(
 #[utoipa::path(get, path = "/api/configs/{config}", operation_id = "get_satellite_config", params(("config" = String, Path)), responses((status = 200, body = Envelope<SatelliteConfig>), Problems))]
 pub(crate) async fn get(State(app): State<App>, Path(config): Path<String>) -> Result<Response, Error> {
     answer(StatusCode::OK, &CONFIGS.get(&app, &config).await?)
+}
+
+/// What other systems have been told of a satellite config, deleted or not, and what they have not been told yet.
+#[utoipa::path(get, path = "/api/configs/{config}/effects", operation_id = "list_effects_of_satellite_config", params(("config" = String, Path)), responses((status = 200, body = Page<EffectProgress>), Problems))]
+pub(crate) async fn effects(
+    State(app): State<App>,
+    Path(config): Path<String>,
+) -> Result<Json<Page<EffectProgress>>, Error> {
+    satellite::view::told(&app, CONFIGS.kind, &config).await
 }
 
 /// Changes a satellite config.

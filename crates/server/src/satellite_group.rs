@@ -15,6 +15,7 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use wardroom_api::{
     Envelope, FieldError, Page,
+    satellite::EffectProgress,
     satellite_group::{Artifact, GroupSync, Member, Membership, SatelliteGroup},
 };
 use wardroom_store::Resource;
@@ -93,6 +94,15 @@ pub(crate) async fn satellites(
     let page = assignment::members(&app, &group_field(&group), "1", &pages).await?;
     let data = page.items.iter().map(assignment::member).collect::<Result<_, _>>()?;
     Ok(Json(Page { success: true, data, next: page.next }))
+}
+
+/// What other systems have been told of a satellite group, deleted or not, and what they have not been told yet.
+#[utoipa::path(get, path = "/api/groups/{group}/effects", operation_id = "list_effects_of_satellite_group", params(("group" = String, Path)), responses((status = 200, body = Page<EffectProgress>), Problems))]
+pub(crate) async fn effects(
+    State(app): State<App>,
+    Path(group): Path<String>,
+) -> Result<Json<Page<EffectProgress>>, Error> {
+    satellite::view::told(&app, GROUPS.kind, &group).await
 }
 
 /// Makes a satellite group, or replaces the one of that name.

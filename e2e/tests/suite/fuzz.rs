@@ -91,7 +91,9 @@ fn satellites(site: &Site) -> Vec<(&'static str, String)> {
     ];
     let mut all = vec![
         ("/api/groups/{group}/satellites", "group = \"shop\"".to_owned()),
+        ("/api/groups/{group}/effects", "group = \"shop\"".to_owned()),
         ("/api/configs/{config}", "config = \"slow\"".to_owned()),
+        ("/api/configs/{config}/effects", "config = \"slow\"".to_owned()),
     ];
     for (number, path) in paths.into_iter().enumerate() {
         let name = format!("edge-{number}");

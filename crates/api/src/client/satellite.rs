@@ -33,8 +33,11 @@ impl Client {
     /// # Errors
     /// As for every call.
     pub async fn satellite_effects(&self, name: &str) -> Result<Vec<EffectProgress>, Error> {
-        let path = ["satellites", name, "effects"];
-        self.unversioned().get::<Page<_>>(&path, &[]).await.map(|page| page.data)
+        self.effects(&["satellites", name, "effects"]).await
+    }
+
+    pub(super) async fn effects(&self, path: &[&str]) -> Result<Vec<EffectProgress>, Error> {
+        self.unversioned().get::<Page<_>>(path, &[]).await.map(|page| page.data)
     }
 
     /// Creates a satellite that registers with a one-time token.

@@ -5,6 +5,7 @@ use reqwest::Method;
 use super::{Client, Error, Query};
 use crate::{
     Page,
+    satellite::EffectProgress,
     satellite_config::{ConfigAssignment, ConfigPatch, ConfigSpec, SatelliteConfig},
     satellite_group::Member,
 };
@@ -24,6 +25,14 @@ impl Client {
     /// As for every call.
     pub async fn satellite_config(&self, name: &str) -> Result<SatelliteConfig, Error> {
         self.unversioned().one(&["configs", name]).await
+    }
+
+    /// What other systems were told of a satellite config.
+    ///
+    /// # Errors
+    /// As for every call.
+    pub async fn satellite_config_effects(&self, name: &str) -> Result<Vec<EffectProgress>, Error> {
+        self.effects(&["configs", name, "effects"]).await
     }
 
     /// Makes a satellite config.

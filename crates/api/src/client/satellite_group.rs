@@ -5,6 +5,7 @@ use reqwest::Method;
 use super::{Client, Error, Query};
 use crate::{
     Page,
+    satellite::EffectProgress,
     satellite_group::{GroupSync, Member, Membership, SatelliteGroup},
 };
 
@@ -31,6 +32,14 @@ impl Client {
     /// As for every call.
     pub async fn satellites_of_group(&self, name: &str, query: &Query) -> Result<Page<Member>, Error> {
         self.unversioned().page(&["groups", name, "satellites"], query).await
+    }
+
+    /// What other systems were told of a satellite group.
+    ///
+    /// # Errors
+    /// As for every call.
+    pub async fn satellite_group_effects(&self, name: &str) -> Result<Vec<EffectProgress>, Error> {
+        self.effects(&["groups", name, "effects"]).await
     }
 
     /// Makes a satellite group, or replaces the one of that name.

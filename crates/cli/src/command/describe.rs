@@ -1,7 +1,10 @@
 //! `wardroom describe`.
 
 use clap::{Args, builder::NonEmptyStringValueParser};
-use wardroom_api::client::{Client, HistoryQuery};
+use wardroom_api::{
+    client::{self, Client, HistoryQuery},
+    satellite::EffectProgress,
+};
 use wardroom_server::clock::Clock;
 
 use super::{history::compact, why};
@@ -10,7 +13,8 @@ use crate::{
     fields,
     kind::{Kind, with_type},
     output,
-    table::Level,
+    table::{Heads, Level, Writer, or_none},
+    text::time,
     view::{Resource, columns},
 };
 
@@ -37,12 +41,31 @@ impl Describe {
     }
 
     async fn describe<T: Resource>(&self, client: &Client) -> anyhow::Result<()> {
-        let item: T = self.fields(client).await?;
+        let item: T = match self.fields(client).await {
+            Ok(item) => item,
+            Err(error) => return self.gone::<T>(client, error).await,
+        };
         item.print_details(client).await?;
+        told(&T::told(client, item.id()).await?.unwrap_or_default())?;
         if T::EXPLAINED {
             why::explain(client, &item).await?;
         }
         history(client, T::KIND, item.id()).await
+    }
+
+    /// Of one that is gone there is what other systems have still to be told, and its history.
+    async fn gone<T: Resource>(&self, client: &Client, error: anyhow::Error) -> anyhow::Result<()> {
+        if status(&error) != Some(404) {
+            return Err(error);
+        }
+        let effects = match T::told(client, &self.id).await {
+            Ok(Some(effects)) => effects,
+            Err(error) if error.status() != Some(404) => return Err(error.into()),
+            Ok(None) | Err(_) => return Err(error),
+        };
+        fields::print(&[("ID".to_owned(), self.id.clone()), ("State".to_owned(), "deleted".to_owned())])?;
+        told(&effects)?;
+        history(client, T::KIND, &self.id).await
     }
 
     async fn fields<T: Resource>(&self, client: &Client) -> anyhow::Result<T> {
@@ -52,6 +75,25 @@ impl Describe {
         fields::print(&fields)?;
         Ok(item)
     }
+}
+
+fn status(error: &anyhow::Error) -> Option<u16> {
+    error.downcast_ref::<client::Error>().and_then(client::Error::status)
+}
+
+/// Writes what other systems were told.
+fn told(effects: &[EffectProgress]) -> anyhow::Result<()> {
+    if effects.is_empty() {
+        return Ok(());
+    }
+    output::line("\nOther systems:")?;
+    let row = |effect: &EffectProgress| {
+        let EffectProgress { type_, progress, attempts, created_at, last_error, .. } = effect;
+        let error = or_none(last_error.as_deref());
+        vec![type_.clone(), progress.clone(), attempts.to_string(), time(*created_at), error]
+    };
+    let rows: Vec<_> = effects.iter().map(row).collect();
+    Writer::start(&["EFFECT", "PROGRESS", "ATTEMPTS", "ASKED", "LAST ERROR"], &rows, Heads::Shown).map(drop)
 }
 
 /// `LAST ERROR` becomes `Last error`; abbreviations stay.

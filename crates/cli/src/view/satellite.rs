@@ -3,18 +3,17 @@
 use jiff::Timestamp;
 use wardroom_api::{
     Page,
-    client::{Client, Query},
+    client::{self, Client, Query},
     satellite::{EffectProgress, Satellite},
 };
 
 use super::{Resource, Selectable, View};
 use crate::{
     kind::Kind,
-    output,
     table::{
-        Column, Heads,
+        Column,
         Level::{Full, Narrow, Wide},
-        Writer, column, labels, or_none,
+        column, labels, or_none,
     },
     text::{age, time},
 };
@@ -76,22 +75,9 @@ impl Resource for Satellite {
         Some(format!("name={}", self.name))
     }
 
-    async fn print_details(&self, client: &Client) -> anyhow::Result<()> {
-        let effects = client.satellite_effects(&self.id).await?;
-        if effects.is_empty() {
-            return Ok(());
-        }
-        output::line("\nOther systems:")?;
-        let rows: Vec<_> = effects.iter().map(told).collect();
-        Writer::start(&["EFFECT", "PROGRESS", "ATTEMPTS", "ASKED", "LAST ERROR"], &rows, Heads::Shown)
-            .map(drop)
+    async fn told(client: &Client, id: &str) -> Result<Option<Vec<EffectProgress>>, client::Error> {
+        client.satellite_effects(id).await.map(Some)
     }
-}
-
-fn told(effect: &EffectProgress) -> Vec<String> {
-    let EffectProgress { type_, progress, attempts, created_at, last_error, .. } = effect;
-    let error = or_none(last_error.as_deref());
-    vec![type_.clone(), progress.clone(), attempts.to_string(), time(*created_at), error]
 }
 
 /// The name of a deleted one may be another's by now: its id tells them apart.

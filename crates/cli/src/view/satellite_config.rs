@@ -2,7 +2,8 @@
 
 use wardroom_api::{
     Page,
-    client::{Client, Query},
+    client::{self, Client, Query},
+    satellite::EffectProgress,
     satellite_config::SatelliteConfig,
 };
 
@@ -55,6 +56,10 @@ impl Resource for SatelliteConfig {
 
     async fn find(client: &Client, id: &str) -> anyhow::Result<Self> {
         Ok(client.satellite_config(id).await?)
+    }
+
+    async fn told(client: &Client, id: &str) -> Result<Option<Vec<EffectProgress>>, client::Error> {
+        client.satellite_config_effects(id).await.map(Some)
     }
 
     async fn print_details(&self, _client: &Client) -> anyhow::Result<()> {

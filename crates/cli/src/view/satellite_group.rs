@@ -2,7 +2,8 @@
 
 use wardroom_api::{
     Page,
-    client::{Client, Query},
+    client::{self, Client, Query},
+    satellite::EffectProgress,
     satellite_group::{Artifact, Member, SatelliteGroup},
 };
 
@@ -54,6 +55,10 @@ impl Resource for SatelliteGroup {
 
     async fn find(client: &Client, id: &str) -> anyhow::Result<Self> {
         Ok(client.satellite_group(id).await?)
+    }
+
+    async fn told(client: &Client, id: &str) -> Result<Option<Vec<EffectProgress>>, client::Error> {
+        client.satellite_group_effects(id).await.map(Some)
     }
 
     async fn print_details(&self, client: &Client) -> anyhow::Result<()> {

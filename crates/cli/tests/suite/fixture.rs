@@ -24,8 +24,13 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// A server with these settings.
+    pub(crate) fn start_with(settings: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let (child, url) = serve(dir.path(), "127.0.0.1:0", &[]);
+        let (child, url) = serve(dir.path(), "127.0.0.1:0", settings);
         Self { url, dir, child }
     }
 

@@ -106,6 +106,43 @@ fn satellites_are_assigned_groups_and_configs() {
     assert!(!server.ok(&["history", "satellite", "edge-01"]).contains("stolen"));
 }
 
+/// Nobody listens there, so that everything waits.
+#[test]
+fn what_a_registry_has_not_been_told_is_described() {
+    let server = Server::start_with(&[("WARDROOM_REGISTRY_URL", "http://127.0.0.1:1")]);
+    server.ok(&[
+        "create",
+        "satellite-group",
+        "base",
+        "--registry",
+        "https://registry.example",
+        "--artifact",
+        "a/b:1",
+    ]);
+    write(&server, "settings.yaml", "app_config: {log_level: debug}\n");
+    server.ok(&["create", "satellite-config", "fast", "--settings", "settings.yaml"]);
+    server.ok(&["satellite", "create", "edge-01", "--secret-file", "token"]);
+    server.ok(&["satellite", "assign", "edge-01", "--group", "base", "--config", "fast"]);
+    let id = json(&server, &["get", "satellite", "edge-01"])["id"].as_str().unwrap().to_owned();
+    let why = server.ok(&["why", "satellite", "edge-01"]);
+    for waits in ["of the satellite group base, publish_state", "of the satellite config fast, publish_state"]
+    {
+        assert!(why.contains(waits), "{why}");
+    }
+    server.ok(&["satellite", "delete", "edge-01"]);
+    server.ok(&["delete", "satellite-config", "fast"]);
+    server.run(&["describe", "satellite", "edge-01"]).says(3, &["edge-01", "next: "]);
+    for (kind, id, is_gone) in [("sg", "base", false), ("sc", "fast", true), ("satellite", &*id, true)] {
+        let described = server.ok(&["describe", kind, id]);
+        assert!(
+            described.contains("\nOther systems:\n") && described.contains("\npublish_state"),
+            "{described}"
+        );
+        assert_eq!(described.contains("State:  deleted\n"), is_gone, "{described}");
+        assert!(described.contains("\nHistory:\n"), "{described}");
+    }
+}
+
 #[test]
 fn the_deleted_and_the_guard_can_be_seen() {
     let server = Server::start();

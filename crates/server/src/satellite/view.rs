@@ -175,11 +175,23 @@ pub(crate) async fn effects(
     let id = match find(&app, &name).await {
         Ok(satellite) => satellite.content.id,
         // What a deletion has left to do is found by the id.
-        Err(Error::NotFound { .. }) if app.store.get(KIND, &name).await?.is_some() => name,
+        Err(Error::NotFound { .. }) => name,
         Err(error) => return Err(error),
     };
-    let effects = app.store.effects_of(KIND, &id).await?;
-    let data = effects.into_iter().map(|effect| progress(&app, effect)).collect();
+    told(&app, KIND, &id).await
+}
+
+/// What other systems have been told of a record, deleted or not.
+pub(crate) async fn told(
+    app: &App,
+    kind: &'static str,
+    id: &str,
+) -> Result<Json<Page<EffectProgress>>, Error> {
+    if app.store.get(kind, id).await?.is_none() {
+        return Err(Error::not_found(kind, id));
+    }
+    let effects = app.store.effects_of(kind, id).await?;
+    let data = effects.into_iter().map(|effect| progress(app, effect)).collect();
     Ok(Json(Page { success: true, data, next: None }))
 }
 

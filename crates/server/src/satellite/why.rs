@@ -8,8 +8,11 @@ use wardroom_core::{
 };
 use wardroom_store::EffectProgress;
 
-use super::document::{self, Document, KIND};
-use crate::{app::App, error::Error, liveness};
+use super::{
+    document::{self, Document, KIND},
+    effects::PUBLISH_STATE,
+};
+use crate::{app::App, error::Error, liveness, satellite_config::CONFIGS, satellite_group::GROUPS};
 
 const REISSUE: Call = Call {
     request: r#"POST /api/satellites/{name}/reenable {"mode":"reissue"}"#,
@@ -31,6 +34,7 @@ pub(crate) async fn why(app: &App, name: &str) -> Result<Vec<Why>, Error> {
         blockers.extend(liveness::view::blockers(app, KIND, &satellite.content.id).await?);
     }
     blockers.extend(app.store.effects_of(KIND, &satellite.content.id).await?.iter().filter_map(open));
+    blockers.extend(unpublished(app, &document).await?);
     let mut why = explain(TABLE, state, stay, now, blockers);
     let way = way_in(&document);
     let mut rows = TABLE.moves_from(state);
@@ -61,6 +65,21 @@ fn open(effect: &EffectProgress) -> Option<Blocker> {
         None => format!("{effect_type} has not been done yet"),
     };
     Some(Blocker { what: what.into(), fix: None })
+}
+
+/// What the satellite's state names and the registry may not have yet.
+async fn unpublished(app: &App, document: &Document) -> Result<Vec<Blocker>, Error> {
+    let groups = document.groups.iter().map(|group| (GROUPS, group));
+    let mut blockers = Vec::new();
+    for (named, name) in groups.chain(document.config.iter().map(|config| (CONFIGS, config))) {
+        let effects = app.store.effects_of(named.kind, name).await?;
+        let open = effects.iter().filter(|effect| effect.effect_type == PUBLISH_STATE).filter_map(open);
+        blockers.extend(open.map(|blocker| {
+            let what = format!("of the {} {name}, {}", named.word, blocker.what).into();
+            Blocker { what, ..blocker }
+        }));
+    }
+    Ok(blockers)
 }
 
 /// Until when a pending satellite can come by itself.

@@ -24,6 +24,7 @@ on_both! {
     a_state_outlives_the_late_removal_of_the_one_before,
     a_registry_that_came_later_has_what_was_made_before_it,
     what_the_registry_lost_is_published_again,
+    what_the_registry_has_not_been_told_is_shown,
 }
 
 /// A registry with a folder of its own, until it is dropped.
@@ -318,4 +319,35 @@ async fn what_the_registry_lost_is_published_again() {
     let site = site.restart(&registry.section()).await;
     registry.has(&BUILT_IN).await;
     drop(site.end().await);
+}
+
+/// Nobody listens there, so that everything waits.
+async fn what_the_registry_has_not_been_told_is_shown() {
+    let site = Site::start("[registry]\nurl = \"http://127.0.0.1:1\"\n").await;
+    furnish(&site).await;
+    let waits = async |path: &str| {
+        eventually(path, async || {
+            let effects = site.get(path).await;
+            let effect = &effects["data"][0];
+            assert_eq!((&effect["type"], &effect["done_at"]), (&json!("publish_state"), &Value::Null));
+            let error = effect["last_error"].as_str()?;
+            assert!(error.starts_with("the registry "), "{error}");
+            Some(())
+        })
+        .await;
+    };
+    waits("/api/groups/g/effects").await;
+    waits("/api/configs/c/effects").await;
+    let why = site.get("/api/v1/resources/satellite/edge/why").await.to_string();
+    for named in ["of the satellite group g, publish_state", "of the satellite config c, publish_state"] {
+        assert!(why.contains(named), "{why}");
+    }
+    let why = site.get("/api/v1/resources/satellite/bare/why").await.to_string();
+    assert!(!why.contains("of the satellite"), "{why}");
+    // What the removal has left to do is shown too.
+    site.ask(Method::DELETE, "/api/groups/g", None).await.expect(200);
+    waits("/api/groups/g/effects").await;
+    for path in ["/api/groups/never/effects", "/api/configs/never/effects"] {
+        site.ask(Method::GET, path, None).await.expect(404);
+    }
 }
