@@ -191,9 +191,24 @@ async fn a_real_registry_takes_the_image_and_gives_it_back() {
     let later = Artifact::of(&json!({"states": [], "config": ""}));
     client.push(&repository, &later, 1_800_000_060).await.unwrap();
     let tagged = async |tag: &str| client.digest(&repository, tag).await.unwrap();
-    assert_eq!(tagged("latest").await, Some(later.manifest.digest));
-    assert_eq!(tagged("1800000000").await, Some(image.manifest.digest));
+    assert_eq!(tagged("latest").await, Some(later.manifest.digest.clone()));
+    assert_eq!(tagged("1800000000").await, Some(image.manifest.digest.clone()));
     assert_eq!(tagged("1800000061").await, None);
+
+    // What was said before goes, also where it was said twice; what others tagged stays.
+    client.push(&repository, &image, 1_800_000_120).await.unwrap();
+    client.push(&repository, &later, 1_800_000_180).await.unwrap();
+    let other = Artifact::of(&json!({"states": ["other"], "config": ""}));
+    client.push(&repository, &other, 1_800_000_200).await.unwrap();
+    assert_eq!(client.prune(&repository, &other.manifest.digest).await, Ok(Deleted::All(2)));
+    assert_eq!(tagged("latest").await, Some(other.manifest.digest.clone()));
+    assert_eq!(tagged("1800000200").await, Some(other.manifest.digest.clone()));
+    for gone in ["1800000000", "1800000060", "1800000120", "1800000180"] {
+        assert_eq!(tagged(gone).await, None);
+    }
+    assert_eq!(client.prune(&repository, &other.manifest.digest).await, Ok(Deleted::All(0)));
+    assert_eq!(client.prune("satellite/never/there", "sha256:0").await, Ok(Deleted::All(0)));
+    client.push(&repository, &image, 1_800_000_260).await.unwrap();
 
     assert_eq!(client.delete(&repository).await, Ok(Deleted::All(2)));
     assert_eq!(tagged("latest").await, None);
@@ -320,6 +335,37 @@ async fn credentials_go_nowhere_else() {
     let heads = seen.lock().unwrap().clone();
     assert_eq!(heads.len(), 2);
     assert!(heads.iter().all(|head| !head.to_lowercase().contains("authorization")), "{heads:?}");
+}
+
+/// What was removed counts before the next page is asked for, however many there are.
+#[tokio::test]
+async fn a_repository_with_many_tags_is_removed_page_by_page() {
+    const TAGS: usize = 300;
+    let (url, seen) = scripted(move |_, head| {
+        let path = head.split(' ').nth(1).unwrap();
+        match head.split(' ').next().unwrap() {
+            "GET" => {
+                let after = path.split("last=").nth(1).map_or(0, |last| last.parse::<usize>().unwrap() - 999);
+                let end = (after + 100).min(TAGS);
+                let tags: Vec<_> = (after..end).map(|number| (1000 + number).to_string()).collect();
+                let more = if end < TAGS { "link: </v2/more>; rel=\"next\"\r\n" } else { "" };
+                reply("200 OK", more, &json!({"tags": tags}).to_string())
+            }
+            // Few of them stand for an image of their own.
+            "HEAD" if path.ends_with("00") => {
+                let tag = path.rsplit('/').next().unwrap();
+                reply("200 OK", &format!("docker-content-digest: sha256:{tag}\r\n"), "")
+            }
+            "HEAD" => reply("404 Not Found", "", ""),
+            _ => reply("202 Accepted", "", ""),
+        }
+    })
+    .await;
+    assert_eq!(registry(&url, None).delete("a/b").await, Ok(Deleted::All(3)));
+    let heads = seen.lock().unwrap();
+    let methods = heads.iter().filter_map(|head| head.split(' ').next());
+    let methods: Vec<_> = methods.filter(|method| *method != "HEAD").collect();
+    assert_eq!(methods, ["GET", "DELETE"].repeat(3));
 }
 
 /// What is answered to the head of a request.

@@ -102,8 +102,13 @@ async fn push(
 ) -> Result<String, Trouble> {
     let image = Artifact::of(document);
     let repository = repository(about);
-    if registry.digest(&repository, LATEST).await?.as_ref() != Some(&image.manifest.digest) {
+    let digest = &image.manifest.digest;
+    if registry.digest(&repository, LATEST).await?.as_ref() != Some(digest) {
         registry.push(&repository, &image, app.now().as_second()).await?;
+        // What is published is published; the next one takes the old ones along.
+        if let Err(error) = registry.prune(&repository, digest).await {
+            tracing::warn!(repository, %error, "what was published before could not be removed");
+        }
     }
     Ok(image.manifest.digest)
 }

@@ -2,7 +2,7 @@
 //!
 //! Everything here is idempotent: parts are named by what they hold, and a tag moves to what was pushed last.
 
-use std::{collections::BTreeSet, fmt, time::Duration};
+use std::{fmt, time::Duration};
 
 use reqwest::{
     Method, RequestBuilder, Url,
@@ -58,7 +58,7 @@ impl fmt::Debug for Registry {
 /// What became of a repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deleted {
-    /// So many images were removed; nothing is left that has a tag.
+    /// So many images were removed, or all there were.
     All(usize),
     /// The registry does not let anything be removed.
     Unsupported,
@@ -67,8 +67,8 @@ pub enum Deleted {
 /// Tags that one page of a list is asked for.
 const PAGE: usize = 100;
 
-/// Tags that are looked at when a repository is removed.
-const MOST_TAGS: usize = 10_000;
+/// Images that are removed after a push.
+const MOST_AT_ONCE: usize = 20;
 
 impl Registry {
     /// Makes a client; nothing is sent yet.
@@ -106,26 +106,31 @@ impl Registry {
         Session::new(self, repository).digest(tag).await
     }
 
-    /// Removes every image of a repository that has a tag. A repository that is gone is as good.
+    /// Removes every image of a repository that has a tag, however many there are. A repository that is gone is as good.
     ///
     /// # Errors
     /// See [`Failure`]; some images may be gone, and doing it again goes on with the rest.
     pub async fn delete(&self, repository: &str) -> Result<Deleted, Failure> {
-        let mut session = Session::new(self, repository);
-        let mut digests = BTreeSet::new();
-        for tag in session.tags().await? {
-            digests.extend(session.digest(&tag).await?);
-        }
-        for digest in &digests {
-            let reply = session
-                .call(Method::DELETE, &["manifests", digest], |request| request, &[200, 202, 404, 405])
-                .await?;
-            if reply.status == 405 {
-                return Ok(Deleted::Unsupported);
-            }
-        }
-        Ok(Deleted::All(digests.len()))
+        Session::new(self, repository).remove(Goes::All).await
     }
+
+    /// Removes images that were pushed before the one with this digest, some at a time: what they said may be secret.
+    /// Tags that somebody else gave stay.
+    ///
+    /// # Errors
+    /// See [`Failure`]; doing it again goes on with the rest.
+    pub async fn prune(&self, repository: &str, digest: &str) -> Result<Deleted, Failure> {
+        Session::new(self, repository).remove(Goes::Before(digest)).await
+    }
+}
+
+/// Which images are removed.
+#[derive(Clone, Copy)]
+enum Goes<'a> {
+    /// All.
+    All,
+    /// Those with the time of a push, but for this one.
+    Before(&'a str),
 }
 
 /// A few exchanges about one repository, with the authorization that the first of them earned.
@@ -180,32 +185,59 @@ impl<'a> Session<'a> {
         digest.map(Some).ok_or_else(|| Failure::Unexpected("a manifest without a digest".to_owned()))
     }
 
-    async fn tags(&mut self) -> Result<Vec<String>, Failure> {
+    /// Page by page, so that what was done counts although the rest takes longer than there is time.
+    async fn remove(&mut self, goes: Goes<'_>) -> Result<Deleted, Failure> {
+        let (mut removed, mut last) = (0, None);
+        loop {
+            let (tags, goes_on) = self.tags(last.as_deref()).await?;
+            let next = tags.last().cloned();
+            for tag in tags {
+                let is_time = tag.bytes().all(|byte| byte.is_ascii_digit());
+                let (kept, most) = match goes {
+                    Goes::All => (None, usize::MAX),
+                    Goes::Before(_) if !is_time => continue,
+                    Goes::Before(digest) => (Some(digest), MOST_AT_ONCE),
+                };
+                // Nothing there: it went with an image that had this tag as well.
+                let Some(digest) = self.digest(&tag).await?.filter(|digest| Some(&**digest) != kept) else {
+                    continue;
+                };
+                let path = ["manifests", digest.as_str()];
+                let reply =
+                    self.call(Method::DELETE, &path, |request| request, &[200, 202, 404, 405]).await?;
+                if reply.status == 405 {
+                    return Ok(Deleted::Unsupported);
+                }
+                removed += 1;
+                if removed == most {
+                    return Ok(Deleted::All(removed));
+                }
+            }
+            // One that gives the same page again has given all it has.
+            if !goes_on || next <= last {
+                return Ok(Deleted::All(removed));
+            }
+            last = next;
+        }
+    }
+
+    /// A page of tags in their order, and whether there are more.
+    async fn tags(&mut self, last: Option<&str>) -> Result<(Vec<String>, bool), Failure> {
         #[derive(serde::Deserialize)]
         struct Answer {
             tags: Option<Vec<String>>,
         }
-        let mut tags: Vec<String> = Vec::new();
-        loop {
-            let mut url = self.url(&["tags", "list"]);
-            url.query_pairs_mut().append_pair("n", &PAGE.to_string());
-            if let Some(last) = tags.last() {
-                url.query_pairs_mut().append_pair("last", last);
-            }
-            let reply = self.send(Method::GET, url, |request| request, &[200, 404]).await?;
-            if reply.status == 404 {
-                return Ok(tags);
-            }
-            let page = reply.json::<Answer>()?.tags.unwrap_or_default();
-            let goes_on = reply.header("link").is_some() && !page.is_empty();
-            tags.extend(page);
-            if !goes_on {
-                return Ok(tags);
-            }
-            if tags.len() > MOST_TAGS {
-                return Err(Failure::Unexpected(format!("more than {MOST_TAGS} tags")));
-            }
+        let mut url = self.url(&["tags", "list"]);
+        url.query_pairs_mut().append_pair("n", &PAGE.to_string());
+        if let Some(last) = last {
+            url.query_pairs_mut().append_pair("last", last);
         }
+        let reply = self.send(Method::GET, url, |request| request, &[200, 404]).await?;
+        if reply.status == 404 {
+            return Ok((Vec::new(), false));
+        }
+        let goes_on = reply.header("link").is_some();
+        Ok((reply.json::<Answer>()?.tags.unwrap_or_default(), goes_on))
     }
 
     fn url(&self, path: &[&str]) -> Url {
