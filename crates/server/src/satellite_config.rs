@@ -110,6 +110,11 @@ impl Document {
     }
 }
 
+/// Whether a config has something in it that is not for everybody.
+pub(crate) fn has_secrets(config: &Resource) -> Result<bool, Error> {
+    Ok(secrets::count(&mut Document::of(config)?.config) > 0)
+}
+
 /// Lists satellite configs.
 #[utoipa::path(get, path = "/api/configs", operation_id = "list_satellite_configs", params(Pages), responses((status = 200, body = Page<SatelliteConfig>), Problems))]
 pub(crate) async fn list(

@@ -195,6 +195,9 @@ async fn a_real_registry_takes_the_image_and_gives_it_back() {
     assert_eq!(tagged("1800000000").await, Some(image.manifest.digest.clone()));
     assert_eq!(tagged("1800000061").await, None);
 
+    assert_eq!(client.is_public(&repository).await, Ok(false));
+    assert_eq!(client.is_public("satellite/never/there").await, Ok(false));
+
     // What was said before goes, also where it was said twice; what others tagged stays.
     client.push(&repository, &image, 1_800_000_120).await.unwrap();
     client.push(&repository, &later, 1_800_000_180).await.unwrap();

@@ -35,6 +35,8 @@ pub struct Registry {
     pub credentials: Option<(String, Password)>,
     /// Certificates to trust instead of the system's.
     pub ca_file: Option<PathBuf>,
+    /// Whether configs with secrets are pushed although anybody may read them there.
+    pub allow_public: bool,
 }
 
 /// Where a password is.
@@ -133,6 +135,7 @@ pub(super) struct RawRegistry {
     password: String,
     password_file: String,
     ca_file: String,
+    allow_public: bool,
 }
 
 #[derive(Deserialize)]
@@ -182,6 +185,7 @@ impl RawRegistry {
                 url: harbor.url.clone(),
                 credentials: Some((harbor.username.clone(), harbor.password.clone())),
                 ca_file: harbor.ca_file.clone(),
+                allow_public: false,
             }));
         };
         let password = password("registry", self.password, self.password_file)?;
@@ -197,7 +201,7 @@ impl RawRegistry {
                 ));
             }
         };
-        Ok(Some(Registry { url, credentials, ca_file: path(self.ca_file) }))
+        Ok(Some(Registry { url, credentials, ca_file: path(self.ca_file), allow_public: self.allow_public }))
     }
 }
 

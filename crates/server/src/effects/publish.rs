@@ -17,7 +17,7 @@ use crate::{
     artifact::{self, DEFAULT, LATEST, PROJECT, repository},
     error::Error,
     satellite::document::{Document, KIND, name_key},
-    satellite_config::CONFIGS,
+    satellite_config::{self, CONFIGS},
     satellite_group::GROUPS,
 };
 
@@ -45,6 +45,7 @@ pub(super) async fn fit(
             push(app, registry, about, &document).await?;
         }
     }
+    check_readers(app, registry, about, &record).await?;
     let digest = push(app, registry, about, &state(app, about, &record)?).await?;
     Ok(published::keep(app, kind, id, &digest).await?)
 }
@@ -89,6 +90,26 @@ pub(super) async fn prepare(app: &App, harbor: Option<&Harbor>) -> Result<(), Tr
     let Some(harbor) = harbor.filter(|_| is_harbors(app)) else { return Ok(()) };
     if harbor.ensure_project(PROJECT).await?.is_public {
         return Err(Trouble::Waiting("has made the project of states public: make it private first"));
+    }
+    Ok(())
+}
+
+/// Secrets are not for everybody. Of Harbor's registry this is asked of the project.
+async fn check_readers(
+    app: &App,
+    registry: &Registry,
+    about: About<'_>,
+    record: &Resource,
+) -> Result<(), Trouble> {
+    let allowed =
+        is_harbors(app) || app.config.registry.as_ref().is_some_and(|registry| registry.allow_public);
+    if allowed || !matches!(about, About::Config(_)) || !satellite_config::has_secrets(record)? {
+        return Ok(());
+    }
+    if registry.is_public(&repository(about)).await? {
+        return Err(Trouble::Waiting(
+            "lets anybody read it, and this config has secrets: let it ask for credentials, or set registry.allow_public",
+        ));
     }
     Ok(())
 }

@@ -25,6 +25,7 @@ on_both! {
     a_registry_that_came_later_has_what_was_made_before_it,
     what_the_registry_lost_is_published_again,
     what_the_registry_has_not_been_told_is_shown,
+    secrets_are_not_pushed_where_anybody_reads_them,
 }
 
 /// A registry with a folder of its own, until it is dropped.
@@ -350,4 +351,29 @@ async fn what_the_registry_has_not_been_told_is_shown() {
     for path in ["/api/groups/never/effects", "/api/configs/never/effects"] {
         site.ask(Method::GET, path, None).await.expect(404);
     }
+}
+
+#[expect(clippy::print_stdout, reason = "whoever runs the tests reads what was left out")]
+async fn secrets_are_not_pushed_where_anybody_reads_them() {
+    let Some(registry) = Registry::start().await else {
+        println!("there is no docker-registry here: nothing is pushed");
+        return;
+    };
+    let section = format!("[registry]\nurl = {:?}\n", registry.url);
+    let site = Site::start(&section).await;
+    furnish(&site).await;
+    let secret = json!({"config_name": "s", "config": {"app_config": {"password": "hunter2"}}});
+    site.post("/api/configs", secret).await.expect(201);
+    registry.has(&[CONFIG]).await;
+    let error = eventually("a refusal", async || {
+        let effects = site.get("/api/configs/s/effects").await;
+        effects["data"][0]["last_error"].as_str().map(str::to_owned)
+    })
+    .await;
+    assert!(error.contains("anybody") && error.contains("registry.allow_public"), "{error}");
+    let state = "satellite/config-state/s/state";
+    assert_eq!(registry.digest(state).await, None);
+    let site = site.restart(&format!("{section}allow_public = true\n")).await;
+    registry.has(&[state]).await;
+    drop(site.end().await);
 }

@@ -106,6 +106,20 @@ impl Registry {
         Session::new(self, repository).digest(tag).await
     }
 
+    /// Whether anybody may read a repository, without credentials.
+    ///
+    /// # Errors
+    /// See [`Failure`]; nothing is changed.
+    pub async fn is_public(&self, repository: &str) -> Result<bool, Failure> {
+        let anybody = Self { credentials: None, ..self.clone() };
+        match anybody.digest(repository, "latest").await {
+            // Who is told that there is nothing would be told what there is.
+            Ok(_) => Ok(true),
+            Err(failure) if failure.is_denied() => Ok(false),
+            Err(failure) => Err(failure),
+        }
+    }
+
     /// Removes every image of a repository that has a tag, however many there are. A repository that is gone is as good.
     ///
     /// # Errors
