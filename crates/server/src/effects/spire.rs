@@ -2,7 +2,8 @@
 //!
 //! What must stay true: the agent of a satellite is banned only where it is the satellite's own, which is known
 //! only of one that joined with the satellite's token. The identity of such an agent has the token in it, so it is
-//! derived when it is needed, and neither stored nor shown.
+//! derived when it is needed, and neither stored nor shown. Before there is another token, whoever came with an
+//! earlier one is shut out, and that is on record: nobody is let in by a certificate of theirs.
 
 use jiff::Timestamp;
 use wardroom_core::satellite::State;
@@ -19,6 +20,7 @@ use crate::{
     satellite::{
         document::{Document, Flow, KIND, SpireRecord, state},
         secret,
+        spiffe::FIRST,
     },
 };
 
@@ -47,7 +49,7 @@ pub(super) async fn fit(app: &App, spire: &Spire, id: &str) -> Result<(), Troubl
         State::Revoked => {
             node.withdraw(&identity).await?;
             node.ban().await?;
-            record(app, id, |known| known.entry_ids.clear()).await
+            node.record(|_, known| known.entry_ids.clear()).await
         }
         State::Pending | State::Online | State::Stale => node.admit(&identity).await,
     }
@@ -109,34 +111,22 @@ impl Node<'_> {
         let wanted = NewEntry { id: identity.clone(), parent, selectors, x509_ttl };
         let entry = self.entry(&wanted).await?;
         let epoch = self.joins().then_some(self.document.epoch);
-        record(self.app, &self.satellite.content.id, |known| {
+        self.record(|_, known| {
             known.entry_ids = [Some(&entry), alias.as_ref()]
                 .into_iter()
                 .flatten()
                 .map(|entry| entry.entry_id.clone())
                 .collect();
-            if self.waits() {
-                known.join_token_epoch = epoch;
-            }
+            known.join_token_epoch = epoch;
         })
         .await
     }
 
-    /// Whether the satellite has yet to register.
-    fn waits(&self) -> bool {
-        self.document.credential.is_none()
-    }
-
-    /// The token of this epoch, and the alias of who joins with it. Agents of earlier tokens go first, and with
-    /// them what they were banned for.
+    /// The token of this epoch, and the alias of who joins with it.
     async fn join(&self) -> Result<Entry, Trouble> {
-        let epoch = if self.waits() {
-            self.document.epoch
-        } else {
-            self.known_epoch().unwrap_or(self.document.epoch)
-        };
-        if self.waits() && self.known_epoch() != Some(epoch) {
-            self.forget_agents(Some(epoch)).await?;
+        let epoch = self.document.epoch;
+        if self.known_epoch() != Some(epoch) {
+            self.shut_out().await?;
             let ends = self.document.registration.as_ref().map(|registration| registration.expires_at);
             let left = ends.unwrap_or(Timestamp::UNIX_EPOCH).duration_since(self.app.now());
             let left = std::time::Duration::try_from(left).unwrap_or_default();
@@ -150,6 +140,34 @@ impl Node<'_> {
         let by_agent = Selector { kind: "spiffe_id".to_owned(), value: agent.to_string() };
         let alias = NewEntry { id: self.alias(), parent: agent, selectors: vec![by_agent], x509_ttl: 0 };
         self.entry(&alias).await
+    }
+
+    /// Shuts out who came with an earlier token, and who may yet come with one that was not used; agents that were
+    /// banned are forgotten with it. Up to now SPIRE gave them certificates, which are void from then on. That is kept
+    /// before the new token is made, and once: who comes with that one has certificates from after it.
+    async fn shut_out(&self) -> Result<(), Trouble> {
+        let epoch = self.document.epoch;
+        let is_done = |known: &SpireRecord| known.shut_out_before == Some(epoch);
+        let was_reissued = self.document.svid_after.is_some();
+        if !was_reissued || self.document.spire.as_ref().is_some_and(is_done) {
+            return Ok(());
+        }
+        self.spire.delete_entries(&self.own_aliases().await?).await?;
+        self.forget_agents(Some(epoch)).await?;
+        let now = self.app.now();
+        self.record(|document, known| {
+            if !is_done(known) {
+                known.shut_out_before = Some(epoch);
+                // One that is in already has shown what it was let in by.
+                document.svid_after = document.svid_after.max(Some(now).filter(|_| self.waits()));
+            }
+        })
+        .await
+    }
+
+    /// Whether the satellite has yet to register.
+    fn waits(&self) -> bool {
+        self.document.credential.is_none()
     }
 
     /// Takes the alias from the agents of satellites that had this name before: their deletion may reach SPIRE after
@@ -228,13 +246,18 @@ impl Node<'_> {
     /// Takes the identity away: nobody hands it out any more. It was claimed for ever, so all of it is taken; the alias
     /// has no region in it, and by now another satellite of this name may have it.
     async fn withdraw(&self, identity: &Id) -> Result<(), Trouble> {
-        let mut entries = self.spire.entries_of(identity).await?;
+        let entries = self.spire.entries_of(identity).await?;
+        let mut ids: Vec<_> = entries.into_iter().map(|entry| entry.entry_id).collect();
         if self.joins() {
-            let aliases = self.spire.entries_of(&self.alias()).await?;
-            entries.extend(aliases.into_iter().filter(|entry| self.is_ours(entry)));
+            ids.extend(self.own_aliases().await?);
         }
-        let ids: Vec<_> = entries.into_iter().map(|entry| entry.entry_id).collect();
         Ok(self.spire.delete_entries(&ids).await?)
+    }
+
+    /// The aliases of who joins with our tokens.
+    async fn own_aliases(&self) -> Result<Vec<String>, Trouble> {
+        let aliases = self.spire.entries_of(&self.alias()).await?;
+        Ok(aliases.into_iter().filter(|entry| self.is_ours(entry)).map(|entry| entry.entry_id).collect())
     }
 
     /// Bans who joined. Who did not has a token that is of no use without entries.
@@ -250,11 +273,10 @@ impl Node<'_> {
         Ok(())
     }
 
-    /// The epochs whose token an agent may have joined with: the one that is recorded, and the one that was perhaps
-    /// told to SPIRE before that could be recorded.
-    fn epochs(&self) -> impl Iterator<Item = u64> {
-        let known = self.known_epoch().filter(|known| *known != self.document.epoch);
-        known.into_iter().chain([self.document.epoch])
+    /// The epochs whose token an agent may have joined with: from the one that is recorded to the newest, each of
+    /// which was perhaps told to SPIRE before that could be recorded.
+    fn epochs(&self) -> std::ops::RangeInclusive<u64> {
+        self.known_epoch().unwrap_or(FIRST)..=self.document.epoch
     }
 
     /// The agent that joined with the token of an epoch.
@@ -277,6 +299,32 @@ impl Node<'_> {
         }
         Ok(())
     }
+
+    /// Keeps what SPIRE has. What it was told of an epoch that is over by now has to be told again.
+    async fn record(&self, change: impl Fn(&mut Document, &mut SpireRecord)) -> Result<(), Trouble> {
+        let recorded = self.app.change(KIND, &self.satellite.content.id, |satellite| {
+            let mut document = Document::of(satellite)?;
+            if document.epoch != self.document.epoch {
+                return Ok(Decided::Nothing(false));
+            }
+            let before = document.clone();
+            let mut known = document.spire.take().unwrap_or_default();
+            change(&mut document, &mut known);
+            let told = serde_json::json!({"type": "spire_entry", "entries": known.entry_ids.len()});
+            document.spire = Some(known);
+            if document == before {
+                return Ok(Decided::Nothing(true));
+            }
+            let content = document.into_content_of(satellite, state(satellite)?)?;
+            Ok(Decided::Commit(Box::new((content, by_system(self.app, "effect", told))), true))
+        });
+        match recorded.await {
+            Ok((_, false)) => Err(Trouble::Waiting("was told of a token that was replaced meanwhile")),
+            // Deleted meanwhile, with an effect of its own.
+            Ok((_, true)) | Err(Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
 }
 
 fn parse(id: &str) -> Result<Id, Trouble> {
@@ -293,25 +341,4 @@ pub(super) fn scrub(text: &str) -> String {
     let Some((before, after)) = text.split_once(MARK) else { return text.to_owned() };
     let end = after.find(|c: char| !c.is_ascii_hexdigit() && c != '-').unwrap_or(after.len());
     format!("{before}{MARK}…{}", scrub(&after[end..]))
-}
-
-/// Keeps what SPIRE has.
-async fn record(app: &App, id: &str, change: impl Fn(&mut SpireRecord)) -> Result<(), Trouble> {
-    let recorded = app.change(KIND, id, |satellite| {
-        let mut document = Document::of(satellite)?;
-        let mut known = document.spire.clone().unwrap_or_default();
-        change(&mut known);
-        if document.spire.as_ref() == Some(&known) {
-            return Ok(Decided::Nothing(()));
-        }
-        let told = serde_json::json!({"type": "spire_entry", "entries": known.entry_ids.len()});
-        document.spire = Some(known);
-        let content = document.into_content_of(satellite, state(satellite)?)?;
-        Ok(Decided::Commit(Box::new((content, by_system(app, "effect", told))), ()))
-    });
-    match recorded.await {
-        // Deleted meanwhile, with an effect of its own.
-        Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
 }

@@ -58,7 +58,8 @@ pub(crate) struct Document {
     pub(crate) credential: Option<Credential>,
     /// Re-enabled, and the old credential may be used once more.
     pub(crate) refresh: Option<Refresh>,
-    /// Certificates from before this are void: it was re-enabled because they cannot be trusted.
+    /// Certificates from before this are void: it was re-enabled because they cannot be trusted. Moved on to when
+    /// SPIRE stopped to give them to who had joined before.
     pub(crate) svid_after: Option<Timestamp>,
     /// What the registry has, as the effect saw it.
     pub(crate) robot: Option<Robot>,
@@ -123,7 +124,10 @@ pub(crate) struct SpireRecord {
     #[serde(default)]
     pub(crate) entry_ids: Vec<String>,
     pub(crate) agent_id: Option<String>,
+    /// The epoch whose token lets the agent in.
     pub(crate) join_token_epoch: Option<u64>,
+    /// The epoch before whose token everybody was shut out who came with an earlier one.
+    pub(crate) shut_out_before: Option<u64>,
 }
 
 impl Document {
@@ -145,6 +149,12 @@ impl Document {
         let is_alias = |parent: &str| self.agent_alias(name).is_some_and(|alias| alias == parent);
         self.attestation_method.as_deref() == Some("join_token")
             && self.parent_agent_id.as_deref().is_none_or(is_alias)
+    }
+
+    /// Whether SPIRE lets in who joins with the newest token, and nobody else.
+    pub(crate) fn is_told_to_spire(&self, name: &str) -> bool {
+        let known = self.spire.as_ref().and_then(|known| known.join_token_epoch);
+        !self.has_own_agent(name) || known == Some(self.epoch)
     }
 
     /// The name of a satellite's agent that does not change with its token.

@@ -148,7 +148,7 @@ async fn register(app: &App, caller: &Caller, create: JoinTokenCreate) -> Result
 }
 
 /// The epoch of a new satellite.
-const FIRST: u64 = 1;
+pub(crate) const FIRST: u64 = 1;
 
 /// What is kept of a new join token, where the node proves itself with one. An agent that somebody named is there
 /// already, and joins with nothing of ours.

@@ -183,6 +183,8 @@ pub(crate) async fn by_svid(
     const STRANGER: Error = Error::Robot("there is no satellite with this SPIFFE ID, or it was deleted");
     const VOID: Error =
         Error::Robot("the certificate is from before the satellite was re-enabled: get a new one");
+    const NOT_TOLD: Error =
+        Error::Unavailable("SPIRE has not been told of the satellite's new join token yet: repeat");
     // Nobody registers by showing a certificate alone: a satellite that was deleted may still have one.
     let found = app.store.get_by_key(KIND, &spiffe_key(&svid.id)).await?.ok_or(STRANGER)?;
     let changed = super::change(app, &found.content.id, Some("registered"), |satellite| {
@@ -191,6 +193,10 @@ pub(crate) async fn by_svid(
             SatelliteState::Revoked => return Err(Error::Revoked),
             _ if svid.is_void(document.svid_after) => return Err(VOID),
             SatelliteState::Online | SatelliteState::Stale => return Ok(Decided::Nothing(())),
+            // Whoever was let in before may be given certificates until SPIRE knows better.
+            SatelliteState::Pending if !document.is_told_to_spire(&satellite.content.name) => {
+                return Err(NOT_TOLD);
+            }
             SatelliteState::Pending => place::check_ready(app, &document)?,
         }
         let content = registered(app, satellite, document, app.now())?;

@@ -16,6 +16,8 @@ use crate::{
 on_both! {
     a_satellite_joins_registers_and_beats_by_its_certificate,
     a_revoked_identity_is_refused_at_once_withdrawn_and_banned,
+    who_joined_before_a_reissue_is_kept_out,
+    a_token_that_was_replaced_before_it_was_recorded_is_told_again,
     a_late_deletion_leaves_a_successor_its_agent,
     a_lost_answer_makes_no_second_token_or_entry,
     no_token_is_stored_in_clear,
@@ -47,11 +49,16 @@ impl Domain {
     /// Certificate and key of an identity, as PEM.
     /// One that was issued now, or long ago.
     fn svid(&self, id: &str, is_new: bool) -> (String, String) {
+        self.svid_from(id, is_new.then_some(0))
+    }
+
+    /// One that begins so many seconds ago, or long ago.
+    fn svid_from(&self, id: &str, ago: Option<u64>) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
-        if is_new {
+        if let Some(ago) = ago {
             let now = u64::try_from(wardroom_server::clock::Clock.now().as_second()).unwrap();
-            params.not_before = rcgen::date_time_ymd(1970, 1, 1) + std::time::Duration::from_secs(now);
+            params.not_before = rcgen::date_time_ymd(1970, 1, 1) + std::time::Duration::from_secs(now - ago);
         }
         params.subject_alt_names = vec![SanType::URI(id.try_into().unwrap())];
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -158,6 +165,13 @@ impl World {
         self.client_with(self.domain.svid(id, false))
     }
 
+    /// One with a certificate as SPIRE issues it: it begins ten seconds before. Times in it are whole seconds, so this
+    /// one is made a second later than anything that was done.
+    async fn issued_later(&self, id: &str) -> reqwest::Client {
+        tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+        self.client_with(self.domain.svid_from(id, Some(10)))
+    }
+
     fn client_with(&self, (certificate, key): (String, String)) -> reqwest::Client {
         self.builder((certificate, key)).build().unwrap()
     }
@@ -173,6 +187,14 @@ impl World {
         // The server's certificate names an identity and no host.
         let builder = reqwest::Client::builder().no_proxy().identity(identity);
         builder.tls_danger_accept_invalid_certs(true)
+    }
+
+    /// SPIRE answers nothing that we ask it.
+    fn away(&self) {
+        for on in ["ListEntries", "BatchCreateEntry", "BatchDeleteEntry", "CreateJoinToken", "GetAgent"] {
+            let order = Order { on: on.to_owned(), kind: "503".to_owned(), times: 10_000, delay_ms: 0 };
+            self.spire.faults().order(order).unwrap();
+        }
     }
 
     fn at(&self, path: &str) -> String {
@@ -298,6 +320,76 @@ async fn a_revoked_identity_is_refused_at_once_withdrawn_and_banned() {
     .await;
     let again = json!({"satellite_name": "edge", "region": "eu", "selectors": ["unix:uid:1000"]});
     world.site.post("/api/join-tokens", again).await.expect(409);
+}
+
+/// A satellite is reissued because its node cannot be trusted. SPIRE goes on to give that node certificates for as long
+/// as it has not been told.
+async fn who_joined_before_a_reissue_is_kept_out() {
+    const ALIAS: &str = "spiffe://example.org/agent/edge";
+    let world = world().await;
+    let (id, token) = world.create("edge").await;
+    let agent = world.join(&token).await;
+    world.site.settled("edge", &[]).await;
+    let ztr = world.at("/satellites/spiffe-ztr");
+    let first = world.client(&id);
+    eventually("a registration", async || {
+        first.get(&ztr).send().await.ok().filter(|answer| answer.status() == 200)
+    })
+    .await;
+
+    world.away();
+    world.site.post("/api/satellites/edge/revoke", json!({})).await.expect(200);
+    let reissue = json!({"mode": "reissue"});
+    let back = world.site.post("/api/satellites/edge/reenable", reissue).await.expect(200);
+    let old_node = world.issued_later(&id).await;
+    send(old_node.get(&ztr)).await.expect(503);
+    assert_eq!(send(old_node.post(world.at("/satellites/sync")).json(&json!({}))).await.status, 401);
+    assert_eq!(world.site.get("/api/satellites/edge").await["data"]["state"], "pending");
+
+    world.spire.faults().clear();
+    let joined = world.join(back["join_token"].as_str().unwrap()).await;
+    world.site.settled("edge", &[]).await;
+    assert!(world.agent(&agent).is_none(), "it is not the satellite's any more");
+    assert_eq!(world.entries(ALIAS).len(), 1);
+    assert_eq!(world.entries(ALIAS)[0]["parent_id"], joined.as_str());
+    send(old_node.get(&ztr)).await.expect(401);
+    let new_node = world.client_with(world.domain.svid(&id, true));
+    send(new_node.get(&ztr)).await.expect(200);
+    assert_eq!(send(new_node.post(world.at("/satellites/sync")).json(&json!({}))).await.status, 200);
+    assert_eq!(send(old_node.post(world.at("/satellites/sync")).json(&json!({}))).await.status, 401);
+    send(old_node.get(&ztr)).await.expect(401);
+
+    // Nothing of this is done again for who is in, whatever else changes.
+    world.site.group("g", &["library/x"]).await;
+    world.site.post("/api/groups/satellite", json!({"satellite": "edge", "group": "g"})).await.expect(200);
+    world.site.settled("edge", &[]).await;
+    assert_eq!(world.entries(ALIAS)[0]["parent_id"], joined.as_str());
+    assert_eq!(send(new_node.post(world.at("/satellites/sync")).json(&json!({}))).await.status, 200);
+}
+
+/// SPIRE is told of a token, and before that can be recorded the satellite has another: the second one counts, and who
+/// joined with the first is forgotten.
+async fn a_token_that_was_replaced_before_it_was_recorded_is_told_again() {
+    let world = world().await;
+    let down =
+        Order { on: "BatchCreateEntry".to_owned(), kind: "503".to_owned(), times: 10_000, delay_ms: 0 };
+    world.spire.faults().order(down).unwrap();
+    let (id, token) = world.create("edge").await;
+    let agent = world.join(&token).await;
+    let back = world.site.post("/api/satellites/edge/reenable", json!({"mode": "reissue"})).await.expect(200);
+    let early = world.issued_later(&id).await;
+    let ztr = world.at("/satellites/spiffe-ztr");
+    eventually("the trust bundle to arrive", async || {
+        early.get(&ztr).send().await.ok().filter(|answer| answer.status() == 503)
+    })
+    .await;
+    let joined = world.join(back["join_token"].as_str().unwrap()).await;
+    assert!(world.agent(&agent).is_none(), "its token was replaced");
+    world.spire.faults().clear();
+    world.site.settled("edge", &[]).await;
+    let aliases = world.entries("spiffe://example.org/agent/edge");
+    assert_eq!((aliases.len(), &aliases[0]["parent_id"]), (1, &json!(joined)));
+    send(early.get(&ztr)).await.expect(200);
 }
 
 /// The name of an agent has no region in it: who is deleted while SPIRE is away takes only what is its own with it,
