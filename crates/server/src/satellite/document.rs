@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use wardroom_core::satellite::State;
 use wardroom_store::{Content, Resource};
 
-use crate::error::Error;
+use super::secret;
+use crate::{error::Error, secret::Key};
 
 /// The kind under which satellites are stored.
 pub(crate) const KIND: &str = "satellite";
@@ -89,7 +90,8 @@ pub(crate) struct Credential {
     pub(crate) epoch: u64,
     pub(crate) hash: String,
     pub(crate) issued_at: Timestamp,
-    /// The one before, valid until this one is first used or the time for the exchange is over.
+    /// The one before, valid until this one is first used or the time for the exchange is over. A satellite that is
+    /// revoked in that time may have either.
     #[serde(default)]
     pub(crate) previous_hash: Option<String>,
 }
@@ -171,14 +173,33 @@ impl Document {
         }
     }
 
-    /// Forgets every way in but the credential itself, whose hash tells a revoked satellite from a stranger.
+    /// Forgets every way in but what the satellite may have as its credential, whose hash tells a revoked one from a
+    /// stranger: while it exchanges one for another, that is either.
     pub(crate) fn close(&mut self) {
         self.registration = None;
         self.exchange = None;
         self.refresh = None;
+    }
+
+    /// Leaves the satellite its newest credential only.
+    pub(crate) fn forget_previous(&mut self) {
         if let Some(credential) = &mut self.credential {
             credential.previous_hash = None;
         }
+    }
+
+    /// Ends the time in which the satellite may come back with what it has. Of two credentials that may be, it is the
+    /// one it shows.
+    pub(crate) fn keep(&mut self, key: &Key, id: &str, shows: impl Fn(&str) -> bool) {
+        self.refresh = None;
+        let Some(known) = &mut self.credential else { return };
+        let Some(previous) = known.previous_hash.take().filter(|hash| shows(hash)) else { return };
+        let is_from = |epoch: &u64| {
+            let secret = secret::credential(key, id, *epoch);
+            secret::text_of(&secret::hash(&secret)) == previous
+        };
+        known.epoch = (0..known.epoch).rev().find(is_from).unwrap_or(known.epoch);
+        known.hash = previous;
     }
 
     /// The satellite it is, changed.

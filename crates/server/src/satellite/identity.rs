@@ -24,7 +24,7 @@ use super::{
     document::{self, Document, KIND},
     secret,
 };
-use crate::{app::App, config::Config, error::Error};
+use crate::{app::App, config::Config, error::Error, secret::same};
 
 /// How long a server of several believes what it has not confirmed.
 const MEMORY: Duration = Duration::from_secs(1);
@@ -61,6 +61,14 @@ impl SatelliteIdentity {
     /// Whether it came with a certificate, and so by the listener for those.
     pub(crate) fn shows_certificate(&self) -> bool {
         matches!(self.shown, Shown::Svid(_))
+    }
+
+    /// Whether it showed the secret with this hash.
+    pub(crate) fn shows(&self, hash: &str) -> bool {
+        match self.shown {
+            Shown::Secret(shown) => secret::hash_of(hash).is_some_and(|known| same(&known, &shown)),
+            Shown::Svid(_) => false,
+        }
     }
 }
 

@@ -45,14 +45,19 @@ pub(crate) async fn refresh(
         place::check_ready(&app, &document)?;
         let kept = document.refresh.is_some_and(|refresh| refresh.keep);
         if kept {
-            document.refresh = None;
+            document.keep(&app.key, &satellite.content.id, |hash| identity.shows(hash));
         } else {
             let issued = secret::credential(&app.key, &satellite.content.id, document.epoch);
+            // Of two that it may have, the one it showed.
+            let shown = |old: Credential| match old.previous_hash {
+                Some(previous) if identity.shows(&previous) => previous,
+                Some(_) | None => old.hash,
+            };
             document.credential = Some(Credential {
                 epoch: document.epoch,
                 hash: secret::text_of(&secret::hash(&issued)),
                 issued_at: now,
-                previous_hash: document.credential.map(|old| old.hash),
+                previous_hash: document.credential.map(shown),
             });
         }
         let content = document.into_content_of(satellite, step(state, Event::Refreshed)?.to)?;

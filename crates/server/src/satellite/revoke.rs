@@ -44,6 +44,9 @@ pub(crate) async fn revoke(
             return Ok(Decided::Nothing(()));
         }
         let mut document = Document::of(satellite)?;
+        if !document.may_refresh(app.now()) {
+            document.forget_previous();
+        }
         document.close();
         let content = document.into_content_of(satellite, step(state, Event::Revoke)?.to)?;
         let entry = by_person(&app, &caller, TRANSITION, asked.reason.clone());

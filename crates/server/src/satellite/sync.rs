@@ -95,8 +95,8 @@ fn due(Standing { known, which, reply }: &Standing) -> Option<Due> {
 async fn carry_out(app: &App, caller: &Caller, known: &Known, due: Due) -> Result<(), Error> {
     let cause = (due == Due::Kept).then_some("reenabled");
     match super::change(app, &known.id, cause, |satellite| decide(app, caller, satellite, due)).await {
-        // From the answer on, the credential before is void on every server.
-        Ok((_, Void::Previous)) => {
+        // From the answer on, the other credential is void on every server.
+        Ok((_, Void::Other)) => {
             app.satellites.settle().await;
             Ok(())
         }
@@ -131,29 +131,33 @@ pub(crate) async fn heard_again(app: &App, caller: &Caller, satellite: Resource)
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Void {
     Nothing,
-    /// The credential before.
-    Previous,
+    /// The credential of two that it does not show.
+    Other,
 }
 
 fn decide(app: &App, caller: &Caller, satellite: &Resource, due: Due) -> Result<Decided<Void>, Error> {
     let mut document = Document::of(satellite)?;
     let state = document::state(satellite)?;
     let overlaps = document.credential.as_ref().is_some_and(|known| known.previous_hash.is_some());
-    let void = if due == Due::Heard(Which::Current) && overlaps { Void::Previous } else { Void::Nothing };
+    let void = match due {
+        Due::Heard(Which::Current) | Due::Kept if overlaps => Void::Other,
+        Due::Heard(_) | Due::Kept => Void::Nothing,
+    };
     let event = match due {
         Due::Heard(_) if state == SatelliteState::Stale => Some(Event::Heartbeat),
-        Due::Heard(_) if state == SatelliteState::Online && void == Void::Previous => None,
+        Due::Heard(_) if state == SatelliteState::Online && void == Void::Other => None,
         Due::Kept if state == SatelliteState::Pending && document.may_refresh(app.now()) => {
             Some(Event::Refreshed)
         }
         // Somebody else moved it meanwhile: what it is now decides.
         Due::Heard(_) | Due::Kept => return Ok(Decided::Nothing(Void::Nothing)),
     };
-    if void == Void::Previous {
-        document.close();
-    }
     if due == Due::Kept {
-        document.refresh = None;
+        let identity = caller.satellite()?;
+        document.keep(&app.key, &satellite.content.id, |hash| identity.shows(hash));
+    } else if void == Void::Other {
+        document.forget_previous();
+        document.close();
     }
     let (to, entry) = match event {
         None => (state, by_satellite(app, caller, "credential")),
@@ -190,7 +194,7 @@ mod tests {
                 Decided::Commit(change, void) => (Some(change), void),
                 Decided::Nothing(void) => (None, void),
             };
-            (change.map(|change| change.0.state), void == Void::Previous)
+            (change.map(|change| change.0.state), void == Void::Other)
         };
         let (online, stale) = (SatelliteState::Online, SatelliteState::Stale);
         let to = |state: SatelliteState| Some(state.to_string());

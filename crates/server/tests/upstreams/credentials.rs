@@ -10,6 +10,7 @@ on_both! {
     a_registration_is_repeated_for_a_minute_only,
     a_new_credential_voids_the_old_one_also_when_it_was_silent_meanwhile,
     an_old_credential_is_exchanged_in_time_only,
+    who_is_revoked_while_it_exchanges_is_known_by_either,
 }
 
 const MINUTE: i64 = 60;
@@ -149,4 +150,50 @@ async fn an_old_credential_is_exchanged_in_time_only() {
     world.sync(&old).await.expect(401);
     world.refresh(&old).await.expect(401);
     assert_eq!(world.site.beat(&new).await, 200);
+}
+
+/// Who is revoked between the exchange and the first use of what it was given may have lost the answer, or not: it is told
+/// that it is revoked, and comes back, with whichever it has.
+async fn who_is_revoked_while_it_exchanges_is_known_by_either() {
+    let world = world().await;
+    let act = async |verb: &str, body: Value| {
+        world.site.post(&format!("/api/satellites/edge/{verb}"), body).await.expect(200)
+    };
+    let mut old = world.reenabled().await;
+    for (mode, has_lost) in [("refresh", true), ("refresh", false), ("keep", true), ("keep", false)] {
+        let case = format!("{mode}, lost: {has_lost}");
+        let new = Credential::of(&world.refresh(&old).await.expect(200));
+        act("revoke", json!({})).await;
+        for either in [&old, &new] {
+            assert_eq!(world.site.beat(either).await, 403, "{case}");
+            world.refresh(either).await.expect(403);
+        }
+        act("reenable", json!({"mode": mode})).await;
+        let (has, other) = if has_lost { (old, new) } else { (new, old) };
+        let told = world.sync(&has).await.expect(200);
+        old = if mode == "keep" {
+            assert_eq!((&told["state"], &told["refresh"]), (&json!("online"), &Value::Null), "{case}");
+            assert_eq!(world.site.beat(&other).await, 401, "{case}: it was not used");
+            let again = Credential::of(&world.refresh(&has).await.expect(200));
+            assert_eq!(again.password, has.password, "{case}: that is the one in force");
+            has
+        } else {
+            assert_eq!(told["events"], json!(["refresh_credentials"]), "{case}");
+            let next = Credential::of(&world.refresh(&has).await.expect(200));
+            let again = Credential::of(&world.refresh(&has).await.expect(200));
+            assert_eq!(again.password, next.password, "{case}: a lost answer is repeated");
+            world.refresh(&other).await.expect(401);
+            assert_eq!(world.site.beat(&next).await, 200, "{case}");
+            assert_eq!(world.site.beat(&has).await, 401, "{case}: from the first use on");
+            next
+        };
+        act("revoke", json!({})).await;
+        act("reenable", json!({"mode": "refresh"})).await;
+    }
+    // A time that is over is over for who is revoked after it, too.
+    let new = Credential::of(&world.refresh(&old).await.expect(200));
+    world.turn(25 * 60 * MINUTE).await;
+    act("revoke", json!({})).await;
+    assert_eq!(world.site.beat(&old).await, 401);
+    assert_eq!(world.site.beat(&new).await, 403);
 }

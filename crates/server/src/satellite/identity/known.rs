@@ -130,6 +130,8 @@ impl Known {
         // Both are compared, so that the time it takes tells nothing.
         let (current, previous) = (is(self.current), is(self.previous));
         let in_time = self.refresh.is_some_and(|refresh| now < refresh.until);
+        // One that was revoked in that time is told so, whichever it has.
+        let in_time = in_time || self.state == State::Revoked;
         match (current, previous) {
             _ if self.deleted => None,
             (true, _) => Some(Which::Current),
