@@ -350,7 +350,7 @@ pub struct EffectProgress {
     pub type_: String,
     /// The sequence number of the change that asked for it.
     pub sequence: i64,
-    /// `pending`, `retrying` or `done`.
+    /// `pending`, `running`, `retrying` or `done`.
     pub progress: String,
     /// How often it was tried.
     pub attempts: i64,

@@ -23,6 +23,7 @@ use crate::{
 
 mod backoff;
 mod circuit;
+mod claim;
 mod group;
 mod harbor;
 mod publish;
@@ -32,6 +33,7 @@ mod upkeep;
 mod upstreams;
 
 use circuit::Circuits;
+use claim::CLAIM;
 pub(crate) use upstreams::Upstreams;
 
 /// Effects under way at once in each lane.
@@ -41,8 +43,7 @@ const AT_ONCE: usize = 16;
 const LANES: &[&[&str]] =
     &[&[HARBOR_ROBOT, GROUP_ROBOTS], &[SPIRE_ENTRY], &[PUBLISH_STATE], &[GROUP_MEMBERS]];
 
-/// How long a claim holds, and how much less an effect may take.
-const CLAIM: Duration = Duration::from_secs(150);
+/// How long an effect may take.
 const LONGEST: Duration = Duration::from_secs(120);
 
 /// How often we look for work when there was none.
@@ -150,7 +151,13 @@ impl Worker {
     async fn perform(self: Arc<Self>, effect: ClaimedEffect) {
         let app = &self.app;
         let (name, kind, id) = (&*effect.effect.effect_type, &*effect.kind, &*effect.resource_id);
-        let outcome = self.attempt(&effect).await;
+        let outcome = tokio::select! {
+            outcome = self.attempt(&effect) => outcome,
+            () = self.hold(&effect, claim::RENEW) => {
+                tracing::warn!(effect = name, kind, id, "the claim of an effect was lost; who has it goes on");
+                return;
+            }
+        };
         let written = match outcome {
             Ok(()) => {
                 tracing::info!(effect = name, kind, id, attempts = effect.attempts, "performed");
@@ -160,7 +167,8 @@ impl Worker {
             Err(trouble) => {
                 let text = explain(&effect, &trouble);
                 tracing::warn!(effect = name, kind, id, attempts = effect.attempts, error = text, "put off");
-                app.store.retry_effect(effect.id, next_attempt(app.now(), &effect, &trouble), &text).await
+                let next = next_attempt(app.now(), &effect, &trouble);
+                app.store.retry_effect(effect.id, &self.holder, next, &text).await
             }
         };
         if let Err(error) = written {

@@ -131,6 +131,7 @@ impl Server {
         for listener in self.listeners {
             tasks.spawn(listener.run(stop.clone(), grace));
         }
+        self.worker.begin().await;
         let mut jobs = jobs::spawn_all(&self.app, &stop);
         effects::spawn(&self.worker, self.trust, &stop, &mut jobs);
         let (app, mut stopped) = (self.app.clone(), stop.clone());
@@ -154,6 +155,7 @@ impl Server {
         };
         if tokio::time::timeout(grace, finish).await.is_err() {
             tracing::warn!("the last jobs did not finish in time and were cut off");
+            self.worker.end().await;
         }
     }
 }

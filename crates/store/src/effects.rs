@@ -68,6 +68,8 @@ pub struct EffectProgress {
     pub next_attempt_at: Option<Timestamp>,
     /// When it was done.
     pub done_at: Option<Timestamp>,
+    /// Until when whoever is at it may be, by the clock of the database.
+    pub claimed_until: Option<Timestamp>,
 }
 
 /// Effects of one type that are not done.
@@ -115,6 +117,9 @@ impl EffectProgress {
             last_error: row.opt_text()?,
             next_attempt_at: row.opt_time()?,
             done_at: row.opt_time()?,
+            claimed_until: Timestamp::from_millisecond(row.int()?)
+                .ok()
+                .filter(|time| *time > Timestamp::UNIX_EPOCH),
         })
     }
 }
@@ -159,11 +164,28 @@ impl Store {
         Ok(!self.database.write(sql::EFFECT_DONE, params![id, at]).await?.is_empty())
     }
 
-    /// Lets go of an effect that did not work, to be tried again from a time on; false when it is done already.
-    pub async fn retry_effect(&self, id: i64, next_attempt_at: Timestamp, error: &str) -> Result<bool> {
+    /// Lets go of an effect that did not work, to be tried again from a time on; false when it is done already, or when
+    /// somebody else has it by now.
+    pub async fn retry_effect(
+        &self,
+        id: i64,
+        holder: &str,
+        next_attempt_at: Timestamp,
+        error: &str,
+    ) -> Result<bool> {
         let error = error.replace('\0', "\u{fffd}");
-        let params = params![id, next_attempt_at, error];
+        let params = params![id, holder, next_attempt_at, error];
         Ok(!self.database.write(sql::EFFECT_RETRY, params).await?.is_empty())
+    }
+
+    /// Lets go of every effect that this holder is at, because it ends; gives how many those were.
+    pub async fn release_effects(&self, holder: &str) -> Result<usize> {
+        Ok(self.database.write(sql::EFFECTS_RELEASE, params![holder]).await?.len())
+    }
+
+    /// Lets go of every effect that somebody is at. Only for who knows that nobody is there any more.
+    pub async fn release_all_effects(&self) -> Result<usize> {
+        Ok(self.database.write(sql::EFFECTS_RELEASE_ALL, params![]).await?.len())
     }
 
     /// Looks through the next effects after an id and forgets those that were done long ago, but for the last one of

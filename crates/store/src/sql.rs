@@ -209,13 +209,19 @@ statements! {
          claimed_until = 0 WHERE id = $1 AND done_at IS NULL RETURNING id";
 
     EFFECT_RETRY =
-        "UPDATE effects SET next_attempt_at = $2, last_error = $3, holder = NULL, claimed_until = 0 \
-         WHERE id = $1 AND done_at IS NULL RETURNING id";
+        "UPDATE effects SET next_attempt_at = $3, last_error = $4, holder = NULL, claimed_until = 0 \
+         WHERE id = $1 AND (holder IS NULL OR holder = $2) AND done_at IS NULL RETURNING id";
+
+    EFFECTS_RELEASE =
+        "UPDATE effects SET holder = NULL, claimed_until = 0 WHERE done_at IS NULL AND holder = $1 RETURNING id";
+
+    EFFECTS_RELEASE_ALL =
+        "UPDATE effects SET holder = NULL, claimed_until = 0 WHERE done_at IS NULL AND holder IS NOT NULL RETURNING id";
 
     /// Those that are open, and the last one of each type that is done.
     EFFECTS_OF =
-        "SELECT id, type, sequence, created_at, attempts, last_error, next_attempt_at, done_at FROM effects \
-         WHERE kind = $1 AND resource_id = $2 AND (done_at IS NULL OR id = (SELECT max(d.id) FROM effects d \
+        "SELECT id, type, sequence, created_at, attempts, last_error, next_attempt_at, done_at, claimed_until \
+         FROM effects WHERE kind = $1 AND resource_id = $2 AND (done_at IS NULL OR id = (SELECT max(d.id) FROM effects d \
          WHERE d.kind = $1 AND d.resource_id = $2 AND d.type = effects.type AND d.done_at IS NOT NULL)) \
          ORDER BY id";
 

@@ -196,8 +196,10 @@ pub(crate) async fn told(
 }
 
 fn progress(app: &App, effect: wardroom_store::EffectProgress) -> EffectProgress {
+    let is_claimed = effect.claimed_until > Some(app.now());
     let progress = match (effect.done_at, effect.attempts, &effect.last_error) {
         (Some(_), ..) => "done",
+        _ if is_claimed => "running",
         (None, 0, None) => "pending",
         (None, ..) => "retrying",
     };

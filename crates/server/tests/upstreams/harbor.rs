@@ -20,6 +20,8 @@ on_both! {
     a_revoked_satellite_is_refused_at_once_and_harbor_catches_up,
     a_lost_answer_creates_no_second_robot_and_repeats_no_update,
     a_hanging_call_holds_up_nobody_else,
+    what_is_cut_off_is_begun_again,
+    what_a_server_died_in_is_begun_again,
     a_robot_that_is_not_ours_is_left_alone,
     an_upstream_that_does_not_answer_is_left_alone,
     a_robot_that_is_there_is_adopted_where_that_is_allowed,
@@ -60,9 +62,13 @@ async fn site(harbor: &Harbor) -> Site {
 }
 
 async fn site_with(harbor: &Harbor, settings: &str) -> Site {
+    Site::start(&sections(harbor, settings)).await
+}
+
+fn sections(harbor: &Harbor, settings: &str) -> String {
     let section =
         format!("[harbor]\nurl = {:?}\nusername = \"admin\"\npassword = {PASSWORD:?}\n", harbor.url());
-    Site::start(&format!("{section}{settings}[registry]\nurl = \"http://127.0.0.1:9\"\n")).await
+    format!("{section}{settings}[registry]\nurl = \"http://127.0.0.1:9\"\n")
 }
 
 fn robot(harbor: &Harbor, name: &str) -> Option<Value> {
@@ -191,7 +197,7 @@ async fn a_hanging_call_holds_up_nobody_else() {
     eventually("the call that hangs", async || {
         let effects = site.effects("poison").await;
         let begun = |(type_, progress, _): &(String, String, String)| {
-            type_ == "harbor_robot" && progress == "retrying"
+            type_ == "harbor_robot" && progress == "running"
         };
         effects.iter().any(begun).then_some(())
     })
@@ -200,6 +206,43 @@ async fn a_hanging_call_holds_up_nobody_else() {
         let token = site.create(name, &[]).await;
         site.register(&token).await;
     }
+}
+
+/// A satellite whose revocation Harbor is being told of, and does not answer.
+async fn revoking(harbor: &Harbor) -> Site {
+    let site = site(harbor).await;
+    let token = site.create("edge", &[]).await;
+    site.register(&token).await;
+    site.settled("edge", NO_REGISTRY).await;
+    harbor.faults().order(Order::once("PUT /robots", "hang")).unwrap();
+    site.post("/api/satellites/edge/revoke", json!({})).await.expect(200);
+    eventually("the call that hangs", async || {
+        let effects = site.effects("edge").await;
+        let begun = |(type_, progress, error): &(String, String, String)| {
+            type_ == "harbor_robot" && progress == "running" && error.is_empty()
+        };
+        effects.iter().any(begun).then_some(())
+    })
+    .await;
+    assert_eq!(robot(harbor, "edge").unwrap()["disable"], false);
+    site
+}
+
+/// The end of a server waits for no upstream for long. The next one takes up at once what it was at.
+async fn what_is_cut_off_is_begun_again() {
+    let harbor = Harbor::start(Options::default()).await.unwrap();
+    let site = revoking(&harbor).await.restart(&sections(&harbor, "")).await;
+    site.settled("edge", NO_REGISTRY).await;
+    assert_eq!(robot(&harbor, "edge").unwrap()["disable"], true);
+}
+
+/// What a server died in is taken up by the next one: at once where it must be the only one, and else when the claims of
+/// the dead have lapsed, which is long before an effect is taken for hanging.
+async fn what_a_server_died_in_is_begun_again() {
+    let harbor = Harbor::start(Options::default()).await.unwrap();
+    let site = revoking(&harbor).await.kill(&sections(&harbor, "")).await;
+    site.settled("edge", NO_REGISTRY).await;
+    assert_eq!(robot(&harbor, "edge").unwrap()["disable"], true);
 }
 
 /// Makes a robot without Wardroom, and gives its id.
@@ -223,10 +266,12 @@ async fn a_robot_that_is_not_ours_is_left_alone() {
         let token = site.create(name, &[]).await;
         let error = eventually("an error that says why", async || {
             let effects = site.effects(name).await;
-            effects.into_iter().find(|(type_, _, error)| type_ == "harbor_robot" && !error.is_empty())
+            let failed = |progress: &str, error: &str| progress == "retrying" && !error.is_empty();
+            effects
+                .into_iter()
+                .find(|(type_, progress, error)| type_ == "harbor_robot" && failed(progress, error))
         });
-        let (_, progress, error) = error.await;
-        assert_eq!(progress, "retrying");
+        let (_, _, error) = error.await;
         assert!(error.contains(&format!("robot${name}")) && error.contains("adopt_robots"), "{error}");
         // Whatever becomes of the satellite, the robot is somebody else's.
         site.post(&format!("/api/satellites/{name}/revoke"), json!({})).await.expect(200);

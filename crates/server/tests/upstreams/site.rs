@@ -93,6 +93,15 @@ impl Site {
         Self::open(sections, self.dir, self._database, Some(self.token)).await
     }
 
+    /// Kills the server in whatever it is doing, and starts another one.
+    pub(crate) async fn kill(self, sections: &str) -> Self {
+        self.task.abort();
+        assert!(self.task.await.is_err_and(|error| error.is_cancelled()));
+        // What it had open is closed a moment later.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        Self::open(sections, self.dir, self._database, Some(self.token)).await
+    }
+
     async fn open(
         sections: &str,
         dir: tempfile::TempDir,
@@ -102,7 +111,7 @@ impl Site {
         let data = dir.path().join("data");
         let database_url = database.as_ref().map_or("", |database| &database.url);
         let file = format!(
-            "[server]\nlisten = \"127.0.0.1:0\"\ndata_dir = {data:?}\ndatabase_url = {database_url:?}\n[boot]\nlisten = \"\"\n{sections}"
+            "[server]\nlisten = \"127.0.0.1:0\"\ndata_dir = {data:?}\ndatabase_url = {database_url:?}\nshutdown_seconds = 3\n[boot]\nlisten = \"\"\n{sections}"
         );
         Self::run(dir, file, database, token).await
     }

@@ -22,7 +22,7 @@ async fn filled(store: &Store) {
     change.after.due_at = Some(at(7));
     store.commit(change).await.unwrap();
     let effect = store.claim_effects("one", std::time::Duration::from_secs(60), 1, &["call"]).await.unwrap();
-    store.retry_effect(effect[0].id, at(8), "not now").await.unwrap();
+    store.retry_effect(effect[0].id, "one", at(8), "not now").await.unwrap();
     assert!(store.observe(&seen()).await.unwrap());
     feed_of(store, 11).await;
     store.seal(&key(), at(1)).await.unwrap().unwrap();

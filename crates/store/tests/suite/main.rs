@@ -95,6 +95,7 @@ on_both! {
         claims_of_many_never_meet,
         effects_of_one_type_take_turns,
         effects_are_claimed_by_their_type,
+        claims_end_with_who_has_them,
         effects_that_are_done_are_forgotten_later;
     observations:
         one_row_for_each_source,

@@ -154,9 +154,9 @@ pub(crate) async fn effects_of_one_type_take_turns(database: Database) {
     assert!(store.claim_effects("two", MINUTE, 9, ALL).await.unwrap().is_empty());
 
     // A failure waits for its time, and so does what comes after it.
-    assert!(store.retry_effect(claimed[0].id, hours(1), "no\0answer").await.unwrap());
+    assert!(store.retry_effect(claimed[0].id, "one", hours(1), "no\0answer").await.unwrap());
     assert!(store.finish_effect(claimed[1].id, at(5)).await.unwrap());
-    assert!(!store.retry_effect(claimed[1].id, hours(1), "late").await.unwrap());
+    assert!(!store.retry_effect(claimed[1].id, "one", hours(1), "late").await.unwrap());
     assert!(store.claim_effects("two", MINUTE, 9, ALL).await.unwrap().is_empty());
     let progress = store.effects_of("node", &id(1)).await.unwrap();
     assert_eq!(progress.len(), 3);
@@ -164,7 +164,7 @@ pub(crate) async fn effects_of_one_type_take_turns(database: Database) {
     assert!(progress[0].next_attempt_at.is_some() && progress[0].attempts == 1);
     assert_eq!((progress[2].done_at, progress[1].attempts), (Some(at(5)), 0));
 
-    assert!(store.retry_effect(claimed[0].id, hours(-1), "again").await.unwrap());
+    assert!(store.retry_effect(claimed[0].id, "one", hours(-1), "again").await.unwrap());
     let again = store.claim_effects("two", MINUTE, 9, ALL).await.unwrap();
     assert_eq!((again[0].id, again[0].attempts, again.len()), (claimed[0].id, 2, 1));
     assert!(store.finish_effect(again[0].id, at(6)).await.unwrap());
@@ -174,6 +174,7 @@ pub(crate) async fn effects_of_one_type_take_turns(database: Database) {
     let taken_over = store.claim_effects("three", MINUTE, 9, ALL).await.unwrap();
     assert_eq!((taken_over[0].id, taken_over[0].attempts), (last[0].id, 2), "its worker is taken for dead");
     assert!(!store.renew_effect(last[0].id, "two", MINUTE).await.unwrap(), "it is not its effect any more");
+    assert!(!store.retry_effect(last[0].id, "two", hours(-1), "late").await.unwrap(), "nor to be let go of");
     assert!(store.renew_effect(last[0].id, "three", Duration::from_millis(1)).await.unwrap());
     tokio::time::sleep(Duration::from_millis(20)).await;
     let again = store.claim_effects("three", Duration::from_millis(1), 9, ALL).await.unwrap();
@@ -190,6 +191,28 @@ pub(crate) async fn effects_of_one_type_take_turns(database: Database) {
     assert_eq!(store.effects_of("node", "no\0body").await.unwrap(), []);
 }
 
+/// Who ends lets go of what it is at, and who knows that nobody else is there lets go of everything.
+pub(crate) async fn claims_end_with_who_has_them(database: Database) {
+    let store = database.open().await;
+    let mut change = create(node(1));
+    change.effects = vec![effect("tell"), effect("call")];
+    store.commit(change).await.unwrap();
+    let claim = async |holder: &str, types: &[&str]| {
+        store.claim_effects(holder, MINUTE, 9, types).await.unwrap().len()
+    };
+    let claimed = async || {
+        let progress = store.effects_of("node", &id(1)).await.unwrap();
+        progress.iter().map(|effect| effect.claimed_until > Some(hours(-1))).collect::<Vec<_>>()
+    };
+    assert_eq!((claim("one", &["tell"]).await, claim("two", &["call"]).await), (1, 1));
+    assert_eq!(claimed().await, [true, true]);
+    assert_eq!(store.release_effects("one").await.unwrap(), 1);
+    assert_eq!(claimed().await, [false, true]);
+    assert_eq!(claim("three", ALL).await, 1, "the other one is not its own");
+    assert_eq!(store.release_all_effects().await.unwrap(), 2);
+    assert_eq!((claimed().await, claim("three", ALL).await), (vec![false, false], 2));
+}
+
 /// A worker takes on what it can do.
 pub(crate) async fn effects_are_claimed_by_their_type(database: Database) {
     let store = database.open().await;
@@ -203,7 +226,7 @@ pub(crate) async fn effects_are_claimed_by_their_type(database: Database) {
     let open = store.open_effects().await.unwrap();
     let numbers: Vec<_> = open.iter().map(|open| (&*open.effect_type, open.open, open.failing)).collect();
     assert_eq!(numbers, [("call", 1, 0), ("tell", 1, 0)]);
-    assert!(store.retry_effect(claimed[0].id, hours(1), "no answer").await.unwrap());
+    assert!(store.retry_effect(claimed[0].id, "one", hours(1), "no answer").await.unwrap());
     assert_eq!(store.open_effects().await.unwrap()[0].failing, 1);
     assert!(store.finish_effect(claimed[0].id, at(1)).await.unwrap());
     assert_eq!(store.open_effects().await.unwrap().len(), 1);

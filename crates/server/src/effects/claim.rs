@@ -1,0 +1,108 @@
+//! Claims: who performs an effect has it for as long as that takes, and no longer.
+//!
+//! A claim is short and renewed, so that what a server that died was at waits for moments, not for as long as an effect
+//! may take: it may be a revocation's. Who cannot renew it gives up before anybody else can have it.
+
+use std::time::Duration;
+
+use wardroom_store::ClaimedEffect;
+
+use super::Worker;
+
+/// How long a claim holds.
+pub(super) const CLAIM: Duration = Duration::from_secs(20);
+
+/// How often it is renewed, how long that may take, and how much sooner than others we take it for lost.
+pub(super) const RENEW: Duration = Duration::from_secs(5);
+
+/// How long the end of a server waits for the database to take its claims back.
+const LAST: Duration = Duration::from_secs(2);
+
+impl Worker {
+    /// Renews the claim of an effect again and again, and ends when it is lost.
+    pub(super) async fn hold(&self, effect: &ClaimedEffect, every: Duration) {
+        let (store, clock) = (&self.app.store, &self.app.clock);
+        let mut renewed_at = clock.instant();
+        while clock.instant().saturating_duration_since(renewed_at) < CLAIM - RENEW {
+            tokio::time::sleep(every).await;
+            let asked = clock.instant();
+            match tokio::time::timeout(RENEW, store.renew_effect(effect.id, &self.holder, CLAIM)).await {
+                Ok(Ok(true)) => renewed_at = asked,
+                Ok(Ok(false)) => return,
+                // Perhaps the next time.
+                Ok(Err(_)) | Err(_) => {}
+            }
+        }
+    }
+
+    /// Lets go of what servers were at that are gone. An embedded database lets one in at a time, so whoever had
+    /// something there is; of several servers, each lets go of its own, and the claims of one that died lapse.
+    pub(crate) async fn begin(&self) {
+        if self.app.satellites.is_shared() {
+            return;
+        }
+        match self.app.store.release_all_effects().await {
+            Ok(0) => {}
+            Ok(count) => tracing::info!(count, "effects that were under way are begun again"),
+            Err(error) => tracing::warn!(%error, "effects that were under way wait until their claims lapse"),
+        }
+    }
+
+    /// Lets go of what was cut off.
+    pub(crate) async fn end(&self) {
+        match tokio::time::timeout(LAST, self.app.store.release_effects(&self.holder)).await {
+            Ok(Ok(0)) => {}
+            Ok(Ok(count)) => tracing::info!(count, "effects were cut off; they are begun again"),
+            Ok(Err(_)) | Err(_) => tracing::warn!("effects that were cut off wait until their claims lapse"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wardroom_store::Effect;
+
+    use super::{super::Upstreams, *};
+    use crate::{
+        app::by_system,
+        satellite::effects::GROUP_MEMBERS,
+        satellite_group::{Document, GROUPS},
+    };
+
+    const MOMENT: Duration = Duration::from_millis(1);
+
+    /// A claim is renewed for as long as it is ours, and given up when it is not.
+    #[tokio::test]
+    async fn a_claim_is_held_until_somebody_else_has_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let app = crate::bare::app(&dir).await;
+        let effects =
+            vec![Effect { effect_type: GROUP_MEMBERS.to_owned(), payload: serde_json::Value::Null }];
+        let after = GROUPS.content("g", &Document::default()).unwrap();
+        let entry = by_system(&app, "registered", serde_json::Value::Null);
+        let (before, fence, holds) = (None, None, Vec::new());
+        app.commit(wardroom_store::Change { before, after, entry, effects, fence, holds }).await.unwrap();
+        let worker = Worker::new(app.clone(), Upstreams::default());
+        let claim = async |holder: &str| {
+            app.store.claim_effects(holder, MOMENT, 9, &[GROUP_MEMBERS]).await.unwrap().pop()
+        };
+        let effect = claim(&worker.holder).await.unwrap();
+        let is_renewed = async {
+            loop {
+                let claimed = app.store.effects_of(GROUPS.kind, "g").await.unwrap()[0].claimed_until;
+                if claimed > Some(app.now()) {
+                    break;
+                }
+                tokio::time::sleep(MOMENT).await;
+            }
+        };
+        tokio::select! {
+            () = worker.hold(&effect, MOMENT) => panic!("nobody else has it"),
+            () = is_renewed => {}
+        }
+        assert!(claim("another").await.is_none(), "it is held");
+        worker.end().await;
+        assert!(claim("another").await.is_some(), "it is let go of");
+        worker.hold(&effect, MOMENT).await;
+    }
+}
