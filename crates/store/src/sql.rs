@@ -208,8 +208,10 @@ statements! {
         "UPDATE effects SET done_at = $2, next_attempt_at = NULL, last_error = NULL, holder = NULL, \
          claimed_until = 0 WHERE id = $1 AND done_at IS NULL RETURNING id";
 
+    /// At once if the same was asked for meanwhile, which takes the time of the claim away.
     EFFECT_RETRY =
-        "UPDATE effects SET next_attempt_at = $3, last_error = $4, holder = NULL, claimed_until = 0 \
+        "UPDATE effects SET next_attempt_at = CASE WHEN next_attempt_at IS NULL THEN NULL ELSE $3 END, \
+         last_error = $4, holder = NULL, claimed_until = 0 \
          WHERE id = $1 AND (holder IS NULL OR holder = $2) AND done_at IS NULL RETURNING id";
 
     EFFECTS_RELEASE =

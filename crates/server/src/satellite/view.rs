@@ -210,7 +210,7 @@ fn progress(app: &App, effect: wardroom_store::EffectProgress) -> EffectProgress
         progress: progress.to_owned(),
         attempts: effect.attempts,
         last_error: effect.last_error.or(unperformed.filter(|_| effect.done_at.is_none())),
-        next_attempt_at: effect.next_attempt_at,
+        next_attempt_at: effect.next_attempt_at.filter(|_| progress == "retrying"),
         created_at: effect.created_at,
         done_at: effect.done_at,
     }

@@ -20,6 +20,7 @@ on_both! {
     a_revoked_satellite_is_refused_at_once_and_harbor_catches_up,
     a_lost_answer_creates_no_second_robot_and_repeats_no_update,
     a_hanging_call_holds_up_nobody_else,
+    a_revocation_waits_for_no_failure_from_before,
     what_is_cut_off_is_begun_again,
     what_a_server_died_in_is_begun_again,
     a_robot_that_is_not_ours_is_left_alone,
@@ -206,6 +207,31 @@ async fn a_hanging_call_holds_up_nobody_else() {
         let token = site.create(name, &[]).await;
         site.register(&token).await;
     }
+}
+
+/// What keeps failing is tried ever more seldom. A revocation is something new, and Harbor is well.
+async fn a_revocation_waits_for_no_failure_from_before() {
+    let harbor = Harbor::start(Options::default()).await.unwrap();
+    let site = site(&harbor).await;
+    let token = site.create("edge", &[]).await;
+    site.register(&token).await;
+    site.settled("edge", NO_REGISTRY).await;
+    harbor.faults().order(always("PUT /robots", "500")).unwrap();
+    site.group("g", &["library/x"]).await;
+    site.post("/api/groups/satellite", json!({"satellite": "edge", "group": "g"})).await.expect(200);
+    let next = eventually("a failure that waits for long", async || {
+        let effects = site.get("/api/satellites/edge/effects").await;
+        let effects = effects["data"].as_array().unwrap();
+        let is_it =
+            |effect: &&Value| effect["type"] == "harbor_robot" && effect["attempts"].as_i64() >= Some(7);
+        let next = effects.iter().find(is_it)?;
+        next["next_attempt_at"].as_str().map(|time| time.parse::<jiff::Timestamp>().unwrap())
+    })
+    .await;
+    harbor.faults().clear();
+    site.post("/api/satellites/edge/revoke", json!({})).await.expect(200);
+    robot_with(&harbor, "edge", "a robot that is disabled", |robot| robot["disable"] == true).await;
+    assert!(wardroom_server::clock::Clock.now() < next, "it was told before that was due again");
 }
 
 /// A satellite whose revocation Harbor is being told of, and does not answer.

@@ -131,7 +131,9 @@ pub(crate) const DIALECT: Dialect = Dialect {
          ORDER BY e.id LIMIT $3 FOR NO KEY UPDATE OF e SKIP LOCKED) \
          UPDATE effects SET holder = $1, claimed_until = ",
         now!(),
-        " + $2, attempts = attempts + 1 FROM due WHERE effects.id = due.id \
+        " + $2, attempts = attempts + 1, next_attempt_at = ",
+        now_text!(),
+        " FROM due WHERE effects.id = due.id \
          RETURNING effects.id, kind, resource_id, sequence, type, payload, created_at, attempts"
     ),
     effect_renew: concat!(
@@ -242,6 +244,9 @@ macro_rules! further {
         ", effect AS (INSERT INTO effects (kind, resource_id, sequence, type, payload, created_at) \
            SELECT $1, $2, $4, type, payload, $13 \
            FROM moved, unnest($24::text[], $25::text[]) AS wanted (type, payload)), \
+         hurried AS (UPDATE effects SET next_attempt_at = NULL FROM moved \
+           WHERE effects.kind = $1 AND effects.resource_id = $2 AND effects.type = ANY ($24::text[]) \
+           AND effects.done_at IS NULL AND effects.next_attempt_at IS NOT NULL), \
          old_terms AS (DELETE FROM terms USING moved, unnest($28::text[], $29::text[]) AS old (term, value) \
            WHERE terms.kind = $1 AND terms.resource_id = $2 \
            AND terms.term = old.term AND terms.value = old.value), \

@@ -108,7 +108,9 @@ pub(crate) const DIALECT: Dialect = Dialect {
     effects_claim: concat!(
         "UPDATE effects SET holder = $1, claimed_until = ",
         now!(),
-        " + $2, attempts = attempts + 1 WHERE id IN (SELECT e.id FROM effects e WHERE e.done_at IS NULL \
+        " + $2, attempts = attempts + 1, next_attempt_at = ",
+        now_text!(),
+        " WHERE id IN (SELECT e.id FROM effects e WHERE e.done_at IS NULL \
          AND e.claimed_until <= ",
         now!(),
         " AND (e.next_attempt_at IS NULL OR e.next_attempt_at <= ",
@@ -178,6 +180,11 @@ pub(super) const INSERT_HISTORY: &str = concat!(
 pub(super) const INSERT_EFFECT: &str = "\
      INSERT INTO effects (kind, resource_id, sequence, type, payload, created_at) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+
+/// What waits after a failure is tried at once when the same is asked for again: something has changed.
+pub(super) const HURRY_EFFECTS: &str = "\
+     UPDATE effects SET next_attempt_at = NULL \
+     WHERE kind = ?1 AND resource_id = ?2 AND type = ?3 AND done_at IS NULL AND next_attempt_at IS NOT NULL";
 
 pub(super) const INSERT_TERM: &str =
     "INSERT INTO terms (kind, term, value, resource_id) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";

@@ -302,6 +302,7 @@ fn index(connection: &Connection, change: &Prepared) -> Result<()> {
     let [kind, id, sequence, ..] = change.moved();
     let text = Param::Text;
     for (effect, payload) in &change.effects {
+        execute(connection, dialect::HURRY_EFFECTS, [kind.clone(), id.clone(), text(effect)])?;
         let params = [kind.clone(), id.clone(), sequence.clone(), text(effect), text(payload), change.at()];
         execute(connection, dialect::INSERT_EFFECT, params)?;
     }

@@ -96,6 +96,7 @@ on_both! {
         effects_of_one_type_take_turns,
         effects_are_claimed_by_their_type,
         claims_end_with_who_has_them,
+        what_is_asked_for_again_is_tried_at_once,
         effects_that_are_done_are_forgotten_later;
     observations:
         one_row_for_each_source,

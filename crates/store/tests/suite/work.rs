@@ -213,6 +213,48 @@ pub(crate) async fn claims_end_with_who_has_them(database: Database) {
     assert_eq!((claimed().await, claim("three", ALL).await), (vec![false, false], 2));
 }
 
+/// What failed waits for its time, unless the same is asked for again: then it may work, and what was asked for shall not
+/// wait either.
+pub(crate) async fn what_is_asked_for_again_is_tried_at_once(database: Database) {
+    let store = database.open().await;
+    let ask = async |number: usize, name: &str| {
+        let content = node(number);
+        let before = store.get("node", &content.id).await.unwrap();
+        let mut change = match &before {
+            Some(before) => to_state(before, if before.content.state == "a" { "b" } else { "a" }),
+            None => create(content),
+        };
+        change.effects = vec![effect(name)];
+        store.commit(change).await.unwrap();
+    };
+    for number in [1, 2] {
+        ask(number, "tell").await;
+    }
+    let claim = async || store.claim_effects("one", MINUTE, 9, ALL).await.unwrap();
+    let first = claim().await;
+    assert_eq!(first.len(), 2);
+    for claimed in &first {
+        assert!(store.retry_effect(claimed.id, "one", hours(1), "no answer").await.unwrap());
+    }
+    assert!(claim().await.is_empty());
+    ask(1, "call").await;
+    let other = claim().await;
+    assert_eq!((other.len(), &*other[0].effect.effect_type), (1, "call"), "that is something else");
+    ask(1, "tell").await;
+    let again = claim().await;
+    assert_eq!((again.len(), again[0].id, again[0].attempts), (1, first[0].id, 2), "and of nobody else");
+    let progress = store.effects_of("node", &id(1)).await.unwrap();
+    assert_eq!(progress[0].last_error.as_deref(), Some("no answer"), "what went wrong is still told");
+    // Also when it is asked for while it is tried: then that may have come too late for it.
+    ask(1, "tell").await;
+    assert!(store.retry_effect(again[0].id, "one", hours(1), "no answer").await.unwrap());
+    let again = claim().await;
+    assert_eq!((again.len(), again[0].id, again[0].attempts), (1, first[0].id, 3));
+    // It is tried once: what fails again waits again.
+    assert!(store.retry_effect(again[0].id, "one", hours(1), "no answer").await.unwrap());
+    assert!(claim().await.is_empty());
+}
+
 /// A worker takes on what it can do.
 pub(crate) async fn effects_are_claimed_by_their_type(database: Database) {
     let store = database.open().await;
