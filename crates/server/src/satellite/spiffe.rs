@@ -10,6 +10,7 @@ use uuid::Uuid;
 use wardroom_api::satellite::{JoinToken, JoinTokenCreate};
 use wardroom_core::satellite::State as SatelliteState;
 use wardroom_store::Change;
+use wardroom_upstream::spire::Id;
 
 use super::{
     create::{after, interval},
@@ -96,13 +97,18 @@ fn check(create: &JoinTokenCreate) -> Result<Wanted, Error> {
     if method == "sshpop" && create.parent_agent_id.as_deref().is_none_or(str::is_empty) {
         return Err(Error::invalid("parent_agent_id", "is missing: sshpop needs the agent that vouches"));
     }
-    let parent = create.parent_agent_id.as_deref().unwrap_or_default();
-    let is_id = parent.starts_with("spiffe://") && parent.len() <= 400;
-    if !parent.is_empty() && !is_id {
-        return Err(Error::invalid("parent_agent_id", "must be a SPIFFE ID such as spiffe://domain/agent/a"));
-    }
     let ttl_seconds = create.ttl_seconds.filter(|ttl| *ttl > 0).unwrap_or(DEFAULT_TTL).min(LONGEST_TTL);
     Ok(Wanted { region: region.to_owned(), method: method.to_owned(), ttl_seconds })
+}
+
+/// An agent that SPIRE can know: nobody can correct it later, and the satellite's name would be used up.
+fn check_parent(parent: &str, trust_domain: &str) -> Result<(), Error> {
+    let is_agent = |id: Id| id.trust_domain == trust_domain && !id.path.is_empty();
+    if parent.len() <= 400 && parent.parse().is_ok_and(is_agent) {
+        return Ok(());
+    }
+    let example = format!("must be a SPIFFE ID of the trust domain, such as spiffe://{trust_domain}/agent/a");
+    Err(Error::invalid("parent_agent_id", example))
 }
 
 async fn register(app: &App, caller: &Caller, create: JoinTokenCreate) -> Result<JoinToken, Error> {
@@ -111,6 +117,9 @@ async fn register(app: &App, caller: &Caller, create: JoinTokenCreate) -> Result
         "there is no SPIRE server to register with: see the section [spire] of the configuration",
     ))?;
     place::check_reachable(app)?;
+    if let Some(parent) = create.parent_agent_id.as_deref().filter(|parent| !parent.is_empty()) {
+        check_parent(parent, &spire.trust_domain)?;
+    }
     let name = create.satellite_name;
     let spiffe_id = format!("spiffe://{}/satellite/region/{region}/{name}", spire.trust_domain);
     let parent = create.parent_agent_id.filter(|parent| !parent.is_empty());
@@ -198,6 +207,27 @@ mod tests {
     }
 
     #[test]
+    fn an_agent_is_one_of_the_trust_domain() {
+        for decent in ["spiffe://example.org/agent/a", "spiffe://example.org/spire/agent/sshpop/A-b_9.c"] {
+            check_parent(decent, "example.org").unwrap();
+        }
+        let long = format!("spiffe://example.org/{}", "a".repeat(400));
+        for wrong in [
+            "agent",
+            "spiffe://",
+            "spiffe://example.org",
+            "spiffe://example.org/",
+            "spiffe://other.org/agent/a",
+            "spiffe://example.org/a//b",
+            "spiffe://example.org/a b",
+            "spiffe://example.org.evil/a",
+            &long,
+        ] {
+            assert!(matches!(check_parent(wrong, "example.org"), Err(Error::Invalid(_))), "{wrong}");
+        }
+    }
+
+    #[test]
     fn what_spire_would_refuse_is_refused_first() {
         type Wrong = fn(&mut JoinTokenCreate);
         let wrong: &[(&str, Wrong)] = &[
@@ -208,7 +238,6 @@ mod tests {
             ("a selector without a value", |create| create.selectors.push("docker:".to_owned())),
             ("an unknown method", |create| create.attestation_method = Some("password".to_owned())),
             ("sshpop without an agent", |create| create.attestation_method = Some("sshpop".to_owned())),
-            ("an agent that is none", |create| create.parent_agent_id = Some("agent".to_owned())),
             ("a bad interval", |create| create.heartbeat_interval = Some("often".to_owned())),
         ];
         for (what, change) in wrong {

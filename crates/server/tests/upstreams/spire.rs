@@ -26,6 +26,7 @@ on_both! {
     nodes_with_proofs_of_their_own_are_found_and_never_banned,
     entries_of_others_are_left_alone,
     a_changed_time_to_live_is_updated,
+    an_agent_of_another_domain_is_refused_and_uses_nothing_up,
 }
 
 const DOMAIN: &str = "example.org";
@@ -592,6 +593,18 @@ async fn entries_of_others_are_left_alone() {
     let aliases = client.entries_of(&alias.id).await.unwrap();
     assert!(aliases.contains(&alias), "{aliases:?}");
     assert_eq!(aliases.len(), 2);
+}
+
+/// A name that was used up by a mistake could not be had again.
+async fn an_agent_of_another_domain_is_refused_and_uses_nothing_up() {
+    let world = world().await;
+    let wanted = |parent: &str| json!({"satellite_name": "edge", "selectors": ["unix:uid:1000"], "parent_agent_id": parent});
+    for parent in ["spiffe://", "spiffe://example.org", "spiffe://other.org/agent/a"] {
+        let refused = world.site.post("/api/join-tokens", wanted(parent)).await.expect(400);
+        assert!(refused.to_string().contains("parent_agent_id"), "{refused}");
+    }
+    world.site.post("/api/join-tokens", wanted("spiffe://example.org/agent/a")).await.expect(200);
+    world.site.settled("edge", &[]).await;
 }
 
 /// Whoever shortens the life of identities, because they cannot be revoked, means those that are there too.
