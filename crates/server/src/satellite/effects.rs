@@ -6,7 +6,7 @@
 use serde_json::json;
 use wardroom_store::Effect;
 
-use super::document::Document;
+use super::document::{Document, Flow};
 use crate::{app::App, error::Error};
 
 /// Makes the Harbor robot of a satellite fit its record.
@@ -29,7 +29,7 @@ pub(crate) const GROUP_MEMBERS: &str = "group_members";
 pub(crate) fn effects_for(app: &App, record: &Document, cause: &str) -> Vec<Effect> {
     let wanted = [
         (HARBOR_ROBOT, app.config.harbor.is_some() || record.robot.is_some()),
-        (SPIRE_ENTRY, app.config.spire.is_some() || record.spire.is_some()),
+        (SPIRE_ENTRY, record.spire.is_some() || (app.config.spire.is_some() && record.flow == Flow::Spiffe)),
         (PUBLISH_STATE, app.config.registry.is_some()),
     ];
     effects(&wanted, cause)

@@ -27,6 +27,7 @@ on_both! {
     entries_of_others_are_left_alone,
     a_changed_time_to_live_is_updated,
     an_agent_of_another_domain_is_refused_and_uses_nothing_up,
+    a_satellite_with_a_token_has_nothing_to_do_with_spire,
 }
 
 const DOMAIN: &str = "example.org";
@@ -605,6 +606,14 @@ async fn an_agent_of_another_domain_is_refused_and_uses_nothing_up() {
     }
     world.site.post("/api/join-tokens", wanted("spiffe://example.org/agent/a")).await.expect(200);
     world.site.settled("edge", &[]).await;
+}
+
+async fn a_satellite_with_a_token_has_nothing_to_do_with_spire() {
+    let world = world().await;
+    let token = world.site.create("plain", &[]).await;
+    world.site.register(&token).await;
+    world.site.post("/api/satellites/plain/revoke", json!({})).await.expect(200);
+    assert_eq!(world.site.effects("plain").await, []);
 }
 
 /// Whoever shortens the life of identities, because they cannot be revoked, means those that are there too.
