@@ -232,6 +232,7 @@ impl RawSpire {
         }
         let agents = match (&endpoint, self.agent_address.as_str()) {
             (SpireEndpoint::Tls { address, .. }, "") => address.as_str(),
+            // Nobody is told of it.
             (SpireEndpoint::Socket(_), "") => ":8081",
             (_, given) => given,
         };

@@ -117,6 +117,12 @@ async fn register(app: &App, caller: &Caller, create: JoinTokenCreate) -> Result
         "there is no SPIRE server to register with: see the section [spire] of the configuration",
     ))?;
     place::check_reachable(app)?;
+    if spire.address.is_empty() {
+        return Err(Error::NotConfigured(
+            "SPIRE is reached over a socket, and agents cannot be told where it is: set spire.agent_address \
+             (WARDROOM_SPIRE_AGENT_ADDRESS) to the host and port under which they reach it",
+        ));
+    }
     if let Some(parent) = create.parent_agent_id.as_deref().filter(|parent| !parent.is_empty()) {
         check_parent(parent, &spire.trust_domain)?;
     }

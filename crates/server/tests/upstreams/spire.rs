@@ -28,6 +28,7 @@ on_both! {
     a_changed_time_to_live_is_updated,
     an_agent_of_another_domain_is_refused_and_uses_nothing_up,
     a_satellite_with_a_token_has_nothing_to_do_with_spire,
+    agents_are_told_where_spire_is,
 }
 
 const DOMAIN: &str = "example.org";
@@ -119,7 +120,7 @@ async fn world_over(over: Over) -> World {
         None => format!("unix://{}\"\n", path("api.sock").display()),
     };
     let sections = format!(
-        "[spire]\naddress = \"{address}trust_domain = {DOMAIN:?}\n\
+        "[spire]\naddress = \"{address}agent_address = \"spire.example:8081\"\ntrust_domain = {DOMAIN:?}\n\
          [spiffe]\nlisten = \"127.0.0.1:0\"\ncertificate = {:?}\nkey = {:?}\n",
         path("own.pem"),
         path("own.key"),
@@ -614,6 +615,22 @@ async fn a_satellite_with_a_token_has_nothing_to_do_with_spire() {
     world.site.register(&token).await;
     world.site.post("/api/satellites/plain/revoke", json!({})).await.expect(200);
     assert_eq!(world.site.effects("plain").await, []);
+}
+
+/// An agent has no use for the socket by which we reach SPIRE.
+async fn agents_are_told_where_spire_is() {
+    let world = world().await;
+    let wanted = |name: &str| json!({"satellite_name": name, "selectors": ["unix:uid:1000"]});
+    let made = world.site.post("/api/join-tokens", wanted("edge")).await.expect(200);
+    assert_eq!(
+        (&made["spire_server_address"], &made["spire_server_port"]),
+        (&json!("spire.example"), &json!(8081))
+    );
+    let untold = world.sections.replace("agent_address = \"spire.example:8081\"\n", "");
+    let site = world.site.restart(&untold).await;
+    let refused = site.post("/api/join-tokens", wanted("other")).await.expect(503);
+    assert_eq!(refused["code"], "not_configured", "{refused}");
+    assert!(refused.to_string().contains("spire.agent_address"), "{refused}");
 }
 
 /// Whoever shortens the life of identities, because they cannot be revoked, means those that are there too.

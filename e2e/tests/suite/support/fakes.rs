@@ -93,6 +93,7 @@ pub(crate) fn settings(harbor: &Fake, dir: &Path) -> Vec<(&'static str, String)>
         ("WARDROOM_HARBOR_USERNAME", "admin".to_owned()),
         ("WARDROOM_HARBOR_PASSWORD", PASSWORD.to_owned()),
         ("WARDROOM_SPIRE_ADDRESS", format!("unix://{}", socket(dir).display())),
+        ("WARDROOM_SPIRE_AGENT_ADDRESS", "spire.example:8081".to_owned()),
         ("WARDROOM_SPIRE_TRUST_DOMAIN", "example.org".to_owned()),
     ]
 }
