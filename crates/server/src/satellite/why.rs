@@ -9,7 +9,7 @@ use wardroom_core::{
 use wardroom_store::EffectProgress;
 
 use super::{
-    document::{self, Document, KIND},
+    document::{self, Document, Flow, KIND},
     effects::PUBLISH_STATE,
 };
 use crate::{app::App, error::Error, liveness, satellite_config::CONFIGS, satellite_group::GROUPS};
@@ -26,7 +26,7 @@ pub(crate) async fn why(app: &App, name: &str) -> Result<Vec<Why>, Error> {
     let (state, document, now) = (document::state(&satellite)?, Document::of(&satellite)?, app.now());
     let mut stay = Stay::of(state, satellite.state_changed_at);
     if state == State::Pending {
-        let ends = ends(&document);
+        let ends = ends(&document).filter(|_| !joins(&document));
         stay.patience = ends.map(|end| end.duration_since(stay.counted_from));
     }
     let mut blockers = blockers(state, &document, now);
@@ -82,6 +82,11 @@ async fn unpublished(app: &App, document: &Document) -> Result<Vec<Blocker>, Err
     Ok(blockers)
 }
 
+/// Whether its token is for its agent, which joins SPIRE with it: who joined in time registers whenever it likes.
+fn joins(document: &Document) -> bool {
+    document.flow == Flow::Spiffe && document.registration.is_some()
+}
+
 /// Until when a pending satellite can come by itself.
 fn ends(document: &Document) -> Option<Timestamp> {
     let token = document.registration.as_ref().map(|registration| registration.expires_at);
@@ -92,6 +97,14 @@ fn blockers(state: State, document: &Document, now: Timestamp) -> Vec<Blocker> {
     let mut blockers = Vec::new();
     if state == State::Pending {
         let what = match (&document.registration, document.refresh) {
+            (Some(registration), _) if registration.expires_at <= now && joins(document) => {
+                let what = format!(
+                    "its join token expired at {}: if its agent had not joined SPIRE by then, re-enable it with mode reissue",
+                    registration.expires_at
+                );
+                blockers.push(Blocker { what: what.into(), fix: None });
+                None
+            }
             (Some(registration), _) if registration.expires_at <= now => {
                 Some(format!("its registration token expired at {}", registration.expires_at))
             }

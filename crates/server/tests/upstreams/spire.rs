@@ -29,6 +29,7 @@ on_both! {
     an_agent_of_another_domain_is_refused_and_uses_nothing_up,
     a_satellite_with_a_token_has_nothing_to_do_with_spire,
     agents_are_told_where_spire_is,
+    who_joined_in_time_is_not_sent_for_a_new_token,
 }
 
 const DOMAIN: &str = "example.org";
@@ -631,6 +632,21 @@ async fn agents_are_told_where_spire_is() {
     let refused = site.post("/api/join-tokens", wanted("other")).await.expect(503);
     assert_eq!(refused["code"], "not_configured", "{refused}");
     assert!(refused.to_string().contains("spire.agent_address"), "{refused}");
+}
+
+/// Who follows the advice of `why` must not shut out a node that is just coming up.
+async fn who_joined_in_time_is_not_sent_for_a_new_token() {
+    let world = world().await;
+    let wanted = json!({"satellite_name": "edge", "selectors": ["unix:uid:1000"], "ttl_seconds": 1});
+    world.site.post("/api/join-tokens", wanted).await.expect(200);
+    let why = eventually("the token to end", async || {
+        let why = world.site.get("/api/v1/resources/satellite/edge/why").await;
+        why.to_string().contains("join token expired").then_some(why)
+    })
+    .await;
+    let (why, next) = (why.to_string(), why[0]["next"].to_string());
+    assert!(why.contains("if its agent had not joined SPIRE by then"), "{why}");
+    assert!(!next.contains("POST"), "{next}");
 }
 
 /// Whoever shortens the life of identities, because they cannot be revoked, means those that are there too.
