@@ -21,6 +21,7 @@ use crate::{
     satellite::effects::{GROUP_MEMBERS, GROUP_ROBOTS, HARBOR_ROBOT, PUBLISH_STATE, SPIRE_ENTRY},
 };
 
+mod agents;
 mod backoff;
 mod circuit;
 mod claim;
@@ -278,6 +279,7 @@ pub(crate) fn spawn(
     }
     jobs.spawn(upkeep::run(Arc::clone(worker), stop.clone()));
     published::spawn(worker, stop, jobs);
+    jobs.spawn(agents::follow(Arc::clone(worker), stop.clone()));
     jobs.spawn(upkeep::look_after(worker.app.clone(), stop.clone()));
     if let Some(trust) = trust {
         jobs.spawn(upkeep::follow_trust(Arc::clone(worker), trust, stop.clone()));

@@ -13,7 +13,7 @@ use wardroom_upstream::{
     spire::{Agent, Entry, Id, NewEntry, Selector, Spire},
 };
 
-use super::Trouble;
+use super::{Trouble, agents};
 use crate::{
     app::{App, Decided, by_system},
     error::Error,
@@ -112,6 +112,7 @@ impl Node<'_> {
         let entry = self.entry(&wanted).await?;
         let epoch = self.joins().then_some(self.document.epoch);
         self.record(|_, known| {
+            known.agent_id = Some(wanted.parent.to_string()).filter(|_| !self.joins());
             known.entry_ids = [Some(&entry), alias.as_ref()]
                 .into_iter()
                 .flatten()
@@ -199,18 +200,16 @@ impl Node<'_> {
         Ok(self.spire.delete_entries(&left).await?)
     }
 
-    /// The agent that was named, or the one whose certificate names the satellite.
+    /// The agent that was named, or the one whose certificate names the satellite: of several, the one that SPIRE heard
+    /// last. A node that got a new certificate joins as another one.
     async fn vouching_agent(&self) -> Result<Id, Trouble> {
         if let Some(parent) = self.given_parent() {
             return parse(parent);
         }
-        let value = format!("subject:cn:{}", self.satellite.content.name);
-        let named = Selector { kind: "x509pop".to_owned(), value };
-        let agents = self.spire.agents_by("x509pop", &[named]).await?;
-        agents
-            .into_iter()
-            .next()
-            .map(|agent| agent.id)
+        let agents =
+            self.spire.agents_by(agents::METHOD, &[agents::named(&self.satellite.content.name)]).await?;
+        agents::best(agents.iter(), self.app.now())
+            .map(|agent| agent.id.clone())
             .ok_or(Trouble::Waiting("has no agent yet whose certificate names the satellite"))
     }
 

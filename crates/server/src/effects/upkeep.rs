@@ -17,7 +17,7 @@ use crate::{
     named::REMOVING,
     satellite::{
         document::{Document, KIND, group_field, state},
-        effects::{GROUP_MEMBERS, HARBOR_ROBOT, PUBLISH_STATE},
+        effects::{GROUP_MEMBERS, HARBOR_ROBOT, PUBLISH_STATE, SPIRE_ENTRY},
     },
     satellite_group::GROUPS,
     spiffe::Trust,
@@ -55,6 +55,8 @@ pub(super) enum Cause {
     Removed,
     /// The state is not in the registry, or was published to another one.
     Missing,
+    /// Another agent vouches for the satellite.
+    OtherAgent,
     /// The removal of a group was begun by a server that left nobody to end it.
     Removing,
 }
@@ -67,6 +69,7 @@ impl Cause {
             Self::GroupChanged => "group changed",
             Self::Removed => "removed with the one before",
             Self::Missing => "not in the registry",
+            Self::OtherAgent => "another agent",
             Self::Removing => "removal begun",
         }
     }
@@ -75,6 +78,7 @@ impl Cause {
         match self {
             Self::Upkeep | Self::Ending | Self::GroupChanged => HARBOR_ROBOT,
             Self::Removed | Self::Missing => PUBLISH_STATE,
+            Self::OtherAgent => SPIRE_ENTRY,
             Self::Removing => GROUP_MEMBERS,
         }
     }
@@ -83,7 +87,7 @@ impl Cause {
     /// where nothing happened, it is enough.
     fn is_met_by(self, progress: &EffectProgress) -> bool {
         let begun_is_enough = match self {
-            Self::Upkeep | Self::Ending | Self::Missing | Self::Removing => true,
+            Self::Upkeep | Self::Ending | Self::Missing | Self::OtherAgent | Self::Removing => true,
             Self::GroupChanged | Self::Removed => false,
         };
         progress.effect_type == self.effect_type()

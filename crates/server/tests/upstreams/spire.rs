@@ -30,6 +30,7 @@ on_both! {
     a_satellite_with_a_token_has_nothing_to_do_with_spire,
     agents_are_told_where_spire_is,
     who_joined_in_time_is_not_sent_for_a_new_token,
+    a_banned_agent_vouches_for_nobody,
 }
 
 const DOMAIN: &str = "example.org";
@@ -647,6 +648,37 @@ async fn who_joined_in_time_is_not_sent_for_a_new_token() {
     let (why, next) = (why.to_string(), why[0]["next"].to_string());
     assert!(why.contains("if its agent had not joined SPIRE by then"), "{why}");
     assert!(!next.contains("POST"), "{next}");
+}
+
+/// A node whose certificate was replaced joins as another agent, and the one before may have been banned.
+async fn a_banned_agent_vouches_for_nobody() {
+    use wardroom_upstream::spire::{Endpoint, Spire as Client};
+    let world = world().await;
+    let client = Client::new(&Endpoint::Socket(world._files.path().join("api.sock")), None).unwrap();
+    let attest = |fingerprint: &str| {
+        let (fingerprint, common_name) = (fingerprint.to_owned(), "edge".to_owned());
+        world.spire.attest(&Attestation::X509pop { fingerprint, common_name }).unwrap()
+    };
+    for banned in ["0a", "0c"] {
+        client.ban_agent(&attest(banned).parse().unwrap()).await.unwrap();
+    }
+    let agent = attest("0b");
+    let wanted =
+        json!({"satellite_name": "edge", "selectors": ["unix:uid:1000"], "attestation_method": "x509pop"});
+    let made = world.site.post("/api/join-tokens", wanted).await.expect(200);
+    world.site.settled("edge", &[]).await;
+    let id = made["spiffe_id"].as_str().unwrap().parse().unwrap();
+    let parents = async || -> Vec<_> {
+        client.entries_of(&id).await.unwrap().into_iter().map(|entry| entry.parent.to_string()).collect()
+    };
+    assert_eq!(parents().await, [agent.as_str()]);
+
+    // Nothing is changed here, and the node has another one.
+    client.ban_agent(&agent.parse().unwrap()).await.unwrap();
+    let next = attest("00");
+    let _site = world.site.restart(&world.sections).await;
+    eventually("the next one to vouch for it", async || (parents().await == [next.as_str()]).then_some(()))
+        .await;
 }
 
 /// Whoever shortens the life of identities, because they cannot be revoked, means those that are there too.
