@@ -220,10 +220,10 @@ fn carry_out<D: Data>(run: &Run<D>, node: Node, ask: &Ask, decision: Decision, n
             (state, state.is_worked_on().then_some(now))
         }
     };
-    let mut event = moves::on_stop(record.kind, state, node, record.came);
+    let mut event = moves::on_stop(record.kind, state, node, record.came());
     // A node that was not yet where nobody uses it gets there with whatever an operator decides.
     if run.record.set_aside {
-        event = event.or_else(|| moves::towards_quarantine(node, record.came));
+        event = event.or_else(|| moves::towards_quarantine(node, record.came()));
     }
     let (entry_type, metadata, then) = (ACTION, Map::new(), Then::Rest);
     Step { state, record, due, node: event, entry_type, metadata, then }

@@ -57,7 +57,7 @@ fn start<D: Data>(run: &Run<D>, node: Node, moment: &Moment<'_>) -> Option<Step<
         if borne == Borne::Spent {
             let event = if record.undoing { Event::FailUndo } else { Event::NeedOperator };
             let state = moved(run.state, event);
-            let node = moves::on_stop(record.kind, state, node, record.came);
+            let node = moves::on_stop(record.kind, state, node, record.came());
             let then = Then::Rest;
             return Some(Step { state, record, due: None, node, entry_type: INTENT, metadata, then });
         }
@@ -79,9 +79,9 @@ fn start<D: Data>(run: &Run<D>, node: Node, moment: &Moment<'_>) -> Option<Step<
 /// Brings the node of a run that failed the last step to where nobody uses it.
 fn set_aside<D: Data>(run: &Run<D>, node: Node, moment: &Moment<'_>) -> Step<D> {
     let mut record = run.record.clone();
-    let event = moves::towards_quarantine(node, record.came);
+    let event = moves::towards_quarantine(node, record.came());
     let next = event.and_then(|event| moves::target(node, event));
-    record.set_aside = next.is_some_and(|next| moves::towards_quarantine(next, record.came).is_some());
+    record.set_aside = next.is_some_and(|next| moves::towards_quarantine(next, record.came()).is_some());
     let (due, then) = if record.set_aside { (Some(moment.now), Then::Look) } else { (None, Then::Rest) };
     Step { state: run.state, record, due, node: event, entry_type: INTENT, metadata: Map::new(), then }
 }

@@ -51,8 +51,9 @@ pub(crate) fn conclude<D: Data>(
     }
 }
 
-fn done<D: Data>(record: Record<D>, node: Node, moment: &Moment<'_>) -> Step<D> {
+fn done<D: Data>(mut record: Record<D>, node: Node, moment: &Moment<'_>) -> Step<D> {
     let skipped = record.skip.get(&record.stage).cloned();
+    record.unproven &= record.stage != Stage::ValidateCleanNode || skipped.is_some();
     let mut metadata = told(&record, if skipped.is_some() { "skipped" } else { "done" }, moment.now);
     metadata.extend(skipped.map(|reason| ("reason".to_owned(), json!(reason))));
     if record.goal != Goal::Run {
@@ -272,7 +273,7 @@ fn fail<D: Data>(
 /// The budget of a class is spent.
 fn spent<D: Data>(record: Record<D>, node: Node, class: Class, metadata: Map<String, Value>) -> Step<D> {
     let state = moved(State::Running, record.stage.when_spent(class));
-    let node = moves::on_stop(record.kind, state, node, record.came);
+    let node = moves::on_stop(record.kind, state, node, record.came());
     Step { state, record, due: None, node, entry_type: ATTEMPT, metadata, then: Then::Rest }
 }
 
@@ -298,11 +299,11 @@ fn quarantine<D: Data>(record: Record<D>, node: Node, reason: &str, moment: &Mom
         return step;
     }
     let fits = |node| mapping::check(node, Some((step.record.kind, step.state))).is_ok();
-    let event = step.node.or_else(|| moves::towards_quarantine(node, step.record.came));
+    let event = step.node.or_else(|| moves::towards_quarantine(node, step.record.came()));
     let next = event.and_then(|event| moves::target(node, event)).filter(|&next| fits(next));
     if let Some(next) = next {
         step.node = event;
-        if moves::towards_quarantine(next, step.record.came).is_some() {
+        if moves::towards_quarantine(next, step.record.came()).is_some() {
             step.record.set_aside = true;
             step.due = Some(moment.now);
             step.then = Then::Look;

@@ -70,6 +70,9 @@ pub struct Record<D> {
     /// Where its node came from when it was drained.
     #[serde(default = "in_use")]
     pub came: Came,
+    /// Whether it began to erase what is on its node, and has not proven since that the node is clean.
+    #[serde(default)]
+    pub unproven: bool,
     /// What the stages know, saved after each of them.
     pub data: D,
 }
@@ -173,6 +176,7 @@ impl<D: Data> Order<D> {
             sent_on: false,
             set_aside: false,
             came,
+            unproven: false,
             data,
         };
         Ok(Content {

@@ -178,7 +178,15 @@ impl<D: Data> Record<D> {
     /// The move of a node whose run begins its stage; where the node comes from is kept with it.
     pub(crate) fn enter(&mut self, node: Node) -> Option<gpu_node::Event> {
         self.came = Came::of(node, self.came);
+        self.unproven |= self.stage.erases() && !self.skip.contains_key(&self.stage);
         moves::on_entry(self.kind, self.stage, node)
+    }
+
+    /// Where its node comes from, for whoever stops the run: one that is not proven clean is not used, as if it had been
+    /// set aside before.
+    #[must_use]
+    pub fn came(&self) -> Came {
+        if self.unproven { Came::FromQuarantine } else { self.came }
     }
 
     pub(crate) fn touch(&mut self) {
@@ -289,7 +297,7 @@ pub(crate) fn stop<D: Data>(
         Event::Cancel
     };
     let state = moved(State::Running, event);
-    let node = moves::on_stop(kind, state, node, record.came);
+    let node = moves::on_stop(kind, state, node, record.came());
     let then = if state.is_worked_on() { Then::Look } else { Then::Rest };
     Step { state, record, due: Some(now), node, entry_type: ATTEMPT, metadata, then }
 }

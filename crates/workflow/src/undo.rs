@@ -80,7 +80,7 @@ pub(crate) fn finish<D: Data>(
         record.undoing = false;
         record.arrive(now);
     }
-    let node = moves::on_stop(record.kind, state, node, record.came);
+    let node = moves::on_stop(record.kind, state, node, record.came());
     let then = if state.is_worked_on() { Then::Look } else { Then::Rest };
     Step { state, record, due: Some(now), node, entry_type: ATTEMPT, metadata, then }
 }
@@ -99,6 +99,6 @@ fn fail<D: Data>(
         Borne::Again(failures) => (State::Compensating, Some(moment.retry_at(failures))),
         Borne::Spent => (moved(State::Compensating, Event::FailUndo), None),
     };
-    let node = moves::on_stop(record.kind, state, node, record.came);
+    let node = moves::on_stop(record.kind, state, node, record.came());
     Step { state, record, due, node, entry_type: ATTEMPT, metadata, then: Then::Rest }
 }

@@ -133,6 +133,12 @@ impl Stage {
     /// Stages that protect the next tenant from what the last one left.
     #[must_use]
     pub const fn erases_or_proves(self) -> bool {
-        matches!(self, Self::CleanupStorage | Self::ScrubGpu | Self::ValidateCleanNode)
+        self.erases() || matches!(self, Self::ValidateCleanNode)
+    }
+
+    /// Stages that take from a node what was on it.
+    #[must_use]
+    pub const fn erases(self) -> bool {
+        matches!(self, Self::CleanupStorage | Self::ScrubGpu)
     }
 }

@@ -117,7 +117,7 @@ pub(crate) async fn begin(app: &App, entry: &Entry, id: &str, plan: &Plan) -> Re
 /// Where a node comes from. Of one in the middle of something, its newest run knows; when that is lost too, the node
 /// is not used before a person has looked at it.
 pub(crate) async fn came(app: &App, node: &Resource) -> Result<Came, Error> {
-    let newest = newest_run(app, node).await?.map_or(Came::FromQuarantine, |run| run.record.came);
+    let newest = newest_run(app, node).await?.map_or(Came::FromQuarantine, |run| run.record.came());
     Ok(Came::of(document::state(node)?, newest))
 }
 

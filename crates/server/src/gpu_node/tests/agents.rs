@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use wardroom_core::{
+    Named as _,
     gpu_node::{action::Action, task::Kind as TaskKind},
     run::{action::Goal, plan::Stage},
 };
@@ -518,7 +519,88 @@ async fn a_server_that_is_cut_off_takes_no_heartbeat() {
     assert_eq!(rig.as_agent(&credential, &path, json!({})).await.status, 200);
 }
 
+/// An active node that is to be cleaned, and its agent by hand.
+async fn cleaning(rig: &mut Rig, mode: &str) -> (String, String) {
+    rig.work();
+    let (id, credential) = enrolled(rig, 1).await;
+    beat(rig, &id, &credential, json!({})).await;
+    rig.until(&id, "active").await;
+    rig.post(&format!("/api/v1/gpu-nodes/{id}/decommissions"), json!({"mode": mode})).await.ok();
+    (id, credential)
+}
+
+/// Does a task once it is asked for; says how it ended.
+async fn carry_out(rig: &Rig, id: &str, credential: &str, kind: &str, mut result: Value) {
+    let claim = format!("/api/v1/gpu-nodes/{id}/tasks/claim");
+    for _ in 0..1500 {
+        let task = rig.as_agent(credential, &claim, json!({"holder": "a"})).await.ok()["task"].clone();
+        if task["kind"] == kind {
+            result["epoch"] = task["epoch"].clone();
+            let path = format!("/api/v1/gpu-nodes/{id}/tasks/{}/result", task["id"].as_str().unwrap());
+            rig.as_agent(credential, &path, result).await.ok();
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    panic!("{kind} was never asked for: {:#}", rig.lifecycle(id).await);
+}
+
+/// A node whose cleanup failed, was refused or is stopped halfway is not used before a person has recovered it, however
+/// well its agent is.
+async fn a_node_that_is_not_proven_clean_is_set_aside_when_its_run_is_stopped() {
+    let well = json!({"outcome": "succeeded"});
+    let torn =
+        json!({"outcome": "succeeded", "details": [{"name": "nvme1", "method": "crypto", "ok": false}]});
+    let refused = json!({"outcome": "refused"});
+    let cases = [
+        ("storage_cleanup", "node.cleanup_storage", Some(torn), "stop-drain"),
+        ("soft_reset", "node.cleanup_storage", Some(refused), "cancel"),
+        ("soft_reset", "node.scrub_gpu", None, "stop-drain"),
+        ("soft_reset", "node.validate_clean", None, "rerun"),
+    ];
+    for (mode, last, result, way) in cases {
+        let mut rig = Rig::new().await;
+        let (id, credential) = cleaning(&mut rig, mode).await;
+        for kind in ["node.drain", "node.cleanup_storage", "node.scrub_gpu", "node.validate_clean"] {
+            if kind == last {
+                break;
+            }
+            carry_out(&rig, &id, &credential, kind, well.clone()).await;
+        }
+        let run = rig.lifecycle(&id).await["run"]["id"].as_str().unwrap().to_owned();
+        let act = async |action: &str| {
+            rig.post(&format!("/api/v1/runs/{run}/actions/{action}"), json!({})).await.ok();
+        };
+        match result {
+            Some(result) => {
+                carry_out(&rig, &id, &credential, last, result).await;
+                rig.until_run(&id, "failed_manual_intervention").await;
+            }
+            None => {
+                let at = TaskKind::ALL.iter().find(|kind| kind.as_str() == last).unwrap();
+                let stage = Stage::ALL.iter().find(|stage| TaskKind::of(**stage) == Some(*at)).unwrap();
+                rig.until_stage_or(&id, stage.as_str(), "never").await;
+            }
+        }
+        match way {
+            "stop-drain" => drop(rig.act(&id, "stop-drain", json!({})).await.ok()),
+            // Entered again from the top, it is no cleaner.
+            "rerun" => {
+                act("mark_manual_intervention_required").await;
+                act("rerun").await;
+                act("cancel").await;
+            }
+            action => act(action).await,
+        }
+        rig.until_run(&id, "cancelled").await;
+        assert_eq!(beat(&rig, &id, &credential, json!({})).await["state"], "quarantined", "{mode} {last}");
+        rig.act(&id, "recover", json!({})).await.ok();
+        assert_eq!(rig.state(&id).await, "active", "{mode} {last}");
+    }
+}
+
 on_both! {
+    a_node_that_is_not_proven_clean_is_set_aside_when_its_run_is_stopped
     a_server_that_is_cut_off_takes_no_heartbeat
     a_run_that_is_sent_on_asks_its_agent_again
     an_unreadable_task_stops_no_sweep

@@ -164,6 +164,7 @@ async fn a_decommission_is_cancelled_from_every_stage() {
             matches!(state.as_str(), "offline" | "active" | "retired" | "quarantined"),
             "{kind} at {stage}: {state}"
         );
+        assert!(!stage.erases_or_proves() || state == "quarantined", "{kind} at {stage}: {state}");
         assert_eq!(rig.lifecycle(id).await["run"]["state"], "cancelled");
     }
 }
