@@ -191,7 +191,9 @@ impl table::Event for Event {
             Quarantine => call("POST /api/v1/gpu-nodes/{id}/actions/quarantine", None),
             Recover => call(
                 "POST /api/v1/gpu-nodes/{id}/actions/recover",
-                Some("no open onboarding, a healthy heartbeat since the quarantine and no drift in MAAS"),
+                Some(
+                    "no open onboarding, a healthy heartbeat since the quarantine that is not old, and no drift in MAAS",
+                ),
             ),
             Drain => call(
                 "POST /api/v1/gpu-nodes/{id}/actions/retire",

@@ -50,7 +50,9 @@ const RETIRE: (&str, &str, Option<&str>) = (
 const RECOVER: (&str, &str, Option<&str>) = (
     "POST /api/v1/gpu-nodes/{id}/actions/recover",
     "operator",
-    Some("no open onboarding, a healthy heartbeat since the quarantine and no drift in MAAS"),
+    Some(
+        "no open onboarding, a healthy heartbeat since the quarantine that is not old, and no drift in MAAS",
+    ),
 );
 const REVOKE: (&str, &str, Option<&str>) = ("POST /api/satellites/{name}/revoke", "operator", None);
 const MARK: (&str, &str, Option<&str>) =

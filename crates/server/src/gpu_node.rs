@@ -9,6 +9,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
+use jiff::Timestamp;
 use serde::Deserialize;
 use utoipa::IntoParams;
 use uuid::Uuid;
@@ -330,8 +331,13 @@ pub(crate) fn moved(state: State, event: Event) -> Option<State> {
 
 /// Watches a node while it is active, and only then.
 pub(crate) fn watch(app: &App, node: &Resource) -> Result<(), Error> {
+    watch_from(app, node, None)
+}
+
+/// The same for a node whose agent was heard then.
+pub(crate) fn watch_from(app: &App, node: &Resource, last_seen: Option<Timestamp>) -> Result<(), Error> {
     if document::state(node)? == State::Active && !node.content.deleted {
-        seat(app, node, NewSeat::default());
+        seat(app, node, NewSeat { last_seen, ..NewSeat::default() });
     } else {
         app.liveness.unseat(KIND, &node.content.id);
     }

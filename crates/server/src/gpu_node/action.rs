@@ -153,8 +153,10 @@ impl Order<'_> {
                 return Err(begin::busy(run));
             }
             let holds = run.iter().map(|run| Held::at(&run.resource)).collect();
+            // Nobody is heard by what a person does.
+            let heard = proof::heard(self.app, self.id).await?;
             if let Some(node) = self.commit(node, to, Some(event), holds).await? {
-                super::watch(self.app, &node)?;
+                super::watch_from(self.app, &node, heard)?;
                 return Ok(Done::only("moved"));
             }
         }

@@ -266,9 +266,10 @@ async fn write(
     let mut entry = by_system(app, if event.is_some() { TRANSITION } else { "changed" }, metadata);
     entry.comment = Some(format!("MAAS says that {} is {}", seen.system_id, said(seen)));
     let after = document.into_content_of(&node, to)?;
+    let heard = proof::heard(app, &node.content.id).await?;
     let change = Change { before: Some(node), after, entry, effects: Vec::new(), fence: None, holds };
     match app.store.commit(change).await {
-        Ok(committed) => super::watch(app, &committed.resource),
+        Ok(committed) => super::watch_from(app, &committed.resource, heard),
         // Somebody was faster: it is judged again with the next sweep.
         Err(StoreError::Conflict) => Ok(()),
         Err(error) => Err(error.into()),

@@ -10,7 +10,7 @@ use wardroom_core::gpu_node::{
 };
 use wardroom_store::{Observation, Resource};
 
-use super::document::KIND;
+use super::document::{self, Document, KIND};
 use crate::{app::App, error::Error, secret};
 
 /// The sources of observations.
@@ -94,6 +94,11 @@ pub(crate) async fn latest(app: &App, id: &str) -> Result<Latest, Error> {
     Ok(latest)
 }
 
+/// When the agent of a node that is not active was last heard; of an active one liveness knows.
+pub(crate) async fn heard(app: &App, id: &str) -> Result<Option<Timestamp>, Error> {
+    Ok(latest(app, id).await?.health.map(|(_, at)| at))
+}
+
 /// Keeps an observation; who is slower than another one of the same source gives way.
 pub(crate) async fn keep<T: Serialize>(
     app: &App,
@@ -117,8 +122,16 @@ pub(crate) async fn keep<T: Serialize>(
     Ok(())
 }
 
+/// How much later than it is due a heartbeat may come: how often anybody looks.
+const LOOK: SignedDuration = SignedDuration::from_secs(2);
+
+/// Whether an agent was heard so lately that its next heartbeat is not due yet.
+pub(crate) fn is_fresh(app: &App, heard: Timestamp, now: Timestamp) -> bool {
+    now.duration_since(heard) <= app.config.liveness.interval.duration() + LOOK
+}
+
 /// Whether a quarantined node is proven healthy: a healthy heartbeat since it was set aside, and nothing in MAAS that
-/// would set it aside again.
+/// would set it aside again. One that is silent by now proves nothing, however well it was.
 pub(crate) async fn healthy_again(app: &App, node: &Resource) -> Result<(), Error> {
     let id = &node.content.id;
     let unproven = |detail: String| Error::Conflict {
@@ -130,10 +143,15 @@ pub(crate) async fn healthy_again(app: &App, node: &Resource) -> Result<(), Erro
         ],
     };
     let latest = latest(app, id).await?;
-    let heard = latest.health.filter(|(_, at)| *at >= node.state_changed_at);
-    let Some((health, _)) = heard else {
+    let epoch = Document::of(node)?.agent.map(|agent| agent.epoch);
+    let heard =
+        latest.health.filter(|(health, at)| *at >= node.state_changed_at && Some(health.epoch) == epoch);
+    let Some((health, at)) = heard else {
         return Err(unproven("no heartbeat has arrived since the node was set aside".to_owned()));
     };
+    if !is_fresh(app, at, app.now()) {
+        return Err(unproven(format!("the agent is silent since it was last heard, at {at:.0}")));
+    }
     if !health.is_healthy() {
         return Err(unproven(format!("the last heartbeat was not healthy: {}", health.complaints())));
     }

@@ -1,6 +1,6 @@
 //! The agent: it enrolled for this run, it is heard, and its checks pass. Only this is success.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use wardroom_core::{gpu_node::maas::Status, run::plan::Kind};
 use wardroom_store::Resource;
 use wardroom_upstream::maas::Machine;
@@ -49,7 +49,7 @@ impl Workers {
         let Some((health, at)) = heard else {
             return Ok(wait_until(until, "the agent has enrolled and not been heard yet"));
         };
-        if !self.is_fresh(at, attempt.now) {
+        if !proof::is_fresh(&self.app, at, attempt.now) {
             return Ok(wait_until(until, "the agent has enrolled, and is silent since it was last heard"));
         }
         if !health.is_healthy() {
@@ -60,11 +60,6 @@ impl Workers {
             self.look_and_lock(attempt).await?;
         }
         done(attempt)
-    }
-
-    /// Whether the agent was heard so lately that its next heartbeat is not due yet, but for how often anybody looks.
-    fn is_fresh(&self, heard: Timestamp, now: Timestamp) -> bool {
-        now.duration_since(heard) <= self.app.config.liveness.interval.duration() + LOOK
     }
 
     /// What was deployed for this run is still there, and nobody else's.

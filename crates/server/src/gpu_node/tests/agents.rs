@@ -519,6 +519,61 @@ async fn a_server_that_is_cut_off_takes_no_heartbeat() {
     assert_eq!(rig.as_agent(&credential, &path, json!({})).await.status, 200);
 }
 
+/// Puts a node without a run into a state, as of some time ago.
+async fn put(rig: &Rig, id: &str, state: &str, ago: jiff::SignedDuration) {
+    arrive(rig, id, "cancelled", |_| {}).await;
+    let run = rig.app.store.get_by_key("run", &format!("node/{id}")).await.unwrap();
+    if let Some(run) = run {
+        let over = |run: &wardroom_store::Resource| {
+            let mut content = run.content.clone();
+            (content.keys, content.due_at) = (Default::default(), None);
+            Ok(Decided::Commit(Box::new((content, by_system(&rig.app, "changed", Value::Null))), ()))
+        };
+        rig.app.change("run", &run.content.id, over).await.unwrap();
+    }
+    let moved = |node: &wardroom_store::Resource| {
+        let state = state.parse().unwrap();
+        let content = document::Document::of(node)?.into_content_of(node, state)?;
+        let mut entry = by_system(&rig.app, "transition", Value::Null);
+        entry.at = rig.app.now() - ago;
+        Ok(Decided::Commit(Box::new((content, entry)), ()))
+    };
+    rig.app.change(document::KIND, id, moved).await.unwrap();
+}
+
+/// What the agent said last was said some time ago.
+async fn age(rig: &Rig, id: &str, ago: jiff::SignedDuration) {
+    let said = rig.app.store.observations("gpu-node", id).await.unwrap().remove(0);
+    let received_at = rig.app.now() - ago;
+    let old = wardroom_store::Observation { version: said.version + 1, received_at, ..said };
+    rig.app.store.observe(&old).await.unwrap();
+}
+
+/// A node that was healthy and fell silent is not brought back by what it said before; and nobody is heard by being
+/// brought back.
+async fn an_old_heartbeat_brings_no_node_back() {
+    use jiff::SignedDuration;
+    let rig = Rig::new().await;
+    let (id, credential) = enrolled(&rig, 1).await;
+    put(&rig, &id, "quarantined", SignedDuration::from_mins(20)).await;
+    beat(&rig, &id, &credential, json!({"checks": []})).await;
+    age(&rig, &id, SignedDuration::from_mins(10)).await;
+    let refused = rig.act(&id, "recover", json!({})).await;
+    assert_eq!((refused.status.as_u16(), refused.code()), (409, "not_proven"), "{refused:?}");
+    assert!(refused.body["detail"].as_str().unwrap().contains("silent"), "{refused:?}");
+    assert_eq!(rig.lifecycle(&id).await["allowed_actions"], json!(["retire"]));
+    let node = super::super::find(&rig.app, &id).await.unwrap();
+    assert!(super::super::proof::healthy_again(&rig.app, &node).await.is_err(), "the reconciler's own way");
+
+    age(&rig, &id, SignedDuration::from_secs(20)).await;
+    rig.act(&id, "recover", json!({})).await.ok();
+    let node = rig.get(&format!("/api/v1/gpu-nodes/{id}")).await["data"].clone();
+    assert_eq!(node["state"], "active");
+    let seen: jiff::Timestamp = node["last_seen"].as_str().unwrap().parse().unwrap();
+    let since = rig.app.now().duration_since(seen);
+    assert!(since >= SignedDuration::from_secs(19), "heard {since:?} ago: {node}");
+}
+
 /// An active node that is to be cleaned, and its agent by hand.
 async fn cleaning(rig: &mut Rig, mode: &str) -> (String, String) {
     rig.work();
@@ -600,6 +655,7 @@ async fn a_node_that_is_not_proven_clean_is_set_aside_when_its_run_is_stopped() 
 }
 
 on_both! {
+    an_old_heartbeat_brings_no_node_back
     a_node_that_is_not_proven_clean_is_set_aside_when_its_run_is_stopped
     a_server_that_is_cut_off_takes_no_heartbeat
     a_run_that_is_sent_on_asks_its_agent_again
