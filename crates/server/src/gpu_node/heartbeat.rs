@@ -51,10 +51,15 @@ pub(crate) async fn heartbeat(
     let Facts { value: mut heartbeat, mut ignored } = report;
     let said = check(&mut heartbeat, &mut ignored);
     let node = super::find(&app, &id).await?;
-    if ignored.misses("checks") {
-        heartbeat.checks = checked_before(&app, &id).await?;
-    }
-    let node = hear(&app, node, &heartbeat).await?;
+    let node = match ignored.misses("checks") {
+        // They prove neither that the node is well nor that it is not: what was said last stands, and when.
+        true if has_spoken(&app, &node).await? => node,
+        // Who never said anything is not well.
+        unread => {
+            heartbeat.checks.extend(unread.then(unreadable));
+            hear(&app, node, &heartbeat).await?
+        }
+    };
     let beat = if document::state(&node)? == State::Active {
         let seat = app.liveness.find(KIND, &id);
         let seat = seat.unwrap_or_else(|| super::seat(&app, &node, NewSeat::default()));
@@ -81,12 +86,16 @@ impl Report for Heartbeat {
     const NEEDED: &'static [&'static str] = &[];
 }
 
-/// What checks said last stands for those that cannot be read: they prove neither that the node is well nor that it is
-/// not. Who never said anything is not well.
-async fn checked_before(app: &App, id: &str) -> Result<Vec<Check>, Error> {
-    let known = proof::latest(app, id).await?.health.map(|(health, _)| health.checks);
+/// Whether the agent that speaks for the node now has said before how the node is.
+async fn has_spoken(app: &App, node: &Resource) -> Result<bool, Error> {
+    let epoch = Document::of(node)?.agent.map_or(0, |agent| agent.epoch);
+    let known = proof::latest(app, &node.content.id).await?.health;
+    Ok(known.is_some_and(|(health, _)| health.epoch == epoch))
+}
+
+fn unreadable() -> Check {
     let message = Some("what the checks say cannot be read".to_owned());
-    Ok(known.unwrap_or_else(|| vec![Check { name: "checks".to_owned(), ok: false, message }]))
+    Check { name: "checks".to_owned(), ok: false, message }
 }
 
 /// Bounds what is kept. What commands wrote is cut, not refused; of too many checks those that failed are kept first.

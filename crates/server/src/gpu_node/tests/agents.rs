@@ -574,6 +574,19 @@ async fn an_old_heartbeat_brings_no_node_back() {
     assert!(since >= SignedDuration::from_secs(19), "heard {since:?} ago: {node}");
 }
 
+/// Checks that cannot be read prove nothing, however well the node was before.
+async fn unreadable_checks_bring_no_node_back() {
+    let rig = Rig::new().await;
+    let (id, credential) = enrolled(&rig, 1).await;
+    beat(&rig, &id, &credential, json!({"checks": []})).await;
+    put(&rig, &id, "offline", jiff::SignedDuration::from_mins(20)).await;
+    age(&rig, &id, jiff::SignedDuration::from_mins(30)).await;
+    assert_eq!(beat(&rig, &id, &credential, json!({"checks": "x"})).await["state"], "offline");
+    let heard = super::super::proof::latest(&rig.app, &id).await.unwrap().health.unwrap().1;
+    assert!(rig.app.now().duration_since(heard) > jiff::SignedDuration::from_mins(29), "heard at {heard}");
+    assert_eq!(beat(&rig, &id, &credential, json!({"checks": []})).await["state"], "active");
+}
+
 /// An active node that is to be cleaned, and its agent by hand.
 async fn cleaning(rig: &mut Rig, mode: &str) -> (String, String) {
     rig.work();
@@ -656,6 +669,7 @@ async fn a_node_that_is_not_proven_clean_is_set_aside_when_its_run_is_stopped() 
 
 on_both! {
     an_old_heartbeat_brings_no_node_back
+    unreadable_checks_bring_no_node_back
     a_node_that_is_not_proven_clean_is_set_aside_when_its_run_is_stopped
     a_server_that_is_cut_off_takes_no_heartbeat
     a_run_that_is_sent_on_asks_its_agent_again
