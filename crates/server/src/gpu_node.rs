@@ -284,9 +284,10 @@ pub(crate) async fn decommission(
             allowed: action::allowed(document::state(&node)?),
         });
     }
-    // A host that answers can be asked: only one that does not is given up as it is.
-    let unproven = skip.keys().find(|stage| stage.erases_or_proves());
-    if let Some(stage) = unproven.filter(|_| document::state(&node).is_ok_and(|state| state == State::Active))
+    // A host that answers can be asked: only one that does not is given up as it is, and nothing is erased under what runs
+    // on another.
+    if let Some(stage) =
+        skip.keys().next().filter(|_| document::state(&node).is_ok_and(|state| state == State::Active))
     {
         return Err(Error::Conflict {
             code: "no_such_move",

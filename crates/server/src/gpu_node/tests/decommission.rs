@@ -147,6 +147,11 @@ async fn a_dead_host_is_reimaged_and_decommissioned_with_a_reason() {
         let body = json!({"mode": mode, "skip": skip(stages)});
         let early = rig.post(&path, body.clone()).await;
         assert_eq!((early.status.as_u16(), early.code()), (409, "no_such_move"), "{early:?}");
+        // Nor is anything erased there before it is drained.
+        for mode in [mode, "soft_reset", "storage_cleanup"] {
+            let early = rig.post(&path, json!({"mode": mode, "skip": skip(&["drain_node"])})).await;
+            assert_eq!((early.status.as_u16(), early.code()), (409, "no_such_move"), "{early:?}");
+        }
         rig.act(&id, "quarantine", json!({"reason": "the board burnt"})).await.ok();
         let wrong = rig.post(&path, json!({"mode": "soft_reset", "skip": skip(&["scrub_gpu"])})).await;
         assert_eq!(wrong.status, 400, "{wrong:?}");
