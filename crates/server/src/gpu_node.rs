@@ -228,6 +228,9 @@ pub(crate) async fn onboard(
     }
     let kind = if site.is_some() { Kind::Onboarding } else { Kind::Bootstrap };
     let state = document::state(&node)?;
+    if let Some(run) = begin::open_run(&app, &node).await?.filter(|_| state != State::BootstrapIssued) {
+        return Err(begin::busy(&run));
+    }
     if kind == Kind::Onboarding && document.machine.is_some() {
         proof::not_deployed(&app, &node).await?;
     }
@@ -276,12 +279,13 @@ pub(crate) async fn decommission(
     let document = Document::of(&node)?;
     let needs_site = kind.plan().iter().any(|step| step.stage == Stage::LoadSiteConfig);
     if needs_site && (document.site.is_none() || document.machine.is_none()) {
+        let run = begin::newest_run(&app, &node).await?;
         return Err(Error::Conflict {
             code: "no_site",
             detail: format!(
                 "{kind} needs a machine in MAAS, and no site manages this node: retire and remove it"
             ),
-            allowed: action::allowed(document::state(&node)?),
+            allowed: action::allowed_now(&app, &node, document::state(&node)?, run.as_ref()).await?,
         });
     }
     // A host that answers can be asked: only one that does not is given up as it is, and nothing is erased under what runs
@@ -289,13 +293,9 @@ pub(crate) async fn decommission(
     if let Some(stage) =
         skip.keys().next().filter(|_| document::state(&node).is_ok_and(|state| state == State::Active))
     {
-        return Err(Error::Conflict {
-            code: "no_such_move",
-            detail: format!(
-                "the node is active, so its agent can do {stage}: only a silent host's is skipped"
-            ),
-            allowed: action::allowed(State::Active),
-        });
+        let detail =
+            format!("the node is active, so its agent can do {stage}: only a silent host's is skipped");
+        return Err(action::not_allowed(&app, &node, detail).await?);
     }
     let open = begin::open_run(&app, &node).await?;
     if let Some(run) = open.filter(|run| run.record.kind == kind && !skip.is_empty()) {
@@ -330,7 +330,7 @@ pub(crate) fn moved(state: State, event: Event) -> Option<State> {
     TABLE.find(state, event).map(|row| row.to)
 }
 
-/// Watches a node while it is active, and only then.
+/// Watches a node while it is active, and only then: its agent is heard now.
 pub(crate) fn watch(app: &App, node: &Resource) -> Result<(), Error> {
     watch_from(app, node, None)
 }

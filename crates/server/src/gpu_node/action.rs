@@ -142,7 +142,7 @@ impl Order<'_> {
                 }
             }
             if TABLE.find(state, event).is_none() {
-                return Err(refused(state, self.action));
+                return Err(refused(self.app, &node, self.action).await?);
             }
             let event = begin::came(self.app, &node).await?.instead_of(event, state);
             let to = super::moved(state, event).ok_or(Error::Internal)?;
@@ -225,7 +225,7 @@ impl Order<'_> {
             return Ok(Done::only("already_there"));
         }
         if !self.action.is_allowed(state) {
-            return Err(refused(state, self.action));
+            return Err(refused(self.app, &node, self.action).await?);
         }
         match begin::open_run(self.app, &node).await? {
             Some(run) => {
@@ -288,17 +288,16 @@ async fn answer(app: &App, id: &str, done: Done) -> Result<axum::response::Respo
 }
 
 /// The state does not allow the action.
-pub(crate) fn refused(state: State, action: Action) -> Error {
-    Error::Conflict {
-        code: "no_such_move",
-        detail: format!("the node is {state}, which does not allow {action}"),
-        allowed: allowed(state),
-    }
+pub(crate) async fn refused(app: &App, node: &Resource, action: Action) -> Result<Error, Error> {
+    let state = document::state(node)?;
+    not_allowed(app, node, format!("the node is {state}, which does not allow {action}")).await
 }
 
-/// What the state allows, as words for the path.
-pub(crate) fn allowed(state: State) -> Vec<String> {
-    action::allowed(state).map(|action| action.to_string()).collect()
+/// The node does not allow what was asked for; says what it does.
+pub(crate) async fn not_allowed(app: &App, node: &Resource, detail: String) -> Result<Error, Error> {
+    let run = begin::newest_run(app, node).await?;
+    let allowed = allowed_now(app, node, document::state(node)?, run.as_ref()).await?;
+    Ok(Error::Conflict { code: "no_such_move", detail, allowed })
 }
 
 /// What would be accepted now, as words for the path.

@@ -89,13 +89,9 @@ pub(crate) async fn begin(app: &App, entry: &Entry, id: &str, plan: &Plan) -> Re
             return Err(busy(&run));
         }
         let state = document::state(&node)?;
-        let to = match plan.event {
-            Some(event) => moves::target(state, event).ok_or_else(|| not_now(state, plan.kind))?,
-            None => state,
-        };
-        if mapping::check(to, Some((plan.kind, run::State::Pending))).is_err() {
-            return Err(not_now(state, plan.kind));
-        }
+        let to = plan.event.map_or(Some(state), |event| moves::target(state, event));
+        let fits = |to: &State| mapping::check(*to, Some((plan.kind, run::State::Pending))).is_ok();
+        let Some(to) = to.filter(fits) else { return Err(not_now(app, &node, plan.kind).await?) };
         let plan = &Plan { came: came(app, &node).await?, ..plan.clone() };
         let mut changes = changes(app, entry, node, to, plan)?;
         if let (Some(site), Some(node)) = (&plan.site, changes.first_mut()) {
@@ -217,18 +213,16 @@ pub(crate) fn busy(run: &Run<Data>) -> Error {
 }
 
 /// The state of the node does not allow a run of this kind.
-fn not_now(state: State, kind: Kind) -> Error {
+async fn not_now(app: &App, node: &Resource, kind: Kind) -> Result<Error, Error> {
+    let state = document::state(node)?;
     let from: BTreeSet<_> = State::ALL
         .iter()
         .filter(|state| mapping::check(**state, Some((kind, run::State::Pending))).is_ok())
         .map(|state| state.as_str())
         .collect();
     let from = from.into_iter().collect::<Vec<_>>().join(", ");
-    Error::Conflict {
-        code: "no_such_move",
-        detail: format!("the node is {state}; a {kind} starts from one of: {from}"),
-        allowed: super::action::allowed(state),
-    }
+    let detail = format!("the node is {state}; a {kind} starts from one of: {from}");
+    super::action::not_allowed(app, node, detail).await
 }
 
 /// Reads a node again.

@@ -189,20 +189,21 @@ pub(crate) async fn still_there(app: &App, node: &Resource) -> Result<(), Error>
 /// Whether the machine of a node can be brought in: an onboarding would stop at one that is in use.
 pub(crate) async fn not_deployed(app: &App, node: &Resource) -> Result<(), Error> {
     let id = &node.content.id;
-    match latest(app, id).await?.maas {
-        Some(Sight { seen, .. }) if seen.status == Some(Status::Deployed) => Err(Error::Conflict {
-            code: "no_such_move",
-            detail: "MAAS says that the machine of the node is deployed, and only a free one is onboarded: reimage the \
-                     node, or recover it"
-                .to_owned(),
-            allowed: vec![
-                format!("POST /api/v1/gpu-nodes/{id}/decommissions"),
-                format!("POST /api/v1/gpu-nodes/{id}/actions/recover"),
-                format!("GET /api/v1/gpu-nodes/{id}/lifecycle"),
-            ],
-        }),
-        _ => Ok(()),
+    let sight = latest(app, id).await?.maas;
+    if sight.is_none_or(|sight| sight.seen.status != Some(Status::Deployed)) {
+        return Ok(());
     }
+    let mut allowed = vec![format!(r#"POST /api/v1/gpu-nodes/{id}/decommissions {{"mode":"reimage"}}"#)];
+    let proven = document::state(node)? == State::Quarantined && healthy_again(app, node).await.is_ok();
+    if proven {
+        allowed.push(format!("POST /api/v1/gpu-nodes/{id}/actions/recover"));
+    }
+    allowed.push(format!("GET /api/v1/gpu-nodes/{id}/lifecycle"));
+    let detail = format!(
+        "MAAS says that the machine of the node is deployed, and only a free one is onboarded: reimage the node{}",
+        if proven { ", or recover it" } else { "" }
+    );
+    Err(Error::Conflict { code: "no_such_move", detail, allowed })
 }
 
 /// How long what MAAS says may be the same before it is written down again.

@@ -49,7 +49,7 @@ pub(crate) async fn resume(order: &Order<'_>) -> Result<Done, Error> {
     let node = super::find(order.app, order.id).await?;
     let state = document::state(&node)?;
     if !order.action.is_allowed(state) {
-        return Err(refused(state, order.action));
+        return Err(refused(order.app, &node, order.action).await?);
     }
     let by_hand = state == State::BootstrapIssued;
     let Some(run) = begin::open_run(order.app, &node).await? else {
@@ -101,8 +101,12 @@ pub(crate) async fn reissue(order: &Order<'_>, seen: &Resource) -> Result<Done, 
     for _ in 0..DECISIONS {
         let node = super::find(app, order.id).await?;
         let (state, mut document) = (document::state(&node)?, Document::of(&node)?);
-        if state != State::BootstrapIssued {
-            return Err(refused(state, order.action));
+        let run = begin::open_run(app, &node).await?;
+        if let Some(run) = &run
+            && !waits_by_hand(run, &node)?
+        {
+            let detail = format!("the node is {state}, and no run of it waits for a token any more");
+            return Err(not_allowed(app, &node, detail).await?);
         }
         if (&document.run, &document.enrollment) != (&before.run, &before.enrollment) {
             return Ok(Done::only("token_fresh"));

@@ -1,7 +1,7 @@
 //! Actions of operators on a node: idempotent, recorded, and refused with what is allowed.
 
 use serde_json::json;
-use wardroom_core::gpu_node::{State, action::allowed};
+use wardroom_core::gpu_node::State;
 use wardroom_fakes::maas::{Change, Outcome, Seed};
 
 use super::{
@@ -31,11 +31,13 @@ async fn put(rig: &Rig, id: &str, state: State) {
     }
 }
 
-/// Every action in every state: what the table does not allow is refused, and the refusal names what it does.
+/// Every action in every state: what the table does not allow is refused, and the refusal names what would be accepted: not
+/// to recover or reactivate a node that never enrolled.
 async fn what_a_state_does_not_allow_is_refused_with_what_it_does() {
     use wardroom_core::{Named as _, gpu_node::action::Action};
     let rig = Rig::new().await;
     let (id, _) = rig.by_hand(1).await;
+    let decommissions = format!("/api/v1/gpu-nodes/{id}/decommissions");
     for &state in State::ALL {
         if state == State::Deleted {
             continue;
@@ -51,8 +53,20 @@ async fn what_a_state_does_not_allow_is_refused_with_what_it_does() {
                 (409, "no_such_move"),
                 "{action} in {state}: {reply:?}"
             );
-            let expected: Vec<_> = allowed(state).map(|action| action.to_string()).collect();
-            assert_eq!(reply.body["allowed_actions"], json!(expected), "{action} in {state}");
+            let expected = rig.lifecycle(&id).await["allowed_actions"].clone();
+            assert_eq!(reply.body["allowed_actions"], expected, "{action} in {state}");
+        }
+        // What starts a run says the same.
+        let reply = rig.post(&decommissions, json!({"mode": "full_decommission"})).await;
+        let expected = rig.lifecycle(&id).await["allowed_actions"].clone();
+        assert_eq!((reply.code(), &reply.body["allowed_actions"]), ("no_site", &expected), "{state}");
+        let reply = rig.post(&decommissions, json!({"mode": "soft_reset"})).await;
+        if !matches!(state, State::Active | State::Offline | State::Quarantined) {
+            assert_eq!(
+                (reply.code(), &reply.body["allowed_actions"]),
+                ("no_such_move", &expected),
+                "{state}"
+            );
         }
     }
 }

@@ -177,10 +177,15 @@ async fn a_cancel_leaves_a_node_the_machine_it_had() {
     let id = rig.active(1).await;
     let system_id = rig.system_id(&id).await;
     let onboardings = format!("/api/v1/gpu-nodes/{id}/onboardings");
+    let refused = rig.post(&onboardings, json!({})).await;
+    assert_eq!((refused.status.as_u16(), refused.code()), (409, "no_such_move"), "{refused:?}");
+    assert!(!refused.body.to_string().contains("recover"), "it is active: {refused:?}");
     rig.act(&id, "quarantine", json!({"reason": "it smells"})).await.ok();
     let refused = rig.post(&onboardings, json!({})).await;
     assert_eq!((refused.status.as_u16(), refused.code()), (409, "no_such_move"), "{refused:?}");
     assert!(refused.body["detail"].as_str().unwrap().contains("deployed"), "{refused:?}");
+    let allowed = refused.body["allowed_actions"].as_array().unwrap();
+    assert!(allowed[0].as_str().unwrap().ends_with(r#"/decommissions {"mode":"reimage"}"#), "{refused:?}");
 
     rig.maas.change(&system_id, &Change { status: Some(Status::Ready), ..Change::default() });
     for _ in 0..500 {
