@@ -157,6 +157,14 @@ impl Liveness {
         Beat { next, server_time: self.clock.now() }
     }
 
+    /// Notes that a member was heard that does not have to beat, and was watched before. It is not watched for that.
+    pub fn hear(&self, kind: &str, id: &str) {
+        let seat = self.kind(kind).and_then(|kind| self.directory.find(&self.slab, kind, id));
+        if let Some((chunk, at)) = seat.and_then(|seat| self.slab.at(seat)) {
+            chunk.heard(at, self.clock.steady_millis());
+        }
+    }
+
     /// Watches a member no longer: it is revoked, deleted, or stale. When it was last heard stays known.
     pub fn unseat(&self, kind: &str, id: &str) {
         let seat = self.kind(kind).and_then(|kind| self.directory.find(&self.slab, kind, id));

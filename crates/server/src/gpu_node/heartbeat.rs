@@ -66,6 +66,7 @@ pub(crate) async fn heartbeat(
         let beat = app.liveness.beat(seat, said);
         (beat.next, beat.server_time)
     } else {
+        app.liveness.hear(KIND, &id);
         (app.config.liveness.interval, app.now())
     };
     let lost = renew(&app, &id, &heartbeat.tasks).await?;

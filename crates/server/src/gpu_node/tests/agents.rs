@@ -574,6 +574,26 @@ async fn an_old_heartbeat_brings_no_node_back() {
     assert!(since >= SignedDuration::from_secs(19), "heard {since:?} ago: {node}");
 }
 
+/// When a node was last seen is told by each heartbeat, also while nobody has to beat.
+async fn a_heartbeat_is_seen_in_every_state() {
+    let mut rig = Rig::new().await;
+    rig.work();
+    let (id, credential) = enrolled(&rig, 1).await;
+    beat(&rig, &id, &credential, json!({})).await;
+    rig.until(&id, "active").await;
+    beat(&rig, &id, &credential, json!({})).await;
+    let path = format!("/api/v1/gpu-nodes/{id}");
+    let seen = async || -> jiff::Timestamp {
+        rig.get(&path).await["data"]["last_seen"].as_str().unwrap().parse().unwrap()
+    };
+    rig.act(&id, "quarantine", json!({"reason": "it smells"})).await.ok();
+    let before = seen().await;
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    assert_eq!(beat(&rig, &id, &credential, json!({})).await["state"], "quarantined");
+    let later = seen().await.duration_since(before);
+    assert!(later >= jiff::SignedDuration::from_millis(200), "heard {later:?} later");
+}
+
 /// Checks that cannot be read prove nothing, however well the node was before.
 async fn unreadable_checks_bring_no_node_back() {
     let rig = Rig::new().await;
@@ -669,6 +689,7 @@ async fn a_node_that_is_not_proven_clean_is_set_aside_when_its_run_is_stopped() 
 
 on_both! {
     an_old_heartbeat_brings_no_node_back
+    a_heartbeat_is_seen_in_every_state
     unreadable_checks_bring_no_node_back
     a_node_that_is_not_proven_clean_is_set_aside_when_its_run_is_stopped
     a_server_that_is_cut_off_takes_no_heartbeat
