@@ -4,6 +4,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::gpu_node::agent::TaskResult;
+
 /// A run as lists show it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Run {
@@ -86,6 +88,30 @@ pub struct RunDetail {
     pub recommended: Recommended,
     /// Every attempt of every stage, the newest first.
     pub attempts: Vec<Attempt>,
+    /// What the agent was asked to do, and how it ended: the newest twenty, the oldest of them first.
+    #[serde(default)]
+    pub tasks: Vec<RunTask>,
+}
+
+/// Something that a run asked of the agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RunTask {
+    /// Names the task.
+    pub id: String,
+    /// What to do, such as `node.cleanup_storage`.
+    pub kind: String,
+    /// The stage that asked for it.
+    pub stage: String,
+    /// Where it is.
+    pub state: String,
+    /// How it ended, in the agent's words.
+    pub result: Option<TaskResult>,
+    /// When it was asked for.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    #[schema(value_type = String, format = DateTime)]
+    pub updated_at: Timestamp,
 }
 
 /// What was observed of the machine.

@@ -92,7 +92,7 @@ pub(crate) async fn list(
     Ok(Json(Page { success: true, data, next: page.next }))
 }
 
-/// Reads one run: where it is, why, what was observed, every attempt, and what to do next.
+/// Reads one run: where it is, why, what was observed, every attempt, what its agent did, and what to do next.
 #[utoipa::path(get, path = "/api/v1/runs/{id}", params(("id" = String, Path)), responses((status = 200, body = Envelope<RunDetail>), Problems))]
 pub(crate) async fn get(
     State(app): State<App>,
@@ -102,7 +102,9 @@ pub(crate) async fn get(
     let observed = view::observed(&app, &run.record.node).await?;
     let facts = view::facts(&app, &run, observed.as_ref()).await?;
     let (rows, _) = app.store.history(RUN, &id, Rows::All, ATTEMPTS, 0).await?;
-    Ok(Json(Envelope::new(view::detail(&run, view::one(&app, &run).await?, facts, observed, &rows))))
+    let tasks = task::of_run(&app, &id).await?;
+    let shown = view::one(&app, &run).await?;
+    Ok(Json(Envelope::new(RunDetail { tasks, ..view::detail(&run, shown, facts, observed, &rows) })))
 }
 
 /// Has an operator act on a run. A repeat succeeds without effect, and says so.

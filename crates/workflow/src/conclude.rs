@@ -16,7 +16,7 @@ use wardroom_core::{
 use crate::{
     record::{AtWork, Record, Run, Waiting},
     stages::{Data, Outcome},
-    step::{ATTEMPT, Borne, Moment, Node, Step, Then, blame, moved, stop, told},
+    step::{ATTEMPT, Borne, Moment, Node, Step, Then, blame, bounded, moved, stop, told},
     undo,
 };
 
@@ -55,6 +55,8 @@ fn done<D: Data>(mut record: Record<D>, node: Node, moment: &Moment<'_>) -> Step
     let skipped = record.skip.get(&record.stage).cloned();
     record.unproven &= record.stage != Stage::ValidateCleanNode || skipped.is_some();
     let mut metadata = told(&record, if skipped.is_some() { "skipped" } else { "done" }, moment.now);
+    let evidence = record.data.evidence(record.stage).filter(|_| skipped.is_none());
+    metadata.extend(evidence.map(|evidence| ("evidence".to_owned(), json!(bounded(&evidence)))));
     metadata.extend(skipped.map(|reason| ("reason".to_owned(), json!(reason))));
     if record.goal != Goal::Run {
         return stop(record, node, moment.now, metadata);

@@ -19,6 +19,12 @@ pub trait Data: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
     #[must_use]
     fn restarted(&self) -> Self;
 
+    /// What a stage that is done came to, for people who ask for proof of it.
+    #[must_use]
+    fn evidence(&self, _stage: Stage) -> Option<String> {
+        None
+    }
+
     /// How much a stage bears in this run, where somebody said so.
     #[must_use]
     fn budget(&self, _stage: Stage) -> Budget {

@@ -247,7 +247,7 @@ pub(crate) enum Borne {
 }
 
 /// Evidence is for people: what is longer than a screen tells them no more.
-fn bounded(evidence: &str) -> String {
+pub(crate) fn bounded(evidence: &str) -> String {
     const MOST: usize = 2000;
     match evidence.char_indices().nth(MOST) {
         Some((end, _)) => format!("{}…", &evidence[..end]),

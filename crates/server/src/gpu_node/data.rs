@@ -57,8 +57,8 @@ pub(crate) struct Data {
     pub(crate) switch_off_asked: Option<Timestamp>,
     /// A person said that the machine is off.
     pub(crate) switched_off_by_hand: bool,
-    /// What the agent said of each disk.
-    pub(crate) erased: Vec<String>,
+    /// What the agent said it did, such as to each disk, by stage.
+    pub(crate) proofs: BTreeMap<Stage, String>,
 }
 
 /// The machine in MAAS.
@@ -120,6 +120,10 @@ impl wardroom_workflow::Data for Data {
             anew.next_task(*stage);
         }
         anew
+    }
+
+    fn evidence(&self, stage: Stage) -> Option<String> {
+        self.proofs.get(&stage).cloned()
     }
 
     /// As the site said when the run loaded it.

@@ -9,7 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use axum::{Extension, Json, extract::State as Shared};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
-use wardroom_api::gpu_node::agent::{ClaimRequest, Claimed, Recorded, Task, TaskResult};
+use wardroom_api::{
+    gpu_node::agent::{ClaimRequest, Claimed, Recorded, Task, TaskResult},
+    run::RunTask,
+};
 use wardroom_core::{
     gpu_node::task::{Kind, Outcome, State},
     run::{State as RunState, action::Goal, plan::Stage},
@@ -210,6 +213,41 @@ pub(crate) async fn open(app: &App, node: &str) -> Result<Vec<Resource>, Error> 
     }
     open.sort_by(|one, other| one.content.id.cmp(&other.content.id));
     Ok(open)
+}
+
+/// Tasks that are shown with a run.
+const MOST_SHOWN: usize = 20;
+
+/// What a run asked of its agent, the newest of it.
+pub(crate) async fn of_run(app: &App, run: &str) -> Result<Vec<RunTask>, Error> {
+    let fields = BTreeMap::from([("run".to_owned(), run.to_owned())]);
+    let mut list = List { kind: KIND.to_owned(), fields, limit: 100, ..List::default() };
+    let mut newest = Vec::new();
+    loop {
+        let page = app.store.list(&list).await?;
+        newest.extend(page.items);
+        newest.drain(..newest.len().saturating_sub(MOST_SHOWN));
+        match page.next {
+            Some(next) => list.after = Some(next),
+            None => return Ok(newest.iter().filter_map(|task| told(task).ok()).collect()),
+        }
+    }
+}
+
+/// One that cannot be read hides neither the others nor the run.
+fn told(task: &Resource) -> Result<RunTask, StoreError> {
+    let unread =
+        |error: &StoreError| tracing::warn!(task = task.content.id, %error, "a task cannot be shown");
+    let Document { stage, kind, result, .. } = task.content.document.read().inspect_err(unread)?;
+    Ok(RunTask {
+        id: task.content.id.clone(),
+        kind: kind.to_string(),
+        stage: stage.to_string(),
+        state: task.content.state.clone(),
+        result,
+        created_at: task.created_at,
+        updated_at: task.updated_at,
+    })
 }
 
 /// Claims the oldest task that nobody has: queued, or with a lease that lapsed. Who claims again gets its own back.

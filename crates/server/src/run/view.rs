@@ -88,6 +88,7 @@ pub(crate) fn detail(
         allowed_actions: allowed(facts).map(|action| action.to_string()).collect(),
         recommended: next(run, facts),
         attempts: rows.iter().filter_map(attempt).collect(),
+        tasks: Vec::new(),
     }
 }
 

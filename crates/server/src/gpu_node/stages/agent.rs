@@ -53,10 +53,7 @@ impl Workers {
         if by_policy && !wanted {
             return done(attempt);
         }
-        let result = self.task(attempt).await?;
-        if attempt.stage == Stage::CleanupStorage {
-            attempt.data.erased = result;
-        }
+        self.task(attempt).await?;
         done(attempt)
     }
 
@@ -92,8 +89,8 @@ impl Workers {
         done(attempt)
     }
 
-    /// Waits for the task of the stage; answers what was done, in words.
-    async fn task(&self, attempt: &mut Try<'_>) -> Result<Vec<String>, Halt> {
+    /// Waits for the task of the stage, and keeps what was done, in words.
+    async fn task(&self, attempt: &mut Try<'_>) -> Result<(), Halt> {
         let stage = attempt.stage;
         let kind = TaskKind::of(stage).ok_or_else(|| by_hand("the stage has no task"))?;
         let (round, force) = (attempt.data.task_round(stage), attempt.data.force);
@@ -131,7 +128,10 @@ impl Workers {
             .collect();
         let whole = result.details.iter().all(|detail| detail.ok);
         if state == TaskState::Succeeded && whole {
-            return Ok(told);
+            let exit = result.exit_code.map_or_else(String::new, |code| format!(", exit code {code}"));
+            let what = if told.is_empty() { String::new() } else { format!(": {}", told.join(", ")) };
+            attempt.data.proofs.insert(stage, format!("{kind} {state}{exit}{what}"));
+            return Ok(());
         }
         // The next attempt asks anew; what this one came to is said once.
         attempt.data.next_task(stage);

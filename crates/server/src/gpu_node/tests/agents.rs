@@ -502,6 +502,8 @@ async fn an_unreadable_task_stops_no_sweep() {
     torn.keys.clear();
     torn.document = wardroom_store::Document::of(&json!({"torn": true})).unwrap();
     rig.app.create(torn, by_system(&rig.app, "registered", Value::Null)).await.unwrap();
+    let shown = rig.get(&format!("/api/v1/runs/{run}")).await["data"]["tasks"].clone();
+    assert_eq!(shown.as_array().unwrap().len(), 1, "nor the run: {shown}");
     super::decommission::cancel(&rig, &run).await;
     owners::sweep(&rig.app).await.unwrap();
     let task = rig.app.store.get(task::KIND, &made.content.id).await.unwrap().unwrap();
@@ -687,11 +689,36 @@ async fn a_node_that_is_not_proven_clean_is_set_aside_when_its_run_is_stopped() 
     }
 }
 
+/// What an agent did to each disk can be read with the run, as evidence of the attempt and with the task itself.
+async fn what_an_agent_did_can_be_read_with_its_run() {
+    let mut rig = Rig::new().await;
+    let (id, credential) = cleaning(&mut rig, "storage_cleanup").await;
+    let run = rig.lifecycle(&id).await["run"]["id"].as_str().unwrap().to_owned();
+    carry_out(&rig, &id, &credential, "node.drain", json!({"outcome": "succeeded"})).await;
+    let details = json!([{"name": "nvme0", "method": "crypto erase", "ok": true}]);
+    let wiped =
+        json!({"outcome": "succeeded", "exit_code": 0, "output": "wiped one disk", "details": details});
+    carry_out(&rig, &id, &credential, "node.cleanup_storage", wiped).await;
+    carry_out(&rig, &id, &credential, "node.validate_clean", json!({"outcome": "succeeded"})).await;
+    rig.until_run(&id, "completed").await;
+    let run = rig.get(&format!("/api/v1/runs/{run}")).await["data"].clone();
+    let done = |attempt: &&Value| attempt["stage"] == "cleanup_storage" && attempt["outcome"] == "done";
+    let attempt = run["attempts"].as_array().unwrap().iter().find(done).unwrap();
+    assert!(attempt["evidence"].as_str().unwrap().contains("nvme0 crypto erase done"), "{attempt}");
+    let tasks = run["tasks"].as_array().unwrap();
+    let kinds: Vec<_> = tasks.iter().map(|task| task["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["node.drain", "node.cleanup_storage", "node.validate_clean"]);
+    assert_eq!((&tasks[1]["stage"], &tasks[1]["state"]), (&json!("cleanup_storage"), &json!("succeeded")));
+    assert_eq!(tasks[1]["result"]["output"], "wiped one disk");
+    assert_eq!(tasks[1]["result"]["details"], details);
+}
+
 on_both! {
     an_old_heartbeat_brings_no_node_back
     a_heartbeat_is_seen_in_every_state
     unreadable_checks_bring_no_node_back
     a_node_that_is_not_proven_clean_is_set_aside_when_its_run_is_stopped
+    what_an_agent_did_can_be_read_with_its_run
     a_server_that_is_cut_off_takes_no_heartbeat
     a_run_that_is_sent_on_asks_its_agent_again
     an_unreadable_task_stops_no_sweep
