@@ -109,6 +109,8 @@ pub(crate) enum Cause {
     Installation,
     /// The machine could not be powered.
     Power,
+    /// Nothing explains it; a person had it tried once more.
+    Unexplained,
 }
 
 impl wardroom_workflow::Data for Data {

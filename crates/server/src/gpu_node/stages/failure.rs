@@ -40,7 +40,7 @@ const MOST_EVIDENCE: usize = 20;
 const INSTALLS: u32 = 1;
 
 impl Workers {
-    /// Saves what MAAS says of the failure, and decides by that alone.
+    /// Saves what MAAS says of the failure, and decides by that, or by the word of a person.
     pub(super) async fn classify(&self, attempt: &mut Try<'_>) -> Came {
         let (_, session) = self.site(attempt)?;
         let id = self.system_id(attempt).await?;
@@ -55,12 +55,16 @@ impl Workers {
         evidence.extend(events.iter().map(|event| format!("{}: {}", event.kind, event.description)));
         evidence.truncate(MOST_EVIDENCE);
         let told = evidence.join("; ");
-        let Some(cause) = cause(&evidence) else {
+        let cause = cause(&evidence);
+        // A person who sends the run on from here has looked, and MAAS would only say the same again.
+        let looked = attempt.sent_on;
+        if cause.is_none() && !looked {
             return Err(by_hand(format!(
-                "nothing that MAAS says explains why the deployment failed: {told}"
+                "nothing that MAAS says explains why the deployment failed; a repeat of the stage has it deployed once \
+                 more: {told}"
             )));
-        };
-        if cause == Cause::Installation {
+        }
+        if cause == Some(Cause::Installation) && !looked {
             attempt.data.failed_installs += 1;
             if attempt.data.failed_installs > INSTALLS {
                 attempt.data.failed_installs = 0;
@@ -68,6 +72,7 @@ impl Workers {
                 return Err(by_hand(format!("the installation failed again: {told}")));
             }
         }
+        let cause = cause.unwrap_or(Cause::Unexplained);
         attempt.data.deploy_failure = Some(DeployFailure { cause, evidence });
         attempt.data.recovering = Some(attempt.data.round);
         done(attempt)

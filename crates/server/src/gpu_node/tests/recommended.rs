@@ -253,7 +253,28 @@ async fn an_expired_token_leads_on() {
     assert_eq!((rig.state(&id).await.as_str(), rig.did(&system_id, "release")), ("retired", 3));
 }
 
+/// Nothing that MAAS says explains why a deployment failed: whoever has looked has it tried once more, also after having
+/// released the machine in MAAS.
+async fn a_failure_that_nothing_explains_leads_on() {
+    for released in [false, true] {
+        let mut rig = Rig::new().await;
+        let system_id = seeded(&rig);
+        let outcomes = [("deploying".to_owned(), vec![Outcome::Fail("the moon was full".to_owned())])].into();
+        rig.maas.change(&system_id, &Change { outcomes, ..Change::default() });
+        let (id, run) = needs_person(&mut rig, "classify_deploy_failure").await;
+        assert_eq!(run["failure_class"], "manual", "{run}");
+        if released {
+            let free = Change { status: Some(Status::Ready), ..Change::default() };
+            assert!(rig.maas.change(&system_id, &free));
+        }
+        assert_eq!(to_the_end(&rig, &id, nothing).await, ["retry_stage"]);
+        rig.until(&id, "active").await;
+        assert_eq!(rig.did(&system_id, "deploy"), 2);
+    }
+}
+
 on_both! {
+    a_failure_that_nothing_explains_leads_on
     wrong_settings_lead_on
     a_machine_that_somebody_took_away_leads_on
     a_machine_that_somebody_else_deployed_leads_on
