@@ -32,7 +32,7 @@ use wardroom_store::{Change, Content, Entry, Error as StoreError, Held, Lease, R
 use wardroom_workflow::{Did, Run};
 
 use super::{
-    action::{Done, Order, refused, word},
+    action::{Done, Order, not_allowed, refused, word},
     begin::{self, Plan, begin},
     data::Data,
     document::{self, Document},
@@ -51,14 +51,18 @@ pub(crate) async fn resume(order: &Order<'_>) -> Result<Done, Error> {
     if !order.action.is_allowed(state) {
         return Err(refused(order.app, &node, order.action).await?);
     }
-    let by_hand = state == State::BootstrapIssued;
     let Some(run) = begin::open_run(order.app, &node).await? else {
-        let token = by_hand.then(|| enroll::expiry(order.app));
-        let plan = Plan { reason: order.reason.clone(), token, ..owner_for(state, &node)? };
+        let plan = owner_for(state, &node)?;
+        let token = (plan.kind == Kind::Bootstrap).then(|| enroll::expiry(order.app));
+        let plan = Plan { reason: order.reason.clone(), token, ..plan };
         let node = begin(order.app, &order.entry(), order.id, &plan).await?;
-        return if by_hand { token_of(order.app, &node) } else { Ok(Done::only("run_created")) };
+        let did = if state == State::BootstrapIssued { "token_issued" } else { "run_created" };
+        return match token {
+            Some(_) => Ok(Done { did, ..token_of(order.app, &node)? }),
+            None => Ok(Done::only(did)),
+        };
     };
-    if by_hand {
+    if waits_by_hand(&run, &node)? {
         // First the token, or the run would find the old one expired once more.
         let done = reissue(order, &node).await?;
         order.ask(run.id(), RunAction::Resume).await?;
@@ -71,6 +75,13 @@ pub(crate) async fn resume(order: &Order<'_>) -> Result<Done, Error> {
         return Ok(Done::only(did));
     }
     Ok(Done::only(word(answer.did)))
+}
+
+/// Whether a run waits for an agent that enrols by hand, and none has: whatever state its node is in, a token is all that
+/// it takes.
+fn waits_by_hand(run: &Run<Data>, node: &Resource) -> Result<bool, Error> {
+    let enrolled = Document::of(node)?.agent.is_some_and(|agent| agent.run == run.id());
+    Ok(run.record.kind == Kind::Bootstrap && !enrolled)
 }
 
 /// The run that a node in this state should have.
@@ -111,7 +122,6 @@ pub(crate) async fn reissue(order: &Order<'_>, seen: &Resource) -> Result<Done, 
         if (&document.run, &document.enrollment) != (&before.run, &before.enrollment) {
             return Ok(Done::only("token_fresh"));
         }
-        let run = begin::open_run(app, &node).await?;
         let run = run.ok_or(Error::Unavailable("the run of the node has just ended: repeat"))?;
         if run.record.undoing || run.record.goal != Goal::Run {
             return Err(begin::busy(&run));
@@ -154,7 +164,7 @@ pub(crate) async fn renew(
     let node = begin::read(app, &run.record.node).await?;
     let token = Document::of(&node)?.enrollment;
     let lives = token.is_some_and(|token| token.expires_at > app.now());
-    if lives || document::state(&node)? != State::BootstrapIssued {
+    if lives || !waits_by_hand(&run, &node)? {
         return Ok(None);
     }
     if !crate::events::may_see(caller, document::KIND) {

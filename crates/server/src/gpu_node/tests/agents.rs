@@ -176,7 +176,7 @@ async fn a_token_is_issued_once_for_what_was_seen() {
     rig.as_agent("", "/api/v1/gpu-nodes/enroll", json!({"token": first.token})).await.ok();
     // The agent enrolled in between: there is no token to issue any more.
     let late = resume::reissue(&order, &seen).await.unwrap_err();
-    assert!(late.to_string().contains("enrolling"), "{late}");
+    assert!(late.to_string().contains("no run of it waits for a token"), "{late}");
 }
 
 /// A token whose run is being cancelled is not issued: nobody would wait for its agent.

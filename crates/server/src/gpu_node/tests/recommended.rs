@@ -273,8 +273,35 @@ async fn a_failure_that_nothing_explains_leads_on() {
     }
 }
 
+/// By hand, for a node that was onboarded without a site, and for one that is set aside: another token is issued there too.
+async fn an_expired_token_of_an_onboarding_by_hand_leads_on() {
+    for (aside, resumes) in [(false, false), (true, false), (false, true)] {
+        let mut rig = Rig::new().await;
+        rig.work();
+        let (id, _) = rig.by_hand(1).await;
+        rig.post(&format!("/api/v1/gpu-nodes/{id}/onboardings"), json!({})).await.ok();
+        assert_eq!(rig.state(&id).await, "enrolling");
+        if aside {
+            rig.act(&id, "quarantine", json!({"reason": "it smells"})).await.ok();
+        }
+        expire(&rig, &id).await;
+        rig.until_run(&id, "failed_manual_intervention").await;
+        let token = match resumes {
+            true => rig.act(&id, "resume", json!({})).await.ok()["token"].clone(),
+            false => step(&rig, &id).await.1["token"].clone(),
+        };
+        assert!(token.is_string(), "no token was issued: {:#}", rig.lifecycle(&id).await);
+        let enrolled = rig.as_agent("", "/api/v1/gpu-nodes/enroll", json!({"token": token})).await.ok();
+        let credential = enrolled["credential"].as_str().unwrap();
+        let beat = format!("/api/v1/gpu-nodes/{id}/heartbeat");
+        rig.as_agent(credential, &beat, json!({"checks": []})).await.ok();
+        rig.until_run(&id, "completed").await;
+    }
+}
+
 on_both! {
     a_failure_that_nothing_explains_leads_on
+    an_expired_token_of_an_onboarding_by_hand_leads_on
     wrong_settings_lead_on
     a_machine_that_somebody_took_away_leads_on
     a_machine_that_somebody_else_deployed_leads_on
