@@ -72,7 +72,7 @@ names! {
         Quarantined = "quarantined",
         /// A drain is in progress; nothing may be scheduled until it ends.
         Draining = "draining",
-        /// Taken out of scheduling on purpose; its identity is kept.
+        /// Taken out of scheduling on purpose; its identity is kept until it is uninstalled or released.
         Retired = "retired",
         /// The removal is in progress.
         Removing = "removing",

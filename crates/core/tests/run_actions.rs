@@ -383,7 +383,7 @@ fn what_is_recommended_helps() {
                 }
                 None => assert!(
                     !matches!(run.state, State::FailedRetryable | State::FailedManualIntervention)
-                        || (class == Some(Class::NoAgent) && kind.can_skip_later(stage)),
+                        || (class == Some(Class::NoAgent) && kind.can_skip(stage)),
                     "{run:?}"
                 ),
             }
@@ -408,11 +408,8 @@ fn what_is_recommended_depends_on_whose_the_machine_is() {
     let run = failed(Observation::Nothing);
     let nobody = |kind, stage| recommended(run, kind, Some((stage, Class::NoAgent)));
     assert_eq!(nobody(Kind::Retire, Stage::DrainNode), None, "the node is asked to skip it");
-    assert_eq!(
-        nobody(Kind::FullDecommission, Stage::ScrubGpu),
-        Some(Action::Cancel),
-        "who starts it skips it"
-    );
+    assert_eq!(nobody(Kind::FullDecommission, Stage::ScrubGpu), None, "so it is for what erases");
+    assert_eq!(nobody(Kind::SoftReset, Stage::ScrubGpu), Some(Action::Cancel), "the node is used as it is");
     for observation in OBSERVATIONS {
         check(observation, Kind::Onboarding, Class::Redeploy, Action::RestartClean);
         check(observation, Kind::Reimage, Class::Redeploy, Action::Cancel);

@@ -264,7 +264,7 @@ pub fn recommended(run: Facts, kind: Kind, failure: Option<(Stage, Class)>) -> O
         State::FailedManualIntervention
             if failure == Some(Class::NoAgent)
                 && run.goal == Goal::Run
-                && stage.is_some_and(|stage| kind.can_skip_later(stage)) =>
+                && stage.is_some_and(|stage| kind.can_skip(stage)) =>
         {
             None
         }

@@ -67,10 +67,10 @@ impl Kind {
         able && self.plan().iter().any(|step| step.stage == stage)
     }
 
-    /// Whether a stage can still be skipped in a run that is under way. What erases or proves is skipped by who starts it.
-    #[must_use]
-    pub fn can_skip_later(self, stage: Stage) -> bool {
-        self.can_skip(stage) && !stage.erases_or_proves()
+    /// What can be skipped from a stage on: all that a host has to do which nobody speaks for any more.
+    pub fn skippable_from(self, stage: Stage) -> impl Iterator<Item = Stage> {
+        let ahead = self.plan().iter().map(|step| step.stage).skip_while(move |&ahead| ahead != stage);
+        ahead.filter(move |&ahead| self.can_skip(ahead))
     }
 
     /// Whether `stage` comes at or after `point` in the plan.

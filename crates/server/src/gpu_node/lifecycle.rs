@@ -65,8 +65,9 @@ pub(crate) async fn lifecycle(
         state: state.to_string(),
         since: node.state_changed_at,
         run: summary,
-        // What an agent said of a node that is gone says nothing of now.
-        health: health(&latest).filter(|_| !node.content.deleted),
+        // What an agent said that is gone, and its system with it, says nothing of now.
+        health: health(&latest, Document::of(&node)?.agent.map(|agent| agent.epoch))
+            .filter(|_| !node.content.deleted),
         maas: latest.maas.map(shown),
         fits,
         task,
@@ -94,8 +95,9 @@ fn summarize(run: &Run<Data>, facts: Facts) -> RunSummary {
     }
 }
 
-fn health(latest: &Latest) -> Option<Health> {
-    latest.health.as_ref().map(|(health, at)| Health {
+fn health(latest: &Latest, epoch: Option<u64>) -> Option<Health> {
+    let heard = latest.health.as_ref().filter(|(health, _)| Some(health.epoch) == epoch);
+    heard.map(|(health, at)| Health {
         healthy: health.is_healthy(),
         checks: health.checks.clone(),
         received_at: *at,
@@ -144,6 +146,9 @@ fn recommend(
             "MAAS does not have the machine as it was left: look at it there, then remove the node or reimage it"
                 .to_owned(),
         ),
+        State::Retired if !document.identity_kept => {
+            wait("it has no identity that could be reactivated: reimage its machine, or remove the node")
+        }
         State::Active | State::Deleted | State::Retired => wait("nothing has to be done"),
         State::Offline => wait("a healthy heartbeat brings the node back; see to the host if none comes"),
         // Whatever MAAS has, an onboarding brings it there; nobody could drain the node.
@@ -206,10 +211,12 @@ fn for_run(app: &App, run: &Run<Data>, facts: Facts) -> Recommendation {
     }
 }
 
-/// The stage that a run stands still at is skipped: what started the run is asked of the node again, and says so.
+/// What a run stands still at is skipped, with what nobody could do after it: what started the run is asked of the node again, and says so.
 fn skip(run: &Run<Data>) -> Recommendation {
     let (kind, stage, node) = (run.record.kind, run.record.current(), &run.record.node);
-    let skip = serde_json::json!([{"stage": stage, "reason": "REASON"}]);
+    let skips =
+        kind.skippable_from(stage).map(|stage| serde_json::json!({"stage": stage, "reason": "REASON"}));
+    let skip: Vec<_> = skips.collect();
     let plain = matches!(kind, Kind::Retire | Kind::Remove);
     let (action, request) = if plain {
         let body = serde_json::json!({"skip": skip});

@@ -14,6 +14,7 @@ use super::{
     action::{Done, Order},
     begin,
     data::Data,
+    document::Document,
 };
 use crate::{
     app::{Decided, by_person},
@@ -27,6 +28,8 @@ pub(crate) async fn also(
     run: &Run<Data>,
     skip: &BTreeMap<Stage, String>,
 ) -> Result<Done, Error> {
+    // Nobody could do what erases or proves: there is no agent that could be asked.
+    let nobody = Document::of(&begin::read(order.app, order.id).await?)?.agent.is_none();
     let added = |found: &Resource| {
         let run = Run::<Data>::read(found.clone())?;
         let mut record = run.record.clone();
@@ -38,7 +41,7 @@ pub(crate) async fn also(
         if !run.state.is_open() || record.undoing || record.goal != Goal::Run {
             return Err(begin::busy(&run));
         }
-        if let Some(stage) = new.keys().find(|&&stage| is_too_late(&run, stage)) {
+        if let Some(stage) = new.keys().find(|&&stage| is_too_late(&run, stage, nobody)) {
             return Err(too_late(&run, *stage));
         }
         let mut content = found.content.clone();
@@ -63,21 +66,21 @@ fn owned((stage, reason): (&Stage, &String)) -> (Stage, String) {
 }
 
 /// What erases or proves is skipped only by who starts a run, and of a host that is silent then: a node that is being
-/// drained has no state that would tell.
-fn is_too_late(run: &Run<Data>, stage: Stage) -> bool {
+/// drained has no state that would tell. That nobody speaks for the host tells it too.
+fn is_too_late(run: &Run<Data>, stage: Stage, nobody: bool) -> bool {
     let record = &run.record;
     let passed = record.stage != stage && record.kind.is_past(record.stage, stage);
-    passed || stage.erases_or_proves()
+    passed || (stage.erases_or_proves() && !nobody)
 }
 
 fn too_late(run: &Run<Data>, stage: Stage) -> Error {
     let (kind, id, at) = (run.record.kind, run.id(), run.record.stage);
-    let why = if stage.erases_or_proves() {
+    let why = if at != stage && kind.is_past(at, stage) {
+        format!("the run is past {stage}, at {at}: there is nothing to skip any more")
+    } else {
         format!(
             "{stage} is skipped only by who starts a {kind}: cancel the run, then start it again with the skip"
         )
-    } else {
-        format!("the run is past {stage}, at {at}: there is nothing to skip any more")
     };
     Error::Conflict {
         code: "run_open",

@@ -106,6 +106,12 @@ pub(crate) async fn ensure(app: &App, ask: Ask<'_>) -> Result<Resource, Error> {
     }
 }
 
+/// Whether the agent did what a run asked of it, and all of it.
+pub(crate) async fn has_succeeded(app: &App, run: &str, stage: Stage, round: u32) -> Result<bool, Error> {
+    let Some(found) = app.store.get_by_key(KIND, &key(run, stage, round)).await? else { return Ok(false) };
+    Ok(state(&found)? == State::Succeeded)
+}
+
 /// Takes a task back that nobody wants any more; one that ended stays as it is.
 pub(crate) async fn withdraw(app: &App, run: &str, stage: Stage, round: u32) -> Result<(), Error> {
     let Some(found) = app.store.get_by_key(KIND, &key(run, stage, round)).await? else { return Ok(()) };

@@ -94,7 +94,10 @@ impl Workers {
         let stage = attempt.stage;
         let kind = TaskKind::of(stage).ok_or_else(|| by_hand("the stage has no task"))?;
         let (round, force) = (attempt.data.task_round(stage), attempt.data.force);
-        if self.node(attempt).await?.agent.is_none() {
+        // What the agent has done for this run counts, also when it went with the system that was released since.
+        if self.node(attempt).await?.agent.is_none()
+            && !task::has_succeeded(&self.app, attempt.run, stage, round).await?
+        {
             return Err(super::failed(Class::NoAgent, nobody(attempt.kind, stage)));
         }
         let ask = Ask { node: attempt.node, run: attempt.run, stage, kind, round, force };
@@ -154,12 +157,11 @@ fn nobody(kind: Kind, stage: Stage) -> String {
         | Kind::Reimage
         | Kind::FullDecommission => format!("decommission --mode {kind}"),
     };
-    let way = if !kind.can_skip(stage) {
-        "cancel the run, and see to the host".to_owned()
-    } else if !kind.can_skip_later(stage) {
-        format!("cancel the run, then start it with `wardroom gpu-node {command} --skip {stage}=REASON`")
+    let way = if kind.can_skip(stage) {
+        let skips = kind.skippable_from(stage).map(|stage| format!(" --skip {stage}=REASON"));
+        format!("repeat `wardroom gpu-node {command}` with{}", skips.collect::<String>())
     } else {
-        format!("repeat `wardroom gpu-node {command}` with --skip {stage}=REASON")
+        "cancel the run, and see to the host".to_owned()
     };
     format!("no agent has enrolled that could do {stage}: {way}")
 }

@@ -69,10 +69,7 @@ async fn wrong_settings_lead_on() {
     let mut rig = Rig::with(quick(), |site| site.boot_disk.model = Some("Nothing".to_owned())).await;
     let (id, run) = needs_person(&mut rig, "configure_storage").await;
     assert_eq!(run["failure_class"], "settings");
-    let (mut settings, _) = super::super::site::load(&rig.app, "berlin").await.unwrap().unwrap();
-    settings.boot_disk.model = Some("BOSS".to_owned());
-    let body = json!({"name": "berlin", "settings": settings});
-    rig.call(axum::http::Method::PUT, "/api/v1/sites/berlin", body).await.ok();
+    boots_from(&rig, "BOSS").await;
     assert_eq!(to_the_end(&rig, &id, nothing).await, ["rerun"]);
     rig.until(&id, "active").await;
 }
@@ -273,6 +270,62 @@ async fn a_failure_that_nothing_explains_leads_on() {
     }
 }
 
+/// Sets what the site says of the boot disk.
+async fn boots_from(rig: &Rig, model: &str) {
+    let (mut settings, _) = super::super::site::load(&rig.app, "berlin").await.unwrap().unwrap();
+    settings.boot_disk.model = Some(model.to_owned());
+    let body = json!({"name": "berlin", "settings": settings});
+    rig.call(axum::http::Method::PUT, "/api/v1/sites/berlin", body).await.ok();
+}
+
+/// What is wrong is found after the machine was released, and its agent with it: what the agent had proven before counts.
+async fn wrong_settings_of_a_reimage_lead_on() {
+    let mut rig = Rig::new().await;
+    let id = rig.active(1).await;
+    boots_from(&rig, "Nothing").await;
+    rig.post(&format!("/api/v1/gpu-nodes/{id}/decommissions"), json!({"mode": "reimage"})).await.ok();
+    let run = rig.until_run(&id, "failed_manual_intervention").await;
+    assert_eq!((&run["stage"], &run["failure_class"]), (&json!("configure_storage"), &json!("settings")));
+    let lifecycle = rig.lifecycle(&id).await;
+    assert!(lifecycle["health"].is_null(), "nobody speaks for the node any more: {lifecycle:#}");
+    boots_from(&rig, "BOSS").await;
+    assert_eq!(to_the_end(&rig, &id, nothing).await, ["rerun"]);
+    rig.until(&id, "active").await;
+    assert_eq!(rig.did(&rig.system_id(&id).await, "release"), 1);
+}
+
+/// A reimage or decommission of a node that nobody speaks for any more names at once all that cannot be done, and goes on
+/// when that is skipped.
+async fn what_nobody_can_do_is_skipped_at_once() {
+    for (mode, end) in [("reimage", "active"), ("full_decommission", "deleted")] {
+        let mut rig = Rig::new().await;
+        let id = rig.active(1).await;
+        boots_from(&rig, "Nothing").await;
+        let path = format!("/api/v1/gpu-nodes/{id}/decommissions");
+        rig.post(&path, json!({"mode": "reimage"})).await.ok();
+        rig.until_run(&id, "failed_manual_intervention").await;
+        let run = rig.lifecycle(&id).await["run"]["id"].as_str().unwrap().to_owned();
+        rig.post(&format!("/api/v1/runs/{run}/actions/cancel"), json!({})).await.ok();
+        rig.until_run(&id, "cancelled").await;
+        assert_eq!(rig.state(&id).await, "retired");
+        let why = rig.lifecycle(&id).await["recommended"]["why"].clone();
+        assert!(why.as_str().unwrap().contains("no identity"), "{why}");
+        boots_from(&rig, "BOSS").await;
+        rig.post(&path, json!({"mode": mode})).await.ok();
+        let run = rig.until_run(&id, "failed_manual_intervention").await;
+        assert_eq!((&run["stage"], &run["failure_class"]), (&json!("drain_node"), &json!("no_agent")));
+        let told = run["failure"].as_str().unwrap();
+        assert!(told.contains("--skip drain_node=REASON --skip"), "{told}");
+        assert!(told.contains("--skip validate_clean_node=REASON"), "{told}");
+        let request = rig.lifecycle(&id).await["recommended"]["request"].as_str().unwrap().to_owned();
+        let (call, body) = request.split_once(" {").unwrap();
+        let body: Value = serde_json::from_str(&format!("{{{body}")).unwrap();
+        rig.post(call.strip_prefix("POST ").unwrap(), body).await.ok();
+        rig.until_run(&id, "completed").await;
+        rig.until(&id, end).await;
+    }
+}
+
 /// By hand, for a node that was onboarded without a site, and for one that is set aside: another token is issued there too.
 async fn an_expired_token_of_an_onboarding_by_hand_leads_on() {
     for (aside, resumes) in [(false, false), (true, false), (false, true)] {
@@ -301,6 +354,8 @@ async fn an_expired_token_of_an_onboarding_by_hand_leads_on() {
 
 on_both! {
     a_failure_that_nothing_explains_leads_on
+    wrong_settings_of_a_reimage_lead_on
+    what_nobody_can_do_is_skipped_at_once
     an_expired_token_of_an_onboarding_by_hand_leads_on
     wrong_settings_lead_on
     a_machine_that_somebody_took_away_leads_on
