@@ -16,10 +16,10 @@ use wardroom_workflow::{Attempt, Limits, Lost, Outcome, Stages};
 
 use super::{
     begin,
-    cache::{Cache, Sighting, Which},
+    cache::{self, Cache, Sighting, Which},
     data::Data,
     document::{self, Document},
-    drift,
+    drift, proof,
     site::Snapshot,
     upstream::{Clients, Session},
 };
@@ -211,9 +211,23 @@ impl Workers {
         Ok(())
     }
 
-    /// What MAAS says of the machine now. One that is gone needs a person.
-    async fn observe(&self, session: &Session, id: &str) -> Result<Machine, Halt> {
-        Ok(session.observe(id).await?)
+    /// What MAAS says of the machine now, which is kept: what is shown and recommended goes by what was seen last. One
+    /// that is gone needs a person.
+    async fn observe(&self, attempt: &Try<'_>, session: &Session, id: &str) -> Result<Machine, Halt> {
+        let at = self.app.now();
+        let seen = session.observe(id).await;
+        let machine = match &seen {
+            Ok(machine) => Some(machine),
+            Err(maas::Error { class: maas::Class::Gone, .. }) => None,
+            Err(_) => return Ok(seen?),
+        };
+        if let Some(site) = &attempt.data.site {
+            let document = cache::seen(&site.name, id, machine);
+            if let Err(error) = proof::note(&self.app, attempt.node, &document, at).await {
+                tracing::info!(node = attempt.node, %error, "what was seen of a machine could not be kept");
+            }
+        }
+        Ok(seen?)
     }
 
     /// What was seen of the machine since the run came to the stage; else the stage waits.

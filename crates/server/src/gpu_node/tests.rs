@@ -37,5 +37,6 @@ mod onboarding;
 mod recommended;
 mod rig;
 mod secrets;
+mod stuck;
 mod trouble;
 mod undoing;

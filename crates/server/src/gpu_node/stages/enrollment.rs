@@ -74,7 +74,7 @@ impl Workers {
     async fn look_and_lock(&self, attempt: &mut Try<'_>) -> Result<(), Halt> {
         let (site, session) = self.site(attempt)?;
         let id = self.system_id(attempt).await?;
-        let machine = self.observe(&session, &id).await?;
+        let machine = self.observe(attempt, &session, &id).await?;
         self.still_deployed(attempt, &machine)?;
         if site.settings.lock && !machine.locked {
             session.turn().await.lock(&id, attempt.run).await?;

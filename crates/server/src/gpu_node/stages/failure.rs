@@ -83,7 +83,7 @@ impl Workers {
         let (site, session) = self.site(attempt)?;
         let id = self.system_id(attempt).await?;
         let began = *attempt.data.recovering.get_or_insert(attempt.data.round);
-        let machine = self.observe(&session, &id).await?;
+        let machine = self.observe(attempt, &session, &id).await?;
         require_ours(&site, &machine)?;
         match machine.status {
             Status::FailedDeployment | Status::Allocated if attempt.data.round == began => {

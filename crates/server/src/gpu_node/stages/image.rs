@@ -33,7 +33,7 @@ impl Workers {
     pub(super) async fn render(&self, attempt: &mut Try<'_>) -> Came {
         let (site, session) = self.site(attempt)?;
         let id = self.system_id(attempt).await?;
-        let machine = self.observe(&session, &id).await?;
+        let machine = self.observe(attempt, &session, &id).await?;
         if is_past_preparation(attempt, &machine) && attempt.data.rendered.is_some() {
             return done(attempt);
         }
@@ -73,7 +73,7 @@ impl Workers {
     pub(super) async fn deploy(&self, attempt: &mut Try<'_>) -> Came {
         let (site, session) = self.site(attempt)?;
         let id = self.system_id(attempt).await?;
-        let machine = self.observe(&session, &id).await?;
+        let machine = self.observe(attempt, &session, &id).await?;
         require_ours(&site, &machine)?;
         let ours = attempt.data.deployed.is_some() && attempt.data.deployed == attempt.data.rendered;
         match machine.status {
@@ -114,7 +114,7 @@ impl Workers {
             Ok(_) => Ok(()),
             Err(error) => {
                 // It may have been accepted; what MAAS says now decides whether it is asked for again.
-                let seen = self.observe(session, &machine.system_id).await?;
+                let seen = self.observe(attempt, session, &machine.system_id).await?;
                 if matches!(seen.status, Status::Deploying | Status::Deployed) {
                     return Ok(());
                 }

@@ -37,7 +37,7 @@ impl Workers {
         const WHAT: &str = "MAAS releases the machine";
         let (site, session) = self.site(attempt)?;
         let id = self.system_id(attempt).await?;
-        let machine = self.observe(&session, &id).await?;
+        let machine = self.observe(attempt, &session, &id).await?;
         require_ours(&site, &machine)?;
         match machine.status {
             Status::Ready | Status::New => {
@@ -85,7 +85,7 @@ impl Workers {
     pub(super) async fn power_off(&self, attempt: &mut Try<'_>) -> Came {
         let (site, session) = self.site(attempt)?;
         let id = self.system_id(attempt).await?;
-        let machine = self.observe(&session, &id).await?;
+        let machine = self.observe(attempt, &session, &id).await?;
         require_ours(&site, &machine)?;
         if !matches!(machine.status, Status::Ready | Status::New) {
             return Err(by_hand(format!(

@@ -134,7 +134,7 @@ impl Workers {
     pub(super) async fn commission(&self, attempt: &mut Try<'_>) -> Came {
         let (site, session) = self.site(attempt)?;
         let id = self.system_id(attempt).await?;
-        let machine = self.observe(&session, &id).await?;
+        let machine = self.observe(attempt, &session, &id).await?;
         if is_past_preparation(attempt, &machine) {
             return done(attempt);
         }
@@ -175,7 +175,7 @@ impl Workers {
                 Err(again("the commissioning failed; it was asked for once more"))
             }
             Status::FailedCommissioning => {
-                let now = self.observe(&session, &machine.system_id).await?;
+                let now = self.observe(attempt, &session, &machine.system_id).await?;
                 if now.status != Status::FailedCommissioning {
                     return Ok(wait_for(attempt, &site, "MAAS commissions the machine once more"));
                 }

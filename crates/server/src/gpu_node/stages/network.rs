@@ -17,7 +17,7 @@ impl Workers {
             return done(attempt);
         }
         let id = self.system_id(attempt).await?;
-        let machine = self.observe(&session, &id).await?;
+        let machine = self.observe(attempt, &session, &id).await?;
         if is_past_preparation(attempt, &machine) {
             return done(attempt);
         }
@@ -45,7 +45,7 @@ impl Workers {
     pub(super) async fn ensure_pxe(&self, attempt: &mut Try<'_>) -> Came {
         let (_, session) = self.site(attempt)?;
         let id = self.system_id(attempt).await?;
-        let machine = self.observe(&session, &id).await?;
+        let machine = self.observe(attempt, &session, &id).await?;
         if is_past_preparation(attempt, &machine) {
             return done(attempt);
         }

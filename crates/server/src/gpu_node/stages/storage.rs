@@ -11,7 +11,7 @@ impl Workers {
     pub(super) async fn configure_storage(&self, attempt: &mut Try<'_>) -> Came {
         let (site, session) = self.site(attempt)?;
         let id = self.system_id(attempt).await?;
-        let machine = self.observe(&session, &id).await?;
+        let machine = self.observe(attempt, &session, &id).await?;
         if is_past_preparation(attempt, &machine) {
             return done(attempt);
         }

@@ -18,7 +18,7 @@ impl Workers {
             return done(attempt);
         }
         let id = self.system_id(attempt).await?;
-        let machine = self.observe(&session, &id).await?;
+        let machine = self.observe(attempt, &session, &id).await?;
         if machine.status != Status::Deployed {
             return Err(disagrees(attempt.stage, &machine));
         }

@@ -42,7 +42,7 @@ async fn step(rig: &Rig, id: &str) -> (String, Value) {
 }
 
 /// Does what is recommended until the run is over, seeing to what it says before each step; answers what was done.
-async fn to_the_end(rig: &Rig, id: &str, see_to: impl AsyncFn(&str)) -> Vec<String> {
+pub(super) async fn to_the_end(rig: &Rig, id: &str, see_to: impl AsyncFn(&str)) -> Vec<String> {
     let mut done = Vec::new();
     while done.len() < STEPS {
         let run = rig.lifecycle(id).await["run"].clone();
@@ -62,7 +62,7 @@ async fn to_the_end(rig: &Rig, id: &str, see_to: impl AsyncFn(&str)) -> Vec<Stri
 }
 
 /// Nothing is left to be seen to.
-async fn nothing(_: &str) {}
+pub(super) async fn nothing(_: &str) {}
 
 /// What the site says of the boot disk is wrong, and is corrected.
 async fn wrong_settings_lead_on() {
