@@ -26,7 +26,7 @@ fn every_run() -> Vec<Facts> {
         for lease in LEASES {
             for goal in GOALS {
                 for observation in OBSERVATIONS {
-                    for bits in 0..32 {
+                    for bits in 0..64 {
                         let bit = |index: i32| bits & (1 << index) != 0;
                         runs.push(Facts {
                             state,
@@ -38,6 +38,7 @@ fn every_run() -> Vec<Facts> {
                             at_first_stage: bit(2),
                             abandon: bit(3),
                             adopted: bit(4),
+                            silent: bit(5),
                         });
                     }
                 }
@@ -69,6 +70,7 @@ fn failed(state: State) -> Facts {
         observation: Observation::Nothing,
         abandon: false,
         adopted: false,
+        silent: false,
     }
 }
 
@@ -383,7 +385,8 @@ fn what_is_recommended_helps() {
                 }
                 None => assert!(
                     !matches!(run.state, State::FailedRetryable | State::FailedManualIntervention)
-                        || (class == Some(Class::NoAgent) && kind.can_skip(stage)),
+                        || (class == Some(Class::NoAgent) && kind.can_skip(stage))
+                        || (class == Some(Class::Overdue) && run.silent && kind.gets_past(stage)),
                     "{run:?}"
                 ),
             }
@@ -410,6 +413,15 @@ fn what_is_recommended_depends_on_whose_the_machine_is() {
     assert_eq!(nobody(Kind::Retire, Stage::DrainNode), None, "the node is asked to skip it");
     assert_eq!(nobody(Kind::FullDecommission, Stage::ScrubGpu), None, "so it is for what erases");
     assert_eq!(nobody(Kind::SoftReset, Stage::ScrubGpu), Some(Action::Cancel), "the node is used as it is");
+    let late = |kind, stage, silent| {
+        let run = Facts { silent, ..self::failed(State::FailedRetryable) };
+        recommended(run, kind, Some((stage, Class::Overdue)))
+    };
+    let again = Some(Action::RetryStage);
+    assert_eq!(late(Kind::Retire, Stage::DrainNode, true), None, "a silent host is not waited for again");
+    assert_eq!(late(Kind::Retire, Stage::DrainNode, false), again);
+    assert_eq!(late(Kind::Reimage, Stage::DrainNode, true), again, "it would stop at what erases");
+    assert_eq!(late(Kind::FullDecommission, Stage::RemoveGpuaasNodeRecord, true), None);
     for observation in OBSERVATIONS {
         check(observation, Kind::Onboarding, Class::Redeploy, Action::RestartClean);
         check(observation, Kind::Reimage, Class::Redeploy, Action::Cancel);

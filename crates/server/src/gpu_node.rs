@@ -56,6 +56,7 @@ pub(crate) mod patch;
 pub(crate) mod proof;
 pub(crate) mod resume;
 pub(crate) mod secret;
+pub(crate) mod silence;
 pub(crate) mod site;
 mod skip;
 pub(crate) mod stages;

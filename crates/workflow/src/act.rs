@@ -181,6 +181,7 @@ pub async fn facts<D: Data>(store: &Store, run: &Run<D>, now: Timestamp) -> ward
         adopted: record.adopted,
         observation: Observation::Nothing,
         abandon: false,
+        silent: false,
     })
 }
 

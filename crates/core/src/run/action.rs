@@ -128,6 +128,8 @@ pub struct Facts {
     pub observation: Observation,
     /// Give the run up without undoing anything; looked at by `cancel` only.
     pub abandon: bool,
+    /// Whether nothing is heard of the node's agent; looked at by what is recommended only.
+    pub silent: bool,
 }
 
 /// What an action does.
@@ -254,6 +256,7 @@ pub fn allowed(run: Facts) -> impl Iterator<Item = Action> {
 /// | `settings`               | `rerun`: the run goes by what it loaded at its top, which is loaded once more    |
 /// | `disagreement`           | `adopt_observed_state` where that leads on; else an onboarding begins anew, at its top (`rerun`) where somebody else has the machine in use, and what takes a node out is cancelled |
 /// | `no_agent`               | none of these where the stage can be skipped, which is asked of the node; else `cancel` |
+/// | `overdue`                | none of these, likewise, where the agent is silent and a skip gets the run to its end; else `retry_stage` |
 /// | `redeploy`               | an onboarding begins anew, and what takes a node out is cancelled                |
 /// | any other class          | `retry_stage`: the only one that tries a refused password again                  |
 /// | none: a person froze it  | `resume`                                                                         |
@@ -265,6 +268,14 @@ pub fn recommended(run: Facts, kind: Kind, failure: Option<(Stage, Class)>) -> O
             if failure == Some(Class::NoAgent)
                 && run.goal == Goal::Run
                 && stage.is_some_and(|stage| kind.can_skip(stage)) =>
+        {
+            None
+        }
+        State::FailedRetryable | State::FailedManualIntervention
+            if failure == Some(Class::Overdue)
+                && run.goal == Goal::Run
+                && run.silent
+                && stage.is_some_and(|stage| kind.gets_past(stage)) =>
         {
             None
         }

@@ -73,6 +73,17 @@ impl Kind {
         ahead.filter(move |&ahead| self.can_skip(ahead))
     }
 
+    /// Whether a run that waits for a silent host gets to its end when that is skipped from a stage on: what erases or
+    /// proves is not skipped any more while somebody speaks for the node.
+    #[must_use]
+    pub fn gets_past(self, stage: Stage) -> bool {
+        self.can_skip(stage)
+            && !self
+                .plan()
+                .iter()
+                .any(|step| step.stage.erases_or_proves() && self.is_past(step.stage, stage))
+    }
+
     /// Whether `stage` comes at or after `point` in the plan.
     #[must_use]
     pub fn is_past(self, stage: Stage, point: Stage) -> bool {

@@ -16,7 +16,12 @@ use wardroom_core::{
 use wardroom_store::HistoryRow;
 use wardroom_workflow::{Adoption, NODE, Run};
 
-use crate::{app::App, error::Error, gpu_node::data::Data as Known, secret};
+use crate::{
+    app::App,
+    error::Error,
+    gpu_node::{data::Data as Known, silence},
+    secret,
+};
 
 /// The source under which MAAS's word on a machine is kept.
 pub(crate) const MAAS: &str = "maas";
@@ -101,7 +106,8 @@ pub(crate) async fn facts(app: &App, run: &Run<Known>, observed: Option<&Observe
         Adoption::Outdated => Observation::Outdated,
         Adoption::Nothing => Observation::Nothing,
     };
-    Ok(Facts { observation, ..facts })
+    let silent = silence::since(app, &run.record.node, run.record.since).await?.is_some();
+    Ok(Facts { observation, silent, ..facts })
 }
 
 /// What adopting what was observed would mean for the run.

@@ -16,6 +16,7 @@ use crate::{
     app::{Decided, by_system},
     gpu_node::{
         document::{self, Document},
+        silence,
         task::{self, Ask},
     },
 };
@@ -113,11 +114,17 @@ impl Workers {
         let state = task::state(&found)?;
         if state.is_open() {
             let until = attempt.now.saturating_add(LOOK).unwrap_or(attempt.now);
-            let reason = if state == TaskState::Queued {
+            let mut reason = if state == TaskState::Queued {
                 format!("{kind} waits for the agent")
             } else {
                 format!("the agent is at {kind}")
             };
+            // The same words for as long as it is silent: each other reason is a row of history.
+            if let Some(since) = silence::since(&self.app, attempt.node, attempt.since).await? {
+                let way = past_the_dead(attempt.kind, stage);
+                reason =
+                    format!("{reason}; the agent is silent since {since:.0}: if the host is dead, {way}");
+            }
             return Err(Halt::Came(Box::new(wait_until(until, &reason))));
         }
         let result = document.result.unwrap_or_default();
@@ -148,7 +155,31 @@ impl Workers {
 
 /// Nobody is there to carry a stage out; says what can be done, as commands.
 fn nobody(kind: Kind, stage: Stage) -> String {
-    let command = match kind {
+    let way = if kind.can_skip(stage) {
+        format!("repeat `wardroom gpu-node {}` with{}", command(kind), skips(kind, stage))
+    } else {
+        "cancel the run, and see to the host".to_owned()
+    };
+    format!("no agent has enrolled that could do {stage}: {way}")
+}
+
+/// How to get past a host that does not answer, as commands. What erases or proves is skipped by who starts a run, as long
+/// as somebody speaks for the node.
+fn past_the_dead(kind: Kind, stage: Stage) -> String {
+    let command = command(kind);
+    if kind.gets_past(stage) {
+        format!("repeat `wardroom gpu-node {command}` with{}", skips(kind, stage))
+    } else if kind.can_skip(Stage::ValidateCleanNode) {
+        let skips = skips(kind, kind.first());
+        format!("cancel the run, then start it with `wardroom gpu-node {command}{skips}`")
+    } else {
+        "cancel the run, and see to the host".to_owned()
+    }
+}
+
+/// What started a run.
+fn command(kind: Kind) -> String {
+    match kind {
         Kind::Retire | Kind::Remove => kind.to_string(),
         Kind::Onboarding
         | Kind::Bootstrap
@@ -156,14 +187,12 @@ fn nobody(kind: Kind, stage: Stage) -> String {
         | Kind::StorageCleanup
         | Kind::Reimage
         | Kind::FullDecommission => format!("decommission --mode {kind}"),
-    };
-    let way = if kind.can_skip(stage) {
-        let skips = kind.skippable_from(stage).map(|stage| format!(" --skip {stage}=REASON"));
-        format!("repeat `wardroom gpu-node {command}` with{}", skips.collect::<String>())
-    } else {
-        "cancel the run, and see to the host".to_owned()
-    };
-    format!("no agent has enrolled that could do {stage}: {way}")
+    }
+}
+
+/// The options that skip what can be skipped from a stage on.
+fn skips(kind: Kind, stage: Stage) -> String {
+    kind.skippable_from(stage).map(|stage| format!(" --skip {stage}=REASON")).collect()
 }
 
 /// What a task that did not succeed means for its stage.

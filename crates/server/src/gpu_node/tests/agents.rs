@@ -24,7 +24,7 @@ async fn enrolled(rig: &Rig, number: u32) -> (String, String) {
 }
 
 /// Moves the run of a node as if it had come to a stage; answers its id.
-async fn arrive(rig: &Rig, id: &str, state: &str, change: impl Fn(&mut Record<Data>)) -> String {
+pub(super) async fn arrive(rig: &Rig, id: &str, state: &str, change: impl Fn(&mut Record<Data>)) -> String {
     let run = rig.lifecycle(id).await["run"]["id"].as_str().unwrap().to_owned();
     let moved = |run: &wardroom_store::Resource| {
         let mut content = run.content.clone();

@@ -1,11 +1,55 @@
 //! What stands still says what leads on, and that does.
 
+use jiff::SignedDuration;
 use serde_json::json;
 
 use super::{
     recommended::{nothing, to_the_end},
     rig::Rig,
 };
+
+/// Does what a recommendation or a refusal says.
+async fn send(rig: &Rig, request: &str) {
+    let (path, body) = request.strip_prefix("POST ").unwrap().split_once(' ').unwrap();
+    rig.post(path, serde_json::from_str(body).unwrap()).await.ok();
+}
+
+/// The agent of a node is dead: the run that waits for it says so and how to go on, and so does one that has waited for
+/// too long.
+async fn a_silent_agent_is_told_with_the_way_past_it() {
+    let mut rig = Rig::new().await;
+    let id = rig.active(1).await;
+    rig.silence(&id);
+    rig.act(&id, "retire", json!({})).await.ok();
+    rig.until_stage_or(&id, "drain_node", "never").await;
+    let run = rig.lifecycle(&id).await["run"]["id"].as_str().unwrap().to_owned();
+    // As if it had been waited for, for longer and longer.
+    for (minutes, wanted) in [(10, "running"), (61, "failed_retryable")] {
+        let long_ago = rig.app.now() - SignedDuration::from_mins(minutes);
+        for seen in rig.app.store.observations("gpu-node", &id).await.unwrap() {
+            let version = seen.version + 1;
+            let seen = wardroom_store::Observation { version, received_at: long_ago, ..seen };
+            rig.app.store.observe(&seen).await.unwrap();
+        }
+        super::agents::arrive(&rig, &id, "running", |run| run.since = long_ago).await;
+        for look in 0.. {
+            let run = rig.lifecycle(&id).await["run"].clone();
+            let said = run["waiting_for"].as_str().or(run["failure"].as_str()).unwrap_or_default();
+            if run["state"] == wanted && said.contains("silent") {
+                assert!(said.contains("`wardroom gpu-node retire` with --skip drain_node=REASON"), "{said}");
+                break;
+            }
+            assert!(look < 1500, "{run}");
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    }
+    let recommended = rig.lifecycle(&id).await["recommended"].clone();
+    assert_eq!(recommended["action"], "retire", "{recommended}");
+    let shown = rig.get(&format!("/api/v1/runs/{run}")).await["data"]["recommended"].clone();
+    assert!(shown["action"].is_null() && shown["because"].as_str().unwrap().contains("--skip"), "{shown}");
+    send(&rig, recommended["request"].as_str().unwrap()).await;
+    rig.until(&id, "retired").await;
+}
 
 /// What a stage sees for itself is what was observed last, and what is recommended goes by it: nobody else looks here.
 async fn what_a_stage_sees_is_kept() {
@@ -25,5 +69,6 @@ async fn what_a_stage_sees_is_kept() {
 }
 
 on_both! {
+    a_silent_agent_is_told_with_the_way_past_it
     what_a_stage_sees_is_kept
 }
