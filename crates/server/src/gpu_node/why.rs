@@ -6,7 +6,7 @@ use wardroom_core::{
         maas::{Work, fits},
     },
     run::plan::Kind,
-    table::{Call, Owner, Role},
+    table::{Call, Owner, Role, State as _},
     why::{Blocker, Exit, Next, Stay, Why, explain},
 };
 
@@ -69,21 +69,32 @@ pub(crate) async fn why(app: &App, id: &str) -> Result<Vec<Why>, Error> {
     // Nobody speaks for the node, and whatever else is wrong, an onboarding starts from there.
     why.next = match begins_anew && document.agent.is_none() {
         true => Next::Call(ONBOARD),
-        false => possible(&why, run.as_ref()),
+        false => possible(&why, state, run.as_ref()),
     };
     explained.insert(0, why);
     Ok(explained)
 }
 
 /// What to do next, if what the table prefers cannot be done now.
-fn possible(why: &Why, run: Option<&Run<Data>>) -> Next {
-    let Next::Call(preferred) = &why.next else { return why.next.clone() };
-    let is_way_out = why.exits.iter().any(|exit| exit.call.as_ref() == Some(preferred));
-    let mends = why.blockers.iter().any(|blocker| blocker.fix.as_ref() == Some(preferred));
+fn possible(why: &Why, state: State, run: Option<&Run<Data>>) -> Next {
+    let any = |is: &dyn Fn(&Exit) -> bool| why.exits.iter().any(is);
+    let can = match &why.next {
+        Next::Call(preferred) => {
+            let mends = why.blockers.iter().any(|blocker| blocker.fix.as_ref() == Some(preferred));
+            mends || why.overdue || any(&|exit| exit.call.as_ref() == Some(preferred))
+        }
+        // What nobody works towards is not waited for.
+        Next::Wait { by, until } => run.is_some() || any(&|exit| exit.by == *by && exit.when == *until),
+        Next::Nothing | Next::Mend { .. } => true,
+    };
     match run {
-        _ if is_way_out || mends || why.overdue => why.next.clone(),
+        _ if can => why.next.clone(),
         Some(_) => Next::Wait { by: Owner::Workflow, until: "the run that works on the node ends".into() },
-        None => why.exits.iter().find_map(|exit| exit.call).map_or(Next::Nothing, Next::Call),
+        None => {
+            let call = why.exits.iter().find_map(|exit| exit.call);
+            let remedy = matches!(why.next, Next::Wait { .. }).then(|| state.remedy()).flatten();
+            remedy.or(call).map_or(Next::Nothing, Next::Call)
+        }
     }
 }
 

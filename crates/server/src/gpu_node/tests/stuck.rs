@@ -1,7 +1,7 @@
 //! What stands still says what leads on, and that does.
 
 use jiff::SignedDuration;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     recommended::{nothing, to_the_end},
@@ -12,6 +12,10 @@ use super::{
 async fn send(rig: &Rig, request: &str) {
     let (path, body) = request.strip_prefix("POST ").unwrap().split_once(' ').unwrap();
     rig.post(path, serde_json::from_str(body).unwrap()).await.ok();
+}
+
+async fn why(rig: &Rig, id: &str) -> Value {
+    rig.get(&format!("/api/v1/resources/gpu-node/{id}/why")).await
 }
 
 /// The agent of a node is dead: the run that waits for it says so and how to go on, and so does one that has waited for
@@ -68,7 +72,23 @@ async fn what_a_stage_sees_is_kept() {
     rig.until(&id, "deleted").await;
 }
 
+/// What nobody works on is not waited for.
+async fn a_bootstrap_that_was_given_up_is_not_waited_for() {
+    let mut rig = Rig::new().await;
+    rig.work();
+    let (id, _) = rig.by_hand(1).await;
+    assert_eq!(why(&rig, &id).await[0]["next"]["do"], "wait");
+    let run = rig.lifecycle(&id).await["run"]["id"].as_str().unwrap().to_owned();
+    super::decommission::cancel(&rig, &run).await;
+    rig.until_run(&id, "cancelled").await;
+    let why = why(&rig, &id).await;
+    let recommended = rig.lifecycle(&id).await["recommended"]["request"].clone();
+    let request = recommended.as_str().unwrap().replace(&id, "{id}");
+    assert_eq!(why[0]["next"]["request"], json!(request), "{why:#}");
+}
+
 on_both! {
     a_silent_agent_is_told_with_the_way_past_it
     what_a_stage_sees_is_kept
+    a_bootstrap_that_was_given_up_is_not_waited_for
 }
