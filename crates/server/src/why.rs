@@ -5,7 +5,7 @@ use wardroom_core::{
     node::{self, TABLE},
     run::action::ways,
     table::Owner,
-    why::{Next, Stay, Why, explain},
+    why::{Blocker, Next, Stay, Why, explain},
 };
 use wardroom_workflow::{NODE, RUN, Run};
 
@@ -77,7 +77,11 @@ pub(crate) async fn of_run(app: &App, run: &Run<gpu_node::data::Data>) -> Result
     let failure = failure.map(|failure| failure.evidence.as_str());
     let next = run::view::recommendation(run, facts);
     let failures = record.failures.values().sum();
-    let blockers = wardroom_core::run::blockers(run.state, record.current(), failures, failure, next);
+    let mut blockers = wardroom_core::run::blockers(run.state, record.current(), failures, failure, next);
+    if let Some(frozen) = run::view::frozen(run) {
+        let fix = next.and_then(wardroom_core::run::action::Action::call);
+        blockers.insert(0, Blocker { what: frozen.to_string().into(), fix });
+    }
     let mut stay = Stay::of(run.state, run.resource.state_changed_at);
     // The stage at work says more than the run as a whole.
     if run.state == wardroom_core::run::State::Running {

@@ -19,7 +19,7 @@ use wardroom_store::{Entry, Error, Resource, Store};
 use crate::{
     RUN,
     commit::{DECISIONS, commit_step, node_of, node_state},
-    record::Run,
+    record::{Frozen, Record, Run},
     stages::Data,
     step::{LOST, Node, Step, Then, moved, told},
 };
@@ -216,7 +216,7 @@ fn carry_out<D: Data>(run: &Run<D>, node: Node, ask: &Ask, decision: Decision, n
         Decision::Move(event, goal) => {
             record.turn += 1;
             record.goal = goal;
-            move_by(&mut record, event, ask.adoption, now);
+            move_by(&mut record, event, ask, now);
             let state = moved(run.state, event);
             (state, state.is_worked_on().then_some(now))
         }
@@ -248,7 +248,7 @@ fn cut_off<D: Data>(run: &Run<D>, step: &Step<D>, did: Did, now: Timestamp) -> M
 /// History rows of this type record what operators asked for.
 const ACTION: &str = "action";
 
-fn move_by<D: Data>(record: &mut crate::record::Record<D>, event: Event, adoption: Adoption, now: Timestamp) {
+fn move_by<D: Data>(record: &mut Record<D>, event: Event, ask: &Ask, now: Timestamp) {
     record.set_aside = false;
     match event {
         // The attempts so far stay counted; the budgets are whole again.
@@ -266,7 +266,7 @@ fn move_by<D: Data>(record: &mut crate::record::Record<D>, event: Event, adoptio
             record.arrive(now);
         }
         Event::Adopt => {
-            if let Adoption::Continue(stage) = adoption {
+            if let Adoption::Continue(stage) = ask.adoption {
                 record.stage = stage;
             }
             record.adopted = true;
@@ -279,8 +279,12 @@ fn move_by<D: Data>(record: &mut crate::record::Record<D>, event: Event, adoptio
             record.undoing = false;
             record.arrive(now);
         }
-        // Frozen as it is.
-        Event::MarkManual => record.at_work = None,
+        // Frozen as it is, but it waits for nothing any more than a person.
+        Event::MarkManual => {
+            (record.at_work, record.waiting) = (None, None);
+            let Actor { user: by, reason, .. } = ask.actor.clone();
+            record.frozen = Some(Frozen { by, reason });
+        }
         Event::Claim
         | Event::Finish
         | Event::FinishAdopted

@@ -32,7 +32,7 @@ pub use act::{Actor, Adoption, Answer, Ask, Did, Problem, act, facts};
 pub use breaker::Breaker;
 pub use engine::{Engine, Settings};
 pub use limits::{Limits, Rate, Turn};
-pub use record::{AtWork, Failure, Order, Record, Run, Waiting};
+pub use record::{AtWork, Failure, Frozen, Order, Record, Run, Waiting};
 pub use slots::Slots;
 pub use stages::{Attempt, Budget, Data, Lost, Outcome, Stages};
 

@@ -65,6 +65,9 @@ pub struct Record<D> {
     /// Whether a person sent it to the stage it is at, and nothing has failed there since.
     #[serde(default)]
     pub sent_on: bool,
+    /// Who froze it, and why, until it is sent on.
+    #[serde(default)]
+    pub frozen: Option<Frozen>,
     /// Whether its node still has to be brought to quarantine.
     pub set_aside: bool,
     /// Where its node came from when it was drained.
@@ -108,6 +111,22 @@ pub struct Waiting {
     /// Whether it does because whoever was asked is too busy.
     #[serde(default)]
     pub busy: bool,
+}
+
+/// That a run was frozen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Frozen {
+    /// By whom; nobody when the server itself did.
+    pub by: Option<String>,
+    /// What they said.
+    pub reason: Option<String>,
+}
+
+impl std::fmt::Display for Frozen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "it was frozen by {}", self.by.as_deref().unwrap_or("the server"))?;
+        self.reason.as_ref().map_or(Ok(()), |reason| write!(f, ": {reason}"))
+    }
 }
 
 /// An attempt that was begun.
@@ -174,6 +193,7 @@ impl<D: Data> Order<D> {
             at_work: None,
             turn: 0,
             sent_on: false,
+            frozen: None,
             set_aside: false,
             came,
             unproven: false,

@@ -167,6 +167,7 @@ impl<D: Data> Record<D> {
     pub(crate) fn arrive(&mut self, now: Timestamp) {
         self.since = now;
         self.sent_on = false;
+        self.frozen = None;
         self.attempt = 0;
         self.failures.clear();
         self.waiting = None;

@@ -190,8 +190,11 @@ fn for_run(app: &App, run: &Run<Data>, facts: Facts) -> Recommendation {
             let failure = run.record.failure.as_ref().filter(|failure| failure.stage == run.record.current());
             let Some(action) = view::recommendation(run, facts) else { return skip(run) };
             let why = failure.map_or_else(
-                || "it was frozen; look at why before it goes on".to_owned(),
-                |failure| format!("{}; {}", failure.evidence, view::first(action, failure.class)),
+                || view::look_first(run),
+                |failure| {
+                    let frozen = view::frozen(run).map(|frozen| format!("{frozen}; ")).unwrap_or_default();
+                    format!("{frozen}{}; {}", failure.evidence, view::first(action, failure.class))
+                },
             );
             of_run(action, why)
         }

@@ -153,7 +153,8 @@ fn next(run: &Run<Known>, facts: Facts) -> Recommended {
     let because = match (failure.zip(action), &record.waiting) {
         (Some((failure, action)), _) => {
             let (stage, class, evidence) = (failure.stage, failure.class, &failure.evidence);
-            format!("{stage} failed ({class}): {evidence}; {}", first(action, class))
+            let frozen = frozen(run).map(|frozen| format!("{frozen}; ")).unwrap_or_default();
+            format!("{frozen}{stage} failed ({class}): {evidence}; {}", first(action, class))
         }
         (None, _)
             if let Some(failure) = failure.filter(|_| !run.state.is_worked_on() && run.state.is_open()) =>
@@ -161,12 +162,24 @@ fn next(run: &Run<Known>, facts: Facts) -> Recommended {
             format!("{} failed ({}): {}", failure.stage, failure.class, failure.evidence)
         }
         (_, _) if facts.lease == Lease::Stale => "the server that worked on it did not come back".to_owned(),
-        (_, _) if action.is_some() => "it was frozen; look at why before it goes on".to_owned(),
+        (_, _) if action.is_some() => look_first(run),
         (_, Some(waiting)) => format!("nothing to do; it waits: {}", waiting.reason),
         (_, _) if run.state.is_open() => "nothing to do; it is on its way".to_owned(),
         (_, _) => "nothing to do; it is over".to_owned(),
     };
     Recommended { action: action.map(|action| action.to_string()), because }
+}
+
+/// Who froze a run that stands still because of that, and why.
+pub(crate) fn frozen(run: &Run<Known>) -> Option<&wardroom_workflow::Frozen> {
+    let stands = run.state.is_open() && !run.state.is_worked_on();
+    run.record.frozen.as_ref().filter(|_| stands)
+}
+
+/// A run that did not fail and stands still: somebody wanted that.
+pub(crate) fn look_first(run: &Run<Known>) -> String {
+    let frozen = frozen(run).map_or_else(|| "it was frozen".to_owned(), ToString::to_string);
+    format!("{frozen}; look at why before it goes on")
 }
 
 /// The attempt that a row of history tells of, if it does.

@@ -2,10 +2,12 @@
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
+use wardroom_fakes::maas::{Change, Outcome};
 
 use super::{
     recommended::{nothing, to_the_end},
     rig::Rig,
+    trouble::seeded,
 };
 
 /// Does what a recommendation or a refusal says.
@@ -87,8 +89,45 @@ async fn a_bootstrap_that_was_given_up_is_not_waited_for() {
     assert_eq!(why[0]["next"]["request"], json!(request), "{why:#}");
 }
 
+/// Whoever finds a frozen run reads who froze it and why, and not what it waited for then.
+async fn a_frozen_run_says_who_froze_it_and_why() {
+    let mut rig = Rig::new().await;
+    let system_id = seeded(&rig);
+    let outcomes = [("commissioning".to_owned(), vec![Outcome::Stall])].into();
+    rig.maas.change(&system_id, &Change { outcomes, ..Change::default() });
+    rig.work();
+    let id = rig.onboard(1).await;
+    for look in 0.. {
+        let run = rig.lifecycle(&id).await["run"].clone();
+        assert!(look < 1500, "{run}");
+        if run["stage"] == "wait_for_ready" && !run["waiting_for"].is_null() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let run = rig.lifecycle(&id).await["run"]["id"].as_str().unwrap().to_owned();
+    let freeze = format!("/api/v1/runs/{run}/actions/mark_manual_intervention_required");
+    rig.post(&freeze, json!({"reason": "smoke in rack 4"})).await.ok();
+    let lifecycle = rig.lifecycle(&id).await;
+    let shown = rig.get(&format!("/api/v1/runs/{run}")).await["data"].clone();
+    let why = why(&rig, &id).await;
+    for said in
+        [&lifecycle["recommended"]["why"], &shown["recommended"]["because"], &why[1]["blockers"][0]["what"]]
+    {
+        let said = said.as_str().unwrap_or_default();
+        assert!(said.contains("frozen by admin: smoke in rack 4"), "{said} {why:#}");
+    }
+    assert_eq!((&shown["waiting"], &lifecycle["run"]["waiting_for"]), (&Value::Null, &Value::Null));
+    // Sent on, it is not frozen any more.
+    rig.post(&format!("/api/v1/runs/{run}/actions/resume"), json!({})).await.ok();
+    rig.post(&freeze, json!({})).await.ok();
+    let said = rig.lifecycle(&id).await["recommended"]["why"].as_str().unwrap().to_owned();
+    assert!(said.contains("frozen by admin;") && !said.contains("smoke"), "{said}");
+}
+
 on_both! {
     a_silent_agent_is_told_with_the_way_past_it
     what_a_stage_sees_is_kept
     a_bootstrap_that_was_given_up_is_not_waited_for
+    a_frozen_run_says_who_froze_it_and_why
 }
