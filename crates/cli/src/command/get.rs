@@ -55,7 +55,9 @@ impl Get {
             return Err(failure(Code::Usage, "give an id or selectors, not both"));
         }
         if self.deleted && T::KIND != Kind::Satellite {
-            return Err(failure(Code::Usage, "only satellites are kept when they are deleted"));
+            let message = "only satellites are listed when they are deleted; of any other kind `wardroom history KIND NAME` \
+                           tells, and of a GPU node `wardroom describe run NAME`";
+            return Err(failure(Code::Usage, message));
         }
         if self.watch {
             return self.watch::<T>(client).await;

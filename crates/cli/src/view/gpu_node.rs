@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use wardroom_api::{
     Page,
-    client::{Client, Query},
+    client::{Client, HistoryQuery, Query},
     gpu_node::{GpuNode, Health, Lifecycle, ObservedMachine, RunSummary},
 };
 use wardroom_server::clock::Clock;
@@ -90,13 +90,32 @@ impl Resource for GpuNode {
 
 /// The node that has a hostname now. An id is never asked for as a hostname.
 pub(super) async fn by_hostname(client: &Client, text: &str) -> anyhow::Result<Option<GpuNode>> {
-    let is_id = text.len() == 36 && text.bytes().filter(|byte| *byte == b'-').count() == 4;
-    let decent = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
-    if is_id || text.is_empty() || !text.bytes().all(decent) {
+    if !may_be_hostname(text) {
         return Ok(None);
     }
     let query = Query { field_selector: Some(format!("hostname={text}")), ..Query::default() };
     Ok(client.gpu_nodes(&query).await?.data.pop())
+}
+
+/// The last node that had a hostname and is deleted: its record and its runs stay.
+pub(super) async fn deleted(client: &Client, text: &str) -> anyhow::Result<Option<GpuNode>> {
+    if !may_be_hostname(text) {
+        return Ok(None);
+    }
+    let resource = Some((Kind::GpuNode.as_str().to_owned(), text.to_owned()));
+    let rows = match client.history(&HistoryQuery { resource, limit: Some(1), cursor: None }).await {
+        Ok(rows) => rows.data,
+        Err(error) if error.status() == Some(404) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let Some(row) = rows.first() else { return Ok(None) };
+    Ok(Some(client.gpu_node(&row.resource_id).await?))
+}
+
+fn may_be_hostname(text: &str) -> bool {
+    let is_id = text.len() == 36 && text.bytes().filter(|byte| *byte == b'-').count() == 4;
+    let decent = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    !is_id && !text.is_empty() && text.bytes().all(decent)
 }
 
 fn work(lifecycle: &Lifecycle, now: Timestamp) -> Vec<(&'static str, String)> {

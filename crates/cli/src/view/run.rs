@@ -69,9 +69,13 @@ impl Resource for Run {
         Ok(client.run(&Self::id_of(client, id).await?).await?.run)
     }
 
-    /// The hostname of a node stands for its newest run.
+    /// The hostname of a node stands for its newest run, also when the node is deleted: then its record is wanted most.
     async fn id_of(client: &Client, called: &str) -> anyhow::Result<String> {
-        match gpu_node::by_hostname(client, called).await? {
+        let node = match gpu_node::by_hostname(client, called).await? {
+            Some(node) => Some(node),
+            None => gpu_node::deleted(client, called).await?,
+        };
+        match node {
             Some(GpuNode { run: Some(run), .. }) => Ok(run),
             Some(GpuNode { run: None, .. }) => {
                 Err(not_found(Kind::Run, format!("nothing was ever done to {called:?}: it has no run")))

@@ -205,6 +205,18 @@ fn gpu_nodes_and_runs_are_acted_on_by_name() {
         .says(4, &["the run is cancelled", &format!("`wardroom why run {run}`")]);
     server.run(&["run", "cancel", "--state", "lost", "--yes"]).says(1, &["failed_retryable"]);
     server.run(&["run", "cancel", "--state", "failed_retryable", "--yes"]).says(3, &["no run is selected"]);
+
+    // What was done to a node that is gone is found by its name.
+    server.ok(&["gpu-node", "onboard", "gpu-1"]);
+    server.ok(&["gpu-node", "quarantine", "gpu-1", "--reason", "it is sold"]);
+    server.ok(&["run", "cancel", "gpu-1", "--wait"]);
+    server.ok(&["gpu-node", "retire", "gpu-1", "--skip", "drain_node=it is sold", "--wait"]);
+    server.ok(&["gpu-node", "remove", "gpu-1", "--skip", "remove_gpuaas_node_record=it is sold", "--wait"]);
+    server.run(&["describe", "gpu-node", "gpu-1"]).says(3, &["gpu-1"]);
+    let described = server.ok(&["describe", "run", "gpu-1"]);
+    assert!(described.contains("it is sold") && described.contains("completed"), "{described}");
+    server.run(&["get", "gpu-nodes", "--deleted"]).says(2, &["wardroom describe run NAME"]);
+    server.run(&["describe", "run", "gpu-9"]).says(3, &["gpu-9"]);
 }
 
 /// A site that cannot be reached: the run comes to a stop, and whoever waits is told what to do.
