@@ -9,6 +9,10 @@ use crate::{
 
 const PURPOSE: &str = "install-token";
 
+/// What is said of a token that is not this node's.
+pub(crate) const BAD: Error =
+    Error::Unauthenticated("the install token is not valid for this node: boot again to get a new one");
+
 /// A token for the boot script.
 pub(crate) fn issue(key: &Key, node: &str, round: u64, now: Timestamp, lifetime: SignedDuration) -> String {
     let expires = now.saturating_add(lifetime).unwrap_or(Timestamp::MAX).as_second();
@@ -19,8 +23,6 @@ pub(crate) fn issue(key: &Key, node: &str, round: u64, now: Timestamp, lifetime:
 
 /// Checks that a token is for this node and round, and has not expired.
 pub(crate) fn verify(key: &Key, token: &str, node: &str, round: u64, now: Timestamp) -> Result<(), Error> {
-    const BAD: Error =
-        Error::Unauthenticated("the install token is not valid for this node: boot again to get a new one");
     let mut parts = token.strip_prefix("wri_").ok_or(BAD)?.splitn(3, '_');
     let (expires, of_round, signature) =
         (parts.next().ok_or(BAD)?, parts.next().ok_or(BAD)?, parts.next().ok_or(BAD)?);

@@ -43,6 +43,10 @@ pub(crate) async fn report(
     let news = News::of_report(&report)?;
     let resource = match node::find_by_mac(&app, &mac).await? {
         Some(resource) => resource,
+        // What it shows is good for a node that there is, or for nothing.
+        None if matches!(caller.who, Who::Machine(_)) && must_prove(&app, &caller) => {
+            return Err(install_token::BAD);
+        }
         None => discovery::discover(&app, &caller, &mac, &news.hardware).await?,
     };
     let mut response = take(&app, &caller, &resource, &news, report.install_token.as_deref()).await?;
@@ -296,6 +300,13 @@ fn note(document: &mut Document, hardware: &Hardware) {
     }
 }
 
+/// Whether a caller has to show the install token of the node that it speaks for. A site may do without, in the
+/// networks that machines boot in.
+fn must_prove(app: &App, caller: &Caller) -> bool {
+    let config = &app.config;
+    caller.identity().is_none() && (config.require_install_token || !config.is_boot_network(caller.address))
+}
+
 /// Who may speak for a node: the node with the token of its boot script, or an operator.
 fn authenticate(
     app: &App,
@@ -304,7 +315,7 @@ fn authenticate(
     document: &Document,
     token_in_body: Option<&str>,
 ) -> Result<(), Error> {
-    if caller.identity().is_some() || !app.config.require_install_token {
+    if !must_prove(app, caller) {
         return Ok(());
     }
     let presented = match &caller.who {

@@ -10,6 +10,8 @@ use crate::support::{
 
 on_both! {
     strangers_get_no_install_token,
+    a_token_that_proves_nothing_registers_nothing,
+    a_token_that_is_not_asked_for_opens_no_door,
     nobody_renames_an_approved_machine,
 }
 
@@ -29,6 +31,40 @@ fn strangers_get_no_install_token(on: Backend) {
     let started = json!({"mac_address": mac(1), "installation_status": "started"});
     let node = site.caller(1, Some(&token)).post("/api/v1/report", &started).expect(200);
     assert_eq!(node["data"]["state"], "installing", "who shows the node's token speaks for it from anywhere");
+}
+
+/// What a machine shows is checked against its node, and of an unknown machine there is none: neither a stranger with
+/// anything in its header nor the installer of a node that is gone registers one.
+fn a_token_that_proves_nothing_registers_nothing(on: Backend) {
+    let site = Site::start_with(on, &[("WARDROOM_BOOT_NETWORKS", "10.99.0.0/16")]);
+    let unknown = json!({"mac_address": mac(1), "installation_status": "started"});
+    for token in ["junk", "wri_1_1_x"] {
+        site.caller(0, Some(token)).post("/api/v1/report", &unknown).problem(401);
+        site.caller(0, Some(token)).post("/api/v1/report", &json!({"mac_address": mac(2)})).problem(401);
+    }
+    assert_eq!(site.admin().get("/api/v1/nodes").expect(200)["data"], json!([]));
+
+    let site = Site::start(on);
+    site.machine(Some("junk")).post("/api/v1/report", &unknown).problem(401);
+    assert_eq!(site.admin().get("/api/v1/nodes").expect(200)["data"], json!([]));
+}
+
+/// Where reports take no install token, they are taken from the networks that machines boot in, and a header with
+/// anything in it is not the way around that.
+fn a_token_that_is_not_asked_for_opens_no_door(on: Backend) {
+    let unasked = ("WARDROOM_BOOT_REQUIRE_INSTALL_TOKEN", "false");
+    let started = json!({"mac_address": mac(1), "installation_status": "started"});
+    let site = Site::start_with(on, &[unasked, ("WARDROOM_BOOT_NETWORKS", "10.99.0.0/16")]);
+    let id = node_in(&site.admin(), "pending", 1);
+    site.caller(0, Some("junk")).post("/api/v1/report", &started).problem(401);
+    site.caller(0, Some("junk")).post("/api/v1/report", &json!({"mac_address": mac(2)})).problem(401);
+    let node = site.admin().get(&format!("/api/v1/nodes/{id}")).expect(200);
+    assert_eq!(node["data"]["state"], "pending");
+    assert_eq!(site.admin().get("/api/v1/nodes").expect(200)["data"].as_array().unwrap().len(), 1);
+
+    let site = Site::start_with(on, &[unasked]);
+    site.machine(Some("junk")).post("/api/v1/report", &json!({"mac_address": mac(1)})).expect(200);
+    assert_eq!(site.admin().get("/api/v1/nodes").expect(200)["data"].as_array().unwrap().len(), 1);
 }
 
 /// A machine that awaits approval may say what it is; afterwards that has to be proven. What people call a machine
