@@ -22,6 +22,7 @@ mod effects;
 pub mod error;
 mod etag;
 mod events;
+mod first_token;
 mod gpu_node;
 mod group;
 mod health;

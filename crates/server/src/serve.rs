@@ -7,22 +7,18 @@ use std::{
     sync::Arc,
 };
 
-use jiff::SignedDuration;
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
-use wardroom_core::table::Role;
-use wardroom_store::{Document, Error as StoreError, List, Store};
+use wardroom_store::{Document, Error as StoreError, Store};
 
 use crate::{
     app::{App, by_system},
-    auth::{TOKEN, TokenDocument},
     config::Config,
     effects::{self, Upstreams, Worker},
-    jobs,
+    first_token, jobs,
     listen::{self, Door, Listener},
     router, satellite_config,
     secret::{self, Key},
     spiffe::Trust,
-    token,
 };
 
 /// What keeps a server from starting.
@@ -96,7 +92,7 @@ impl Server {
         }
         let app = App::new(store, config, key, boot_url);
         same_key(&app).await?;
-        let first_token = first_token(&app).await?;
+        let first_token = first_token::make(&app, &app.config.data_dir).await?;
         satellite_config::seal_stored(&app)
             .await
             .map_err(|error| StartError::Setup(format!("configs of satellites cannot be sealed: {error}")))?;
@@ -204,43 +200,6 @@ fn unwritable(path: &Path, error: &std::io::Error) -> StartError {
     let next =
         "make it writable for the user of the server, or choose another with server.data_dir (--data-dir)";
     StartError::Setup(format!("server.data_dir: {} cannot be written: {error}\nnext: {next}", path.display()))
-}
-
-/// What the first token is called.
-const FIRST: &str = "first-admin";
-
-/// On an empty store somebody has to be let in: makes an admin token and writes it where only its owner reads.
-async fn first_token(app: &App) -> Result<Option<PathBuf>, StartError> {
-    let any = app.store.list(&List { kind: TOKEN.to_owned(), limit: 1, ..List::default() }).await?;
-    if !any.items.is_empty() {
-        return Ok(None);
-    }
-    let path = app.config.data_dir.join("admin.token");
-    let token = secret::new_token();
-    // The file first: a token that nobody has is of no use, a file without its token is mended by the next start.
-    let _ = std::fs::remove_file(&path);
-    secret::write_private(&path, format!("{token}\n").as_bytes())
-        .map_err(|error| StartError::Setup(format!("{}: {error}", path.display())))?;
-    let now = app.now();
-    let document = TokenDocument {
-        role: Role::Admin,
-        kinds: Vec::new(),
-        group_id: None,
-        expires_at: now + SignedDuration::from_hours(24 * 365 * 10),
-    };
-    let mut entry = by_system(app, "registered", token::named(FIRST));
-    entry.comment = Some("the first token of an empty store".to_owned());
-    let content =
-        token::content(FIRST, &document, &token).map_err(|error| StartError::Setup(error.to_string()))?;
-    match app.create(content, entry).await {
-        Ok(_) => Ok(Some(path)),
-        // Another server was faster; its token is the one that works.
-        Err(StoreError::KeyTaken { .. }) => {
-            let _ = std::fs::remove_file(&path);
-            Ok(None)
-        }
-        Err(error) => Err(error.into()),
-    }
 }
 
 /// The server's key. One is made for a new store only: a store that was made with a key needs that one.
