@@ -102,7 +102,7 @@ pub const ROUTES: &[Route] = &[
     route("GET",    "/api/v1/nodes/{id}/history",                  "node",     READERS,   Class::Read),
     route("POST",   "/api/v1/nodes/{id}/installation-status",      "node",     Machine(&[Operator, Admin]), Class::Report),
     route("POST",   "/api/v1/report",                              "node",     Machine(&[Operator, Admin]), Class::Report),
-    route("GET",    "/api/v1/boot",                                "node",     Network(&[Operator, Admin]), Class::Report),
+    route("GET",    BOOT,                                          "node",     Network(&[Operator, Admin]), Class::Report),
     route("GET",    "/api/v1/workflows",                           "workflow", READERS,   Class::Read),
     route("POST",   "/api/v1/workflows",                           "workflow", OPERATORS, Class::Write),
     route("GET",    "/api/v1/workflows/{id}",                      "workflow", READERS,   Class::Read),
@@ -171,7 +171,10 @@ pub const ROUTES: &[Route] = &[
     route("GET",    "/v2/satellite/{family}/{name}/state/tags/list",             "", Satellite, Class::Report),
 ];
 
-/// The one GET that changes something, for clients that know no other way to register.
+/// Where machines boot, and those that nobody knows are registered.
+const BOOT: &str = "/api/v1/boot";
+
+/// A GET that always changes something, for clients that know no other way to register.
 pub(crate) const ZTR: &str = "/satellites/ztr/{token}";
 
 const fn route(
@@ -195,6 +198,11 @@ pub(crate) fn find(method: &str, path: &str) -> Option<&'static Route> {
 /// Whether a GET of the route changes something all the same: registrations, as clients know them.
 pub(crate) fn registers(route: &Route) -> bool {
     route.path == ZTR || route.allow == Svid
+}
+
+/// Whether a GET of the route may change something: these, and the boot of a machine that nobody knows.
+pub(crate) fn changes(route: &Route) -> bool {
+    registers(route) || route.path == BOOT
 }
 
 /// Whether the route is open to whoever calls from there.

@@ -96,7 +96,7 @@ pub(crate) async fn admit(State(app): State<App>, mut request: Request, next: Ne
             return error.into_response();
         }
     };
-    let response = if request.method().is_safe() && !access::registers(route) {
+    let response = if request.method().is_safe() && !access::changes(route) {
         next.run(request).await
     } else {
         // The body has a part of the time only, so that who is slow is told that, and not that the server is.

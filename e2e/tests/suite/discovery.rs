@@ -1,8 +1,10 @@
 //! Machines that nobody knows: registered to await approval, limited in rate and number, or not at all.
 
+use std::{thread, time::Duration};
+
 use serde_json::json;
 
-use crate::support::{Backend, Site, at_once, mac, on_both};
+use crate::support::{Backend, Site, at_once, mac, on_both, wait_for};
 
 on_both! {
     an_unknown_machine_is_registered,
@@ -45,6 +47,20 @@ fn an_unknown_machine_is_registered(on: Backend) {
         assert_eq!(rows["data"][0]["type"], "registered");
     }
     assert_eq!(count(&site), 2);
+}
+
+/// Who hangs up in the middle of its first boot leaves nothing that other servers would wait for.
+#[test]
+fn a_machine_that_hangs_up_holds_nobody_up() {
+    let site = Site::start(Backend::Postgres);
+    let held = "SELECT 1 FROM leases WHERE name = 'discovery' AND expires_at > 0";
+    for number in 0..60 {
+        let path = format!("/api/v1/boot?mac={}", mac(number));
+        let request = site.machine(None).open("GET", &path, 0, "close").unwrap();
+        thread::sleep(Duration::from_millis(number as u64 % 30));
+        drop(request);
+        wait_for("the lease to be given back", || (site.database.count(held) == 0).then_some(()));
+    }
 }
 
 fn discovery_can_be_turned_off(on: Backend) {
