@@ -89,6 +89,20 @@ pub(crate) struct Hardware {
     pub(crate) system_uuid: Option<String>,
 }
 
+impl Hardware {
+    fn check(&self) -> Result<(), Error> {
+        let texts = [
+            ("ip_address", &self.ip_address),
+            ("hostname", &self.hostname),
+            ("vendor", &self.vendor),
+            ("model", &self.model),
+            ("serial_number", &self.serial_number),
+            ("system_uuid", &self.system_uuid),
+        ];
+        texts.iter().try_for_each(|(field, text)| text::check_reported(field, text.as_deref()))
+    }
+}
+
 struct Installation {
     status: InstallStatus,
     progress: Option<u8>,
@@ -107,13 +121,13 @@ impl News {
     fn of_report(report: &NodeReport) -> Result<Self, Error> {
         let status = report.installation_status.as_deref();
         let progress = percent("installation_progress", report.installation_progress)?;
-        text::check_prose("installation_error", report.installation_error.as_deref(), 4000)?;
+        let error = words("installation_error", report.installation_error.as_ref())?;
         text::check_some("attempt_id", report.attempt_id.as_deref(), 100)?;
         let installation = match status {
             Some(status) => Some(Installation {
                 status: parse("installation_status", status)?,
                 progress,
-                error: report.installation_error.clone(),
+                error,
                 attempt: report.attempt_id.clone(),
             }),
             None => None,
@@ -126,16 +140,17 @@ impl News {
             serial_number: report.serial_number.clone(),
             system_uuid: report.system_uuid.clone(),
         };
+        hardware.check()?;
         Ok(Self { hardware, installation })
     }
 
     fn of_status(status: &InstallationStatus) -> Result<Self, Error> {
-        text::check_prose("error", status.error.as_deref(), 4000)?;
+        let error = words("error", status.error.as_ref())?;
         text::check_some("attempt_id", status.attempt_id.as_deref(), 100)?;
         let installation = Installation {
             status: parse("status", &status.status)?,
             progress: percent("progress", status.progress)?,
-            error: status.error.clone(),
+            error,
             attempt: status.attempt_id.clone(),
         };
         Ok(Self { hardware: Hardware::default(), installation: Some(installation) })
@@ -146,6 +161,14 @@ impl News {
     fn completes(&self) -> bool {
         self.installation.as_ref().is_some_and(|installation| installation.status == InstallStatus::Complete)
     }
+}
+
+/// Why an installation failed, in the words of an installer.
+fn words(field: &str, error: Option<&String>) -> Result<Option<String>, Error> {
+    text::check_reported(field, error.map(String::as_str))?;
+    let mut error = error.cloned();
+    error.iter_mut().for_each(|error| text::scrub_prose(error, 4000));
+    Ok(error)
 }
 
 fn parse(field: &str, text: &str) -> Result<InstallStatus, Error> {
@@ -284,6 +307,7 @@ fn failed(document: &mut Document, installation: &Installation, attempts: u32) {
     document.counted_attempts.extend(installation.attempt.clone());
 }
 
+/// Notes what a machine says of itself. What is written in a firmware is cleaned and cut: nobody can correct it.
 fn note(document: &mut Document, hardware: &Hardware) {
     let pairs = [
         (&mut document.ip_address, &hardware.ip_address),
@@ -294,8 +318,8 @@ fn note(document: &mut Document, hardware: &Hardware) {
         (&mut document.system_uuid, &hardware.system_uuid),
     ];
     for (slot, said) in pairs {
-        if said.is_some() {
-            slot.clone_from(said);
+        if let Some(said) = said {
+            text::scrub(slot.insert(said.clone()), 255);
         }
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn check_prose(field: &str, text: Option<&str>, most: usize) -> Resul
     if text.chars().count() > most {
         return Err(Error::invalid(field, format!("is longer than {most} characters")));
     }
-    if text.chars().any(|character| character.is_control() && !matches!(character, '\n' | '\t' | '\r')) {
+    if text.chars().any(breaks_prose) {
         return Err(Error::invalid(field, "contains control characters"));
     }
     Ok(())
@@ -39,9 +39,30 @@ pub(crate) fn check_prose(field: &str, text: Option<&str>, most: usize) -> Resul
 /// A text that a program wrote: without control characters, and no longer than it may be. It is never refused, because
 /// nobody is there who could correct it.
 pub(crate) fn scrub(text: &mut String, most: usize) {
-    if text.chars().count() > most || text.chars().any(char::is_control) {
-        let decent = |character: char| if character.is_control() { ' ' } else { character };
+    clean(text, most, char::is_control);
+}
+
+/// The same of a longer text in which lines may be broken.
+pub(crate) fn scrub_prose(text: &mut String, most: usize) {
+    clean(text, most, breaks_prose);
+}
+
+fn clean(text: &mut String, most: usize, is_bad: impl Fn(char) -> bool) {
+    if text.chars().count() > most || text.chars().any(&is_bad) {
+        let decent = |character: char| if is_bad(character) { ' ' } else { character };
         *text = text.chars().take(most).map(decent).collect();
+    }
+}
+
+fn breaks_prose(character: char) -> bool {
+    character.is_control() && !matches!(character, '\n' | '\t' | '\r')
+}
+
+/// Refuses of what a machine reports only what none says by itself; the rest is scrubbed.
+pub(crate) fn check_reported(field: &str, text: Option<&str>) -> Result<(), Error> {
+    match text {
+        Some(text) if text.contains('\0') => Err(Error::invalid(field, "contains control characters")),
+        Some(_) | None => Ok(()),
     }
 }
 

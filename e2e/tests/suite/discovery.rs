@@ -8,6 +8,7 @@ use crate::support::{Backend, Site, at_once, mac, on_both, wait_for};
 
 on_both! {
     an_unknown_machine_is_registered,
+    a_machine_is_registered_whatever_its_firmware_says,
     discovery_can_be_turned_off,
     discovery_is_limited_in_rate,
     discovery_is_limited_in_number,
@@ -47,6 +48,19 @@ fn an_unknown_machine_is_registered(on: Backend) {
         assert_eq!(rows["data"][0]["type"], "registered");
     }
     assert_eq!(count(&site), 2);
+}
+
+/// Nobody could correct what is written in a firmware.
+fn a_machine_is_registered_whatever_its_firmware_says(on: Backend) {
+    let site = Site::start(on);
+    let model = "x".repeat(300);
+    let said = format!("vendor=A%07cme%0A&model={model}&serial=%AE7&uuid=%00");
+    let script = site.machine(None).get(&format!("/api/v1/boot?mac={}&{said}", mac(1))).text();
+    assert!(script.contains("discovered"), "{script}");
+    let node = &site.admin().get("/api/v1/nodes").expect(200)["data"][0];
+    assert_eq!(node["mac_address"], mac(1));
+    assert_eq!((&node["vendor"], &node["model"]), (&json!("A cme "), &json!(model[..255])));
+    assert_eq!((&node["serial_number"], &node["system_uuid"]), (&json!("\u{fffd}7"), &json!(" ")));
 }
 
 /// Who hangs up in the middle of its first boot leaves nothing that other servers would wait for.

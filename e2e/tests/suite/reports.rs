@@ -9,6 +9,7 @@ on_both! {
     the_separate_endpoint_follows_the_same_table,
     started_again_changes_nothing,
     an_attempt_that_is_named_counts_once,
+    a_report_counts_whatever_its_words,
     progress_is_tracked,
     unknown_fields_of_a_report_are_ignored_with_a_warning,
 }
@@ -112,6 +113,25 @@ fn an_attempt_that_is_named_counts_once(on: Backend) {
     assert_eq!(node["data"]["last_install_error"], "c");
     let newest = site.admin().get(&format!("/api/v1/nodes/{id}/history?limit=1")).expect(200);
     assert_eq!(newest["data"][0]["metadata"], json!({"attempt": 3, "error": "c"}));
+}
+
+/// What installers and firmware write is cleaned and cut: a report that is refused is lost, and with it what it says.
+fn a_report_counts_whatever_its_words(on: Backend) {
+    let site = Site::start(on);
+    let (id, say) = installing(&site);
+    let node = say(json!({"status": "failed", "error": "\u{1b}[31mno disk\u{1b}[0m\n\ttwice"}));
+    assert_eq!((&node["install_attempts"], &node["state"]), (&json!(1), &json!("installing")));
+    assert_eq!(node["last_install_error"], " [31mno disk [0m\n\ttwice");
+    let node = say(json!({"status": "failed", "error": "é".repeat(10_000)}));
+    assert_eq!((&node["install_attempts"], &node["state"]), (&json!(2), &json!("installing")));
+    assert_eq!(node["last_install_error"], "é".repeat(4000));
+    let report = json!({
+        "mac_address": mac(1), "installation_status": "complete", "vendor": "A\u{7}cme", "model": "é".repeat(300),
+    });
+    let node = site.admin().post("/api/v1/report", &report).expect(200)["data"].clone();
+    assert_eq!(node["state"], "installed");
+    assert_eq!((&node["vendor"], &node["model"]), (&json!("A cme"), &json!("é".repeat(255))));
+    assert_eq!(site.admin().get(&format!("/api/v1/nodes/{id}")).expect(200)["data"]["vendor"], "A cme");
 }
 
 fn progress_is_tracked(on: Backend) {
