@@ -1,6 +1,12 @@
 //! Reports of machines: what they are, and how their installation goes.
 
-use axum::{Extension, extract::State, response::Response};
+use std::collections::BTreeMap;
+
+use axum::{
+    Extension, Json,
+    extract::State,
+    response::{IntoResponse as _, Response},
+};
 use serde_json::json;
 use wardroom_api::{
     Envelope,
@@ -30,6 +36,9 @@ use crate::{
 };
 
 /// A node reports what it is and how its installation goes; a machine that nobody knows is registered.
+///
+/// What an approved node says of itself is noted with its install token only; to who shows none, the answer says where
+/// the node stands and nothing else of it.
 #[utoipa::path(
     post, path = "/api/v1/report", request_body = NodeReport, security((), ("token" = [])),
     responses((status = 200, body = Envelope<Node>), Problems)
@@ -44,7 +53,7 @@ pub(crate) async fn report(
     let resource = match node::find_by_mac(&app, &mac).await? {
         Some(resource) => resource,
         // What it shows is good for a node that there is, or for nothing.
-        None if matches!(caller.who, Who::Machine(_)) && must_prove(&app, &caller) => {
+        None if shows_token(&caller, report.install_token.as_deref()) && must_prove(&app, &caller) => {
             return Err(install_token::BAD);
         }
         None => discovery::discover(&app, &caller, &mac, &news.hardware).await?,
@@ -192,31 +201,32 @@ async fn take(
     let id = &found.content.id;
     let promotion = if news.completes() { promote::setting(app, &Document::of(found)?).await? } else { None };
     let seen = progress::of(app, found).await?.and_then(|seen| seen.percent);
-    let (resource, (message, alive)) = app
+    let (resource, Said { message, alive, is_known }) = app
         .change(KIND, id, |node| {
             let mut document = Document::of(node)?;
             let known = authenticate(app, caller, node, &document, token_in_body);
             // A machine that shows a token is held to it, whatever it says.
-            if news.installation.is_some() || matches!(caller.who, Who::Machine(_)) {
+            if news.installation.is_some() || shows_token(caller, token_in_body) {
                 known.clone()?;
             }
-            // Anybody can claim to be a machine that nobody has approved yet; afterwards it has to be proven.
-            let state = document::state(node)?;
-            if state == NodeState::Discovered || (known.is_ok() && state != NodeState::Retired) {
+            let unheard = unheard(document::state(node)?, known.is_ok());
+            if unheard.is_none() {
                 note(&mut document, &news.hardware);
                 document.check()?;
             }
             let Step { state, entry_type, metadata, message, alive } =
                 step(app, node, &mut document, news, seen)?;
+            let message = unheard.filter(|_| news.installation.is_none()).map_or(message, str::to_owned);
+            let said = Said { message, alive, is_known: known.is_ok() };
             if state == NodeState::Installed && entry_type == TRANSITION {
                 document.promotion.clone_from(&promotion);
             }
             let content = document.content_of(node, state.as_str(), node.content.labels.clone())?;
             if content == node.content {
-                return Ok(Decided::Nothing((message, alive)));
+                return Ok(Decided::Nothing(said));
             }
             let entry = by_report(app, caller, entry_type, metadata);
-            Ok(Decided::Commit(Box::new((content, entry)), (message, alive)))
+            Ok(Decided::Commit(Box::new((content, entry)), said))
         })
         .await?;
     if alive {
@@ -227,7 +237,46 @@ async fn take(
     let resource = promote::carry_out(app, resource).await?;
     let state = &resource.content.state;
     let message = if *state == installed { message } else { format!("The node is {state}.") };
-    node::answer(app, &resource, Some(&message)).await
+    if is_known { node::answer(app, &resource, Some(&message)).await } else { outline(&resource, message) }
+}
+
+/// What is answered to a report.
+struct Said {
+    message: String,
+    alive: bool,
+    /// Whether the caller may speak for the node.
+    is_known: bool,
+}
+
+/// Why what a machine says of itself is not noted. Anybody can claim to be a machine that nobody has approved yet;
+/// afterwards it has to be proven.
+fn unheard(state: NodeState, is_known: bool) -> Option<&'static str> {
+    if state == NodeState::Retired {
+        Some("The report was not noted: the node is retired.")
+    } else if state == NodeState::Discovered || is_known {
+        None
+    } else {
+        Some("The report was not noted: it takes the install token of the boot script.")
+    }
+}
+
+/// Where a node stands, for a caller that has not proven to be it, and nothing of what others know of it.
+fn outline(resource: &Resource, message: String) -> Result<Response, Error> {
+    let (node, _) = document::view_and_etag(resource, Document::of(resource)?)?;
+    let data = Node {
+        hostname: None,
+        ip_address: None,
+        workflow_id: None,
+        group_id: None,
+        vendor: None,
+        model: None,
+        serial_number: None,
+        system_uuid: None,
+        labels: BTreeMap::new(),
+        last_install_error: None,
+        ..node
+    };
+    Ok(Json(Envelope { success: true, data, message: Some(message) }).into_response())
 }
 
 /// What a report leads to.
@@ -329,6 +378,11 @@ fn note(document: &mut Document, hardware: &Hardware) {
 fn must_prove(app: &App, caller: &Caller) -> bool {
     let config = &app.config;
     caller.identity().is_none() && (config.require_install_token || !config.is_boot_network(caller.address))
+}
+
+/// Whether a caller shows what should be the install token of a node.
+fn shows_token(caller: &Caller, token_in_body: Option<&str>) -> bool {
+    matches!(caller.who, Who::Machine(_)) || token_in_body.is_some()
 }
 
 /// Who may speak for a node: the node with the token of its boot script, or an operator.

@@ -13,6 +13,7 @@ on_both! {
     a_token_that_proves_nothing_registers_nothing,
     a_token_that_is_not_asked_for_opens_no_door,
     nobody_renames_an_approved_machine,
+    a_report_that_is_not_noted_says_so,
 }
 
 /// The listener for people opens the routes of machines only to the networks that machines boot in.
@@ -75,8 +76,8 @@ fn nobody_renames_an_approved_machine(on: Backend) {
         |hostname: &str| json!({"mac_address": mac(1), "hostname": hostname, "ip_address": "10.0.0.66"});
     let id = node_in(&site.admin(), "discovered", 1);
     let path = format!("/api/v1/nodes/{id}");
-    let said = site.machine(None).post("/api/v1/report", &claim("itself")).expect(200);
-    assert_eq!(said["data"]["hostname"], "itself");
+    site.machine(None).post("/api/v1/report", &claim("itself")).expect(200);
+    assert_eq!(site.admin().get(&path).expect(200)["data"]["hostname"], "itself");
 
     let reply = site.admin().get(&path);
     let tag = reply.header("etag").unwrap().to_owned();
@@ -91,4 +92,46 @@ fn nobody_renames_an_approved_machine(on: Backend) {
     assert_eq!(node.header("etag"), Some(&*tag));
     assert_eq!(node.expect(200)["data"]["hostname"], "ours");
     site.machine(Some("wri_1_1_x")).post("/api/v1/report", &claim("evil")).problem(401);
+}
+
+/// What proves nothing is not noted of a machine that was approved, and who sends it is told so, and nothing of the node
+/// but where it stands.
+fn a_report_that_is_not_noted_says_so(on: Backend) {
+    let site = Site::start(on);
+    workflow(&site.admin(), "debian");
+    let ours = json!({"hostname": "ours", "workflow_id": "debian", "labels": {"site": "berlin"}});
+    for (number, state, message) in [
+        (1, "discovered", "The report was noted."),
+        (2, "pending", "The report was not noted: it takes the install token of the boot script."),
+        (3, "active", "The report was not noted: it takes the install token of the boot script."),
+        (4, "retired", "The report was not noted: the node is retired."),
+    ] {
+        let id = node_in(&site.admin(), if state == "retired" { "active" } else { state }, number);
+        site.admin().patch(&format!("/api/v1/nodes/{id}"), &ours).expect(200);
+        if state == "retired" {
+            site.admin().to_state(&id, state).expect(200);
+        }
+        let report = json!({"mac_address": mac(number), "vendor": "Acme"});
+        let reply = site.machine(None).post("/api/v1/report", &report);
+        let said = reply.expect(200);
+        assert_eq!(said["message"], message, "{state}");
+        let stands = (&said["data"]["id"], &said["data"]["mac_address"], &said["data"]["state"]);
+        assert_eq!(stands, (&json!(id), &json!(mac(number)), &json!(state)));
+        assert_eq!(reply.header("etag"), None);
+        for word in ["ours", "debian", "berlin", "Acme"] {
+            assert!(!reply.text().contains(word), "{state}: {}", reply.text());
+        }
+        let node = site.admin().get(&format!("/api/v1/nodes/{id}")).expect(200);
+        assert_eq!(node["data"]["vendor"] == "Acme", state == "discovered", "{node}");
+        let mut shown = report.clone();
+        shown["install_token"] = json!("wri_1_1_x");
+        site.machine(None).post("/api/v1/report", &shown).problem(401);
+    }
+    let token = token_in(&site.machine(None).get(&format!("/api/v1/boot?mac={}", mac(2))).text());
+    let report = json!({"mac_address": mac(2), "vendor": "Acme"});
+    let said = site.machine(Some(&token)).post("/api/v1/report", &report).expect(200);
+    assert_eq!(
+        (&said["message"], &said["data"]["hostname"]),
+        (&json!("The report was noted."), &json!("ours"))
+    );
 }
