@@ -115,7 +115,19 @@ fn check(spec: &WorkflowSpec) -> Result<(), Error> {
     if let Some(image) = &spec.image {
         check_url("image", image)?;
     }
-    text::check("arguments", &spec.arguments, 0..=4000)
+    text::check("arguments", &spec.arguments, 0..=4000)?;
+    // Between these a boot script has commands, and after a # nothing: what follows would be no argument, the token of
+    // the node included.
+    let ends = |word: &&str| matches!(*word, "||" | "&&" | ";") || word.starts_with('#');
+    match spec.arguments.split_whitespace().find(ends) {
+        Some(word) => {
+            let said = format!(
+                "has {word:?}, which ends a command in a boot script: write it without white space before it"
+            );
+            Err(Error::invalid("arguments", said))
+        }
+        None => Ok(()),
+    }
 }
 
 /// A URL goes into a boot script, where white space and control characters would end it.
