@@ -167,7 +167,9 @@ pub(crate) fn mac(field: &str, text: &str) -> Result<String, Error> {
         return Err(Error::invalid(field, "must be a MAC address such as 52:54:00:12:34:56"));
     }
     let mac = parts.join(":").to_ascii_lowercase();
-    if mac == "00:00:00:00:00:00" || mac == "ff:ff:ff:ff:ff:ff" {
+    // The lowest bit of the first byte says that it is the address of a group.
+    let is_group = u8::from_str_radix(&mac[..2], 16).is_ok_and(|first| first & 1 == 1);
+    if is_group || mac == "00:00:00:00:00:00" {
         return Err(Error::invalid(field, "must be the address of one machine"));
     }
     Ok(mac)

@@ -51,6 +51,7 @@ fn wrong_values() -> Vec<(&'static str, &'static str, Value, &'static str)> {
         ("POST", "/api/v1/nodes", json!({"mac_address": "52:54:00:00:00:01\n"}), "mac_address"),
         ("POST", "/api/v1/nodes", json!({"mac_address": "52:54:00:00:00:０1"}), "mac_address"),
         ("POST", "/api/v1/nodes", json!({"mac_address": "ff:ff:ff:ff:ff:ff"}), "mac_address"),
+        ("POST", "/api/v1/nodes", json!({"mac_address": "01:00:5e:00:00:01"}), "mac_address"),
         ("POST", "/api/v1/nodes", json!({"mac_address": "52:54:00:00:00:01", "colour": "red"}), "colour"),
         ("POST", "/api/v1/nodes", json!({"mac_address": "52:54:00:00:00:01", "hostname": long}), "hostname"),
         ("POST", "/api/v1/nodes", json!({"mac_address": "52:54:00:00:00:01", "vendor": "a\u{0}b"}), "vendor"),
