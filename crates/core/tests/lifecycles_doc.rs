@@ -148,6 +148,7 @@ fn outcome(action: action::Action, state: run::State, lease: action::Lease) -> S
         adopted: false,
         observation: Observation::Continues,
         abandon: false,
+        silent: false,
     };
     match action::decide(action, facts) {
         Ok(Decision::Move(event, _)) => {
