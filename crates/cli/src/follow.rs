@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use wardroom_api::{
     client::{Client, Error, Feed},
     history::Row,
@@ -12,6 +13,9 @@ use crate::output;
 /// How long to wait before the connection is tried again; doubled up to the longest.
 pub(crate) const SHORTEST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(15);
+
+/// How many changes are told together at most.
+const TOGETHER: usize = 500;
 
 /// The feed from some place on, for ever.
 pub(crate) struct Follower {
@@ -55,6 +59,23 @@ impl Follower {
         }
     }
 
+    /// The next change, however long it takes, and what has come with it.
+    pub(crate) async fn together(&mut self) -> anyhow::Result<Vec<Row>> {
+        let mut rows = vec![self.next().await?];
+        while let Some(feed) = self.feed.as_mut().filter(|_| rows.len() < TOGETHER) {
+            match feed.next().now_or_never() {
+                Some(Ok(Some(row))) => {
+                    self.after.clone_from(&row.cursor);
+                    rows.push(row);
+                }
+                None => break,
+                // Whoever waits for the next one meets it again, from here on.
+                Some(Ok(None) | Err(_)) => self.feed = None,
+            }
+        }
+        Ok(rows)
+    }
+
     async fn attempt(&mut self) -> Result<Option<Row>, Error> {
         let feed = match self.feed.take() {
             Some(feed) => feed,
@@ -72,5 +93,55 @@ pub(crate) fn is_passing(error: &Error) -> bool {
             matches!(error.status(), Some(429 | 502 | 503 | 504))
         }
         Error::Setup(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read as _, Write as _},
+        net::TcpListener,
+    };
+
+    use serde_json::json;
+    use wardroom_api::client::Options;
+
+    use super::*;
+
+    /// A server that sends this many changes in one piece and then says nothing.
+    fn sends(changes: u64) -> (TcpListener, String) {
+        let events = (1..=changes).map(|number| {
+            let row = json!({
+                "id": "1", "cursor": number.to_string(), "kind": "node", "resource_id": "n", "sequence": number,
+                "type": "changed", "to_state": "active", "triggered_by": "system", "metadata": null,
+                "created_at": "2026-01-01T00:00:00Z", "hash": "",
+            });
+            format!("data: {row}\n\n")
+        });
+        let body: String = events.collect();
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+        let answer = format!("{head}{:x}\r\n{body}\r\n", body.len());
+        (TcpListener::bind("127.0.0.1:0").unwrap(), answer)
+    }
+
+    #[tokio::test]
+    async fn what_came_together_is_told_together() {
+        let (listener, answer) = sends(5);
+        let server = format!("http://{}", listener.local_addr().unwrap());
+        let (done, wait) = std::sync::mpsc::channel::<()>();
+        let serving = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 4096]).unwrap();
+            stream.write_all(answer.as_bytes()).unwrap();
+            let _ = wait.recv();
+        });
+        let client =
+            Client::new(&Options { server, token: None, certificates: None, timeout: None }).unwrap();
+        let mut follower = Follower::start(&client, Some("start")).await.unwrap();
+        let rows = follower.together().await.unwrap();
+        let sequences: Vec<_> = rows.iter().map(|row| row.sequence).collect();
+        assert_eq!((sequences, &*follower.after), (vec![1, 2, 3, 4, 5], "5"));
+        drop(done);
+        serving.join().unwrap();
     }
 }

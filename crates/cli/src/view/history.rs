@@ -1,6 +1,6 @@
 //! Rows of history in columns, with the names that people know resources by.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use clap::ValueEnum as _;
 use futures_util::{StreamExt as _, stream};
@@ -45,6 +45,9 @@ pub(crate) struct Names {
 /// How many names are asked for at a time.
 const AT_ONCE: usize = 8;
 
+/// How many names are kept.
+const MOST: usize = 10_000;
+
 impl Names {
     /// Names for a format: only tables have a place for them.
     pub(crate) fn new(client: &Client, format: Format) -> Self {
@@ -69,6 +72,11 @@ impl Names {
             ((kind, id), name)
         });
         let found: Vec<_> = found.buffer_unordered(AT_ONCE).collect().await;
+        // Who follows the feed for long meets more resources than there is room for.
+        if self.known.len() + found.len() > MOST {
+            let told: BTreeSet<_> = rows.iter().map(key).collect();
+            self.known.retain(|key, _| told.contains(key));
+        }
         self.known.extend(found);
         let named = |row: Row| {
             let name = said(&row).or_else(|| self.known.get(&key(&row)).cloned().flatten());
@@ -157,7 +165,30 @@ mod tests {
     use serde_json::{Value, json};
     use wardroom_api::history::Row;
 
-    use super::comment;
+    use super::{MOST, Names, comment};
+    use crate::output::Format;
+
+    /// Nobody is asked for the names of what is no resource, so this needs no server.
+    #[tokio::test]
+    async fn so_many_names_are_kept_and_no_more() {
+        let (server, token, certificates, timeout) = ("http://127.0.0.1:1".to_owned(), None, None, None);
+        let options = wardroom_api::client::Options { server, token, certificates, timeout };
+        let mut names = Names::new(&wardroom_api::client::Client::new(&options).unwrap(), Format::Table);
+        let row = |number: usize| -> Row {
+            let row = json!({
+                "id": "1", "cursor": "c", "kind": "nothing", "resource_id": number.to_string(), "sequence": 1,
+                "type": "attempt", "to_state": "s", "triggered_by": "system", "metadata": null,
+                "created_at": "2026-01-01T00:00:00Z", "hash": "",
+            });
+            serde_json::from_value(row).unwrap()
+        };
+        for page in 0..=MOST / 500 {
+            let rows: Vec<_> = (0..500).map(|number| row(page * 500 + number)).collect();
+            assert_eq!(names.tell(rows).await.len(), 500);
+            assert!(names.known.len() <= MOST, "{}", names.known.len());
+        }
+        assert!(!names.known.is_empty());
+    }
 
     #[test]
     fn a_row_says_what_happened() {
