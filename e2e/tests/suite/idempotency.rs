@@ -6,12 +6,14 @@ use std::{
     time::Duration,
 };
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use crate::support::{Api, Backend, Site, at_once, line::Line, mac, node_in, on_both, wait_for};
 
 on_both! {
     a_repeat_gets_the_same_answer,
+    an_answer_is_remembered_for_a_day,
     many_at_once_have_one_effect,
     a_refused_request_may_be_mended,
     a_secret_is_not_repeated,
@@ -45,6 +47,31 @@ fn a_repeat_gets_the_same_answer(on: Backend) {
     let long = "k".repeat(256);
     let wrong = site.admin().with("idempotency-key", &long).post("/api/v1/nodes", &other).wrong_fields();
     assert_eq!(wrong, ["Idempotency-Key"]);
+}
+
+fn an_answer_is_remembered_for_a_day(on: Backend) {
+    let site = Site::start(on);
+    let before = now();
+    site.admin()
+        .with("idempotency-key", "k")
+        .post("/api/v1/nodes", &json!({"mac_address": mac(1)}))
+        .expect(201);
+    let after = now();
+    let until = site.database.text("SELECT expires_at FROM idempotency WHERE key = 'k'");
+    let answered = until.parse::<Timestamp>().unwrap() - SignedDuration::from_hours(24);
+    // Times are stored to the microsecond.
+    assert!(
+        before - SignedDuration::from_micros(1) <= answered && answered <= after,
+        "{until}, asked at {before}"
+    );
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what the server wrote is compared with the time of the machine"
+)]
+fn now() -> Timestamp {
+    Timestamp::now()
 }
 
 fn many_at_once_have_one_effect(on: Backend) {

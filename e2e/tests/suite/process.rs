@@ -182,6 +182,26 @@ fn the_end_lets_a_change_finish_whose_caller_is_gone() {
     assert_eq!(node["data"]["state"], "migrating");
 }
 
+/// A change that waits goes on to its end, so that nobody may be told that it was not done.
+#[test]
+fn who_waits_too_long_is_told_what_may_have_become_of_it() {
+    let site = Site::start_with(Backend::Postgres, &[("WARDROOM_SERVER_REQUEST_TIMEOUT_SECONDS", "1")]);
+    let id = node_in(&site.admin(), "active", 1);
+    let said = |reply: crate::support::Reply| reply.problem(503)["detail"].as_str().unwrap().to_owned();
+    site.database.hold("LOCK TABLE resources IN ACCESS EXCLUSIVE MODE", || {
+        let read = said(site.admin_at(0).get("/api/v1/nodes"));
+        assert!(read.contains("took too long: repeat"), "{read}");
+    });
+    site.database.hold(&format!("SELECT 1 FROM resources WHERE id = '{id}' FOR UPDATE"), || {
+        let moved = said(site.admin_at(0).to_state(&id, "migrating"));
+        assert!(moved.contains("may have been done"), "{moved}");
+    });
+    let path = format!("/api/v1/nodes/{id}");
+    wait_for("the move that was carried to its end", || {
+        (site.admin_at(0).get(&path).expect(200)["data"]["state"] == "migrating").then_some(())
+    });
+}
+
 #[test]
 fn a_second_server_on_the_same_files_is_refused() {
     let site = Site::start(Backend::Sqlite);

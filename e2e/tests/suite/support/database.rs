@@ -48,6 +48,21 @@ impl Database {
         }
     }
 
+    /// The text that a query of one row has.
+    pub(crate) fn text(&self, sql: &str) -> String {
+        match self {
+            Self::Sqlite { dir } => {
+                let connection = rusqlite::Connection::open(dir.join("wardroom.db")).unwrap();
+                connection.query_row(sql, [], |row| row.get(0)).unwrap()
+            }
+            Self::Postgres { url, .. } => {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                runtime
+                    .block_on(async { connect(url).await.unwrap().query_one(sql, &[]).await.unwrap().get(0) })
+            }
+        }
+    }
+
     /// Does something while a transaction of PostgreSQL holds the locks that a statement takes.
     pub(crate) fn hold<T>(&self, sql: &str, run: impl FnOnce() -> T) -> T {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
