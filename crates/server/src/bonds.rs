@@ -27,8 +27,27 @@ pub(crate) struct Step {
     pub(crate) effects: Vec<Effect>,
 }
 
-/// The kinds that may refer to a resource, and the field by which each does.
-pub(crate) type Users = &'static [(&'static str, &'static str)];
+/// Those that may refer to a resource.
+pub(crate) type Users = &'static [User];
+
+/// A kind that may refer to another one, and the field by which it does.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct User {
+    kind: &'static str,
+    field: &'static str,
+    /// A state in which one does not count any more; empty for none.
+    unless: &'static str,
+}
+
+impl User {
+    pub(crate) const fn by(kind: &'static str, field: &'static str) -> Self {
+        Self { kind, field, unless: "" }
+    }
+
+    pub(crate) const fn unless(self, state: &'static str) -> Self {
+        Self { unless: state, ..self }
+    }
+}
 
 impl App {
     /// Reads, decides and commits; decides again when somebody else was faster.
@@ -80,10 +99,11 @@ impl App {
             let before = found.ok_or_else(|| Error::not_found(kind, id))?;
             let (step, answer) = decide(&before)?;
             let Some(Step { content, entry, effects }) = step else { return Ok((before, answer)) };
-            let used = |(kind, field): &(&str, &str)| Use {
+            let used = |User { kind, field, unless }: &User| Use {
                 kind: (*kind).to_owned(),
                 field: (*field).to_owned(),
                 value: id.to_owned(),
+                unless: (*unless).to_owned(),
             };
             let unused = users.iter().map(used).collect();
             let change = Change { before: Some(before), after: content, entry, effects, fence: None, holds };

@@ -38,7 +38,7 @@ pub(crate) struct Named {
     pub(crate) word: &'static str,
     /// The method that changes one, and where they are.
     pub(crate) edit: (&'static str, &'static str),
-    /// The kinds that refer to it, and the field by which each does. One that is referred to is not deleted.
+    /// Those that refer to it. One that is referred to is not deleted.
     pub(crate) users: Users,
 }
 

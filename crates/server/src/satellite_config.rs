@@ -24,7 +24,7 @@ use crate::{
     assignment,
     auth::Caller,
     body::Body,
-    bonds::nothing_held,
+    bonds::{User, nothing_held},
     error::Error,
     list::{ListQuery, Pages},
     named::{self, Asked, Named},
@@ -42,7 +42,7 @@ pub(crate) const CONFIGS: Named = Named {
     kind: "satellite-config",
     word: "satellite config",
     edit: ("PATCH", "/api/configs"),
-    users: &[(satellite::KIND, assignment::CONFIG_FIELD)],
+    users: &[User::by(satellite::KIND, assignment::CONFIG_FIELD)],
 };
 
 /// Taken by a route and by the built-in config of satellites that are given none.

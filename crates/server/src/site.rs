@@ -17,7 +17,7 @@ use crate::{
     app::App,
     auth::Caller,
     body::Body,
-    bonds::nothing_held,
+    bonds::{User, nothing_held},
     error::Error,
     gpu_node::{document::KIND as NODE, site::KIND, stages::image::check_user_data},
     list::{ListQuery, Pages},
@@ -29,7 +29,7 @@ use crate::{
 };
 
 pub(crate) const SITES: Named =
-    Named { kind: KIND, word: "site", edit: ("PUT", "/api/v1/sites"), users: &[(NODE, "site")] };
+    Named { kind: KIND, word: "site", edit: ("PUT", "/api/v1/sites"), users: &[User::by(NODE, "site")] };
 
 /// Lists sites.
 #[utoipa::path(get, path = "/api/v1/sites", params(Pages), responses((status = 200, body = Page<Site>), Problems))]

@@ -20,7 +20,7 @@ use wardroom_core::table::Role;
 use wardroom_store::{Content, Document, Entry, Held, List, Resource};
 
 use crate::{
-    app::{App, Decided, by_person, by_system},
+    app::{App, Decided, by_person},
     auth::{Caller, Identity, TOKEN, TokenDocument},
     body::Body,
     bonds::{Made, Step},
@@ -174,31 +174,6 @@ pub(crate) async fn revoke(
     let mut response = Json(Envelope::new(view(&resource, app.now())?)).into_response();
     etag::set(&mut response, &tag(&resource)?);
     Ok(response)
-}
-
-/// Takes tokens out of a group that were revoked before a revocation did so.
-pub(crate) async fn let_go(app: &App, group: &str) -> Result<(), Error> {
-    let fields = BTreeMap::from([(GROUP.to_owned(), group.to_owned())]);
-    let state = Some("revoked".to_owned());
-    let mut list = List { kind: TOKEN.to_owned(), state, fields, limit: 100, ..List::default() };
-    loop {
-        let page = app.store.list(&list).await?;
-        for token in &page.items {
-            let freed = app.change(TOKEN, &token.content.id, |token| {
-                let mut content = token.content.clone();
-                if content.state != "revoked" || content.fields.remove(GROUP).is_none() {
-                    return Ok(Decided::Nothing(()));
-                }
-                let entry = by_system(app, "changed", named(&content.name));
-                Ok(Decided::Commit(Box::new((content, entry)), ()))
-            });
-            freed.await?;
-        }
-        list.after = page.next;
-        if list.after.is_none() {
-            return Ok(());
-        }
-    }
 }
 
 /// What history says of a token beside its id: who may read history need not see the list.

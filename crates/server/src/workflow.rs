@@ -16,7 +16,7 @@ use crate::{
     app::App,
     auth::Caller,
     body::Body,
-    bonds::nothing_held,
+    bonds::{User, nothing_held},
     error::Error,
     list::{ListQuery, Pages},
     named::{self, Asked, Named},
@@ -32,7 +32,7 @@ const WORKFLOWS: Named = Named {
     kind: KIND,
     word: "workflow",
     edit: ("PUT", "/api/v1/workflows"),
-    users: &[(NODE, "workflow_id")],
+    users: &[User::by(NODE, "workflow_id")],
 };
 
 /// Lists workflows.

@@ -53,6 +53,8 @@ pub struct Use {
     pub field: String,
     /// What it says.
     pub value: String,
+    /// A state in which one that names it is no user; empty for none.
+    pub unless: String,
 }
 
 /// Work that a change asks for, performed at least once by a worker.

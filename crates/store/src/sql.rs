@@ -243,7 +243,9 @@ statements! {
 
     /// The first living resource of a kind with a value of a term.
     TERM_USER =
-        "SELECT resource_id FROM terms WHERE kind = $1 AND term = $2 AND value = $3 ORDER BY resource_id LIMIT 1";
+        "SELECT t.resource_id FROM terms t WHERE t.kind = $1 AND t.term = $2 AND t.value = $3 AND NOT EXISTS \
+         (SELECT 1 FROM resources r WHERE r.kind = t.kind AND r.id = t.resource_id AND r.state = $4) \
+         ORDER BY t.resource_id LIMIT 1";
 
     OBSERVATIONS =
         "SELECT kind, resource_id, source, version, document, observed_at, received_at FROM observations \

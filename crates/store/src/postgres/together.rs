@@ -114,7 +114,7 @@ async fn undo(client: &Client, outcome: Outcome) -> Result<Outcome, Failed> {
 
 async fn used(client: &Client, change: &Prepared) -> Result<Option<Error>, Failed> {
     for used in &change.unused {
-        let params = params![&used.kind, field_term(&used.field), &used.value];
+        let params = params![&used.kind, field_term(&used.field), &used.value, &used.unless];
         if let Some(mut user) = run_on(client, sql::TERM_USER, &params).await?.pop() {
             let id = user.text().map_err(Failed::Store)?;
             return Ok(Some(Error::Used { kind: used.kind.clone(), id }));

@@ -269,7 +269,7 @@ fn refuse(connection: &Connection, change: &Prepared) -> Result<()> {
         }
     }
     for used in &change.unused {
-        let params = params![&used.kind, field_term(&used.field), &used.value];
+        let params = params![&used.kind, field_term(&used.field), &used.value, &used.unless];
         if let Some(mut user) = query(connection, sql::TERM_USER, &params)?.pop() {
             return Err(Error::Used { kind: used.kind.clone(), id: user.text()? });
         }

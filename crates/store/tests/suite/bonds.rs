@@ -100,7 +100,8 @@ pub(crate) async fn what_is_used_does_not_go(database: Database) {
         ..node(number)
     };
     let used = |number: usize| {
-        vec![Use { kind: "node".to_owned(), field: "workflow".to_owned(), value: format!("w-{number}") }]
+        let (kind, field, unless) = ("node".to_owned(), "workflow".to_owned(), "gone".to_owned());
+        vec![Use { kind, field, value: format!("w-{number}"), unless }]
     };
     let user = |number: usize, profile: &Resource| {
         let fields = [("workflow".to_owned(), profile.content.id.clone())].into();
@@ -117,6 +118,9 @@ pub(crate) async fn what_is_used_does_not_go(database: Database) {
         Err(Error::Used { kind, id: user }) => assert_eq!((kind.as_str(), user), ("node", id(1000))),
         other => panic!("{other:?}"),
     }
+    let idle = store.get("node", &id(1000)).await.unwrap().unwrap();
+    store.commit(to_state(&idle, "gone")).await.unwrap();
+    store.commit_unused(delete(&first), used(0), None).await.unwrap();
     for round in 1..=12 {
         let profile = store.commit(create(profile(round))).await.unwrap().resource;
         let users = (0..4).map(|racer| {

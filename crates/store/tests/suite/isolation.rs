@@ -57,7 +57,8 @@ pub(crate) async fn what_waits_sees_what_it_waited_for(database: Database) {
 
     let mut delete = to_state(&used, "retired");
     delete.after.deleted = true;
-    let uses = vec![Use { kind: "node".to_owned(), field: "parent".to_owned(), value: id(1) }];
+    let (kind, field, unless) = ("node".to_owned(), "parent".to_owned(), String::new());
+    let uses = vec![Use { kind, field, value: id(1), unless }];
     let deleting = tokio::spawn(async move { store.commit_unused(delete, uses, None).await });
     wait_until(&database, WAITING, 1).await;
     user.batch_execute("COMMIT").await.unwrap();
