@@ -92,6 +92,11 @@ pub(crate) trait Resource: View {
         None
     }
 
+    /// What people call it, where that is not its id.
+    fn title(&self) -> Option<&str> {
+        None
+    }
+
     /// The run whose explanation comes with its own.
     fn run(&self) -> Option<&str> {
         None

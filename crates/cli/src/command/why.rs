@@ -68,24 +68,21 @@ pub(crate) async fn explain<T: Resource>(client: &Client, item: &T) -> anyhow::R
 
 fn print<T: Resource>(item: &T, explanations: &[Explanation]) -> anyhow::Result<()> {
     let (kind, called) = (T::KIND.as_str(), called(item));
-    let subject = |why: &Explanation| match (why.about.as_str(), item.run()) {
-        ("run", Some(run)) => ("run", run.to_owned()),
-        _ => (kind, called.clone()),
-    };
-    let lines = explanations.iter().flat_map(|why| {
-        let (kind, id) = subject(why);
-        lines(kind, &id, why)
+    let lines = explanations.iter().flat_map(|why| match (why.about.as_str(), item.run()) {
+        ("run", Some(run)) => lines(&format!("run/{run}"), run, why),
+        // Commands have the id, which nobody else gets later.
+        _ => lines(&format!("{kind}/{}", item.title().unwrap_or(&called)), &called, why),
     });
     lines.into_iter().try_for_each(|line| output::line(&text::clean(&line)))
 }
 
-fn lines(kind: &str, id: &str, why: &Explanation) -> Vec<String> {
+fn lines(subject: &str, id: &str, why: &Explanation) -> Vec<String> {
     let now = Clock.now();
     let since = why.since.map_or_else(String::new, |since| format!(" for {}", age(since, now)));
-    let subject =
+    let about =
         if matches!(&*why.about, "state" | "run") { String::new() } else { format!(" {}", why.about) };
     let is = if why.since.is_some() { "has been" } else { "is" };
-    let mut lines = vec![format!("{kind}/{id}{subject} {is} {}{since}: {}", why.state, why.meaning)];
+    let mut lines = vec![format!("{subject}{about} {is} {}{since}: {}", why.state, why.meaning)];
     match why.patience_ends {
         Some(end) if why.overdue => lines.push(format!("It is overdue since {}.", time(end))),
         Some(end) => lines.push(format!("It may take another {}.", duration(end.duration_since(now)))),

@@ -78,6 +78,10 @@ impl Resource for GpuNode {
         Some(format!("hostname={}", self.hostname))
     }
 
+    fn title(&self) -> Option<&str> {
+        Some(&self.hostname)
+    }
+
     fn run(&self) -> Option<&str> {
         self.run.as_deref()
     }

@@ -74,7 +74,7 @@ fn a_gpu_node_is_shown_with_the_work_behind_its_state() {
     }
     // The run is explained beside the node, and each is acted on by its own id.
     let why = server.ok(&["why", "gpu-node", "gpu-1"]);
-    assert!(why.contains(&format!("gpu-node/{id} has been bootstrap_issued")), "{why}");
+    assert!(why.contains("gpu-node/gpu-1 has been bootstrap_issued"), "{why}");
     assert!(why.contains(&format!("run/{run} has been ")), "{why}");
     assert!(why.contains(&format!("wardroom run cancel {run}")), "{why}");
     assert!(!why.contains("POST /api"), "{why}");
