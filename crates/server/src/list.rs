@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use axum::{extract::FromRequestParts, http::request::Parts};
+use axum::{
+    extract::FromRequestParts,
+    http::{Uri, request::Parts},
+};
 use serde::{Deserialize, de::DeserializeOwned};
 use utoipa::IntoParams;
 use wardroom_store::{List, Page, Requirement, Selector, cursor};
@@ -16,10 +19,22 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for ListQuery<T> {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Error> {
-        axum::extract::Query::try_from_uri(&parts.uri)
-            .map(|query: axum::extract::Query<T>| Self(query.0))
-            .map_err(|error| wrong_query(&error.body_text()))
+        read(&parts.uri).map(Self)
     }
+}
+
+fn read<T: DeserializeOwned>(uri: &Uri) -> Result<T, Error> {
+    let query = axum::extract::Query::try_from_uri(uri);
+    query.map(|query| query.0).map_err(|error| wrong_query(&error.body_text()))
+}
+
+/// Refuses parameters where none are read: who sends some would believe that they count.
+pub(crate) fn refuse_query(uri: &Uri) -> Result<(), Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Nothing {}
+
+    read(uri).map(|Nothing {}| ())
 }
 
 /// How much of a name that is not known is told back.
@@ -38,6 +53,9 @@ fn wrong_query(said: &str) -> Error {
             let known = message.split_once("`, expected ").filter(|_| message.starts_with("unknown field"));
             let message = match known {
                 Some((_, known)) => format!("is not known here; expected {}", known.replace('`', "")),
+                None if message.ends_with("`, there are no fields") => {
+                    "is not known here; expected none".to_owned()
+                }
                 None => message.replace("provided string was not `true` or `false`", "must be true or false"),
             };
             Error::invalid(name, message)
@@ -87,6 +105,14 @@ pub(crate) async fn page(app: &App, mut list: List) -> Result<Page, Error> {
     if let Some(cursor) = &list.after {
         let place = cursor::place(&list.kind, cursor).ok_or_else(|| foreign("continue"))?;
         list.after = Some(place.to_owned());
+    }
+    // There are only so many fields, so that it is the labels that are too many.
+    if list.labels.len() + list.fields.len() > MOST_REQUIREMENTS {
+        let (labels, fields) = (list.labels.len(), list.fields.len());
+        let message = format!(
+            "has {labels} requirements beside {fields} fields, at most {MOST_REQUIREMENTS} are looked at"
+        );
+        return Err(Error::invalid("labelSelector", message));
     }
     if let Some((field, _)) = list.fields.iter().find(|(_, value)| value.contains('\0')) {
         return Err(Error::invalid(field, "contains NUL"));
@@ -210,7 +236,7 @@ pub(crate) fn field_selector(text: &str, known: &[&str]) -> Result<BTreeMap<Stri
 mod tests {
     use axum::{extract::FromRequestParts as _, http::Request};
 
-    use super::{ListQuery, field_selector, label_selector};
+    use super::{ListQuery, field_selector, label_selector, refuse_query};
     use crate::{error::Error, satellite::view::SatelliteQuery};
 
     /// What a query is refused for: the parameter, and how it is wrong.
@@ -235,6 +261,19 @@ mod tests {
             let (named, said) = refused(query).await;
             assert_eq!(named, field, "{query}: {said}");
             assert!(said.starts_with(message) && said.len() < 300, "{query}: {said}");
+        }
+    }
+
+    #[test]
+    fn who_asks_where_nothing_is_asked_is_told() {
+        let refused = |query: &str| match refuse_query(&format!("/livez{query}").parse().unwrap()) {
+            Err(Error::Invalid(mut errors)) => Some(errors.remove(0)),
+            _ => None,
+        };
+        assert!(["", "?", "?&"].iter().all(|query| refused(query).is_none()));
+        for (query, field) in [("?colour=red&b=1", "colour"), ("?dry-run", "dry-run"), ("?=x", "query")] {
+            let error = refused(query).unwrap();
+            assert_eq!((&*error.field, &*error.message), (field, "is not known here; expected none"));
         }
     }
 

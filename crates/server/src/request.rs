@@ -13,7 +13,7 @@ use std::{
 use axum::{
     Router,
     extract::{ConnectInfo, MatchedPath, Request, State},
-    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -24,14 +24,14 @@ use tower::Service as _;
 use uuid::Uuid;
 
 use crate::{
-    access,
+    access::{self, Class},
     app::App,
     auth::{Caller, Who},
     body,
     error::Error,
-    gpu_node, idempotency,
+    gpu_node, idempotency, list,
     listen::Peer,
-    registry,
+    registry, router,
     satellite::{self, identity::Shown},
     spiffe::SpiffeId,
 };
@@ -50,11 +50,15 @@ pub(crate) async fn answer(app: App, mut request: Request, mut routes: Router) -
     let is_registry = registry::is_path(request.uri().path());
     let waits = request.uri().path() == "/api/v1/events";
     let limit = app.config.request_timeout + if waits { LONGEST_WAIT } else { Duration::ZERO };
-    let work = AssertUnwindSafe(routes.call(request)).catch_unwind();
-    let answered = match tokio::time::timeout(limit, work).await {
-        Ok(Ok(Ok(response))) => response,
-        Ok(Err(_)) => panicked(),
-        Err(_) => late(&method).into_response(),
+    let answered = if has_host(&request) {
+        let work = AssertUnwindSafe(routes.call(request)).catch_unwind();
+        match tokio::time::timeout(limit, work).await {
+            Ok(Ok(Ok(response))) => response,
+            Ok(Err(_)) => panicked(),
+            Err(_) => late(&method).into_response(),
+        }
+    } else {
+        Error::invalid("Host", "is missing, which HTTP/1.1 asks for").into_response()
     };
     let allowed = answered.headers().get(header::ALLOW).cloned();
     let mut response = match answered.extensions().get::<Error>() {
@@ -75,6 +79,11 @@ pub(crate) async fn answer(app: App, mut request: Request, mut routes: Router) -
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
+}
+
+/// RFC 9112, section 3.2: nobody is answered who does not say whom it means.
+fn has_host(request: &Request) -> bool {
+    request.version() < Version::HTTP_11 || request.headers().contains_key(header::HOST)
 }
 
 /// What changes something is carried to its end, also when nobody waits for it any more.
@@ -202,6 +211,13 @@ async fn admitted(app: &App, request: &mut Request) -> Result<(&'static access::
         app.denials.count(known.as_deref().unwrap_or(caller.name()), route.path, error.status().as_u16());
     }
     checked?;
+    // Machines and their programs send what they like; what people ask for in vain they are told.
+    if matches!(route.class, Class::Read | Class::Write)
+        && request.uri().query().is_some()
+        && !router::reads_a_query(route)
+    {
+        list::refuse_query(request.uri())?;
+    }
     request.extensions_mut().insert(caller.clone());
     Ok((route, caller))
 }

@@ -1,7 +1,9 @@
 //! Every route, in one place. Who may use them is in [`crate::access`].
 
 use std::{
+    collections::BTreeSet,
     convert::Infallible,
+    sync::LazyLock,
     task::{Context, Poll},
 };
 
@@ -15,11 +17,16 @@ use futures_util::future::BoxFuture;
 use tower::Service;
 use utoipa::{
     Modify, OpenApi,
-    openapi::security::{Http, HttpAuthScheme, SecurityScheme},
+    openapi::{
+        RefOr,
+        path::{Operation, ParameterIn},
+        security::{Http, HttpAuthScheme, SecurityScheme},
+    },
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
+    access::Route,
     app::App,
     boot, bulk,
     error::Error,
@@ -76,6 +83,19 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
     let mut document = routes().into_openapi();
     vocabulary::write(&mut document);
     document
+}
+
+/// Whether a route reads parameters of a query, as the document says.
+pub(crate) fn reads_a_query(route: &Route) -> bool {
+    static PATHS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+        let asks = |operation: &Operation| {
+            let mut parameters = operation.parameters.iter().flatten();
+            parameters.any(|one| matches!(one, RefOr::T(one) if one.parameter_in == ParameterIn::Query))
+        };
+        let paths = routes().into_openapi().paths.paths.into_iter();
+        paths.filter(|(_, item)| item.get.as_ref().is_some_and(asks)).map(|(path, _)| path).collect()
+    });
+    route.method == "GET" && PATHS.contains(route.path)
 }
 
 fn machine_routes() -> OpenApiRouter<App> {

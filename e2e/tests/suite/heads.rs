@@ -59,6 +59,7 @@ fn a_head_that_cannot_be_read_is_a_problem(on: Backend) {
             431,
             "head_too_large",
         ),
+        ("no host", b"GET /livez HTTP/1.1\r\nconnection: close\r\n\r\n".to_vec(), 400, "invalid"),
         ("HTTP/2", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), 505, "http_version"),
     ];
     for server in &site.servers {
@@ -71,6 +72,9 @@ fn a_head_that_cannot_be_read_is_a_problem(on: Backend) {
             }
         }
     }
+    // Before HTTP/1.1 nobody had to say it.
+    let old = answer(site.servers[0].address, b"GET /livez HTTP/1.0\r\n\r\n");
+    assert_eq!(old.status, 200, "{}", old.text());
     // It depends on how it arrives whether the path or the whole head is found to be too long.
     let long =
         answer(site.servers[0].address, format!("GET /{} HTTP/1.1\r\n\r\n", "y".repeat(70_000)).as_bytes());

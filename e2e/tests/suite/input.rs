@@ -252,8 +252,13 @@ fn hostile_paths_and_queries_are_refused(on: Backend) {
         assert!(site.machine(None).get(&path).status < 500, "{path}");
     }
     let many = format!("/api/v1/nodes?labelSelector={}", vec!["a=b"; 1000].join(","));
+    let together = format!("/api/v1/nodes?group_id=g&labelSelector={}", vec!["a=b"; 32].join(","));
     for (path, field) in [
         (many.as_str(), "labelSelector"),
+        (&together, "labelSelector"),
+        ("/api/v1/summary?kind=node", "kind"),
+        ("/metrics?name=x", "name"),
+        ("/openapi.json?v=3", "v"),
         ("/api/v1/nodes?limit=1&limit=2", "limit"),
         ("/api/v1/nodes?colour=red", "colour"),
         ("/api/v1/nodes?=", "query"),
@@ -265,6 +270,12 @@ fn hostile_paths_and_queries_are_refused(on: Backend) {
     ] {
         assert_eq!(refused(&site, path, &site.admin().get(path))["errors"][0]["field"], field, "{path}");
     }
+    let node = format!("/api/v1/nodes/{id}?dry_run=true");
+    for reply in [site.admin().patch(&node, &json!({"hostname": "other"})), site.admin().delete(&node)] {
+        assert_eq!(reply.wrong_fields(), ["dry_run"]);
+    }
+    // Who asks for health or boots sends what it likes.
+    site.caller(0, None).get("/readyz?verbose").expect(200);
     let reply = site.admin().get("/api/satellites?deleted=maybe").problem(400);
     assert_eq!(reply["errors"][0]["message"], "must be true or false");
     site.admin().get(&format!("/api/v1/nodes/{id}")).expect(200);

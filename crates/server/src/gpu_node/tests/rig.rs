@@ -363,7 +363,7 @@ pub(super) async fn call(
     token: Option<&str>,
     body: Value,
 ) -> Reply {
-    let mut request = Request::builder().method(method).uri(path);
+    let mut request = Request::builder().method(method).uri(path).header("host", "wardroom");
     if let Some(token) = token {
         request = request.header("authorization", format!("Bearer {token}"));
     }
