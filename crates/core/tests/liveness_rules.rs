@@ -296,14 +296,13 @@ mod due {
     }
 
     #[test]
-    fn the_policy_sets_beats_least_allowance_and_lag() {
+    fn the_policy_sets_beats_and_least_allowance() {
         let heard = Heard { last: at(0), interval: every(30) };
         let due = |policy: Policy| deadline(&heard, &policy, &Listening::default(), at(0)).due;
         let policy = Policy::default();
         assert_eq!(due(Policy { beats: 5.try_into().unwrap(), ..policy }), at(150));
         assert_eq!(due(Policy { least: seconds(300), ..policy }), at(300));
         assert_eq!(due(Policy { least: seconds(60), ..policy }), at(90));
-        assert_eq!(due(Policy { flush_lag: seconds(10), ..policy }), at(100));
         assert_eq!(Policy { least: seconds(300), ..policy }.allowed_beats(every(30).unwrap()), 10);
     }
 
@@ -319,11 +318,7 @@ mod due {
 
     #[test]
     fn the_ends_of_time_do_not_overflow() {
-        let policy = Policy {
-            beats: u32::MAX.try_into().unwrap(),
-            flush_lag: SignedDuration::MAX,
-            ..Policy::default()
-        };
+        let policy = Policy { beats: u32::MAX.try_into().unwrap(), ..Policy::default() };
         let record = Listening::starting(None);
         for last in [Timestamp::MIN, at(0), Timestamp::MAX] {
             for now in [Timestamp::MIN, at(0), Timestamp::MAX] {

@@ -9,6 +9,7 @@
 //! What must stay true: a beat is a look-up and a few atomic stores, whatever the sweep and the database do;
 //! and whether silence means something is decided by `core`, from facts counted here.
 
+mod company;
 mod directory;
 mod driver;
 mod flush;
@@ -28,7 +29,10 @@ mod zones;
 
 use std::sync::{
     Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
+    atomic::{
+        AtomicBool, AtomicI64, AtomicU32, AtomicU64,
+        Ordering::{Relaxed, Release},
+    },
 };
 
 use directory::Directory;
@@ -41,10 +45,11 @@ pub use settings::Settings;
 pub use slab::Seat;
 use slab::{Record, Slab};
 use status::Status;
+use uuid::Uuid;
 use wardroom_core::liveness::{Cause, Interval, Silence, Standing, adopt, in_force};
 use zones::Zones;
 
-use crate::clock::Timepiece;
+use crate::{clock::Timepiece, error::Error};
 
 /// Everybody who beats.
 #[derive(Debug)]
@@ -60,7 +65,13 @@ pub struct Liveness {
     beats: Box<[Count]>,
     /// Listeners that members cannot connect to now.
     refusing: AtomicU32,
+    /// What this server is called; no two are called the same.
+    name: String,
     cut_off: AtomicBool,
+    /// Until when others know that this server is there, in milliseconds of the steady axis.
+    present_until: AtomicI64,
+    /// How often a member said here that it beats at another interval: who is late is not known elsewhere until then.
+    news: AtomicU32,
 }
 
 /// A counter that shares its cache line with no other.
@@ -118,7 +129,10 @@ impl Liveness {
             status,
             beats,
             refusing: AtomicU32::new(0),
+            name: Uuid::now_v7().to_string(),
             cut_off: AtomicBool::new(false),
+            present_until: AtomicI64::new(i64::MIN),
+            news: AtomicU32::new(0),
         }
     }
 
@@ -146,10 +160,14 @@ impl Liveness {
         let now = self.clock.steady_millis();
         let mut base = self.settings.interval;
         if let Some((chunk, at)) = self.slab.at(seat) {
-            let Record { last, interval, given, .. } = chunk.record(at);
+            let Record { last, interval: before, given, .. } = chunk.record(at);
             let gap = SignedDuration::from_millis(now.saturating_sub(last));
-            let interval = adopt(interval, in_force(said, given), gap);
+            let interval = adopt(before, in_force(said, given), gap);
             chunk.beat(at, now, interval, self.late_step(now, interval));
+            if interval != before {
+                // After the beat: a flush that counts it writes the beat as well.
+                self.news.fetch_add(1, Release);
+            }
             base = given.or(interval).unwrap_or(base);
             self.beats[seat.index as usize % COUNTS].0.fetch_add(1, Relaxed);
         }
@@ -185,7 +203,7 @@ impl Liveness {
     #[must_use]
     pub fn standing(&self, kind: &str, id: &str) -> Option<Silence> {
         let record = self.slab.record(self.find(kind, id)?)?;
-        let mut silence = self.silence(&record, &self.judge_state(), self.clock.steady());
+        let mut silence = self.silence(&record, &self.judge_state(), self.known_until());
         silence.heard = self.clock.wall_of(silence.heard);
         silence.due = self.clock.wall_of(silence.due);
         if let Some(held) = &mut silence.held {
@@ -209,7 +227,7 @@ impl Liveness {
     pub fn is_due(&self, kind: &str, id: &str) -> bool {
         let record = self.find(kind, id).and_then(|seat| self.slab.record(seat));
         record.is_some_and(|record| {
-            let silence = self.silence(&record, &self.judge_state(), self.clock.steady());
+            let silence = self.silence(&record, &self.judge_state(), self.known_until());
             matches!(silence.standing, Standing::Due | Standing::Suspected)
         })
     }
@@ -235,12 +253,30 @@ impl Liveness {
     }
 
     /// Whether a beat that is taken here may be lost: other servers share the members, and this one cannot tell
-    /// them. Better to refuse it with 503, so that the member is heard elsewhere.
+    /// them, or they do not know that there is somebody to wait for. Better to refuse it with 503, so that the member is
+    /// heard elsewhere.
     #[must_use]
     pub fn is_cut_off(&self) -> bool {
-        self.cut_off.load(Relaxed)
+        let is_present = || self.clock.steady_millis() < self.present_until.load(Relaxed);
+        self.cut_off.load(Relaxed) || (self.settings.shared && !is_present())
     }
 
+    /// Refuses a beat that may be lost. Asked before one is taken and, because the server may have stood still in between,
+    /// once more after that.
+    pub(crate) fn takes_beats(&self) -> Result<(), Error> {
+        if self.is_cut_off() {
+            return Err(Error::Unavailable("other servers cannot be told of the heartbeat now: repeat"));
+        }
+        Ok(())
+    }
+
+    /// Until when is known who was heard, here and elsewhere; about: the sweep counts it exactly.
+    fn known_until(&self) -> Timestamp {
+        let behind = self.status().behind;
+        self.clock.steady().checked_sub(behind).unwrap_or(Timestamp::MIN)
+    }
+
+    /// Cuts this server off, or not any more.
     #[cfg(test)]
     pub(crate) fn cut_off(&self, is_cut_off: bool) {
         self.cut_off.store(is_cut_off, Relaxed);
@@ -307,7 +343,7 @@ impl Liveness {
     /// The step at which a member is late at the earliest: deaf time can only put it off.
     fn late_step(&self, last: i64, interval: Option<Interval>) -> u32 {
         let policy = &self.settings.policy;
-        let silence = policy.grace(interval).min(policy.allowance(interval)).saturating_add(policy.flush_lag);
+        let silence = policy.grace(interval).min(policy.allowance(interval));
         let silence = i64::try_from(silence.as_millis()).unwrap_or(i64::MAX);
         self.slab.step(last.saturating_add(silence))
     }

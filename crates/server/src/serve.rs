@@ -16,7 +16,7 @@ use crate::{
     effects::{self, Upstreams, Worker},
     first_token, jobs,
     listen::{self, Door, Listener},
-    router, satellite_config,
+    liveness, router, satellite_config,
     secret::{self, Key},
     spiffe::Trust,
 };
@@ -124,6 +124,7 @@ impl Server {
     pub async fn run(self, stop: watch::Receiver<bool>) {
         let mut tasks = JoinSet::new();
         let grace = self.app.config.shutdown;
+        liveness::sweep::arrive(&self.app).await;
         for listener in self.listeners {
             tasks.spawn(listener.run(stop.clone(), grace));
         }

@@ -54,7 +54,7 @@ pub use feed::{Cursor, FeedItem};
 pub use history::{Entry, HistoryRow, TRANSITION};
 pub use idempotency::{Answer, Claim, IdempotencyKey, Mark, Marker};
 pub use lease::Lease;
-pub use liveness::{Seen, SeenMark};
+pub use liveness::{Moment, Seen, SeenMark, Told};
 pub use location::Location;
 pub use observation::Observation;
 pub use query::{List, Page, Requirement, Selector};

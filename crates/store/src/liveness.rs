@@ -25,7 +25,25 @@ pub struct Seen {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeenMark(i64);
 
+/// A moment by the database's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment(i64);
+
+/// Up to when a server has written down what it heard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The server.
+    pub server: Box<str>,
+    /// How long ago the moment was before which everything is written down.
+    pub age: Duration,
+    /// How often there was something new in it.
+    pub news: u32,
+}
+
 const NO_MARK: i64 = -1;
+
+/// The kind of the rows that say up to when servers have written down what they heard.
+const SERVER: &str = "server";
 
 impl Store {
     /// Writes down when members of a kind were heard; what is there and newer stays.
@@ -67,6 +85,48 @@ impl Store {
                 rows.into_iter().map(from_row).collect()
             }
         }
+    }
+
+    /// What time it is; asked before it is looked who was heard.
+    pub async fn moment(&self) -> Result<Moment> {
+        match &*self.database {
+            Database::Sqlite(_) => Ok(Moment(0)),
+            Database::Postgres(postgres) => {
+                let rows = postgres.run(crate::postgres::dialect::MOMENT, &params![]).await?;
+                Ok(Moment(one(rows)?.int()?))
+            }
+        }
+    }
+
+    /// Writes down that everything a server heard before a moment is written down, and how often something new was
+    /// among it. An embedded database has one server.
+    pub async fn note_told(&self, server: &str, Moment(before): Moment, news: u32) -> Result<()> {
+        match &*self.database {
+            Database::Sqlite(_) => Ok(()),
+            Database::Postgres(postgres) => {
+                let params = params![SERVER, server, before, i64::from(news)];
+                postgres.run(crate::postgres::dialect::NOTE_TOLD, &params).await.map(drop)
+            }
+        }
+    }
+
+    /// What each server has told. What is read after this has it.
+    pub async fn told(&self) -> Result<Vec<Told>> {
+        match &*self.database {
+            Database::Sqlite(_) => Ok(Vec::new()),
+            Database::Postgres(_) => {
+                let told = self.seen(SERVER, None).await?;
+                Ok(told
+                    .into_iter()
+                    .map(|Seen { id, age, every }| Told { server: id, age, news: every })
+                    .collect())
+            }
+        }
+    }
+
+    /// Forgets a server that is gone for good.
+    pub async fn forget_told(&self, server: &str) -> Result<()> {
+        self.forget_seen(SERVER, server).await
     }
 
     /// Forgets leases whose names begin like this and that lapsed a day ago: those of servers that are gone.

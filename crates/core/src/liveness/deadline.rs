@@ -4,7 +4,6 @@
 //! due = the later of
 //!         last heard + allowance + deaf time since then
 //!         end of each deaf period since then + grace
-//!       and, with replicas, the time a beat takes to reach the sweep
 //!
 //! allowance   beats allowed × interval in force; 15 min when there never was an interval
 //! grace       what a member that is well needs to be heard again: the longest healthy gap, and after a
@@ -44,8 +43,6 @@ pub struct Policy {
     pub least: SignedDuration,
     /// How long after a start, or an outage of at least this length, members may take to return.
     pub settle: SignedDuration,
-    /// How long a beat may take from the replica that heard it to the one that sweeps.
-    pub flush_lag: SignedDuration,
 }
 
 impl Default for Policy {
@@ -55,7 +52,6 @@ impl Default for Policy {
             fallback: SignedDuration::from_mins(15),
             least: SignedDuration::ZERO,
             settle: SignedDuration::from_mins(5),
-            flush_lag: SignedDuration::ZERO,
         }
     }
 }
@@ -83,8 +79,7 @@ impl Policy {
     /// The longest that a dead member can stay undiscovered while we listen without a break.
     #[must_use]
     pub fn at_most(&self, interval: Option<Interval>) -> SignedDuration {
-        let longest = self.allowance(interval).max(self.grace(interval)).max(self.settle);
-        longest.saturating_add(self.flush_lag)
+        self.allowance(interval).max(self.grace(interval)).max(self.settle)
     }
 
     /// The least grace after a deaf period, whatever a member's interval.
@@ -134,10 +129,7 @@ pub fn deadline(heard: &Heard, policy: &Policy, listening: &Listening, now: Time
         .since(heard.last, now)
         .map(|period| later(period.to, policy.settle_after(&period).max(grace)))
         .fold(Timestamp::MIN, Timestamp::max);
-    let after = |silence: SignedDuration| {
-        let charged = later(heard.last, silence.saturating_add(credit));
-        later(charged.max(settled), policy.flush_lag)
-    };
+    let after = |silence: SignedDuration| later(heard.last, silence.saturating_add(credit)).max(settled);
     Deadline { late: after(grace.min(allowance)), due: after(allowance), credit }
 }
 

@@ -47,7 +47,7 @@ impl Silence {
         let deadline @ Deadline { due, credit, .. } = deadline(heard, policy, listening, now);
         let standing = deadline.standing(now);
         let gap = policy.grace(heard.interval).min(policy.allowance(heard.interval));
-        let late = later(heard.last, gap.saturating_add(policy.flush_lag));
+        let late = later(heard.last, gap);
         let held = held.filter(|_| standing == Standing::Due);
         Self {
             standing: if held.is_some() { Standing::Suspected } else { standing },

@@ -45,9 +45,7 @@ pub(crate) async fn heartbeat(
     report: Facts<Heartbeat>,
 ) -> Result<Response, Error> {
     caller.speaks_for(&id)?;
-    if app.liveness.is_cut_off() {
-        return Err(Error::Unavailable("other servers cannot be told of the heartbeat now: repeat"));
-    }
+    app.liveness.takes_beats()?;
     let Facts { value: mut heartbeat, mut ignored } = report;
     let said = check(&mut heartbeat, &mut ignored);
     let node = super::find(&app, &id).await?;
@@ -64,6 +62,7 @@ pub(crate) async fn heartbeat(
         let seat = app.liveness.find(KIND, &id);
         let seat = seat.unwrap_or_else(|| super::seat(&app, &node, NewSeat::default()));
         let beat = app.liveness.beat(seat, said);
+        app.liveness.takes_beats()?;
         (beat.next, beat.server_time)
     } else {
         app.liveness.hear(KIND, &id);

@@ -3,14 +3,14 @@
 //! What is lost with the process is at most the granularity of the last beats, which the grace after a start
 //! covers many times over.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::atomic::Ordering::Acquire, time::Duration};
 
 use jiff::Timestamp;
 use wardroom_core::liveness::Interval;
 use wardroom_store::{Content, List, Resource, Seen};
 
 use super::{
-    Liveness,
+    Liveness, company,
     kinds::Beating,
     slab::{Chunk, Seat},
 };
@@ -19,10 +19,13 @@ use crate::{app::App, error::Error};
 /// Rows in one transaction: few enough that other statements get their turn.
 const BATCH: usize = 10_000;
 
+/// Writing that takes longer does not end. Longer than PostgreSQL itself waits for a lock, which says more.
+const LONGEST: Duration = Duration::from_secs(25);
+
 /// The last time something was written down or read.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Flushed {
-    /// When it ended, on the steady axis.
+    /// When it ended, as it is shown: the same however often somebody looks.
     pub(super) at: Option<Timestamp>,
     pub(super) rows: u64,
     pub(super) took: Duration,
@@ -41,16 +44,27 @@ pub(crate) async fn flush_all(app: &App) -> Result<(), Error> {
 async fn write(app: &App, granularity: Duration) -> Result<(), Error> {
     let live = &app.liveness;
     let began = app.clock.instant();
+    // Before it is looked who was heard: what is said to be told must not be more than what is.
+    let heard_before = if live.settings.shared { Some(in_time(app.store.moment()).await?) } else { None };
+    let news = live.news.load(Acquire);
     let mut moved = Vec::new();
     live.slab.moved(i64::try_from(granularity.as_millis()).unwrap_or(i64::MAX), |seat| moved.push(seat));
     for seats in moved.chunks(BATCH) {
         write_batch(app, seats).await?;
     }
+    if let Some(moment) = heard_before {
+        in_time(app.store.note_told(&live.name, moment, news)).await?;
+    }
     let took = began.elapsed();
     let mut status = live.status();
-    status.flushed = Flushed { at: Some(live.clock.steady()), rows: moved.len() as u64, took };
+    status.flushed = Flushed { at: Some(live.clock.now()), rows: moved.len() as u64, took };
     status.rows_flushed += moved.len() as u64;
     Ok(())
+}
+
+async fn in_time<T>(write: impl Future<Output = wardroom_store::Result<T>>) -> Result<T, Error> {
+    let late = |_| Err(Error::Unavailable("beats could not be written down in time"));
+    tokio::time::timeout(LONGEST, write).await.map_or_else(late, |written| Ok(written?))
 }
 
 /// Seats are taken in the order in which members came, which is nearly that of their ids.
@@ -73,7 +87,7 @@ async fn write_batch(app: &App, seats: &[Seat]) -> Result<(), Error> {
             continue;
         }
         rows.sort_unstable_by(|a, b| a.id.cmp(&b.id));
-        app.store.note_seen(kind, rows).await?;
+        in_time(app.store.note_seen(kind, rows)).await?;
         for (seat, last) in written {
             if let Some((chunk, at)) = live.slab.at(seat) {
                 chunk.stored(at, last);
@@ -83,10 +97,18 @@ async fn write_batch(app: &App, seats: &[Seat]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes in what other servers wrote down since the last time, however long ago they heard it.
-pub(super) async fn merge(app: &App) -> Result<(), Error> {
+/// Takes in what other servers wrote down since the last time, however long ago they heard it; unless nobody needs
+/// that and there is no news.
+pub(super) async fn merge(app: &App, wanted: Wanted) -> Result<(), Error> {
     let live = &app.liveness;
     let began = live.clock.steady();
+    // Before what was written down is read: it is there then.
+    let told = company::ask(app).await?;
+    if let Wanted::IfNewsOf(servers) = wanted
+        && !company::has_news(&servers, &told, &live.status().told)
+    {
+        return Ok(());
+    }
     let mark = app.store.seen_mark().await?;
     let since = live.status().mark;
     for (number, Beating { kind, .. }) in live.kinds.iter().enumerate() {
@@ -100,8 +122,16 @@ pub(super) async fn merge(app: &App) -> Result<(), Error> {
         }
     }
     let mut status = live.status();
-    (status.merged, status.mark) = (Some(began), Some(mark));
+    (status.merged, status.told, status.mark) = (Some(began), told, Some(mark));
     Ok(())
+}
+
+/// When a merge is wanted: each reads a table with a row for every member.
+#[derive(Debug)]
+pub(super) enum Wanted {
+    Always,
+    /// When one of these servers has heard something that can make a member late earlier than is known here.
+    IfNewsOf(Vec<String>),
 }
 
 /// Gives a seat to everyone who has to beat, and remembers when everyone else was last heard.
@@ -109,11 +139,13 @@ pub(super) async fn merge(app: &App) -> Result<(), Error> {
 pub(super) async fn load(app: &App) -> Result<Option<Timestamp>, Error> {
     let live = &app.liveness;
     let mark = app.store.seen_mark().await?;
+    // What this server itself heard and wrote down while it loads says nothing of who listened before.
+    let created = live.judge_state().since.as_millisecond();
     let mut listened = None;
     for row in live.kinds {
         let seen = app.store.seen(row.kind, None).await?;
-        let newest =
-            seen.iter().map(|seen| live.clock.steady_millis().saturating_sub(millis(seen.age))).max();
+        let heard = seen.iter().map(|seen| live.clock.steady_millis().saturating_sub(millis(seen.age)));
+        let newest = heard.filter(|heard| *heard < created).max();
         listened = listened.max(newest);
         let mut seen: HashMap<Box<str>, (Duration, u32)> =
             seen.into_iter().map(|seen| (seen.id, (seen.age, seen.every))).collect();

@@ -126,17 +126,17 @@ impl Judge {
 }
 
 impl Liveness {
-    /// Judges everybody who may be late. Not to be asked while the server is deaf. Nobody is due whose deadline is
-    /// after what is vouched for: another server may have heard it.
-    pub(super) fn judge(&self, judge: &mut Judge, now: Timestamp, vouched: Timestamp) -> Verdict {
+    /// Judges everybody who may be late. Not to be asked while the server is deaf. Everybody is judged as of a moment up
+    /// to which all is known that any server heard.
+    pub(super) fn judge(&self, judge: &mut Judge, now: Timestamp, known: Timestamp) -> Verdict {
         let mut late = Vec::new();
-        self.slab.late(self.slab.step(now.as_millisecond()), |index| late.push(index));
+        self.slab.late(self.slab.step(known.as_millisecond()), |index| late.push(index));
         let quiet = late.is_empty() && judge.fleet.whole().is_idle() && judge.fleet.zones().is_empty();
         if quiet {
             return Verdict::default();
         }
         let mut facts = self.count_watched();
-        let due = self.count_silent(&late, &judge.listening, &mut facts, (now, vouched));
+        let due = self.count_silent(&late, &judge.listening, &mut facts, (now, known));
         let names = self.zones.names();
         let by_zone: BTreeMap<Zone, Facts> =
             names.into_iter().zip(facts).filter(|(_, facts)| facts.watched > 0).collect();
@@ -150,6 +150,13 @@ impl Liveness {
             due: whole.due,
             held: whole.due.saturating_sub(released),
         }
+    }
+
+    /// Whether somebody may be late, as far as this server knows.
+    pub(super) fn is_anyone_late(&self, now: Timestamp) -> bool {
+        let mut any = false;
+        self.slab.late(self.slab.step(now.as_millisecond()), |_| any = true);
+        any
     }
 
     /// How many are watched in each zone, and the longest interval there.
@@ -177,14 +184,14 @@ impl Liveness {
         late: &[u32],
         listening: &Listening,
         facts: &mut [Facts],
-        (now, vouched): (Timestamp, Timestamp),
+        (now, known): (Timestamp, Timestamp),
     ) -> Vec<Due> {
         let mut due = Vec::new();
         for seat in late.iter().filter_map(|index| self.slab.seat(*index)) {
             let Some((chunk, at)) = self.slab.at(seat) else { continue };
             let record = chunk.record(at);
             let exact = self.deadline(&record, listening, now);
-            let standing = exact.standing(now);
+            let standing = exact.standing(known);
             if standing == Standing::Heard {
                 chunk.put_off(at, self.slab.step(exact.late.as_millisecond()));
                 continue;
@@ -192,7 +199,7 @@ impl Liveness {
             // A zone that is newer than the list of names is judged by the next sweep.
             let Some(facts) = facts.get_mut(record.zone as usize) else { continue };
             facts.silent += 1;
-            if standing == Standing::Due && exact.due <= vouched {
+            if standing == Standing::Due {
                 facts.due += 1;
                 facts.oldest = facts.oldest.into_iter().chain([exact.due]).min();
                 let (zone, kind, claims) = (record.zone, record.kind, chunk.claims(at));

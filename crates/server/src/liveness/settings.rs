@@ -29,32 +29,6 @@ pub struct Settings {
     pub shared: bool,
 }
 
-impl Settings {
-    /// For how long after the beginning of a merge silence may be judged by it. A beat that should have been heard by
-    /// then was written down before it: with the next flush, and in the time that the writing may take.
-    pub(super) fn vouched(&self) -> SignedDuration {
-        let flush = SignedDuration::try_from(self.flush).unwrap_or(SignedDuration::MAX);
-        self.policy.flush_lag.saturating_sub(flush).saturating_sub(WRITING)
-    }
-}
-
-/// What it may take to write down the beats of one flush.
-const WRITING: SignedDuration = SignedDuration::from_secs(2);
-
-/// How long a beat may take from the server that heard it to the one that sweeps. A dead member is found a sweep later.
-///
-/// ```text
-///     its last beat + its rule          the last moment for a beat that another server may hear
-///       + flush (2 s) + writing (2 s)   from here on a merge would have brought that beat, so it vouches
-///       + one sweep (1 s)               a merge begins with every sweep: by now one that vouches is at hand
-///       + one sweep (1 s)               somebody looks
-///     = 6 s by default; the rest of the 10 s that are promised is for a merge that takes more than a second, and for
-///       marking many at once
-/// ```
-fn flush_lag(flush: SignedDuration, sweep: SignedDuration) -> SignedDuration {
-    flush.saturating_add(WRITING).saturating_add(sweep)
-}
-
 /// The section of the configuration.
 #[derive(Debug, Deserialize)]
 pub(crate) struct RawSettings {
@@ -93,7 +67,6 @@ impl RawSettings {
             positive("flush_seconds", self.flush_seconds)?
         };
         let sweep = positive("sweep_seconds", self.sweep_seconds)?.get();
-        let lag = if shared { flush_lag(seconds(flush.get()), seconds(sweep)) } else { SignedDuration::ZERO };
         let flush = Duration::from_secs(flush.get().into());
         // Others judge by what is stored, so they are told of every beat. One server stores a little of everything all
         // the time instead of everybody at once.
@@ -106,7 +79,6 @@ impl RawSettings {
                 ),
                 least: SignedDuration::ZERO,
                 settle: seconds(self.grace_seconds),
-                flush_lag: lag,
             },
             limits: Limits {
                 members: self.hold_members,
@@ -131,30 +103,4 @@ fn seconds(count: u32) -> SignedDuration {
 
 fn minutes(count: u32) -> SignedDuration {
     seconds(count).saturating_mul(60)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::{Sources, resolve};
-
-    /// What holds of the way between servers, whenever they sweep and flush, as long as merging takes less than a sweep.
-    #[test]
-    fn a_merge_vouches_for_what_was_told_before_it() {
-        let database = "postgres://localhost/any".to_owned();
-        for (file, most) in [("", 6), ("[liveness]\nflush_seconds_shared = 1\nsweep_seconds = 2\n", 7)] {
-            let flags = vec![("server.database_url", database.clone())];
-            let sources = Sources { file: Some(file.to_owned()), flags, ..Sources::default() };
-            let settings = resolve(&sources).unwrap().liveness;
-            let [flush, sweep] =
-                [settings.flush, settings.sweep].map(|time| SignedDuration::try_from(time).unwrap());
-            assert_eq!(settings.granularity, Duration::ZERO, "every beat is told");
-            // From a beat that is just in time to a merge that must have brought it.
-            let told = settings.policy.flush_lag.saturating_sub(settings.vouched());
-            assert_eq!(told, flush.saturating_add(WRITING));
-            // From the end of the rule to the sweep that finds a dead member, for which such a merge is at hand.
-            assert_eq!(settings.vouched(), sweep);
-            assert_eq!(settings.policy.flush_lag.saturating_add(sweep), SignedDuration::from_secs(most));
-        }
-    }
 }

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use jiff::Timestamp;
-use wardroom_store::SeenMark;
+use jiff::{SignedDuration, Timestamp};
+use wardroom_store::{Lease, SeenMark};
 
-use super::flush::Flushed;
+use super::{company::Told, flush::Flushed};
 
 /// What happened last; times are on the steady axis.
 #[derive(Debug, Default)]
@@ -24,6 +24,14 @@ pub(super) struct Status {
     pub(super) flush_failed: bool,
     /// When the last merge began that came to its end: what was written down before is at hand.
     pub(super) merged: Option<Timestamp>,
+    /// That this server is there, as others know it.
+    pub(super) presence: Option<Lease>,
+    /// What servers had told before the last merge.
+    pub(super) told: Told,
+    /// What they have told since, as far as somebody asked.
+    pub(super) last_told: Told,
+    /// How far what is known of all servers was behind the time of the last sweep.
+    pub(super) behind: SignedDuration,
     /// What was written down until here is merged.
     pub(super) mark: Option<SeenMark>,
     /// Incidents that are known to be releasing.

@@ -2,25 +2,33 @@
 //!
 //! With several servers on one database exactly one sweeps. Its lease is a fence in every change it makes, so
 //! that one that was paused and wakes up late changes nothing. What the others heard is merged beside the sweep, which
-//! renews its lease however slow that is; and nobody is judged past what the last merge vouches for.
+//! renews its lease however slow that is.
 
 use std::{collections::BTreeSet, sync::atomic::Ordering::Relaxed, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
-use tokio::{sync::watch, task::JoinSet};
-use uuid::Uuid;
+use tokio::{
+    sync::watch,
+    task::JoinSet,
+    time::{Interval, MissedTickBehavior},
+};
 use wardroom_core::liveness::{Cause, Held, Incident, Period, Phase};
 use wardroom_store::{Fence, Lease, List};
 
-use super::{Liveness, flush, follow, incident, judge::Due, stale};
+use super::{
+    Liveness,
+    company::{self, Company, before},
+    flush::{self, Wanted},
+    follow, incident,
+    judge::Due,
+    stale,
+};
 use crate::{app::App, error::Error, satellite::facts};
 
 /// Who sweeps.
 const LEASE: &str = "sweep";
-/// That a server is there.
-const PRESENCE: &str = "replica/";
 const LENGTH: Duration = Duration::from_secs(15);
-const RENEWAL: SignedDuration = SignedDuration::from_secs(5);
+const RENEWAL: Duration = Duration::from_secs(5);
 
 /// A database that takes longer to answer a question as small as can be does not answer.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -28,11 +36,31 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// A merge that takes longer does not end.
 const LONGEST_MERGE: Duration = Duration::from_secs(60);
 
+/// Whose merges fail so often in a row may be the only one.
+const MOST_FAILED: u32 = 10;
+
 /// Members in one call to their kind.
 const BATCH: usize = 1000;
 
 /// Sweeps between two looks for what nobody else ends: incidents, leases.
 const STRAYS: u64 = 60;
+
+/// Lets a server take beats from its first moment on. A database that does not answer must not keep it from starting: it
+/// takes beats once there is an answer.
+pub(crate) async fn arrive(app: &App) {
+    if !app.liveness.settings.shared {
+        return;
+    }
+    be_there(company::arrive(app)).await;
+}
+
+/// A connection that is dead is not waited for: presence is short.
+async fn be_there(announced: impl Future<Output = Result<(), Error>>) {
+    let late = |_| Err(Error::Unavailable("the database does not answer"));
+    if let Err(error) = tokio::time::timeout(PATIENCE, announced).await.unwrap_or_else(late) {
+        tracing::warn!(%error, "other servers could not be told that this one is there; it is tried again");
+    }
+}
 
 /// Starts everything that keeps watch; it ends when `stop` says so.
 pub(crate) fn spawn(app: &App, stop: &watch::Receiver<bool>, jobs: &mut JoinSet<()>) {
@@ -53,9 +81,17 @@ async fn pulse(app: App, mut stop: watch::Receiver<bool>) {
     }
 }
 
-async fn run(app: App, mut stop: watch::Receiver<bool>) {
+/// Members are heard while they are loaded, so others are told of that from the beginning.
+async fn run(app: App, stop: watch::Receiver<bool>) {
+    let announce = announce_always(&app, stop.clone());
+    let flush = flush_always(&app, stop.clone());
+    tokio::join!(announce, flush, watch(&app, stop.clone()));
+    company::leave(&app).await;
+}
+
+async fn watch(app: &App, mut stop: watch::Receiver<bool>) {
     let cursor = loop {
-        match start(&app).await {
+        match start(app).await {
             Ok(cursor) => break cursor,
             Err(error) => tracing::warn!(%error, "the members could not be loaded; it is tried again"),
         }
@@ -63,8 +99,7 @@ async fn run(app: App, mut stop: watch::Receiver<bool>) {
             return;
         }
     };
-    let follow = follow::run(&app, cursor, stop.clone());
-    tokio::join!(follow, flush_always(&app, stop.clone()), sweep_always(&app, stop.clone()));
+    tokio::join!(follow::run(app, cursor, stop.clone()), sweep_always(app, stop.clone()));
 }
 
 /// Loads the members. The place in the feed comes first, so that no change falls between the two.
@@ -72,23 +107,48 @@ pub(super) async fn start(app: &App) -> Result<wardroom_store::Cursor, Error> {
     let cursor = app.store.feed_tail().await?;
     let live = &app.liveness;
     let began = live.clock.steady();
+    // As with a merge: what they told is there when the rest is read.
+    let told = company::ask(app).await?;
     let listened = flush::load(app).await?;
     live.judge_state().started(listened, live.clock.steady());
-    live.status().loaded = true;
-    live.status().merged = Some(began);
+    let mut status = live.status();
+    (status.loaded, status.merged, status.told) = (true, Some(began), told);
     Ok(cursor)
 }
 
+/// However long a sweep or a flush takes, and before the first sweep.
+async fn announce_always(app: &App, mut stop: watch::Receiver<bool>) {
+    let mut ticks = interval(company::RENEWAL);
+    while next(&mut ticks, &mut stop).await {
+        be_there(company::announce(app)).await;
+    }
+}
+
+/// Beats, and then what satellites say. Others wait for beats: what is written beside them is a task of its own, and holds
+/// up the next flush for no longer than flushes are apart.
 async fn flush_always(app: &App, mut stop: watch::Receiver<bool>) {
-    while sleep(app.liveness.settings.flush, &mut stop).await {
+    let period = app.liveness.settings.flush;
+    let mut ticks = interval(period);
+    let mut writing = JoinSet::new();
+    while next(&mut ticks, &mut stop).await {
         let flushed = flush::flush(app).await;
         app.liveness.status().flush_failed = flushed.is_err();
         if let Err(error) = flushed {
             tracing::warn!(%error, "beats could not be written down; it is tried again");
         }
-        if let Err(error) = facts::flush(app).await {
-            tracing::warn!(%error, "what satellites say could not be written down; it is tried again");
+        if writing.is_empty() {
+            writing.spawn(write_facts(app.clone()));
         }
+        // Whoever waits in vain finds it still under way the next time.
+        let _ = tokio::time::timeout(period, writing.join_next()).await;
+    }
+    // What was taken to be written counts as written: it is not left half way.
+    while writing.join_next().await.is_some() {}
+}
+
+async fn write_facts(app: App) {
+    if let Err(error) = facts::flush(&app).await {
+        tracing::warn!(%error, "what satellites say could not be written down; it is tried again");
     }
 }
 
@@ -102,6 +162,21 @@ async fn sweep_always(app: &App, mut stop: watch::Receiver<bool>) {
     sweep.let_go(app).await;
 }
 
+/// Begins at once; what takes longer than a period puts off what comes after it.
+fn interval(period: Duration) -> Interval {
+    let mut ticks = tokio::time::interval(period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}
+
+/// True: go on.
+async fn next(ticks: &mut Interval, stop: &mut watch::Receiver<bool>) -> bool {
+    tokio::select! {
+        _ = ticks.tick() => true,
+        _ = stop.wait_for(|stop| *stop) => false,
+    }
+}
+
 /// True: go on.
 async fn sleep(period: Duration, stop: &mut watch::Receiver<bool>) -> bool {
     tokio::select! {
@@ -113,22 +188,16 @@ async fn sleep(period: Duration, stop: &mut watch::Receiver<bool>) -> bool {
 /// One server's part in sweeping.
 #[derive(Debug)]
 pub(super) struct Sweep {
-    /// What this server is called; no two are called the same.
-    name: String,
     pub(super) lease: Option<Lease>,
-    presence: Option<Lease>,
+    company: Company,
     /// When the leases were asked for last.
     asked: Option<Timestamp>,
-    /// The other servers that were there.
-    others: BTreeSet<String>,
-    /// When there was one last.
-    together: Option<Timestamp>,
     /// The merge that is under way, at most one.
     merging: JoinSet<Result<(), Error>>,
     /// Whether the next one is due whenever the last one was.
     merges_anew: bool,
-    /// Whether the last one that ended did not work.
-    pub(super) merge_failed: bool,
+    /// How many of the last ones did not work.
+    pub(super) failed_merges: u32,
     /// What people were not told yet.
     untold: Vec<Incident>,
     ticks: u64,
@@ -137,15 +206,12 @@ pub(super) struct Sweep {
 impl Sweep {
     pub(super) fn new() -> Self {
         Self {
-            name: Uuid::now_v7().to_string(),
             lease: None,
-            presence: None,
+            company: Company::default(),
             asked: None,
-            others: BTreeSet::new(),
-            together: None,
             merging: JoinSet::new(),
             merges_anew: false,
-            merge_failed: false,
+            failed_merges: 0,
             untold: Vec::new(),
             ticks: 0,
         }
@@ -166,7 +232,7 @@ impl Sweep {
         let cut_off = !database || prepared.is_err();
         // Who sweeps and does not learn what the others heard cannot judge. What it hears itself is written down all
         // the same, and so is what a server hears that does not sweep: nobody is sent away for that.
-        let deaf = cut_off || (self.merge_failed && self.lease.is_some());
+        let deaf = cut_off || (self.failed_merges > 0 && self.lease.is_some());
         live.judge_state().set(Cause::Database, deaf, live.clock.steady());
         live.cut_off.store(cut_off && live.settings.shared, Relaxed);
         if deaf {
@@ -186,10 +252,12 @@ impl Sweep {
             return Ok(true);
         }
         let now = live.clock.steady();
-        if self.asked.is_none_or(|asked| now.duration_since(asked) >= RENEWAL) {
+        if self.asked.is_none_or(|asked| asked <= before(now, RENEWAL)) {
             self.renew(app, now).await?;
         }
+        self.merges_anew |= self.company.look(app).await?;
         self.merge(app, now);
+        live.status().behind = now.duration_since(self.known_until(app, now));
         Ok(self.lease.is_some())
     }
 
@@ -201,50 +269,55 @@ impl Sweep {
                 tracing::error!(%error, "a merge panicked");
                 Err(Error::Internal)
             });
-            self.merge_failed = ended.is_err();
+            self.failed_merges = if ended.is_err() { self.failed_merges.saturating_add(1) } else { 0 };
             if let Err(error) = ended {
                 tracing::warn!(%error, "what other servers heard could not be read; it is tried again");
             }
         }
-        // Who is alone has nobody to learn from, and judges again.
-        self.merge_failed &= !self.is_alone(now);
-        // Whoever sweeps begins one with every sweep; the others merge for people only, and not as often.
-        let wait = if self.lease.is_some() { Duration::ZERO } else { live.settings.flush * 10 };
+        if self.company.is_alone(now) {
+            // There is nothing to learn, also of what could not be read.
+            self.failed_merges = 0;
+            return;
+        }
+        if !self.merging.is_empty() {
+            return;
+        }
+        let Some(wanted) = self.wants(live, now) else { return };
+        self.merges_anew = false;
+        let app = app.clone();
+        self.merging.spawn(async move {
+            let late = |_| Err(Error::Unavailable("the beats of other servers could not be read in time"));
+            tokio::time::timeout(LONGEST_MERGE, flush::merge(&app, wanted)).await.unwrap_or_else(late)
+        });
+    }
+
+    /// Whoever sweeps begins a merge with every sweep while somebody is late as far as it knows, or another server has
+    /// heard what may make somebody late. Otherwise they are for people only, and not as often.
+    fn wants(&self, live: &Liveness, now: Timestamp) -> Option<Wanted> {
         let merged = live.status().merged.unwrap_or(now);
-        let since = Duration::try_from(now.duration_since(merged)).unwrap_or(Duration::ZERO);
-        let is_due = since >= wait || self.merges_anew || self.merge_failed;
-        if is_due && !self.is_alone(now) && self.merging.is_empty() {
-            self.merges_anew = false;
-            let app = app.clone();
-            self.merging.spawn(async move {
-                let late =
-                    |_| Err(Error::Unavailable("the beats of other servers could not be read in time"));
-                tokio::time::timeout(LONGEST_MERGE, flush::merge(&app)).await.unwrap_or_else(late)
-            });
+        let is_old = merged <= before(now, live.settings.flush * 10);
+        let sweeps = self.lease.is_some();
+        if is_old || self.merges_anew || self.failed_merges > 0 || sweeps && live.is_anyone_late(now) {
+            return Some(Wanted::Always);
         }
+        sweeps.then(|| Wanted::IfNewsOf(self.company.names()))
     }
 
-    /// Whoever is alone for longer than anybody takes to write down the last beats has nothing to learn.
-    fn is_alone(&self, now: Timestamp) -> bool {
-        self.together.is_none_or(|together| together < before(now, LENGTH * 4))
-    }
-
-    /// Until when the last merge vouches for who was not heard.
-    fn vouched(&self, app: &App, now: Timestamp) -> Timestamp {
-        if !app.liveness.settings.shared || self.is_alone(now) {
-            return Timestamp::MAX;
-        }
-        let merged = app.liveness.status().merged.unwrap_or(Timestamp::MIN);
-        merged.saturating_add(app.liveness.settings.vouched()).unwrap_or(Timestamp::MAX)
+    /// Until when is known who was heard by anybody.
+    fn known_until(&self, app: &App, now: Timestamp) -> Timestamp {
+        if app.liveness.settings.shared { self.company.known_until(app).min(now) } else { now }
     }
 
     async fn renew(&mut self, app: &App, now: Timestamp) -> Result<(), Error> {
         let live = &app.liveness;
-        let presence = format!("{PRESENCE}{}", self.name);
-        self.presence = app.store.acquire_lease(&presence, &self.name, LENGTH).await?;
-        let lease = app.store.acquire_lease(LEASE, &self.name, LENGTH).await?;
+        // Who cannot learn what others heard lets one of them judge.
+        let lease = if self.failed_merges >= MOST_FAILED && !self.company.is_empty() {
+            self.let_go(app).await;
+            None
+        } else {
+            app.store.acquire_lease(LEASE, &live.name, LENGTH).await?
+        };
         self.asked = Some(now);
-        self.mind_the_others(app, now).await?;
         let took_over = match (&self.lease, &lease) {
             (Some(before), Some(after)) => before.epoch != after.epoch,
             (None, Some(_)) => true,
@@ -269,28 +342,11 @@ impl Sweep {
         Ok(())
     }
 
-    /// A server that is gone takes the members that it heard with it, until they find another one.
-    async fn mind_the_others(&mut self, app: &App, now: Timestamp) -> Result<(), Error> {
-        let leases = app.store.leases(PRESENCE).await?;
-        let there =
-            leases.into_iter().filter(|lease| !lease.remaining.is_zero() && lease.holder != self.name);
-        let there: BTreeSet<_> = there.map(|lease| lease.name).collect();
-        if self.others.difference(&there).next().is_some() {
-            app.liveness.judge_state().was_deaf(away(now));
-        }
-        if !there.is_empty() || !self.others.is_empty() {
-            self.together = Some(now);
-        }
-        self.others = there;
-        Ok(())
-    }
-
     async fn sweep(&mut self, app: &App) -> Result<(), Error> {
         let live = &app.liveness;
         let fence = self.lease.as_ref().map(Lease::fence);
         live.pulse(app);
         let began = app.clock.instant();
-        let vouched = self.vouched(app, live.clock.steady());
         let (now, verdict) = {
             let mut judge = live.judge_state();
             if judge.listening.deaf_now().is_some() {
@@ -298,7 +354,8 @@ impl Sweep {
             }
             // Judged at the time at which the clocks were read: a pause since then is noticed by the next sweep.
             let now = judge.noticed();
-            (now, live.judge(&mut judge, now, vouched))
+            let known = self.known_until(app, now);
+            (now, live.judge(&mut judge, now, known))
         };
         {
             let mut status = live.status();
@@ -314,7 +371,7 @@ impl Sweep {
         }
         outcome?;
         if self.ticks.is_multiple_of(STRAYS) {
-            app.store.forget_lapsed_leases(PRESENCE).await?;
+            company::forget_gone(app, now).await?;
             end_strays(app, fence.as_ref()).await?;
         }
         Ok(())
@@ -357,10 +414,10 @@ impl Sweep {
     }
 
     async fn let_go(&self, app: &App) {
-        for lease in [&self.lease, &self.presence].into_iter().flatten() {
-            if let Err(error) = app.store.release_lease(lease).await {
-                tracing::warn!(%error, lease = lease.name, "a lease could not be let go; it lapses by itself");
-            }
+        if let Some(lease) = &self.lease
+            && let Err(error) = app.store.release_lease(lease).await
+        {
+            tracing::warn!(%error, lease = lease.name, "a lease could not be let go; it lapses by itself");
         }
     }
 }
@@ -368,10 +425,6 @@ impl Sweep {
 /// The time for which a server that did not renew its lease may have been away.
 fn away(now: Timestamp) -> Period {
     Period { cause: Cause::Listener, from: before(now, LENGTH), to: now }
-}
-
-fn before(now: Timestamp, by: Duration) -> Timestamp {
-    now.checked_sub(by).unwrap_or(Timestamp::MIN)
 }
 
 async fn mark_all(app: &App, kind: u8, due: &[Due], fence: Option<&Fence>) -> Result<(), Error> {

@@ -144,7 +144,7 @@ impl Liveness {
             fleet,
             zones,
             flush: Flush {
-                at: status.flushed.at.map(wall),
+                at: status.flushed.at,
                 rows: status.flushed.rows,
                 millis: u64::try_from(status.flushed.took.as_millis()).unwrap_or(u64::MAX),
                 failed: status.flush_failed,

@@ -42,9 +42,7 @@ pub(crate) async fn sync(
     let interval = said.state_report_interval.as_deref().filter(|text| !text.is_empty());
     let interval = interval.map(|text| Interval::parse("state_report_interval", text)).transpose()?;
     let identity = caller.satellite()?;
-    if app.liveness.is_cut_off() {
-        return Err(Error::Unavailable("other servers cannot be told of the heartbeat now: repeat"));
-    }
+    app.liveness.takes_beats()?;
     let mut standing = app.satellites.standing(&app, identity).await?;
     if let Some(event) = due(&standing) {
         carry_out(&app, &caller, &standing.known, event).await?;
@@ -53,6 +51,7 @@ pub(crate) async fn sync(
     let Standing { known, which, reply } = standing;
     let refresh = known.refresh.filter(|_| reply == Reply::Refresh || which == Which::Previous);
     let heard = beat::heard(&app, &known, interval);
+    app.liveness.takes_beats()?;
     app.facts.keep(&known.id, said, heard.server_time);
     let asks: Vec<_> = refresh.iter().map(|_| "refresh_credentials".to_owned()).collect();
     let mut response = Json(BeatReply {

@@ -200,6 +200,14 @@ pub(crate) const SEEN: &str = concat!(
     " AND ($2::bigint < 0 OR age(xmin) <= age(($2::bigint & 4294967295)::text::xid))"
 );
 
+/// The time by the database's clock.
+pub(crate) const MOMENT: &str = concat!("SELECT ", now!());
+
+/// Server `$2` has written down all that it heard before the moment `$3`, with something new in it so many times as `$4`
+/// says; `$1` is the kind of such rows.
+pub(crate) const NOTE_TOLD: &str = "INSERT INTO liveness (kind, id, seen_at, every_seconds) VALUES ($1, $2, $3, $4) \
+     ON CONFLICT (kind, id) DO UPDATE SET seen_at = excluded.seen_at, every_seconds = excluded.every_seconds";
+
 pub(crate) const FORGET_SEEN: &str = "DELETE FROM liveness WHERE kind = $1 AND id = $2";
 
 /// The resources of the kind `$1` with the ids `$2`.
@@ -365,7 +373,7 @@ pub(super) const INSERT: &str = commit!(
 pub(crate) const COMPACT: [&str; 2] = ["VACUUM (FULL) resources", "VACUUM (FULL) idempotency"];
 
 #[cfg(test)]
-pub(crate) const COMMIT: [&str; 15] = [
+pub(crate) const COMMIT: [&str; 17] = [
     FOREIGN_TRANSACTIONS,
     FENCE,
     LOCK,
@@ -378,6 +386,8 @@ pub(crate) const COMMIT: [&str; 15] = [
     NOTE_SEEN,
     SEEN,
     SEEN_MARK,
+    MOMENT,
+    NOTE_TOLD,
     FORGET_SEEN,
     FORGET_LAPSED_LEASES,
     FORGET_GONE,

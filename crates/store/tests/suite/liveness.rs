@@ -63,3 +63,21 @@ pub(crate) async fn what_is_written_late_is_seen(database: Database) {
     assert_eq!(stored(&here, Some(mark)).await, [b, c]);
     assert_eq!(stored(&here, None).await.len(), 3);
 }
+
+/// A server says up to when it has told everything by a moment from before: however long the telling took counts.
+pub(crate) async fn what_is_told_is_as_old_as_its_moment(database: Database) {
+    let (here, there) = (database.open().await, database.open().await);
+    let pause = Duration::from_millis(300);
+    let moment = there.moment().await.unwrap();
+    tokio::time::sleep(pause).await;
+    there.note_told("b", moment, 7).await.unwrap();
+    let told = here.told().await.unwrap();
+    assert!(told.len() == 1 && &*told[0].server == "b" && told[0].age >= pause, "{told:?}");
+    assert_eq!(told[0].news, 7);
+    assert_eq!(stored(&here, None).await, [], "a server is no member");
+    there.note_told("b", there.moment().await.unwrap(), 8).await.unwrap();
+    let told = here.told().await.unwrap();
+    assert!(told.len() == 1 && told[0].news == 8, "{told:?}");
+    here.forget_told("b").await.unwrap();
+    assert_eq!(here.told().await.unwrap(), []);
+}

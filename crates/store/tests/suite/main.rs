@@ -210,6 +210,11 @@ mod servers {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_is_told_is_as_old_as_its_moment() {
+        liveness::what_is_told_is_as_old_as_its_moment(Database::postgres().await).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn the_newer_beat_stays() {
         liveness::the_newer_beat_stays(Database::postgres().await).await;
     }

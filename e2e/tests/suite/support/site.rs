@@ -49,6 +49,15 @@ impl Site {
 
     /// A site with some settings, named as environment variables.
     pub(crate) fn start_with(backend: Backend, settings: &[(&str, &str)]) -> Self {
+        let mut site = Self::alone(backend, settings);
+        if backend == Backend::Postgres {
+            site.servers.push(site.start_server(1));
+        }
+        site
+    }
+
+    /// A site of one server.
+    pub(crate) fn alone(backend: Backend, settings: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let database = Database::create(backend, &dir.path().join("0"));
         let key = dir.path().join("server.key");
@@ -66,9 +75,6 @@ impl Site {
         // The first server makes the key and the token that the second one shares.
         site.servers.push(site.start_server(0));
         site.token = fs::read_to_string(site.dir.path().join("0/admin.token")).unwrap().trim().to_owned();
-        if backend == Backend::Postgres {
-            site.servers.push(site.start_server(1));
-        }
         site
     }
 

@@ -88,7 +88,7 @@ async fn an_interval_is_learnt_from_another_server() {
     site.pass(1, |_, _| {}).await;
     let seen = Seen { id: id.as_str().into(), age: Duration::ZERO, every: 30 };
     site.app.store.note_seen(KIND, vec![seen]).await.unwrap();
-    flush::merge(&site.app).await.unwrap();
+    flush::merge(&site.app, flush::Wanted::Always).await.unwrap();
     site.pass(92, |_, _| {}).await;
     assert_eq!(site.get(&id).await.content.state, "stale", "three beats of 30 s were missed");
 }
@@ -104,7 +104,7 @@ async fn an_interval_is_learnt_from_a_late_flush() {
     site.app.liveness.beat(site.app.liveness.seat(KIND, &known, NewSeat::default()), seconds(60));
     let late = |id: &str| Seen { id: id.into(), age: Duration::from_secs(600), every: 30 };
     site.app.store.note_seen(KIND, vec![late(&id), late(&known)]).await.unwrap();
-    flush::merge(&site.app).await.unwrap();
+    flush::merge(&site.app, flush::Wanted::Always).await.unwrap();
     let standing = |id: &str| site.app.liveness.standing(KIND, id).unwrap().interval;
     assert_eq!(standing(&known), seconds(60), "the newer one holds");
     assert_eq!(standing(&id), seconds(30));

@@ -12,7 +12,7 @@ use crate::{
     app::App,
     clock::Hand,
     liveness::{
-        NewSeat, flush,
+        NewSeat, company, flush,
         judge::Due,
         sweep::{self, Sweep},
     },
@@ -137,6 +137,7 @@ async fn what_a_paused_server_heard_is_merged_when_it_is_back() {
     let other = app(&folder, &location, other_hand, SETTINGS).await;
     let (mut paused_sweep, mut sweep) = (Sweep::new(), Sweep::new());
     for (app, sweep) in [(&other, &mut sweep), (&paused, &mut paused_sweep)] {
+        company::arrive(app).await.unwrap();
         sweep::start(app).await.unwrap();
         sweep.tick(app).await.unwrap();
     }
@@ -159,7 +160,7 @@ async fn what_a_paused_server_heard_is_merged_when_it_is_back() {
         assert_eq!(interval(), None);
     }
     flush::flush_all(&paused).await.unwrap();
-    paused_sweep.tick(&paused).await.unwrap();
+    company::announce(&paused).await.unwrap();
     other_hand.pass(SignedDuration::from_secs(6));
     sweep.tick(&other).await.unwrap();
     sweep.merged().await;
@@ -177,6 +178,7 @@ async fn a_slow_merge_holds_up_no_sweep_and_charges_nobody() {
     let other = app(&folder, &location, hand, SETTINGS).await;
     let (mut sweep, mut other_sweep) = (Sweep::new(), Sweep::new());
     for (app, sweep) in [(&here, &mut sweep), (&other, &mut other_sweep)] {
+        company::arrive(app).await.unwrap();
         sweep::start(app).await.unwrap();
         sweep.tick(app).await.unwrap();
     }
@@ -185,6 +187,7 @@ async fn a_slow_merge_holds_up_no_sweep_and_charges_nobody() {
         for _ in 0..seconds {
             hand.pass(SignedDuration::from_secs(1));
             let both = async {
+                company::announce(&other).await.unwrap();
                 other_sweep.tick(&other).await.unwrap();
                 sweep.tick(&here).await.unwrap();
             };
@@ -192,6 +195,7 @@ async fn a_slow_merge_holds_up_no_sweep_and_charges_nobody() {
             tokio::time::timeout(Duration::from_secs(30), both).await.expect("nobody waits for the merge");
         }
     };
+    flush::flush(&other).await.unwrap();
     // Longer than a renewal, so that the two know of each other, and than the deaf time of the take-over.
     pass(&mut sweep, 20).await;
     sweep.merged().await;
@@ -206,13 +210,14 @@ async fn a_slow_merge_holds_up_no_sweep_and_charges_nobody() {
     for id in [&heard, &dead] {
         assert_eq!(state(&here, id).await, "online", "another server may have heard it");
     }
-    assert!(here.liveness.is_due(KIND, &dead));
+    assert!(!here.liveness.is_due(KIND, &dead), "as far as is known");
     // Which one of them was. It is told as soon as it can be.
     let beat = Seen { id: heard.as_str().into(), age: Duration::ZERO, every: 1 };
     let (noted, unlocked) =
         tokio::join!(other.store.note_seen(KIND, vec![beat]), locker.batch_execute("COMMIT"));
     noted.unwrap();
     unlocked.unwrap();
+    flush::flush(&other).await.unwrap();
     sweep.merged().await;
     pass(&mut sweep, 1).await;
     sweep.merged().await;
@@ -243,6 +248,7 @@ impl Pair {
         let other = app(&folder, &location, hand, settings).await;
         let (mut sweep, mut other_sweep) = (Sweep::new(), Sweep::new());
         for (app, sweep) in [(&here, &mut sweep), (&other, &mut other_sweep)] {
+            company::arrive(app).await.unwrap();
             sweep::start(app).await.unwrap();
             sweep.tick(app).await.unwrap();
         }
@@ -257,16 +263,26 @@ impl Pair {
         pair
     }
 
-    /// Lets time pass for the servers, and for what they wrote down by the clock of the database: a row may be read
-    /// again as long as any other transaction of the cluster is open.
+    /// Lets time pass for the servers, and for what they wrote down by the clock of the database.
     async fn pass(&self, millis: i64) {
         self.hand.pass(SignedDuration::from_millis(millis));
-        let age = format!("UPDATE liveness SET seen_at = seen_at - {millis}");
+        let age = format!(
+            "UPDATE liveness SET seen_at = seen_at - {millis}; \
+             UPDATE leases SET expires_at = expires_at - {millis} WHERE name LIKE 'replica/%'"
+        );
         self.client.batch_execute(&age).await.unwrap();
     }
 
-    /// A sweep, and the merge that it begins.
+    /// A sweep, and the merge that it begins, of what the other server just told: it is there and writes, however long
+    /// that really takes.
     async fn tick(&mut self) {
+        flush::flush(&self.other).await.unwrap();
+        self.tick_untold().await;
+    }
+
+    /// The same while the other server tells nothing.
+    async fn tick_untold(&mut self) {
+        company::announce(&self.other).await.unwrap();
         self.sweep.tick(&self.here).await.unwrap();
         self.sweep.merged().await;
     }
@@ -274,15 +290,16 @@ impl Pair {
     /// At which step a satellite is stale that said to the other server, once, that it beats every 2 s. That is told at
     /// the first sweep; a sweep is so many steps after each whole second.
     async fn stale_at(&mut self, phase: i64) -> Option<i64> {
-        let id = satellite_every(&self.here, None, 2).await;
+        let id = store_satellite(&self.here, None, None).await;
+        self.here.liveness.seat(KIND, &id, NewSeat::default());
         let seat = self.other.liveness.seat(KIND, &id, NewSeat::default());
         self.other.liveness.beat(seat, Interval::from_seconds(2));
         for step in 0..20 * STEPS {
-            if step == phase {
+            if step % (2 * STEPS) == 0 {
                 flush::flush(&self.other).await.unwrap();
             }
             if step % STEPS == phase {
-                self.tick().await;
+                self.tick_untold().await;
                 if state(&self.here, &id).await == "stale" {
                     return Some(step);
                 }
@@ -293,16 +310,75 @@ impl Pair {
     }
 }
 
-/// By construction, as `settings.rs` counts it: whenever the sweeps are, and with a second for the real time that the
-/// test takes.
+/// What is told every two seconds is merged with every sweep while somebody is late, and the next sweep judges by it; with
+/// two seconds for the real time that the test takes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_is_dead_elsewhere_is_found_well_before_ten_seconds() {
     let database = database().await;
     let mut pair = Pair::start(&database.url).await;
     for phase in [0, 3, 7] {
         let found = pair.stale_at(phase).await.expect("it is found");
-        assert!((6 * STEPS..=13 * STEPS).contains(&found), "found after {found} steps, the rule has 60");
+        assert!((6 * STEPS..=12 * STEPS).contains(&found), "found after {found} steps, the rule has 60");
     }
+}
+
+/// Nobody can know what a server heard that crashed, so nobody is judged before it is known to be gone; that is soon.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_crashes_holds_up_the_others_for_moments() {
+    let database = database().await;
+    let mut pair = Pair::start(&database.url).await;
+    let (dead, heard) =
+        (satellite_every(&pair.here, None, 2).await, satellite_every(&pair.here, None, 2).await);
+    // Only the other one hears it last, and dies before it tells.
+    pair.tick().await;
+    pair.pass(1000).await;
+    company::announce(&pair.other).await.unwrap();
+    let seat = pair.other.liveness.seat(KIND, &heard, NewSeat::default());
+    pair.other.liveness.beat(seat, Interval::from_seconds(2));
+    let mut found = None;
+    for second in 2..=16 {
+        pair.pass(1000).await;
+        pair.sweep.tick(&pair.here).await.unwrap();
+        pair.sweep.merged().await;
+        if second < 8 {
+            assert_eq!(state(&pair.here, &heard).await, "online", "after {second} s it may have been heard");
+        } else {
+            // It found this server.
+            let seat = pair.here.liveness.find(KIND, &heard).expect("it is watched");
+            pair.here.liveness.beat(seat, Interval::from_seconds(2));
+        }
+        if found.is_none() && state(&pair.here, &dead).await == "stale" {
+            found = Some(second);
+        }
+    }
+    let found = found.expect("its rule and 10 s are over");
+    assert!(found > 6, "after {found} s");
+    assert_eq!(state(&pair.here, &heard).await, "online");
+}
+
+/// It is there, and says nothing of what it has told: what it hears is waited for, and not for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_of_an_older_version_is_waited_for() {
+    let database = database().await;
+    let mut pair = Pair::start(&database.url).await;
+    pair.other.store.forget_told(&pair.other.liveness.name).await.unwrap();
+    let (heard, dead) =
+        (satellite_every(&pair.here, None, 2).await, satellite_every(&pair.here, None, 2).await);
+    let mut found = None;
+    for second in 0..60 {
+        // It hears one of them all the time, and is slow to write that down.
+        if second % 20 == 0 {
+            let beat = Seen { id: heard.as_str().into(), age: Duration::ZERO, every: 2 };
+            pair.other.store.note_seen(KIND, vec![beat]).await.unwrap();
+        }
+        pair.pass(1000).await;
+        pair.tick_untold().await;
+        assert_eq!(state(&pair.here, &heard).await, "online", "it is heard, after {second} s");
+        if found.is_none() && state(&pair.here, &dead).await == "stale" {
+            found = Some(second);
+        }
+    }
+    assert!(found.is_some_and(|second| second < 45), "{found:?}");
 }
 
 /// Others judge by what they are told: a beat that came soon after one that was written down is told as well.
@@ -320,6 +396,113 @@ async fn every_beat_is_told() {
     }
 }
 
+/// However slow the writing of the server that hears it is: whoever sweeps waits for what is told, not for a while.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_heard_where_writing_is_slow_is_not_stale() {
+    let database = database().await;
+    let sweeper = Replica::start(&database.url).await;
+    assert!(sweeper.is_sweeping().await);
+    let other = Replica::start(&database.url).await;
+    let (heard, dead) =
+        (satellite_every(&other.app, None, 1).await, satellite_every(&other.app, None, 1).await);
+    let here = other.app.liveness.find(KIND, &heard).unwrap();
+    for _ in 0..300 {
+        if !other.app.liveness.is_cut_off() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(!other.app.liveness.is_cut_off(), "the others know that it is there");
+    let locker = connect(&database.url).await;
+    let mut locked = false;
+    // Several times what a flush and the rule take, and less than PostgreSQL waits for a lock.
+    for turn in 0..150 {
+        other.app.liveness.beat(here, Interval::from_seconds(1));
+        if turn == 20 {
+            for lock in ["BEGIN", "LOCK TABLE liveness IN SHARE MODE"] {
+                locker.batch_execute(lock).await.unwrap();
+            }
+            locked = true;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(state(&other.app, &heard).await, "online", "it is heard, only not told: {locked} {turn}");
+    }
+    locker.batch_execute("COMMIT").await.unwrap();
+    let mut dead_is_stale = false;
+    for _ in 0..600 {
+        other.app.liveness.beat(here, Interval::from_seconds(1));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(state(&other.app, &heard).await, "online");
+        dead_is_stale = state(&other.app, &dead).await == "stale";
+        if dead_is_stale {
+            break;
+        }
+    }
+    assert!(dead_is_stale, "once everything is told");
+    sweeper.end().await;
+    other.end().await;
+}
+
+/// A server takes beats only while the others wait for what it tells; what it did not tell is charged to nobody.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_not_known_to_be_there_takes_no_beats() {
+    let database = database().await;
+    let mut pair = Pair::start(&database.url).await;
+    let other = pair.other.clone();
+    pair.hand.pass(SignedDuration::from_secs(20));
+    assert!(other.liveness.is_cut_off(), "its presence lapsed");
+    let mut sweep = Sweep::new();
+    let mut tick = async || {
+        company::announce(&other).await.unwrap();
+        sweep.tick(&other).await.unwrap();
+    };
+    tick().await;
+    assert!(!other.liveness.is_cut_off());
+    other.liveness.status().flush_failed = true;
+    tick().await;
+    assert!(other.liveness.is_cut_off(), "it cannot tell what it hears");
+    other.liveness.status().flush_failed = false;
+
+    // It told nothing since long before it is gone.
+    let told = pair.here.liveness.clock.steady();
+    for _ in 0..60 {
+        pair.pass(1000).await;
+        pair.tick_untold().await;
+    }
+    for lease in other.store.leases("replica/").await.unwrap() {
+        other.store.release_lease(&lease).await.unwrap();
+    }
+    pair.sweep.tick(&pair.here).await.unwrap();
+    let deaf =
+        pair.here.liveness.judge_state().listening.deaf_between(told, pair.here.liveness.clock.steady());
+    assert!(deaf >= SignedDuration::from_secs(55), "{deaf}");
+}
+
+/// Nobody else can have heard a member: nothing is waited for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_server_alone_finds_the_dead_as_fast_on_postgres() {
+    let database = database().await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut site = super::site::Site::at(folder, &Location::Postgres { url: database.url.clone() }).await;
+    site.start().await;
+    site.pass(301, |_, _| {}).await;
+    let steady = |site: &super::site::Site| site.app.liveness.clock.steady();
+    let rule = SignedDuration::from_secs(3 * super::site::INTERVAL);
+    let before = steady(&site);
+    let dead = site.satellites(1, None).await;
+    let heard = steady(&site);
+    loop {
+        site.hand.pass(SignedDuration::from_secs(1));
+        let began = steady(&site);
+        site.tick().await;
+        if site.stale(&dead).await == 1 {
+            assert!(steady(&site) > before + rule, "its rule allows three beats");
+            return;
+        }
+        assert!(began <= heard + rule + SignedDuration::from_secs(1), "a sweep after its rule finds it");
+    }
+}
+
 /// A merge tells people and the sweeper what others heard. Where it fails, beats are still heard and written down, so
 /// they are taken; and the sweeper alone says that it cannot judge.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -332,6 +515,7 @@ async fn a_merge_that_fails_cuts_nobody_off() {
     let other = app(&folder, &location, hand, SETTINGS).await;
     let (mut sweep, mut other_sweep) = (Sweep::new(), Sweep::new());
     for (app, sweep) in [(&here, &mut sweep), (&other, &mut other_sweep)] {
+        company::arrive(app).await.unwrap();
         sweep::start(app).await.unwrap();
         sweep.tick(app).await.unwrap();
     }
@@ -339,10 +523,12 @@ async fn a_merge_that_fails_cuts_nobody_off() {
     let mut failed = false;
     for _ in 0..100 {
         hand.pass(SignedDuration::from_secs(1));
+        company::announce(&here).await.unwrap();
+        company::announce(&other).await.unwrap();
         sweep.tick(&here).await.unwrap();
         other_sweep.tick(&other).await.unwrap();
         assert!(!here.liveness.is_cut_off() && !other.liveness.is_cut_off(), "beats are taken");
-        failed = sweep.merge_failed && other_sweep.merge_failed;
+        failed = sweep.failed_merges > 0 && other_sweep.failed_merges > 0;
         if failed {
             break;
         }
@@ -354,9 +540,9 @@ async fn a_merge_that_fails_cuts_nobody_off() {
     assert_eq!(other.liveness.deaf(), None, "it hears all there is to hear");
 }
 
-/// What others heard cannot be missing once there are no others.
+/// Who cannot read what others heard leaves it to one of them who may, and is not deaf once there are no others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sweeper_whose_merges_failed_judges_again_once_it_is_alone() {
+async fn a_sweeper_whose_merges_fail_is_not_deaf_for_ever() {
     let database = database().await;
     let mut pair = Pair::start(&database.url).await;
     pair.client.batch_execute("ALTER TABLE liveness RENAME TO elsewhere").await.unwrap();
@@ -365,25 +551,47 @@ async fn a_sweeper_whose_merges_failed_judges_again_once_it_is_alone() {
         pair.sweep.tick(&pair.here).await.unwrap();
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
-    for _ in 0..100 {
+    let mut deaf = false;
+    for _ in 0..300 {
+        company::announce(&pair.other).await.unwrap();
         second(&mut pair).await;
-        if pair.here.liveness.deaf().is_some() {
+        deaf |= pair.here.liveness.deaf().is_some();
+        if pair.sweep.lease.is_none() {
             break;
         }
     }
-    assert!(
-        pair.sweep.merge_failed && pair.here.liveness.deaf().is_some(),
-        "it does not know what the other heard"
-    );
-    let own = pair.sweep.lease.as_ref().unwrap().holder.clone();
+    assert!(deaf && pair.sweep.lease.is_none(), "another one may sweep");
     for lease in pair.here.store.leases("replica/").await.unwrap() {
-        if lease.holder != own {
+        if lease.holder != pair.here.liveness.name {
             pair.here.store.release_lease(&lease).await.unwrap();
         }
     }
     for _ in 0..90 {
         second(&mut pair).await;
     }
-    assert!(pair.sweep.lease.is_some());
-    assert_eq!((pair.sweep.merge_failed, pair.here.liveness.deaf()), (false, None));
+    assert!(pair.sweep.lease.is_some(), "there is no other one");
+    assert_eq!((pair.sweep.failed_merges, pair.here.liveness.deaf()), (0, None));
+}
+
+/// While everybody is heard, what others wrote down is read for people only.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_late_is_no_reason_to_merge() {
+    let database = database().await;
+    let mut pair = Pair::start(&database.url).await;
+    let id = satellite_every(&pair.here, None, 30).await;
+    let seat = pair.here.liveness.find(KIND, &id).unwrap();
+    let mut merges = async |beats: bool| {
+        let mut begun = std::collections::BTreeSet::new();
+        for _ in 0..100 {
+            pair.hand.pass(SignedDuration::from_secs(1));
+            if beats {
+                pair.here.liveness.beat(seat, Interval::from_seconds(30));
+            }
+            pair.tick().await;
+            begun.insert(pair.here.liveness.status().merged);
+        }
+        begun.len()
+    };
+    let (at_rest, late) = (merges(true).await, merges(false).await);
+    assert!((4..=7).contains(&at_rest) && late > 15, "{at_rest} and {late} merges in 100 seconds");
 }

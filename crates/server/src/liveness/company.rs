@@ -1,0 +1,198 @@
+//! Who else hears members, and until when it is known what they heard.
+//!
+//! What must stay true: a server takes beats only while the others know that it is there; and nobody is judged past the
+//! moment up to which every server that is there has told what it heard, however slow its writing is. One that cannot
+//! write is not there for long, and nobody is charged for what it did not tell.
+//!
+//! ```text
+//! told     each flush ends with: all that I heard before it began is written down (a row for each server)
+//! there    a lease for each server, taken once it has told for the first time, renewed in a loop of its own
+//! known    the least of: when it was looked who is there, when the last merge began, what each of them had told then
+//! ```
+//!
+//! Moments are told by the database's clock and read as ages, so that no two servers' clocks are compared.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::atomic::Ordering::Relaxed,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use wardroom_core::liveness::{Cause, Period};
+
+use super::{flush, status::Status};
+use crate::{app::App, error::Error};
+
+/// That a server is there. While one that crashed still seems to be, nobody can be judged past what it told: so it is
+/// short, and a server that is so slow that it lapses is sent no beats until it is back.
+const PRESENCE: &str = "replica/";
+const LENGTH: Duration = Duration::from_secs(6);
+pub(super) const RENEWAL: Duration = Duration::from_secs(2);
+
+/// Nobody takes longer to write down the last beats after it was there last.
+const ALONE: Duration = Duration::from_secs(60);
+
+/// A server of an older version is there and tells nothing. What it hears is written down after so long: it flushes every
+/// few seconds, and waits 20 for a lock at most.
+const UNTOLD: Duration = Duration::from_secs(30);
+
+/// After so long nobody comes back under the name of a server that is gone.
+const GONE: Duration = Duration::from_secs(86_400);
+
+/// What servers have told, by their names.
+pub(super) type Told = HashMap<Box<str>, Tidings>;
+
+/// What one server has told.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tidings {
+    /// All that it heard before is written down.
+    before: Timestamp,
+    /// How often a member said there that it beats at another interval.
+    news: u32,
+}
+
+/// The other servers.
+#[derive(Debug, Default)]
+pub(super) struct Company {
+    /// Those that are there, and when it was known that they were not yet, and so had heard nobody.
+    others: BTreeMap<String, Timestamp>,
+    /// When there was one last.
+    together: Option<Timestamp>,
+    /// When it was looked last.
+    looked: Option<Timestamp>,
+}
+
+/// Tells others for the first time that this server is there.
+pub(super) async fn arrive(app: &App) -> Result<(), Error> {
+    flush::flush(app).await?;
+    announce(app).await
+}
+
+/// Tells others that this server is there, if it can write down what it hears and has begun to.
+pub(super) async fn announce(app: &App) -> Result<(), Error> {
+    let live = &app.liveness;
+    let tells = {
+        let status = live.status();
+        status.flushed.at.is_some() && !status.flush_failed
+    };
+    if !live.settings.shared || !tells {
+        return Ok(());
+    }
+    let began = live.clock.steady_millis();
+    let name = format!("{PRESENCE}{}", live.name);
+    let presence = app.store.acquire_lease(&name, &live.name, LENGTH).await?;
+    let until = began.saturating_add(i64::try_from(LENGTH.as_millis()).unwrap_or(0));
+    live.present_until.store(if presence.is_some() { until } else { i64::MIN }, Relaxed);
+    live.status().presence = presence;
+    Ok(())
+}
+
+/// Tells others that this server takes no beats any more.
+pub(super) async fn leave(app: &App) {
+    app.liveness.present_until.store(i64::MIN, Relaxed);
+    let presence = app.liveness.status().presence.take();
+    if let Some(presence) = presence
+        && let Err(error) = app.store.release_lease(&presence).await
+    {
+        tracing::warn!(%error, lease = presence.name, "a lease could not be let go; it lapses by itself");
+    }
+}
+
+/// Asks what servers have told.
+pub(super) async fn ask(app: &App) -> Result<Told, Error> {
+    let live = &app.liveness;
+    let began = live.clock.steady();
+    let told = app.store.told().await?.into_iter();
+    let told: Told = told
+        .map(|told| (told.server, Tidings { before: before(began, told.age), news: told.news }))
+        .collect();
+    live.status().last_told.clone_from(&told);
+    Ok(told)
+}
+
+/// Whether one of these servers has heard something since the last merge that can make a member late earlier than is
+/// known here. One that tells nothing may have.
+pub(super) fn has_news(servers: &[String], told: &Told, merged: &Told) -> bool {
+    let news = |told: &Told, server: &str| told.get(server).map(|told| told.news);
+    servers.iter().any(|server| {
+        let news_now = news(told, server);
+        news_now.is_none() || news_now != news(merged, server)
+    })
+}
+
+/// Forgets what servers told that are gone for good.
+pub(super) async fn forget_gone(app: &App, now: Timestamp) -> Result<(), Error> {
+    app.store.forget_lapsed_leases(PRESENCE).await?;
+    let told = app.liveness.status().last_told.clone();
+    for (server, _) in told.into_iter().filter(|(_, told)| told.before < before(now, GONE)) {
+        app.store.forget_told(&server).await?;
+    }
+    Ok(())
+}
+
+impl Company {
+    /// Looks who is there. A server that is gone takes what it did not tell with it, and the members that it heard,
+    /// until they find another one. True: one is gone.
+    pub(super) async fn look(&mut self, app: &App) -> Result<bool, Error> {
+        let live = &app.liveness;
+        let now = live.clock.steady();
+        let leases = app.store.leases(PRESENCE).await?.into_iter();
+        let there = leases.filter(|lease| !lease.remaining.is_zero() && lease.holder != live.name);
+        let there: BTreeMap<_, _> = there
+            .map(|lease| {
+                let since = self.others.get(&lease.holder).copied().or(self.looked);
+                (lease.holder, since.unwrap_or(Timestamp::MIN))
+            })
+            .collect();
+        let mut is_one_gone = false;
+        for (gone, since) in self.others.iter().filter(|(name, _)| !there.contains_key(*name)) {
+            let status = live.status();
+            let from = told(&status, &status.last_told, gone, *since).min(before(now, LENGTH));
+            drop(status);
+            live.judge_state().was_deaf(Period { cause: Cause::Listener, from, to: now });
+            is_one_gone = true;
+        }
+        if !there.is_empty() || !self.others.is_empty() {
+            self.together = Some(now);
+        }
+        (self.others, self.looked) = (there, Some(now));
+        Ok(is_one_gone)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.others.is_empty()
+    }
+
+    pub(super) fn names(&self) -> Vec<String> {
+        self.others.keys().cloned().collect()
+    }
+
+    /// Whoever is alone for longer than anybody takes to write down the last beats has nothing to learn.
+    pub(super) fn is_alone(&self, now: Timestamp) -> bool {
+        self.together.is_none_or(|together| together < before(now, ALONE))
+    }
+
+    /// Until when is known who was heard by anybody.
+    pub(super) fn known_until(&self, app: &App) -> Timestamp {
+        let looked = self.looked.unwrap_or(Timestamp::MIN);
+        if self.is_alone(looked) {
+            return looked;
+        }
+        let status = app.liveness.status();
+        let merged = status.merged.unwrap_or(Timestamp::MIN);
+        let all_told = self.others.iter().map(|(name, since)| told(&status, &status.told, name, *since));
+        all_told.fold(looked.min(merged), Timestamp::min)
+    }
+}
+
+/// Until when is known what a server heard that was not there before. A newer one has told before it is there; who has
+/// not, although it was asked since then, is of an older version.
+fn told(status: &Status, told: &Told, server: &str, since: Timestamp) -> Timestamp {
+    let merged = status.merged.unwrap_or(Timestamp::MIN);
+    told.get(server).map_or(before(merged, UNTOLD), |told| told.before).max(since)
+}
+
+pub(super) fn before(now: Timestamp, by: Duration) -> Timestamp {
+    now.checked_sub(by).unwrap_or(Timestamp::MIN)
+}
