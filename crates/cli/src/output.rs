@@ -1,5 +1,7 @@
 //! The one place that writes: results to standard output, everything else to standard error.
 
+#[cfg(target_os = "linux")]
+use std::os::fd::AsFd as _;
 use std::{
     ffi::OsString,
     io::{IsTerminal as _, Write as _},
@@ -7,6 +9,8 @@ use std::{
 
 use clap::ValueEnum;
 use serde::Serialize;
+#[cfg(target_os = "linux")]
+use tokio::{io::Interest, net::unix::pipe::Sender};
 
 /// How results are written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -49,6 +53,27 @@ pub(crate) fn json_line(value: &impl Serialize) -> anyhow::Result<()> {
 /// Writes a value as a YAML document.
 pub(crate) fn yaml(value: &impl Serialize) -> anyhow::Result<()> {
     print(&serde_saphyr::to_string(value)?)
+}
+
+/// What comes of waiting, unless nobody reads any more what would be written then.
+pub(crate) async fn while_read<T>(wait: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    tokio::select! {
+        waited = wait => waited,
+        () = unread() => Err(std::io::Error::from(std::io::ErrorKind::BrokenPipe).into()),
+    }
+}
+
+/// Waits until whoever reads has gone, as `head` has after its lines. Of a file nobody can say so, and it never comes.
+async fn unread() {
+    // Looked at and not written to, so that it need not be told not to block.
+    #[cfg(target_os = "linux")]
+    if let Ok(out) = std::io::stdout().as_fd().try_clone_to_owned()
+        && let Ok(out) = Sender::from_owned_fd_unchecked(out)
+        && out.ready(Interest::ERROR).await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
 }
 
 /// Says something that is not a result. Nobody may be listening; the command goes on.

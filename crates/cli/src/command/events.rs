@@ -47,7 +47,7 @@ impl Events {
         let first: &[Told] = &[];
         let mut printer = Printer::start(self.shape, Mode::Stream, first)?;
         loop {
-            let told = names.tell(follower.together().await?).await;
+            let told = names.tell(output::while_read(follower.together()).await?).await;
             told.iter().try_for_each(|row| printer.add(row))?;
         }
     }

@@ -10,6 +10,7 @@ use crate::{
     exit::{Code, failure},
     follow::{self, Follower},
     kind::{Kind, with_type},
+    output,
     select::Selection,
     view::{Gone, Mode, Printer, Resource, Shape, is_selected},
 };
@@ -85,7 +86,7 @@ impl Get {
         let only = self.id.as_ref().and(items.first()).map(|item| item.id().to_owned());
         let mut shown: BTreeSet<_> = items.iter().map(|item| item.id().to_owned()).collect();
         loop {
-            let row = follower.next().await?;
+            let row = output::while_read(follower.next()).await?;
             let is_wanted = only.as_ref().is_none_or(|id| *id == row.resource_id);
             if row.kind == T::KIND.as_str() && is_wanted {
                 self.changed::<T>(client, &mut printer, &mut shown, &row.resource_id).await?;

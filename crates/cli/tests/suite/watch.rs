@@ -1,5 +1,10 @@
 //! Following changes, also over a cut.
 
+use std::{
+    io::{BufRead as _, BufReader},
+    process::Stdio,
+};
+
 use crate::fixture::Server;
 
 #[test]
@@ -38,6 +43,22 @@ fn events_go_on_where_they_were_cut() {
     let missed = server.node("52:54:00:00:00:02", &[]);
     let line = events.line_with("\"kind\":\"node\"");
     assert!(line.contains(&missed), "neither twice nor missed: {line}");
+}
+
+/// As in `wardroom get nodes -w | head -1`, while nothing happens.
+#[test]
+fn who_is_not_read_any_more_ends() {
+    let server = Server::start();
+    server.node("52:54:00:00:00:01", &[]);
+    for arguments in [&["get", "nodes", "-w"][..], &["events", "-w", "--after", "start"]] {
+        let mut child =
+            server.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let ended = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(!line.is_empty() && ended.status.success() && said.is_empty(), "{arguments:?}: {said}");
+    }
 }
 
 #[test]
