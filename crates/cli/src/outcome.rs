@@ -71,7 +71,8 @@ impl Outcome {
             return Err(error);
         }
         for (name, error) in &self.refused {
-            let said: Vec<_> = exit::said(error).lines().map(text::clean).collect();
+            // What is told in several lines is indented there.
+            let said: Vec<_> = exit::said(error).lines().map(|line| text::clean(line.trim_start())).collect();
             output::note(&format!("{name}: {}", said.join("; ")));
         }
         Err(failure(code, format!("{done} done, {refused} refused")))

@@ -42,7 +42,9 @@ fn many_nodes_need_a_yes_and_each_is_told() {
     let partial = server.run(&["node", "approve", "-l", "site=berlin", "--yes"]);
     partial.says(8, &[&format!("node/{one}: the node is pending already"), "1 done, 1 refused"]);
     assert_eq!(partial.out, format!("node/{two} pending\n"));
-    server.run(&["node", "approve", &one, &two, "--yes"]).says(4, &["0 done, 2 refused"]);
+    let refused = server.run(&["node", "approve", &one, &two, "--yes"]);
+    refused.says(4, &["0 done, 2 refused"]);
+    assert!(!refused.err.contains("  "), "each is told in one line: {}", refused.err);
     let retired = server.ok(&["node", "retire", &one, "52:54:00:00:00:02", "--yes"]);
     assert_eq!(retired, format!("node/{one} retired\nnode/{two} retired\n"));
     assert_eq!(server.ok(&["get", "nodes", "--state", "discovered", "-o", "name"]).lines().count(), 1);
