@@ -18,6 +18,9 @@ pub(super) fn retryable(error: &tokio_postgres::Error) -> bool {
 /// intervention, system; then transactions that stayed in conflict.
 const SERVER: [&str; 5] = ["08", "53", "57", "58", "40"];
 
+/// Classes that say that there is no such database, or that we may not use it.
+const ADDRESS: [&str; 2] = ["3D", "28"];
+
 /// Where two living resources meet over a key; every other unique index is guarded by the version check.
 const KEYS: &str = "resource_keys_pkey";
 
@@ -30,6 +33,9 @@ pub(super) fn server_error(error: tokio_postgres::Error) -> Error {
         Some(said) if *said.code() == SqlState::QUERY_CANCELED => Error::CutShort(Wait::Statement),
         Some(said) if SERVER.iter().any(|class| said.code().code().starts_with(class)) => {
             Error::Unavailable(said.message().to_owned())
+        }
+        Some(said) if ADDRESS.iter().any(|class| said.code().code().starts_with(class)) => {
+            Error::Unavailable(format!("{}; is server.database_url (--database-url) right?", said.message()))
         }
         Some(said) => Error::Bug(format!("{} ({})", said.message(), said.code().code())),
         None if error.source().is_some_and(|source| source.is::<WrongType>()) => {

@@ -245,6 +245,11 @@ mod servers {
     }
 
     #[tokio::test]
+    async fn says_what_is_wrong_with_the_url() {
+        opening::says_what_is_wrong_with_the_url(Database::postgres().await).await;
+    }
+
+    #[tokio::test]
     async fn says_when_there_is_no_database() {
         opening::says_when_there_is_no_database().await;
     }

@@ -103,6 +103,23 @@ pub(crate) async fn says_when_there_is_no_database() {
     assert!(!format!("{location:?} {refused:?}").contains("secret"));
 }
 
+/// A URL that names the wrong thing is the operator's to mend, and no bug.
+pub(crate) async fn says_what_is_wrong_with_the_url(database: Database) {
+    let Database::Postgres(cluster) = &database else { panic!("PostgreSQL only") };
+    let (head, tail) = cluster.url.split_once('@').unwrap();
+    let (host, query) =
+        (tail.split_once('/').unwrap().0, tail.split_once('?').map_or("", |(_, query)| query));
+    let nobody = format!("{}//nobody_here:wrong@{tail}", head.split_once("//").unwrap().0);
+    for (url, what) in
+        [(format!("{head}@{host}/no_such_database?{query}"), "no_such_database"), (nobody, "nobody_here")]
+    {
+        let refused = Store::open(&Location::Postgres { url }).await.unwrap_err();
+        assert!(matches!(refused, Error::Unavailable(_)), "{refused:?}");
+        let said = refused.to_string();
+        assert!(said.contains(what) && said.contains("--database-url"), "{said}");
+    }
+}
+
 pub(crate) async fn recovers_when_its_connections_are_cut(database: Database) {
     let store = database.open().await;
     let before = created(&store, 1).await;
