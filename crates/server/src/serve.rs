@@ -92,10 +92,8 @@ impl Server {
         }
         let app = App::new(store, config, key, boot_url);
         same_key(&app).await?;
+        take_over(&app).await?;
         let first_token = first_token::make(&app, &app.config.data_dir).await?;
-        satellite_config::seal_stored(&app)
-            .await
-            .map_err(|error| StartError::Setup(format!("configs of satellites cannot be sealed: {error}")))?;
 
         let (router, members) = (router::api(app.clone()), Some(Door::of(&app)));
         let mut listeners = vec![Listener { socket, tls, trust: None, networks: None, router, members }];
@@ -155,6 +153,19 @@ impl Server {
             self.worker.end().await;
         }
     }
+}
+
+/// What servers before this one left behind: an older version, a crash, somebody with rights in the database.
+async fn take_over(app: &App) -> Result<(), StartError> {
+    if !app.store.mended().is_empty() {
+        tracing::warn!(
+            triggers = app.store.mended().join(", "),
+            "what keeps history append-only was missing in the database and was made again: somebody took it away"
+        );
+    }
+    satellite_config::seal_stored(app)
+        .await
+        .map_err(|error| StartError::Setup(format!("configs of satellites cannot be sealed: {error}")))
 }
 
 async fn bind(address: SocketAddr, setting: &str) -> Result<(TcpListener, SocketAddr), StartError> {
@@ -263,4 +274,29 @@ pub fn stop_on_signal() -> watch::Receiver<bool> {
         });
     }
     receiver
+}
+
+#[cfg(test)]
+mod tests {
+    use wardroom_store::Location;
+
+    use super::*;
+    use crate::{bare::Lines, config, testing};
+
+    #[tokio::test]
+    async fn guards_that_were_taken_are_told() {
+        let (database, dir) = (testing::database().await, tempfile::tempdir().unwrap());
+        let location = Location::Postgres { url: database.url.clone() };
+        drop(Store::open(&location).await.unwrap());
+        testing::execute(&database.url, "ALTER TABLE history DISABLE TRIGGER history_append_only").await;
+        let config = config::resolve(&config::Sources::default()).unwrap();
+        let key = Key::create(&dir.path().join("key")).unwrap();
+        let (lines, _listening) = Lines::listen();
+        let app = App::new(Store::open(&location).await.unwrap(), config, key, String::new());
+        take_over(&app).await.unwrap();
+        let told = lines.with(
+            "what keeps history append-only was missing in the database and was made again: somebody took it away",
+        );
+        assert_eq!(told[0]["fields"]["triggers"], "history_append_only");
+    }
 }

@@ -21,7 +21,7 @@ pub(crate) async fn database() -> Database {
     Database { url: format!("{server}/{name}?{query}"), name, admin: admin.clone() }
 }
 
-async fn execute(url: &str, sql: &str) {
+pub(crate) async fn execute(url: &str, sql: &str) {
     let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
     let (done, _) = tokio::join!(
         async {

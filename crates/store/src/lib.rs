@@ -22,6 +22,7 @@ mod due;
 mod effects;
 mod error;
 mod feed;
+mod guards;
 mod hash;
 mod history;
 mod idempotency;

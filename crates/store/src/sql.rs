@@ -3,6 +3,8 @@
 //! Every statement is a constant here or in a [`Dialect`]; a test prepares them all on both databases.
 //! Parameters are written `$1`, `$2`, …
 
+use crate::guards::Guard;
+
 /// The columns [`crate::Resource`] is read from, in order.
 macro_rules! resource_columns {
     ($of:literal) => {
@@ -106,6 +108,10 @@ pub(crate) struct Dialect {
     pub(crate) current_xid: &'static str,
     /// Gives the feed another epoch, and lets numbering go on after what was restored.
     pub(crate) after_restore: &'static [&'static str],
+    /// The names of the triggers of history and checkpoints that are there, and not switched off.
+    pub(crate) guards_there: &'static str,
+    /// Those that must be.
+    pub(crate) guards: &'static [Guard],
 }
 
 impl Dialect {
@@ -130,6 +136,7 @@ impl Dialect {
             self.denied_sweep,
             self.observe_all,
             self.current_xid,
+            self.guards_there,
         ];
         single.into_iter().chain(self.after_restore.iter().copied()).collect()
     }

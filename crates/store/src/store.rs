@@ -6,6 +6,7 @@ use tokio::sync::watch;
 
 use crate::change::{Change, Committed, Use};
 use crate::error::Result;
+use crate::guards;
 use crate::history::HistoryRow;
 use crate::idempotency::Mark;
 use crate::location::Location;
@@ -23,6 +24,7 @@ pub struct Store {
     pub(crate) database: Arc<Database>,
     pub(crate) epoch: Arc<str>,
     pub(crate) hint: watch::Sender<u64>,
+    mended: Arc<[&'static str]>,
 }
 
 #[derive(Debug)]
@@ -59,9 +61,17 @@ impl Store {
             Location::Postgres { url } => Database::Postgres(Postgres::open(url).await?),
         };
         let epoch = one(database.read(sql::EPOCH, params![]).await?)?.text()?;
-        let store = Self { database: Arc::new(database), epoch: epoch.into(), hint: watch::Sender::new(0) };
+        let mended = guards::mend(&database).await?.into();
+        let (database, hint) = (Arc::new(database), watch::Sender::new(0));
+        let store = Self { database, epoch: epoch.into(), hint, mended };
         store.spawn_poller();
         Ok(store)
+    }
+
+    /// The triggers that were not there and were made again, so that history is append-only.
+    #[must_use]
+    pub fn mended(&self) -> &[&'static str] {
+        &self.mended
     }
 
     /// Whether the database answers.

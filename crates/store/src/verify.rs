@@ -10,8 +10,10 @@ use std::fmt;
 
 use crate::checkpoint::{Checkpoint, SealKey};
 use crate::error::Result;
+use crate::guards;
 use crate::location::Location;
 use crate::session::Session;
+use crate::value::params;
 
 /// What was walked, and the first fault if there is one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,6 +50,11 @@ pub enum Fault {
         number: i64,
         /// What is wrong.
         reason: CheckpointFault,
+    },
+    /// Every row is as it was written, but nothing in the database refuses to change them.
+    Unguarded {
+        /// The triggers that are not there, or switched off.
+        triggers: Vec<&'static str>,
     },
 }
 
@@ -95,6 +102,13 @@ impl fmt::Display for Fault {
                 };
                 write!(f, "checkpoint {number} {reason}")
             }
+            Self::Unguarded { triggers } => {
+                let triggers = triggers.join(", ");
+                write!(
+                    f,
+                    "what keeps it append-only is missing ({triggers}); the next start of a server makes it again"
+                )
+            }
         }
     }
 }
@@ -108,5 +122,15 @@ pub async fn verify(location: &Location, key: Option<&SealKey>, exported: &[Chec
     if report.fault.is_none() {
         report.fault = seals::walk(&session, key, exported, &mut report).await?;
     }
+    if report.fault.is_none() {
+        report.fault = unguarded(&session).await?;
+    }
     Ok(report)
+}
+
+async fn unguarded(session: &Session) -> Result<Option<Fault>> {
+    let dialect = session.dialect();
+    let missing = guards::missing(dialect, session.run(dialect.guards_there, params![]).await?)?;
+    let triggers: Vec<_> = missing.iter().map(|guard| guard.name).collect();
+    Ok((!triggers.is_empty()).then_some(Fault::Unguarded { triggers }))
 }

@@ -1,5 +1,6 @@
 //! The statements only PostgreSQL runs.
 
+use crate::guards::Guard;
 use crate::sql::{Dialect, history_columns, keep_newer, resource_columns};
 
 /// Milliseconds of the database's clock.
@@ -158,7 +159,21 @@ pub(crate) const DIALECT: Dialect = Dialect {
         "SELECT setval(pg_get_serial_sequence('history', 'position'), max(position)) FROM history",
         "SELECT setval(pg_get_serial_sequence('effects', 'id'), max(id)) FROM effects",
     ],
+    guards_there: "SELECT tgname::text FROM pg_trigger WHERE tgrelid IN ('history'::regclass, 'checkpoints'::regclass) \
+                   AND NOT tgisinternal AND tgenabled IN ('O', 'A')",
+    guards: &GUARDS,
 };
+
+/// One that is switched off is made again too.
+#[rustfmt::skip]
+const GUARDS: [Guard; 2] = [
+    Guard { name: "history_append_only", make:
+        "CREATE OR REPLACE TRIGGER history_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON history \
+         FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();" },
+    Guard { name: "checkpoints_append_only", make:
+        "CREATE OR REPLACE TRIGGER checkpoints_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON checkpoints \
+         FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();" },
+];
 
 /// Whether there are rows of transactions that this server has not run yet.
 pub(super) const FOREIGN_TRANSACTIONS: &str =

@@ -1,5 +1,6 @@
 //! The statements only SQLite runs.
 
+use crate::guards::Guard;
 use crate::sql::{Dialect, history_columns, keep_newer, resource_columns};
 
 /// Milliseconds of the database's clock.
@@ -137,7 +138,35 @@ pub(crate) const DIALECT: Dialect = Dialect {
     begin_alone: &["BEGIN IMMEDIATE"],
     current_xid: "SELECT 0",
     after_restore: &["UPDATE meta SET value = lower(hex(randomblob(8))) WHERE key = 'epoch'"],
+    guards_there: "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name IN ('history', 'checkpoints')",
+    guards: &GUARDS,
 };
+
+#[rustfmt::skip]
+const GUARDS: [Guard; 6] = [
+    Guard { name: "history_no_update", make:
+        "CREATE TRIGGER history_no_update BEFORE UPDATE ON history \
+         BEGIN SELECT RAISE(ABORT, 'history is append-only'); END;" },
+    Guard { name: "history_no_delete", make:
+        "CREATE TRIGGER history_no_delete BEFORE DELETE ON history \
+         BEGIN SELECT RAISE(ABORT, 'history is append-only'); END;" },
+    Guard { name: "history_no_replace", make:
+        "CREATE TRIGGER history_no_replace BEFORE INSERT ON history \
+         WHEN (NEW.position <> -1 AND NEW.position <= (SELECT max(position) FROM history)) \
+         OR EXISTS (SELECT 1 FROM history \
+         WHERE kind = NEW.kind AND resource_id = NEW.resource_id AND sequence = NEW.sequence) \
+         BEGIN SELECT RAISE(ABORT, 'history is append-only'); END;" },
+    Guard { name: "checkpoints_no_update", make:
+        "CREATE TRIGGER checkpoints_no_update BEFORE UPDATE ON checkpoints \
+         BEGIN SELECT RAISE(ABORT, 'checkpoints are append-only'); END;" },
+    Guard { name: "checkpoints_no_delete", make:
+        "CREATE TRIGGER checkpoints_no_delete BEFORE DELETE ON checkpoints \
+         BEGIN SELECT RAISE(ABORT, 'checkpoints are append-only'); END;" },
+    Guard { name: "checkpoints_no_replace", make:
+        "CREATE TRIGGER checkpoints_no_replace BEFORE INSERT ON checkpoints \
+         WHEN EXISTS (SELECT 1 FROM checkpoints WHERE number = NEW.number) \
+         BEGIN SELECT RAISE(ABORT, 'checkpoints are append-only'); END;" },
+];
 
 // What the writer runs for every change is written in SQLite's own way, `?1`, and spared the translation.
 

@@ -108,6 +108,7 @@ on_both! {
     opening:
         opens_again_with_everything_in_place,
         keeps_the_rows_of_the_first_schema,
+        makes_guards_again_that_were_taken,
         refuses_a_newer_schema;
     backups:
         is_one_state_while_servers_write,

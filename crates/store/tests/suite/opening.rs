@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 
 use refinery::{SchemaVersion, Target};
-use wardroom_store::{Content, Error, Location, Store, backup, verify};
+use wardroom_store::{Content, Error, Fault, Location, Store, backup, verify};
 
 use crate::database::{Database, connect};
 use crate::sample::{create, created, feed_of, id, moved, node};
@@ -101,6 +101,34 @@ pub(crate) async fn says_when_there_is_no_database() {
     let refused = Store::open(&location).await.unwrap_err();
     assert!(matches!(refused, Error::Unavailable(_)), "{refused:?}");
     assert!(!format!("{location:?} {refused:?}").contains("secret"));
+}
+
+/// Who may change the schema can take the guards of history away: that is a fault, and mended by the next start.
+pub(crate) async fn makes_guards_again_that_were_taken(database: Database) {
+    let store = database.open().await;
+    assert_eq!(store.mended(), [""; 0]);
+    created(&store, 1).await;
+    drop(store);
+    let (taken, names): (_, &[&str]) = match &database {
+        Database::Sqlite(_) => (
+            "DROP TRIGGER history_no_update; DROP TRIGGER checkpoints_no_replace",
+            &["history_no_update", "checkpoints_no_replace"],
+        ),
+        Database::Postgres(_) => (
+            "DROP TRIGGER history_append_only ON history; \
+             ALTER TABLE checkpoints DISABLE TRIGGER checkpoints_append_only",
+            &["history_append_only", "checkpoints_append_only"],
+        ),
+    };
+    database.execute(taken).await.unwrap();
+    let fault = verify(&database.location(), None, &[]).await.unwrap().fault.unwrap();
+    assert_eq!(fault, Fault::Unguarded { triggers: names.to_vec() });
+    assert!(names.iter().all(|name| fault.to_string().contains(name)), "{fault}");
+    let store = database.open().await;
+    assert_eq!(store.mended(), names);
+    assert_eq!(verify(&database.location(), None, &[]).await.unwrap().fault, None);
+    let refused = database.execute("UPDATE history SET comment = 'other'").await.unwrap_err();
+    assert!(refused.contains("append-only"), "{refused}");
 }
 
 /// A URL that names the wrong thing is the operator's to mend, and no bug.
