@@ -23,6 +23,7 @@ pub(crate) fn spawn_all(app: &App, stop: &watch::Receiver<bool>) -> JoinSet<()> 
     jobs.spawn(start(seconds(5), "metrics", |app| Box::pin(tidy(app))));
     satellite::deny::spawn(app, stop, &mut jobs);
     jobs.spawn(events::tail::run(app.clone(), stop.clone()));
+    jobs.spawn(start(seconds(30), "feed", |app| Box::pin(look_after_feed(app))));
     jobs.spawn(start(seconds(60), "denials", |app| Box::pin(record_denials(app))));
     jobs.spawn(start(seconds(300), "sweep", |app| Box::pin(sweep(app))));
     jobs.spawn(start(app.config.checkpoint, "checkpoint", |app| Box::pin(seal(app))));
@@ -62,6 +63,23 @@ async fn every(app: App, mut stop: watch::Receiver<bool>, period: Duration, name
             }
         }
     }
+}
+
+/// How long changes may wait before they are shown, for whom it is no longer a matter of course.
+const HELD_BACK: Duration = Duration::from_secs(60);
+
+/// Somebody's transaction that stays open on the same PostgreSQL holds back the feed and the seals of all: tells whose.
+async fn look_after_feed(app: &App) -> Result<(), Error> {
+    let held = app.store.feed_held_back().await?;
+    app.metrics.feed_held_back(held.as_ref().map_or(Duration::ZERO, |held| held.since));
+    if let Some(held) = held.filter(|held| held.since >= HELD_BACK) {
+        tracing::warn!(
+            seconds = held.since.as_secs(),
+            by = held.by,
+            "changes are not shown in the feed, nor sealed, until a transaction ends that stays open in PostgreSQL"
+        );
+    }
+    Ok(())
 }
 
 /// Denials are recorded in aggregate: one row for what was refused since the last one.
@@ -135,4 +153,48 @@ async fn seal(app: &App) -> Result<(), Error> {
     let key = SealKey::new(&app.key.derive("checkpoint"))?;
     app.store.seal(&key, app.now()).await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+    use wardroom_store::{Location, Store};
+
+    use super::*;
+    use crate::{bare::Lines, config, secret::Key, testing};
+
+    /// Somebody keeps a transaction open, and a change was made an hour ago.
+    #[tokio::test]
+    async fn who_holds_the_feed_back_is_told() {
+        let (database, folder) = (testing::database().await, tempfile::tempdir().unwrap());
+        let store = Store::open(&Location::Postgres { url: database.url.clone() }).await.unwrap();
+        let config = config::resolve(&config::Sources::default()).unwrap();
+        let app = App::new(store, config, Key::create(&folder.path().join("key")).unwrap(), String::new());
+        let (lines, _listening) = Lines::listen();
+        let told = || {
+            lines.with(
+                "changes are not shown in the feed, nor sealed, until a transaction ends that stays open in PostgreSQL",
+            )
+        };
+        look_after_feed(&app).await.unwrap();
+        assert_eq!(told().len(), 0);
+
+        let (other, connection) =
+            tokio_postgres::connect(&database.url, tokio_postgres::NoTls).await.unwrap();
+        let mut jobs = JoinSet::new();
+        jobs.spawn(async move { drop(connection.await) });
+        other.batch_execute("BEGIN; SELECT pg_current_xact_id()").await.unwrap();
+        let mut entry = by_system(&app, "registered", serde_json::Value::Null);
+        entry.at = app.now() - SignedDuration::from_hours(1);
+        app.create(server_record("server", "late"), entry).await.unwrap();
+        look_after_feed(&app).await.unwrap();
+        let pid: i32 = other.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
+        let [line] = told().try_into().unwrap();
+        assert_eq!(line["fields"]["by"], format!("the session with pid {pid}"));
+        assert!(line["fields"]["seconds"].as_u64().is_some_and(|seconds| seconds >= 3600), "{line}");
+
+        other.batch_execute("COMMIT").await.unwrap();
+        look_after_feed(&app).await.unwrap();
+        assert_eq!(told().len(), 1, "it is shown now");
+    }
 }

@@ -50,6 +50,7 @@ const NUMBERS: &[(&str, &str)] = &[
     ("wardroom_changes_total", "Committed changes of resources, by kind."),
     ("wardroom_feed_followers", "Streams of events and requests that wait for some, open now."),
     ("wardroom_feed_reads_total", "How often the database was asked for all of those together."),
+    ("wardroom_feed_held_back_seconds", "How long the oldest change has been waiting that the feed does not show yet, because of a transaction that stays open in PostgreSQL; looked at every 30 seconds."),
     ("wardroom_effects_open", "What Harbor, SPIRE or the registry have not been told yet, by type."),
     ("wardroom_effects_failing", "Of those, what went wrong the last time, by type."),
     ("wardroom_effects_oldest_seconds", "How long the oldest of those has been waiting, by type."),
@@ -158,6 +159,11 @@ impl Metrics {
             let key = Key::from_parts(name, vec![Label::new("type", effect_type.to_owned())]);
             self.recorder.register_gauge(&key, &META).set(value);
         }
+    }
+
+    /// Sets how long the oldest change has been waiting that the feed does not show yet.
+    pub(crate) fn feed_held_back(&self, since: Duration) {
+        self.set("wardroom_feed_held_back_seconds", since.as_secs_f64());
     }
 
     /// What is only looked up when somebody asks.

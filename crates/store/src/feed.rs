@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use crate::cursor;
 use crate::error::{Error, Result};
 use crate::history::HistoryRow;
+use crate::postgres;
 use crate::store::{Database, Store};
 use crate::value::{Row, Value, params};
 
@@ -59,7 +60,28 @@ pub struct FeedItem {
     pub row: HistoryRow,
 }
 
+/// What keeps the feed from showing changes that were made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldBack {
+    /// How long the oldest of them has been waiting.
+    pub since: Duration,
+    /// Who has had a transaction open for the longest.
+    pub by: String,
+}
+
 impl Store {
+    /// Whether changes wait for a transaction that somebody keeps open, which only PostgreSQL has. A moment is nothing:
+    /// every change waits for its own.
+    pub async fn feed_held_back(&self) -> Result<Option<HeldBack>> {
+        let Database::Postgres(postgres) = &*self.database else { return Ok(None) };
+        let rows = postgres.read::<Value>(postgres::dialect::HELD_BACK, &[]).await?;
+        let held = |mut row: Row| {
+            let since = Duration::from_millis(u64::try_from(row.int()?).unwrap_or(0));
+            Ok(HeldBack { since, by: row.text()? })
+        };
+        rows.into_iter().next().map(held).transpose()
+    }
+
     /// The place before the first change.
     #[must_use]
     pub fn feed_start(&self) -> Cursor {

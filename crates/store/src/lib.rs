@@ -51,7 +51,7 @@ pub use denied::Denied;
 pub use document::Document;
 pub use effects::{ClaimedEffect, EffectProgress, OpenEffects, PendingEffect};
 pub use error::{Error, Result, Wait};
-pub use feed::{Cursor, FeedItem};
+pub use feed::{Cursor, FeedItem, HeldBack};
 pub use history::{Entry, HistoryRow, TRANSITION};
 pub use idempotency::{Answer, Claim, IdempotencyKey, Mark, Marker};
 pub use lease::Lease;

@@ -175,6 +175,18 @@ const GUARDS: [Guard; 2] = [
          FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();" },
 ];
 
+/// The oldest row that the feed does not show yet: for how many milliseconds, and who keeps a transaction open for the
+/// longest. Anybody may see who has a transaction, if not what it does.
+pub(crate) const HELD_BACK: &str = concat!(
+    "SELECT greatest(0, floor(extract(epoch FROM clock_timestamp() - created_at::timestamptz) * 1000))::bigint, \
+     coalesce((SELECT who FROM (\
+     SELECT age(backend_xid) AS age, 'the session with pid ' || pid AS who FROM pg_stat_activity WHERE backend_xid IS NOT NULL \
+     UNION ALL SELECT age(transaction), 'the prepared transaction ' || quote_literal(gid) FROM pg_prepared_xacts) AS open \
+     ORDER BY age DESC LIMIT 1), 'somebody who is gone by now') FROM history WHERE xid >= ",
+    settled!(),
+    " ORDER BY xid, position LIMIT 1"
+);
+
 /// Whether there are rows of transactions that this server has not run yet.
 pub(super) const FOREIGN_TRANSACTIONS: &str =
     "SELECT coalesce(max(xid), 0) >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint FROM history";
@@ -388,7 +400,8 @@ pub(super) const INSERT: &str = commit!(
 pub(crate) const COMPACT: [&str; 2] = ["VACUUM (FULL) resources", "VACUUM (FULL) idempotency"];
 
 #[cfg(test)]
-pub(crate) const COMMIT: [&str; 17] = [
+pub(crate) const COMMIT: [&str; 18] = [
+    HELD_BACK,
     FOREIGN_TRANSACTIONS,
     FENCE,
     LOCK,

@@ -199,6 +199,23 @@ pub(crate) async fn a_slow_transaction_is_waited_for_by_kind(database: Database)
     }
 }
 
+/// Whoever it is, also in another database of the same server.
+pub(crate) async fn who_holds_the_feed_back_is_named(database: Database) {
+    let store = database.open().await;
+    created(&store, 1).await;
+    feed_of(&store, 1).await;
+    assert_eq!(store.feed_held_back().await.unwrap(), None);
+    let slow = slow_transaction(&database).await;
+    assert_eq!(store.feed_held_back().await.unwrap(), None, "nobody waits for it yet");
+    created(&store, 2).await;
+    let held = store.feed_held_back().await.unwrap().unwrap();
+    let pid: i32 = slow.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
+    assert_eq!(held.by, format!("the session with pid {pid}"));
+    slow.batch_execute("ROLLBACK").await.unwrap();
+    feed_of(&store, 2).await;
+    assert_eq!(store.feed_held_back().await.unwrap(), None);
+}
+
 /// A transaction that holds a position in the feed and has not committed.
 async fn slow_transaction(database: &Database) -> tokio_postgres::Client {
     let Database::Postgres(cluster) = database else { panic!("PostgreSQL only") };

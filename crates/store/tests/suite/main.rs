@@ -201,6 +201,11 @@ mod servers {
     }
 
     #[tokio::test]
+    async fn who_holds_the_feed_back_is_named() {
+        feed::who_holds_the_feed_back_is_named(Database::postgres().await).await;
+    }
+
+    #[tokio::test]
     async fn a_slow_transaction_is_waited_for_by_kind() {
         feed::a_slow_transaction_is_waited_for_by_kind(Database::postgres().await).await;
     }
