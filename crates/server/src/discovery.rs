@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The lease of whoever counts and registers.
-const LEASE: &str = "discovery";
+pub(crate) const LEASE: &str = "discovery";
 const LENGTH: Duration = Duration::from_secs(10);
 
 /// How long to wait for another server, and how often to look.

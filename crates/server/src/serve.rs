@@ -8,11 +8,12 @@ use std::{
 };
 
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
-use wardroom_store::{Document, Error as StoreError, Store};
+use wardroom_store::{Document, Error as StoreError, Location, Store};
 
 use crate::{
     app::{App, by_system},
     config::Config,
+    discovery,
     effects::{self, Upstreams, Worker},
     first_token, jobs,
     listen::{self, Door, Listener},
@@ -163,6 +164,10 @@ async fn take_over(app: &App) -> Result<(), StartError> {
             "what keeps history append-only was missing in the database and was made again: somebody took it away"
         );
     }
+    if matches!(app.config.location, Location::Sqlite { .. }) {
+        // Nobody else can be at it: the lock on the folder says so.
+        app.store.void_lease(discovery::LEASE).await?;
+    }
     satellite_config::seal_stored(app)
         .await
         .map_err(|error| StartError::Setup(format!("configs of satellites cannot be sealed: {error}")))
@@ -278,10 +283,31 @@ pub fn stop_on_signal() -> watch::Receiver<bool> {
 
 #[cfg(test)]
 mod tests {
-    use wardroom_store::Location;
+    use std::time::Duration;
 
     use super::*;
-    use crate::{bare::Lines, config, testing};
+    use crate::{
+        bare::{self, Lines},
+        config, testing,
+    };
+
+    /// A server that was killed while it registered a machine, or whose clock was set back since.
+    #[tokio::test]
+    async fn the_dead_keep_nobody_from_discovering() {
+        let dir = tempfile::tempdir().unwrap();
+        let app = bare::app(&dir).await;
+        let hour = Duration::from_secs(3600);
+        for name in [discovery::LEASE, "task/1"] {
+            app.store.acquire_lease(name, "dead", hour).await.unwrap().unwrap();
+        }
+        take_over(&app).await.unwrap();
+        assert!(app.store.acquire_lease(discovery::LEASE, "alive", hour).await.unwrap().is_some());
+        assert_eq!(
+            app.store.acquire_lease("task/1", "alive", hour).await.unwrap(),
+            None,
+            "an agent may have it"
+        );
+    }
 
     #[tokio::test]
     async fn guards_that_were_taken_are_told() {

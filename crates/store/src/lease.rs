@@ -57,6 +57,11 @@ impl Store {
         Ok(!self.database.write(sql::LEASE_RELEASE, params).await?.is_empty())
     }
 
+    /// Ends a lease, whoever has it: for who knows that its holder is gone.
+    pub async fn void_lease(&self, name: &str) -> Result<()> {
+        self.database.write(sql::LEASE_VOID, params![name]).await.map(drop)
+    }
+
     /// Forgets the leases of single resources that lapsed so long ago.
     pub async fn sweep_leases(&self, ago: Duration) -> Result<usize> {
         let millis = i64::try_from(ago.as_millis()).unwrap_or(i64::MAX / 2);

@@ -312,5 +312,7 @@ statements! {
     LEASE_RELEASE =
         "UPDATE leases SET expires_at = 0 WHERE name = $1 AND holder = $2 AND epoch = $3 RETURNING name";
 
+    LEASE_VOID = "UPDATE leases SET expires_at = 0 WHERE name = $1 RETURNING name";
+
     LEASE_FORGET = "DELETE FROM leases WHERE name = $1 RETURNING name";
 }

@@ -40,6 +40,18 @@ pub(crate) async fn one_request_per_key(database: Database) {
     assert_eq!(store.sweep_keys(at(1060)).await.unwrap(), 1);
 }
 
+/// For who knows that its holder is gone: the next one need not wait, and has another epoch.
+pub(crate) async fn a_lease_ends_whoever_has_it(database: Database) {
+    let store = database.open().await;
+    let hour = Duration::from_secs(3600);
+    let dead = store.acquire_lease("discovery", "dead", hour).await.unwrap().unwrap();
+    store.acquire_lease("discovery/1", "other", hour).await.unwrap().unwrap();
+    store.void_lease("discovery").await.unwrap();
+    let next = store.acquire_lease("discovery", "next", hour).await.unwrap().unwrap();
+    assert_eq!(next.epoch, dead.epoch + 1);
+    assert_eq!(store.acquire_lease("discovery/1", "next", hour).await.unwrap(), None, "no other one");
+}
+
 pub(crate) async fn leases_change_hands_with_a_new_epoch(database: Database) {
     let store = database.open().await;
     let minute = Duration::from_secs(60);

@@ -80,6 +80,7 @@ on_both! {
     access:
         one_request_per_key,
         leases_change_hands_with_a_new_epoch,
+        a_lease_ends_whoever_has_it,
         an_epoch_never_comes_back,
         one_holder_per_lease;
     bonds:
