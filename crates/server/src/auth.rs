@@ -181,7 +181,7 @@ impl Tokens {
 
     /// The identity behind a bearer token.
     pub(crate) async fn find(&self, app: &App, token: &str, from: IpAddr) -> Result<Arc<Identity>, Error> {
-        let hash = secret::hash_token(token);
+        let hash = app.key.hash_token(token);
         let asked_at = app.clock.instant();
         let (changes, known) = self.recall(&hash, asked_at);
         let identity = match known {

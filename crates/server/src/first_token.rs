@@ -49,8 +49,8 @@ pub(crate) async fn make(app: &App, folder: &Path) -> Result<Option<PathBuf>, St
     };
     let mut entry = by_system(app, "registered", token::named(FIRST));
     entry.comment = Some("the first token of an empty store".to_owned());
-    let content =
-        token::content(FIRST, &document, &token).map_err(|error| StartError::Setup(error.to_string()))?;
+    let content = token::content(&app.key, FIRST, &document, &token)
+        .map_err(|error| StartError::Setup(error.to_string()))?;
     match app.create(content, entry).await {
         Ok(_) => put(app, folder, &new).map(Some),
         // Another server was faster; its token is the one that works.
@@ -70,7 +70,7 @@ async fn left_over(app: &App, folder: &Path) -> Result<Option<PathBuf>, StartErr
         let is_new = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(NEW));
         // What another server takes away meanwhile is none.
         let Some(token) = is_new.then(|| fs::read_to_string(&path).ok()).flatten() else { continue };
-        let found = app.store.get_by_key(TOKEN, &secret::hash_token(token.trim())).await?;
+        let found = app.store.get_by_key(TOKEN, &app.key.hash_token(token.trim())).await?;
         if found.as_ref().and_then(Identity::of).is_some() {
             return put(app, folder, &path).map(Some);
         }
@@ -123,7 +123,7 @@ mod tests {
     }
 
     async fn works(app: &App, token: &str) -> bool {
-        app.store.get_by_key(TOKEN, &secret::hash_token(token.trim())).await.unwrap().is_some()
+        app.store.get_by_key(TOKEN, &app.key.hash_token(token.trim())).await.unwrap().is_some()
     }
 
     #[tokio::test]

@@ -344,7 +344,7 @@ mod tests {
         let (role, group_id) = (wardroom_core::table::Role::Viewer, Some("users".to_owned()));
         let document = TokenDocument { role, kinds: Vec::new(), group_id, expires_at: jiff::Timestamp::MAX };
         for (name, state) in [("before", "revoked"), ("working", "active")] {
-            let mut token = token::content(name, &document, name).unwrap();
+            let mut token = token::content(&app.key, name, &document, name).unwrap();
             state.clone_into(&mut token.state);
             app.create(token, entry()).await.unwrap();
         }

@@ -54,12 +54,26 @@ impl Key {
         mac.finalize().into_bytes().into()
     }
 
+    /// What is stored of an API token. Who can write to the database but has not the key cannot make one.
+    #[must_use]
+    pub fn hash_token(&self, token: &str) -> String {
+        self.keyed(&hash_token(token))
+    }
+
+    /// The same from what older versions stored of a token.
+    pub(crate) fn keyed(&self, plain: &str) -> String {
+        format!("{KEYED}{}", encode(&self.sign("api token", &[plain])))
+    }
+
     /// A key for one purpose, derived from this one.
     #[must_use]
     pub fn derive(&self, purpose: &str) -> [u8; 32] {
         self.sign("derive", &[purpose])
     }
 }
+
+/// What the hash of a token begins with that was made with the key; those from before have no slash.
+pub(crate) const KEYED: &str = "mac/";
 
 /// Writes a file that only its owner can read, and that must not exist yet.
 pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
@@ -74,7 +88,7 @@ pub fn new_token() -> String {
     format!("wrt_{}", random_text())
 }
 
-/// What is stored of a token; enough for 256 random bits, and cheap enough for every request.
+/// What a token of 256 random bits is known by to who need not prove anything.
 #[must_use]
 pub fn hash_token(token: &str) -> String {
     let mut hash = Sha256::new();

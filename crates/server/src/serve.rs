@@ -15,11 +15,13 @@ use crate::{
     config::Config,
     discovery,
     effects::{self, Upstreams, Worker},
+    error::Error,
     first_token, jobs,
     listen::{self, Door, Listener},
     liveness, router, satellite_config,
     secret::{self, Key},
     spiffe::Trust,
+    token,
 };
 
 /// What keeps a server from starting.
@@ -168,9 +170,9 @@ async fn take_over(app: &App) -> Result<(), StartError> {
         // Nobody else can be at it: the lock on the folder says so.
         app.store.void_lease(discovery::LEASE).await?;
     }
-    satellite_config::seal_stored(app)
-        .await
-        .map_err(|error| StartError::Setup(format!("configs of satellites cannot be sealed: {error}")))
+    let failed = |what: &'static str| move |error: Error| StartError::Setup(format!("{what}: {error}"));
+    token::key_stored(app).await.map_err(failed("tokens cannot be given a keyed hash"))?;
+    satellite_config::seal_stored(app).await.map_err(failed("configs of satellites cannot be sealed"))
 }
 
 async fn bind(address: SocketAddr, setting: &str) -> Result<(TcpListener, SocketAddr), StartError> {

@@ -29,7 +29,8 @@ use crate::{
     list::{self, ListQuery},
     path::Path,
     problems::Problems,
-    secret, text,
+    secret::{self, KEYED, Key},
+    text,
 };
 
 /// Kinds that a token can be scoped to.
@@ -50,7 +51,10 @@ const KINDS: &[&str] = &[
 /// By which a group of users finds the tokens that are in it.
 const GROUP: &str = "group_id";
 
-const DEFAULT_LIFETIME: SignedDuration = SignedDuration::from_hours(24 * 90);
+/// What the key begins with that keeps a name from being used twice.
+const NAME: &str = "name/";
+
+pub(crate) const DEFAULT_LIFETIME: SignedDuration = SignedDuration::from_hours(24 * 90);
 
 /// What a token can be. That it has expired is derived, not stored.
 pub(crate) const STATES: &[&str] = &["active", "expired", "revoked"];
@@ -126,7 +130,7 @@ pub(crate) async fn create(
     }
     let document = TokenDocument { role, kinds: create.kinds, group_id: create.group_id, expires_at };
     let secret = secret::new_token();
-    let content = content(&create.name, &document, &secret)?;
+    let content = content(&app.key, &create.name, &document, &secret)?;
     let entry = Entry { metadata: named(&create.name), ..by_person(&app, &caller, "registered", None) };
     let resource = match app.make(Step { content, entry, effects: Vec::new() }, holds).await? {
         Made::New(resource) => *resource,
@@ -174,6 +178,40 @@ pub(crate) async fn revoke(
     let mut response = Json(Envelope::new(view(&resource, app.now())?)).into_response();
     etag::set(&mut response, &tag(&resource)?);
     Ok(response)
+}
+
+/// Gives tokens of an older version the hash that this one knows them by. The one from before stays, for older servers
+/// that share the database; this one finds nobody by it.
+pub(crate) async fn key_stored(app: &App) -> Result<(), Error> {
+    let mut list =
+        List { kind: TOKEN.to_owned(), state: Some("active".to_owned()), limit: 500, ..List::default() };
+    loop {
+        let page = app.store.list(&list).await?;
+        for token in page.items.iter().filter(|token| owed(app, &token.content).is_some()) {
+            tracing::info!(name = token.content.name, "a token of an older version gets a keyed hash");
+            let keyed = app.change(TOKEN, &token.content.id, |token| {
+                let mut content = token.content.clone();
+                let Some(hash) = owed(app, &content) else { return Ok(Decided::Nothing(())) };
+                content.keys.insert(hash);
+                let mut entry = by_system(app, "changed", named(&content.name));
+                entry.comment = Some("its hash is made with the key of the server now".to_owned());
+                Ok(Decided::Commit(Box::new((content, entry)), ()))
+            });
+            keyed.await?;
+        }
+        list.after = page.next;
+        if list.after.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+/// The hash that a token has to get; one that has such a hash gets no other.
+fn owed(app: &App, token: &Content) -> Option<String> {
+    if token.keys.iter().any(|key| key.starts_with(KEYED)) {
+        return None;
+    }
+    token.keys.iter().find(|key| !key.starts_with(NAME)).map(|plain| app.key.keyed(plain))
 }
 
 /// What history says of a token beside its id: who may read history need not see the list.
@@ -224,7 +262,12 @@ async fn other_admin(app: &App, id: &str) -> Result<Vec<Held>, Error> {
 }
 
 /// A token as it is stored: its hash is its key, its secret is nowhere.
-pub(crate) fn content(name: &str, document: &TokenDocument, secret: &str) -> Result<Content, Error> {
+pub(crate) fn content(
+    key: &Key,
+    name: &str,
+    document: &TokenDocument,
+    secret: &str,
+) -> Result<Content, Error> {
     Ok(Content {
         kind: TOKEN.to_owned(),
         id: Uuid::now_v7().to_string(),
@@ -234,7 +277,7 @@ pub(crate) fn content(name: &str, document: &TokenDocument, secret: &str) -> Res
         labels: BTreeMap::new(),
         fields: document.group_id.iter().map(|id| (GROUP.to_owned(), id.clone())).collect(),
         // A name is never used twice, also when its token was revoked: history tells callers apart by it.
-        keys: BTreeSet::from([secret::hash_token(secret), format!("name/{name}")]),
+        keys: BTreeSet::from([key.hash_token(secret), format!("{NAME}{name}")]),
         deleted: false,
         due_at: None,
     })
@@ -255,4 +298,50 @@ fn view(resource: &Resource, now: Timestamp) -> Result<Token, Error> {
         expires_at: document.expires_at,
         created_at: resource.created_at,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn lets_in(app: &App, secret: &str) -> bool {
+        app.tokens.find(app, secret, std::net::Ipv4Addr::LOCALHOST.into()).await.is_ok()
+    }
+
+    /// Who writes to the database but has not the key of the server.
+    #[tokio::test]
+    async fn a_hash_that_anybody_can_make_lets_nobody_in() {
+        let dir = tempfile::tempdir().unwrap();
+        let app = crate::bare::app(&dir).await;
+        let (role, expires_at) = (Role::Admin, Timestamp::MAX);
+        let document = TokenDocument { role, kinds: Vec::new(), group_id: None, expires_at };
+        let create = async |content: Content| {
+            let entry = by_system(&app, "registered", named(&content.name));
+            app.create(content, entry).await.unwrap()
+        };
+        let mut content = content(&app.key, "ours", &document, "wrt_ours").unwrap();
+        content.keys.insert(secret::hash_token("wrt_planted"));
+        let ours = create(content.clone()).await;
+        // As an older version stored it.
+        let keys = [secret::hash_token("wrt_before"), format!("{NAME}before")].into();
+        let before = Content { id: "before".to_owned(), name: "before".to_owned(), keys, ..content };
+        create(before).await;
+        assert!(lets_in(&app, "wrt_ours").await);
+        assert!(!lets_in(&app, "wrt_planted").await && !lets_in(&app, "wrt_before").await);
+
+        key_stored(&app).await.unwrap();
+        key_stored(&app).await.unwrap();
+        assert!(lets_in(&app, "wrt_before").await, "a token from before the upgrade");
+        assert!(lets_in(&app, "wrt_ours").await && !lets_in(&app, "wrt_planted").await);
+        let kept = app.store.get(TOKEN, "before").await.unwrap().unwrap();
+        assert_eq!(kept.version, 2, "once, and in its history");
+        assert!(
+            kept.content.keys.contains(&secret::hash_token("wrt_before")),
+            "older servers find it by that"
+        );
+        assert_eq!(app.store.get(TOKEN, &ours.content.id).await.unwrap(), Some(ours));
+
+        let other = Key::create(&dir.path().join("other")).unwrap();
+        assert_ne!(other.hash_token("wrt_ours"), app.key.hash_token("wrt_ours"));
+    }
 }

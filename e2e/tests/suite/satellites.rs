@@ -213,14 +213,14 @@ fn a_revoked_satellite_refreshes_once(on: Backend) {
         old.refresh(&site, index).problem(401);
         new.beat(&site, index).expect(200);
     }
-    // A revocation leaves no overlap.
+    // Who is revoked during an exchange may have either, and is told so.
     revoke(&site, "edge");
     reenable(&site, "edge", "refresh");
     let newest = wait_for("the refresh", || Some(new.refresh(&site, 1)).filter(|reply| reply.status == 200));
     let newest = Robot::of(&newest);
     revoke(&site, "edge");
     for index in 0..2 {
-        new.beat(&site, index).problem(401);
+        new.beat(&site, index).problem(403);
         newest.beat(&site, index).problem(403);
     }
 }

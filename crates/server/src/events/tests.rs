@@ -37,7 +37,7 @@ async fn server(location: Option<Location>) -> Server {
     let app = App::new(Store::open(&location).await.unwrap(), config, key, String::new());
     let expires_at = app.now() + SignedDuration::from_hours(1);
     let document = TokenDocument { role: Role::Auditor, kinds: Vec::new(), group_id: None, expires_at };
-    let content = token::content("follower", &document, "wrt_follower").unwrap();
+    let content = token::content(&app.key, "follower", &document, "wrt_follower").unwrap();
     let made = app.create(content, by_system(&app, "registered", serde_json::Value::Null)).await.unwrap();
     let who = Who::Token(Arc::new(Identity::of(&made).unwrap()));
     let (stop, stopped) = watch::channel(false);

@@ -137,7 +137,7 @@ impl Rig {
         let admin = keys::new_token();
         let expires_at = app.now() + SignedDuration::from_hours(1);
         let document = TokenDocument { role: Role::Admin, kinds: Vec::new(), group_id: None, expires_at };
-        let content = token::content("admin", &document, &admin).unwrap();
+        let content = token::content(&app.key, "admin", &document, &admin).unwrap();
         app.create(content, by_system(&app, "registered", Value::Null)).await.unwrap();
         let workers = Workers::new(app.clone());
         let router = router::api(app.clone());
