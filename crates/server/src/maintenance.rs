@@ -1,14 +1,22 @@
-//! What is done to a store from outside a server: verifying, backing up, restoring, writing anew.
+//! What is done to a store from outside a server: verifying, backing up, restoring, writing anew, letting in.
 //!
 //! Verifying and backing up read one snapshot beside running servers; restoring needs an empty store that no
 //! server uses.
 
 use std::path::Path;
 
-use wardroom_store::SealKey;
+use wardroom_core::table::Role;
 pub use wardroom_store::{Checkpoint, Error, Fault, Location, Report};
+use wardroom_store::{SealKey, Store};
 
-use crate::{config::Config, secret::Key};
+use crate::{
+    app::{App, by_system},
+    auth::TokenDocument,
+    config::Config,
+    secret::{self, Key},
+    serve::{StartError, same_key},
+    token,
+};
 
 /// What verification found, and whether it could check signatures.
 #[derive(Debug, Clone)]
@@ -68,4 +76,37 @@ pub async fn restore(from: &Path, config: &Config) -> Result<(), Error> {
 /// When there is no store, a server uses it, or there is no room; nothing is changed then.
 pub async fn compact(config: &Config) -> Result<(), Error> {
     wardroom_store::compact(&config.location).await
+}
+
+/// Makes an admin token for who has the key of the server and its database, and gives its secret: the way back in when
+/// nobody has a token any more. An embedded database must not be in use.
+///
+/// # Errors
+/// When there is no such store, the key is another one, or the name was used before; nothing is changed then.
+pub async fn admin_token(config: Config, name: &str) -> Result<String, StartError> {
+    crate::text::check("name", name, 1..=100).map_err(|error| StartError::Setup(error.to_string()))?;
+    Store::require(&config.location).await?;
+    let path = config.key_file.display().to_string();
+    let key = Key::load(&config.key_file).map_err(StartError::Setup)?;
+    let key =
+        key.ok_or_else(|| StartError::Setup(format!("{path}: is missing; it takes the key of the server")))?;
+    let store = Store::open(&config.location).await?;
+    if store.get("server", "key").await?.is_none() {
+        return Err(StartError::Setup("no server has used this database yet: start one".to_owned()));
+    }
+    let app = App::new(store, config, key, String::new());
+    same_key(&app).await?;
+    let (secret, expires_at) = (secret::new_token(), app.now() + token::DEFAULT_LIFETIME);
+    let document = TokenDocument { role: Role::Admin, kinds: Vec::new(), group_id: None, expires_at };
+    let content = token::content(&app.key, name, &document, &secret)
+        .map_err(|error| StartError::Setup(error.to_string()))?;
+    let mut entry = by_system(&app, "registered", token::named(name));
+    entry.comment = Some("made on the machine of the server, with its key".to_owned());
+    match app.create(content, entry).await {
+        Ok(_) => Ok(secret),
+        Err(Error::KeyTaken { .. }) => {
+            Err(StartError::Setup(format!("the name {name:?} was used before: choose another")))
+        }
+        Err(error) => Err(error.into()),
+    }
 }

@@ -237,7 +237,7 @@ async fn load_key(store: &Store, path: &Path) -> Result<Key, StartError> {
 
 /// Servers that share a database must share the key: with another one, tokens of boot scripts and seals of
 /// one server would be void on the next.
-async fn same_key(app: &App) -> Result<(), StartError> {
+pub(crate) async fn same_key(app: &App) -> Result<(), StartError> {
     let mut record = jobs::server_record("server", "key");
     let fingerprint = Document::of(
         &serde_json::json!({"fingerprint": secret::encode(&app.key.derive("fingerprint")[..8])}),

@@ -14,6 +14,7 @@ use crate::postgres::{self, Postgres};
 use crate::prepared::Prepared;
 use crate::query::{List, Page};
 use crate::resource::Resource;
+use crate::session::Session;
 use crate::sql::{self, Dialect};
 use crate::sqlite::{self, Sqlite};
 use crate::value::{Param, Row, Value, params};
@@ -66,6 +67,14 @@ impl Store {
         let store = Self { database, epoch: epoch.into(), hint, mended };
         store.spawn_poller();
         Ok(store)
+    }
+
+    /// Whether there is a database of this version; it is not made here.
+    ///
+    /// # Errors
+    /// When there is none, or of another version.
+    pub async fn require(location: &Location) -> Result<()> {
+        Session::snapshot(location).await.map(drop)
     }
 
     /// The triggers that were not there and were made again, so that history is append-only.

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand, ValueEnum as _};
 use jiff::{Span, SpanRelativeTo, Timestamp};
 use wardroom_api::token::{Token as ApiToken, TokenCreate};
-use wardroom_server::clock::Clock;
+use wardroom_server::{clock::Clock, maintenance, serve::StartError};
 
 use super::get::list;
 use crate::{
@@ -12,6 +12,7 @@ use crate::{
     kind::Kind,
     outcome::Outcome,
     output::{self, Format},
+    place::{Place, hindered},
     secret::SecretFile,
     view::{Mode, Printer, Shape},
 };
@@ -25,6 +26,8 @@ pub(crate) enum Token {
     List(List),
     /// Revokes tokens; they are refused from the next request on.
     Revoke(Revoke),
+    /// Makes an admin token in the store itself, for when nobody has one any more; an embedded store must not be in use.
+    Recover(Recover),
 }
 
 #[derive(Args)]
@@ -69,6 +72,19 @@ pub(crate) struct Revoke {
     connection: Connection,
 }
 
+#[derive(Args)]
+pub(crate) struct Recover {
+    /// What it is for; history names it.
+    name: String,
+    /// The key of the server; unless told, the one in the data folder.
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<String>,
+    #[command(flatten)]
+    secret: SecretFile,
+    #[command(flatten)]
+    place: Place,
+}
+
 impl Token {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         match self {
@@ -79,6 +95,7 @@ impl Token {
                 Printer::start(shape, Mode::Whole, &tokens).map(drop)
             }
             Self::Revoke(revoke) => revoke.run().await,
+            Self::Recover(recover) => recover.run().await,
         }
     }
 }
@@ -117,6 +134,21 @@ impl Revoke {
             outcome.add(&format!("token/{token}"), revoked.map(|token| token.state).map_err(Into::into))?;
         }
         outcome.finish()
+    }
+}
+
+impl Recover {
+    async fn run(self) -> anyhow::Result<()> {
+        let config = self.place.resolve(self.key_file.as_deref())?;
+        let paper = self.secret.open()?;
+        let made = maintenance::admin_token(config.clone(), &self.name).await;
+        let secret = made.map_err(|error| match error {
+            StartError::Store(error) => hindered(&config, error),
+            StartError::Setup(_) => error.into(),
+        })?;
+        paper.write(&secret)?;
+        output::note("the admin token is made, and valid for 90 days; its secret is not shown again");
+        Ok(())
     }
 }
 

@@ -49,6 +49,31 @@ fn a_database_is_written_anew_without_its_server() {
     assert!(server.ok(&["get", "node", &id]).contains("discovered"));
 }
 
+/// Who has the key and the database of a server gets in again although no token is left.
+#[test]
+fn a_token_is_made_without_one() {
+    let mut server = Server::start();
+    let local = server.data_dir().join("admin.token");
+    std::fs::remove_file(&local).unwrap();
+    server.run(&["get", "nodes"]).says(1, &["token"]);
+    let recover = |name| ["token", "recover", name, "--data-dir", "wardroom-data", "--secret-file", "way-in"];
+    server.run(&recover("rescue")).says(1, &["in use"]);
+    server.stop();
+    let path = server.dir.path().join("way-in");
+    assert!(!path.exists(), "a file without a token");
+    server.run(&recover("first-admin")).says(1, &["was used before"]);
+    server.run(&recover("rescue")).says(0, &["the admin token is made"]);
+    let elsewhere = ["token", "recover", "rescue", "--data-dir", "nowhere"];
+    server.run(&elsewhere).says(1, &["nowhere/wardroom.db", "next: say where"]);
+    assert!(!server.dir.path().join("nowhere").exists());
+    std::fs::write(server.dir.path().join("other.key"), [7; 32]).unwrap();
+    let other = ["token", "recover", "more", "--data-dir", "wardroom-data", "--key-file", "other.key"];
+    server.run(&other).says(1, &["other.key", "is not the key"]);
+    server.restart();
+    assert!(!server.run(&["token", "list", "--token-file", "way-in"]).success().contains("more"));
+    assert!(server.ok(&["audit", "verify", "--data-dir", "wardroom-data"]).starts_with("history is good"));
+}
+
 #[test]
 fn a_damaged_backup_is_refused() {
     let server = Server::start();
