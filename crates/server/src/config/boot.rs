@@ -6,6 +6,9 @@ use ipnet::IpNet;
 use serde::Deserialize;
 
 use super::{ConfigError, address, minutes};
+use crate::text;
+
+const SUCH_AS: &str = "http://10.0.0.1:8441";
 
 #[derive(Deserialize)]
 pub(super) struct RawBoot {
@@ -28,6 +31,14 @@ pub(super) struct Boot {
 impl RawBoot {
     pub(super) fn resolve(self) -> Result<Boot, ConfigError> {
         let url = (!self.base_url.is_empty()).then(|| self.base_url.trim_end_matches('/').to_owned());
+        if let Some(url) = &url {
+            // It becomes part of every boot script.
+            text::check_address("boot.base_url", url, SUCH_AS).map_err(|_| {
+                ConfigError(format!(
+                    "boot.base_url: {url:?} must be a URL such as {SUCH_AS}, without credentials, query and fragment"
+                ))
+            })?;
+        }
         Ok(Boot {
             listen: boot_listen(&self.listen, url.as_deref())?,
             networks: networks(&self.networks)?,

@@ -50,6 +50,9 @@ impl RawNodes {
     /// How unknown machines are taken in, and how long an install may be silent.
     pub(super) fn resolve(&self) -> Result<(Discovery, Duration), ConfigError> {
         let (enabled, per_minute, max) = (self.discover, self.discover_per_minute, self.discover_max);
+        if max < 0 {
+            return Err(ConfigError("nodes.discover_max: must be at least 0".to_owned()));
+        }
         let patience = minutes("nodes.install_patience_minutes", self.install_patience_minutes)?;
         Ok((Discovery { enabled, per_minute, max }, patience))
     }

@@ -44,6 +44,9 @@ impl RawServer {
                 "server.listen: {listen} is not loopback; set server.tls_certificate and server.tls_key, or server.insecure_http (--insecure-http)"
             )));
         }
+        if self.data_dir.is_empty() {
+            return Err(ConfigError("server.data_dir: must not be empty".to_owned()));
+        }
         let data_dir = PathBuf::from(&self.data_dir);
         let location = location(self.database_url, &data_dir)?;
         let key_file =
