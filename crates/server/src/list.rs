@@ -227,7 +227,9 @@ pub(crate) fn field_selector(text: &str, known: &[&str]) -> Result<BTreeMap<Stri
         if value.contains('\0') {
             return Err(Error::invalid("fieldSelector", format!("the value of {field} contains NUL")));
         }
-        fields.insert(field.to_owned(), value.trim().to_owned());
+        if fields.insert(field.to_owned(), value.trim().to_owned()).is_some() {
+            return Err(Error::invalid("fieldSelector", format!("{field} is there twice")));
+        }
     }
     Ok(fields)
 }
@@ -281,6 +283,10 @@ mod tests {
     fn selectors_are_told_apart() {
         let Err(Error::Invalid(errors)) = field_selector("name=a\0b", &["name"]) else { panic!("was taken") };
         assert_eq!(errors[0].field, "fieldSelector");
+        let Err(Error::Invalid(errors)) = field_selector("name=a, name=b", &["name"]) else {
+            panic!("was taken")
+        };
+        assert_eq!((&*errors[0].field, &*errors[0].message), ("fieldSelector", "name is there twice"));
 
         assert_eq!(label_selector(&["a"; 32].join(",")).unwrap().len(), 32);
         let Err(Error::Invalid(errors)) = label_selector(&["a"; 33].join(",")) else { panic!("was taken") };

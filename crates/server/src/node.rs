@@ -73,7 +73,13 @@ impl NodeQuery {
             None => Default::default(),
         };
         if let Some(group) = &self.group_id {
-            fields.insert("group_id".to_owned(), group.clone());
+            let selected = fields.insert("group_id".to_owned(), group.clone());
+            if selected.is_some_and(|selected| selected != *group) {
+                return Err(Error::invalid(
+                    "group_id",
+                    "differs from the group_id in fieldSelector: a node is in one group",
+                ));
+            }
         }
         let selected = fields.remove("state");
         if self.state.is_some() && selected.is_some() && self.state != selected {
@@ -381,4 +387,22 @@ async fn answer_with(
     let mut response = Json(envelope).into_response();
     etag::set(&mut response, &tag);
     Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_of_one_group_and_one_state() {
+        let list = |group: &str, selector: &str| {
+            let (group_id, field_selector) = (Some(group.to_owned()), Some(selector.to_owned()));
+            NodeQuery { group_id, field_selector, ..NodeQuery::default() }.list()
+        };
+        assert_eq!(list("a", "group_id=a").unwrap().fields["group_id"], "a");
+        assert_eq!(list("a", "hostname=h").unwrap().fields.len(), 2);
+        let Err(Error::Invalid(errors)) = list("a", "group_id=b") else { panic!("was taken") };
+        assert_eq!(errors[0].field, "group_id");
+        assert!(list("a", "state=active,state=discovered").is_err());
+    }
 }
