@@ -20,7 +20,7 @@ use wardroom_core::table::Role;
 use wardroom_store::{Content, Document, Entry, Held, List, Resource};
 
 use crate::{
-    app::{App, Decided, by_person},
+    app::{App, Decided, by_person, by_system},
     auth::{Caller, Identity, TOKEN, TokenDocument},
     body::Body,
     bonds::{Made, Step},
