@@ -55,7 +55,7 @@ fn a_token_is_made_without_one() {
     let mut server = Server::start();
     let local = server.data_dir().join("admin.token");
     std::fs::remove_file(&local).unwrap();
-    server.run(&["get", "nodes"]).says(1, &["token"]);
+    server.run(&["get", "nodes"]).says(5, &["token"]);
     let recover = |name| ["token", "recover", name, "--data-dir", "wardroom-data", "--secret-file", "way-in"];
     server.run(&recover("rescue")).says(1, &["in use"]);
     server.stop();
