@@ -97,6 +97,14 @@ pub(crate) async fn history_is_append_only(database: Database) {
     assert_eq!(check(&database).await, expected);
 }
 
+/// What is wrong beside the triggers that whoever tampers with an embedded database has to take away.
+async fn beside_guards(database: &Database) -> Option<Fault> {
+    let fault = check(database).await.fault;
+    let unguarded = matches!(fault, Some(Fault::Unguarded { .. }));
+    assert_eq!(unguarded, matches!(database, Database::Sqlite(_)), "{fault:?}");
+    fault.filter(|_| !unguarded)
+}
+
 pub(crate) async fn every_column_is_sealed(database: Database) {
     filled(&database).await;
     let columns = [
@@ -120,7 +128,7 @@ pub(crate) async fn every_column_is_sealed(database: Database) {
         assert_eq!(check(&database).await.fault, row(2, 2, RowFault::Altered), "{column}");
         let old = format!("(SELECT kept.{column} FROM kept)");
         session.execute(&format!("UPDATE history SET {column} = {old} {place}; DROP TABLE kept")).await;
-        assert_eq!(check(&database).await.fault, None, "{column} put back");
+        assert_eq!(beside_guards(&database).await, None, "{column} put back");
     }
 }
 
@@ -179,7 +187,7 @@ pub(crate) async fn checkpoints_cannot_be_forged(database: Database) {
     assert_eq!(check(&database).await.fault, checkpoint(1, CheckpointFault::Missing));
 
     session.execute("DELETE FROM checkpoints; DELETE FROM history; DELETE FROM resources").await;
-    assert_eq!(check(&database).await.fault, None, "nothing is left to tell");
+    assert_eq!(beside_guards(&database).await, None, "nothing is left to tell");
     let report = verify(&database.location(), Some(&key()), &exported).await.unwrap();
     assert_eq!(report.fault, checkpoint(1, CheckpointFault::SealDiffers));
 }
