@@ -257,8 +257,12 @@ impl Liveness {
     /// heard elsewhere.
     #[must_use]
     pub fn is_cut_off(&self) -> bool {
-        let is_present = || self.clock.steady_millis() < self.present_until.load(Relaxed);
-        self.cut_off.load(Relaxed) || (self.settings.shared && !is_present())
+        self.cut_off.load(Relaxed) || !self.is_present()
+    }
+
+    /// Whether others know that this server is there, or there can be none.
+    fn is_present(&self) -> bool {
+        !self.settings.shared || self.clock.steady_millis() < self.present_until.load(Relaxed)
     }
 
     /// Refuses a beat that may be lost. Asked before one is taken and, because the server may have stood still in between,

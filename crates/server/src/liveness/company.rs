@@ -30,6 +30,9 @@ const PRESENCE: &str = "replica/";
 const LENGTH: Duration = Duration::from_secs(6);
 pub(super) const RENEWAL: Duration = Duration::from_secs(2);
 
+/// How long it is waited for that: later it would hold for moments only.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
 /// Nobody takes longer to write down the last beats after it was there last.
 const ALONE: Duration = Duration::from_secs(60);
 

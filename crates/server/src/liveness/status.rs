@@ -22,6 +22,8 @@ pub(super) struct Status {
     pub(super) held: u32,
     pub(super) flushed: Flushed,
     pub(super) flush_failed: bool,
+    /// Whether others do not know that this server is there, although it tried to tell them.
+    pub(super) absent: bool,
     /// When the last merge began that came to its end: what was written down before is at hand.
     pub(super) merged: Option<Timestamp>,
     /// That this server is there, as others know it.

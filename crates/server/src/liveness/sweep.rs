@@ -51,15 +51,16 @@ pub(crate) async fn arrive(app: &App) {
     if !app.liveness.settings.shared {
         return;
     }
-    be_there(company::arrive(app)).await;
+    be_there(app, company::arrive(app)).await;
 }
 
-/// A connection that is dead is not waited for: presence is short.
-async fn be_there(announced: impl Future<Output = Result<(), Error>>) {
+/// A connection that is dead is not waited for: presence is short. Who is not known to be there takes no beats, and is deaf.
+pub(super) async fn be_there(app: &App, announced: impl Future<Output = Result<(), Error>>) {
     let late = |_| Err(Error::Unavailable("the database does not answer"));
-    if let Err(error) = tokio::time::timeout(PATIENCE, announced).await.unwrap_or_else(late) {
+    if let Err(error) = tokio::time::timeout(company::PATIENCE, announced).await.unwrap_or_else(late) {
         tracing::warn!(%error, "other servers could not be told that this one is there; it is tried again");
     }
+    app.liveness.status().absent = !app.liveness.is_present();
 }
 
 /// Starts everything that keeps watch; it ends when `stop` says so.
@@ -120,7 +121,7 @@ pub(super) async fn start(app: &App) -> Result<wardroom_store::Cursor, Error> {
 async fn announce_always(app: &App, mut stop: watch::Receiver<bool>) {
     let mut ticks = interval(company::RENEWAL);
     while next(&mut ticks, &mut stop).await {
-        be_there(company::announce(app)).await;
+        be_there(app, company::announce(app)).await;
     }
 }
 
@@ -224,7 +225,11 @@ impl Sweep {
         live.pulse(app);
         self.ticks += 1;
         let answers = tokio::time::timeout(PATIENCE, app.store.ping()).await;
-        let database = matches!(answers, Ok(Ok(()))) && !live.status().flush_failed;
+        let is_hindered = {
+            let status = live.status();
+            status.flush_failed || status.absent
+        };
+        let database = matches!(answers, Ok(Ok(()))) && !is_hindered;
         let prepared = match database {
             true => self.prepare(app).await,
             false => Ok(false),

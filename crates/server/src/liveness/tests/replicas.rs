@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use tokio::{sync::watch, task::JoinSet};
-use wardroom_core::liveness::Interval;
+use wardroom_core::liveness::{Cause, Interval};
 use wardroom_store::{Location, Seen};
 
 use super::site::{KIND, app, connect, satellite, satellite_every, store_satellite};
 use crate::{
     app::App,
     clock::Hand,
+    error::Error,
     liveness::{
         NewSeat, company, flush,
         judge::Due,
@@ -450,6 +451,14 @@ async fn who_is_not_known_to_be_there_takes_no_beats() {
     let mut pair = Pair::start(&database.url).await;
     let other = pair.other.clone();
     pair.hand.pass(SignedDuration::from_secs(20));
+    // Who sends members away is not heard by them, and judges nobody for that.
+    let slow = std::future::ready(Err(Error::Unavailable("the disk is slow")));
+    sweep::be_there(&pair.here, slow).await;
+    pair.sweep.tick(&pair.here).await.unwrap();
+    assert_eq!(pair.here.liveness.deaf(), Some(Cause::Database));
+    sweep::be_there(&pair.here, company::announce(&pair.here)).await;
+    pair.sweep.tick(&pair.here).await.unwrap();
+    assert_eq!(pair.here.liveness.deaf(), None);
     assert!(other.liveness.is_cut_off(), "its presence lapsed");
     let mut sweep = Sweep::new();
     let mut tick = async || {
