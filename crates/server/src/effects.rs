@@ -155,7 +155,10 @@ impl Worker {
         let outcome = tokio::select! {
             outcome = self.attempt(&effect) => outcome,
             () = self.hold(&effect, claim::RENEW) => {
-                tracing::warn!(effect = name, kind, id, "the claim of an effect was lost; who has it goes on");
+                tracing::warn!(effect = name, kind, id, "the claim of an effect was lost; it is performed once more");
+                if let Err(error) = self.ask_again(&effect).await {
+                    tracing::error!(effect = name, kind, id, %error, "that could not be asked for");
+                }
                 return;
             }
         };

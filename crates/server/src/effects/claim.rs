@@ -5,9 +5,11 @@
 
 use std::time::Duration;
 
-use wardroom_store::ClaimedEffect;
+use serde_json::json;
+use wardroom_store::{Change, ClaimedEffect, Error as StoreError};
 
 use super::Worker;
+use crate::{app::by_system, error::Error};
 
 /// How long a claim holds.
 pub(super) const CLAIM: Duration = Duration::from_secs(20);
@@ -23,16 +25,44 @@ impl Worker {
     pub(super) async fn hold(&self, effect: &ClaimedEffect, every: Duration) {
         let (store, clock) = (&self.app.store, &self.app.clock);
         let mut renewed_at = clock.instant();
-        while clock.instant().saturating_duration_since(renewed_at) < CLAIM - RENEW {
-            tokio::time::sleep(every).await;
-            let asked = clock.instant();
-            match tokio::time::timeout(RENEW, store.renew_effect(effect.id, &self.holder, CLAIM)).await {
-                Ok(Ok(true)) => renewed_at = asked,
-                Ok(Ok(false)) => return,
+        loop {
+            let past = clock.instant().saturating_duration_since(renewed_at);
+            let Some(left) = (CLAIM - RENEW).checked_sub(past) else { return };
+            let renewal = async {
+                tokio::time::sleep(every).await;
+                let asked = clock.instant();
+                let renewed = store.renew_effect(effect.id, &self.holder, CLAIM).await;
+                renewed.map(|is_ours| is_ours.then_some(asked))
+            };
+            match tokio::time::timeout(left.min(every + RENEW), renewal).await {
+                Ok(Ok(Some(asked))) => renewed_at = asked,
+                Ok(Ok(None)) => return,
                 // Perhaps the next time.
                 Ok(Err(_)) | Err(_) => {}
             }
         }
+    }
+
+    /// Has an effect whose claim was lost performed once more. A server that stood still may have told an upstream what
+    /// was true before, after somebody else told it what is true now.
+    pub(super) async fn ask_again(&self, effect: &ClaimedEffect) -> Result<(), Error> {
+        let app = &self.app;
+        while let Some(record) = app.store.get(&effect.kind, &effect.resource_id).await? {
+            let cause = json!({"asked_for": effect.effect.effect_type, "cause": "claim_lost"});
+            let change = Change {
+                after: record.content.clone(),
+                before: Some(record),
+                entry: by_system(app, "effect", cause),
+                effects: vec![effect.effect.clone()],
+                fence: None,
+                holds: Vec::new(),
+            };
+            match app.commit(change).await {
+                Err(StoreError::Conflict) => {}
+                committed => return Ok(committed.map(drop)?),
+            }
+        }
+        Ok(())
     }
 
     /// Lets go of what servers were at that are gone. An embedded database lets one in at a time, so whoever had
@@ -102,7 +132,10 @@ mod tests {
         }
         assert!(claim("another").await.is_none(), "it is held");
         worker.end().await;
-        assert!(claim("another").await.is_some(), "it is let go of");
+        let other = claim("another").await.expect("it is let go of");
         worker.hold(&effect, MOMENT).await;
+        app.store.finish_effect(other.id, app.now()).await.unwrap();
+        worker.ask_again(&effect).await.unwrap();
+        assert!(claim("a third").await.is_some(), "what was told in between may not hold");
     }
 }
