@@ -41,8 +41,11 @@ fn start<D: Data>(run: &Run<D>, node: Node, moment: &Moment<'_>) -> Option<Step<
     record.excuse(run.resource.content.due_at, moment.now);
     let at_work = record.at_work.as_ref();
     let ours = at_work.is_some_and(|at_work| at_work.epoch == moment.lease.epoch);
+    // A run of an older version learns what it is at.
+    let learns = record.unproven != run.record.unproven;
     if run.state != State::Pending
         && entry.is_none()
+        && !learns
         && (ours || (at_work.is_none() && record.waiting.is_some()))
     {
         return None;

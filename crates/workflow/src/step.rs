@@ -141,8 +141,14 @@ impl<D: Data> Record<D> {
     /// worth a row of history, and whoever is asked so seldom would be waited for without end.
     pub(crate) fn excuse(&mut self, due: Option<Timestamp>, now: Timestamp) {
         const LITTLE: SignedDuration = SignedDuration::from_mins(1);
+        const LONG: SignedDuration = SignedDuration::from_mins(15);
         let kept = self.unasked_since.take();
         let late = kept.or(due).map_or(SignedDuration::ZERO, |due| now.duration_since(due));
+        if late > LONG && self.waiting.as_ref().is_some_and(|waiting| !waiting.queued) {
+            // Nor is it charged to the stage that nobody looked for so long.
+            self.since = self.since.saturating_add(late).map_or(now, |since| since.min(now));
+            self.waiting = None;
+        }
         let Some(since) = self.busy_since.as_mut() else { return };
         if late > LITTLE {
             *since = since.saturating_add(late - LITTLE).map_or(now, |since| since.min(now));
@@ -179,7 +185,7 @@ impl<D: Data> Record<D> {
     /// The move of a node whose run begins its stage; where the node comes from is kept with it.
     pub(crate) fn enter(&mut self, node: Node) -> Option<gpu_node::Event> {
         self.came = Came::of(node, self.came);
-        self.unproven |= self.stage.erases() && !self.skip.contains_key(&self.stage);
+        self.unproven |= self.erases();
         moves::on_entry(self.kind, self.stage, node)
     }
 
@@ -188,6 +194,14 @@ impl<D: Data> Record<D> {
     #[must_use]
     pub fn came(&self) -> Came {
         if self.unproven { Came::FromQuarantine } else { self.came }
+    }
+
+    /// Whether the stage takes from the node what was on it, or proves that a stage before it did.
+    fn erases(&self) -> bool {
+        let erases = |stage: Stage| stage.erases() && !self.skip.contains_key(&stage);
+        let mut before = self.kind.plan().iter().take_while(|step| step.stage != self.stage);
+        erases(self.stage)
+            || (self.stage == Stage::ValidateCleanNode && before.any(|step| erases(step.stage)))
     }
 
     pub(crate) fn touch(&mut self) {
@@ -218,7 +232,8 @@ impl<D: Data> Record<D> {
     /// Counts a failure, and says whether it is borne.
     pub(crate) fn count(&mut self, class: Class, evidence: &str, now: Timestamp) -> Borne {
         let stage = self.current();
-        self.sent_on = false;
+        // Whoever was not answered, or came down, has not done yet what a person sent it on to.
+        self.sent_on &= matches!(class, Class::Unanswered | Class::Crashed);
         let count = self.failures.entry(class).or_insert(0);
         *count = count.saturating_add(1);
         let told =

@@ -1,6 +1,6 @@
 //! What does not get better stops the run in the documented state, and nobody else.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use jiff::{SignedDuration, Timestamp};
 use wardroom_core::{
@@ -110,18 +110,11 @@ pub(crate) async fn an_unsafe_node_is_quarantined(database: Database) {
     }
 }
 
-static LATER: AtomicBool = AtomicBool::new(false);
-
-fn odd_clock() -> Timestamp {
-    let ahead = SignedDuration::from_hours(48);
-    if LATER.load(Ordering::Relaxed) { now() + ahead } else { now() }
-}
-
 pub(crate) async fn a_wait_is_bounded_and_leaves_no_trail(database: Database) {
     let rig = Rig::new(database).await;
     let id = rig.start(Kind::Bootstrap).await;
     rig.world.plan(&id, Stage::WaitForAgentEnrollment, Doing::Perform, Fault::Wait, FOREVER);
-    let engine = || Engine::new(rig.store.clone(), rig.world.clone(), rig.settings(), odd_clock);
+    let engine = || Engine::new(rig.store.clone(), rig.world.clone(), rig.settings(), now);
     for _ in 0..3 {
         engine().tick().await.unwrap();
         tokio::time::sleep(std::time::Duration::from_millis(4)).await;
@@ -136,11 +129,18 @@ pub(crate) async fn a_wait_is_bounded_and_leaves_no_trail(database: Database) {
     assert_eq!(after.resource.version, before.resource.version, "looking again is no history");
     assert!(after.resource.content.due_at > before.resource.content.due_at);
 
-    LATER.store(true, Ordering::Relaxed);
-    engine().tick().await.unwrap();
-    LATER.store(false, Ordering::Relaxed);
+    // One that is looked at now and then.
+    let (kind, stage) = (Kind::Onboarding, Stage::WaitForAgentEnrollment);
+    let id = rig.start(kind).await;
+    rig.world.plan(&id, stage, Doing::Perform, Fault::Wait, FOREVER);
+    let patience = kind.patience_at(stage).as_mins();
+    for minutes in (0..patience).step_by(5) {
+        look(&rig, patience + 5 - minutes).await;
+        assert_eq!(rig.run(&id).await.record.failure, None, "after {minutes} minutes");
+    }
+    look(&rig, 0).await;
     let run = rig.run(&id).await;
-    assert_eq!(run.state, State::FailedRetryable);
+    assert_eq!(run.state, TABLE.find(State::Running, stage.when_spent(Class::Overdue)).unwrap().to);
     assert_eq!(run.record.failure.unwrap().class, Class::Overdue);
 }
 
@@ -215,14 +215,39 @@ pub(crate) async fn a_busy_moment_starts_no_patience_anew(database: Database) {
     };
     see(Fault::Wait, 0).await;
     for _ in 0..3 {
-        see(Fault::Busy(0), patience / 4).await;
+        see(Fault::Busy(0), patience / 4 + 1).await;
         let run = see(Fault::Wait, BUSY).await;
         assert_eq!(run.state, State::Running, "{:?}", run.record);
     }
-    see(Fault::Busy(0), patience / 4 + BUSY).await;
+    see(Fault::Busy(0), patience / 4 + 1).await;
     let run = see(Fault::Wait, BUSY).await;
     assert_eq!(run.state, State::FailedManualIntervention, "{:?}", run.record);
     assert_eq!(run.record.failure.unwrap().class, Class::Overdue);
+}
+
+/// Nobody looks for longer than any patience: that is not charged to the stage that waits, nor excused for ever.
+pub(crate) async fn an_outage_is_charged_to_no_stage(database: Database) {
+    let rig = Rig::new(database).await;
+    let stage = Stage::WaitForReady;
+    let id = rig.start(Kind::Onboarding).await;
+    let patience = Kind::Onboarding.patience_at(stage).as_mins();
+    rig.world.plan(&id, stage, Doing::Perform, Fault::Wait, FOREVER);
+    look(&rig, 600).await;
+    for behind in [600 - 3 * patience, 600 - 6 * patience] {
+        look(&rig, behind).await;
+        let run = rig.run(&id).await;
+        assert_eq!(run.state, State::Running, "{:?}", run.record);
+        assert!(run.record.waiting.is_some(), "{:?}", run.record);
+    }
+    // Somebody looks every few minutes.
+    let restarted = 600 - 6 * patience;
+    for minutes in (5..patience).step_by(5) {
+        look(&rig, restarted - minutes).await;
+        assert_eq!(rig.run(&id).await.state, State::Running, "after {minutes} minutes");
+    }
+    look(&rig, restarted - patience - 5).await;
+    let run = rig.run(&id).await;
+    assert_eq!(run.record.failure.map(|failure| failure.class), Some(Class::Overdue));
 }
 
 /// What counts is for how long somebody was asked and busy: not while no server was there to ask, and not from before

@@ -48,6 +48,7 @@ on_both! {
         a_wait_is_bounded_and_leaves_no_trail,
         who_is_busy_is_borne_for_long_and_not_for_ever,
         a_busy_moment_starts_no_patience_anew,
+        an_outage_is_charged_to_no_stage,
         who_was_not_asked_was_not_busy,
         who_had_no_place_did_not_ask,
         who_is_asked_seldom_is_not_borne_for_ever,
