@@ -279,7 +279,7 @@ pub(crate) async fn decommission(
     let node = find(&app, &id).await?;
     let document = Document::of(&node)?;
     let needs_site = kind.plan().iter().any(|step| step.stage == Stage::LoadSiteConfig);
-    if needs_site && (document.site.is_none() || document.machine.is_none()) {
+    if needs_site && !document.can_be_reimaged() {
         let run = begin::newest_run(&app, &node).await?;
         return Err(Error::Conflict {
             code: "no_site",

@@ -177,7 +177,7 @@ impl Order<'_> {
                     return Err(begin::busy(run));
                 }
                 if !Document::of(node)?.identity_kept {
-                    return Err(gone(&node.content.id));
+                    return Err(gone(node)?);
                 }
                 proof::still_there(self.app, node).await
             }
@@ -329,13 +329,19 @@ pub(crate) async fn allowed_now(
     Ok(now)
 }
 
-fn gone(id: &str) -> Error {
-    Error::Conflict {
+fn gone(node: &Resource) -> Result<Error, Error> {
+    let id = &node.content.id;
+    let (way, call) = if Document::of(node)?.can_be_reimaged() {
+        ("reimage the machine, or register it anew", r#"decommissions {"mode":"reimage"}"#)
+    } else {
+        ("remove the node, and register it anew", "actions/remove")
+    };
+    Ok(Error::Conflict {
         code: "identity_gone",
-        detail:
+        detail: format!(
             "the agent on the host was uninstalled, released or revoked, so there is no identity to take back into \
-                 use: reimage the machine, or register it anew"
-                .to_owned(),
-        allowed: vec![format!(r#"POST /api/v1/gpu-nodes/{id}/decommissions {{"mode":"reimage"}}"#)],
-    }
+             use: {way}"
+        ),
+        allowed: vec![format!("POST /api/v1/gpu-nodes/{id}/{call}")],
+    })
 }

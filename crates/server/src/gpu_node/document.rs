@@ -147,6 +147,11 @@ pub(crate) fn address(url: &str) -> String {
 }
 
 impl Document {
+    /// Whether MAAS has a machine of the node, and a site manages it.
+    pub(crate) fn can_be_reimaged(&self) -> bool {
+        self.site.is_some() && self.machine.is_some()
+    }
+
     /// The document of a new node.
     pub(crate) fn new(create: GpuNodeCreate, secrets: &Secrets) -> Result<Self, Error> {
         let mut checks = vec![

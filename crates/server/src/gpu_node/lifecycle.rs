@@ -146,6 +146,9 @@ fn recommend(
             "MAAS does not have the machine as it was left: look at it there, then remove the node or reimage it"
                 .to_owned(),
         ),
+        State::Retired if !document.identity_kept && !document.can_be_reimaged() => {
+            wait("it has no identity that could be reactivated: remove the node")
+        }
         State::Retired if !document.identity_kept => {
             wait("it has no identity that could be reactivated: reimage its machine, or remove the node")
         }

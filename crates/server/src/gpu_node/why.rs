@@ -115,7 +115,7 @@ fn can_happen(event: Event, run: Option<&Run<Data>>, node: &Document) -> bool {
         Event::Drained => is(&[Retire, Reimage, FullDecommission]),
         Event::CleanupFinished => is(&[SoftReset, StorageCleanup]),
         Event::Uninstalled => is(&[FullDecommission, Remove]),
-        Event::Reenrolled => is(&[Reimage]) || (run.is_none() && node.site.is_some()),
+        Event::Reenrolled => is(&[Reimage]) || (run.is_none() && node.can_be_reimaged()),
         Event::Remove => is(&[FullDecommission, Remove]) || run.is_none(),
         // What a run does when it stops, a person has it do.
         Event::OnboardingBlocked | Event::DrainFailed | Event::UninstallFailed | Event::SetAsideAgain => {

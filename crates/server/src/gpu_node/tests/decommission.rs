@@ -91,6 +91,13 @@ async fn a_dead_host_is_retired_and_removed_with_a_reason() {
     let skip = json!({"skip": [{"stage": "drain_node", "reason": "the host is dead"}]});
     rig.act(&id, "retire", skip).await.ok();
     rig.until(&id, "retired").await;
+    // No machine of a site could be reimaged, and what is said is what can be done.
+    let gone = rig.act(&id, "reactivate", json!({})).await;
+    assert_eq!((gone.status.as_u16(), gone.code()), (409, "identity_gone"), "{gone:?}");
+    let remove = format!("POST /api/v1/gpu-nodes/{id}/actions/remove");
+    assert_eq!(gone.body["allowed_actions"], json!([remove]), "{gone:?}");
+    let recommended = rig.lifecycle(&id).await["recommended"].to_string();
+    assert!(!format!("{gone:?} {recommended}").contains("reimage"), "{gone:?} {recommended}");
     let wrong = json!({"skip": [{"stage": "drain_node", "reason": "the host is dead"}]});
     assert_eq!(rig.act(&id, "remove", wrong).await.status, 400, "a removal drains nothing");
     let skip = json!({"skip": [{"stage": "remove_gpuaas_node_record", "reason": "the host is dead"}]});
