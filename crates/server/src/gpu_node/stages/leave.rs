@@ -94,9 +94,10 @@ impl Workers {
             )));
         }
         if machine.power_type == MANUAL {
-            // Nobody can ask; whoever repeats the stage after being told says that it is done. A stage that is executed
-            // again by itself is still in the stay in which it asked.
-            if attempt.data.switch_off_asked.is_some_and(|asked| asked < attempt.since) {
+            // Nobody can ask; the person who repeats the stage after being told says that it is done. A stage that is
+            // executed again by itself has nobody's word, also when the time it counts from has moved.
+            let told_before = attempt.data.switch_off_asked.is_some_and(|asked| asked < attempt.since);
+            if attempt.sent_on && told_before {
                 attempt.data.switched_off_by_hand = true;
                 return done(attempt);
             }
