@@ -55,7 +55,7 @@ pub(crate) async fn heartbeat(
         // Who never said anything is not well.
         unread => {
             heartbeat.checks.extend(unread.then(unreadable));
-            hear(&app, node, &heartbeat).await?
+            hear(&app, node, &heartbeat, said).await?
         }
     };
     let beat = if document::state(&node)? == State::Active {
@@ -114,10 +114,15 @@ fn check(heartbeat: &mut Heartbeat, ignored: &mut Ignored) -> Option<Interval> {
 }
 
 /// Keeps what was said, and moves the node if that brings it back.
-async fn hear(app: &App, node: Resource, heartbeat: &Heartbeat) -> Result<Resource, Error> {
+async fn hear(
+    app: &App,
+    node: Resource,
+    heartbeat: &Heartbeat,
+    interval: Option<Interval>,
+) -> Result<Resource, Error> {
     let (id, state, document) = (node.content.id.clone(), document::state(&node)?, Document::of(&node)?);
     let epoch = document.agent.as_ref().map_or(0, |agent| agent.epoch);
-    let health = Health { checks: heartbeat.checks.clone(), epoch };
+    let health = Health { checks: heartbeat.checks.clone(), epoch, interval };
     let known = proof::latest(app, &id).await?.health;
     let same = known.as_ref().is_some_and(|(known, _)| *known == health);
     // While liveness watches the node, a beat that says nothing new is a mark in memory and no more.

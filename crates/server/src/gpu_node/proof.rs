@@ -4,9 +4,12 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use wardroom_api::gpu_node::agent::Check;
-use wardroom_core::gpu_node::{
-    State,
-    maas::{self, Observed, Power, Status, Work},
+use wardroom_core::{
+    gpu_node::{
+        State,
+        maas::{self, Observed, Power, Status, Work},
+    },
+    liveness::{Interval, in_force},
 };
 use wardroom_store::{Observation, Resource};
 
@@ -23,6 +26,9 @@ pub(crate) struct Health {
     pub(crate) checks: Vec<Check>,
     /// The epoch of the identity that said it.
     pub(crate) epoch: u64,
+    /// How often it says that it beats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) interval: Option<Interval>,
 }
 
 impl Health {
@@ -122,12 +128,15 @@ pub(crate) async fn keep<T: Serialize>(
     Ok(())
 }
 
-/// How much later than it is due a heartbeat may come: how often anybody looks.
-const LOOK: SignedDuration = SignedDuration::from_secs(2);
+/// How often an agent beats, as liveness takes it: the longer of what it says and what it is told.
+pub(crate) fn interval(app: &App, health: Option<&Health>) -> Option<Interval> {
+    in_force(health.and_then(|health| health.interval), Some(app.config.liveness.interval))
+}
 
-/// Whether an agent was heard so lately that its next heartbeat is not due yet.
-pub(crate) fn is_fresh(app: &App, heard: Timestamp, now: Timestamp) -> bool {
-    now.duration_since(heard) <= app.config.liveness.interval.duration() + LOOK
+/// Whether an agent was heard so lately that liveness would not call it silent: one that is well beats a while after its
+/// interval, having run its checks.
+pub(crate) fn is_fresh(app: &App, health: Option<&Health>, heard: Timestamp, now: Timestamp) -> bool {
+    now.duration_since(heard) <= app.config.liveness.policy.allowance(interval(app, health))
 }
 
 /// Whether a quarantined node is proven healthy: a healthy heartbeat since it was set aside, and nothing in MAAS that
@@ -149,7 +158,7 @@ pub(crate) async fn healthy_again(app: &App, node: &Resource) -> Result<(), Erro
     let Some((health, at)) = heard else {
         return Err(unproven("no heartbeat has arrived since the node was set aside".to_owned()));
     };
-    if !is_fresh(app, at, app.now()) {
+    if !is_fresh(app, Some(&health), at, app.now()) {
         return Err(unproven(format!("the agent is silent since it was last heard, at {at:.0}")));
     }
     if !health.is_healthy() {

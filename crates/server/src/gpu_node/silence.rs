@@ -9,9 +9,9 @@ use crate::{app::App, error::Error};
 /// undiscovered. Heartbeats of an active node are marks in memory; from when a run waits, the node is not active, and
 /// they are kept.
 pub(crate) async fn since(app: &App, node: &str, from: Timestamp) -> Result<Option<Timestamp>, Error> {
-    let heard = proof::latest(app, node).await?.health.map(|(_, at)| at);
-    let last = heard.map_or(from, |heard| heard.max(from));
-    let liveness = &app.config.liveness;
-    let allowed = liveness.policy.at_most(Some(liveness.interval));
+    let health = proof::latest(app, node).await?.health;
+    let last = health.as_ref().map_or(from, |(_, heard)| from.max(*heard));
+    let interval = proof::interval(app, health.as_ref().map(|(health, _)| health));
+    let allowed = app.config.liveness.policy.at_most(interval);
     Ok((app.now().duration_since(last) > allowed).then_some(last))
 }

@@ -49,7 +49,7 @@ impl Workers {
         let Some((health, at)) = heard else {
             return Ok(wait_until(until, "the agent has enrolled and not been heard yet"));
         };
-        if !proof::is_fresh(&self.app, at, attempt.now) {
+        if !proof::is_fresh(&self.app, Some(&health), at, attempt.now) {
             return Ok(wait_until(until, "the agent has enrolled, and is silent since it was last heard"));
         }
         if !health.is_healthy() {

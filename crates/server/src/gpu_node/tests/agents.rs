@@ -543,14 +543,6 @@ async fn put(rig: &Rig, id: &str, state: &str, ago: jiff::SignedDuration) {
     rig.app.change(document::KIND, id, moved).await.unwrap();
 }
 
-/// What the agent said last was said some time ago.
-async fn age(rig: &Rig, id: &str, ago: jiff::SignedDuration) {
-    let said = rig.app.store.observations("gpu-node", id).await.unwrap().remove(0);
-    let received_at = rig.app.now() - ago;
-    let old = wardroom_store::Observation { version: said.version + 1, received_at, ..said };
-    rig.app.store.observe(&old).await.unwrap();
-}
-
 /// A node that was healthy and fell silent is not brought back by what it said before; and nobody is heard by being
 /// brought back.
 async fn an_old_heartbeat_brings_no_node_back() {
@@ -559,7 +551,7 @@ async fn an_old_heartbeat_brings_no_node_back() {
     let (id, credential) = enrolled(&rig, 1).await;
     put(&rig, &id, "quarantined", SignedDuration::from_mins(20)).await;
     beat(&rig, &id, &credential, json!({"checks": []})).await;
-    age(&rig, &id, SignedDuration::from_mins(10)).await;
+    rig.age(&id, SignedDuration::from_mins(10)).await;
     let refused = rig.act(&id, "recover", json!({})).await;
     assert_eq!((refused.status.as_u16(), refused.code()), (409, "not_proven"), "{refused:?}");
     assert!(refused.body["detail"].as_str().unwrap().contains("silent"), "{refused:?}");
@@ -567,13 +559,31 @@ async fn an_old_heartbeat_brings_no_node_back() {
     let node = super::super::find(&rig.app, &id).await.unwrap();
     assert!(super::super::proof::healthy_again(&rig.app, &node).await.is_err(), "the reconciler's own way");
 
-    age(&rig, &id, SignedDuration::from_secs(20)).await;
+    rig.age(&id, SignedDuration::from_secs(20)).await;
     rig.act(&id, "recover", json!({})).await.ok();
     let node = rig.get(&format!("/api/v1/gpu-nodes/{id}")).await["data"].clone();
     assert_eq!(node["state"], "active");
     let seen: jiff::Timestamp = node["last_seen"].as_str().unwrap().parse().unwrap();
     let since = rig.app.now().duration_since(seen);
     assert!(since >= SignedDuration::from_secs(19), "heard {since:?} ago: {node}");
+}
+
+/// An agent that is well is silent for a while between its heartbeats, and for longer when it beats less often: what it
+/// said counts until it has missed more of them than liveness allows.
+async fn a_heartbeat_counts_until_the_next_ones_are_missed() {
+    use jiff::SignedDuration;
+    for (interval, fresh, old) in [(Value::Null, 80, 100), (json!("@every 5m"), 14 * 60, 16 * 60)] {
+        let rig = Rig::new().await;
+        let (id, credential) = enrolled(&rig, 1).await;
+        put(&rig, &id, "quarantined", SignedDuration::from_hours(1)).await;
+        beat(&rig, &id, &credential, json!({"checks": [], "interval": interval})).await;
+        rig.age(&id, SignedDuration::from_secs(old)).await;
+        let refused = rig.act(&id, "recover", json!({})).await;
+        assert_eq!((refused.status.as_u16(), refused.code()), (409, "not_proven"), "{interval} {refused:?}");
+        rig.age(&id, SignedDuration::from_secs(fresh)).await;
+        let recovered = rig.act(&id, "recover", json!({})).await;
+        assert_eq!(recovered.body["did"], "moved", "{interval} {recovered:?}");
+    }
 }
 
 /// When a node was last seen is told by each heartbeat, also while nobody has to beat.
@@ -602,7 +612,7 @@ async fn unreadable_checks_bring_no_node_back() {
     let (id, credential) = enrolled(&rig, 1).await;
     beat(&rig, &id, &credential, json!({"checks": []})).await;
     put(&rig, &id, "offline", jiff::SignedDuration::from_mins(20)).await;
-    age(&rig, &id, jiff::SignedDuration::from_mins(30)).await;
+    rig.age(&id, jiff::SignedDuration::from_mins(30)).await;
     assert_eq!(beat(&rig, &id, &credential, json!({"checks": "x"})).await["state"], "offline");
     let heard = super::super::proof::latest(&rig.app, &id).await.unwrap().health.unwrap().1;
     assert!(rig.app.now().duration_since(heard) > jiff::SignedDuration::from_mins(29), "heard at {heard}");
@@ -715,6 +725,7 @@ async fn what_an_agent_did_can_be_read_with_its_run() {
 
 on_both! {
     an_old_heartbeat_brings_no_node_back
+    a_heartbeat_counts_until_the_next_ones_are_missed
     a_heartbeat_is_seen_in_every_state
     unreadable_checks_bring_no_node_back
     a_node_that_is_not_proven_clean_is_set_aside_when_its_run_is_stopped

@@ -220,6 +220,15 @@ impl Rig {
         self.silent.lock().unwrap().insert(id.to_owned());
     }
 
+    /// What the agent of a node said last was said some time ago.
+    pub(super) async fn age(&self, id: &str, ago: SignedDuration) {
+        let received_at = self.app.now() - ago;
+        let seen = self.app.store.observations("gpu-node", id).await.unwrap();
+        let said = seen.into_iter().find(|seen| seen.source == "agent").unwrap();
+        let old = wardroom_store::Observation { version: said.version + 1, received_at, ..said };
+        self.app.store.observe(&old).await.unwrap();
+    }
+
     /// It lives again.
     pub(super) fn hear(&self, id: &str) {
         self.silent.lock().unwrap().remove(id);
