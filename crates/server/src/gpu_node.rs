@@ -290,12 +290,12 @@ pub(crate) async fn decommission(
         });
     }
     // A host that answers can be asked: only one that does not is given up as it is, and nothing is erased under what runs
-    // on another.
-    if let Some(stage) =
-        skip.keys().next().filter(|_| document::state(&node).is_ok_and(|state| state == State::Active))
+    // on another, whatever its state and whether its run is under way.
+    if let Some(stage) = skip.keys().next()
+        && silence::is_heard(&app, &node).await?
     {
         let detail =
-            format!("the node is active, so its agent can do {stage}: only a silent host's is skipped");
+            format!("the agent of the node is heard, so it can do {stage}: only a silent host's is skipped");
         return Err(action::not_allowed(&app, &node, detail).await?);
     }
     let open = begin::open_run(&app, &node).await?;

@@ -299,7 +299,7 @@ impl Liveness {
     }
 
     /// Gives back the seat of a member that is gone for good.
-    fn forget(&self, kind: &str, id: &str) {
+    pub(crate) fn forget(&self, kind: &str, id: &str) {
         if let Some(kind) = self.kind(kind) {
             self.directory.remove(&self.slab, kind, id);
         }

@@ -250,6 +250,7 @@ async fn a_stage_of_a_run_under_way_is_skipped_with_a_reason() {
         let skip = json!([{"stage": stage, "reason": "the board burnt"}]);
         json!({"mode": "full_decommission", "skip": skip})
     };
+    rig.long_silence(&id).await;
     let reply = rig.post(&decommission, with("cleanup_storage")).await;
     assert_eq!((reply.status.as_u16(), reply.code()), (409, "run_open"), "{reply:?}");
     rig.post(&decommission, with("drain_node")).await.ok();

@@ -629,6 +629,31 @@ async fn cleaning(rig: &mut Rig, mode: &str) -> (String, String) {
     (id, credential)
 }
 
+/// Nothing is erased under what runs on a node as long as its agent is heard, by whichever way its drain would be skipped.
+async fn a_drain_is_not_skipped_while_the_agent_is_heard() {
+    let mut rig = Rig::new().await;
+    let (id, credential) = cleaning(&mut rig, "soft_reset").await;
+    let path = format!("/api/v1/gpu-nodes/{id}/decommissions");
+    let undrained =
+        json!({"mode": "soft_reset", "skip": [{"stage": "drain_node", "reason": "it takes too long"}]});
+    let refused = async || {
+        let refused = rig.post(&path, undrained.clone()).await;
+        assert_eq!((refused.status.as_u16(), refused.code()), (409, "no_such_move"), "{refused:?}");
+        assert!(refused.body["detail"].as_str().unwrap().contains("heard"), "{refused:?}");
+    };
+    rig.until_stage_or(&id, "drain_node", "never").await;
+    refused().await;
+    rig.act(&id, "stop-drain", json!({})).await.ok();
+    rig.until_run(&id, "cancelled").await;
+    rig.act(&id, "quarantine", json!({"reason": "it smells"})).await.ok();
+    refused().await;
+    beat(&rig, &id, &credential, json!({})).await;
+    refused().await;
+    rig.long_silence(&id).await;
+    rig.post(&path, undrained.clone()).await.ok();
+    rig.until_stage_or(&id, "cleanup_storage", "never").await;
+}
+
 /// Does a task once it is asked for; says how it ended.
 async fn carry_out(rig: &Rig, id: &str, credential: &str, kind: &str, mut result: Value) {
     let claim = format!("/api/v1/gpu-nodes/{id}/tasks/claim");
@@ -726,6 +751,7 @@ async fn what_an_agent_did_can_be_read_with_its_run() {
 on_both! {
     an_old_heartbeat_brings_no_node_back
     a_heartbeat_counts_until_the_next_ones_are_missed
+    a_drain_is_not_skipped_while_the_agent_is_heard
     a_heartbeat_is_seen_in_every_state
     unreadable_checks_bring_no_node_back
     a_node_that_is_not_proven_clean_is_set_aside_when_its_run_is_stopped

@@ -162,7 +162,7 @@ async fn a_dead_host_is_reimaged_and_decommissioned_with_a_reason() {
         rig.act(&id, "quarantine", json!({"reason": "the board burnt"})).await.ok();
         let wrong = rig.post(&path, json!({"mode": "soft_reset", "skip": skip(&["scrub_gpu"])})).await;
         assert_eq!(wrong.status, 400, "{wrong:?}");
-        rig.silence(&id);
+        rig.long_silence(&id).await;
         rig.post(&path, body).await.ok();
         rig.until_stage_or(&id, "wait_for_agent_enrollment", end).await;
         rig.hear(&id);

@@ -63,6 +63,8 @@ pub(super) struct Rig {
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
     silent: Arc<Mutex<BTreeSet<String>>>,
+    /// Held while an agent speaks.
+    speaking: Arc<tokio::sync::Mutex<()>>,
     /// How long a stage may take, if not as long as usual.
     pub(super) stage_limit: Option<Duration>,
     _database: Option<testing::Database>,
@@ -151,6 +153,7 @@ impl Rig {
             stop,
             tasks: JoinSet::new(),
             silent: Arc::default(),
+            speaking: Arc::default(),
             stage_limit: None,
             _database: database,
             _dir: dir,
@@ -195,13 +198,14 @@ impl Rig {
     /// Lets an agent speak for every node that has a token: it enrols, beats, and does what it is asked.
     pub(super) fn agents(&mut self) {
         let (app, router, mut stop) = (self.app.clone(), self.router.clone(), self.stop.subscribe());
-        let silent = Arc::clone(&self.silent);
+        let (silent, speaking) = (Arc::clone(&self.silent), Arc::clone(&self.speaking));
         self.tasks.spawn(async move {
             let mut agents = BTreeMap::new();
             while !*stop.borrow() {
                 let list =
                     wardroom_store::List { kind: "gpu-node".to_owned(), limit: 1000, ..Default::default() };
                 for node in app.store.list(&list).await.unwrap().items {
+                    let _speaking = speaking.lock().await;
                     if silent.lock().unwrap().contains(&node.content.id) {
                         continue;
                     }
@@ -218,6 +222,14 @@ impl Rig {
     /// The host of a node is dead from now on.
     pub(super) fn silence(&self, id: &str) {
         self.silent.lock().unwrap().insert(id.to_owned());
+    }
+
+    /// The host of a node is dead, and has been for so long that it is known to be.
+    pub(super) async fn long_silence(&self, id: &str) {
+        self.silence(id);
+        let _nobody = self.speaking.lock().await;
+        self.age(id, SignedDuration::from_hours(1)).await;
+        self.app.liveness.forget("gpu-node", id);
     }
 
     /// What the agent of a node said last was said some time ago.

@@ -118,7 +118,7 @@ async fn a_credential_dies_with_the_system_it_was_on() {
         let old = credential(&rig, &id).await;
         assert_eq!(beat(&rig, &id, &old).await, 200);
         rig.act(&id, "quarantine", json!({"reason": "the board burnt"})).await.ok();
-        rig.silence(&id);
+        rig.long_silence(&id).await;
         if released {
             let free = Change { status: Some(Status::Ready), ..Change::default() };
             rig.maas.change(&rig.system_id(&id).await, &free);
