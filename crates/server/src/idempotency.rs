@@ -19,7 +19,7 @@ use crate::{
     auth::{self, Caller, Who},
     body,
     error::Error,
-    etag, group, node, satellite,
+    etag, group, node, report, satellite,
     secret::{self, Key},
     workflow,
 };
@@ -63,6 +63,7 @@ async fn remembered(app: &App, request: Request, next: Next) -> Result<Response,
         return Err(Error::KeyReused);
     }
 
+    let is_stranger = matches!(caller.who, Who::Nobody);
     let (parts, body) = request.into_parts();
     let bytes = body::collect(body, body::MOST_BYTES).await?;
     let key = IdempotencyKey { scope, key, request_hash: hash(&app.key, &parts.uri.to_string(), &bytes) };
@@ -72,7 +73,7 @@ async fn remembered(app: &App, request: Request, next: Next) -> Result<Response,
     match app.store.claim_key(&key, now, until).await? {
         Claim::Answered(answer) => return repeat(&answer),
         Claim::OtherRequest => return Err(Error::KeyReused),
-        Claim::Done(marker) => return answer_again(app, parts.uri.path(), &marker).await,
+        Claim::Done(marker) => return answer_again(app, is_stranger, parts.uri.path(), &marker).await,
         Claim::InFlight => {
             return Err(Error::Conflict {
                 code: "in_flight",
@@ -134,7 +135,7 @@ pub(crate) async fn in_parts<T>(work: impl Future<Output = T>) -> T {
 
 /// The request was run, but its answer was lost with its server, or is about to be remembered: what it changed is
 /// shown as it is now.
-async fn answer_again(app: &App, path: &str, marker: &Marker) -> Result<Response, Error> {
+async fn answer_again(app: &App, is_stranger: bool, path: &str, marker: &Marker) -> Result<Response, Error> {
     let lost = || Error::Conflict {
         code: "answer_lost",
         detail: format!(
@@ -148,6 +149,8 @@ async fn answer_again(app: &App, path: &str, marker: &Marker) -> Result<Response
     }
     let resource = app.store.get(&marker.kind, &marker.id).await?.ok_or_else(lost)?;
     let mut response = match &*marker.kind {
+        // Who showed nothing sees no more of it than at first.
+        node::document::KIND if is_stranger => report::outline(&resource, None)?,
         node::document::KIND => node::answer(app, &resource, None).await?,
         workflow::KIND => workflow::answer(StatusCode::OK, &resource)?,
         group::KIND => group::answer(app, StatusCode::OK, &resource).await?,

@@ -237,7 +237,11 @@ async fn take(
     let resource = promote::carry_out(app, resource).await?;
     let state = &resource.content.state;
     let message = if *state == installed { message } else { format!("The node is {state}.") };
-    if is_known { node::answer(app, &resource, Some(&message)).await } else { outline(&resource, message) }
+    if is_known {
+        node::answer(app, &resource, Some(&message)).await
+    } else {
+        outline(&resource, Some(message))
+    }
 }
 
 /// What is answered to a report.
@@ -261,7 +265,7 @@ fn unheard(state: NodeState, is_known: bool) -> Option<&'static str> {
 }
 
 /// Where a node stands, for a caller that has not proven to be it, and nothing of what others know of it.
-fn outline(resource: &Resource, message: String) -> Result<Response, Error> {
+pub(crate) fn outline(resource: &Resource, message: Option<String>) -> Result<Response, Error> {
     let (node, _) = document::view_and_etag(resource, Document::of(resource)?)?;
     let data = Node {
         hostname: None,
@@ -276,7 +280,7 @@ fn outline(resource: &Resource, message: String) -> Result<Response, Error> {
         last_install_error: None,
         ..node
     };
-    Ok(Json(Envelope { success: true, data, message: Some(message) }).into_response())
+    Ok(Json(Envelope { success: true, data, message }).into_response())
 }
 
 /// What a report leads to.
