@@ -47,13 +47,20 @@ pub(crate) struct Options {
 /// How long to wait before a server that does not answer is asked again.
 const PAUSE: Duration = Duration::from_secs(5);
 
+/// What a run asks for next comes a moment after a result: so often, and after so long, it is asked for at once instead of
+/// with the next beat.
+const EAGER: u32 = 5;
+const SOON: Duration = Duration::from_secs(2);
+
 /// Speaks for the node until it is told to stop, or its identity is gone.
 pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     let config = Config::read(&options.config)?;
     let keeper = Keeper::open(&options.state_dir)?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    orphan::end(keeper.running()).await;
+    if let Err(left) = orphan::end(keeper.running(), orphan::PATIENCE).await {
+        tracing::error!("{left}: no task is begun until it has");
+    }
     tokio::select! {
         ended = speak(&options, &config, &keeper) => ended,
         _ = terminate.recv() => Ok(()),
@@ -63,13 +70,17 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
 
 async fn speak(options: &Options, config: &Config, keeper: &Keeper) -> anyhow::Result<()> {
     let kept = match keeper.credential()? {
-        Some(kept) => kept,
+        Some(kept) => {
+            if let Some(told) = enrol::is_told_otherwise(options, &kept) {
+                tracing::warn!("{told}");
+            }
+            kept
+        }
         None => enrol(options, keeper).await?,
     };
     let client = client(options, Some(kept.credential.clone()))?;
-    Agent { client, config, keeper, node: kept.node, work: None, told: None, failing: BTreeSet::new() }
-        .live()
-        .await
+    let (node, work, told, failing, eager) = (kept.node, None, None, BTreeSet::new(), 0);
+    Agent { client, config, keeper, node, work, told, failing, eager }.live().await
 }
 
 fn client(options: &Options, token: Option<String>) -> anyhow::Result<Client> {
@@ -94,6 +105,8 @@ struct Agent<'a> {
     told: Option<String>,
     /// The checks that failed when they last ran.
     failing: BTreeSet<String>,
+    /// How often it still asks soon whether there is another task.
+    eager: u32,
 }
 
 impl Agent<'_> {
@@ -103,7 +116,10 @@ impl Agent<'_> {
                 Ok(Some(pause)) => pause,
                 Ok(None) => return Ok(()),
                 Err(error) if is_final(&error) => {
-                    return Err(error).context("the server does not know this agent");
+                    return Err(error).context(
+                        "the server does not know this agent any more: where its node was onboarded anew, remove --state-dir \
+                         and start the agent with the new token",
+                    );
                 }
                 Err(error) => {
                     tracing::warn!(%error, "the server did not answer; it is asked again");
@@ -184,6 +200,8 @@ impl Agent<'_> {
     /// Waits for the next beat, or for the task to end.
     async fn wait(&mut self, pause: Duration) -> anyhow::Result<()> {
         let Some(work) = &mut self.work else {
+            let pause = if self.eager > 0 { pause.min(SOON) } else { pause };
+            self.eager = self.eager.saturating_sub(1);
             tokio::time::sleep(pause).await;
             return Ok(());
         };
@@ -193,6 +211,7 @@ impl Agent<'_> {
                 let task = work.task.clone();
                 tracing::info!(task = task.id, kind = task.kind, outcome = result.outcome, "ended");
                 self.work = None;
+                self.eager = EAGER;
                 self.keep(&task, TaskResult { epoch: task.epoch, ..result });
             }
         }

@@ -29,7 +29,7 @@ mod satellite_group;
 mod site;
 mod token;
 
-pub use error::Error;
+pub use error::{Error, NO_ROUTE};
 pub use explain::{Blocker, Call, Exit, Next, Summary, Why};
 pub use feed::{Feed, HistoryQuery};
 pub use query::Query;

@@ -191,6 +191,9 @@ pub struct ActionRequest {
     /// Stages to skip because the host is dead or never enrolled; for `retire` and `remove`.
     #[serde(default)]
     pub skip: Vec<Skip>,
+    /// Use a node whose cleanup was begun and never proven as it is; for `recover`, with a reason.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unproven: bool,
 }
 
 /// What came of an action.
@@ -220,6 +223,8 @@ pub struct Lifecycle {
     /// Since when.
     #[schema(value_type = String, format = DateTime)]
     pub since: Timestamp,
+    /// Of a quarantined node: who set it aside, and why.
+    pub because: Option<String>,
     /// Its newest run.
     pub run: Option<RunSummary>,
     /// What MAAS last said of the machine.

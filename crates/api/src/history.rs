@@ -41,7 +41,8 @@ pub struct Transitions {
 pub struct Row {
     /// Names the row.
     pub id: String,
-    /// Where it is in the feed.
+    /// Where it is in the feed; not told in the history of one resource.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cursor: String,
     /// The kind of the resource.
     pub kind: String,

@@ -67,7 +67,7 @@ pub struct SiteSettings {
     pub testing_scripts: Vec<String>,
     /// What cloud-init gets, with `{{token}}`, `{{server}}`, `{{node}}` and `{{hostname}}` filled in.
     pub user_data: String,
-    /// The URL under which nodes reach this server.
+    /// The URL under which nodes reach this server; where it listens when absent, or `satellites.url`.
     pub server_url: Option<String>,
     /// Whether deployed machines report their hardware.
     pub hardware_sync: bool,

@@ -114,7 +114,8 @@ pub(crate) fn command(request: &str) -> String {
             format!("wardroom satellite {verb} {name}{}", mode(&body))
         }
         ("POST", ["api", "v1", "gpu-nodes", id, "actions", action]) => {
-            format!("wardroom gpu-node {} {id}{}", kebab(action), skip(&body))
+            let unproven = if body["unproven"] == true { " --unproven --reason TEXT" } else { "" };
+            format!("wardroom gpu-node {} {id}{}{unproven}", kebab(action), skip(&body))
         }
         ("POST", ["api", "v1", "gpu-nodes", id, "onboardings"]) => format!("wardroom gpu-node onboard {id}"),
         ("POST", ["api", "v1", "gpu-nodes", id, "decommissions"]) => {
@@ -122,7 +123,8 @@ pub(crate) fn command(request: &str) -> String {
         }
         ("POST", ["api", "v1", "runs", id, "actions", action]) => {
             let abandon = if body["abandon"] == true { " --abandon --reason TEXT" } else { "" };
-            format!("{}{abandon}", act_on_run(id, action, None))
+            let digest = body["expected_observation_digest"].as_str();
+            format!("{}{abandon}", act_on_run(id, action, digest))
         }
         ("GET", ["api", "v1", collection, id] | ["api", "v1", collection, id, "lifecycle"])
             if Kind::from_str(collection, false).is_ok() =>
@@ -140,7 +142,11 @@ pub(crate) fn command(request: &str) -> String {
         }
         ("DELETE", ["api", "groups", name]) => format!("wardroom delete satellite-group {name}"),
         ("POST", ["api", "configs", "satellite"]) => {
-            "wardroom satellite assign NAME --config CONFIG".to_owned()
+            let name = body["satellite"].as_str().unwrap_or("NAME");
+            match body["config_name"].as_str() {
+                Some(config) => format!("wardroom satellite assign {name} --config {config}"),
+                None => format!("wardroom satellite unassign {name} --config"),
+            }
         }
         _ => request.to_owned(),
     }
@@ -274,10 +280,25 @@ mod tests {
             r#"POST /api/v1/gpu-nodes/g1/decommissions {"mode":"reimage"}"#,
             "wardroom gpu-node decommission g1 --mode reimage",
         );
+        check(
+            r#"POST /api/v1/gpu-nodes/g1/actions/recover {"unproven":true}"#,
+            "wardroom gpu-node recover g1 --unproven --reason TEXT",
+        );
+        check(
+            r#"POST /api/v1/runs/r1/actions/adopt_observed_state {"expected_observation_digest":"d1"}"#,
+            "wardroom run adopt-observed-state r1 --digest d1",
+        );
         check("GET /api/v1/runs/r1", "wardroom describe run r1");
         check("PUT /api/v1/sites/berlin", "wardroom apply -f FILE");
         check("DELETE /api/groups/base", "wardroom delete satellite-group base");
-        check("POST /api/configs/satellite", "wardroom satellite assign NAME --config CONFIG");
+        check(
+            r#"POST /api/configs/satellite {"config_name":"fast","satellite":"edge"}"#,
+            "wardroom satellite assign edge --config fast",
+        );
+        check(
+            r#"POST /api/configs/satellite {"config_name":null,"satellite":"edge"}"#,
+            "wardroom satellite unassign edge --config",
+        );
         check(r#"POST /api/v1/tokens {"role":"admin"}"#, "wardroom token create NAME --role admin");
         check("GET /api/v1/elsewhere", "GET /api/v1/elsewhere");
         check("pending", "pending");

@@ -10,6 +10,8 @@ use anyhow::Context as _;
 use clap::Args;
 use wardroom_api::client::{self, Client, Options};
 
+use crate::exit::{Code, failure};
+
 /// The file that a server on this machine writes on its first start.
 const LOCAL_TOKEN: &str = "wardroom-data/admin.token";
 
@@ -79,9 +81,11 @@ fn is_absent(path: &Path) -> bool {
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read the token in {}", path.display()))?;
-    let token = text.trim();
-    anyhow::ensure!(!token.is_empty(), "there is no token in {}: the file is empty", path.display());
-    Ok(token.to_owned())
+    let (read, path) = (std::fs::read_to_string(path), path.display());
+    let said = match read {
+        Ok(text) if !text.trim().is_empty() => return Ok(text.trim().to_owned()),
+        Ok(_) => format!("there is no token in {path}: the file is empty"),
+        Err(error) => format!("cannot read the token in {path}: {error}"),
+    };
+    Err(failure(Code::Denied, said))
 }

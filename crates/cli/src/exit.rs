@@ -2,6 +2,7 @@
 
 use std::{fmt, io::ErrorKind, process::ExitCode};
 
+use clap::ValueEnum as _;
 use wardroom_api::{Problem, client};
 use wardroom_core::node::State;
 
@@ -82,7 +83,7 @@ pub(crate) fn explain(error: &anyhow::Error) -> ExitCode {
         let start = if number == 0 { "wardroom: " } else { "  " };
         output::note(&format!("{start}{}", text::clean(line)));
     }
-    let own = || (code(error) == Code::NotFound).then(|| list(missing(error)));
+    let own = || missing(error).map(list);
     if let Some(next) = error.downcast_ref().and_then(next_step).or_else(own) {
         output::note(&format!("  next: {next}"));
     }
@@ -129,16 +130,13 @@ fn of_client(error: &client::Error) -> Code {
         client::Error::Setup(_) => Code::Usage,
         client::Error::Timeout => Code::Timeout,
         client::Error::Unreachable(_) => Code::Unreachable,
-        // Not the resource is missing, but all of the API.
-        client::Error::Problem(problem) if problem.code == NO_ROUTE => Code::Failed,
         client::Error::Problem(_) | client::Error::Unexpected { .. } => {
-            of_status(error.status().unwrap_or_default())
+            let code = of_status(error.status().unwrap_or_default());
+            // Not the resource is missing, but all of the API.
+            if code == Code::NotFound && !error.is_not_found() { Code::Failed } else { code }
         }
     }
 }
-
-/// What a server says to a request that it does not know.
-const NO_ROUTE: &str = "no_route";
 
 /// The exit code that fits the status of an answer.
 fn of_status(status: u16) -> Code {
@@ -177,9 +175,14 @@ fn problem_text(problem: &Problem) -> String {
 }
 
 /// What helps whoever asked for something that is not there.
-fn list(kind: Option<Kind>) -> String {
-    let kind = kind.map_or_else(|| "KIND".to_owned(), |kind| format!("{}s", kind.as_str()));
-    format!("list what there is: `wardroom get {kind}`")
+fn list(kind: Kind) -> String {
+    format!("list what there is: `wardroom get {}s`", kind.as_str())
+}
+
+/// What a refusal says is not there, where its path does not tell.
+fn named(detail: &str) -> Option<Subject> {
+    let (kind, id) = detail.strip_prefix("there is no ")?.strip_suffix('"')?.split_once(" \"")?;
+    Some(Subject { kind: Kind::from_str(&kind.replace(' ', "-"), false).ok()?, id: id.to_owned() })
 }
 
 /// What somebody can do about it.
@@ -213,10 +216,11 @@ fn after(problem: &Problem) -> Option<String> {
             Some("give a valid token: --token-file FILE, WARDROOM_TOKEN or WARDROOM_TOKEN_FILE".to_owned())
         }
         403 => Some("ask an admin for such a token: `wardroom token create NAME --role ROLE`".to_owned()),
-        404 if problem.code == NO_ROUTE => Some(
+        404 if problem.code == client::NO_ROUTE => Some(
             "check --server and WARDROOM_SERVER_URL: machines boot elsewhere than people connect".to_owned(),
         ),
-        404 => Some(list(subject.map(|subject| subject.kind))),
+        404 => subject.or_else(|| named(&problem.detail)).map(|subject| list(subject.kind) + &past(subject)),
+        409 if problem.code == "in_use" => subject.and_then(users),
         409 => {
             let Subject { kind, id } = subject.filter(|subject| is_explained(subject.kind))?;
             Some(format!("`wardroom why {} {id}` says what can be done", kind.as_str()))
@@ -224,6 +228,41 @@ fn after(problem: &Problem) -> Option<String> {
         500 => Some("look into the log of the server for this request".to_owned()),
         _ => None,
     }
+}
+
+/// What tells of one that may have been deleted.
+fn past(subject: Subject) -> String {
+    let Subject { kind, id } = subject;
+    let history = format!("`wardroom history {} {id}`", kind.as_str());
+    match kind {
+        Kind::Run | Kind::Incident | Kind::Token => String::new(),
+        Kind::GpuNode => format!("; of a deleted one: {history}, `wardroom describe run {id}`"),
+        Kind::Node
+        | Kind::Workflow
+        | Kind::Group
+        | Kind::Site
+        | Kind::Satellite
+        | Kind::SatelliteGroup
+        | Kind::SatelliteConfig => format!("; of a deleted one: {history}"),
+    }
+}
+
+/// What lists who uses something, where it can be selected by.
+fn users(Subject { kind, id }: Subject) -> Option<String> {
+    let list = match kind {
+        Kind::Site => format!("gpu-nodes --field-selector site={id}"),
+        Kind::SatelliteConfig => format!("satellites --field-selector config_name={id}"),
+        Kind::Workflow => format!("nodes --field-selector workflow_id={id}"),
+        Kind::Node
+        | Kind::Group
+        | Kind::GpuNode
+        | Kind::Run
+        | Kind::Satellite
+        | Kind::SatelliteGroup
+        | Kind::Incident
+        | Kind::Token => return None,
+    };
+    Some(format!("`wardroom get {list}` lists who uses it"))
 }
 
 fn is_explained(kind: Kind) -> bool {
@@ -242,8 +281,11 @@ mod tests {
             "type": "t", "title": "t", "status": 404, "detail": "d", "code": "no_route", "request_id": "r",
         });
         let error = client::Error::Problem(Box::new(serde_json::from_value(problem).unwrap()));
-        assert_eq!(of_client(&error), Code::Failed);
-        assert!(next_step(&error).unwrap().contains("--server"));
+        let proxy = client::Error::Unexpected { status: 404, detail: "404".to_owned() };
+        for error in [error, proxy] {
+            assert_eq!(of_client(&error), Code::Failed);
+            assert!(next_step(&error).unwrap().contains("--server"));
+        }
     }
 
     #[test]

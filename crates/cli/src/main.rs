@@ -20,6 +20,7 @@ mod select;
 mod table;
 mod targets;
 mod text;
+mod usage;
 mod used;
 mod verbs;
 mod view;
@@ -32,7 +33,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
     let mut command = arguments::Arguments::command();
-    let matches = command.get_matches_mut();
+    let given: Vec<_> = std::env::args_os().collect();
+    let matches = command
+        .try_get_matches_from_mut(&given)
+        .unwrap_or_else(|error| usage::explain(error, command.clone(), &given).exit());
     used::remember(&command, &matches);
     let arguments = arguments::Arguments::from_arg_matches(&matches)
         .unwrap_or_else(|error| error.format(&mut command).exit());

@@ -28,6 +28,24 @@ pub(crate) enum Format {
     Name,
 }
 
+/// How all of something is written that has a secret: a shorter form would be the secret, or lack it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Whole {
+    /// JSON, as the API gives it.
+    Json,
+    /// YAML.
+    Yaml,
+}
+
+impl Whole {
+    pub(crate) fn write(self, value: &impl Serialize) -> anyhow::Result<()> {
+        match self {
+            Self::Json => json(value),
+            Self::Yaml => yaml(value),
+        }
+    }
+}
+
 /// Writes a text as it is.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();

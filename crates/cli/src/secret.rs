@@ -57,5 +57,11 @@ impl Drop for Paper {
 /// A new file that only its owner can read.
 fn private(path: &Path) -> anyhow::Result<File> {
     let opened = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    opened.with_context(|| format!("cannot make {}", path.display()))
+    opened.with_context(|| match path.exists() {
+        true => format!(
+            "nothing was done, because {} is there already: name another file, or remove it",
+            path.display()
+        ),
+        false => format!("nothing was done, because {} cannot be made", path.display()),
+    })
 }

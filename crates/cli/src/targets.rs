@@ -10,13 +10,13 @@ use crate::{
     outcome::Consent,
     select::Selection,
     text,
-    view::Resource,
+    view::{Resource, called},
 };
 
 /// Which resources a verb is for.
 #[derive(Args)]
 pub(crate) struct Targets {
-    /// Ids; of nodes also MACs, of GPU nodes hostnames, of runs the hostname of the node.
+    /// Ids; of nodes also MACs, of GPU nodes hostnames, of runs the hostname of the node, of satellites names.
     #[arg(value_name = "ID", required_unless_present_any = ["labels", "fields", "state"],
         value_parser = NonEmptyStringValueParser::new())]
     ids: Vec<String>,
@@ -31,6 +31,15 @@ pub(crate) struct Targets {
 impl Targets {
     /// Connects, finds the resources, and asks when they are several or were selected.
     pub(crate) async fn find<T: Resource>(&self, doing: &str) -> anyhow::Result<(Client, Vec<String>)> {
+        let (client, ids) = self.look::<T>().await?;
+        let least = if self.selection.is_empty() { ids.len() } else { ids.len().max(2) };
+        let what = text::count(i64::try_from(ids.len())?, T::KIND.as_str());
+        self.consent.ask(&format!("{doing}: {what}"), least)?;
+        Ok((client, ids))
+    }
+
+    /// Connects and finds the resources, for who changes nothing.
+    pub(crate) async fn look<T: Resource>(&self) -> anyhow::Result<(Client, Vec<String>)> {
         if !self.ids.is_empty() && !self.selection.is_empty() {
             return Err(failure(Code::Usage, "give ids or selectors, not both"));
         }
@@ -38,22 +47,18 @@ impl Targets {
         let client = self.connection.client()?;
         let mut ids = Vec::new();
         for id in &self.ids {
-            let id = T::id_of(&client, id).await?;
+            let id = T::target(&client, id).await?;
             if !ids.contains(&id) {
                 ids.push(id);
             }
         }
-        let kind = T::KIND.as_str();
         if !self.selection.is_empty() {
             let found: Vec<T> = list(&client, &self.selection.query(), usize::MAX).await?;
-            ids = found.iter().map(|item| item.id().to_owned()).collect();
+            ids = found.iter().map(called).collect();
             if ids.is_empty() {
-                return Err(not_found(T::KIND, format!("no {kind} is selected by this")));
+                return Err(not_found(T::KIND, format!("no {} is selected by this", T::KIND.as_str())));
             }
         }
-        let least = if self.selection.is_empty() { ids.len() } else { ids.len().max(2) };
-        let what = text::count(i64::try_from(ids.len())?, kind);
-        self.consent.ask(&format!("{doing}: {what}"), least)?;
         Ok((client, ids))
     }
 }

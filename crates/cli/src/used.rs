@@ -7,12 +7,16 @@ use clap::{Arg, ArgMatches, Command, parser::ValueSource};
 
 use crate::advice::kebab;
 
-/// Fields that an option is not simply named after; the longest that fits counts.
+/// Fields that an option is not simply named after; the longest that fits counts, and of several the first that the
+/// command has.
 const OPTIONS: &[(&str, &str)] = &[
     ("artifacts", "artifact"),
+    ("attestation_method", "method"),
     ("bmc.address", "bmc"),
     ("bmc.credential", "bmc-credential"),
     ("bmc.system", "bmc-system"),
+    ("config", "settings"),
+    ("config_name", "config"),
     ("config_name", "name"),
     ("expected_observation_digest", "digest"),
     ("expires_at", "expires"),
@@ -25,12 +29,15 @@ const OPTIONS: &[(&str, &str)] = &[
     ("labels", "label"),
     ("mac_address", "mac"),
     ("macs", "mac"),
+    ("parent_agent_id", "parent"),
     ("parent_id", "parent"),
+    ("satellite_name", "name"),
     ("selectors", "selector"),
     ("settings.boot_disk", "boot-disk-model"),
     ("settings.provisioning_subnet", "subnet"),
     // Where a node is to go; what selects it has an option of that name, which comes second.
     ("state", "to"),
+    ("ttl_seconds", "ttl"),
     ("workflow_id", "workflow"),
 ];
 
@@ -75,12 +82,12 @@ impl Used {
         let fits = |(name, _): &&(&str, &str)| {
             plain.strip_prefix(*name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
-        let listed =
-            OPTIONS.iter().filter(fits).max_by_key(|(name, _)| name.len()).map(|(_, option)| *option);
+        let mut listed: Vec<_> = OPTIONS.iter().filter(fits).collect();
+        listed.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
         let setting = plain.strip_prefix("settings.");
         let first = plain.split('.').next().unwrap_or_default();
-        let guesses = [listed.map(str::to_owned), setting.map(kebab), Some(kebab(first))];
-        for guess in guesses.into_iter().flatten() {
+        let listed = listed.into_iter().map(|(_, option)| (*option).to_owned());
+        for guess in listed.chain(setting.map(kebab)).chain([kebab(first)]) {
             if self.options.contains(&guess) {
                 return format!("--{guess}");
             }
@@ -126,7 +133,12 @@ mod tests {
         check(&["get"], "state", "--state");
         check(&["node", "move"], "state", "--to");
         check(&["satellite", "create"], "groups", "--group");
+        check(&["satellite", "create"], "config_name", "--config");
+        check(&["create", "satellite-config"], "config_name", "NAME");
+        check(&["create", "satellite-config"], "config", "--settings");
         check(&["satellite", "create"], "groups[0]", "--group");
+        check(&["satellite", "join-token"], "satellite_name", "NAME");
+        check(&["satellite", "join-token"], "parent_agent_id", "--parent");
         check(&["apply"], "settings.url", "settings.url");
         check(&["run", "adopt-observed-state"], "expected_observation_digest", "--digest");
     }

@@ -82,6 +82,11 @@ pub(crate) trait Resource: View {
         Ok(called.to_owned())
     }
 
+    /// What a verb calls the resource by, and tells what became of it.
+    async fn target(client: &Client, called: &str) -> anyhow::Result<String> {
+        Self::id_of(client, called).await
+    }
+
     /// Its state, where that is all it can be selected by.
     fn state(&self) -> Option<&str> {
         None
@@ -220,8 +225,11 @@ impl Printer {
         };
         let marked = serde_json::json!({"id": id, mark: true});
         match self.format {
-            Format::Table | Format::Wide | Format::Name => {
-                output::line(&format!("{}/{id} {said}", kind.as_str()))
+            Format::Table | Format::Wide => output::line(&format!("{}/{id} {said}", kind.as_str())),
+            // A name there means that it is there.
+            Format::Name => {
+                output::note(&format!("{}/{id} {said}", kind.as_str()));
+                Ok(())
             }
             Format::Json => output::json_line(&marked),
             Format::Yaml => {
@@ -294,5 +302,26 @@ pub(crate) fn print_made<T: View>(made: &Made, item: &T) -> anyhow::Result<()> {
     match made.output {
         Some(output) => print_one(Shape { output, no_headers: false }, item),
         None => output::line(&format!("{} created", text::clean(&item.name()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wardroom_core::{Named, gpu_node, node, run, satellite};
+
+    use super::View;
+
+    /// Whoever watches sees each state in its column, also the one that comes later.
+    #[test]
+    fn every_state_has_its_room_in_what_is_watched() {
+        fn check<T: View, S: Named>() {
+            let at = T::COLUMNS.iter().position(|column| column.head == "STATE").unwrap();
+            let longest = S::ALL.iter().map(|state| state.as_str().len()).max();
+            assert!(T::USUAL.get(at).copied() >= longest, "{longest:?}");
+        }
+        check::<wardroom_api::node::Node, node::State>();
+        check::<wardroom_api::gpu_node::GpuNode, gpu_node::State>();
+        check::<wardroom_api::run::Run, run::State>();
+        check::<wardroom_api::satellite::Satellite, satellite::State>();
     }
 }

@@ -192,7 +192,7 @@ impl table::Event for Event {
             Recover => call(
                 "POST /api/v1/gpu-nodes/{id}/actions/recover",
                 Some(
-                    "no open onboarding, a healthy heartbeat since the quarantine that is not old, and no drift in MAAS",
+                    "no open run, a healthy heartbeat since the quarantine that is not old, no drift in MAAS, and no cleanup that was begun and not proven",
                 ),
             ),
             Drain => call(

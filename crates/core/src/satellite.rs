@@ -58,6 +58,13 @@ names! {
     }
 }
 
+/// Gives a satellite a new token, for when nothing else lets it in.
+pub const REISSUE: Call = Call {
+    request: r#"POST /api/satellites/{name}/reenable {"mode":"reissue"}"#,
+    role: Role::Operator,
+    precondition: Some("hand the new token to the satellite; the old one is void from then on"),
+};
+
 impl table::State for State {
     const INITIAL: &'static [Self] = &[Pending];
     const SERVICE: &'static [Self] = &[Online];
@@ -73,11 +80,7 @@ impl table::State for State {
 
     fn remedy(self) -> Option<Call> {
         match self {
-            Self::Pending => Some(Call {
-                request: r#"POST /api/satellites/{name}/reenable {"mode":"reissue"}"#,
-                role: Role::Operator,
-                precondition: Some("hand the new token to the satellite; the old one is void from then on"),
-            }),
+            Self::Pending => Some(REISSUE),
             Self::Online | Self::Stale | Self::Revoked => None,
         }
     }
@@ -96,7 +99,7 @@ impl table::Event for Event {
                 request: "POST /api/satellites/{name}/reenable",
                 role: Role::Operator,
                 precondition: Some(
-                    "mode `refresh` when the old credential may be trusted once more, `reissue` (a new token) when it leaked or the host is lost",
+                    "mode `refresh` when the old credential may be trusted once more, `reissue` (a new token) when it leaked or the host is lost, `keep` for clients that cannot refresh",
                 ),
             }),
         }

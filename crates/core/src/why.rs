@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::{
     Named,
-    table::{Call, Event, Owner, State, Table},
+    table::{Call, Event, Owner, Role, State, Table},
 };
 
 /// The explanation of one state or status.
@@ -74,6 +74,16 @@ pub enum Next {
     },
     /// Make this call.
     Call(Call),
+    /// The same, of a call that is made up for this one resource.
+    #[serde(rename = "call")]
+    Ask {
+        /// Method, path and, where it decides, the body.
+        request: String,
+        /// The least role that may make it.
+        role: Role,
+        /// What to see to before, or why.
+        precondition: Option<String>,
+    },
     /// Look at what is in the way; no call clears it.
     Mend {
         /// What is in the way.

@@ -25,6 +25,17 @@ fn the_page_says_what_the_tables_say() {
     );
 }
 
+/// Whoever sets an agent up has to know what it is asked for.
+#[test]
+fn the_page_of_the_agent_names_every_task_with_its_stage() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/gpu-nodes.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    for stage in plan::Stage::ALL {
+        let Some(task) = gpu_node::task::Kind::of(*stage) else { continue };
+        assert!(page.contains(&format!("| `{task}` | `{stage}` |")), "{task} of {stage} is missing");
+    }
+}
+
 fn page() -> String {
     let mut page = String::from(
         "# Lifecycles\n\n\

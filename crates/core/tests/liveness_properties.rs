@@ -52,6 +52,17 @@ fn cause() -> impl Strategy<Value = Cause> {
     proptest::sample::select(Cause::ALL)
 }
 
+/// What keeps this server itself from hearing is no excuse with a bound.
+fn ours(mut member: Healthy) -> Healthy {
+    let ours = |deaf: &mut Deaf| {
+        if deaf.cause == Cause::Replica {
+            deaf.cause = Cause::Listener
+        }
+    };
+    member.deaf.iter_mut().for_each(ours);
+    member
+}
+
 /// Deaf periods within a span of time: long ones, blips, and chains in which each touches the next.
 fn outages(span: i64, most: usize) -> impl Strategy<Value = Vec<Deaf>> {
     let length = prop_oneof![1..50_i64, 50..5_000_i64, 5_000..=(span / 4).max(5_001)];
@@ -114,7 +125,7 @@ fn healthy() -> impl Strategy<Value = Healthy> {
 proptest! {
     /// Nobody is charged for our deafness: a member that is well is not even late, at any instant.
     #[test]
-    fn a_healthy_member_is_never_late(member in healthy(), probes in prop::collection::vec(0.0..1.0, 20)) {
+    fn a_healthy_member_is_never_late(member in healthy().prop_map(ours), probes in prop::collection::vec(0.0..1.0, 20)) {
         let Healthy { interval, beats, deaf } = &member;
         let reached = |beat: &i64| !deaf.iter().any(|period| period.from <= *beat && *beat <= period.to);
         let heard: Vec<i64> = std::iter::once(beats[0]).chain(beats.iter().copied().filter(reached)).collect();
@@ -131,6 +142,30 @@ proptest! {
             let deadline = deadline(&facts, &Policy::default(), &listening(deaf, now), at(now));
             prop_assert_eq!(deadline.standing(at(now)), Standing::Heard, "now {} heard {}", now, before);
         }
+    }
+
+    /// One server that is gone is an excuse in full for who is not due when it begins; and however many are gone, and how
+    /// often, a dead member is due after its rule twice and twice the longest of these times.
+    #[test]
+    fn other_servers_excuse_once_in_full_and_never_for_ever(
+        interval in prop::option::of(1..=3_600_u32),
+        from in 0..1_000_000_i64,
+        length in 0..500_000_i64,
+        more in prop::collection::vec((0..10_000_000_i64, 0..10_000_i64), 0..300),
+    ) {
+        let (policy, interval) = (Policy::default(), interval.and_then(Interval::from_seconds));
+        let heard = Heard { last: at(0), interval };
+        let due = |deaf: &[Deaf]| deadline(&heard, &policy, &listening(deaf, i64::MAX), at(20_000_000)).due;
+        let gone = |(from, length)| Deaf { cause: Cause::Replica, from, to: from + length };
+        let one = gone((from, length));
+        if at(from) <= due(&[]) {
+            prop_assert_eq!(due(&[one]), due(&[Deaf { cause: Cause::Listener, ..one }]));
+        }
+        let all: Vec<_> = more.iter().copied().map(gone).collect();
+        let longest = more.iter().map(|(_, length)| *length).max().unwrap_or(0);
+        let rule = policy.allowance(interval).max(policy.grace(interval));
+        prop_assert!(due(&all) <= at(0) + rule * 2 + ms(2 * longest));
+        prop_assert!(due(&all) >= at(0) + policy.allowance(interval));
     }
 
     /// Nobody is forgotten: a dead member is due once we listened for so long without a break.

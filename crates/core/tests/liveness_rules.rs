@@ -263,6 +263,30 @@ mod due {
         check(every(30), &[(StartUp, 10, 20), (Pause, 30, 40)], 320, 320);
     }
 
+    /// A server that crashes again and again excuses nobody for ever: the rule once more, and twice 10 s.
+    #[test]
+    fn other_servers_are_an_excuse_with_a_bound() {
+        use Cause::*;
+        // One that is gone is an excuse like any other, wherever it falls.
+        check(every(30), &[(Replica, 10, 20)], 86, 100);
+        check(every(30), &[(Replica, 85, 95)], 161, 161);
+        check(every(30), &[(Replica, 80, 280)], 480, 480);
+        check(None, &[(Replica, 895, 905)], 1805, 1805);
+        // Two are two excuses.
+        check(every(30), &[(Replica, 10, 20), (Replica, 60, 70)], 136, 136);
+        let crashes = |every: i64| (0..500).map(move |n| (Replica, n * every, n * every + 10));
+        for pace in [5, 10, 11, 30, 60] {
+            check(every(30), &crashes(pace).collect::<Vec<_>>(), 200, 200);
+            check(None, &crashes(pace).collect::<Vec<_>>(), 1820, 1820);
+        }
+        // Whatever kept this server itself from hearing comes on top.
+        let mut deaf: Vec<_> = crashes(10).collect();
+        deaf.push((Pause, 20, 40));
+        check(every(30), &deaf, 220, 220);
+        deaf.push((StartUp, 20, 40));
+        check(every(30), &deaf, 340 + 110, 340 + 110);
+    }
+
     #[test]
     fn a_member_heard_since_has_no_excuse() {
         check(every(30), &[(Cause::StartUp, -100, 0)], 66, 90);
@@ -463,7 +487,7 @@ mod one_guard {
     #[test]
     fn members_are_counted_by_their_standing() {
         let mut counted = Facts::default();
-        let deadline = Deadline { late: at(10), due: at(20), credit: SignedDuration::ZERO };
+        let deadline = Deadline { late: at(10), due: at(20), credit: SignedDuration::ZERO, bound: None };
         for now in [10, 11, 20, 21] {
             counted.count(&deadline, seconds(30), at(now));
         }
@@ -602,12 +626,47 @@ mod fleet {
             )
         );
         assert_eq!(
+            why(every(30), "paris", &[(Cause::Replica, -90, -80), (Cause::Replica, -8, 2)], 10),
+            "Last heard 2027-01-15T07:58:29Z; it has missed 2 beats (@every 00h00m30s), and 3 are too many; it counts \
+             as silent from 2027-01-15T08:01:08Z on, with 20s added in which a server did not listen. Another server \
+             was gone, with what it heard last, or sent members away: until then it has time to be heard elsewhere, and \
+             until 2027-01-15T08:01:49Z at the latest, however often that happens."
+        );
+        assert_eq!(
             why(None, "paris", &[], 1),
             "Last heard 2027-01-15T07:58:29Z; it never said how often it beats; it counts as silent from 2027-01-15T08:13:29Z on."
         );
 
         let incident = fleet.rule(&zones(&[("paris", dark(20, 3))]), &limits, at(2)).incidents.remove(0);
         assert_eq!(incident.why, "It is over: 3 of 20 members are silent, 3 of them due.");
+    }
+
+    /// The end of an incident says whether its members came back or went stale.
+    #[test]
+    fn an_end_says_who_went_stale() {
+        let check = |left: Facts, expected: &str| {
+            let mut fleet = Fleet::default();
+            let rule = |fleet: &mut Fleet, paris: Facts, now: i64| {
+                let sites = zones(&[("paris", paris), ("rome", dark(50, 0))]);
+                fleet.rule(&sites, &Limits::default(), at(now))
+            };
+            // Twice: what went stale in an incident before does not count.
+            for start in [0, 10_000] {
+                let due = |start: i64| Facts { oldest: Some(at(start)), ..dark(20, 12) };
+                assert_eq!(rule(&mut fleet, due(start), start + 1).incidents.len(), 1);
+                let ruling = rule(&mut fleet, due(start), start + 700);
+                assert_eq!((ruling.release.values().sum::<u32>(), ruling.incidents.len()), (0, 0));
+                let released = rule(&mut fleet, due(start), start + 710).release.values().sum::<u32>();
+                assert_eq!(released, 12);
+                let incident = rule(&mut fleet, left, start + 711).incidents.remove(0);
+                assert_eq!((incident.change, incident.why.as_str()), (Change::Close, expected));
+            }
+        };
+        check(
+            dark(8, 0),
+            "It is over: 12 members went stale; 0 of 8 other members are silent, 0 of them due.",
+        );
+        check(dark(0, 0), "It is over: 12 members went stale, and no other one is watched.");
     }
 }
 

@@ -51,7 +51,7 @@ const RECOVER: (&str, &str, Option<&str>) = (
     "POST /api/v1/gpu-nodes/{id}/actions/recover",
     "operator",
     Some(
-        "no open onboarding, a healthy heartbeat since the quarantine that is not old, and no drift in MAAS",
+        "no open run, a healthy heartbeat since the quarantine that is not old, no drift in MAAS, and no cleanup that was begun and not proven",
     ),
 );
 const REVOKE: (&str, &str, Option<&str>) = ("POST /api/satellites/{name}/revoke", "operator", None);
@@ -91,7 +91,7 @@ const WAYS: &[Way] = &[
     way("satellite", "online",  REVOKE, &["revoke", "reenable"], &["registered"]),
     way("satellite", "stale",   REVOKE, &["revoke", "reenable"], &["registered"]),
     way("satellite", "revoked", ("POST /api/satellites/{name}/reenable", "operator",
-                                 Some("mode `refresh` when the old credential may be trusted once more, `reissue` (a new token) when it leaked or the host is lost")),
+                                 Some("mode `refresh` when the old credential may be trusted once more, `reissue` (a new token) when it leaked or the host is lost, `keep` for clients that cannot refresh")),
                                         &["reenable"], &["registered"]),
 
     // The host of a run is its worker; a run is in service when it makes progress again.

@@ -173,6 +173,18 @@ impl Fake {
         self.lock().faults.clear();
     }
 
+    /// The faults that have not happened yet.
+    #[must_use]
+    pub fn faults(&self) -> Vec<Fault> {
+        self.lock().faults.clone()
+    }
+
+    /// How often each operation was asked for and came to be answered, by its name.
+    #[must_use]
+    pub fn requests(&self) -> BTreeMap<&'static str, u64> {
+        self.lock().requests.clone()
+    }
+
     /// What was done to each machine, also to those that are gone.
     #[must_use]
     pub fn effects(&self) -> Effects {

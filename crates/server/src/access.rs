@@ -205,6 +205,11 @@ pub(crate) fn changes(route: &Route) -> bool {
     registers(route) || route.path == BOOT
 }
 
+/// Whether a member says with it that it is there.
+pub(crate) fn is_beat(route: &Route) -> bool {
+    matches!(route.path, "/satellites/sync" | "/api/v1/gpu-nodes/{id}/heartbeat")
+}
+
 /// Whether the route is open to whoever calls from there.
 pub(crate) fn is_open(app: &App, route: &Route, address: IpAddr) -> bool {
     match route.allow {

@@ -88,14 +88,24 @@ pub(crate) fn config_state(app: &App, name: &str, config: Option<&Resource>) -> 
     if let Some(config) = config {
         return Ok(satellite_config::Document::opened(app, config)?.config);
     }
-    let url = match name {
-        DEFAULT_BY_CERTIFICATE => app.url_by_certificate(),
-        _ => app.config.satellites.url.as_deref(),
-    };
-    Ok(match url {
+    let flow = if name == DEFAULT_BY_CERTIFICATE { Flow::Spiffe } else { Flow::Token };
+    Ok(match told(app, flow) {
         Some(url) => json!({"app_config": {"ground_control_url": url}}),
         None => json!({"app_config": {}}),
     })
+}
+
+/// Where a built-in config says that we are. What several servers publish in one registry has to be the same, so there it
+/// is not the address that one of them listens on.
+pub(crate) fn told(app: &App, flow: Flow) -> Option<&str> {
+    let config = &app.config;
+    let spiffe = config.spiffe.as_ref().filter(|spiffe| flow == Flow::Spiffe && spiffe.url.is_some());
+    let is_set = spiffe.map_or(config.satellites.url_is_set, |spiffe| spiffe.url_is_set);
+    let url = match flow {
+        Flow::Spiffe => app.url_by_certificate(),
+        Flow::Token => config.satellites.url.as_deref(),
+    };
+    url.filter(|_| is_set || config.registry.is_none() || !app.satellites.is_shared())
 }
 
 fn image(artifact: &Listed) -> Image {

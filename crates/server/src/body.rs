@@ -147,7 +147,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Default + Report> FromRequest<S> for 
         match tolerant(&bytes) {
             Ok((value, ignored)) => Ok(Self { value, ignored }),
             Err(error) => {
-                let shallow = depth(&bytes) <= DEPTH;
+                let shallow = !is_deep(&bytes);
                 let read = if shallow { salvage::salvage(&bytes, T::NEEDED) } else { None };
                 let (value, bad) = read.ok_or(error)?;
                 let bad = bad.into_iter().collect();
@@ -208,7 +208,7 @@ fn parse<T: DeserializeOwned>(
     bytes: &[u8],
     ignored: impl FnMut(serde_ignored::Path<'_>),
 ) -> Result<T, Error> {
-    if depth(bytes) > DEPTH {
+    if is_deep(bytes) {
         return Err(Error::invalid("body", format!("is nested deeper than {DEPTH} levels")));
     }
     // A list would be taken for the fields in their order.
@@ -218,14 +218,21 @@ fn parse<T: DeserializeOwned>(
         None => return Err(Error::invalid("body", "is empty, and must be a JSON object")),
     }
     let mut json = serde_json::Deserializer::from_slice(bytes);
-    let mut track = serde_path_to_error::Track::new();
-    let tracked = serde_path_to_error::Deserializer::new(&mut json, &mut track);
-    let value = serde_ignored::deserialize(tracked, ignored).map_err(|error: serde_json::Error| {
-        let (field, message) = named(&track.path().to_string(), &error.to_string());
-        Error::invalid(field, message)
-    })?;
+    let value = serde_ignored::deserialize(&mut json, ignored).map_err(|_| misread::<T>(bytes))?;
     json.end().map_err(|_| Error::invalid("body", "has something after the JSON value"))?;
     Ok(value)
+}
+
+/// Where a body cannot be read, and why. To know the place costs more than to read, so only who is refused pays for it.
+fn misread<T: DeserializeOwned>(bytes: &[u8]) -> Error {
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let mut track = serde_path_to_error::Track::new();
+    let tracked = serde_path_to_error::Deserializer::new(&mut json, &mut track);
+    let read: Result<T, _> = serde_ignored::deserialize(tracked, |_| {});
+    read.err().map_or(Error::Internal, |error: serde_json::Error| {
+        let (field, message) = named(&track.path().to_string(), &error.to_string());
+        Error::invalid(field, message)
+    })
 }
 
 /// The field that is wrong, and how. What is missing or there twice is named itself, not what it should be in.
@@ -253,6 +260,12 @@ fn named(path: &str, message: &str) -> (String, String) {
         return ("body".to_owned(), format!("is not what is expected: {message}"));
     }
     (place.to_owned(), message)
+}
+
+/// Who has few brackets is not looked at further: to count them is quick.
+fn is_deep(bytes: &[u8]) -> bool {
+    let brackets = bytes.iter().filter(|byte| matches!(byte, b'[' | b'{')).count();
+    brackets > DEPTH && depth(bytes) > DEPTH
 }
 
 /// How deep arrays and objects are nested; brackets inside texts do not count.

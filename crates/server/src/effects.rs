@@ -22,6 +22,7 @@ use crate::{
 };
 
 mod agents;
+mod agreed;
 mod backoff;
 mod circuit;
 mod claim;
@@ -30,6 +31,8 @@ mod harbor;
 mod publish;
 mod published;
 mod spire;
+#[cfg(test)]
+mod tests;
 mod upkeep;
 mod upstreams;
 
@@ -57,6 +60,7 @@ pub(crate) struct Worker {
     /// Tells this worker from those of other servers.
     holder: String,
     circuits: Circuits,
+    agreed: agreed::Agreed,
 }
 
 /// What keeps an effect from being performed.
@@ -79,6 +83,9 @@ enum Trouble {
     /// Something else has to be done first.
     #[error("{0}")]
     Waiting(&'static str),
+    /// The record says something else by now: it is begun again.
+    #[error("was about to be told what is not so any more")]
+    Changed,
 }
 
 /// Who an effect is about.
@@ -112,7 +119,13 @@ impl Upstream {
 impl Worker {
     pub(crate) fn new(app: App, upstreams: Upstreams) -> Arc<Self> {
         let holder = format!("effects {}", Uuid::now_v7());
-        Arc::new(Self { app, upstreams, holder, circuits: Circuits::default() })
+        Arc::new(Self {
+            app,
+            upstreams,
+            holder,
+            circuits: Circuits::default(),
+            agreed: agreed::Agreed::default(),
+        })
     }
 
     /// Performs the effects of a lane until `stop` says so, and then finishes those under way.
@@ -140,7 +153,13 @@ impl Worker {
     }
 
     async fn claim(&self, lane: &[&str], limit: usize) -> Vec<ClaimedEffect> {
-        match self.app.store.claim_effects(&self.holder, CLAIM, limit, lane).await {
+        let claimed = async {
+            if lane.contains(&PUBLISH_STATE) && !self.agreed.publishes(&self.app).await? {
+                return Ok(Vec::new());
+            }
+            Ok::<_, Error>(self.app.store.claim_effects(&self.holder, CLAIM, limit, lane).await?)
+        };
+        match claimed.await {
             Ok(claimed) => claimed,
             Err(error) => {
                 tracing::warn!(%error, "effects could not be claimed; it is tried again");
@@ -153,9 +172,19 @@ impl Worker {
         let app = &self.app;
         let (name, kind, id) = (&*effect.effect.effect_type, &*effect.kind, &*effect.resource_id);
         let outcome = tokio::select! {
-            outcome = self.attempt(&effect) => outcome,
-            () = self.hold(&effect, claim::RENEW) => {
-                tracing::warn!(effect = name, kind, id, "the claim of an effect was lost; it is performed once more");
+            outcome = self.attempt(&effect) => Some(outcome),
+            () = self.hold(&effect, claim::RENEW) => None,
+        };
+        // What was told while it was ours may have arrived when it was not any more.
+        let outcome = match outcome {
+            Some(outcome) if self.keep(&effect).await.is_ok() => outcome,
+            Some(_) | None => {
+                tracing::warn!(
+                    effect = name,
+                    kind,
+                    id,
+                    "the claim of an effect was lost; it is performed once more"
+                );
                 if let Err(error) = self.ask_again(&effect).await {
                     tracing::error!(effect = name, kind, id, %error, "that could not be asked for");
                 }
@@ -187,30 +216,30 @@ impl Worker {
         };
         self.circuits.check(upstream, self.app.clock.instant())?;
         let late = |_| Err(Failure::Ambiguous("it took too long".to_owned()).into());
-        let outcome = tokio::time::timeout(LONGEST, self.reconcile(effect)).await.unwrap_or_else(late);
+        let outcome = tokio::time::timeout(LONGEST, self.reconcile_anew(effect)).await.unwrap_or_else(late);
         self.circuits.note(upstream, outcome.as_ref().err(), self.app.clock.instant());
         outcome
     }
 
-    async fn reconcile(&self, effect: &ClaimedEffect) -> Result<(), Trouble> {
-        let (app, id) = (&self.app, &*effect.resource_id);
-        let Upstreams { harbor, spire, registry } = &self.upstreams;
-        match &*effect.effect.effect_type {
-            HARBOR_ROBOT => harbor::fit(app, configured(harbor.as_ref())?, id).await,
-            GROUP_ROBOTS => upkeep::ask_members(self, effect).await,
-            GROUP_MEMBERS => group::empty(self, effect).await,
-            SPIRE_ENTRY => spire::fit(app, configured(spire.as_ref())?, id).await,
-            PUBLISH_STATE => publish::fit(app, configured(registry.as_ref())?, harbor.as_ref(), effect).await,
-            _ => Err(Trouble::Waiting("is told of by a server that knows such effects")),
+    /// Begins again, and at once, when the record changes meanwhile: it may be a revocation.
+    async fn reconcile_anew(&self, effect: &ClaimedEffect) -> Result<(), Trouble> {
+        loop {
+            match self.reconcile(effect).await {
+                Err(Trouble::Changed) => {}
+                outcome => return outcome,
+            }
         }
     }
 
-    /// Keeps an effect that takes long, unless another server has it by now.
-    async fn keep(&self, effect: &ClaimedEffect) -> Result<(), Trouble> {
-        let renewed = self.app.store.renew_effect(effect.id, &self.holder, CLAIM).await;
-        match renewed.map_err(Error::from)? {
-            true => Ok(()),
-            false => Err(Trouble::Waiting("another server goes on with it")),
+    async fn reconcile(&self, effect: &ClaimedEffect) -> Result<(), Trouble> {
+        let Upstreams { harbor, spire, registry } = &self.upstreams;
+        match &*effect.effect.effect_type {
+            HARBOR_ROBOT => harbor::fit(self, configured(harbor.as_ref())?, effect).await,
+            GROUP_ROBOTS => upkeep::ask_members(self, effect).await,
+            GROUP_MEMBERS => group::empty(self, effect).await,
+            SPIRE_ENTRY => spire::fit(self, configured(spire.as_ref())?, effect).await,
+            PUBLISH_STATE => publish::fit(self, configured(registry.as_ref())?, effect).await,
+            _ => Err(Trouble::Waiting("is told of by a server that knows such effects")),
         }
     }
 }
@@ -261,7 +290,11 @@ fn next_attempt(now: Timestamp, effect: &ClaimedEffect, trouble: &Trouble) -> Ti
     let least = match trouble {
         Trouble::Upstream(Failure::Busy { after: Some(after) }) => *after,
         Trouble::Open(_, remaining) => *remaining,
-        Trouble::Upstream(_) | Trouble::Own(_) | Trouble::NotOurs(_) | Trouble::Waiting(_) => Duration::ZERO,
+        Trouble::Upstream(_)
+        | Trouble::Own(_)
+        | Trouble::NotOurs(_)
+        | Trouble::Waiting(_)
+        | Trouble::Changed => Duration::ZERO,
     };
     let wait = backoff::wait(attempts, effect.id.unsigned_abs()).max(least);
     let wait = SignedDuration::try_from(wait).unwrap_or(SignedDuration::from_mins(1));

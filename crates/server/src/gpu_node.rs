@@ -9,7 +9,6 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use jiff::Timestamp;
 use serde::Deserialize;
 use utoipa::IntoParams;
 use uuid::Uuid;
@@ -31,7 +30,7 @@ use crate::{
     etag,
     idempotency::ShownOnce,
     list::{ListQuery, field_selector, label_selector, number},
-    liveness::{NewSeat, Seat},
+    liveness::{NewSeat, Seat, kinds::LastHeard},
     path::Path,
     problems::Problems,
     site::SITES,
@@ -56,6 +55,7 @@ pub(crate) mod patch;
 pub(crate) mod proof;
 pub(crate) mod resume;
 pub(crate) mod secret;
+pub(crate) mod set_aside;
 pub(crate) mod silence;
 pub(crate) mod site;
 mod skip;
@@ -241,6 +241,7 @@ pub(crate) async fn onboard(
         id: &id,
         action: wardroom_core::gpu_node::action::Action::Resume,
         reason: request.reason.clone(),
+        unproven: false,
     };
     if state == State::BootstrapIssued {
         lifecycle::end_bootstrap(&order, &node).await?;
@@ -289,20 +290,12 @@ pub(crate) async fn decommission(
             allowed: action::allowed_now(&app, &node, document::state(&node)?, run.as_ref()).await?,
         });
     }
-    // A host that answers can be asked: only one that does not is given up as it is, and nothing is erased under what runs
-    // on another, whatever its state and whether its run is under way.
-    if let Some(stage) = skip.keys().next()
-        && silence::is_heard(&app, &node).await?
-    {
-        let detail =
-            format!("the agent of the node is heard, so it can do {stage}: only a silent host's is skipped");
-        return Err(action::not_allowed(&app, &node, detail).await?);
-    }
+    action::refuse_skips(&app, &node, &skip).await?;
     let open = begin::open_run(&app, &node).await?;
     if let Some(run) = open.filter(|run| run.record.kind == kind && !skip.is_empty()) {
         let action = wardroom_core::gpu_node::action::Action::Retire;
         let reason = request.reason.clone();
-        let order = action::Order { app: &app, caller: &caller, id: &id, action, reason };
+        let order = action::Order { app: &app, caller: &caller, id: &id, action, reason, unproven: false };
         skip::also(&order, &run, &skip).await?;
         return Ok(Json(Envelope::new(view(&app, &begin::read(&app, &id).await?)?)).into_response());
     }
@@ -310,7 +303,10 @@ pub(crate) async fn decommission(
     let event = drains.then_some(Event::Drain);
     let plan = Plan { event, force: request.force, skip, reason: request.reason.clone(), ..Plan::of(kind) };
     let node = begin::begin(&app, &by_person(&app, &caller, "changed", None), &id, &plan).await?;
-    watch(&app, &node)?;
+    // One that goes on being active is watched as before: nobody was heard.
+    if document::state(&node)? != State::Active {
+        app.liveness.unseat(KIND, &node.content.id);
+    }
     let answer = Envelope::new(view(&app, &node)?);
     Ok((StatusCode::CREATED, Json(answer)).into_response())
 }
@@ -336,10 +332,11 @@ pub(crate) fn watch(app: &App, node: &Resource) -> Result<(), Error> {
     watch_from(app, node, None)
 }
 
-/// The same for a node whose agent was heard then.
-pub(crate) fn watch_from(app: &App, node: &Resource, last_seen: Option<Timestamp>) -> Result<(), Error> {
+/// The same for a node whose agent was heard then, and says that it beats so often.
+pub(crate) fn watch_from(app: &App, node: &Resource, heard: Option<LastHeard>) -> Result<(), Error> {
     if document::state(node)? == State::Active && !node.content.deleted {
-        seat(app, node, NewSeat { last_seen, ..NewSeat::default() });
+        let (last_seen, said) = (heard.map(|heard| heard.at), heard.and_then(|heard| heard.every));
+        seat(app, node, NewSeat { last_seen, said, ..NewSeat::default() });
     } else {
         app.liveness.unseat(KIND, &node.content.id);
     }

@@ -75,6 +75,22 @@ impl Limiter {
         until(buckets.check_key(&(route.class, identity)))
     }
 
+    /// Counts a request of somebody who was recognised and is refused all the same.
+    pub(crate) fn check_revoked(
+        &self,
+        route: &Route,
+        name: Option<&str>,
+        caller: &Caller,
+    ) -> Result<(), Error> {
+        match (self.of(route.class), name) {
+            (Some(buckets), Some(name)) => {
+                until(buckets.check_key(&(route.class, format!("revoked {name}"))))
+            }
+            (None, Some(_)) => Ok(()),
+            (_, None) => self.check(route, caller),
+        }
+    }
+
     /// Counts a registration that failed: by address, and by the first letters of the token, which all who try one
     /// token share. Only failures pay, so that a neighbour who guesses keeps nobody from registering.
     pub(crate) fn check_guess(&self, from: IpAddr, token: &str) -> Result<(), Error> {

@@ -1,7 +1,7 @@
 //! Liveness of every kind that beats: who was heard when, and who fell silent.
 //!
 //! ```text
-//! beat ─▶ seat (memory) ─▶ flush ─▶ narrow table ─▶ load at start, merge from other servers
+//! beat ─▶ seat (memory) ─▶ flush ─▶ narrow table ─▶ load at start, merge from other servers ─▶ who is not watched here
 //!              │
 //!              └─▶ sweep ─▶ core's guard ─▶ where the kind sends them, in batches;  incidents
 //! ```
@@ -9,6 +9,7 @@
 //! What must stay true: a beat is a look-up and a few atomic stores, whatever the sweep and the database do;
 //! and whether silence means something is decided by `core`, from facts counted here.
 
+pub(crate) mod astray;
 mod company;
 mod directory;
 mod driver;
@@ -17,6 +18,7 @@ mod follow;
 pub(crate) mod incident;
 mod judge;
 pub(crate) mod kinds;
+mod refusals;
 mod settings;
 mod slab;
 pub(crate) mod stale;
@@ -35,11 +37,13 @@ use std::sync::{
     },
 };
 
+use astray::Astray;
 use directory::Directory;
 pub use driver::Driver;
 use jiff::{SignedDuration, Timestamp};
 use judge::Judge;
 use kinds::Beating;
+use refusals::Refusals;
 pub(crate) use settings::RawSettings;
 pub use settings::Settings;
 pub use slab::Seat;
@@ -70,8 +74,13 @@ pub struct Liveness {
     cut_off: AtomicBool,
     /// Until when others know that this server is there, in milliseconds of the steady axis.
     present_until: AtomicI64,
-    /// How often a member said here that it beats at another interval: who is late is not known elsewhere until then.
+    /// Beats that were refused here.
+    refusals: Refusals,
+    /// How often something was heard here that others do not expect: that a member beats at another interval, or one that
+    /// was late, or was not watched. Who is late, or was marked, is not known elsewhere until then.
     news: AtomicU32,
+    /// Who was heard and is not watched here.
+    astray: Mutex<Astray>,
 }
 
 /// A counter that shares its cache line with no other.
@@ -89,6 +98,10 @@ pub(crate) struct Totals {
     pub(crate) stale: u64,
     pub(crate) sweeps: u64,
     pub(crate) flushed: u64,
+    /// Other servers that were there and are not any more.
+    pub(crate) gone: u64,
+    /// How far what all servers have told is behind, on the one that sweeps; nobody is judged past that.
+    pub(crate) behind: SignedDuration,
 }
 
 /// What is known of a member that takes a seat.
@@ -100,6 +113,8 @@ pub struct NewSeat<'a> {
     pub given: Option<Interval>,
     /// When it was last heard; nothing for now.
     pub last_seen: Option<Timestamp>,
+    /// How often it says that it beats, if it said so then.
+    pub said: Option<Interval>,
 }
 
 /// What a member is told.
@@ -132,7 +147,9 @@ impl Liveness {
             name: Uuid::now_v7().to_string(),
             cut_off: AtomicBool::new(false),
             present_until: AtomicI64::new(i64::MIN),
+            refusals: Refusals::default(),
             news: AtomicU32::new(0),
+            astray: Mutex::default(),
         }
     }
 
@@ -145,7 +162,12 @@ impl Liveness {
     pub fn seat(&self, kind: &'static str, id: &str, new: NewSeat<'_>) -> Seat {
         let now = self.clock.steady_millis();
         let last = new.last_seen.map_or(now, |seen| self.steady_of(seen));
-        self.take(kind, id, new.zone, new.given, new.given, last)
+        let is_watched = self.find(kind, id).is_some();
+        let seat = self.take(kind, id, new.zone, new.given, in_force(new.said, new.given), last);
+        if !is_watched {
+            self.news.fetch_add(1, Release);
+        }
+        seat
     }
 
     /// The seat of a member that is watched.
@@ -164,7 +186,7 @@ impl Liveness {
             let gap = SignedDuration::from_millis(now.saturating_sub(last));
             let interval = adopt(before, in_force(said, given), gap);
             chunk.beat(at, now, interval, self.late_step(now, interval));
-            if interval != before {
+            if interval != before || self.late_step(last, before) <= self.slab.step(now) {
                 // After the beat: a flush that counts it writes the beat as well.
                 self.news.fetch_add(1, Release);
             }
@@ -175,12 +197,22 @@ impl Liveness {
         Beat { next, server_time: self.clock.now() }
     }
 
-    /// Notes that a member was heard that does not have to beat, and was watched before. It is not watched for that.
-    pub fn hear(&self, kind: &str, id: &str) {
-        let seat = self.kind(kind).and_then(|kind| self.directory.find(&self.slab, kind, id));
-        if let Some((chunk, at)) = seat.and_then(|seat| self.slab.at(seat)) {
-            chunk.heard(at, self.clock.steady_millis());
+    /// Notes that a member was heard that does not have to beat; it is not watched for that. True: for the first time, as
+    /// far as is known here.
+    pub fn hear(&self, kind: &str, id: &str, said: Option<Interval>) -> bool {
+        let now = self.clock.steady_millis();
+        let heard = self.kind(kind).and_then(|kind| self.remember(kind, id, now, said));
+        heard.is_some_and(|(_, new)| new)
+    }
+
+    /// When a member was heard. One that has no seat takes one in which it is not watched. True: it is new.
+    fn remember(&self, kind: u8, id: &str, last: i64, interval: Option<Interval>) -> Option<(Seat, bool)> {
+        let record = Record { kind, zone: self.zones.number(None), last, interval, given: None };
+        let (seat, new) = self.directory.find_or_take(&self.slab, id, &record)?;
+        if let Some((chunk, at)) = self.slab.at(seat) {
+            chunk.heard(at, last);
         }
+        Some((seat, new))
     }
 
     /// Watches a member no longer: it is revoked, deleted, or stale. When it was last heard stays known.
@@ -194,22 +226,30 @@ impl Liveness {
     /// When a member was last heard, by any server.
     #[must_use]
     pub fn last_seen(&self, kind: &str, id: &str) -> Option<Timestamp> {
+        self.last_beat(kind, id).map(|(seen, _)| seen)
+    }
+
+    /// The same, and the interval that it was held to.
+    #[must_use]
+    pub fn last_beat(&self, kind: &str, id: &str) -> Option<(Timestamp, Option<Interval>)> {
         let seat = self.directory.find(&self.slab, self.kind(kind)?, id)?;
         let record = self.slab.record(seat)?;
-        Some(self.clock.wall_of(millis(record.last)))
+        Some((self.clock.wall_of(millis(record.last)), record.interval))
     }
 
     /// What is known of a watched member's silence, for people: times are wall times.
     #[must_use]
     pub fn standing(&self, kind: &str, id: &str) -> Option<Silence> {
         let record = self.slab.record(self.find(kind, id)?)?;
-        let mut silence = self.silence(&record, &self.judge_state(), self.known_until());
+        let until = self.known_until();
+        let mut silence = self.silence(&record, &self.judge_state(), until);
         silence.heard = self.clock.wall_of(silence.heard);
         silence.due = self.clock.wall_of(silence.due);
         if let Some(held) = &mut silence.held {
             held.since = self.clock.wall_of(held.since);
             held.until = self.clock.wall_of(held.until);
         }
+        silence.bound = silence.bound.map(|bound| self.clock.wall_of(bound));
         Some(silence)
     }
 
@@ -226,10 +266,13 @@ impl Liveness {
     #[must_use]
     pub fn is_due(&self, kind: &str, id: &str) -> bool {
         let record = self.find(kind, id).and_then(|seat| self.slab.record(seat));
-        record.is_some_and(|record| {
-            let silence = self.silence(&record, &self.judge_state(), self.known_until());
-            matches!(silence.standing, Standing::Due | Standing::Suspected)
-        })
+        record.is_some_and(|record| self.is_due_by(&record))
+    }
+
+    fn is_due_by(&self, record: &Record) -> bool {
+        let until = self.known_until();
+        let silence = self.silence(record, &self.judge_state(), until);
+        matches!(silence.standing, Standing::Due | Standing::Suspected)
     }
 
     fn judge_state(&self) -> MutexGuard<'_, Judge> {
@@ -243,7 +286,10 @@ impl Liveness {
     pub(crate) fn totals(&self) -> Totals {
         let beats = self.beats.iter().map(|count| count.0.load(Relaxed)).sum();
         let status = self.status();
-        Totals { beats, stale: status.stale, sweeps: status.sweeps, flushed: status.rows_flushed }
+        let Status { stale, sweeps, rows_flushed: flushed, gone, .. } = *status;
+        // Who does not sweep reads what others heard for people only, and seldom.
+        let behind = status.sweeping.map_or(SignedDuration::ZERO, |_| status.behind);
+        Totals { beats, stale, sweeps, flushed, gone, behind }
     }
 
     /// Why this server cannot hear at this moment. A beat that it takes meanwhile may be lost to the others.
@@ -265,13 +311,19 @@ impl Liveness {
         !self.settings.shared || self.clock.steady_millis() < self.present_until.load(Relaxed)
     }
 
-    /// Refuses a beat that may be lost. Asked before one is taken and, because the server may have stood still in between,
-    /// once more after that.
+    /// Refuses a beat that may be lost; nobody is charged for that. Asked before one is taken and, because the server may
+    /// have stood still in between, once more after that.
     pub(crate) fn takes_beats(&self) -> Result<(), Error> {
         if self.is_cut_off() {
+            self.refuses();
             return Err(Error::Unavailable("other servers cannot be told of the heartbeat now: repeat"));
         }
         Ok(())
+    }
+
+    /// A member that is known was sent away, for a reason that is not its own: nobody is charged for that.
+    pub(crate) fn refuses(&self) {
+        self.refusals.note(self.clock.steady_millis());
     }
 
     /// Until when is known who was heard, here and elsewhere; about: the sweep counts it exactly.
@@ -334,7 +386,7 @@ impl Liveness {
         if let Some((chunk, at)) = self.slab.at(seat) {
             if !new {
                 // A shorter interval holds once the member keeps it, a longer one at once.
-                chunk.set(at, record.zone, given, chunk.record(at).interval.max(given));
+                chunk.set(at, record.zone, given, chunk.record(at).interval.max(interval));
                 chunk.heard(at, last);
             }
             chunk.claim(at);

@@ -51,6 +51,7 @@ const NUMBERS: &[(&str, &str)] = &[
     ("wardroom_feed_followers", "Streams of events and requests that wait for some, open now."),
     ("wardroom_feed_reads_total", "How often the database was asked for all of those together."),
     ("wardroom_feed_held_back_seconds", "How long the oldest change has been waiting that the feed does not show yet, because of a transaction that stays open in PostgreSQL; looked at every 30 seconds."),
+    ("wardroom_registry_overruled", "1 while this server publishes no states, because one that started later has other settings."),
     ("wardroom_effects_open", "What Harbor, SPIRE or the registry have not been told yet, by type."),
     ("wardroom_effects_failing", "Of those, what went wrong the last time, by type."),
     ("wardroom_effects_oldest_seconds", "How long the oldest of those has been waiting, by type."),
@@ -63,6 +64,8 @@ const NUMBERS: &[(&str, &str)] = &[
     ("wardroom_liveness_stale_total", "Members that were marked as stale by this server."),
     ("wardroom_liveness_deaf", "1 while this server cannot hear."),
     ("wardroom_liveness_sweeping", "1 on the server that sweeps."),
+    ("wardroom_liveness_replicas_gone_total", "How often another server was gone, with what it heard last."),
+    ("wardroom_liveness_behind_seconds", "How far what all servers have told is behind, on the server that sweeps (0 elsewhere); nobody is judged past that."),
     ("wardroom_liveness_sweeps_total", "Sweeps of this server."),
     ("wardroom_liveness_sweep_seconds", "How long the last sweep took to judge."),
     ("wardroom_liveness_flushed_rows_total", "Beats that were written down."),
@@ -166,6 +169,11 @@ impl Metrics {
         self.set("wardroom_feed_held_back_seconds", since.as_secs_f64());
     }
 
+    /// Sets whether a server that started later has other settings of the registry.
+    pub(crate) fn registry_overruled(&self, is_so: bool) {
+        self.set("wardroom_registry_overruled", f64::from(u8::from(is_so)));
+    }
+
     /// What is only looked up when somebody asks.
     fn look_up(&self, app: &App) {
         let live = &app.liveness;
@@ -190,6 +198,8 @@ impl Metrics {
         self.absolute("wardroom_liveness_beats_total", totals.beats);
         self.absolute("wardroom_liveness_stale_total", totals.stale);
         self.absolute("wardroom_liveness_sweeps_total", totals.sweeps);
+        self.absolute("wardroom_liveness_replicas_gone_total", totals.gone);
+        self.set("wardroom_liveness_behind_seconds", totals.behind.as_secs_f64());
         self.absolute("wardroom_liveness_flushed_rows_total", totals.flushed);
     }
 }

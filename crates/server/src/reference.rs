@@ -65,6 +65,8 @@ pub(crate) fn resolve(reference: &str, used: Use, secrets: &Secrets) -> Result<S
 
 fn place<'a>(reference: &'a str, used: Use, secrets: &Secrets) -> Result<Place<'a>, String> {
     let (folder, prefix) = (used.folder(), used.variables(secrets));
+    let place = if folder.is_empty() { String::new() } else { format!("{folder} in ") };
+    let place = place.as_str();
     if let Some(path) = reference.strip_prefix("file:") {
         let plain = Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
         let within = path.strip_prefix(folder).is_some_and(|name| !name.is_empty());
@@ -72,8 +74,8 @@ fn place<'a>(reference: &'a str, used: Use, secrets: &Secrets) -> Result<Place<'
             Ok(Place::File(Path::new(path)))
         } else {
             Err(format!(
-                "must lead into the server's folder of secrets (secrets.directory) and be written as a path in it, \
-                 such as file:{folder}berlin: put the secret there"
+                "must lead into {place}the server's folder of secrets (secrets.directory) and be written as a path in \
+                 it, such as file:{folder}berlin: put the secret there"
             ))
         };
     }

@@ -9,7 +9,7 @@ use axum::{
     Extension, Json,
     body::Body,
     extract::State,
-    http::{HeaderMap, HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderValue, StatusCode, Uri, header},
     response::{IntoResponse as _, Response},
 };
 use serde_json::json;
@@ -78,10 +78,19 @@ pub(crate) async fn tags(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path((family, name)): Path<(String, String)>,
+    uri: Uri,
 ) -> Result<Response, Error> {
     let repository = format!("{PROJECT}/{family}/{name}/state");
     readable(&app, &caller, &repository).await?;
-    Ok(Json(json!({"name": repository, "tags": [LATEST]})).into_response())
+    let tags: Vec<_> = [LATEST].into_iter().filter(|tag| is_asked_for(tag, &uri)).collect();
+    Ok(Json(json!({"name": repository, "tags": tags})).into_response())
+}
+
+/// Whether the only tag is on the page that is asked for: so many (`n`), and only what comes after another one (`last`).
+fn is_asked_for(tag: &str, uri: &Uri) -> bool {
+    let pairs = || uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+    let given = |name: &str| pairs().find(|(key, _)| *key == name).map(|(_, value)| value);
+    given("n").is_none_or(|count| count != "0") && given("last").is_none_or(|last| last < tag)
 }
 
 async fn readable(app: &App, caller: &Caller, repository: &str) -> Result<Arc<Artifact>, Error> {

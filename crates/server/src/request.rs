@@ -115,10 +115,29 @@ pub(crate) async fn admit(State(app): State<App>, mut request: Request, next: Ne
             Err(error) => error.into_response(),
         }
     };
+    let response = still_counts(&app, &caller.who, response).await;
+    if response.status().is_server_error()
+        && matches!(caller.who, Who::Satellite(_) | Who::GpuAgent(_))
+        && access::is_beat(route)
+    {
+        app.liveness.refuses();
+    }
     if matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
         app.denials.count(caller.name(), route.path, response.status().as_u16());
     }
     app.metrics.answered(route, response.status().as_u16(), began.elapsed());
+    response
+}
+
+/// What was judged before may have been read from a slow database since, or the process may have stood still: no
+/// satellite whose revocation was acknowledged meanwhile is told that all is well.
+async fn still_counts(app: &App, who: &Who, response: Response) -> Response {
+    if let Who::Satellite(identity) = who
+        && response.status().is_success()
+        && let Err(refused) = app.satellites.standing(app, identity).await
+    {
+        return refused.into_response();
+    }
     response
 }
 
@@ -190,6 +209,8 @@ async fn admitted(app: &App, request: &mut Request) -> Result<(&'static access::
     let address = peer.map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0.0.ip());
 
     let svid = extensions.get::<SpiffeId>().cloned();
+    // A client of a registry asks without credentials to be told that there must be some.
+    let is_told = svid.is_none() && matches!(shown, Ok(None)) && route.allow == access::Allow::Satellite;
     let who = match shown {
         // Who needs no credentials is not asked for them, so that health depends on nothing.
         _ if access::is_open(app, route, address) => Ok(Who::Nobody),
@@ -203,8 +224,14 @@ async fn admitted(app: &App, request: &mut Request) -> Result<(&'static access::
         Err(error) => (Who::Nobody, Some(error)),
     };
     let caller = Caller { who, address, request_id };
-    // Who is refused counts as well, or guessing would be free.
-    app.limiter.check(route, &caller)?;
+    match &refused {
+        // It costs nothing, and a whole site may ask from one address.
+        None if is_told => {}
+        // Its credential was one: nobody guesses here, and its neighbours do not pay for each other.
+        Some(Error::Revoked) => app.limiter.check_revoked(route, recognised(request).as_deref(), &caller)?,
+        // Who is refused counts as well, or guessing would be free.
+        Some(_) | None => app.limiter.check(route, &caller)?,
+    }
     let checked = refused.map_or_else(|| access::check(app, route, &caller), Err);
     if let Err(error) = &checked {
         let known = matches!(error, Error::Revoked).then(|| recognised(request)).flatten();
@@ -322,7 +349,8 @@ fn request_id(headers: &HeaderMap) -> Arc<str> {
         (1..=128).contains(&id.len())
             && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
     };
-    given.filter(decent).map_or_else(|| Uuid::now_v7().to_string().into(), Arc::from)
+    let new = || Arc::from(&*Uuid::now_v7().hyphenated().encode_lower(&mut Uuid::encode_buffer()));
+    given.filter(decent).map_or_else(new, Arc::from)
 }
 
 #[cfg(test)]

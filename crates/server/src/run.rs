@@ -13,7 +13,7 @@ use wardroom_core::{
     run::action::{Action, Refusal},
     table::Role,
 };
-use wardroom_store::{List, Rows};
+use wardroom_store::{List, Resource, Rows};
 use wardroom_workflow::{Actor, Adoption, Ask, Did, Problem, RUN, Run, act};
 
 use crate::{
@@ -85,11 +85,17 @@ pub(crate) async fn list(
     ListQuery(query): ListQuery<RunQuery>,
 ) -> Result<Json<Page<Shown>>, Error> {
     let page = crate::list::page(&app, query.list()?).await?;
-    let runs = page.items.into_iter().map(Run::<Known>::read).collect::<Result<Vec<_>, _>>()?;
+    let runs: Vec<_> = page.items.into_iter().filter_map(readable).collect();
     let hostnames = view::hostnames(&app, &runs).await?;
     let shown = |run: &Run<Known>| view::shown(run, hostnames.get(&run.record.node).cloned());
     let data = runs.iter().map(shown).collect();
     Ok(Json(Page { success: true, data, next: page.next }))
+}
+
+/// One that cannot be read, as after a return to an older version, hides no other.
+fn readable(run: Resource) -> Option<Run<Known>> {
+    let id = run.content.id.clone();
+    Run::read(run).inspect_err(|error| tracing::warn!(run = id, %error, "a run cannot be shown")).ok()
 }
 
 /// Reads one run: where it is, why, what was observed, every attempt, what its agent did, and what to do next.
@@ -104,7 +110,10 @@ pub(crate) async fn get(
     let (rows, _) = app.store.history(RUN, &id, Rows::All, ATTEMPTS, 0).await?;
     let tasks = task::of_run(&app, &id).await?;
     let shown = view::one(&app, &run).await?;
-    Ok(Json(Envelope::new(RunDetail { tasks, ..view::detail(&run, shown, facts, observed, &rows) })))
+    Ok(Json(Envelope::new(RunDetail {
+        tasks,
+        ..view::detail(&run, shown, facts, observed, &rows, app.now())
+    })))
 }
 
 /// Has an operator act on a run. A repeat succeeds without effect, and says so.

@@ -10,7 +10,7 @@ use axum::{
     response::Response,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use wardroom_api::{
     Envelope, Page,
     satellite::EffectProgress,
@@ -228,10 +228,14 @@ pub(crate) async fn assign(
 async fn refuse_used(app: &App, config: &str) -> Result<(), Error> {
     let one = assignment::some_member(app, assignment::CONFIG_FIELD, config).await?;
     let Some(one) = one else { return Ok(()) };
+    let give = |config: Value| format!("POST /api/configs/satellite {config}");
     Err(Error::Conflict {
         code: "in_use",
         detail: format!("satellite {} reads the config: give it another first", one.content.name),
-        allowed: vec!["POST /api/configs/satellite".to_owned()],
+        allowed: vec![
+            give(json!({"satellite": one.content.name, "config_name": null})),
+            give(json!({"satellite": one.content.name, "config_name": "CONFIG"})),
+        ],
     })
 }
 

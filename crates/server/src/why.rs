@@ -1,10 +1,11 @@
 //! Why a resource is where it is.
 
 use axum::{Extension, Json, extract::State};
+use wardroom_api::gpu_node::Recommendation;
 use wardroom_core::{
     node::{self, TABLE},
     run::action::ways,
-    table::Owner,
+    table::{Owner, Role},
     why::{Blocker, Next, Stay, Why, explain},
 };
 use wardroom_workflow::{NODE, RUN, Run};
@@ -68,6 +69,12 @@ async fn of_node(app: &App, id: &str) -> Result<Vec<Why>, Error> {
     Ok(vec![explain(TABLE, state, stay, app.now(), blockers)])
 }
 
+/// The call that is recommended, if one is.
+pub(crate) fn asked(recommended: Recommendation) -> Option<Next> {
+    let Recommendation { request, why, .. } = recommended;
+    Some(Next::Ask { request: request?, role: Role::Operator, precondition: Some(why) })
+}
+
 /// A run; said so, since it is explained beside the node it works on.
 pub(crate) async fn of_run(app: &App, run: &Run<gpu_node::data::Data>) -> Result<Why, Error> {
     let record = &run.record;
@@ -93,6 +100,11 @@ pub(crate) async fn of_run(app: &App, run: &Run<gpu_node::data::Data>) -> Result
     if let (Next::Nothing, Some(waiting)) = (&why.next, &record.waiting) {
         let until = format!("the run goes on ({})", waiting.reason).into();
         why.next = Next::Wait { by: Owner::Workflow, until };
+    }
+    if !run.state.is_worked_on() && run.state.is_open() {
+        let digest = observed.as_ref().map(|observed| observed.digest.as_str());
+        let advised = gpu_node::lifecycle::for_run(app, run, facts, digest);
+        why.next = asked(advised).unwrap_or(why.next);
     }
     let ways = ways(facts);
     let mut rows = table.moves_from(run.state);

@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use jiff::SignedDuration;
+
 use crate::error::Result;
 use crate::store::{Database, Store, one};
 use crate::value::{Row, Value, params};
@@ -28,6 +30,14 @@ pub struct SeenMark(i64);
 /// A moment by the database's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment(i64);
+
+impl Moment {
+    /// How much later it is than another one, by that clock.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> SignedDuration {
+        SignedDuration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+}
 
 /// Up to when a server has written down what it heard.
 #[derive(Clone, Debug, PartialEq, Eq)]

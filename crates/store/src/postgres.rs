@@ -30,8 +30,10 @@ use moves::Moved;
 
 /// Writers wait for the disk and share its syncs, so there are many; readers wait for nothing, and never behind a
 /// writer.
-const WRITERS: usize = 28;
+const WRITERS: usize = 24;
 const READERS: usize = 6;
+/// For [`Postgres::reserved`]: one for each loop that asks there.
+const RESERVED: usize = 4;
 /// One waits for the disk while the other one gathers.
 const LANES: usize = 2;
 const WAIT: Duration = Duration::from_secs(10);
@@ -42,6 +44,7 @@ const ATTEMPTS: usize = 10;
 pub(crate) struct Postgres {
     writers: Pool,
     readers: Pool,
+    reserved: Pool,
     moves: Arc<Lanes<Prepared, (Prepared, Moved)>>,
 }
 
@@ -57,7 +60,14 @@ impl Postgres {
         let lanes = pool(url, LANES, dialect::LANE)?;
         let moves = Lanes::open(LANES, moves::MOST, move |changes| moves::make(lanes.clone(), changes));
         let (writers, readers) = (pool(url, WRITERS, dialect::WRITER)?, pool(url, READERS, "")?);
-        Ok(Self { writers, readers, moves: Arc::new(moves) })
+        let reserved = pool(url, RESERVED, dialect::WRITER)?;
+        Ok(Self { writers, readers, reserved, moves: Arc::new(moves) })
+    }
+
+    /// The same over connections that no request takes.
+    pub(crate) fn reserved(&self) -> Self {
+        let pool = || self.reserved.clone();
+        Self { writers: pool(), readers: pool(), reserved: pool(), moves: Arc::clone(&self.moves) }
     }
 
     /// A connection to write with.

@@ -83,6 +83,17 @@ impl Store {
         &self.mended
     }
 
+    /// The same database over connections of which requests take none: for the few loops that every request relies
+    /// on, each of which asks for one thing at a time. They wait for each other at most, whatever else is asked for.
+    #[must_use]
+    pub fn reserved(&self) -> Self {
+        let database = match &*self.database {
+            Database::Sqlite(_) => Arc::clone(&self.database),
+            Database::Postgres(postgres) => Arc::new(Database::Postgres(postgres.reserved())),
+        };
+        Self { database, ..self.clone() }
+    }
+
     /// Whether the database answers.
     pub async fn ping(&self) -> Result<()> {
         self.database.read_one(sql::EPOCH, params![]).await.map(drop)

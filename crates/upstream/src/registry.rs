@@ -10,4 +10,4 @@ mod client;
 pub mod state;
 
 #[cfg(feature = "registry")]
-pub use client::{Credentials, Deleted, Options, Registry};
+pub use client::{Credentials, Deleted, Options, Registry, Uploaded};

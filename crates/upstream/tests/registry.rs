@@ -37,6 +37,10 @@ fn registry(url: &str, credentials: Option<(&str, &str)>) -> Registry {
     Registry::new(Options { url: url.to_owned(), credentials, certificates: None, timeout: None }).unwrap()
 }
 
+async fn push(client: &Registry, repository: &str, image: &Artifact, time: i64) -> Result<(), Failure> {
+    client.upload(repository, image).await?.tag(time).await
+}
+
 #[test]
 fn the_bytes_of_an_image_never_change() {
     let image = Artifact::of(&document());
@@ -176,8 +180,8 @@ async fn a_real_registry_takes_the_image_and_gives_it_back() {
     let client = registry(&real.url, ALICE);
     let repository = format!("satellite/{}", About::Satellite("edge-01").repository());
     let image = Artifact::of(&document());
-    client.push(&repository, &image, 1_800_000_000).await.unwrap();
-    client.push(&repository, &image, 1_800_000_000).await.unwrap();
+    push(&client, &repository, &image, 1_800_000_000).await.unwrap();
+    push(&client, &repository, &image, 1_800_000_000).await.unwrap();
 
     // As a satellite reads it: the manifest by its tag, then the layer.
     let (status, manifest) = fetch(&real, &format!("{repository}/manifests/latest")).await;
@@ -189,7 +193,7 @@ async fn a_real_registry_takes_the_image_and_gives_it_back() {
     assert_eq!(serde_json::from_slice::<Value>(&tar(&["-xzO", FILE], &layer)).unwrap(), document());
 
     let later = Artifact::of(&json!({"states": [], "config": ""}));
-    client.push(&repository, &later, 1_800_000_060).await.unwrap();
+    push(&client, &repository, &later, 1_800_000_060).await.unwrap();
     let tagged = async |tag: &str| client.digest(&repository, tag).await.unwrap();
     assert_eq!(tagged("latest").await, Some(later.manifest.digest.clone()));
     assert_eq!(tagged("1800000000").await, Some(image.manifest.digest.clone()));
@@ -199,10 +203,10 @@ async fn a_real_registry_takes_the_image_and_gives_it_back() {
     assert_eq!(client.is_public("satellite/never/there").await, Ok(false));
 
     // What was said before goes, also where it was said twice; what others tagged stays.
-    client.push(&repository, &image, 1_800_000_120).await.unwrap();
-    client.push(&repository, &later, 1_800_000_180).await.unwrap();
+    push(&client, &repository, &image, 1_800_000_120).await.unwrap();
+    push(&client, &repository, &later, 1_800_000_180).await.unwrap();
     let other = Artifact::of(&json!({"states": ["other"], "config": ""}));
-    client.push(&repository, &other, 1_800_000_200).await.unwrap();
+    push(&client, &repository, &other, 1_800_000_200).await.unwrap();
     assert_eq!(client.prune(&repository, &other.manifest.digest).await, Ok(Deleted::All(2)));
     assert_eq!(tagged("latest").await, Some(other.manifest.digest.clone()));
     assert_eq!(tagged("1800000200").await, Some(other.manifest.digest.clone()));
@@ -211,12 +215,70 @@ async fn a_real_registry_takes_the_image_and_gives_it_back() {
     }
     assert_eq!(client.prune(&repository, &other.manifest.digest).await, Ok(Deleted::All(0)));
     assert_eq!(client.prune("satellite/never/there", "sha256:0").await, Ok(Deleted::All(0)));
-    client.push(&repository, &image, 1_800_000_260).await.unwrap();
+    push(&client, &repository, &image, 1_800_000_260).await.unwrap();
 
     assert_eq!(client.delete(&repository).await, Ok(Deleted::All(2)));
     assert_eq!(tagged("latest").await, None);
     assert_eq!(client.delete(&repository).await, Ok(Deleted::All(0)));
     assert_eq!(client.delete("satellite/never/there").await, Ok(Deleted::All(0)));
+}
+
+/// Somebody tags what we published, to keep it: an image goes with all its tags, so it stays.
+#[tokio::test]
+async fn what_somebody_else_tagged_is_not_pruned() {
+    let Some(real) = Real::start(true) else { return };
+    let (client, repository) = (registry(&real.url, ALICE), "satellite/a/state");
+    let [first, second, third] = [1, 2, 3].map(|number| Artifact::of(&json!({"number": number})));
+    push(&client, repository, &first, 1_800_000_000).await.unwrap();
+    push(&client, repository, &second, 1_800_000_060).await.unwrap();
+    let (user, password) = ALICE.unwrap();
+    let kept = reqwest::Client::new()
+        .put(format!("{}/v2/{repository}/manifests/before-the-audit", real.url))
+        .basic_auth(user, Some(password))
+        .header("content-type", first.manifest.media_type)
+        .body(first.manifest.bytes.clone());
+    assert_eq!(kept.send().await.unwrap().status(), 201);
+    push(&client, repository, &third, 1_800_000_120).await.unwrap();
+    assert_eq!(client.prune(repository, &third.manifest.digest).await, Ok(Deleted::All(1)));
+    let tagged = async |tag: &str| client.digest(repository, tag).await.unwrap();
+    let is_first = Some(first.manifest.digest.clone());
+    assert_eq!((tagged("before-the-audit").await, tagged("1800000000").await), (is_first.clone(), is_first));
+    assert_eq!(tagged("1800000060").await, None);
+    assert_eq!(tagged("latest").await, Some(third.manifest.digest.clone()));
+}
+
+/// A tag of somebody else may be on another page than ours; where there are very many, nothing is looked through.
+#[tokio::test]
+async fn tags_of_others_are_looked_for_on_every_page() {
+    for (others, removed) in [(1, 2), (101, 0)] {
+        let (url, seen) = scripted(move |_, head| {
+            let path = head.split(' ').nth(1).unwrap();
+            match head.split(' ').next().unwrap() {
+                "GET" if !path.contains("last=") => {
+                    reply("200 OK", "link: </v2/more>; rel=\"next\"\r\n", r#"{"tags":["1","2","3","4"]}"#)
+                }
+                "GET" => {
+                    let tags: Vec<_> = (0..others).map(|number| format!("mine-{number:03}")).collect();
+                    reply("200 OK", "", &json!({"tags": tags}).to_string())
+                }
+                "HEAD" => {
+                    let tag = path.rsplit('/').next().unwrap();
+                    let digest = if tag == "mine-000" { "2" } else { tag };
+                    reply("200 OK", &format!("docker-content-digest: sha256:{digest}\r\n"), "")
+                }
+                _ => reply("202 Accepted", "", ""),
+            }
+        })
+        .await;
+        assert_eq!(registry(&url, None).prune("a/b", "sha256:4").await, Ok(Deleted::All(removed)));
+        let heads = seen.lock().unwrap();
+        let gone: Vec<_> = heads.iter().filter(|head| head.starts_with("DELETE")).collect();
+        assert_eq!(gone.len(), removed);
+        assert!(
+            gone.iter().all(|head| !head.contains("sha256:2 ") && !head.contains("sha256:4 ")),
+            "{gone:?}"
+        );
+    }
 }
 
 #[tokio::test]
@@ -225,7 +287,7 @@ async fn a_real_registry_takes_every_name_of_a_satellite() {
     let client = registry(&real.url, ALICE);
     for name in ["a", "a--b", "a.", "a..b", "0_", "x-a", &"long-".repeat(51)] {
         let repository = format!("satellite/{}", About::Satellite(name).repository());
-        client.push(&repository, &Artifact::of(&document()), 1).await.unwrap();
+        push(&client, &repository, &Artifact::of(&document()), 1).await.unwrap();
     }
 }
 
@@ -234,14 +296,14 @@ async fn a_real_registry_refuses_strangers_and_may_refuse_to_forget() {
     let Some(real) = Real::start(false) else { return };
     let image = Artifact::of(&document());
     for credentials in [None, Some(("alice", "guessed-it")), Some(("bob", "pass:word"))] {
-        let failure = registry(&real.url, credentials).push("a/b", &image, 1).await.unwrap_err();
+        let failure = push(&registry(&real.url, credentials), "a/b", &image, 1).await.unwrap_err();
         assert!(failure.is_denied(), "{failure:?}");
         assert!(!format!("{failure:?}").contains("guessed-it"));
     }
     let client = registry(&real.url, ALICE);
-    client.push("a/b", &image, 1).await.unwrap();
+    push(&client, "a/b", &image, 1).await.unwrap();
     assert_eq!(client.delete("a/b").await, Ok(Deleted::Unsupported));
-    let odd = client.push("A//b", &image, 1).await.unwrap_err();
+    let odd = push(&client, "A//b", &image, 1).await.unwrap_err();
     assert_eq!(odd.repeat(), Repeat::Useless, "{odd:?}");
 }
 
@@ -308,7 +370,7 @@ async fn a_token_is_fetched_where_the_registry_says() {
     })
     .await;
     let image = Artifact::of(&document());
-    registry(&url, ALICE).push("a/b", &image, 1).await.unwrap();
+    push(&registry(&url, ALICE), "a/b", &image, 1).await.unwrap();
     let heads = seen.lock().unwrap().clone();
     let asked: Vec<_> = heads.iter().filter(|head| head.starts_with("GET /token")).collect();
     assert_eq!(asked.len(), 1, "one token does for everything");
@@ -317,7 +379,7 @@ async fn a_token_is_fetched_where_the_registry_says() {
         heads.iter().find(|head| head.starts_with("PUT /v2/a/b/blobs/uploads/7?_state=s&digest=sha256"));
     assert!(put.is_some(), "the state of the upload is kept: {heads:?}");
 
-    let failure = registry(&url, Some(("alice", "wrong"))).push("a/b", &image, 1).await.unwrap_err();
+    let failure = push(&registry(&url, Some(("alice", "wrong"))), "a/b", &image, 1).await.unwrap_err();
     assert!(failure.is_denied(), "{failure:?}");
 }
 
@@ -334,7 +396,7 @@ async fn credentials_go_nowhere_else() {
         }
     })
     .await;
-    registry(&url, ALICE).push("a/b", &Artifact::of(&document()), 1).await.unwrap();
+    push(&registry(&url, ALICE), "a/b", &Artifact::of(&document()), 1).await.unwrap();
     let heads = seen.lock().unwrap().clone();
     assert_eq!(heads.len(), 2);
     assert!(heads.iter().all(|head| !head.to_lowercase().contains("authorization")), "{heads:?}");
@@ -401,7 +463,7 @@ async fn odd_answers_have_a_class() {
     ];
     for (name, answer, repeat) in cases {
         let (url, _) = scripted(move |_, head| answer(head)).await;
-        let failure = registry(&url, None).push("a/b", &image, 1).await.unwrap_err();
+        let failure = push(&registry(&url, None), "a/b", &image, 1).await.unwrap_err();
         assert_eq!(failure.repeat(), repeat, "{name}: {failure:?}");
         if name == "busy" {
             assert_eq!(failure, Failure::Busy { after: Some(Duration::from_secs(7)) });

@@ -53,7 +53,9 @@ pub(crate) fn conclude<D: Data>(
 
 fn done<D: Data>(mut record: Record<D>, node: Node, moment: &Moment<'_>) -> Step<D> {
     let skipped = record.skip.get(&record.stage).cloned();
-    record.unproven &= record.stage != Stage::ValidateCleanNode || skipped.is_some();
+    if record.stage == Stage::ValidateCleanNode && skipped.is_none() {
+        record.prove();
+    }
     let mut metadata = told(&record, if skipped.is_some() { "skipped" } else { "done" }, moment.now);
     let evidence = record.data.evidence(record.stage).filter(|_| skipped.is_none());
     metadata.extend(evidence.map(|evidence| ("evidence".to_owned(), json!(bounded(&evidence)))));

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use wardroom_core::{
+    Named as _,
     gpu_node::moves::Came,
     run::{
         State,
@@ -73,9 +74,13 @@ pub struct Record<D> {
     /// Where its node came from when it was drained.
     #[serde(default = "in_use")]
     pub came: Came,
-    /// Whether it began to erase what is on its node, and has not proven since that the node is clean.
-    #[serde(default)]
-    pub unproven: bool,
+    /// What it, or a run before it, began to erase on its node, by stage, and none has proven clean since.
+    // Left out when there is nothing: older servers read it as whether there is anything.
+    #[serde(default, deserialize_with = "stages_or_all", skip_serializing_if = "BTreeSet::is_empty")]
+    pub unproven: BTreeSet<Stage>,
+    /// What of that runs before it had begun.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub inherited: BTreeSet<Stage>,
     /// What the stages know, saved after each of them.
     pub data: D,
 }
@@ -83,6 +88,21 @@ pub struct Record<D> {
 /// For runs of before it was kept.
 const fn in_use() -> Came {
     Came::FromUse
+}
+
+/// Runs of before it was kept by stage say whether anything was begun: it may have been all of it.
+fn stages_or_all<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<BTreeSet<Stage>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Kept {
+        Whether(bool),
+        Stages(BTreeSet<Stage>),
+    }
+    Ok(match Kept::deserialize(from)? {
+        Kept::Whether(false) => BTreeSet::new(),
+        Kept::Whether(true) => Stage::ALL.iter().copied().filter(|stage| stage.erases()).collect(),
+        Kept::Stages(stages) => stages,
+    })
 }
 
 /// Why an attempt failed.
@@ -157,6 +177,8 @@ pub struct Order<D> {
     pub skip: BTreeMap<Stage, String>,
     /// Where its node comes from, or came from when it was drained.
     pub came: Came,
+    /// What earlier runs began to erase on the node, by stage, and nobody has proven clean since.
+    pub unproven: BTreeSet<Stage>,
     /// What the stages start with.
     pub data: D,
 }
@@ -165,7 +187,7 @@ impl<D: Data> Order<D> {
     /// The run as it is accepted: due at once, and the only open one of its node. Who starts a run commits this
     /// together with what it does to the node.
     pub fn accepted(self, now: Timestamp) -> Result<Content> {
-        let Self { id, kind, node, site, with, skip, came, data } = self;
+        let Self { id, kind, node, site, with, skip, came, unproven, data } = self;
         let name = format!("{kind} of {node}");
         let mut fields =
             BTreeMap::from([("node".to_owned(), node.clone()), ("kind".to_owned(), kind.to_string())]);
@@ -196,7 +218,8 @@ impl<D: Data> Order<D> {
             frozen: None,
             set_aside: false,
             came,
-            unproven: false,
+            inherited: unproven.clone(),
+            unproven,
             data,
         };
         Ok(Content {
@@ -260,5 +283,29 @@ impl<D: Data> Run<D> {
             content.keys.clear();
         }
         Ok(content)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Serialize, Deserialize)]
+    struct Kept {
+        #[serde(default, deserialize_with = "stages_or_all", skip_serializing_if = "BTreeSet::is_empty")]
+        unproven: BTreeSet<Stage>,
+    }
+
+    /// Servers of before say whether anything was begun to be erased, and read nothing as nothing.
+    #[test]
+    fn what_older_servers_wrote_is_read_and_nothing_is_written_as_nothing() {
+        let read = |text: &str| serde_json::from_str::<Kept>(text).unwrap().unproven;
+        let all = BTreeSet::from([Stage::CleanupStorage, Stage::ScrubGpu]);
+        assert_eq!((read("{}"), read(r#"{"unproven":false}"#)), (BTreeSet::new(), BTreeSet::new()));
+        assert_eq!(read(r#"{"unproven":true}"#), all);
+        assert_eq!(read(r#"{"unproven":["scrub_gpu"]}"#), BTreeSet::from([Stage::ScrubGpu]));
+        let written = |unproven| serde_json::to_string(&Kept { unproven }).unwrap();
+        assert_eq!(written(BTreeSet::new()), "{}");
+        assert_eq!(read(&written(all.clone())), all);
     }
 }

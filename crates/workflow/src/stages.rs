@@ -11,7 +11,7 @@ use wardroom_core::run::{
 
 use wardroom_store::Held;
 
-use crate::{breaker::Breaker, limits::Limits, worker::Saver};
+use crate::{breaker::Breaker, limits::Limits, record::Failure, worker::Saver};
 
 /// What the stages of a run know: one typed value, saved after each stage.
 pub trait Data: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
@@ -86,6 +86,10 @@ pub struct Attempt<'a, D> {
     pub now: Timestamp,
     /// Whether a person sent the run to the stage, and nothing has failed there since.
     pub sent_on: bool,
+    /// Grows whenever an operator moves the run.
+    pub turn: u64,
+    /// Why the run failed last, if that was at the stage.
+    pub failure: Option<Failure>,
     /// What the stages know.
     pub data: D,
     /// Limits that are shared by everything that calls out.

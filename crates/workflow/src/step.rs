@@ -1,5 +1,7 @@
 //! What one commit makes of a run; the pieces that workers and operators share.
 
+use std::collections::BTreeSet;
+
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 use wardroom_core::{
@@ -185,7 +187,8 @@ impl<D: Data> Record<D> {
     /// The move of a node whose run begins its stage; where the node comes from is kept with it.
     pub(crate) fn enter(&mut self, node: Node) -> Option<gpu_node::Event> {
         self.came = Came::of(node, self.came);
-        self.unproven |= self.erases();
+        let erased: Vec<_> = self.erased().collect();
+        self.unproven.extend(erased);
         moves::on_entry(self.kind, self.stage, node)
     }
 
@@ -193,15 +196,27 @@ impl<D: Data> Record<D> {
     /// set aside before.
     #[must_use]
     pub fn came(&self) -> Came {
-        if self.unproven { Came::FromQuarantine } else { self.came }
+        if !self.unproven.is_empty() { Came::FromQuarantine } else { self.came }
     }
 
-    /// Whether the stage takes from the node what was on it, or proves that a stage before it did.
-    fn erases(&self) -> bool {
-        let erases = |stage: Stage| stage.erases() && !self.skip.contains_key(&stage);
-        let mut before = self.kind.plan().iter().take_while(|step| step.stage != self.stage);
-        erases(self.stage)
-            || (self.stage == Stage::ValidateCleanNode && before.any(|step| erases(step.stage)))
+    /// The stages by which what was on the node is taken from it, if the run is at one of them or proves what they did.
+    fn erased(&self) -> impl Iterator<Item = Stage> {
+        let proves = self.stage == Stage::ValidateCleanNode;
+        let erases = move |stage: &Stage| stage.erases() && (proves || *stage == self.stage);
+        self.performs().filter(erases)
+    }
+
+    /// The node is proven clean of what the run itself began to erase; of what it inherited, of that which it erased anew.
+    pub(crate) fn prove(&mut self) {
+        let erased = self.performs().filter(|stage| self.data.evidence(*stage).is_some());
+        let erased: BTreeSet<_> = erased.collect();
+        self.inherited.retain(|stage| !erased.contains(stage));
+        self.unproven.clone_from(&self.inherited);
+    }
+
+    /// The stages of the plan that nobody skips.
+    fn performs(&self) -> impl Iterator<Item = Stage> {
+        self.kind.plan().iter().map(|step| step.stage).filter(|stage| !self.skip.contains_key(stage))
     }
 
     pub(crate) fn touch(&mut self) {

@@ -152,6 +152,8 @@ impl<S: Stages> Engine<S> {
             since: record.since,
             now: (self.clock)(),
             sent_on: record.sent_on,
+            turn: record.turn,
+            failure: record.failure.filter(|failure| failure.stage == stage),
             data: record.data,
             limits: &self.limits,
             breaker: &self.breaker,

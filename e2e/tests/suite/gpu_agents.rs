@@ -73,9 +73,12 @@ fn an_agent_that_dies_in_the_middle_of_a_task_does_it_again(on: Backend) {
     let task = site.admin().get(&format!("{node}/lifecycle")).expect(200)["data"]["task"].clone();
     assert_eq!(task["state"], "dispatched", "the server has not heard of it");
     // What it had begun goes on by itself, and must not when it is begun again.
-    let goes_on = || Path::new(&format!("/proc/{}", drain.trim())).exists();
+    // One that has ended has no program any more, also while nobody has asked how.
+    let goes_on = || fs::read_link(format!("/proc/{}/exe", drain.trim())).is_ok();
     assert!(goes_on());
-    let _agent = Agent::start(&site, dir.path(), "echo drained");
+    // One that finds the other refuses, and the node would not be retired.
+    let alone = format!("test ! -e /proc/{}/exe || exit 69", drain.trim());
+    let _agent = Agent::start(&site, dir.path(), &alone);
     becomes("retired");
     assert!(!goes_on());
 }

@@ -176,11 +176,17 @@ fn a_token_enrols_one_agent_once(on: Backend) {
 }
 
 fn a_dead_host_is_retired_and_removed(on: Backend) {
-    let site = Site::start(on);
+    let settings = [
+        ("WARDROOM_LIVENESS_DEFAULT_INTERVAL_SECONDS", "1"),
+        ("WARDROOM_LIVENESS_GRACE_SECONDS", "1"),
+        ("WARDROOM_LIVENESS_FLUSH_SECONDS_SHARED", "1"),
+    ];
+    let site = Site::start_with(on, &settings);
     let node = Node::active(&site, "gpu-1");
     let skip = |stage: &str, reason: &str| json!({"skip": [{"stage": stage, "reason": reason}]});
     let unreasoned = site.admin().post(&node.path("/actions/retire"), &skip("drain_node", ""));
     assert_eq!(unreasoned.wrong_fields(), ["skip[0].reason"]);
+    node.becomes("offline");
     node.act("retire", &skip("drain_node", "the board burnt"));
     node.becomes("retired");
     let run = node.run();
@@ -250,7 +256,9 @@ fn what_is_not_clean_is_quarantined(on: Backend) {
         .expect(200);
     node.run_becomes("cancelled");
     node.beat(true);
-    assert_eq!(node.act("recover", &json!({}))["state"], "active");
+    site.admin().post(&node.path("/actions/recover"), &json!({})).expect(409);
+    let wiped = json!({"unproven": true, "reason": "wiped by hand"});
+    assert_eq!(node.act("recover", &wiped)["state"], "active");
 }
 
 fn a_run_says_what_to_do_next(on: Backend) {

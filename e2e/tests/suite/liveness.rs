@@ -2,7 +2,10 @@
 
 use std::{
     fs, io,
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    sync::{
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+        mpsc,
+    },
     thread,
     time::Duration,
 };
@@ -26,6 +29,9 @@ const INTERVAL: &str = "@every 00h00m02s";
 
 /// Three beats of that may be missed.
 const RULE: SignedDuration = SignedDuration::from_secs(6);
+
+/// What a member that is well may take to be heard again: twice the interval, and a tenth.
+const GRACE: SignedDuration = SignedDuration::from_millis(4400);
 
 /// Without the hold that would cover up for a member that is charged wrongly.
 const SETTINGS: [(&str, &str); 3] = [
@@ -167,16 +173,23 @@ fn find_the_dead(site: &Site, most: SignedDuration) {
     let mut overdue = Vec::new();
     while_beating(site, &robots, |_| {
         let other = sweeper(site) + 1;
-        let heard: Vec<_> = dead.iter().map(|robot| beat(site, robot, other).unwrap()).collect();
+        // Apart, so that each is found by a sweep of its own.
+        let apart = |robot| {
+            thread::sleep(Duration::from_millis(1300));
+            beat(site, robot, other).unwrap()
+        };
+        let heard: Vec<_> = dead.iter().map(apart).collect();
         until("the dead to be found", || moves_to_stale(site).len() == dead.len());
+        let deaf = periods(site, sweeper(site));
         for row in moves_to_stale(site) {
             let number = names.iter().position(|name| satellite::get(site, name)["id"] == row["resource_id"]);
             let found: Timestamp = row["created_at"].as_str().unwrap().parse().unwrap();
-            overdue.push(found.duration_since(heard[number.unwrap() - robots.len()]) - RULE);
+            let heard = heard[number.unwrap() - robots.len()];
+            assert!(found > heard + RULE, "found before the rule says: {row}");
+            overdue.push(found.duration_since(due(heard, found, &deaf)));
         }
     });
     // By the servers' own times. A machine that is busy with other tests may be late for one of them, not for all.
-    assert!(overdue.iter().all(|late| late.is_positive()), "found before the rule says: {overdue:?}");
     assert!(overdue.iter().any(|late| *late <= most), "found too late: {overdue:?}");
     let load = SignedDuration::from_secs(3);
     assert!(overdue.iter().all(|late| *late <= most + load), "found too late: {overdue:?}");
@@ -186,13 +199,30 @@ fn find_the_dead(site: &Site, most: SignedDuration) {
     assert_eq!(satellite::get(site, &names[12])["state"], "online");
 }
 
+/// When the rule says that a member is due, by the times in which its server says that it did not listen: on a busy machine
+/// it may stand still for seconds, and charges nobody for that.
+fn due(heard: Timestamp, found: Timestamp, deaf: &[Value]) -> Timestamp {
+    let mut due = heard + RULE;
+    let mut settled = due;
+    for period in deaf {
+        let time = |name: &str| period[name].as_str().map(|text| text.parse::<Timestamp>().unwrap());
+        let (from, to) = (time("from").unwrap_or(Timestamp::MIN), time("to").unwrap());
+        if to > heard && from < found {
+            due += to.duration_since(from.max(heard));
+            settled = settled.max(to + GRACE.max(to.duration_since(from.max(heard))));
+        }
+    }
+    due.max(settled)
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "the servers are asked about the time in which they stood still"
 )]
 fn a_pause_charges_nobody(on: Backend) {
-    // `./dev faults` takes the time for a whole minute.
-    let long = if std::env::var_os("WARDROOM_FAULT_ROUNDS").is_some() { 60 } else { 20 };
+    // Once it is a whole minute; `./dev faults` takes the time for it on both.
+    let is_long = on == Backend::Sqlite || std::env::var_os("WARDROOM_FAULT_ROUNDS").is_some();
+    let long = if is_long { 60 } else { 20 };
     let site = Site::start_with(on, &SETTINGS);
     let (names, mut robots) = online(&site, 12);
     let dead = robots.pop().unwrap();
@@ -291,6 +321,61 @@ fn one_stands_still(which: impl Fn(usize) -> usize, long: Duration) {
         thread::sleep(Duration::from_secs(3));
     });
     assert_eq!(moves_to_stale(&site).len(), 1, "only the dead one");
+}
+
+/// A transaction that is left open anywhere holds the feed back, and nothing of what is heard: who registers and dies is
+/// found, and who comes back where nobody was told that it was missed is online.
+#[test]
+fn silence_is_judged_while_the_feed_is_held_back() {
+    let site = Site::start_with(Backend::Postgres, &SETTINGS);
+    let (names, robots) = online(&site, 1);
+    let other = 1 - sweeper(&site);
+    let is = |name: &str, state: &str| satellite::get(&site, name)["state"] == state;
+    site.database.hold("INSERT INTO meta (key, value) VALUES ('held', 'back')", || {
+        let born = Robot::of(&satellite::ztr(&site, other, &satellite::create(&site, "born")));
+        assert!(beat(&site, &born, other).is_some());
+        until("both to be found", || is("born", "stale") && is(&names[0], "stale"));
+        until("the one that beats to be online", || {
+            assert!(beat(&site, &robots[0], other).is_some());
+            is(&names[0], "online")
+        });
+        assert!(is("born", "stale"));
+    });
+}
+
+/// The server stands still while a beat is taken, and others do not know of it any more when it goes on: nobody would wait
+/// for what was heard.
+#[test]
+fn a_beat_that_takes_too_long_is_refused() {
+    let site = Site::alone(Backend::Postgres, &SETTINGS);
+    let (names, robots) = online(&site, 1);
+    until("it to be stale", || satellite::get(&site, &names[0])["state"] == "stale");
+    let (done, answered) = mpsc::channel::<()>();
+    let answer = thread::scope(|scope| {
+        // The beat that brings it back is written down.
+        let beat = site.database.hold("LOCK TABLE resources IN EXCLUSIVE MODE", || {
+            let api = robots[0].at(&site, 0).within(Duration::from_secs(30));
+            let beat = scope.spawn(move || api.try_send("POST", "/satellites/sync", b"").unwrap());
+            let waits =
+                "SELECT count(*)::text FROM pg_locks WHERE NOT granted AND relation = 'resources'::regclass";
+            until("the beat to wait", || site.database.text(waits) != "0");
+            site.servers[0].signal("-STOP");
+            let database = &site.database;
+            let lock = "LOCK TABLE leases IN EXCLUSIVE MODE";
+            scope.spawn(move || database.hold(lock, move || answered.recv()).unwrap());
+            beat
+        });
+        // Longer than its presence.
+        thread::sleep(Duration::from_secs(8));
+        site.servers[0].signal("-CONT");
+        let answer = beat.join().unwrap();
+        done.send(()).unwrap();
+        answer
+    });
+    let told = answer.json()["detail"].as_str().unwrap_or_default().to_owned();
+    assert_eq!(answer.status, 503, "the beat may be lost");
+    assert!(told.contains("other servers cannot be told"), "{told}");
+    until("it to be taken again", || beat(&site, &robots[0], 0).is_some());
 }
 
 fn a_restart_charges_nobody(on: Backend) {

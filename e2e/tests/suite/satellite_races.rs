@@ -10,7 +10,7 @@ use std::{
 use serde_json::json;
 
 use crate::support::{
-    Backend, Site, at_once,
+    Backend, Reply, Site, at_once,
     line::Line,
     on_both,
     satellite::{Robot, create, get, online, reenable, revoke, ztr},
@@ -94,16 +94,88 @@ fn a_revocation_bites_before_a_credential_is_handed_out() {
     });
 }
 
-/// Clients that show one token at once.
+/// A server reads from a slow database for its answer, or to know who asks: another one acknowledges a revocation
+/// before it has read all.
+#[test]
+fn a_revocation_bites_while_the_database_is_slow() {
+    let mut site = Site::start(Backend::Postgres);
+    let (line, over) = Line::to(site.database.url().unwrap());
+    site.restart_over(1, &over);
+    let robot = online(&site, "edge");
+    let state = || robot.at(&site, 1).get("/v2/satellite/satellite-state/edge/state/manifests/latest");
+    type Call<'a> = (&'static str, &'a (dyn Fn() -> Reply + Sync));
+    let calls: [Call<'_>; 2] = [("beat", &|| robot.beat(&site, 1)), ("state", &state)];
+    for (what, call) in calls {
+        for is_remembered in [true, false] {
+            wait_for("the way back", || (robot.beat(&site, 0).status == 200).then_some(()));
+            wait_for(what, || (call().status == 200).then_some(()));
+            line.hold_answers();
+            // What was not confirmed for a second is looked up.
+            thread::sleep(Duration::from_millis(if is_remembered { 0 } else { 1100 }));
+            let reply = thread::scope(|scope| {
+                let asked = scope.spawn(call);
+                thread::sleep(Duration::from_millis(100));
+                site.admin_at(0).post("/api/satellites/edge/revoke", &json!({})).expect(200);
+                line.let_go();
+                asked.join().unwrap()
+            });
+            // Who beat from memory was answered before the revocation was.
+            if !(what == "beat" && is_remembered) {
+                assert!(matches!(reply.status, 403 | 503), "{what}: {}", reply.text());
+            }
+            reenable(&site, "edge", "keep");
+        }
+    }
+}
+
+/// A wrong secret of a satellite that is there is looked up, because another server may have issued it. However many
+/// of them wait for an answer of the database, who has the right one beats and reads its state.
+#[test]
+fn guesses_at_a_satellite_hold_up_nobody_else() {
+    let site = Site::start(Backend::Postgres);
+    let robot = online(&site, "edge");
+    let wrong = Robot { username: robot.username.clone(), password: "guessed".to_owned() };
+    let state = "/v2/satellite/satellite-state/edge/state/manifests/latest";
+    for index in 0..2 {
+        wait_for("its state", || (robot.at(&site, index).get(state).status == 200).then_some(()));
+        robot.beat(&site, index).expect(200);
+    }
+    thread::scope(|scope| {
+        let guesses: Vec<_> = site.database.hold("LOCK TABLE resource_keys IN ACCESS EXCLUSIVE MODE", || {
+            let guess = |index| {
+                scope.spawn({
+                    let (site, wrong) = (&site, &wrong);
+                    move || wrong.beat(site, index)
+                })
+            };
+            let guesses = (0..40).map(guess).collect();
+            wait_for("a guess to be looked up", || site.database.waits().then_some(()));
+            // Nothing is remembered for so long without being confirmed.
+            thread::sleep(Duration::from_millis(1500));
+            for index in 0..10 {
+                robot.beat(&site, index).expect(200);
+                let reply = robot.at(&site, index).get(state);
+                assert_eq!(reply.status, 200, "{}", reply.text());
+            }
+            guesses
+        });
+        for guess in guesses {
+            let reply = guess.join().unwrap();
+            assert!(matches!(reply.status, 401 | 429), "{}", reply.text());
+        }
+    });
+}
+
+/// Clients that show one token at once, and how often.
 const CLIENTS: usize = 200;
+const ROUNDS: usize = 100;
 
 /// Connections over which a satellite beats, on each server in turn.
 const BEATING: usize = 20;
 
 fn a_token_has_one_winner(on: Backend) {
-    let rounds = std::env::var("WARDROOM_FAULT_ROUNDS").map_or(20, |rounds| rounds.parse::<usize>().unwrap());
     let site = Site::start(on);
-    for round in 0..rounds.min(100) {
+    for round in 0..ROUNDS {
         let token = create(&site, &format!("edge-{round}"));
         let replies = at_once(CLIENTS, |index| ztr(&site, index, &token));
         let won: Vec<_> = replies.iter().filter(|reply| reply.status == 200).collect();
@@ -233,21 +305,26 @@ fn a_whole_site_beats_beside_who_guesses(on: Backend) {
         (0..300).map(|number| online(&site, &format!("edge-{part}-{number}"))).collect::<Vec<_>>()
     });
     let robots: Vec<_> = robots.into_iter().flatten().collect();
+    let gone = online(&site, "gone");
+    revoke(&site, "gone");
     let is_over = AtomicBool::new(false);
     let (guesses, limited) = (AtomicUsize::new(0), AtomicUsize::new(0));
     thread::scope(|scope| {
         let _end = End(&is_over);
         for index in 0..12 {
-            let (site, dead, is_over, guesses, limited) = (&site, &dead, &is_over, &guesses, &limited);
+            let (site, dead, robots) = (&site, &dead, &robots);
+            let (is_over, guesses, limited) = (&is_over, &guesses, &limited);
             scope.spawn(move || {
                 while !is_over.load(Ordering::Acquire) {
                     let number = guesses.fetch_add(1, Ordering::Relaxed);
                     let guessed = format!("wrz_guess{number}");
                     let stranger =
                         Robot { username: format!("robot$guess-{number}"), password: guessed.clone() };
-                    for reply in
-                        [ztr(site, index, dead), ztr(site, index, &guessed), stranger.beat(site, index)]
-                    {
+                    let username = robots[number % robots.len()].username.clone();
+                    let neighbour = Robot { username, password: guessed.clone() };
+                    let tokens = [ztr(site, index, dead), ztr(site, index, &guessed)];
+                    let beats = [stranger.beat(site, index), neighbour.beat(site, index)];
+                    for reply in tokens.into_iter().chain(beats) {
                         assert!(matches!(reply.status, 400 | 401 | 429), "{}", reply.text());
                         if reply.status == 429 {
                             assert!(reply.header("retry-after").is_some());
@@ -264,8 +341,20 @@ fn a_whole_site_beats_beside_who_guesses(on: Backend) {
                 mine.map(|robot| robot.beat(&site, part + round).status).collect::<Vec<_>>()
             });
             assert!(statuses.iter().flatten().all(|status| *status == 200), "{statuses:?}");
+            // What clients of registries ask first, and who was sent away, pay for nobody's guesses either.
+            let asked = at_once(20, |part| {
+                (site.caller(part, None).get("/v2/").status, gone.beat(&site, part).status)
+            });
+            assert!(asked.iter().all(|statuses| *statuses == (401, 403)), "{asked:?}");
         }
         // Who has a token gets through as well.
         online(&site, "newcomer").beat(&site, 0).expect(200);
+        // And who has a new credential, on every server.
+        revoke(&site, "newcomer");
+        let token = reenable(&site, "newcomer", "reissue")["token"].as_str().unwrap().to_owned();
+        let again = Robot::of(&ztr(&site, 0, &token));
+        for index in 0..2 {
+            again.beat(&site, index).expect(200);
+        }
     });
 }

@@ -168,6 +168,10 @@ fn a_silent_satellite_goes_stale_and_returns(on: Backend) {
     let token = site.admin().post("/api/satellites", &made).expect(200)["token"].as_str().unwrap().to_owned();
     let robot = Robot::of(&ztr(&site, 0, &token));
     wait_for("its silence to be noticed", || (get(&site, "edge")["state"] == "stale").then_some(()));
+    assert_eq!(get(&site, "edge")["interval_in_force"], "@every 00h00m01s");
+    let why = site.admin().get("/api/v1/resources/satellite/edge/why").expect(200)[0].to_string();
+    assert!(why.contains("Last heard 20") && why.contains("held to @every 00h00m01s"), "{why}");
+    assert!(why.contains("look at its host"), "{why}");
     for index in 0..2 {
         // Each server has heard of it, and lets it come back with a beat that is durable before it is answered.
         let back = wait_for("the way back", || {
@@ -265,6 +269,10 @@ fn a_kept_credential_comes_back_with_a_beat(on: Backend) {
     for index in 0..2 {
         robot.beat(&site, index).expect(200);
     }
+    let id = get(&site, "edge")["id"].as_str().unwrap().to_owned();
+    let newest =
+        site.admin().get(&format!("/api/v1/history?kind=satellite&id={id}")).expect(200)["data"][0].clone();
+    assert_eq!((&newest["to_state"], &newest["metadata"]["mode"]), (&json!("online"), &json!("keep")));
 }
 
 fn the_deleted_never_come_back(on: Backend) {

@@ -21,6 +21,7 @@ pub(super) async fn enrol(options: &Options, keeper: &Keeper) -> anyhow::Result<
     let client = client(options, None)?;
     loop {
         let token = read_token(file)?;
+        let token_end = Some(end(&token));
         let enroll = Enroll {
             token,
             exchange: Some(keeper.installation()?),
@@ -30,7 +31,7 @@ pub(super) async fn enrol(options: &Options, keeper: &Keeper) -> anyhow::Result<
         };
         match client.enroll_gpu_node(&enroll).await {
             Ok(enrolled) => {
-                let kept = Kept { node: enrolled.node, credential: enrolled.credential };
+                let kept = Kept { node: enrolled.node, credential: enrolled.credential, token_end };
                 keeper.keep_credential(&kept)?;
                 tracing::info!(node = kept.node, "enrolled");
                 return Ok(kept);
@@ -54,6 +55,25 @@ pub(super) async fn enrol(options: &Options, keeper: &Keeper) -> anyhow::Result<
             }
         }
     }
+}
+
+/// What to say to who gives an agent that has enrolled another token: it is not used.
+pub(super) fn is_told_otherwise(options: &Options, kept: &Kept) -> Option<String> {
+    let file = options.token_file.as_ref()?;
+    let token = read_token(file).ok()?;
+    let differs = kept.token_end.as_ref().is_some_and(|known| *known != end(&token));
+    let (file, folder, node) = (file.display(), options.state_dir.display(), &kept.node);
+    differs.then(|| {
+        format!(
+            "this agent has enrolled as node {node} and goes on as that; the token in {file} is another one, and not used: to \
+             enrol with it, stop the agent and remove {folder}"
+        )
+    })
+}
+
+/// The last letters of a token, which tell nothing to who guesses at it.
+fn end(token: &str) -> String {
+    token.chars().rev().take(6).collect::<Vec<_>>().into_iter().rev().collect()
 }
 
 /// The one-time token of the node.

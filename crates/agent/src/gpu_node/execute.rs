@@ -7,7 +7,7 @@ use rustix::{
     process::{Pid, Signal, kill_process_group},
 };
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
     process::{Child, Command},
 };
 use wardroom_api::gpu_node::agent::{Check as Checked, Detail, Task, TaskResult};
@@ -45,6 +45,9 @@ pub(super) async fn task(config: &Config, task: Task, mark: &Path) -> TaskResult
         ("WARDROOM_RUN", task.run.as_str()),
         ("WARDROOM_FORCE", if task.force { "1" } else { "0" }),
     ];
+    if let Err(left) = orphan::end(mark, limit).await {
+        return ended(Outcome::Failed, None, Written::only(left));
+    }
     match run(&command.command, &environment, limit, Some(mark)).await {
         Ran::Exited(Some(0), written) => ended(Outcome::Succeeded, Some(0), written),
         Ran::Exited(Some(REFUSES), written) => ended(Outcome::Refused, Some(REFUSES), written),
@@ -64,13 +67,22 @@ pub(super) async fn checks(checks: &[Check]) -> Vec<Checked> {
         let ran = run(&check.command, &[], Duration::from_secs(check.timeout_seconds), None).await;
         let (ok, message) = match ran {
             Ran::Exited(Some(0), _) => (true, None),
-            Ran::Exited(_, written) => (false, Some(last(&written.text, 500))),
+            Ran::Exited(code, written) => (false, Some(complaint(code, &written.text))),
             Ran::TooLong(_) => (false, Some("it took too long".to_owned())),
             Ran::NotStarted(error) => (false, Some(error)),
         };
         results.push(Checked { name: check.name.clone(), ok, message });
     }
     fitting(results)
+}
+
+/// What a check that failed says, and how it ended if it says nothing.
+fn complaint(code: Option<i32>, written: &str) -> String {
+    match (last(written, 500), code) {
+        (text, Some(code)) if text.is_empty() => format!("exit code {code}"),
+        (text, None) if text.is_empty() => "it was ended by a signal".to_owned(),
+        (text, _) => text,
+    }
 }
 
 /// What the server takes with one heartbeat, less the rest of it. One that is larger is refused, and the node would be
@@ -133,14 +145,20 @@ impl Drop for Group {
     }
 }
 
+/// Begins a command when it is told to, and not at all when nobody is left to tell it: an agent that is killed before it
+/// has written down what runs leaves nothing that does.
+const GATE: [&str; 4] = ["sh", "-c", r#"read -r go && exec "$@" </dev/null"#, "sh"];
+
 async fn run(command: &[String], environment: &[(&str, &str)], limit: Duration, mark: Option<&Path>) -> Ran {
-    let Some((program, arguments)) = command.split_first() else {
+    let gate = if mark.is_some() { GATE.as_slice() } else { &[] };
+    let mut words = gate.iter().copied().chain(command.iter().map(String::as_str));
+    let Some(program) = words.next().filter(|_| !command.is_empty()) else {
         return Ran::NotStarted("the command is empty".to_owned());
     };
     let child = Command::new(program)
-        .args(arguments)
+        .args(words)
         .envs(environment.iter().copied())
-        .stdin(Stdio::null())
+        .stdin(if mark.is_some() { Stdio::piped() } else { Stdio::null() })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0)
@@ -156,18 +174,26 @@ async fn run(command: &[String], environment: &[(&str, &str)], limit: Duration, 
     {
         return Ran::NotStarted(format!("what runs cannot be written down at {}: {error}", mark.display()));
     }
+    if let Some(mut gate) = child.stdin.take()
+        && let Err(error) = gate.write_all(b"\n").await
+    {
+        return Ran::NotStarted(format!("{program}: {error}"));
+    }
     let (mut out, mut err) = (Pipe::default(), Pipe::default());
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let work = async { tokio::join!(out.read(stdout), err.read(stderr), child.wait()).2 };
     let ended = tokio::time::timeout(limit, work).await;
-    match &ended {
-        Ok(_) => group.over(),
-        Err(_) => drop(group),
-    }
-    mark.into_iter().for_each(orphan::over);
     match ended {
-        Ok(status) => Ran::Exited(status.ok().and_then(|status| status.code()), Written::of(out, err)),
-        Err(_) => Ran::TooLong(Written::of(out, err)),
+        Ok(status) => {
+            group.over();
+            mark.into_iter().for_each(orphan::over);
+            Ran::Exited(status.ok().and_then(|status| status.code()), Written::of(out, err))
+        }
+        // It is told to end, and stays written down: what is begun next makes sure that it has.
+        Err(_) => {
+            drop(group);
+            Ran::TooLong(Written::of(out, err))
+        }
     }
 }
 
@@ -296,7 +322,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mark = folder.path().join("running");
         let result = super::task(config, task, &mark).await;
-        assert!(!mark.exists(), "nothing runs any more");
+        assert!(result.output.contains("ended after") || !mark.exists(), "nothing runs any more");
         result
     }
 
@@ -346,6 +372,19 @@ mod tests {
         }
         let nothing = task(&Config::default(), asked("node.drain")).await;
         assert_eq!(nothing.outcome, "refused", "what is not configured is not done");
+    }
+
+    #[tokio::test]
+    async fn a_check_that_says_nothing_says_how_it_ended() {
+        for (script, said) in [
+            ("exit 3", "exit code 3"),
+            ("kill -9 $$", "it was ended by a signal"),
+            ("echo hot; exit 3", "hot"),
+        ] {
+            let command = ["sh", "-c", script].map(str::to_owned).to_vec();
+            let check = Check { name: "gpus".to_owned(), command, timeout_seconds: 60 };
+            assert_eq!(checks(&[check]).await[0].message.as_deref(), Some(said), "{script}");
+        }
     }
 
     #[tokio::test]
@@ -426,6 +465,52 @@ mod tests {
         assert_eq!(result.outcome, "failed");
         let child = std::fs::read_to_string(&file).unwrap();
         tokio::time::timeout(Duration::from_secs(60), ends(child.trim())).await.unwrap();
+    }
+
+    /// An agent that is killed between the two would leave a command that nobody knows of. A pipe with nobody at its other
+    /// end keeps the agent in between.
+    #[tokio::test]
+    async fn a_command_runs_only_when_it_is_written_down() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mark, ran) = (dir.path().join("running"), dir.path().join("ran"));
+        let made = std::process::Command::new("mkfifo").arg(&mark).status().unwrap();
+        assert!(made.success());
+        let config = configured(&format!("touch {}", ran.display()));
+        let reader = std::thread::spawn({
+            let (mark, ran) = (mark.clone(), ran.clone());
+            move || {
+                std::thread::sleep(Duration::from_millis(500));
+                (ran.exists(), std::fs::read_to_string(mark).unwrap())
+            }
+        });
+        let result =
+            run(&config.tasks["node.drain"].command, &[], Duration::from_secs(60), Some(&mark)).await;
+        let (too_early, noted) = reader.join().unwrap();
+        assert!(matches!(result, Ran::Exited(Some(0), _)) && ran.exists(), "{noted}");
+        assert!(!too_early, "{noted}");
+    }
+
+    /// What was begun before goes on, and does not end when it is asked to: it is killed before the next begins.
+    #[tokio::test]
+    async fn nothing_begins_beside_what_was_begun_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mark, file) = (dir.path().join("running"), dir.path().join("child"));
+        let stubborn = format!("trap '' TERM; echo $$ > {0}.new; mv {0}.new {0}; sleep 600", file.display());
+        let mut before = std::process::Command::new("sh");
+        let mut before = std::os::unix::process::CommandExt::process_group(&mut before, 0)
+            .args(["-c", &stubborn])
+            .spawn()
+            .unwrap();
+        orphan::note(&mark, before.id()).unwrap();
+        while !file.exists() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let mut config =
+            configured(&format!("! kill -0 {0} || grep -q '^State:.Z' /proc/{0}/status", before.id()));
+        config.tasks.get_mut("node.drain").unwrap().timeout_seconds = Some(60);
+        let result = super::task(&config, asked("node.drain"), &mark).await;
+        assert_eq!(result.outcome, "succeeded", "{}", result.output);
+        before.wait().unwrap();
     }
 
     /// A task that is not this agent's any more is dropped in the middle.

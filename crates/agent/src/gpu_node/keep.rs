@@ -16,6 +16,9 @@ use wardroom_api::gpu_node::agent::{Task, TaskResult};
 pub(super) struct Kept {
     pub(super) node: String,
     pub(super) credential: String,
+    /// The end of the token that it enrolled with, to tell another one from it.
+    #[serde(default)]
+    pub(super) token_end: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -27,11 +30,15 @@ struct Outcome {
 /// A folder that only its owner can read.
 pub(super) struct Keeper {
     dir: PathBuf,
+    /// Held as long as the agent lives; one that is killed lets go by itself.
+    _lock: fs::File,
     running: PathBuf,
 }
 
 const CREDENTIAL: &str = "credential.json";
 const INSTALLATION: &str = "installation";
+/// Held by the agent that uses the folder: a second one would end what the first one does, and do it again.
+const LOCK: &str = "agent.lock";
 /// Which command runs.
 const RUNNING: &str = "running";
 const RESULTS: &str = "results";
@@ -44,7 +51,17 @@ impl Keeper {
             let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
             made.with_context(|| format!("cannot use --state-dir {}", dir.display()))?;
         }
-        Ok(Self { dir: dir.to_owned(), running: dir.join(RUNNING) })
+        let path = dir.join(LOCK);
+        let lock = fs::File::create(&path).with_context(|| format!("{}", path.display()))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { dir: dir.to_owned(), _lock: lock, running: dir.join(RUNNING) }),
+            Err(fs::TryLockError::WouldBlock) => anyhow::bail!(
+                "--state-dir {} is in use: another wardroom-agent runs with it, and would do the same tasks; give each \
+                 agent a folder of its own",
+                dir.display()
+            ),
+            Err(fs::TryLockError::Error(error)) => Err(error).with_context(|| format!("{}", path.display())),
+        }
     }
 
     /// Where is written down which command runs.
@@ -164,7 +181,7 @@ mod tests {
         let state = dir.path().join("state");
         let keeper = Keeper::open(&state).unwrap();
         assert!(keeper.credential().unwrap().is_none());
-        let kept = Kept { node: "n".to_owned(), credential: "c".to_owned() };
+        let kept = Kept { node: "n".to_owned(), credential: "c".to_owned(), token_end: None };
         keeper.keep_credential(&kept).unwrap();
         let name = keeper.installation().unwrap();
         let task = Task {
@@ -179,6 +196,9 @@ mod tests {
         let result = TaskResult { epoch: 1, outcome: "succeeded".to_owned(), ..TaskResult::default() };
         keeper.keep_result(&task, &result).unwrap();
 
+        let refused = Keeper::open(&state).err().unwrap().to_string();
+        assert!(refused.contains("another wardroom-agent"), "{refused}");
+        drop(keeper);
         let again = Keeper::open(&state).unwrap();
         assert_eq!(again.credential().unwrap().unwrap().node, "n");
         assert_eq!(again.installation().unwrap(), name);

@@ -14,8 +14,11 @@ use wardroom_api::{
 };
 
 use super::{
-    Agent, BTreeSet, Config, Keeper, Options, brief, client, enrol::enrol, is_final, is_unreadable, turned,
-    unreadable,
+    Agent, BTreeSet, Config, Keeper, Options, brief, client,
+    enrol::{enrol, is_told_otherwise},
+    is_final, is_unreadable,
+    keep::Kept,
+    turned, unreadable,
 };
 
 /// A server that answers each request as `answer` says of its body; its URL.
@@ -53,6 +56,20 @@ fn problem(status: u16) -> (u16, String) {
     (status, serde_json::to_string(&told(status)).unwrap())
 }
 
+/// Another token than the one that it enrolled with is not used, and whoever gave it is told.
+#[test]
+fn another_token_is_told_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = options("http://127.0.0.1:1".to_owned(), dir.path());
+    let told = |token_end: Option<&str>| {
+        let token_end = token_end.map(str::to_owned);
+        is_told_otherwise(&options, &Kept { node: "n".to_owned(), credential: "c".to_owned(), token_end })
+    };
+    assert_eq!(told(Some("rb_one")), None, "the same");
+    assert_eq!(told(None), None, "one that enrolled with an older agent");
+    assert!(told(Some("rb_two")).unwrap().contains(&dir.path().display().to_string()));
+}
+
 /// Whoever asks the same again hears the same again; it says why, and ends.
 #[tokio::test]
 async fn an_enrolment_that_is_refused_ends_the_agent() {
@@ -86,7 +103,8 @@ async fn a_beat_comes_through_whatever_checks_say() {
     // It beat before, and has claimed what it was at.
     let (node, told) = ("one".to_owned(), Some("@every 00h00m30s".to_owned()));
     let failing = BTreeSet::new();
-    let mut agent = Agent { client, config: &config, keeper: &keeper, node, work: None, told, failing };
+    let (config, keeper, work, eager) = (&config, &keeper, None, 0);
+    let mut agent = Agent { client, config, keeper, node, work, told, failing, eager };
     assert_eq!(agent.round().await.unwrap(), Some(Duration::from_secs(30)));
 }
 

@@ -2,6 +2,9 @@
 
 use crate::Problem;
 
+/// What a server says to a request that it does not know.
+pub const NO_ROUTE: &str = "no_route";
+
 /// A refusal, or no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -36,6 +39,13 @@ impl Error {
             Self::Unexpected { status, .. } => Some(*status),
             Self::Setup(_) | Self::Timeout | Self::Unreachable(_) => None,
         }
+    }
+
+    /// Whether the server says that there is no such resource. A 404 of a proxy says nothing of resources, nor does that
+    /// of a listener that does not have the route.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Problem(problem) if problem.status == 404 && problem.code != NO_ROUTE)
     }
 
     pub(super) fn network(error: &reqwest::Error) -> Self {

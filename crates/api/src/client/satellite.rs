@@ -4,7 +4,7 @@ use reqwest::Method;
 
 use super::{Client, Error, Query};
 use crate::{
-    Page,
+    Envelope, Page,
     satellite::{
         EffectProgress, JoinToken, JoinTokenCreate, NewSatellite, Reenable, Reenabled, Revoke, Satellite,
         SatelliteCreate, SatellitePatch,
@@ -64,12 +64,12 @@ impl Client {
         self.unversioned().change(Method::PATCH, &["satellites", name], patch).await
     }
 
-    /// Blocks a satellite.
+    /// Blocks a satellite; the message tells whether it was blocked before.
     ///
     /// # Errors
     /// As for every call.
-    pub async fn revoke_satellite(&self, name: &str, revoke: &Revoke) -> Result<Satellite, Error> {
-        self.unversioned().change(Method::POST, &["satellites", name, "revoke"], revoke).await
+    pub async fn revoke_satellite(&self, name: &str, revoke: &Revoke) -> Result<Envelope<Satellite>, Error> {
+        self.unversioned().send(Method::POST, &["satellites", name, "revoke"], revoke).await
     }
 
     /// Lets a satellite come back.

@@ -55,12 +55,12 @@ impl Describe {
 
     /// Of one that is gone there is what other systems have still to be told, and its history.
     async fn gone<T: Resource>(&self, client: &Client, error: anyhow::Error) -> anyhow::Result<()> {
-        if status(&error) != Some(404) {
+        if !error.downcast_ref().is_some_and(client::Error::is_not_found) {
             return Err(error);
         }
         let effects = match T::told(client, &self.id).await {
             Ok(Some(effects)) => effects,
-            Err(error) if error.status() != Some(404) => return Err(error.into()),
+            Err(error) if !error.is_not_found() => return Err(error.into()),
             Ok(None) | Err(_) => return Err(error),
         };
         fields::print(&[("ID".to_owned(), self.id.clone()), ("State".to_owned(), "deleted".to_owned())])?;
@@ -75,10 +75,6 @@ impl Describe {
         fields::print(&fields)?;
         Ok(item)
     }
-}
-
-fn status(error: &anyhow::Error) -> Option<u16> {
-    error.downcast_ref::<client::Error>().and_then(client::Error::status)
 }
 
 /// Writes what other systems were told.

@@ -35,7 +35,8 @@ pub(crate) struct Get {
     /// Show the deleted instead of the living: satellites only, for auditors and administrators.
     #[arg(long, conflicts_with_all = ["watch", "id"])]
     deleted: bool,
-    /// Go on and show every change as it happens.
+    /// Go on and show every change as it happens; in json and yaml, what is gone is an id with "deleted": true, and what is
+    /// not selected any more one with "left_selection": true.
     #[arg(short, long)]
     watch: bool,
     #[command(flatten)]
@@ -111,7 +112,7 @@ impl Get {
                 Ok(None) if shown.remove(id) => return printer.gone(T::KIND, id, Gone::Left),
                 Ok(None) => return Ok(()),
                 Err(error) => match error.downcast_ref::<client::Error>() {
-                    Some(refused) if refused.status() == Some(404) => {
+                    Some(refused) if refused.is_not_found() => {
                         // Without a selection every deletion is news; with one, only of what was in it.
                         let was_shown = shown.remove(id);
                         if was_shown || self.selection.is_empty() {

@@ -34,6 +34,7 @@ pub(crate) enum GpuNode {
     /// Shows the work behind a node's state, and what to do next, as JSON.
     Lifecycle(Lifecycle),
     /// Waits until the newest runs of nodes end, and tells how far they are; fails when one needs an operator.
+    #[command(mut_arg("yes", |yes| yes.hide(true)))]
     Wait(WaitFor),
     #[command(flatten)]
     Act(Verb<Action, act::Act>),
@@ -75,7 +76,7 @@ impl GpuNode {
 
 impl WaitFor {
     async fn run(self) -> anyhow::Result<()> {
-        let (client, ids) = self.targets.find::<Node>("wait for").await?;
+        let (client, ids) = self.targets.look::<Node>().await?;
         let mut runs = Vec::new();
         for id in &ids {
             runs.extend(client.gpu_node(id).await?.run);

@@ -6,6 +6,7 @@ use wardroom_server::clock::Clock;
 
 use crate::{
     connection::Connection,
+    exit::not_found,
     kind::{Kind, with_type},
     table::{Heads, Level, Writer},
     view::{
@@ -47,14 +48,23 @@ impl History {
         let mut rows = Vec::new();
         while rows.len() < most {
             query.limit = Some((most - rows.len()).min(1000));
-            let page = client.history(&query).await?;
+            let page = client.history(&query).await.map_err(|error| match (self.kind, &query.resource) {
+                (Some(kind), Some((word, id))) if error.is_not_found() => {
+                    not_found(kind, format!("there is no {word} {id:?}, and none was deleted"))
+                }
+                (Some(_) | None, _) => error.into(),
+            })?;
             rows.extend(page.data);
             query.cursor = page.next;
             if query.cursor.is_none() {
                 break;
             }
         }
-        let told = Names::new(&client, self.shape.output).tell(rows).await;
+        let mut names = Names::new(&client, self.shape.output);
+        if let (Some((_, called)), Some(row)) = (&query.resource, rows.first()) {
+            names.learn(row, called);
+        }
+        let told = names.tell(rows).await;
         Printer::start(self.shape, Mode::Whole, &told).map(drop)
     }
 }

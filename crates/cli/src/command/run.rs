@@ -18,6 +18,7 @@ use crate::{
 #[derive(Subcommand)]
 pub(crate) enum Run {
     /// Waits until runs end, and tells how far they are; fails when one needs an operator.
+    #[command(mut_arg("yes", |yes| yes.hide(true)))]
     Wait(WaitFor),
     #[command(flatten)]
     Act(Verb<Action, Act>),
@@ -68,7 +69,7 @@ impl Run {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         match self {
             Self::Wait(WaitFor { targets, patience }) => {
-                let (client, runs) = targets.find::<Shown>("wait for").await?;
+                let (client, runs) = targets.look::<Shown>().await?;
                 patience.until_over(&client, &runs, Wish::Done).await
             }
             Self::Act(Verb { action, arguments }) => arguments.run(action).await,

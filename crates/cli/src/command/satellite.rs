@@ -3,13 +3,17 @@
 use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand, ValueEnum};
-use wardroom_api::satellite::{JoinTokenCreate, Reenable as Wanted, Revoke as Reason, SatelliteCreate};
+use wardroom_api::{
+    Envelope,
+    satellite::{JoinTokenCreate, Reenable as Wanted, Revoke as Reason, Satellite as Shown, SatelliteCreate},
+};
 
 use crate::{
     connection::Connection,
-    outcome::{Consent, Outcome},
-    output::{self, Format},
+    outcome::Outcome,
+    output::{self, Whole},
     secret::SecretFile,
+    targets::Targets,
     text::pair,
 };
 
@@ -47,7 +51,7 @@ pub(crate) struct Create {
     secret: SecretFile,
     /// Write everything, token included, as json or yaml.
     #[arg(short, long, value_enum, value_name = "FORMAT", conflicts_with = "secret_file")]
-    output: Option<Format>,
+    output: Option<Whole>,
     #[command(flatten)]
     connection: Connection,
 }
@@ -69,6 +73,9 @@ struct About {
     heartbeat_interval: Option<String>,
 }
 
+/// How nodes prove themselves to SPIRE.
+const METHODS: [&str; 3] = ["join_token", "x509pop", "sshpop"];
+
 #[derive(Args)]
 pub(crate) struct JoinToken {
     /// The name of the satellite.
@@ -79,11 +86,11 @@ pub(crate) struct JoinToken {
     /// The region in its SPIFFE ID.
     #[arg(long, value_name = "NAME")]
     region: Option<String>,
-    /// How its node proves itself: join_token, x509pop or sshpop.
-    #[arg(long, value_name = "METHOD")]
+    /// How its node proves itself.
+    #[arg(long, value_name = "METHOD", value_parser = METHODS)]
     method: Option<String>,
-    /// How long the join token is valid.
-    #[arg(long, value_name = "SECONDS")]
+    /// How long the join token is valid; ten minutes unless told, a day at most.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     ttl: Option<u64>,
     /// The agent that vouches for it.
     #[arg(long, value_name = "SPIFFE-ID")]
@@ -91,21 +98,18 @@ pub(crate) struct JoinToken {
     #[command(flatten)]
     about: About,
     #[command(flatten)]
+    secret: SecretFile,
+    #[command(flatten)]
     connection: Connection,
 }
 
 #[derive(Args)]
 pub(crate) struct Revoke {
-    /// Their names.
-    #[arg(required = true, value_name = "NAME")]
-    names: Vec<String>,
+    #[command(flatten)]
+    targets: Targets,
     /// Why, for history.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", alias = "comment")]
     reason: Option<String>,
-    #[command(flatten)]
-    consent: Consent,
-    #[command(flatten)]
-    connection: Connection,
 }
 
 #[derive(Args)]
@@ -116,7 +120,7 @@ pub(crate) struct Reenable {
     #[arg(long, value_enum, default_value = "refresh")]
     mode: Mode,
     /// Why, for history.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", visible_alias = "reason")]
     comment: Option<String>,
     #[command(flatten)]
     secret: SecretFile,
@@ -137,13 +141,8 @@ enum Mode {
 
 #[derive(Args)]
 pub(crate) struct Delete {
-    /// Their names.
-    #[arg(required = true, value_name = "NAME")]
-    names: Vec<String>,
     #[command(flatten)]
-    consent: Consent,
-    #[command(flatten)]
-    connection: Connection,
+    targets: Targets,
 }
 
 impl Satellite {
@@ -175,9 +174,8 @@ impl Create {
         let paper = self.secret.open()?;
         let made = client.create_satellite(&create).await?;
         match self.output {
-            Some(Format::Json) => output::json(&made)?,
-            Some(Format::Yaml) => output::yaml(&made)?,
-            Some(Format::Table | Format::Wide | Format::Name) | None => paper.write(&made.token)?,
+            Some(whole) => whole.write(&made)?,
+            None => paper.write(&made.token)?,
         }
         output::note(&format!("satellite/{} created; its token is not shown again", made.data.name));
         Ok(())
@@ -199,18 +197,28 @@ impl JoinToken {
             labels: BTreeMap::from_iter(labels),
             heartbeat_interval,
         };
-        output::json(&self.connection.client()?.create_join_token(&create).await?)
+        let client = self.connection.client()?;
+        let paper = self.secret.open()?;
+        let mut made = client.create_join_token(&create).await?;
+        if self.secret.is_given()
+            && let Some(token) = made.join_token.take()
+        {
+            paper.write(&token)?;
+        }
+        output::json(&made)
     }
 }
 
 impl Revoke {
     async fn run(self) -> anyhow::Result<()> {
-        self.consent.ask(&format!("revoke {} satellites", self.names.len()), self.names.len())?;
-        let client = self.connection.client()?;
+        let (client, names) = self.targets.find::<Shown>("revoke").await?;
         let (reason, mut outcome) = (Reason { reason: self.reason }, Outcome::default());
-        for name in &self.names {
+        for name in &names {
             let revoked = client.revoke_satellite(name, &reason).await;
-            let state = revoked.map(|satellite| satellite.state);
+            if let (Ok(Envelope { message: Some(message), .. }), [_]) = (&revoked, names.as_slice()) {
+                output::note(message);
+            }
+            let state = revoked.map(|revoked| revoked.data.state);
             outcome.add(&format!("satellite/{name}"), state.map_err(Into::into))?;
         }
         outcome.finish()
@@ -239,10 +247,9 @@ impl Reenable {
 
 impl Delete {
     async fn run(self) -> anyhow::Result<()> {
-        self.consent.ask(&format!("delete {} satellites", self.names.len()), self.names.len())?;
-        let client = self.connection.client()?;
+        let (client, names) = self.targets.find::<Shown>("delete").await?;
         let mut outcome = Outcome::default();
-        for name in &self.names {
+        for name in &names {
             let deleted = client.delete_satellite(name).await;
             let deleted = deleted.map(|_| "deleted".to_owned()).map_err(Into::into);
             outcome.add(&format!("satellite/{name}"), deleted)?;

@@ -11,7 +11,7 @@ use crate::{
     exit::{Code, failure},
     kind::Kind,
     outcome::Outcome,
-    output::{self, Format},
+    output::{self, Whole},
     place::{Place, hindered},
     secret::SecretFile,
     view::{Mode, Printer, Shape},
@@ -50,7 +50,7 @@ pub(crate) struct Create {
     secret: SecretFile,
     /// Write everything, secret included, as json or yaml.
     #[arg(short, long, value_enum, value_name = "FORMAT", conflicts_with = "secret_file")]
-    output: Option<Format>,
+    output: Option<Whole>,
     #[command(flatten)]
     connection: Connection,
 }
@@ -114,9 +114,8 @@ impl Create {
         let paper = self.secret.open()?;
         let made = client.create_token(&create).await?;
         match self.output {
-            Some(Format::Json) => output::json(&made)?,
-            Some(Format::Yaml) => output::yaml(&made)?,
-            Some(Format::Table | Format::Wide | Format::Name) | None => paper.write(&made.secret)?,
+            Some(whole) => whole.write(&made)?,
+            None => paper.write(&made.secret)?,
         }
         let token = made.token;
         output::note(&format!("token/{} created; its secret is not shown again", token.id));

@@ -61,7 +61,7 @@ pub(crate) async fn explain<T: Resource>(client: &Client, item: &T) -> anyhow::R
             output::line("")?;
             print(item, &explanations)
         }
-        Err(error) if error.status() == Some(404) => Ok(()),
+        Err(error) if error.is_not_found() => Ok(()),
         Err(error) => Err(error.into()),
     }
 }

@@ -45,6 +45,8 @@ impl View for GpuNode {
         column("CHANGED",       Full,   |node, _| time(node.updated_at)),
     ];
 
+    const USUAL: &'static [usize] = &[36, 10, 8, 20];
+
     fn name(&self) -> String {
         format!("gpu-node/{}", self.id)
     }
@@ -109,7 +111,7 @@ pub(super) async fn deleted(client: &Client, text: &str) -> anyhow::Result<Optio
     let resource = Some((Kind::GpuNode.as_str().to_owned(), text.to_owned()));
     let rows = match client.history(&HistoryQuery { resource, limit: Some(1), cursor: None }).await {
         Ok(rows) => rows.data,
-        Err(error) if error.status() == Some(404) => return Ok(None),
+        Err(error) if error.is_not_found() => return Ok(None),
         Err(error) => return Err(error.into()),
     };
     let Some(row) = rows.first() else { return Ok(None) };
@@ -123,14 +125,16 @@ fn may_be_hostname(text: &str) -> bool {
 }
 
 fn work(lifecycle: &Lifecycle, now: Timestamp) -> Vec<(&'static str, String)> {
-    let mut lines = lifecycle.run.as_ref().map(run).unwrap_or_default();
+    let because = lifecycle.because.as_ref().map(|because| ("Set aside", because.clone()));
+    let mut lines: Vec<_> = because.into_iter().collect();
+    lines.extend(lifecycle.run.as_ref().map(run).unwrap_or_default());
     lines.extend(lifecycle.maas.as_ref().map(|seen| ("MAAS", maas(seen, lifecycle.fits, now))));
-    lines.extend(lifecycle.health.as_ref().map(|health| ("Agent", agent(health, now))));
+    lines.extend(lifecycle.health.as_ref().map(|health| ("Agent", agent(&lifecycle.state, health, now))));
     lines.extend(lifecycle.task.as_ref().map(|task| ("Task", format!("{} is {}", task.kind, task.state))));
     let recommended = &lifecycle.recommended;
     let request = recommended.request.as_deref().map(advice::command);
     lines.push(("Recommended", advice::recommended(request.as_deref(), &recommended.why)));
-    lines.push(("Allowed", or_none(Some(&lifecycle.allowed_actions.join(", ")))));
+    lines.push(("Allowed", or_none(Some(&advice::kebab(&lifecycle.allowed_actions.join(", "))))));
     lines
 }
 
@@ -152,12 +156,17 @@ fn maas(seen: &ObservedMachine, fits: Option<bool>, now: Timestamp) -> String {
     format!("{} is {status}{power}{fits}; seen {} ago", seen.system_id, age(seen.observed_at, now))
 }
 
-fn agent(health: &Health, now: Timestamp) -> String {
+fn agent(state: &str, health: &Health, now: Timestamp) -> String {
     let failing = health.checks.iter().filter(|check| !check.ok);
     let failing: Vec<_> = failing
-        .map(|check| format!("{}: {}", check.name, check.message.as_deref().unwrap_or("failed")))
+        .map(|check| {
+            let said = check.message.as_deref().filter(|said| !said.trim().is_empty());
+            format!("{}: {}", check.name, said.unwrap_or("failed"))
+        })
         .collect();
     let said =
         if health.healthy { "healthy".to_owned() } else { format!("not healthy: {}", failing.join("; ")) };
-    format!("{said}; news {} ago", age(health.received_at, now))
+    // What is offline has to prove that it still is: it fell silent, or was just taken out of something.
+    let was = if state == "offline" { "was " } else { "" };
+    format!("{was}{said}; last news {} ago", age(health.received_at, now))
 }

@@ -55,6 +55,13 @@ impl Names {
         Self { client: client.clone(), known: BTreeMap::new(), are_shown }
     }
 
+    /// Takes in what somebody called the resource of a row: one that is gone is found by its name, and has none to ask for.
+    pub(crate) fn learn(&mut self, row: &Row, called: &str) {
+        if row.resource_id != called {
+            self.known.insert(key(row), Some(called.to_owned()));
+        }
+    }
+
     /// The rows with the names that there are now.
     pub(crate) async fn tell(&mut self, rows: Vec<Row>) -> Vec<Told> {
         if !self.are_shown {
@@ -135,11 +142,12 @@ impl View for Told {
     }
 }
 
-/// What somebody said; the stages that somebody had skipped, with their reasons; or what was done, and what was seen.
+/// In which mode, and what somebody said; the stages that somebody had skipped, with their reasons; or what was done, and what was seen.
 fn comment(row: &Row) -> Option<String> {
     let skipped = row.metadata["skip"].as_object().into_iter().flatten();
     let skipped = skipped.filter_map(|(stage, why)| Some(format!("skips {stage}: {}", why.as_str()?)));
-    let said: Vec<_> = row.comment.iter().cloned().chain(skipped).collect();
+    let mode = row.metadata["mode"].as_str().map(|mode| format!("mode {mode}"));
+    let said: Vec<_> = mode.into_iter().chain(row.comment.iter().cloned()).chain(skipped).collect();
     if !said.is_empty() {
         return Some(said.join("; "));
     }
@@ -209,6 +217,8 @@ mod tests {
         check(None, failed, Some("deploy_node failed: 504"));
         check(None, json!({"stage": "deploy_node", "outcome": "done"}), Some("deploy_node done"));
         check(None, json!({"event": "claim", "stage": "deploy_node"}), Some("deploy_node"));
+        check(Some("back"), json!({"mode": "keep"}), Some("mode keep; back"));
+        check(None, json!({"event": "refreshed", "mode": "keep"}), Some("mode keep"));
         check(None, Value::Null, None);
     }
 }

@@ -45,6 +45,8 @@ impl View for Node {
 
     const APPLIED: Option<Kind> = Some(Kind::Node);
 
+    const USUAL: &'static [usize] = &[36, 17, 10, 14];
+
     fn name(&self) -> String {
         format!("node/{}", self.id)
     }

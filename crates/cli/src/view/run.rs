@@ -47,6 +47,8 @@ impl View for Run {
         column("CHANGED",       Full,   |run, _| time(run.updated_at)),
     ];
 
+    const USUAL: &'static [usize] = &[36, 20, 10, 26, 24];
+
     fn name(&self) -> String {
         format!("run/{}", self.id)
     }
@@ -111,7 +113,7 @@ impl Resource for Run {
         fields::print(&[
             ("Observed in MAAS", or_none(observed.as_ref().map(|(seen, _)| seen.as_str()))),
             ("Recommended", advice::recommended(command.as_deref(), &recommended.because)),
-            ("Allowed", or_none(Some(&allowed_actions.join(", ")))),
+            ("Allowed", or_none(Some(&advice::kebab(&allowed_actions.join(", "))))),
         ])?;
         output::line("\nAttempts, the newest first:")?;
         let rows: Vec<_> = attempts.iter().map(row).collect();

@@ -40,8 +40,11 @@ impl View for Satellite {
         column("CHANGED",       Full,   |satellite, _| time(satellite.updated_at)),
     ];
 
+    const USUAL: &'static [usize] = &[10, 18, 5, 9];
+
+    /// Of a deleted one its id: its name may be another's by now.
     fn name(&self) -> String {
-        format!("satellite/{}", self.name)
+        format!("satellite/{}", if self.deleted { &self.id } else { &self.name })
     }
 }
 
@@ -66,9 +69,14 @@ impl Resource for Satellite {
     async fn id_of(client: &Client, called: &str) -> anyhow::Result<String> {
         match client.satellite(called).await {
             Ok(satellite) => Ok(satellite.id),
-            Err(error) if error.status() == Some(404) => Ok(called.to_owned()),
+            Err(error) if error.is_not_found() => Ok(called.to_owned()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Its name: the server takes that as well.
+    async fn target(_client: &Client, called: &str) -> anyhow::Result<String> {
+        Ok(called.to_owned())
     }
 
     fn selector(&self) -> Option<String> {

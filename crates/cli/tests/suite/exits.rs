@@ -10,6 +10,16 @@ fn the_command_line_is_checked_first() {
     server.run(&["get", "unicorns"]).says(2, &["unicorns", "nodes"]);
     server.run(&["node", "move", "x"]).says(2, &["--to"]);
     server.run(&["node", "approve"]).says(2, &["ID"]);
+    let bare = server.run(&["get"]);
+    bare.says(
+        2,
+        &["<KIND> [possible values: nodes, ", "gpu-nodes", "Usage: wardroom get [OPTIONS] <KIND> [ID]"],
+    );
+    // The variable names the server: nobody has to give the option.
+    for bare in [bare, server.run(&["describe"]), server.run(&["get", "nodes", "--bogus"])] {
+        bare.says(2, &["Usage: wardroom "]);
+        assert!(!bare.err.contains("--server"), "{}", bare.err);
+    }
     server.run(&["get", "groups", "-l", "a=b"]).says(2, &["groups cannot be selected from"]);
     server.run(&["get", "nodes", "--server", "not a url"]).says(2, &["not a URL"]);
     assert!(server.ok(&["--help"]).contains("8  some of several"));
@@ -47,6 +57,14 @@ fn wrong_input_names_the_field() {
         server.run(&["get", "nodes", "-l", selector]).says(1, &["  --selector: ", "letters"]);
     }
     server.run(&["gpu-node", "retire", "x", "--skip", "drain_node"]).says(2, &["write STAGE=REASON"]);
+    let join = ["satellite", "join-token", "edge", "--selector", "unix:uid:1"];
+    server.run(&[&join[..], &["--method", "foo"]].concat()).says(2, &["x509pop"]);
+    server.run(&[&join[..], &["--ttl", "0"]].concat()).says(2, &["--ttl"]);
+    server.run(&[&join[..], &["--method", "sshpop"]].concat()).says(1, &["  --parent: "]);
+    // A shorter form of what has a secret would be the secret.
+    for create in [&["satellite", "create", "edge"][..], &["token", "create", "t", "--role", "viewer"]] {
+        server.run(&[create, &["-o", "name"]].concat()).says(2, &["json, yaml"]);
+    }
 }
 
 #[test]
@@ -55,6 +73,19 @@ fn what_is_not_there_is_not_found() {
     server.run(&["get", "node", "nope"]).says(3, &["there is no node \"nope\"", "next: "]);
     server.run(&["get", "node", "52:54:00:00:00:99"]).says(3, &["no node with the MAC"]);
     server.run(&["get", "token", "nope"]).says(3, &["there is no token"]);
+    server
+        .run(&["get", "satellite", "gone"])
+        .says(3, &["; of a deleted one: `wardroom history satellite gone`"]);
+    server
+        .run(&["history", "satellite", "gone"])
+        .says(3, &["no satellite \"gone\", and none was deleted", "`wardroom get satellites`"]);
+    server
+        .run(&["satellite", "unassign", "gone", "--config"])
+        .says(3, &["list what there is: `wardroom get satellites`; of a deleted one"]);
+    let several = server.run(&["satellite", "revoke", "a", "b", "--yes"]);
+    several.says(3, &["0 done, 2 refused"]);
+    assert!(!several.err.contains("KIND"), "{}", several.err);
+    server.run(&["why", "gpu-node", "gone"]).says(3, &["gpu-node gone`, `wardroom describe run gone`"]);
     server.run(&["node", "retire", "-l", "site=nowhere", "--yes"]).says(3, &["no node is selected"]);
 }
 
@@ -113,14 +144,14 @@ fn the_strongest_source_of_a_token_wins() {
     assert_eq!(run(&["--token-file", "wardroom-data/admin.token"], &[("WARDROOM_TOKEN", bad)]), 0);
     assert_eq!(run(&[], &[("WARDROOM_TOKEN", good), ("WARDROOM_TOKEN_FILE", "bad.token")]), 0);
     assert_eq!(run(&[], &[("WARDROOM_TOKEN_FILE", "bad.token")]), 5);
-    assert_eq!(run(&["--token-file", "missing.token"], &[]), 1);
+    assert_eq!(run(&["--token-file", "missing.token"], &[]), 5);
     std::fs::write(server.dir.path().join("empty.token"), "\n").unwrap();
-    server.run(&["get", "nodes", "--token-file", "empty.token"]).says(1, &["empty.token", "empty"]);
+    server.run(&["get", "nodes", "--token-file", "empty.token"]).says(5, &["empty.token", "empty"]);
     // A token that is there and cannot be read is named.
     let local = server.data_dir().join("admin.token");
     std::fs::remove_file(&local).unwrap();
     std::fs::create_dir(&local).unwrap();
-    server.run(&["get", "nodes"]).says(1, &["wardroom-data/admin.token"]);
+    server.run(&["get", "nodes"]).says(5, &["wardroom-data/admin.token"]);
 }
 
 #[test]
@@ -146,16 +177,22 @@ fn a_server_that_does_not_answer_is_given_up() {
 fn something_else_that_answers_is_an_error() {
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", other.local_addr().unwrap());
+    // That a proxy knows no such path says nothing of nodes.
+    let answers = ["200 OK", "404 Not Found"];
     let answering = std::thread::spawn(move || {
         use std::io::{Read as _, Write as _};
-        let (mut stream, _) = other.accept().unwrap();
-        let _ = stream.read(&mut [0; 4096]);
-        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello").unwrap();
+        for status in answers {
+            let (mut stream, _) = other.accept().unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            write!(stream, "HTTP/1.1 {status}\r\nContent-Length: 5\r\n\r\nhello").unwrap();
+        }
     });
     let dir = tempfile::tempdir().unwrap();
-    let mut command = program(dir.path());
-    command.args(["get", "nodes", "--server", &url]);
-    Ran::of(command).says(1, &["is this a Wardroom server?"]);
+    for _ in answers {
+        let mut command = program(dir.path());
+        command.args(["get", "nodes", "--server", &url]);
+        Ran::of(command).says(1, &["is this a Wardroom server?"]);
+    }
     answering.join().unwrap();
 }
 

@@ -154,9 +154,12 @@ fn configurations_are_checked_and_shown() {
     )
     .unwrap();
     run(&["config", "check", "--config", "tls.toml"]).says(1, &["no.pem"]);
+    let spire = "[spire]\naddress = \"unix:///nobody.sock\"\nagent_address = \"127.0.0.1:1\"\n";
+    std::fs::write(dir.path().join("spire.toml"), spire).unwrap();
+    run(&["config", "check", "--config", "spire.toml"]).says(0, &[]);
     run(&["config", "check", "--data-dir", "wardroom.toml/data"])
         .says(1, &["server.data_dir", "wardroom.toml"]);
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 3, "a check leaves nothing behind");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 4, "a check leaves nothing behind");
 }
 
 #[test]

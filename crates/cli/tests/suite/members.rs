@@ -42,7 +42,14 @@ fn sites_are_made_changed_and_deleted() {
     assert!(server.ok(&["get", "sites", "-o", "wide"]).contains("env:WARDROOM_SECRET_NONE"));
     assert!(server.ok(&["describe", "site", "berlin"]).contains("pool: gpu"));
     server.ok(&["gpu-node", "create", "gpu-1", "--site", "berlin", "--mac", "52:54:00:00:00:01"]);
-    server.run(&["delete", "site", "berlin"]).says(4, &["uses it: take it out first"]);
+    server.run(&["delete", "site", "berlin"]).says(
+        4,
+        &[
+            "uses it: take it out first",
+            "next: `wardroom get gpu-nodes --field-selector site=berlin` lists who uses it",
+        ],
+    );
+    assert!(server.ok(&["get", "gpu-nodes", "--field-selector", "site=berlin"]).contains("gpu-1"));
     assert_eq!(server.ok(&["delete", "site", "hamburg"]), "site/hamburg deleted\n");
 }
 
@@ -71,7 +78,16 @@ fn satellites_are_assigned_groups_and_configs() {
     assert!(server.ok(&["describe", "sg", "base"]).contains("edge-01"));
     let described = server.ok(&["describe", "sc", "fast"]);
     assert!(described.contains("log_level: debug") && !described.contains("hunter2"), "{described}");
-    server.run(&["delete", "satellite-config", "fast"]).says(4, &["give it another first"]);
+    server.run(&["delete", "satellite-config", "fast"]).says(
+        4,
+        &[
+            "give it another first",
+            "allowed now: wardroom satellite unassign edge-01 --config\n",
+            "wardroom satellite assign edge-01 --config CONFIG\n",
+            "wardroom get satellites --field-selector config_name=fast",
+        ],
+    );
+    assert!(server.ok(&["get", "satellites", "--field-selector", "config_name=fast"]).contains("edge-01"));
 
     // What the server gives can be applied, and secrets that it hides are kept when they are left out.
     let yaml = server.ok(&["get", "sg", "base", "-o", "yaml"]).replace("1.28", "1.29");
@@ -98,9 +114,17 @@ fn satellites_are_assigned_groups_and_configs() {
     server.ok(&["delete", "satellite-config", "fast"]);
     server.ok(&["delete", "satellite-group", "base"]);
     server.ok(&["satellite", "revoke", "edge-01", "--reason", "stolen"]);
+    let again = server.run(&["satellite", "revoke", "edge-01", "--reason", "sold"]);
+    again.says(0, &["was revoked already"]);
+    assert_eq!(again.out, "satellite/edge-01 revoked\n");
+    server.ok(&["satellite", "reenable", "edge-01", "--mode", "reissue", "--reason", "it was found"]);
     server.ok(&["satellite", "delete", "edge-01"]);
     let history = server.ok(&["history", "satellite", "edge-01"]);
-    assert!(history.contains("deleted") && history.contains("stolen"), "{history}");
+    for said in ["deleted", "stolen", "mode reissue; it was found", "   edge-01   "] {
+        assert!(history.contains(said), "{said:?}: {history}");
+    }
+    assert!(!server.ok(&["history", "satellite", "edge-01", "-o", "yaml"]).contains("cursor"));
+    assert!(server.ok(&["history", "-o", "yaml"]).contains("cursor"));
     // The next one of that name has a history of its own.
     server.ok(&["satellite", "create", "edge-01", "--secret-file", "again.token"]);
     assert!(!server.ok(&["history", "satellite", "edge-01"]).contains("stolen"));
@@ -149,7 +173,9 @@ fn the_deleted_and_the_guard_can_be_seen() {
     for name in ["gone", "stays"] {
         server.ok(&["satellite", "create", name, "--secret-file", name]);
     }
-    server.ok(&["delete", "satellite", "gone"]);
+    server.ok(&["satellite", "set", "gone", "--label", "zone=a"]);
+    server.run(&["satellite", "delete", "-l", "zone=a"]).says(2, &["delete: 1 satellite", "--yes"]);
+    assert_eq!(server.ok(&["satellite", "delete", "-l", "zone=a", "--yes"]), "satellite/gone deleted\n");
     let names = |arguments: &[&str]| -> Vec<String> {
         let listed = json(&server, arguments);
         listed.as_array().unwrap().iter().map(|item| item["name"].as_str().unwrap().to_owned()).collect()
@@ -160,6 +186,7 @@ fn the_deleted_and_the_guard_can_be_seen() {
     let deleted: Vec<Value> =
         serde_json::from_str(&server.ok(&["get", "satellites", "--deleted", "-o", "json"])).unwrap();
     let id = deleted[0]["id"].as_str().unwrap();
+    assert_eq!(server.ok(&["get", "satellites", "--deleted", "-o", "name"]), format!("satellite/{id}\n"));
     assert!(table.contains(&format!("gone ({id})")) && table.contains("deleted (was "), "{table}");
     server.run(&["get", "nodes", "--deleted"]).says(2, &["only satellites"]);
     server.run(&["get", "satellites", "gone", "--deleted"]).says(2, &["--deleted"]);
@@ -234,6 +261,10 @@ fn who_waits_for_a_run_is_told_how_it_ends() {
 
     let watched = server.watch(&["gpu-node", "create", "gpu-3", "--wait"]);
     watched.note_with("is running at wait_for_agent_enrollment, waiting: ");
+    // Who waits changes nothing, and is not asked.
+    server
+        .run(&["gpu-node", "wait", "gpu-2", "gpu-3", "--wait-timeout", "1s"])
+        .says(6, &["still on its way"]);
     let run = json(&server, &["get", "gpu", "gpu-3"])["run"].as_str().unwrap().to_owned();
     server.ok(&["run", "cancel", &run]);
     watched.note_with(&format!("run/{run} was cancelled"));

@@ -79,12 +79,22 @@ fn why_says_what_is_waited_for() {
     let registers = "Next: wait until the satellite registers, which counts as its first heartbeat.";
     assert!(new.starts_with("satellite/edge has been pending for "), "{new}");
     assert!(new.contains(registers) && !new.contains("exchanges its credential, or"), "{new}");
+    assert!(new.contains("\n    wardroom satellite reenable edge --mode reissue\n"), "{new}");
+    // It has nothing yet that it could come back with.
+    server.ok(&["satellite", "revoke", "edge", "--reason", "too early"]);
+    let revoked = server.ok(&["why", "satellite", "edge"]);
+    assert!(revoked.contains("Revoked by first-admin: too early."), "{revoked}");
+    assert!(revoked.contains("Next: wardroom satellite reenable edge --mode reissue (hand"), "{revoked}");
+    server.ok(&["satellite", "reenable", "edge", "--mode", "reissue", "--secret-file", "again.token"]);
 
-    let token = std::fs::read_to_string(server.dir.path().join("edge.token")).unwrap();
+    let token = std::fs::read_to_string(server.dir.path().join("again.token")).unwrap();
     let url = format!("{}/satellites/ztr/{}", server.url, token.trim());
     let registered = std::process::Command::new("curl").args(["--silent", "--fail", &url]).output().unwrap();
     assert!(registered.status.success());
     server.ok(&["satellite", "revoke", "edge"]);
+    let revoked = server.ok(&["why", "satellite", "edge"]);
+    assert!(revoked.contains("Revoked by first-admin, without a reason."), "{revoked}");
+    assert!(revoked.contains("`keep` for clients that cannot refresh"), "{revoked}");
     server.ok(&["satellite", "reenable", "edge"]);
     let back = server.ok(&["why", "satellite", "edge"]);
     assert!(back.contains("Next: wait until the re-enabled satellite exchanges its credential"), "{back}");

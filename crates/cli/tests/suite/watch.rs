@@ -26,7 +26,11 @@ fn a_watched_list_shows_what_happens() {
     assert!(next.contains(&first) && next.contains("retired"), "{next}");
     let retired = server.watch(&["get", "nodes", "-w", "--state", "discovered"]);
     retired.line_with(&second);
+    // There a name is one that is there.
+    let named = server.watch(&["get", "nodes", "-w", "--state", "discovered", "-o", "name"]);
+    named.line_with(&second);
     server.ok(&["node", "retire", &second]);
+    named.note_with(&format!("node/{second} is no longer selected"));
     assert_eq!(retired.line_with("no longer"), format!("node/{second} is no longer selected"));
     server.ok(&["node", "delete", &first]);
     assert_eq!(all.line_with("deleted"), format!("node/{first} deleted"));

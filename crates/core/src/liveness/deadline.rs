@@ -10,7 +10,13 @@
 //!             start or an outage the time in which members that backed off return
 //! ```
 //!
-//! What must stay true: no deaf period, however short and wherever it falls, makes a member that is well
+//! Other servers that were gone, or sent members away, are an excuse as well, but all of that together puts a deadline off
+//! by no more than the rule once more and twice the longest of these times. One such time is excused in full by that,
+//! wherever it falls: it began before the member was due, and is over after its length, and then the member has its
+//! grace. A member that is well is not heard only if every one of its beats for twice the rule went to a server that was
+//! about to go; a server that crashes again and again would keep everybody else from being found if that were not enough.
+//!
+//! What must stay true: no deaf period of ours, however short and wherever it falls, makes a member that is well
 //! due; and a dead member is due once we listened without a break for [`Policy::at_most`]. A deaf
 //! period that ended before the member was last heard is no excuse any more: the member came back.
 //!
@@ -89,7 +95,9 @@ impl Policy {
     fn settle_after(&self, period: &Period) -> SignedDuration {
         match period.cause {
             Cause::StartUp | Cause::ClockJump => self.settle,
-            Cause::Pause | Cause::Database | Cause::Listener => self.settle.min(period.length()),
+            Cause::Pause | Cause::Database | Cause::Replica | Cause::Listener => {
+                self.settle.min(period.length())
+            }
         }
     }
 }
@@ -103,6 +111,8 @@ pub struct Deadline {
     pub due: Timestamp,
     /// The deaf time since it was last heard, which it is not charged for.
     pub credit: SignedDuration,
+    /// Where it lies at the latest, however often other servers are gone; nothing when none was.
+    pub bound: Option<Timestamp>,
 }
 
 names! {
@@ -124,13 +134,34 @@ names! {
 pub fn deadline(heard: &Heard, policy: &Policy, listening: &Listening, now: Timestamp) -> Deadline {
     let allowance = policy.allowance(heard.interval);
     let grace = policy.grace(heard.interval);
+    let settled = |period: Period| later(period.to, policy.settle_after(&period).max(grace));
+    let after = |silence: SignedDuration, credit, settled: Timestamp| {
+        later(heard.last, silence.saturating_add(credit)).max(settled)
+    };
+    let here = listening.deaf_here(heard.last, now);
+    let settled_here = listening.since(heard.last, now).map(settled).fold(Timestamp::MIN, Timestamp::max);
+    let due_here = after(allowance, here, settled_here);
+    let (settled_all, longest) =
+        listening.elsewhere_since(heard.last).fold((settled_here, None), |(all, most), (period, longest)| {
+            (all.max(settled(period)), most.max(Some(longest)))
+        });
+    let Some(longest) = longest else {
+        return Deadline {
+            late: after(grace.min(allowance), here, settled_here),
+            due: due_here,
+            credit: here,
+            bound: None,
+        };
+    };
+    let bound = later(due_here, allowance.max(grace).saturating_add(longest.saturating_mul(2)));
     let credit = listening.deaf_between(heard.last, now);
-    let settled = listening
-        .since(heard.last, now)
-        .map(|period| later(period.to, policy.settle_after(&period).max(grace)))
-        .fold(Timestamp::MIN, Timestamp::max);
-    let after = |silence: SignedDuration| later(heard.last, silence.saturating_add(credit)).max(settled);
-    Deadline { late: after(grace.min(allowance)), due: after(allowance), credit }
+    let due = after(allowance, credit, settled_all).min(bound);
+    Deadline {
+        late: after(grace.min(allowance), credit, settled_all).min(due),
+        due,
+        credit,
+        bound: Some(bound),
+    }
 }
 
 impl Deadline {

@@ -150,11 +150,24 @@ fn sentence(guard: &Guard, zone: &Zone, limits: &Limits) -> String {
     match Held::by(guard, zone.clone(), limits) {
         Some(held) if guard.incident => held.to_string(),
         Some(_) => "The incident of the fleet as a whole covers this zone.".to_owned(),
-        None => format!(
-            "It is over: {} of {} members are silent, {} of them due.",
-            guard.facts().silent,
-            guard.facts().watched,
-            guard.facts().due
-        ),
+        None => over(guard),
+    }
+}
+
+/// Who went stale is not watched any more, and does not count: nobody shall read that it came back.
+fn over(guard: &Guard) -> String {
+    let Facts { watched, silent, due, .. } = *guard.facts();
+    let gone = match guard.gone {
+        0 => None,
+        1 => Some("1 member went stale".to_owned()),
+        many => Some(format!("{many} members went stale")),
+    };
+    match (gone, watched) {
+        (None, 0) => "It is over: none of its members is watched any more.".to_owned(),
+        (None, _) => format!("It is over: {silent} of {watched} members are silent, {due} of them due."),
+        (Some(gone), 0) => format!("It is over: {gone}, and no other one is watched."),
+        (Some(gone), _) => {
+            format!("It is over: {gone}; {silent} of {watched} other members are silent, {due} of them due.")
+        }
     }
 }

@@ -135,6 +135,9 @@ pub struct Guard {
     pub(super) since: Timestamp,
     pub(super) facts: Facts,
     pub(super) incident: bool,
+    /// Members that went stale since it last began to hold or release.
+    #[serde(default)]
+    pub(super) gone: u32,
     recent: Recent,
     rate: Rate,
 }
@@ -146,6 +149,7 @@ impl Default for Guard {
             since: Timestamp::MIN,
             facts: Facts::default(),
             incident: false,
+            gone: 0,
             recent: Recent::default(),
             rate: Rate::from(Timestamp::MIN),
         }
@@ -184,6 +188,9 @@ impl Guard {
         self.recent.forget(later(now, SignedDuration::ZERO.saturating_sub(self.window(limits))));
         let next = self.next(limits, now);
         if next != self.phase {
+            if self.phase == Phase::Watching {
+                self.gone = 0;
+            }
             (self.phase, self.since, self.rate) = (next, now, Rate::from(now));
         }
         match self.phase {
@@ -198,7 +205,10 @@ impl Guard {
         match self.phase {
             Phase::Watching => self.recent.add(count, self.facts.watched, now, self.window(limits)),
             Phase::Holding => {}
-            Phase::Releasing => self.rate.spend(count, limits.rate),
+            Phase::Releasing => {
+                self.gone = self.gone.saturating_add(count);
+                self.rate.spend(count, limits.rate);
+            }
         }
     }
 

@@ -3,6 +3,9 @@
 //! What must stay true: time counts as deaf once, however many causes overlap, and forgetting only ever
 //! adds deaf time. The record is bounded; when it is full, the two neighbours with the shortest listening
 //! between them become one period, so a member can gain credit by it and never lose any.
+//!
+//! What other servers did not hear, or heard and took with them, is kept apart ([`Cause::Replica`]): this server
+//! listened, so that is an excuse with a bound, which [`super::deadline()`] sets.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -15,6 +18,8 @@ names! {
         Pause = "pause",
         /// The database could not be written, so a beat could not be told from silence.
         Database = "database",
+        /// Another server was gone with what it heard last, or sent members away.
+        Replica = "replica",
         /// The listener did not accept connections.
         Listener = "listener",
         /// The wall clock and the steady clock disagreed: a clock was set, or the host slept.
@@ -55,14 +60,6 @@ impl Period {
     fn touches(&self, other: &Self) -> bool {
         self.from <= other.to && other.from <= self.to
     }
-
-    fn joined(&self, other: &Self) -> Self {
-        Self {
-            cause: self.cause.max(other.cause),
-            from: self.from.min(other.from),
-            to: self.to.max(other.to),
-        }
-    }
 }
 
 /// When the server was deaf, and whether it is deaf now.
@@ -72,13 +69,24 @@ pub struct Listening {
     over: Vec<Period>,
     /// What goes on, each cause at most once.
     open: Vec<(Cause, Timestamp)>,
+    /// What other servers did not hear: like what is over.
+    elsewhere: Vec<Elsewhere>,
+}
+
+/// Time that other servers did not hear in, one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+struct Elsewhere {
+    period: Period,
+    /// The longest of these times.
+    longest: SignedDuration,
 }
 
 impl Listening {
     /// The record of a server that starts: deaf since it was last known to listen, or since ever.
     #[must_use]
     pub fn starting(last_listened: Option<Timestamp>) -> Self {
-        Self { over: Vec::new(), open: vec![(Cause::StartUp, last_listened.unwrap_or(Timestamp::MIN))] }
+        let open = vec![(Cause::StartUp, last_listened.unwrap_or(Timestamp::MIN))];
+        Self { open, ..Self::default() }
     }
 
     /// The server turns deaf. A cause that is open already keeps its beginning.
@@ -102,17 +110,10 @@ impl Listening {
         if period.to < period.from {
             return;
         }
-        let mut whole = period;
-        self.over.retain(|old| {
-            let apart = !old.touches(&whole);
-            if !apart {
-                whole = whole.joined(old);
-            }
-            apart
-        });
-        self.over.insert(self.over.partition_point(|old| old.from < whole.from), whole);
-        if self.over.len() > LIMIT {
-            self.merge_closest();
+        if period.cause == Cause::Replica {
+            insert(&mut self.elsewhere, Elsewhere { period, longest: period.length() });
+        } else {
+            insert(&mut self.over, period);
         }
     }
 
@@ -128,35 +129,105 @@ impl Listening {
         &self.over
     }
 
-    /// How much of the time between two instants the server was deaf.
+    /// What other servers did not hear, oldest first.
+    pub fn elsewhere(&self) -> impl DoubleEndedIterator<Item = &Period> {
+        self.elsewhere.iter().map(|elsewhere| &elsewhere.period)
+    }
+
+    /// How much of the time between two instants this or another server was deaf.
     #[must_use]
     pub fn deaf_between(&self, from: Timestamp, to: Timestamp) -> SignedDuration {
+        ended_after(&self.elsewhere, from)
+            .map(|Elsewhere { period, .. }| {
+                let (from, to) = (period.from.max(from), period.to.min(to));
+                let length = to.duration_since(from).max(SignedDuration::ZERO);
+                length.saturating_sub(self.deaf_here(from, to))
+            })
+            .fold(self.deaf_here(from, to), SignedDuration::saturating_add)
+    }
+
+    /// How much of the time between two instants this server was deaf.
+    #[must_use]
+    pub fn deaf_here(&self, from: Timestamp, to: Timestamp) -> SignedDuration {
         let open = self.open.iter().map(|(_, since)| *since).min().unwrap_or(Timestamp::MAX);
         let still = to.duration_since(open.max(from)).max(SignedDuration::ZERO);
-        self.ended_after(from)
+        ended_after(&self.over, from)
             .map(|period| overlap(period, from, to.min(open)))
             .fold(still, SignedDuration::saturating_add)
     }
 
-    /// The periods that reached past an instant, newest first; what is open counts as ending `now`.
+    /// The periods in which this server was deaf that reached past an instant, newest first; what is open counts as
+    /// ending `now`.
     pub fn since(&self, at: Timestamp, now: Timestamp) -> impl Iterator<Item = Period> {
         let open = self.open.iter().map(move |&(cause, from)| Period { cause, from, to: now });
-        open.chain(self.ended_after(at).copied())
+        open.chain(ended_after(&self.over, at).copied())
     }
 
-    /// From the end: members were heard recently, so that this stops after none or few.
-    fn ended_after(&self, at: Timestamp) -> impl Iterator<Item = &Period> {
-        self.over.iter().rev().take_while(move |period| period.to > at)
+    /// The periods of other servers that reached past an instant, newest first, each with the longest time of one of
+    /// them in it.
+    pub fn elsewhere_since(&self, at: Timestamp) -> impl Iterator<Item = (Period, SignedDuration)> {
+        ended_after(&self.elsewhere, at).map(|Elsewhere { period, longest }| (*period, *longest))
+    }
+}
+
+/// What a record is made of.
+trait Stretch: Copy {
+    fn period(&self) -> &Period;
+
+    fn joined(&self, other: &Self) -> Self;
+}
+
+impl Stretch for Period {
+    fn period(&self) -> &Period {
+        self
     }
 
-    fn merge_closest(&mut self) {
-        let gap = |pair: &[Period]| pair[1].from.duration_since(pair[0].to);
-        let closest = self.over.windows(2).enumerate().min_by_key(|(_, pair)| gap(pair));
-        if let Some((index, pair)) = closest {
-            self.over[index] = pair[0].joined(&pair[1]);
-            self.over.remove(index + 1);
+    fn joined(&self, other: &Self) -> Self {
+        Self {
+            cause: self.cause.max(other.cause),
+            from: self.from.min(other.from),
+            to: self.to.max(other.to),
         }
     }
+}
+
+impl Stretch for Elsewhere {
+    fn period(&self) -> &Period {
+        &self.period
+    }
+
+    fn joined(&self, other: &Self) -> Self {
+        Self { period: self.period.joined(&other.period), longest: self.longest.max(other.longest) }
+    }
+}
+
+fn insert<T: Stretch>(record: &mut Vec<T>, new: T) {
+    let mut whole = new;
+    record.retain(|old| {
+        let apart = !old.period().touches(whole.period());
+        if !apart {
+            whole = whole.joined(old);
+        }
+        apart
+    });
+    record.insert(record.partition_point(|old| old.period().from < whole.period().from), whole);
+    if record.len() > LIMIT {
+        merge_closest(record);
+    }
+}
+
+fn merge_closest<T: Stretch>(record: &mut Vec<T>) {
+    let gap = |pair: &[T]| pair[1].period().from.duration_since(pair[0].period().to);
+    let closest = record.windows(2).enumerate().min_by_key(|(_, pair)| gap(pair));
+    if let Some((index, pair)) = closest {
+        record[index] = pair[0].joined(&pair[1]);
+        record.remove(index + 1);
+    }
+}
+
+/// From the end: members were heard recently, so that this stops after none or few.
+fn ended_after<T: Stretch>(record: &[T], at: Timestamp) -> impl Iterator<Item = &T> {
+    record.iter().rev().take_while(move |stretch| stretch.period().to > at)
 }
 
 /// The pause that a tick reveals by coming much later than it should have.

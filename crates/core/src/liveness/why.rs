@@ -30,6 +30,8 @@ pub struct Silence {
     pub credit: SignedDuration,
     /// Whether it counts as heard only because the server did not listen for a while.
     pub spared: bool,
+    /// When it falls due at the latest, however often other servers are gone; nothing when none was.
+    pub bound: Option<Timestamp>,
     /// The guard that keeps it from going stale.
     pub held: Option<Held>,
 }
@@ -44,7 +46,7 @@ impl Silence {
         held: Option<Held>,
         now: Timestamp,
     ) -> Self {
-        let deadline @ Deadline { due, credit, .. } = deadline(heard, policy, listening, now);
+        let deadline @ Deadline { due, credit, bound, .. } = deadline(heard, policy, listening, now);
         let standing = deadline.standing(now);
         let gap = policy.grace(heard.interval).min(policy.allowance(heard.interval));
         let late = later(heard.last, gap);
@@ -58,6 +60,7 @@ impl Silence {
             due,
             credit,
             spared: standing == Standing::Heard && now > late,
+            bound,
             held,
         }
     }
@@ -82,15 +85,22 @@ impl Display for Silence {
             Standing::Suspected | Standing::Due => write!(f, "; it has counted as silent since {due}")?,
         }
         if self.credit > SignedDuration::ZERO {
-            write!(
-                f,
-                ", with {:#} added in which the server did not listen",
-                SignedDuration::from_secs(self.credit.as_secs())
-            )?;
+            let who = if self.bound.is_some() { "a" } else { "the" };
+            let credit = SignedDuration::from_secs(self.credit.as_secs());
+            write!(f, ", with {credit:#} added in which {who} server did not listen")?;
         }
         f.write_str(".")?;
-        if self.spared {
-            f.write_str(" The server did not listen for a while, and until then it has time to return.")?;
+        match self.bound.filter(|_| matches!(self.standing, Standing::Heard | Standing::Late)) {
+            Some(bound) => write!(
+                f,
+                " Another server was gone, with what it heard last, or sent members away: until then it has time to \
+                 be heard elsewhere, and until {} at the latest, however often that happens.",
+                whole(bound)
+            )?,
+            None if self.spared => {
+                f.write_str(" The server did not listen for a while, and until then it has time to return.")?;
+            }
+            None => {}
         }
         self.held.as_ref().map_or(Ok(()), |held| write!(f, " {held}"))
     }

@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use super::{
-    Change, Fault, Outcome, Seed, Shared,
+    Change, Fault, Op, Outcome, Seed, Shared,
     clock::{self, Now},
     handle::Answer,
     lock,
@@ -25,9 +25,14 @@ pub(super) fn answer(world: &Shared, request: &Request) -> Option<Answer> {
         (&Method::GET, ["effects"]) => Answer::json(&json!(world.effects())),
         (&Method::GET, ["requests"]) => Answer::json(&json!(world.requests)),
         (&Method::GET, ["machines"]) => Answer::json(&json!(world.machines.keys().collect::<Vec<_>>())),
-        (&Method::POST, ["faults"]) => with_body(request, |fault: Fault| {
-            world.faults.push(fault);
-            done()
+        (&Method::POST, ["faults"]) => with_body(request, |fault: Fault| match &fault.op {
+            Some(op) if !Op::NAMES.contains(&op.as_str()) => {
+                Answer::text(400, format!("op: {op:?} is not one of: {}", Op::NAMES.join(", ")))
+            }
+            Some(_) | None => {
+                world.faults.push(fault);
+                done()
+            }
         }),
         (&Method::DELETE, ["faults"]) => {
             world.faults.clear();

@@ -51,6 +51,8 @@ pub enum FaultKind {
     Busy,
     /// 409 without `Retry-After`.
     Conflict,
+    /// 404 in MAAS's own words.
+    Gone,
     /// 503 with `Retry-After`.
     Unavailable,
     /// An answer with this status that asks to come again after so many seconds.
@@ -132,6 +134,7 @@ pub(super) async fn happen(
         FaultKind::Status(status) => answer(status, TEXT, format!("ordered to answer {status}")),
         FaultKind::Busy => with(answer(409, TEXT, "Database conflict"), "retry-after", "5"),
         FaultKind::Conflict => answer(409, TEXT, "Ordered to refuse"),
+        FaultKind::Gone => answer(404, TEXT, "No Machine matches the given query."),
         FaultKind::Unavailable => {
             with(answer(503, TEXT, "Unable to connect to any rack controller"), "retry-after", "10")
         }

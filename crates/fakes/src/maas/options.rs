@@ -4,7 +4,7 @@ use std::{io, net::SocketAddr, time::Duration};
 
 use clap::{Args, ValueEnum};
 
-use super::{Config, Fake, OverLimit, Pace};
+use super::{Config, Fake, Op, OverLimit, Pace};
 
 /// What a site and a node can say that fits this fake, and how it is told what to do.
 const HELP: &str = "\
@@ -23,11 +23,24 @@ Below URL/_fake it can be told things; a machine is named by its system id or it
   GET    /_fake/machines/ID/user-data   what cloud-init gets on a deployed machine
   DELETE /_fake/machines/ID          removes it
   POST   /_fake/faults               {\"op\": \"deploy\", \"kind\": {\"status\": 504}, \"when\": \"after\"}
-  GET    /_fake/machines, /_fake/effects, /_fake/requests";
+  DELETE /_fake/faults               no more of them
+  GET    /_fake/machines, /_fake/effects, /_fake/requests
+
+A fault happens to the next request that fits its `op` and its `machine` (each may be left out), `before` (unless told) or
+`after` it takes effect, `times` times (1), behind `skip` requests that go through (0). Its `kind` is \"busy\", \"conflict\",
+\"unavailable\", \"unauthorized\", \"hang_up\", \"silence\", \"garbage\", \"echo\", {\"status\": 504}, {\"slow\": MILLISECONDS},
+{\"later\": [STATUS, SECONDS]} or {\"later_at\": [STATUS, SECONDS]}, the latter as a date. Its `op` is one of:
+";
+
+/// All of it, with the operations as the routes name them.
+fn help() -> String {
+    let lines = Op::NAMES.chunks(6).map(|names| format!("  {}", names.join(", ")));
+    format!("{HELP}\n{}", lines.collect::<Vec<_>>().join(",\n"))
+}
 
 /// How the program behaves.
 #[derive(Debug, Args)]
-#[command(after_help = HELP)]
+#[command(after_help = help())]
 pub struct Options {
     /// Where to listen; port 0 takes a free one.
     #[arg(long, default_value = "127.0.0.1:0")]

@@ -14,6 +14,12 @@ macro_rules! ops {
         pub enum Op { $($Op,)+ }
 
         impl Op {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$Op,)+];
+
+            /// The names of all of them.
+            pub const NAMES: &[&str] = &[$($name),+];
+
             /// The name.
             #[must_use]
             pub const fn name(self) -> &'static str {

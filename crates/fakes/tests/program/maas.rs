@@ -35,6 +35,7 @@ async fn the_program_is_controlled_over_http() {
     let fault = json!({"op": "version", "kind": {"status": 504}, "when": "after"});
     assert_eq!(maas.post("/_fake/faults", &fault).await.0, 200);
     assert_eq!(maas.post("/_fake/faults", &json!({"kind": "explode"})).await.0, 400);
+    assert_eq!(maas.post("/_fake/faults", &json!({"op": "nonsense", "kind": "busy"})).await.0, 400);
     let version = format!("{}/api/2.0/version/", maas.url);
     let statuses = [504, 200];
     for expected in statuses {

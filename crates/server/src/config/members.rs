@@ -22,6 +22,8 @@ pub struct Discovery {
 pub struct Satellites {
     /// The URL under which they reach the server; nothing for the address it listens on.
     pub url: Option<String>,
+    /// Whether that was set; else it is the address of this server alone.
+    pub url_is_set: bool,
     /// How long a registration token is valid.
     pub token: Duration,
     /// How long a re-enabled satellite may exchange its old credential.
@@ -69,6 +71,7 @@ impl RawSatellites {
         }
         let url = (!url.is_empty()).then_some(url);
         Ok(Satellites {
+            url_is_set: url.is_some(),
             url,
             token: minutes("satellites.token_minutes", self.token_minutes)?,
             refresh: minutes("satellites.refresh_minutes", self.refresh_minutes)?,

@@ -107,6 +107,8 @@ pub struct Spiffe {
     pub listen: SocketAddr,
     /// The URL under which satellites reach it; nothing for the address it listens on.
     pub url: Option<String>,
+    /// Whether that was set; else it is the address of this server alone.
+    pub url_is_set: bool,
     /// The trust domain of satellites.
     pub trust_domain: String,
     /// The trust bundle; nothing to ask SPIRE for it.
@@ -273,7 +275,8 @@ impl RawSpiffe {
         };
         let certificate = needed("certificate", self.certificate)?;
         let key = needed("key", self.key)?;
-        Ok(Some(Spiffe { listen, url, trust_domain, bundle, certificate, key }))
+        let url_is_set = url.is_some();
+        Ok(Some(Spiffe { listen, url, url_is_set, trust_domain, bundle, certificate, key }))
     }
 }
 

@@ -33,10 +33,20 @@ pub(super) fn named(name: &str) -> Selector {
     Selector { kind: METHOD.to_owned(), value: format!("subject:cn:{name}") }
 }
 
-/// The one of several agents that is neither banned nor gone, and was heard last.
-pub(super) fn best<'a>(agents: impl Iterator<Item = &'a Agent>, now: Timestamp) -> Option<&'a Agent> {
+/// The one of several agents that is neither banned nor gone: the one that is known, or else the one that was heard last.
+/// Two nodes of one name would otherwise take the satellite from each other with every renewal. Agents renew at half of
+/// their time; a known one that has not, while another has twice its rest, was replaced.
+pub(super) fn best<'a>(
+    agents: impl Iterator<Item = &'a Agent>,
+    known: Option<&str>,
+    now: Timestamp,
+) -> Option<&'a Agent> {
     let is_there = |agent: &&Agent| !agent.is_banned && agent.expires_at > now.as_second();
-    agents.filter(is_there).max_by_key(|agent| agent.expires_at)
+    let there: Vec<_> = agents.filter(is_there).collect();
+    let newest = there.iter().max_by_key(|agent| agent.expires_at)?;
+    let rest = |agent: &Agent| agent.expires_at.saturating_sub(now.as_second());
+    let known = there.iter().find(|agent| Some(&*agent.id.to_string()) == known);
+    Some(known.filter(|known| rest(known).saturating_mul(2) >= rest(newest)).unwrap_or(newest))
 }
 
 /// Looks for satellites whose node has another agent, until `stop` says so.
@@ -66,7 +76,8 @@ async fn look_through(app: &App, spire: &Spire) -> Result<(), Trouble> {
             }
             let selector = named(&satellite.content.name);
             let its = agents.iter().flatten().filter(|agent| agent.selectors.contains(&selector));
-            let is_other = best(its, app.now()).is_some_and(|agent| Some(agent.id.to_string()) != known);
+            let best = best(its, known.as_deref(), app.now());
+            let is_other = best.is_some_and(|agent| Some(agent.id.to_string()) != known);
             if is_other {
                 ask_for(app, satellite, Cause::OtherAgent).await?;
             }
@@ -85,4 +96,35 @@ fn is_vouched_for(satellite: &Resource) -> Result<Option<Option<String>>, Error>
         && document.parent_agent_id == document.agent_alias(&satellite.content.name);
     let is_in = state(satellite)? != State::Revoked;
     Ok((is_looked_for && is_in).then(|| document.spire.and_then(|known| known.agent_id)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Which of agents vouches, by their names: each with when its certificate ends, and whether it is banned.
+    fn check(agents: &[(&str, i64, bool)], known: Option<&str>, expected: Option<&str>) {
+        let id = |name: &str| format!("spiffe://example.org/spire/agent/x509pop/{name}");
+        let agent = |&(name, expires_at, is_banned): &(&str, i64, bool)| Agent {
+            id: id(name).parse().unwrap(),
+            attestation: METHOD.to_owned(),
+            selectors: Vec::new(),
+            expires_at,
+            is_banned,
+        };
+        let agents: Vec<_> = agents.iter().map(agent).collect();
+        let now = Timestamp::from_second(1000).unwrap();
+        let best = best(agents.iter(), known.map(id).as_deref(), now);
+        assert_eq!(best.map(|agent| agent.id.to_string()), expected.map(id));
+    }
+
+    #[test]
+    fn who_vouches_goes_on_as_long_as_it_is_there() {
+        check(&[("a", 2000, false), ("b", 3000, false)], None, Some("b"));
+        check(&[("a", 2000, false), ("b", 3000, false)], Some("a"), Some("a"));
+        check(&[("a", 2000, true), ("b", 3000, false)], Some("a"), Some("b"));
+        check(&[("a", 1000, false), ("b", 3000, false)], Some("a"), Some("b"));
+        check(&[("b", 3000, false)], Some("a"), Some("b"));
+        check(&[("a", 1000, false), ("b", 3000, true)], Some("a"), None);
+    }
 }

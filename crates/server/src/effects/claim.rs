@@ -1,15 +1,21 @@
 //! Claims: who performs an effect has it for as long as that takes, and no longer.
 //!
 //! A claim is short and renewed, so that what a server that died was at waits for moments, not for as long as an effect
-//! may take: it may be a revocation's. Who cannot renew it gives up before anybody else can have it.
+//! may take: it may be a revocation's. Who cannot renew it gives up before anybody else can have it. A process that stands
+//! still notices nothing of this, so it asks before each word to an upstream whether it still has the claim, and whether
+//! the record still says what was planned. What was on its way by then may arrive late: who finds out afterwards that it
+//! lost the claim has the effect performed once more, and that one is right.
 
 use std::time::Duration;
 
-use serde_json::json;
-use wardroom_store::{Change, ClaimedEffect, Error as StoreError};
+use serde_json::{Value, json};
+use wardroom_store::{Change, ClaimedEffect, Error as StoreError, Resource};
 
-use super::Worker;
-use crate::{app::by_system, error::Error};
+use super::{Trouble, Worker};
+use crate::{
+    app::{App, by_system},
+    error::Error,
+};
 
 /// How long a claim holds.
 pub(super) const CLAIM: Duration = Duration::from_secs(20);
@@ -20,7 +26,48 @@ pub(super) const RENEW: Duration = Duration::from_secs(5);
 /// How long the end of a server waits for the database to take its claims back.
 const LAST: Duration = Duration::from_secs(2);
 
+/// What a plan rests on, of a record; whatever else changes does not concern it.
+pub(super) type Basis = fn(&App, &Resource) -> Result<Value, Error>;
+
+/// Leave to carry out a plan, which is asked for anew before each word to an upstream.
+pub(super) struct Leave<'a> {
+    worker: &'a Worker,
+    effect: &'a ClaimedEffect,
+    basis: Basis,
+    planned: Value,
+}
+
+impl<'a> Leave<'a> {
+    /// For a plan that is made of this record.
+    pub(super) fn of(
+        worker: &'a Worker,
+        effect: &'a ClaimedEffect,
+        record: &Resource,
+        basis: Basis,
+    ) -> Result<Self, Error> {
+        Ok(Self { worker, effect, basis, planned: basis(&worker.app, record)? })
+    }
+
+    /// The upstream, to tell it one thing, as long as this is ours to tell and true.
+    pub(super) async fn to<'u, T>(&self, upstream: &'u T) -> Result<&'u T, Trouble> {
+        let (app, effect) = (&self.worker.app, self.effect);
+        self.worker.keep(effect).await?;
+        let record = app.store.get(&effect.kind, &effect.resource_id).await.map_err(Error::from)?;
+        let now = record.as_ref().map(|record| (self.basis)(app, record)).transpose()?;
+        if now.as_ref() == Some(&self.planned) { Ok(upstream) } else { Err(Trouble::Changed) }
+    }
+}
+
 impl Worker {
+    /// Keeps an effect that takes long, unless another server has it by now.
+    pub(super) async fn keep(&self, effect: &ClaimedEffect) -> Result<(), Trouble> {
+        let renewed = self.app.store.renew_effect(effect.id, &self.holder, CLAIM).await;
+        match renewed.map_err(Error::from)? {
+            true => Ok(()),
+            false => Err(Trouble::Waiting("another server goes on with it")),
+        }
+    }
+
     /// Renews the claim of an effect again and again, and ends when it is lost.
     pub(super) async fn hold(&self, effect: &ClaimedEffect, every: Duration) {
         let (store, clock) = (&self.app.store, &self.app.clock);

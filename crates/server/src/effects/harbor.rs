@@ -9,19 +9,19 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 use wardroom_core::satellite::State;
-use wardroom_store::Resource;
+use wardroom_store::{ClaimedEffect, Resource};
 use wardroom_upstream::{
     Failure, Secret,
     harbor::{Harbor, Lifetime, NewRobot, Permission, Robot, Wanted, extension, robot_name},
 };
 
-use super::Trouble;
+use super::{Trouble, Worker, claim::Leave};
 use crate::{
     app::{App, Decided, by_system},
     artifact::PROJECT,
     error::Error,
     satellite::{
-        document::{self, Document, KIND, state},
+        document::{self, Document, KIND, basis, state},
         secret,
     },
     satellite_group::{self, GROUPS},
@@ -30,14 +30,16 @@ use crate::{
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 
 /// Makes the robot of a satellite fit its record.
-pub(super) async fn fit(app: &App, harbor: &Harbor, id: &str) -> Result<(), Trouble> {
+pub(super) async fn fit(worker: &Worker, harbor: &Harbor, effect: &ClaimedEffect) -> Result<(), Trouble> {
+    let (app, id) = (&worker.app, &*effect.resource_id);
     let found = app.store.get(KIND, id).await.map_err(Error::from)?;
     let Some(satellite) = found else { return Ok(()) };
     let document = Document::of(&satellite)?;
+    let leave = &Leave::of(worker, effect, &satellite, basis)?;
     let robot = find(app, harbor, &satellite, &document).await?;
     if satellite.content.deleted {
         return match robot {
-            Found::Own(robot) => Ok(harbor.delete_robot(robot.id).await?),
+            Found::Own(robot) => Ok(leave.to(harbor).await?.delete_robot(robot.id).await?),
             Found::Others(_) | Found::Strange(_) | Found::None => Ok(()),
         };
     }
@@ -45,23 +47,26 @@ pub(super) async fn fit(app: &App, harbor: &Harbor, id: &str) -> Result<(), Trou
         return match robot {
             Found::Own(robot) => {
                 let wanted = Wanted { disable: true, ..as_it_is(&robot) };
-                update(harbor, &robot, &wanted).await?;
+                update(leave, harbor, &robot, &wanted).await?;
                 let (epoch, expires_at) = (known_epoch(&document), end(robot.expires_at));
                 record(app, id, Some(seen(app, &robot, epoch, expires_at, true))).await
             }
-            // Nobody can log in as a robot that is not there.
-            Found::Others(_) | Found::Strange(_) | Found::None => record(app, id, None).await,
+            // Nobody can log in as a robot that is not there; the satellite goes on to show its name, and is known by it.
+            Found::Others(_) | Found::Strange(_) | Found::None => {
+                let gone = |known| document::Robot { epoch: 0, renew_at: None, disabled: true, ..known };
+                record(app, id, document.robot.map(gone)).await
+            }
         };
     }
-    enabled(app, harbor, &satellite, &document, robot).await
+    enabled(app, leave, harbor, (&satellite, &document), robot).await
 }
 
 /// A robot that may be used: its secret is right before it is let in.
 async fn enabled(
     app: &App,
+    leave: &Leave<'_>,
     harbor: &Harbor,
-    satellite: &Resource,
-    document: &Document,
+    (satellite, document): (&Resource, &Document),
     found: Found,
 ) -> Result<(), Trouble> {
     let id = &satellite.content.id;
@@ -73,22 +78,22 @@ async fn enabled(
     let (robot, is_new) = match found {
         Found::Own(robot) => (robot, false),
         Found::Others(robot) => {
-            settle_with_others(app, harbor, &robot).await?;
-            (create(app, harbor, satellite, permissions.clone()).await?, true)
+            settle_with_others(app, leave, harbor, &robot).await?;
+            (create(app, leave, harbor, satellite, permissions.clone()).await?, true)
         }
         Found::Strange(robot) => return Err(Trouble::NotOurs(robot.name)),
-        Found::None => (create(app, harbor, satellite, permissions.clone()).await?, true),
+        Found::None => (create(app, leave, harbor, satellite, permissions.clone()).await?, true),
     };
     let epoch = document.wanted_epoch();
     let has_secret =
         document.robot.as_ref().is_some_and(|known| known.id == robot.id && known.epoch == epoch);
     if is_new || !has_secret {
         let secret = Secret::new(secret::credential(&app.key, id, epoch));
-        harbor.set_secret(robot.id, &secret).await?;
+        leave.to(harbor).await?.set_secret(robot.id, &secret).await?;
     }
     let lifetime = lifetime(app, &robot);
     let wanted = Wanted { description: description(id), disable: false, lifetime, permissions };
-    update(harbor, &robot, &wanted).await?;
+    update(leave, harbor, &robot, &wanted).await?;
     let expires_at = match lifetime {
         Lifetime::Endless => Timestamp::MAX,
         Lifetime::Days(days) => {
@@ -154,17 +159,23 @@ async fn find(
 }
 
 /// The robot of a deleted satellite makes way; that of a living one stays.
-async fn settle_with_others(app: &App, harbor: &Harbor, robot: &Robot) -> Result<(), Trouble> {
+async fn settle_with_others(
+    app: &App,
+    leave: &Leave<'_>,
+    harbor: &Harbor,
+    robot: &Robot,
+) -> Result<(), Trouble> {
     let owner = owner(&robot.description).unwrap_or_default();
     let living = app.store.get(KIND, owner).await.map_err(Error::from)?;
     if living.is_some_and(|living| !living.content.deleted) {
         return Err(Trouble::Waiting("has a robot of this name that belongs to another satellite"));
     }
-    Ok(harbor.delete_robot(robot.id).await?)
+    Ok(leave.to(harbor).await?.delete_robot(robot.id).await?)
 }
 
 async fn create(
     app: &App,
+    leave: &Leave<'_>,
     harbor: &Harbor,
     satellite: &Resource,
     permissions: Vec<Permission>,
@@ -175,16 +186,19 @@ async fn create(
         lifetime: Lifetime::Days(robot_days(app)),
         permissions,
     };
-    let created = harbor.create_robot(&new).await.map_err(no_project)?;
+    let created = leave.to(harbor).await?.create_robot(&new).await.map_err(no_project)?;
     Ok(harbor.robot(created.id).await?)
 }
 
-async fn update(harbor: &Harbor, robot: &Robot, wanted: &Wanted) -> Result<(), Trouble> {
+async fn update(leave: &Leave<'_>, harbor: &Harbor, robot: &Robot, wanted: &Wanted) -> Result<(), Trouble> {
     let is_so = robot.disable == wanted.disable
         && robot.description == wanted.description
         && robot.lifetime == wanted.lifetime
         && sorted(&robot.permissions) == sorted(&wanted.permissions);
-    if is_so { Ok(()) } else { harbor.update_robot(robot.id, wanted).await.map_err(no_project) }
+    if is_so {
+        return Ok(());
+    }
+    leave.to(harbor).await?.update_robot(robot.id, wanted).await.map_err(no_project)
 }
 
 /// The robot itself was read a moment ago.

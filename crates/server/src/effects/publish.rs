@@ -11,7 +11,7 @@ use wardroom_upstream::{
     registry::{Registry, artifact::Artifact, state::About},
 };
 
-use super::{Trouble, published, upkeep};
+use super::{Trouble, Worker, claim::Leave, published, upkeep};
 use crate::{
     app::App,
     artifact::{self, DEFAULT, LATEST, PROJECT, repository},
@@ -22,32 +22,37 @@ use crate::{
 };
 
 /// Makes the published state of a satellite, a group or a config fit its record.
-pub(super) async fn fit(
-    app: &App,
-    registry: &Registry,
-    harbor: Option<&Harbor>,
-    effect: &ClaimedEffect,
-) -> Result<(), Trouble> {
-    let id = &*effect.resource_id;
+pub(super) async fn fit(worker: &Worker, registry: &Registry, effect: &ClaimedEffect) -> Result<(), Trouble> {
+    let (app, harbor, id) = (&worker.app, worker.upstreams.harbor.as_ref(), &*effect.resource_id);
     let Some(record) = app.store.get(&effect.kind, id).await.map_err(Error::from)? else { return Ok(()) };
     let kind = published::KINDS.into_iter().find(|kind| *kind == effect.kind);
     let (Some(kind), Some(about)) = (kind, about(&effect.kind, &record)) else {
         return Err(Trouble::Waiting("there is no state of this kind"));
     };
+    let leave = &Leave::of(worker, effect, &record, basis)?;
     if record.content.deleted {
-        let_go(app, registry, harbor.filter(|_| is_harbors(app)), about, effect.attempts).await?;
+        let harbor = harbor.filter(|_| is_harbors(app));
+        let_go(app, leave, registry, harbor, about, effect.attempts).await?;
         return Ok(published::forget(app, kind, id).await?);
     }
     prepare(app, harbor).await?;
     if kind == KIND {
         // A satellite's state names what must be there: what is built in is pushed first.
         for (about, document) in built_in(app, &Document::of(&record)?)? {
-            push(app, registry, about, &document).await?;
+            push(app, leave, registry, about, &document).await?;
         }
     }
     check_readers(app, registry, about, &record).await?;
-    let digest = push(app, registry, about, &state(app, about, &record)?).await?;
+    let digest = push(app, leave, registry, about, &state(app, about, &record)?).await?;
     Ok(published::keep(app, kind, id, &digest).await?)
+}
+
+/// What is published, or that nothing is.
+fn basis(app: &App, record: &Resource) -> Result<serde_json::Value, Error> {
+    match about(&record.content.kind, record).filter(|_| !record.content.deleted) {
+        Some(about) => state(app, about, record),
+        None => Ok(serde_json::Value::Null),
+    }
 }
 
 /// What a record has a state about; nothing for a kind that has none.
@@ -117,6 +122,7 @@ async fn check_readers(
 /// The digest of what is there by then.
 async fn push(
     app: &App,
+    leave: &Leave<'_>,
     registry: &Registry,
     about: About<'_>,
     document: &serde_json::Value,
@@ -125,9 +131,10 @@ async fn push(
     let repository = repository(about);
     let digest = &image.manifest.digest;
     if registry.digest(&repository, LATEST).await?.as_ref() != Some(digest) {
-        registry.push(&repository, &image, app.now().as_second()).await?;
+        let uploaded = registry.upload(&repository, &image).await?;
+        leave.to(&uploaded).await?.tag(app.now().as_second()).await?;
         // What is published is published; the next one takes the old ones along.
-        if let Err(error) = registry.prune(&repository, digest).await {
+        if let Err(error) = leave.to(registry).await?.prune(&repository, digest).await {
             tracing::warn!(repository, %error, "what was published before could not be removed");
         }
     }
@@ -137,6 +144,7 @@ async fn push(
 /// Removes what was published of a record that is gone.
 async fn let_go(
     app: &App,
+    leave: &Leave<'_>,
     registry: &Registry,
     harbor: Option<&Harbor>,
     about: About<'_>,
@@ -145,7 +153,7 @@ async fn let_go(
     // An attempt before this one may have removed it although nobody heard of that.
     let mut may_be_gone = attempts > 1;
     if successor(app, about).await?.is_none() {
-        remove(registry, harbor, about).await?;
+        remove(leave, registry, harbor, about).await?;
         may_be_gone = true;
     }
     // The name may have been given again while the registry took its time. The new one is asked to publish by itself,
@@ -164,10 +172,15 @@ async fn successor(app: &App, about: About<'_>) -> Result<Option<Resource>, Erro
     }
 }
 
-async fn remove(registry: &Registry, harbor: Option<&Harbor>, about: About<'_>) -> Result<(), Trouble> {
+async fn remove(
+    leave: &Leave<'_>,
+    registry: &Registry,
+    harbor: Option<&Harbor>,
+    about: About<'_>,
+) -> Result<(), Trouble> {
     match harbor {
-        Some(harbor) => Ok(harbor.delete_repository(PROJECT, &about.repository()).await?),
-        None => match registry.delete(&repository(about)).await {
+        Some(harbor) => Ok(leave.to(harbor).await?.delete_repository(PROJECT, &about.repository()).await?),
+        None => match leave.to(registry).await?.delete(&repository(about)).await {
             // A registry that does not let go of anything keeps it; nobody is told where it is.
             Ok(_) | Err(Failure::NotFound) => Ok(()),
             Err(error) => Err(error.into()),

@@ -11,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use wardroom_store::{Document as Text, List, Resource};
@@ -63,11 +64,15 @@ struct Published {
     digest: String,
 }
 
-/// Keeps that the registry has this of a record.
+/// Keeps that the registry has this of a record. Who published last is right, whatever its clock says: a server whose
+/// clock is behind would otherwise publish the same over and over.
 pub(super) async fn keep(app: &App, kind: &'static str, id: &str, digest: &str) -> Result<(), Error> {
+    const MOMENT: SignedDuration = SignedDuration::from_micros(1);
     let published = Published { registry: registry_url(app).to_owned(), digest: digest.to_owned() };
-    let seen = (id.to_owned(), Text::of(&published)?, app.now());
-    Ok(app.store.observe_all(kind, SOURCE, &[seen]).await?)
+    let known = app.store.observed(kind, SOURCE, &[id]).await?;
+    let later = known.iter().filter_map(|known| known.received_at.checked_add(MOMENT).ok()).max();
+    let at = later.max(Some(app.now())).unwrap_or(Timestamp::MAX);
+    Ok(app.store.observe_all(kind, SOURCE, &[(id.to_owned(), Text::of(&published)?, at)]).await?)
 }
 
 /// Forgets what was published of a record that is gone.
@@ -94,6 +99,8 @@ struct Look {
     /// States that are in no record, and were seen this time.
     built_in: BTreeSet<String>,
     rests_until: Option<Instant>,
+    /// Whether it was this server's to look, the last time.
+    looks: bool,
 }
 
 /// What came of a look at some records.
@@ -107,7 +114,7 @@ struct Seen {
 impl Look {
     fn at(kind: &'static str) -> Self {
         let list = List { kind: kind.to_owned(), ..List::default() };
-        Self { kind, list, trusts: true, built_in: BTreeSet::new(), rests_until: None }
+        Self { kind, list, trusts: true, built_in: BTreeSet::new(), rests_until: None, looks: false }
     }
 
     async fn run(mut self, worker: Arc<Worker>, mut stop: watch::Receiver<bool>) {
@@ -139,7 +146,14 @@ impl Look {
     /// Looks at some records, and says when to go on.
     async fn step(&mut self, worker: &Worker) -> Result<Duration, Trouble> {
         let (app, now) = (&worker.app, worker.app.clock.instant());
+        if !worker.agreed.publishes(app).await? {
+            if std::mem::take(&mut self.looks) {
+                release(worker).await?;
+            }
+            return Ok(TICK);
+        }
         let lease = app.store.acquire_lease(LEASE, &worker.holder, HELD).await.map_err(Error::from)?;
+        self.looks = lease.is_some();
         let rest =
             self.rests_until.map(|until| until.saturating_duration_since(now)).filter(|rest| !rest.is_zero());
         if lease.is_none() || rest.is_some() {
@@ -276,4 +290,27 @@ async fn release(worker: &Worker) -> Result<(), Error> {
         store.release_lease(&lease).await?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{app::by_system, satellite_group};
+
+    /// The clock of the server that published before was ahead.
+    #[tokio::test]
+    async fn what_was_published_last_is_kept_whatever_clocks_say() {
+        let dir = tempfile::tempdir().unwrap();
+        let app = crate::bare::app(&dir).await;
+        let content = GROUPS.content("g", &satellite_group::Document::default()).unwrap();
+        app.create(content, by_system(&app, "registered", serde_json::Value::Null)).await.unwrap();
+        let ahead = app.now().checked_add(SignedDuration::from_hours(1)).unwrap();
+        let first = Text::of(&Published { registry: String::new(), digest: "first".to_owned() }).unwrap();
+        app.store.observe_all(GROUPS.kind, SOURCE, &[("g".to_owned(), first, ahead)]).await.unwrap();
+        for digest in ["second", "third"] {
+            keep(&app, GROUPS.kind, "g", digest).await.unwrap();
+            let known = app.store.observed(GROUPS.kind, SOURCE, &["g"]).await.unwrap();
+            assert_eq!(known[0].document.read::<Published>().unwrap().digest, digest);
+        }
+    }
 }

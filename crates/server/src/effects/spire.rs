@@ -7,18 +7,18 @@
 
 use jiff::Timestamp;
 use wardroom_core::satellite::State;
-use wardroom_store::Resource;
+use wardroom_store::{ClaimedEffect, Resource};
 use wardroom_upstream::{
     Failure, Secret,
     spire::{Agent, Entry, Id, NewEntry, Selector, Spire},
 };
 
-use super::{Trouble, agents};
+use super::{Trouble, Worker, agents, claim::Leave};
 use crate::{
     app::{App, Decided, by_system},
     error::Error,
     satellite::{
-        document::{Document, Flow, KIND, SpireRecord, state},
+        document::{Document, Flow, KIND, SpireRecord, basis, state},
         secret,
         spiffe::FIRST,
     },
@@ -31,7 +31,8 @@ const BY_TOKEN: &str = "/spire/agent/join_token/";
 const PREDECESSORS: i64 = 100;
 
 /// Makes entries, agent and join token of a satellite fit its record.
-pub(super) async fn fit(app: &App, spire: &Spire, id: &str) -> Result<(), Trouble> {
+pub(super) async fn fit(worker: &Worker, spire: &Spire, effect: &ClaimedEffect) -> Result<(), Trouble> {
+    let (app, id) = (&worker.app, &*effect.resource_id);
     let found = app.store.get(KIND, id).await.map_err(Error::from)?;
     let Some(satellite) = found else { return Ok(()) };
     let document = Document::of(&satellite)?;
@@ -39,8 +40,8 @@ pub(super) async fn fit(app: &App, spire: &Spire, id: &str) -> Result<(), Troubl
         return Ok(());
     };
     let identity = parse(identity)?;
-    let node =
-        Node { app, spire, satellite: &satellite, document: &document, domain: &identity.trust_domain };
+    let (leave, domain) = (&Leave::of(worker, effect, &satellite, basis)?, &*identity.trust_domain);
+    let node = Node { app, spire, leave, satellite: &satellite, document: &document, domain };
     if satellite.content.deleted {
         node.withdraw(&identity).await?;
         return node.forget_agents(None).await;
@@ -58,7 +59,9 @@ pub(super) async fn fit(app: &App, spire: &Spire, id: &str) -> Result<(), Troubl
 /// A satellite and the node it is on.
 struct Node<'a> {
     app: &'a App,
+    /// To ask; who tells it something asks for leave.
     spire: &'a Spire,
+    leave: &'a Leave<'a>,
     satellite: &'a Resource,
     document: &'a Document,
     domain: &'a str,
@@ -94,13 +97,23 @@ impl Node<'_> {
         self.id(format!("{BY_TOKEN}{}", self.token(epoch).expose()))
     }
 
+    /// SPIRE, to be told one thing.
+    async fn told(&self) -> Result<&Spire, Trouble> {
+        self.leave.to(self.spire).await
+    }
+
+    async fn delete_entries(&self, ids: &[String]) -> Result<(), Trouble> {
+        if ids.is_empty() { Ok(()) } else { Ok(self.told().await?.delete_entries(ids).await?) }
+    }
+
     fn known_epoch(&self) -> Option<u64> {
         self.document.spire.as_ref().and_then(|known| known.join_token_epoch)
     }
 
     /// Lets the satellite in: its agent can join, and hands out its identity.
     async fn admit(&self, identity: &Id) -> Result<(), Trouble> {
-        let alias = if self.joins() { Some(self.join().await?) } else { None };
+        let joining = if self.joins() { Some(self.join().await?) } else { None };
+        let (alias, epoch) = joining.unzip();
         let parent = match &alias {
             Some(alias) => alias.id.clone(),
             None => self.vouching_agent().await?,
@@ -110,7 +123,6 @@ impl Node<'_> {
             self.app.config.spire.as_ref().map_or(0, |spire| spire.svid_ttl_seconds.unsigned_abs());
         let wanted = NewEntry { id: identity.clone(), parent, selectors, x509_ttl };
         let entry = self.entry(&wanted).await?;
-        let epoch = self.joins().then_some(self.document.epoch);
         self.record(|_, known| {
             known.agent_id = Some(wanted.parent.to_string()).filter(|_| !self.joins());
             known.entry_ids = [Some(&entry), alias.as_ref()]
@@ -123,24 +135,39 @@ impl Node<'_> {
         .await
     }
 
-    /// The token of this epoch, and the alias of who joins with it.
-    async fn join(&self) -> Result<Entry, Trouble> {
-        let epoch = self.document.epoch;
-        if self.known_epoch() != Some(epoch) {
+    /// The token of an epoch, and the alias of who joins with it.
+    async fn join(&self) -> Result<(Entry, u64), Trouble> {
+        let epoch = self.way_in().await?;
+        if epoch == self.document.epoch && self.known_epoch() != Some(epoch) {
             self.shut_out().await?;
             let ends = self.document.registration.as_ref().map(|registration| registration.expires_at);
             let left = ends.unwrap_or(Timestamp::UNIX_EPOCH).duration_since(self.app.now());
             let left = std::time::Duration::try_from(left).unwrap_or_default();
             // A token whose time is over is of no use to anybody, and of no harm.
             if !left.is_zero() && !self.has_joined(epoch).await? {
-                self.spire.ensure_join_token(&self.token(epoch), left).await?;
+                self.told().await?.ensure_join_token(&self.token(epoch), left).await?;
             }
         }
         self.take_alias().await?;
         let agent = self.agent(epoch);
         let by_agent = Selector { kind: "spiffe_id".to_owned(), value: agent.to_string() };
         let alias = NewEntry { id: self.alias(), parent: agent, selectors: vec![by_agent], x509_ttl: 0 };
-        self.entry(&alias).await
+        Ok((self.entry(&alias).await?, epoch))
+    }
+
+    /// The epoch whose token lets the agent in: the newest. An older server gave a satellite that is in another epoch
+    /// without a token; who is in then stays in by the agent that it has, as long as none came with a newer one.
+    async fn way_in(&self) -> Result<u64, Trouble> {
+        let newest = self.document.epoch;
+        if self.waits() || self.known_epoch() == Some(newest) {
+            return Ok(newest);
+        }
+        for epoch in self.epochs().rev() {
+            if self.joined(epoch).await?.is_some_and(|agent| !agent.is_banned) {
+                return Ok(epoch);
+            }
+        }
+        Ok(newest)
     }
 
     /// Shuts out who came with an earlier token, and who may yet come with one that was not used; agents that were
@@ -153,7 +180,7 @@ impl Node<'_> {
         if !was_reissued || self.document.spire.as_ref().is_some_and(is_done) {
             return Ok(());
         }
-        self.spire.delete_entries(&self.own_aliases().await?).await?;
+        self.delete_entries(&self.own_aliases().await?).await?;
         self.forget_agents(Some(epoch)).await?;
         let now = self.app.now();
         self.record(|document, known| {
@@ -197,18 +224,19 @@ impl Node<'_> {
                 "somebody else has the alias of the satellite's agent too"
             );
         }
-        Ok(self.spire.delete_entries(&left).await?)
+        self.delete_entries(&left).await
     }
 
-    /// The agent that was named, or the one whose certificate names the satellite: of several, the one that SPIRE heard
-    /// last. A node that got a new certificate joins as another one.
+    /// The agent that was named, or the one whose certificate names the satellite: of several, the one that vouches for
+    /// it already. A node that got a new certificate joins as another one.
     async fn vouching_agent(&self) -> Result<Id, Trouble> {
         if let Some(parent) = self.given_parent() {
             return parse(parent);
         }
         let agents =
             self.spire.agents_by(agents::METHOD, &[agents::named(&self.satellite.content.name)]).await?;
-        agents::best(agents.iter(), self.app.now())
+        let known = self.document.spire.as_ref().and_then(|known| known.agent_id.as_deref());
+        agents::best(agents.iter(), known, self.app.now())
             .map(|agent| agent.id.clone())
             .ok_or(Trouble::Waiting("has no agent yet whose certificate names the satellite"))
     }
@@ -226,10 +254,10 @@ impl Node<'_> {
         let right = there.iter().position(is_so).map(|at| there.swap_remove(at));
         there.retain(|entry| self.is_ours(entry));
         let others: Vec<_> = there.into_iter().map(|entry| entry.entry_id).collect();
-        self.spire.delete_entries(&others).await?;
+        self.delete_entries(&others).await?;
         match right {
             Some(entry) => Ok(entry),
-            None => Ok(self.spire.create_entry(wanted).await?),
+            None => Ok(self.told().await?.create_entry(wanted).await?),
         }
     }
 
@@ -250,7 +278,7 @@ impl Node<'_> {
         if self.joins() {
             ids.extend(self.own_aliases().await?);
         }
-        Ok(self.spire.delete_entries(&ids).await?)
+        self.delete_entries(&ids).await
     }
 
     /// The aliases of who joins with our tokens.
@@ -266,7 +294,7 @@ impl Node<'_> {
         }
         for epoch in self.epochs() {
             if let Some(agent) = self.joined(epoch).await?.filter(|agent| !agent.is_banned) {
-                self.spire.ban_agent(&agent.id).await?;
+                self.told().await?.ban_agent(&agent.id).await?;
             }
         }
         Ok(())
@@ -294,7 +322,7 @@ impl Node<'_> {
             return Ok(());
         }
         for epoch in self.epochs().filter(|epoch| Some(*epoch) != but) {
-            self.spire.delete_agent(&self.agent(epoch)).await?;
+            self.told().await?.delete_agent(&self.agent(epoch)).await?;
         }
         Ok(())
     }
@@ -318,7 +346,7 @@ impl Node<'_> {
             Ok(Decided::Commit(Box::new((content, by_system(self.app, "effect", told))), true))
         });
         match recorded.await {
-            Ok((_, false)) => Err(Trouble::Waiting("was told of a token that was replaced meanwhile")),
+            Ok((_, false)) => Err(Trouble::Changed),
             // Deleted meanwhile, with an effect of its own.
             Ok((_, true)) | Err(Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(error.into()),

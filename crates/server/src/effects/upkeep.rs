@@ -282,7 +282,7 @@ async fn ask_once(app: &App, record: Resource, cause: Cause) -> Result<bool, Err
 /// Follows the trust bundle and the server's own certificate until `stop` says so.
 pub(super) async fn follow_trust(worker: Arc<Worker>, trust: Arc<Trust>, mut stop: watch::Receiver<bool>) {
     let Some(settings) = worker.app.config.spiffe.clone() else { return };
-    let mut known = None;
+    let (mut known, mut foreign) = (None, None);
     loop {
         if let Err(error) = trust.reload(&settings) {
             tracing::warn!(error, "the files of [spiffe] cannot be used; what was there stays in force");
@@ -290,11 +290,11 @@ pub(super) async fn follow_trust(worker: Arc<Worker>, trust: Arc<Trust>, mut sto
         if let (None, Some(spire)) = (&settings.bundle, &worker.upstreams.spire) {
             match spire.bundle().await {
                 Ok(bundle) if known.as_ref() == Some(&bundle.roots) => {}
+                Ok(bundle) if foreign.as_ref() == Some(&bundle.trust_domain) => {}
                 Ok(bundle) if bundle.trust_domain != settings.trust_domain => {
-                    tracing::warn!(
-                        domain = bundle.trust_domain,
-                        "SPIRE has another trust domain than [spiffe]"
-                    );
+                    let (domain, expected) = (&bundle.trust_domain, &settings.trust_domain);
+                    tracing::warn!(domain, expected, "SPIRE has another trust domain than [spiffe]");
+                    foreign = Some(bundle.trust_domain);
                 }
                 Ok(bundle) => {
                     let seen = bundle.roots.clone();

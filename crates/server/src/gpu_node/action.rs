@@ -1,5 +1,7 @@
 //! The actions of operators on a node. Pressed twice, or by two at once, each has one effect.
 
+use std::collections::BTreeMap;
+
 use axum::{Extension, Json, extract::State as Shared};
 use wardroom_api::gpu_node::{ActionRequest, ActionResult};
 use wardroom_core::{
@@ -10,7 +12,7 @@ use wardroom_core::{
     },
     run::{
         action::{Action as RunAction, Already},
-        plan::Kind,
+        plan::{Kind, Stage},
     },
 };
 use wardroom_store::{Change, Entry, Error as StoreError, Held, Resource, TRANSITION};
@@ -20,7 +22,7 @@ use super::{
     begin::{self, Plan, begin},
     data::Data,
     document::{self, Document},
-    proof, resume, skip, task,
+    proof, resume, set_aside, silence, skip, task,
 };
 use crate::{
     app::{App, by_person},
@@ -64,7 +66,15 @@ pub(crate) async fn act(
         None if request.skip.is_empty() => Default::default(),
         None => return Err(Error::invalid("skip", format!("{action} skips nothing"))),
     };
-    let order = Order { app: &app, caller: &caller, id: &id, action, reason: request.reason.clone() };
+    if request.unproven && action != Action::Recover {
+        return Err(Error::invalid("unproven", format!("{action} proves nothing: only recover takes it")));
+    }
+    if request.unproven && request.reason.as_deref().is_none_or(|reason| reason.trim().is_empty()) {
+        return Err(Error::invalid("reason", "must say why a node is used that nobody has proven clean"));
+    }
+    let unproven = request.unproven;
+    let order =
+        Order { app: &app, caller: &caller, id: &id, action, reason: request.reason.clone(), unproven };
     let done = match action {
         Action::Retire | Action::Remove => {
             let kind = kind.ok_or(Error::Internal)?;
@@ -85,6 +95,8 @@ pub(crate) struct Order<'a> {
     pub(crate) id: &'a str,
     pub(crate) action: Action,
     pub(crate) reason: Option<String>,
+    /// Whether a node that nobody has proven clean is used all the same; for `recover` only.
+    pub(crate) unproven: bool,
 }
 
 /// What came of it.
@@ -106,16 +118,18 @@ impl Order<'_> {
         let node = begin::read(self.app, self.id).await?;
         let state = document::state(&node)?;
         let owner = begin::open_run(self.app, &node).await?;
+        let done = self.action.is_done(state);
+        if done && owner.is_none() {
+            return Ok(Done::only("already_there"));
+        }
+        refuse_skips(self.app, &node, &plan.skip).await?;
         if let Some(run) = owner.as_ref().filter(|run| run.record.kind == plan.kind && !plan.skip.is_empty())
         {
             return skip::also(self, run, &plan.skip).await;
         }
-        if self.action.is_done(state) {
-            return match owner {
-                Some(run) if run.record.kind != plan.kind => Err(begin::busy(&run)),
-                Some(_) => Ok(Done::only("run_in_progress")),
-                None => Ok(Done::only("already_there")),
-            };
+        if let Some(run) = owner.as_ref().filter(|_| done) {
+            let same = run.record.kind == plan.kind;
+            return if same { Ok(Done::only("run_in_progress")) } else { Err(begin::busy(run)) };
         }
         if let Some(run) = owner.filter(|run| run.record.kind == plan.kind) {
             // Accepted, and nothing done yet; or failed, which is for the operator to see to.
@@ -170,7 +184,10 @@ impl Order<'_> {
                 if let Some(run) = open {
                     return Err(begin::busy(run));
                 }
-                proof::healthy_again(self.app, node).await
+                match set_aside::unproven(self.app, node).await? {
+                    Some(run) if !self.unproven => Err(set_aside::refused(&run)),
+                    _ => proof::healthy_again(self.app, node).await,
+                }
             }
             Action::Reactivate => {
                 if let Some(run) = open {
@@ -207,7 +224,13 @@ impl Order<'_> {
         let entry_type = if event.is_some() { TRANSITION } else { "changed" };
         let mut entry = by_person(self.app, self.caller, entry_type, self.reason.clone());
         entry.metadata = serde_json::json!({"event": event, "action": self.action});
-        let document = Document { drift: None, ..Document::of(&node)? };
+        let mut document = Document { drift: None, ..Document::of(&node)? };
+        if self.action == Action::Recover
+            && let Some(run) = set_aside::unproven(self.app, &node).await?
+        {
+            entry.metadata["unproven"] = serde_json::json!(run.id());
+            document.accepted = Some(run.id().to_owned());
+        }
         let after = document.into_content_of(&node, to)?;
         let change = Change { before: Some(node), after, entry, effects: Vec::new(), fence: None, holds };
         match self.app.store.commit(change).await {
@@ -253,6 +276,25 @@ impl Order<'_> {
         let answer = acted.map_err(|refused| problem(run, refused))?;
         task::tidy_up(self.app, self.id).await;
         Ok(answer)
+    }
+}
+
+/// A host that answers can be asked: only one that does not is given up as it is, and nothing is erased under what runs
+/// on another, whatever its state and whether its run is under way.
+pub(crate) async fn refuse_skips(
+    app: &App,
+    node: &Resource,
+    skip: &BTreeMap<Stage, String>,
+) -> Result<(), Error> {
+    match skip.keys().next() {
+        Some(stage) if silence::is_heard(app, node).await? => {
+            let detail = format!(
+                "the agent of the node is heard, or was when this server began to listen, so it can do {stage}: only a \
+                 silent host's is skipped"
+            );
+            Err(not_allowed(app, node, detail).await?)
+        }
+        Some(_) | None => Ok(()),
     }
 }
 
@@ -310,7 +352,7 @@ pub(crate) async fn allowed_now(
     let mut now = Vec::new();
     for action in action::allowed_beside(state, run.map(|run| (run.record.kind, run.state))) {
         let proven = match action {
-            Action::Recover => proof::healthy_again(app, node).await,
+            Action::Recover => set_aside::proven(app, node).await,
             Action::Reactivate if !Document::of(node)?.identity_kept => continue,
             Action::Reactivate => proof::still_there(app, node).await,
             Action::Quarantine

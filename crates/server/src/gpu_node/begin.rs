@@ -23,6 +23,7 @@ use super::{
     data::Data,
     document::{self, Document, KIND},
     enroll::{self, Issue},
+    set_aside,
 };
 use crate::{app::App, error::Error, site::SITES, text};
 
@@ -38,6 +39,8 @@ pub(crate) struct Plan {
     pub(crate) reason: Option<String>,
     /// Where the node comes from; decided when the run is begun.
     pub(crate) came: Came,
+    /// What runs before it have left half erased on the node; decided likewise.
+    pub(crate) unproven: BTreeSet<Stage>,
     /// Until when the token lives that is issued with the run, for one that waits for an agent by hand.
     pub(crate) token: Option<Timestamp>,
 }
@@ -52,6 +55,7 @@ impl Plan {
             skip: BTreeMap::new(),
             reason: None,
             came: Came::FromUse,
+            unproven: BTreeSet::new(),
             token: None,
         }
     }
@@ -72,6 +76,7 @@ impl Plan {
             with: with.map(|step| step.stage).collect::<BTreeSet<_>>(),
             skip: self.skip.clone(),
             came: self.came,
+            unproven: self.unproven.clone(),
             data: Data { force: self.force, round: 1, ..Data::default() },
         }
     }
@@ -92,7 +97,13 @@ pub(crate) async fn begin(app: &App, entry: &Entry, id: &str, plan: &Plan) -> Re
         let to = plan.event.map_or(Some(state), |event| moves::target(state, event));
         let fits = |to: &State| mapping::check(*to, Some((plan.kind, run::State::Pending))).is_ok();
         let Some(to) = to.filter(fits) else { return Err(not_now(app, &node, plan.kind).await?) };
-        let plan = &Plan { came: came(app, &node).await?, ..plan.clone() };
+        let came = came(app, &node).await?;
+        let unproven = match came {
+            Came::FromQuarantine => set_aside::unproven(app, &node).await?,
+            Came::FromUse => None,
+        };
+        let unproven = unproven.map(|run| run.record.unproven).unwrap_or_default();
+        let plan = &Plan { came, unproven, ..plan.clone() };
         let mut changes = changes(app, entry, node, to, plan)?;
         if let (Some(site), Some(node)) = (&plan.site, changes.first_mut()) {
             node.holds.push(SITES.held(app, "site", site).await?);

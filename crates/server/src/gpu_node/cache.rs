@@ -167,6 +167,7 @@ pub(crate) fn seen(site: &str, system_id: &str, machine: Option<&Machine>) -> Se
         status: machine.map(|machine| machine.status),
         status_name: machine.map(|machine| machine.status_name.clone()),
         power: machine.map(|machine| machine.power_state),
+        doubt: None,
     }
 }
 

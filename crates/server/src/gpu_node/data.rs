@@ -19,6 +19,10 @@ pub(crate) struct Data {
     pub(crate) site: Option<Snapshot>,
     /// The machine in MAAS.
     pub(crate) machine: Option<Machine>,
+    /// The turn in which a person let the password of the BMC be tried again.
+    pub(crate) forgiven_in: Option<u64>,
+    /// What the machine was before the run made it ours.
+    pub(crate) claimed: Option<Claimed>,
     /// A create was sent, and its answer may have got lost.
     pub(crate) creating: bool,
     /// A commissioning was to be asked for; only MAAS says whether it was.
@@ -52,11 +56,12 @@ pub(crate) struct Data {
     pub(crate) tasks: BTreeMap<Stage, u32>,
     /// How often the agent failed to scrub the GPUs.
     pub(crate) failed_scrubs: u32,
-    /// When the run had come to the stage in which a person was told to switch the machine off by hand. Only whoever
-    /// sends the run on after that says that it is done.
-    pub(crate) switch_off_asked: Option<Timestamp>,
+    /// The turn in which a person sent the run on from a stage that had told what this would mean.
+    pub(crate) said_in: Option<u64>,
     /// A person said that the machine is off.
     pub(crate) switched_off_by_hand: bool,
+    /// The deletion of the machine was asked for; only MAAS says whether it was done.
+    pub(crate) deleting: bool,
     /// What the agent said it did, such as to each disk, by stage.
     pub(crate) proofs: BTreeMap<Stage, String>,
 }
@@ -67,6 +72,17 @@ pub(crate) struct Machine {
     pub(crate) system_id: String,
     /// Whether this run created it; only then it may delete it.
     pub(crate) created: bool,
+}
+
+/// What a machine was before a run made it ours.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Claimed {
+    /// Whether it got its tag from the run.
+    pub(crate) tagged: bool,
+    /// The pool that it was taken from.
+    pub(crate) pool: Option<String>,
+    /// The zone that it was taken from.
+    pub(crate) zone: Option<String>,
 }
 
 /// The intent to have a machine commissioned.
@@ -138,6 +154,17 @@ impl wardroom_workflow::Data for Data {
 }
 
 impl Data {
+    /// Forgets what was done to another machine than this one: nothing of it is on this one, or has to be taken back from it.
+    pub(crate) fn turn_to(&mut self, system_id: &str) {
+        if self.machine.as_ref().is_none_or(|machine| machine.system_id == system_id) {
+            return;
+        }
+        let Self { force, site, forgiven_in, round, said_in, tasks, proofs, .. } = std::mem::take(self);
+        // The next machine gets a token of its own.
+        let round = round + 1;
+        *self = Self { force, site, forgiven_in, round, said_in, tasks, proofs, ..Self::default() };
+    }
+
     /// The round of a stage's task.
     pub(crate) fn task_round(&self, stage: Stage) -> u32 {
         self.tasks.get(&stage).copied().unwrap_or(1)

@@ -57,6 +57,9 @@ pub(crate) struct Document {
     /// What MAAS says of the machine that nobody of ours caused, until it fits again or a person has decided.
     #[serde(default)]
     pub(crate) drift: Option<Drift>,
+    /// The run whose cleanup was never proven, and after which a person took the node back into use all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) accepted: Option<String>,
     /// Whether the last checks that the agent reported failed.
     #[serde(default)]
     pub(crate) unhealthy: bool,
@@ -150,6 +153,11 @@ impl Document {
     /// Whether MAAS has a machine of the node, and a site manages it.
     pub(crate) fn can_be_reimaged(&self) -> bool {
         self.site.is_some() && self.machine.is_some()
+    }
+
+    /// Whether an agent speaks for the node: the record of one that was uninstalled is kept until its secrets are gone.
+    pub(crate) fn has_agent(&self) -> bool {
+        self.agent.is_some() && self.identity_kept
     }
 
     /// The document of a new node.

@@ -9,11 +9,15 @@
 //! | any, with a run that failed for now     | the run is frozen until a person has looked                               |
 //! | any, with a run under way               | the run's own stages look                                                 |
 //!
+//! Where many machines of a site are missing at once, what is missing is most likely the MAAS that had them, such as one that was
+//! restored empty: nobody is judged by that until it has them again, or only some are missing.
+//!
 //! A node that was quarantined for drift and for nothing else comes back by itself when MAAS says again what it should
 //! and a healthy heartbeat has come since; one that a person set aside, or whose cleanup failed, never does.
 
 use std::{collections::BTreeMap, time::Duration};
 
+use jiff::Timestamp;
 use wardroom_core::{
     gpu_node::{
         Event, State,
@@ -23,7 +27,7 @@ use wardroom_core::{
     run::{self, action::Action as RunAction},
 };
 use wardroom_store::{Change, Error as StoreError, Held, List, Resource, TRANSITION};
-use wardroom_upstream::maas::Class;
+use wardroom_upstream::maas::{Class, Machine};
 use wardroom_workflow::{Actor, Adoption, Ask, Problem, Run};
 
 use super::{
@@ -31,7 +35,7 @@ use super::{
     data::Data,
     document::{self, Document, Drift, KIND},
     listing::Listing,
-    proof::{self, Seen},
+    proof::{self, Doubt, Seen},
     site::{self, Settings},
     stages::Workers,
     upstream::{Looker, Session},
@@ -101,14 +105,78 @@ pub(crate) async fn sweep_site(workers: &Workers, name: &str, settings: &Setting
     };
     let fields = BTreeMap::from([("site".to_owned(), name.to_owned())]);
     let mut list = List { kind: KIND.to_owned(), fields, limit: PAGE, ..List::default() };
+    let mut found = Found::default();
     loop {
         let page = workers.app.store.list(&list).await?;
-        compare(workers, name, &session, settings, page.items).await?;
+        compare(workers, name, &session, settings, page.items, &mut found).await?;
         match page.next {
             Some(next) => list.after = Some(next),
-            None => return Ok(()),
+            None => break,
         }
     }
+    judge_missing(workers, &session, settings, found).await
+}
+
+/// What MAAS has of the machines that nobody works on.
+#[derive(Default)]
+struct Found {
+    present: usize,
+    /// Those that it should have and has not, each with its node and when it was asked for.
+    missing: Vec<(String, Seen, Timestamp)>,
+    /// Those that it has not and need not have, likewise: where it is doubted, that proves nothing either.
+    absent: Vec<(String, Seen, Timestamp)>,
+}
+
+/// As many machines are missed at once, and as large a part of them, before MAAS is doubted and not the machines.
+const MANY: usize = 3;
+
+impl Found {
+    fn doubt(&self) -> Option<Doubt> {
+        let missing = self.missing.len();
+        let of = self.present + missing;
+        (missing >= MANY && missing * 2 >= of).then_some(Doubt { missing, of })
+    }
+}
+
+/// Judges the nodes whose machines are missing, when it is known how many there are.
+async fn judge_missing(
+    workers: &Workers,
+    session: &Session,
+    settings: &Settings,
+    found: Found,
+) -> Result<(), Error> {
+    let (app, doubt) = (&workers.app, found.doubt());
+    if let (Some(Doubt { missing, of }), Some((node, seen, _))) = (doubt, found.missing.first()) {
+        let known = proof::latest(app, node).await?.maas;
+        if known.is_none_or(|sight| sight.seen.doubt.is_none()) {
+            tracing::error!(
+                site = seen.site,
+                missing,
+                of,
+                "MAAS misses so many machines at once that it is taken for its own trouble: no node is quarantined for it"
+            );
+        }
+    }
+    for (node, seen, at) in found.missing.into_iter().chain(found.absent) {
+        let seen = Seen { doubt, ..seen };
+        let noted = proof::note_swept(app, &node, &seen, at).await;
+        let judged = match doubt {
+            Some(_) => noted,
+            None => noted.and(judge(workers, session, &settings.tag, &node, seen).await),
+        };
+        if let Err(error) = judged {
+            tracing::warn!(node, %error, "a node could not be compared with its machine");
+        }
+    }
+    Ok(())
+}
+
+/// Whether MAAS should have a machine that it does not have.
+async fn is_missed(app: &App, id: &str, seen: &Seen) -> Result<bool, Error> {
+    let node = begin::read(app, id).await?;
+    let run = begin::newest_run(app, &node).await?;
+    let verdict = verdict(app, &node, run.as_ref(), seen).await?;
+    Ok(!seen.present && matches!(verdict, Verdict::Quarantine(_) | Verdict::Ask | Verdict::Stop(_)))
 }
 
 async fn compare(
@@ -117,15 +185,16 @@ async fn compare(
     session: &Session,
     settings: &Settings,
     nodes: Vec<Resource>,
+    all: &mut Found,
 ) -> Result<(), Error> {
     let maas = document::address(&settings.url);
     let mut machines = BTreeMap::new();
     for node in nodes {
         // One that cannot be read, which was logged, must not hide the others.
         let Ok(document) = Document::of(&node) else { continue };
-        if let Some(machine) = document.machine.filter(|machine| machine.site == site) {
+        if let Some(machine) = document.machine.clone().filter(|machine| machine.site == site) {
             let elsewhere = machine.maas.is_some_and(|known| known != maas);
-            machines.insert(machine.system_id, (node, elsewhere));
+            machines.insert(machine.system_id, (node, document, elsewhere));
         }
     }
     let ids: Vec<_> = machines.keys().map(String::as_str).collect();
@@ -133,22 +202,42 @@ async fn compare(
     loop {
         let at = workers.app.now();
         let Some((asked, found)) = listing.next().await else { break };
-        for (id, (node, elsewhere)) in machines.iter().filter(|(id, _)| asked.contains(&id.as_str())) {
+        let asked = machines.iter().filter(|(id, _)| asked.contains(&id.as_str()));
+        for (id, (node, document, elsewhere)) in asked {
             let machine = found.iter().find(|machine| machine.system_id == *id);
-            if *elsewhere && machine.is_none() {
-                // The site has another MAAS now, by mistake or not: what that does not know says nothing of the machine.
-                let node = &node.content.id;
-                tracing::warn!(
-                    site,
-                    node,
-                    machine = id,
-                    "the site's MAAS is not the one that has the machine"
-                );
-                continue;
+            if *elsewhere {
+                if !machine.is_some_and(|machine| is_of(document, machine, &settings.tag)) {
+                    // The site has another MAAS now, by mistake or not: that says nothing of the machine.
+                    let node = &node.content.id;
+                    tracing::warn!(
+                        site,
+                        node,
+                        machine = id,
+                        "the site's MAAS is not the one that has the machine"
+                    );
+                    continue;
+                }
+                let moved = follow(&workers.app, node, document, &maas).await;
+                if !moved.unwrap_or_else(|error| {
+                    tracing::warn!(site, machine = id, %error, "where a machine is now could not be kept");
+                    false
+                }) {
+                    continue;
+                }
             }
             let seen = cache::seen(site, id, machine);
             let node = &node.content.id;
-            let noted = proof::note(&workers.app, node, &seen, at).await;
+            all.present += usize::from(seen.present);
+            // What cannot be read now is said of the judgement below.
+            if is_missed(&workers.app, node, &seen).await.unwrap_or(false) {
+                all.missing.push((node.clone(), seen, at));
+                continue;
+            }
+            if !seen.present {
+                all.absent.push((node.clone(), seen, at));
+                continue;
+            }
+            let noted = proof::note_swept(&workers.app, node, &seen, at).await;
             if let Err(error) = noted.and(judge(workers, session, &settings.tag, node, seen).await) {
                 tracing::warn!(site, node, %error, "a node could not be compared with its machine");
             }
@@ -158,6 +247,54 @@ async fn compare(
         tracing::info!(site, %error, "not all machines of a site were seen this time");
     }
     Ok(())
+}
+
+/// Whether a machine that is called like the one of a node is that one: it is marked as ours, and has a MAC of the node.
+fn is_of(node: &Document, machine: &Machine, tag: &str) -> bool {
+    let mut macs = machine.interfaces.iter().map(|interface| &interface.mac_address);
+    machine.has_tag(tag) && macs.any(|mac| node.macs.iter().any(|known| known.eq_ignore_ascii_case(mac)))
+}
+
+/// Writes down that the MAAS of a node's site, which has its machine, has another address than it had: from now on what it
+/// does not have is missing. False when somebody was faster, which the next sweep sees, or another node has the machine.
+async fn follow(app: &App, node: &Resource, document: &Document, maas: &str) -> Result<bool, Error> {
+    let mut document = document.clone();
+    let Some(machine) = &mut document.machine else { return Ok(false) };
+    let was = machine.maas.replace(maas.to_owned());
+    let mut entry = by_system(app, "changed", serde_json::json!({"machine": machine, "was": was}));
+    entry.comment = Some(format!("MAAS has {} at another address now: {maas}", machine.system_id));
+    let after = document.into_content_of(node, document::state(node)?)?;
+    let (before, effects, holds) = (Some(node.clone()), Vec::new(), Vec::new());
+    match app.store.commit(Change { before, after, entry, effects, fence: None, holds }).await {
+        Ok(_) => Ok(true),
+        Err(StoreError::Conflict) => Ok(false),
+        Err(StoreError::KeyTaken { key, holder }) => {
+            tracing::warn!(
+                node = node.content.id,
+                key,
+                holder,
+                "a machine is another node's by its new address"
+            );
+            Ok(false)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What to say of a node whose machine is known from another address than its site's MAAS has now.
+pub(crate) async fn elsewhere(app: &App, node: &Document) -> Result<Option<String>, Error> {
+    let Some(document::Machine { system_id, site, maas: Some(known), .. }) = &node.machine else {
+        return Ok(None);
+    };
+    let Some((settings, _)) = site::load(app, site).await? else { return Ok(None) };
+    let now = document::address(&settings.url);
+    Ok((now != *known).then(|| {
+        format!(
+            "{system_id} is a machine of the MAAS at {known}, and site {site} is at {now}: what that says does not count \
+             until it has {system_id} with the tag {} and a MAC of the node",
+            settings.tag
+        )
+    }))
 }
 
 /// What comes of what was seen of a node.
@@ -177,7 +314,13 @@ enum Verdict {
 }
 
 /// Holds what was seen of one node against its state, and does what follows.
-async fn judge(workers: &Workers, session: &Session, tag: &str, id: &str, seen: Seen) -> Result<(), Error> {
+pub(super) async fn judge(
+    workers: &Workers,
+    session: &Session,
+    tag: &str,
+    id: &str,
+    seen: Seen,
+) -> Result<(), Error> {
     let app = &workers.app;
     let node = begin::read(app, id).await?;
     let run = begin::newest_run(app, &node).await?;
@@ -220,12 +363,15 @@ async fn judge(workers: &Workers, session: &Session, tag: &str, id: &str, seen: 
 
 async fn verdict(app: &App, node: &Resource, run: Option<&Run<Data>>, seen: &Seen) -> Result<Verdict, Error> {
     let (state, document) = (document::state(node)?, Document::of(node)?);
-    if node.content.deleted {
+    // What was seen of a machine that was the node's before says nothing of it.
+    let machine = document.machine.as_ref();
+    let own = machine.is_some_and(|own| (&own.system_id, &own.site) == (&seen.system_id, &seen.site));
+    if node.content.deleted || !own {
         return Ok(Verdict::Nothing);
     }
     if let Some(run) = run.filter(|run| run.state.is_open()) {
         // A stage that is executed looks for itself; a run that failed for good has asked already.
-        let waits = run.state == run::State::FailedRetryable && Document::of(node)?.machine.is_some();
+        let waits = run.state == run::State::FailedRetryable;
         let fits = fits(state, seen.observed(), Work::Run);
         return Ok(if waits && !fits { Verdict::Stop(Box::new(run.clone())) } else { Verdict::Nothing });
     }

@@ -1,5 +1,7 @@
 //! Heartbeats of agents: they keep a node active, bring it back, and renew the leases of its tasks.
 
+use std::time::Duration;
+
 use axum::{
     Extension, Json,
     extract::State as Shared,
@@ -10,7 +12,7 @@ use wardroom_core::{
     gpu_node::{Event, State, mapping, task::State as TaskState},
     liveness::Interval,
 };
-use wardroom_store::{Change, Error as StoreError, Held, Resource, TRANSITION};
+use wardroom_store::{Change, Error as StoreError, Held, Resource, Seen, TRANSITION};
 
 use super::{
     begin,
@@ -65,7 +67,12 @@ pub(crate) async fn heartbeat(
         app.liveness.takes_beats()?;
         (beat.next, beat.server_time)
     } else {
-        app.liveness.hear(KIND, &id);
+        if app.liveness.hear(KIND, &id, said) {
+            // From the first time on it is known of the node, also if the server ends before beats are written down.
+            let every = said.map_or(0, Interval::seconds);
+            let seen = Seen { id: id.as_str().into(), age: Duration::ZERO, every };
+            app.store.note_seen(KIND, vec![seen]).await?;
+        }
         (app.config.liveness.interval, app.now())
     };
     let lost = renew(&app, &id, &heartbeat.tasks).await?;

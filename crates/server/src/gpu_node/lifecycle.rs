@@ -28,7 +28,7 @@ use super::{
     data::Data,
     document::{self, Document},
     proof::{self, Latest, Sight},
-    task,
+    set_aside, task,
 };
 use crate::{app::App, error::Error, path::Path, problems::Problems, run::view};
 
@@ -43,27 +43,23 @@ pub(crate) async fn lifecycle(
 ) -> Result<Json<Envelope<Lifecycle>>, Error> {
     let node = begin::read(&app, &id).await?;
     let state = document::state(&node)?;
-    let run = begin::newest_run(&app, &node).await?;
+    let worked = newest(&app, &node).await?;
+    let run = worked.as_ref().map(|(run, _)| run);
     let latest = proof::latest(&app, &id).await?;
-    let open = run.as_ref().is_some_and(|run| run.state.is_open());
+    let open = run.is_some_and(|run| run.state.is_open());
     let work = if open { Work::Run } else { Work::Nobody };
     let fits = latest.maas.as_ref().map(|sight| maas::fits(state, sight.seen.observed(), work));
     let task = task::open(&app, &id).await?.first().map(task::view).transpose()?;
-    let facts = match &run {
-        Some(run) => {
-            let observed = view::observed(&app, &id).await?;
-            Some(view::facts(&app, run, observed.as_ref()).await?)
-        }
-        None => None,
-    };
-    let recommended = recommend(&app, &node, state, run.as_ref().zip(facts), fits)?;
+    let recommended = recommend(&app, &node, worked.as_ref(), &latest).await?;
     let allowed_actions =
-        if node.content.deleted { Vec::new() } else { allowed_now(&app, &node, state, run.as_ref()).await? };
-    let summary = run.as_ref().zip(facts).map(|(run, facts)| summarize(run, facts));
+        if node.content.deleted { Vec::new() } else { allowed_now(&app, &node, state, run).await? };
+    let summary = worked.as_ref().map(|(run, facts)| summarize(run, *facts));
+    let because = set_aside::told(&app, &node).await?;
     Ok(Json(Envelope::new(Lifecycle {
         node: id,
         state: state.to_string(),
         since: node.state_changed_at,
+        because,
         run: summary,
         // What an agent said that is gone, and its system with it, says nothing of now.
         health: health(&latest, Document::of(&node)?.agent.map(|agent| agent.epoch))
@@ -105,7 +101,7 @@ fn health(latest: &Latest, epoch: Option<u64>) -> Option<Health> {
 }
 
 fn shown(sight: Sight) -> ObservedMachine {
-    let Sight { seen, digest, observed_at } = sight;
+    let Sight { seen, digest, observed_at, .. } = sight;
     ObservedMachine {
         digest,
         present: seen.status.is_some(),
@@ -117,86 +113,104 @@ fn shown(sight: Sight) -> ObservedMachine {
     }
 }
 
-/// What an operator should do next, in the order of what blocks most.
-fn recommend(
+/// The newest run of a node, and what its actions depend on.
+pub(crate) async fn newest(app: &App, node: &Resource) -> Result<Option<(Run<Data>, Facts)>, Error> {
+    let Some(run) = begin::newest_run(app, node).await? else { return Ok(None) };
+    let observed = view::observed(app, &node.content.id).await?;
+    let facts = view::facts(app, &run, observed.as_ref()).await?;
+    Ok(Some((run, facts)))
+}
+
+/// What an operator should do next, in the order of what blocks most. Whatever explains the node says the same.
+pub(crate) async fn recommend(
     app: &App,
     node: &Resource,
-    state: State,
-    run: Option<(&Run<Data>, Facts)>,
-    fits: Option<bool>,
+    run: Option<&(Run<Data>, Facts)>,
+    latest: &Latest,
 ) -> Result<Recommendation, Error> {
-    let id = &node.content.id;
-    let of_node = |action: &str, why: String| Recommendation {
+    let (id, state) = (&node.content.id, document::state(node)?);
+    let does = |action: &str, call: String, why: String| Recommendation {
         action: Some(action.to_owned()),
-        request: Some(format!("POST /api/v1/gpu-nodes/{id}/actions/{action}")),
+        request: Some(format!("POST /api/v1/gpu-nodes/{id}/{call}")),
         why,
     };
-    let wait = |why: &str| Recommendation { action: None, request: None, why: why.to_owned() };
+    let of_node = |action: &str, why: &str| does(action, format!("actions/{action}"), why.to_owned());
     let document = Document::of(node)?;
     let current = run.map(|(run, _)| (run.record.kind, run.state));
     if let Err(misfit) = mapping::check(state, current) {
-        return Ok(of_node("resume", misfit.to_string()));
+        return Ok(of_node("resume", &misfit.to_string()));
     }
+    let sight = latest.maas.as_ref();
     if let Some((run, facts)) = run.filter(|(run, _)| run.state.is_open()) {
-        return Ok(for_run(app, run, facts));
+        return Ok(for_run(app, run, *facts, sight.map(|sight| sight.digest.as_str())));
     }
+    let fits = sight.is_none_or(|sight| maas::fits(state, sight.seen.observed(), Work::Nobody));
     Ok(match state {
-        State::Retired if fits == Some(false) => of_node(
+        State::Retired if !fits => of_node(
             "remove",
-            "MAAS does not have the machine as it was left: look at it there, then remove the node or reimage it"
-                .to_owned(),
+            "MAAS does not have the machine as it was left: look at it there, then remove the node or reimage it",
         ),
         State::Retired if !document.identity_kept && !document.can_be_reimaged() => {
-            wait("it has no identity that could be reactivated: remove the node")
+            of_node("remove", "it has no identity that could be reactivated")
         }
         State::Retired if !document.identity_kept => {
-            wait("it has no identity that could be reactivated: reimage its machine, or remove the node")
+            let body = set_aside::skips(Kind::Reimage, Some(Kind::Reimage));
+            let why = "it has no identity that could be reactivated: reimage its machine, or remove the node";
+            does("decommission", format!("decommissions {body}"), why.to_owned())
         }
-        State::Active | State::Deleted | State::Retired => wait("nothing has to be done"),
+        State::Active if document.unhealthy => wait(&unhealthy(latest)),
+        State::Active | State::Deleted | State::Retired => wait(NOTHING),
         State::Offline => wait("a healthy heartbeat brings the node back; see to the host if none comes"),
-        // Whatever MAAS has, an onboarding brings it there; nobody could drain the node.
-        State::Quarantined if document.agent.is_none() && document.site.is_some() => Recommendation {
-            action: Some("onboard".to_owned()),
-            request: Some(format!("POST /api/v1/gpu-nodes/{id}/onboardings")),
-            why: "no agent speaks for the node: it is onboarded anew, once its machine is free in MAAS".to_owned(),
-        },
-        State::Quarantined if fits == Some(false) => {
-            of_node("retire", "MAAS does not have the machine as an active node needs it".to_owned())
-        }
-        State::Quarantined if document.agent.is_none() => {
-            of_node("retire", "no agent speaks for the node: retire it, and skip the drain".to_owned())
-        }
-        State::Quarantined => of_node("recover", "once its agent reports that it is healthy".to_owned()),
+        State::Quarantined => set_aside::way_out(app, node, sight).await?,
         // The document has no straight way from here to the end of life.
         State::BootstrapIssued => of_node(
             "resume",
             "no run works on the node: this issues another token; to be rid of the node, start an onboarding, \
-             quarantine the node, cancel the run, then retire and remove it"
-                .to_owned(),
+             quarantine the node, cancel the run, then retire and remove it",
         ),
-        State::Enrolling | State::Draining | State::Removing => {
-            of_node("resume", "no run works on the node".to_owned())
-        }
+        State::Enrolling | State::Draining | State::Removing => of_node("resume", "no run works on the node"),
     })
 }
 
-/// The action is the one that the run itself shows.
-fn for_run(app: &App, run: &Run<Data>, facts: Facts) -> Recommendation {
+/// What is said where all is well.
+pub(crate) const NOTHING: &str = "nothing has to be done";
+
+fn wait(why: &str) -> Recommendation {
+    Recommendation { action: None, request: None, why: why.to_owned() }
+}
+
+/// An active node whose checks fail is heard, and not used.
+fn unhealthy(latest: &Latest) -> String {
+    let said = latest.health.as_ref().map(|(health, _)| health.complaints()).unwrap_or_default();
+    format!(
+        "see to the host: its agent reports {said}; nothing is scheduled on it until its checks pass, and quarantined it \
+         stays out of use until a person has looked"
+    )
+}
+
+/// The action is the one that the run itself shows. What failed is told with the run, and not once more here.
+pub(crate) fn for_run(app: &App, run: &Run<Data>, facts: Facts, digest: Option<&str>) -> Recommendation {
     let id = run.id();
-    let of_run = |action: RunAction, why: String| Recommendation {
-        action: Some(action.to_string()),
-        request: Some(format!("POST /api/v1/runs/{id}/actions/{action}")),
-        why,
+    let of_run = |action: RunAction, why: String| {
+        let adopts = action == RunAction::AdoptObservedState;
+        let body = digest.filter(|_| adopts).map(|digest| {
+            let body = serde_json::json!({"expected_observation_digest": digest});
+            format!(" {body}")
+        });
+        Recommendation {
+            action: Some(action.to_string()),
+            request: Some(format!("POST /api/v1/runs/{id}/actions/{action}{}", body.unwrap_or_default())),
+            why,
+        }
     };
     match run.state {
         run::State::FailedRetryable | run::State::FailedManualIntervention => {
-            let failure = run.record.failure.as_ref().filter(|failure| failure.stage == run.record.current());
             let Some(action) = view::recommendation(run, facts) else { return skip(run) };
-            let why = failure.map_or_else(
+            let why = view::class(run).map_or_else(
                 || view::look_first(run),
-                |failure| {
+                |class| {
                     let frozen = view::frozen(run).map(|frozen| format!("{frozen}; ")).unwrap_or_default();
-                    format!("{frozen}{}; {}", failure.evidence, view::first(action, failure.class))
+                    format!("{frozen}{}", view::first(action, class))
                 },
             );
             of_run(action, why)
@@ -207,13 +221,9 @@ fn for_run(app: &App, run: &Run<Data>, facts: Facts) -> Recommendation {
             if overdue {
                 return of_run(RunAction::Resume, "the stage takes longer than it should".to_owned());
             }
-            let why = run.record.waiting.as_ref().map(|waiting| waiting.reason.clone());
-            let why = why.unwrap_or_else(|| "the run is on its way".to_owned());
-            Recommendation { action: None, request: None, why }
+            wait(&view::on_its_way(run, app.now()))
         }
-        run::State::Completed | run::State::Cancelled | run::State::Reconciled => {
-            Recommendation { action: None, request: None, why: "nothing has to be done".to_owned() }
-        }
+        run::State::Completed | run::State::Cancelled | run::State::Reconciled => wait(NOTHING),
     }
 }
 
@@ -231,7 +241,7 @@ fn skip(run: &Run<Data>) -> Recommendation {
         let body = serde_json::json!({"mode": kind, "skip": skip});
         ("decommission", format!("POST /api/v1/gpu-nodes/{node}/decommissions {body}"))
     };
-    let why = run.record.failure.as_ref().map(|failure| failure.evidence.clone()).unwrap_or_default();
+    let why = format!("nobody speaks for the host that could do {stage}: say why it is skipped");
     Recommendation { action: Some(action.to_owned()), request: Some(request), why }
 }
 

@@ -11,7 +11,7 @@ use super::{
     begin::{self, Plan},
     data::Data,
     document::{self, Document, KIND},
-    resume, task,
+    proof, resume, task,
 };
 use crate::{
     app::{App, by_system},
@@ -50,7 +50,7 @@ pub(crate) async fn look_after(app: &App, node: &Resource) -> Result<(), Error> 
     let state = document::state(node)?;
     if state == State::Active {
         if app.liveness.find(KIND, id).is_none() {
-            super::watch(app, node)?;
+            super::watch_from(app, node, proof::heard(app, id).await?)?;
         }
         return Ok(());
     }

@@ -13,8 +13,11 @@ use wardroom_core::{
 };
 use wardroom_store::{Observation, Resource};
 
-use super::document::{self, Document, KIND};
-use crate::{app::App, error::Error, secret};
+use super::{
+    document::{self, Document, KIND},
+    set_aside,
+};
+use crate::{app::App, error::Error, liveness::kinds::LastHeard, secret};
 
 /// The sources of observations.
 pub(crate) const AGENT: &str = "agent";
@@ -39,10 +42,11 @@ impl Health {
     /// The checks that failed, in words.
     pub(crate) fn complaints(&self) -> String {
         let failed = self.checks.iter().filter(|check| !check.ok);
-        let failed = failed.map(|check| match &check.message {
-            Some(message) => format!("{}: {message}", check.name),
-            None => check.name.clone(),
-        });
+        let failed =
+            failed.map(|check| match check.message.as_deref().filter(|said| !said.trim().is_empty()) {
+                Some(message) => format!("{}: {message}", check.name),
+                None => format!("{}: failed", check.name),
+            });
         failed.collect::<Vec<_>>().join("; ")
     }
 }
@@ -56,6 +60,16 @@ pub(crate) struct Seen {
     pub(crate) status: Option<Status>,
     pub(crate) status_name: Option<String>,
     pub(crate) power: Option<Power>,
+    /// It is absent together with so many others that nobody is judged by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) doubt: Option<Doubt>,
+}
+
+/// How many machines of a site its MAAS has not, of how many that it should have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Doubt {
+    pub(crate) missing: usize,
+    pub(crate) of: usize,
 }
 
 impl Seen {
@@ -81,6 +95,7 @@ pub(crate) struct Sight {
     /// Names what was observed: an operator adopts what was looked at, not what it became since.
     pub(crate) digest: String,
     pub(crate) observed_at: Timestamp,
+    version: i64,
 }
 
 /// Reads what was observed of a node.
@@ -91,8 +106,8 @@ pub(crate) async fn latest(app: &App, id: &str) -> Result<Latest, Error> {
             AGENT => latest.health = Some((seen.document.read()?, seen.received_at)),
             MAAS => {
                 let digest = secret::encode(&Sha256::digest(seen.document.as_str())[..12]);
-                let observed_at = seen.observed_at;
-                latest.maas = Some(Sight { seen: seen.document.read()?, digest, observed_at });
+                let (observed_at, version) = (seen.observed_at, seen.version);
+                latest.maas = Some(Sight { seen: seen.document.read()?, digest, observed_at, version });
             }
             _ => {}
         }
@@ -100,9 +115,10 @@ pub(crate) async fn latest(app: &App, id: &str) -> Result<Latest, Error> {
     Ok(latest)
 }
 
-/// When the agent of a node that is not active was last heard; of an active one liveness knows.
-pub(crate) async fn heard(app: &App, id: &str) -> Result<Option<Timestamp>, Error> {
-    Ok(latest(app, id).await?.health.map(|(_, at)| at))
+/// When the agent of a node that is not active was last heard, and how often it beats; of an active one liveness knows.
+pub(crate) async fn heard(app: &App, id: &str) -> Result<Option<LastHeard>, Error> {
+    let health = latest(app, id).await?.health;
+    Ok(health.map(|(health, at)| LastHeard { at, every: health.interval }))
 }
 
 /// Keeps an observation; who is slower than another one of the same source gives way.
@@ -115,6 +131,17 @@ pub(crate) async fn keep<T: Serialize>(
 ) -> Result<(), Error> {
     let known = app.store.observations(KIND, id).await?;
     let version = known.iter().find(|seen| seen.source == source).map_or(0, |seen| seen.version) + 1;
+    put(app, id, source, document, observed_at, version).await
+}
+
+async fn put<T: Serialize>(
+    app: &App,
+    id: &str,
+    source: &str,
+    document: &T,
+    observed_at: Timestamp,
+    version: i64,
+) -> Result<(), Error> {
     let seen = Observation {
         kind: KIND.to_owned(),
         resource_id: id.to_owned(),
@@ -203,7 +230,7 @@ pub(crate) async fn not_deployed(app: &App, node: &Resource) -> Result<(), Error
         return Ok(());
     }
     let mut allowed = vec![format!(r#"POST /api/v1/gpu-nodes/{id}/decommissions {{"mode":"reimage"}}"#)];
-    let proven = document::state(node)? == State::Quarantined && healthy_again(app, node).await.is_ok();
+    let proven = document::state(node)? == State::Quarantined && set_aside::proven(app, node).await.is_ok();
     if proven {
         allowed.push(format!("POST /api/v1/gpu-nodes/{id}/actions/recover"));
     }
@@ -218,13 +245,50 @@ pub(crate) async fn not_deployed(app: &App, node: &Resource) -> Result<(), Error
 /// How long what MAAS says may be the same before it is written down again.
 const UNCHANGED: SignedDuration = SignedDuration::from_mins(1);
 
-/// Keeps what MAAS says of a machine: when it changed, and now and then that it did not.
+/// Keeps what MAAS says of a machine to who looks at it alone, and does not know what became of the others: a doubt stands.
 pub(crate) async fn note(app: &App, id: &str, seen: &Seen, at: Timestamp) -> Result<(), Error> {
     let known = latest(app, id).await?.maas;
+    let same = known.as_ref().filter(|known| known.seen.system_id == seen.system_id && !seen.present);
+    let doubt = same.and_then(|known| known.seen.doubt);
+    note_change(app, id, &Seen { doubt, ..seen.clone() }, at, known).await
+}
+
+/// Keeps what MAAS says of a machine to who looks at all of the site.
+pub(crate) async fn note_swept(app: &App, id: &str, seen: &Seen, at: Timestamp) -> Result<(), Error> {
+    let known = latest(app, id).await?.maas;
+    // Whoever found the same meanwhile does not contradict what all of the site says of it.
+    let agrees = known.as_ref().filter(|known| !known.seen.present && !seen.present);
+    let at = agrees.map_or(at, |known| at.max(known.observed_at));
+    note_change(app, id, seen, at, known).await
+}
+
+/// Keeps what MAAS says of the machine of a node: when it changed, and now and then that it did not. What is said of a
+/// machine that is not the node's any more is passed over: others may have looked at it for a while longer. What is known was
+/// read before the node is, so that what is written of another machine meanwhile goes before this.
+async fn note_change(
+    app: &App,
+    id: &str,
+    seen: &Seen,
+    at: Timestamp,
+    known: Option<Sight>,
+) -> Result<(), Error> {
+    let version = known.as_ref().map_or(0, |known| known.version) + 1;
     // Several look, and an answer that took longer is older than it seems.
-    let known_better = known.is_some_and(|known| {
-        let age = at.duration_since(known.observed_at);
-        age.is_negative() || (known.seen == *seen && age < UNCHANGED)
+    let known_better = known.is_some_and(|Sight { seen: known, observed_at, .. }| {
+        let age = at.duration_since(observed_at);
+        let is_same = (&known.system_id, &known.site) == (&seen.system_id, &seen.site);
+        is_same && (age.is_negative() || (known == *seen && age < UNCHANGED))
     });
-    if known_better { Ok(()) } else { keep(app, id, MAAS, seen, at).await }
+    if known_better || !has_machine(app, id, seen).await? {
+        return Ok(());
+    }
+    put(app, id, MAAS, seen, at, version).await
+}
+
+/// Whether this is the machine that the node has now.
+async fn has_machine(app: &App, id: &str, seen: &Seen) -> Result<bool, Error> {
+    let Some(node) = app.store.get(KIND, id).await? else { return Ok(false) };
+    let is_its =
+        |machine: document::Machine| machine.system_id == seen.system_id && machine.site == seen.site;
+    Ok(Document::of(&node)?.machine.is_some_and(is_its))
 }

@@ -172,7 +172,14 @@ pub(crate) async fn renew(
             "the token does not cover gpu-node, whose bootstrap token has expired".to_owned(),
         ));
     }
-    let order = Order { app, caller, id: &node.content.id, action: Action::Resume, reason: reason.cloned() };
+    let order = Order {
+        app,
+        caller,
+        id: &node.content.id,
+        action: Action::Resume,
+        reason: reason.cloned(),
+        unproven: false,
+    };
     Ok(reissue(&order, &node).await?.token)
 }
 

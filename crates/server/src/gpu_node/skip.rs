@@ -29,7 +29,7 @@ pub(crate) async fn also(
     skip: &BTreeMap<Stage, String>,
 ) -> Result<Done, Error> {
     // Nobody could do what erases or proves: there is no agent that could be asked.
-    let nobody = Document::of(&begin::read(order.app, order.id).await?)?.agent.is_none();
+    let nobody = !Document::of(&begin::read(order.app, order.id).await?)?.has_agent();
     let added = |found: &Resource| {
         let run = Run::<Data>::read(found.clone())?;
         let mut record = run.record.clone();

@@ -12,7 +12,7 @@ use wardroom_core::{
 };
 use wardroom_store::Resource;
 use wardroom_upstream::maas::{self, Machine};
-use wardroom_workflow::{Attempt, Limits, Lost, Outcome, Stages};
+use wardroom_workflow::{Attempt, Failure, Limits, Lost, Outcome, Stages};
 
 use super::{
     begin,
@@ -29,6 +29,7 @@ use crate::{
 };
 
 mod agent;
+mod claim;
 mod enrollment;
 mod failure;
 pub(crate) mod image;
@@ -222,12 +223,17 @@ impl Workers {
             Err(_) => return Ok(seen?),
         };
         if let Some(site) = &attempt.data.site {
-            let document = cache::seen(&site.name, id, machine);
-            if let Err(error) = proof::note(&self.app, attempt.node, &document, at).await {
-                tracing::info!(node = attempt.node, %error, "what was seen of a machine could not be kept");
-            }
+            self.note(attempt, &site.name, id, machine, at).await;
         }
         Ok(seen?)
+    }
+
+    /// Keeps what was seen of a machine. Who cannot goes on all the same: it is looked at again.
+    async fn note(&self, attempt: &Try<'_>, site: &str, id: &str, machine: Option<&Machine>, at: Timestamp) {
+        let document = cache::seen(site, id, machine);
+        if let Err(error) = proof::note(&self.app, attempt.node, &document, at).await {
+            tracing::info!(node = attempt.node, %error, "what was seen of a machine could not be kept");
+        }
     }
 
     /// What was seen of the machine since the run came to the stage; else the stage waits.
@@ -280,6 +286,18 @@ fn unanswered(evidence: impl Into<String>) -> Halt {
     failed(Class::Unanswered, evidence)
 }
 
+/// A call that failed, where the next attempt looks before it calls again: an answer that got lost says nothing of the
+/// machine then, and is borne for as long as a MAAS that is away.
+fn lost(error: maas::Error) -> Halt {
+    if let maas::Class::Unavailable { after, .. } = error.class {
+        Halt::Failed { class: Class::Unanswered, evidence: error.to_string(), after }
+    } else if matches!(error.class, maas::Class::Ambiguous(_) | maas::Class::Unreadable(_)) {
+        unanswered(error.to_string())
+    } else {
+        error.into()
+    }
+}
+
 /// Only a person can decide how to go on.
 fn by_hand(reason: impl Into<String>) -> Halt {
     Halt::Came(Box::new(Outcome::NeedsOperator { reason: reason.into() }))
@@ -302,7 +320,17 @@ fn in_vain(evidence: impl Into<String>) -> Halt {
 
 /// The machine was deleted in the middle of the run.
 fn gone() -> Halt {
-    by_looking("MAAS does not have the machine any more: somebody deleted it while the run was under way")
+    by_looking("MAAS does not have the machine any more: somebody deleted it there")
+}
+
+/// Whether a person who was told what it would mean sent the run on from the stage. What the stage does by itself after
+/// that, because it was not answered or came down, has the same word; who was told of something else has not given it.
+async fn word(attempt: &mut Try<'_>, told: impl FnOnce(&Failure) -> bool) -> Result<bool, Halt> {
+    if attempt.sent_on && attempt.failure.as_ref().is_some_and(told) {
+        attempt.data.said_in = Some(attempt.turn);
+        attempt.save().await?;
+    }
+    Ok(attempt.sent_on && attempt.data.said_in == Some(attempt.turn))
 }
 
 /// What takes a machine away from whoever uses it is done only to ours: it carries the site's tag, and nobody else
@@ -332,10 +360,11 @@ fn name(machine: &Machine) -> String {
     if machine.status_name.is_empty() { format!("{:?}", machine.status) } else { machine.status_name.clone() }
 }
 
-/// Whether the machine is past the stages that prepare it, because this run had it deployed.
+/// Whether the machine is past the stages that prepare it, because this run had it deployed: also in vain, when the run is
+/// entered again from the top while it repairs that.
 fn is_past_preparation(attempt: &Try<'_>, machine: &Machine) -> bool {
     let deployed = matches!(machine.status, Status::Deploying | Status::Deployed | Status::FailedDeployment);
-    deployed && attempt.data.deployed.is_some() && attempt.data.recovering.is_none()
+    deployed && attempt.data.deployed.is_some()
 }
 
 impl From<Lost> for Halt {

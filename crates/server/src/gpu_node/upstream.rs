@@ -32,6 +32,8 @@ const TIMEOUT: Duration = Duration::from_secs(70);
 #[derive(Debug)]
 pub(crate) struct Clients {
     secrets: Secrets,
+    /// How long a single call may take.
+    timeout: Duration,
     made: Mutex<Made>,
     /// What each site allows, as far as it is known here.
     allowed: Mutex<HashMap<String, Allowed>>,
@@ -108,7 +110,13 @@ pub(crate) struct Session {
 impl Clients {
     /// None yet; their keys are where the settings say.
     pub(crate) fn new(secrets: Secrets) -> Self {
-        Self { secrets, made: Mutex::default(), allowed: Mutex::default() }
+        Self { secrets, timeout: TIMEOUT, made: Mutex::default(), allowed: Mutex::default() }
+    }
+
+    /// The same with less patience, for a test that does not wait for a minute.
+    #[cfg(test)]
+    pub(crate) fn within(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
     }
 
     /// These are all sites, as they are now.
@@ -158,7 +166,7 @@ impl Clients {
                     url: settings.url.clone(),
                     key,
                     ca: ca.map(String::into_bytes),
-                    timeout: TIMEOUT,
+                    timeout: self.timeout,
                     clock: || Clock.now(),
                 };
                 let maas = Maas::new(client)?;

@@ -16,7 +16,9 @@ use super::{
     begin,
     data::Data,
     document::{self, Document, KIND},
-    proof,
+    drift, lifecycle,
+    proof::{self, Doubt},
+    set_aside,
 };
 use crate::{app::App, error::Error, liveness::view};
 
@@ -27,15 +29,26 @@ pub(crate) async fn why(app: &App, id: &str) -> Result<Vec<Why>, Error> {
     let run = begin::open_run(app, &node).await?;
     let latest = proof::latest(app, id).await?;
     let mut blockers = view::blockers(app, KIND, id).await?;
-    if let Some((health, _)) = latest.health.filter(|(health, _)| !health.is_healthy()) {
+    if let Some((health, _)) = latest.health.as_ref().filter(|(health, _)| !health.is_healthy()) {
         let what = format!("its agent reports: {}", health.complaints()).into();
         blockers.push(Blocker { what, fix: None });
     }
     let work = if run.is_some() { Work::Run } else { Work::Nobody };
-    if let Some(sight) = latest.maas.filter(|sight| !fits(state, sight.seen.observed(), work)) {
-        let said = sight.seen.status_name.unwrap_or_else(|| "absent".to_owned());
-        let what = format!("MAAS says that {} is {said}, which does not fit", sight.seen.system_id).into();
-        blockers.push(Blocker { what, fix: None });
+    if let Some(sight) = latest.maas.as_ref().filter(|sight| !fits(state, sight.seen.observed(), work)) {
+        let said = sight.seen.status_name.as_deref().unwrap_or("absent");
+        let mut what = format!("MAAS says that {} is {said}, which does not fit", sight.seen.system_id);
+        if let Some(Doubt { missing, of }) = sight.seen.doubt {
+            what += &format!(
+                "; it misses {missing} of the {of} machines of site {} at once, which is taken for its own trouble: no node \
+                 is quarantined for it while that lasts",
+                sight.seen.site
+            );
+        }
+        blockers.push(Blocker { what: what.into(), fix: None });
+    }
+    let document = Document::of(&node)?;
+    if let Some(what) = drift::elsewhere(app, &document).await? {
+        blockers.push(Blocker { what: what.into(), fix: None });
     }
     let mut stay = Stay::of(state, node.state_changed_at);
     let mut explained = Vec::new();
@@ -45,14 +58,13 @@ pub(crate) async fn why(app: &App, id: &str) -> Result<Vec<Why>, Error> {
         stay.patience = run.state.is_worked_on().then(|| run.record.patience());
         if !run.state.is_worked_on() {
             let (kind, stage) = (run.record.kind, run.record.current());
-            let what = format!("its {kind} run stands still at {stage}: see what the run says").into();
+            let what = format!("its {kind} run stands still at {stage}; what the run says follows").into();
             blockers.insert(0, Blocker { what, fix: None });
         }
         explained.push(crate::why::of_run(app, run).await?);
     }
     let mut why = explain(TABLE, state, stay, app.now(), blockers);
     let came = begin::came(app, &node).await?;
-    let document = Document::of(&node)?;
     let mut rows = TABLE.moves_from(state);
     why.exits.retain_mut(|exit| {
         let Some(row) = rows.next() else { return false };
@@ -63,14 +75,25 @@ pub(crate) async fn why(app: &App, id: &str) -> Result<Vec<Why>, Error> {
     });
     let begins_anew = run.is_none() && state == State::Quarantined && document.site.is_some();
     if begins_anew {
-        let when = "A person onboards the node anew; it is recovered when its agent speaks for it.".into();
+        let when = "A person onboards the node anew, and recovers it when its agent speaks for it.".into();
         why.exits.push(Exit { to: state.as_str(), when, by: Owner::Admin, call: Some(ONBOARD) });
     }
-    // Nobody speaks for the node, and whatever else is wrong, an onboarding starts from there.
-    why.next = match begins_anew && document.agent.is_none() {
-        true => Next::Call(ONBOARD),
-        false => possible(&why, state, run.as_ref()),
+    // What is recommended is what to do next, whoever asks.
+    let newest = lifecycle::newest(app, &node).await?;
+    let recommended = lifecycle::recommend(app, &node, newest.as_ref(), &latest).await?;
+    let nothing = recommended.why == lifecycle::NOTHING;
+    why.next = match crate::why::asked(recommended) {
+        Some(next) => next,
+        None if nothing && run.is_none() && why.blockers.is_empty() => Next::Nothing,
+        None => possible(&why, state, run.as_ref()),
     };
+    if let Some(because) = set_aside::told(app, &node).await? {
+        why.meaning = format!("Blocked from scheduling; set aside {because}.").into();
+    }
+    if state == State::Active && document.unhealthy {
+        why.meaning =
+            "Its agent is heard, but its checks fail: no work is scheduled on it until they pass.".into();
+    }
     explained.insert(0, why);
     Ok(explained)
 }
@@ -85,7 +108,7 @@ fn possible(why: &Why, state: State, run: Option<&Run<Data>>) -> Next {
         }
         // What nobody works towards is not waited for.
         Next::Wait { by, until } => run.is_some() || any(&|exit| exit.by == *by && exit.when == *until),
-        Next::Nothing | Next::Mend { .. } => true,
+        Next::Nothing | Next::Mend { .. } | Next::Ask { .. } => true,
     };
     match run {
         _ if can => why.next.clone(),
@@ -102,7 +125,7 @@ fn possible(why: &Why, state: State, run: Option<&Run<Data>>) -> Next {
 const ONBOARD: Call = Call {
     request: "POST /api/v1/gpu-nodes/{id}/onboardings",
     role: Role::Operator,
-    precondition: Some("its machine is free in MAAS"),
+    precondition: Some("once its machine is free in MAAS"),
 };
 
 /// Whether a move can come next, given the run that works on the node: of those that lead to the same place, only the

@@ -2,7 +2,8 @@
 //!
 //! What must stay true: a server takes beats only while the others know that it is there; and nobody is judged past the
 //! moment up to which every server that is there has told what it heard, however slow its writing is. One that cannot
-//! write is not there for long, and nobody is charged for what it did not tell.
+//! write is not there for long, and nobody is charged for what it did not tell; but a server that is gone again and again
+//! keeps nobody from being found: `core` sets a bound to what other servers are an excuse for.
 //!
 //! ```text
 //! told     each flush ends with: all that I heard before it began is written down (a row for each server)
@@ -10,7 +11,8 @@
 //! known    the least of: when it was looked who is there, when the last merge began, what each of them had told then
 //! ```
 //!
-//! Moments are told by the database's clock and read as ages, so that no two servers' clocks are compared.
+//! Moments are told by the database's clock and read as ages, so that no two servers' clocks are compared. That clock may be
+//! set: whether a lease is renewed is seen by this server's own.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -18,16 +20,16 @@ use std::{
     time::Duration,
 };
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use wardroom_core::liveness::{Cause, Period};
 
-use super::{flush, status::Status};
+use super::{flush, refusals, status::Status};
 use crate::{app::App, error::Error};
 
 /// That a server is there. While one that crashed still seems to be, nobody can be judged past what it told: so it is
 /// short, and a server that is so slow that it lapses is sent no beats until it is back.
 const PRESENCE: &str = "replica/";
-const LENGTH: Duration = Duration::from_secs(6);
+pub(super) const LENGTH: Duration = Duration::from_secs(6);
 pub(super) const RENEWAL: Duration = Duration::from_secs(2);
 
 /// How long it is waited for that: later it would hold for moments only.
@@ -51,13 +53,43 @@ pub(super) type Told = HashMap<Box<str>, Tidings>;
 pub(super) struct Tidings {
     /// All that it heard before is written down.
     before: Timestamp,
-    /// How often a member said there that it beats at another interval.
+    /// How often something was heard there that others do not expect.
     news: u32,
+}
+
+/// A lease, by this server's own clock. That of the database may be set back, and then a lease that nobody renews seems to
+/// last for as long as that.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Renewal {
+    /// When it lapses by what the database said when it was renewed last.
+    lapses: Timestamp,
+    /// When it has lapsed unless it is renewed.
+    until: Timestamp,
+}
+
+/// A lease that was renewed lapses later than before by more than this, or earlier if the database's clock was set back.
+const RENEWED: SignedDuration = SignedDuration::from_secs(1);
+
+impl Renewal {
+    /// Looks at a lease of a length again.
+    pub(super) fn look(before: Option<Self>, remaining: Duration, length: Duration, now: Timestamp) -> Self {
+        let lapses = after(now, remaining);
+        match before.filter(|before| lapses.duration_since(before.lapses).abs() <= RENEWED) {
+            Some(before) => before,
+            None => Self { lapses, until: after(now, remaining.min(length)) },
+        }
+    }
+
+    pub(super) fn lasts(&self, now: Timestamp) -> bool {
+        now < self.until
+    }
 }
 
 /// The other servers.
 #[derive(Debug, Default)]
 pub(super) struct Company {
+    /// The presences of others, also of those that seem to last.
+    leases: BTreeMap<String, Renewal>,
     /// Those that are there, and when it was known that they were not yet, and so had heard nobody.
     others: BTreeMap<String, Timestamp>,
     /// When there was one last.
@@ -84,7 +116,7 @@ pub(super) async fn announce(app: &App) -> Result<(), Error> {
     }
     let began = live.clock.steady_millis();
     let name = format!("{PRESENCE}{}", live.name);
-    let presence = app.store.acquire_lease(&name, &live.name, LENGTH).await?;
+    let presence = app.store.reserved().acquire_lease(&name, &live.name, LENGTH).await?;
     let until = began.saturating_add(i64::try_from(LENGTH.as_millis()).unwrap_or(0));
     live.present_until.store(if presence.is_some() { until } else { i64::MIN }, Relaxed);
     live.status().presence = presence;
@@ -96,7 +128,7 @@ pub(super) async fn leave(app: &App) {
     app.liveness.present_until.store(i64::MIN, Relaxed);
     let presence = app.liveness.status().presence.take();
     if let Some(presence) = presence
-        && let Err(error) = app.store.release_lease(&presence).await
+        && let Err(error) = app.store.reserved().release_lease(&presence).await
     {
         tracing::warn!(%error, lease = presence.name, "a lease could not be let go; it lapses by itself");
     }
@@ -114,8 +146,8 @@ pub(super) async fn ask(app: &App) -> Result<Told, Error> {
     Ok(told)
 }
 
-/// Whether one of these servers has heard something since the last merge that can make a member late earlier than is
-/// known here. One that tells nothing may have.
+/// Whether one of these servers has heard something since the last merge that is not expected here: it can make a member
+/// late earlier than is known, or not late at all. One that tells nothing may have.
 pub(super) fn has_news(servers: &[String], told: &Told, merged: &Told) -> bool {
     let news = |told: &Told, server: &str| told.get(server).map(|told| told.news);
     servers.iter().any(|server| {
@@ -126,10 +158,11 @@ pub(super) fn has_news(servers: &[String], told: &Told, merged: &Told) -> bool {
 
 /// Forgets what servers told that are gone for good.
 pub(super) async fn forget_gone(app: &App, now: Timestamp) -> Result<(), Error> {
-    app.store.forget_lapsed_leases(PRESENCE).await?;
+    app.store.reserved().forget_lapsed_leases(PRESENCE).await?;
     let told = app.liveness.status().last_told.clone();
     for (server, _) in told.into_iter().filter(|(_, told)| told.before < before(now, GONE)) {
-        app.store.forget_told(&server).await?;
+        app.store.reserved().forget_told(&server).await?;
+        refusals::forget(app, &server).await?;
     }
     Ok(())
 }
@@ -140,20 +173,35 @@ impl Company {
     pub(super) async fn look(&mut self, app: &App) -> Result<bool, Error> {
         let live = &app.liveness;
         let now = live.clock.steady();
-        let leases = app.store.leases(PRESENCE).await?.into_iter();
-        let there = leases.filter(|lease| !lease.remaining.is_zero() && lease.holder != live.name);
-        let there: BTreeMap<_, _> = there
+        let leases = app.store.reserved().leases(PRESENCE).await?.into_iter();
+        let answered = live.clock.steady();
+        let held = leases.filter(|lease| !lease.remaining.is_zero() && lease.holder != live.name);
+        self.leases = held
             .map(|lease| {
-                let since = self.others.get(&lease.holder).copied().or(self.looked);
-                (lease.holder, since.unwrap_or(Timestamp::MIN))
+                let before = self.leases.get(&lease.holder).copied();
+                (lease.holder, Renewal::look(before, lease.remaining, LENGTH, answered))
             })
             .collect();
+        let there = self.leases.iter().filter(|(_, lease)| lease.lasts(answered));
+        let there: BTreeMap<_, _> = there
+            .map(|(name, _)| {
+                let since = self.others.get(name).copied().or(self.looked);
+                (name.clone(), since.unwrap_or(Timestamp::MIN))
+            })
+            .collect();
+        if self.others.keys().any(|name| !there.contains_key(name)) {
+            // Who does not sweep has not asked for long, and what was told since is not lost. Who cannot ask excuses more.
+            if let Err(error) = ask(app).await {
+                tracing::info!(%error, "what a server told that is gone could not be read");
+            }
+        }
         let mut is_one_gone = false;
         for (gone, since) in self.others.iter().filter(|(name, _)| !there.contains_key(*name)) {
             let status = live.status();
             let from = told(&status, &status.last_told, gone, *since).min(before(now, LENGTH));
             drop(status);
-            live.judge_state().was_deaf(Period { cause: Cause::Listener, from, to: now });
+            live.judge_state().was_deaf(Period { cause: Cause::Replica, from, to: now });
+            live.status().gone += 1;
             is_one_gone = true;
         }
         if !there.is_empty() || !self.others.is_empty() {
@@ -194,6 +242,10 @@ impl Company {
 fn told(status: &Status, told: &Told, server: &str, since: Timestamp) -> Timestamp {
     let merged = status.merged.unwrap_or(Timestamp::MIN);
     told.get(server).map_or(before(merged, UNTOLD), |told| told.before).max(since)
+}
+
+fn after(now: Timestamp, by: Duration) -> Timestamp {
+    now.checked_add(by).unwrap_or(Timestamp::MAX)
 }
 
 pub(super) fn before(now: Timestamp, by: Duration) -> Timestamp {

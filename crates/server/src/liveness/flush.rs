@@ -5,13 +5,14 @@
 
 use std::{collections::HashMap, sync::atomic::Ordering::Acquire, time::Duration};
 
-use jiff::Timestamp;
-use wardroom_core::liveness::Interval;
-use wardroom_store::{Content, List, Resource, Seen};
+use jiff::{SignedDuration, Timestamp};
+use wardroom_core::liveness::{Cause, Interval, Period};
+use wardroom_store::{Content, List, Moment, Resource, Seen};
 
 use super::{
     Liveness, company,
     kinds::Beating,
+    refusals,
     slab::{Chunk, Seat},
 };
 use crate::{app::App, error::Error};
@@ -21,6 +22,9 @@ const BATCH: usize = 10_000;
 
 /// Writing that takes longer does not end. Longer than PostgreSQL itself waits for a lock, which says more.
 const LONGEST: Duration = Duration::from_secs(25);
+
+/// Two clocks that nobody sets may differ by so much between two merges.
+const SLACK: SignedDuration = SignedDuration::from_secs(1);
 
 /// The last time something was written down or read.
 #[derive(Debug, Clone, Copy, Default)]
@@ -45,7 +49,8 @@ async fn write(app: &App, granularity: Duration) -> Result<(), Error> {
     let live = &app.liveness;
     let began = app.clock.instant();
     // Before it is looked who was heard: what is said to be told must not be more than what is.
-    let heard_before = if live.settings.shared { Some(in_time(app.store.moment()).await?) } else { None };
+    let heard_before =
+        if live.settings.shared { Some(in_time(app.store.reserved().moment()).await?) } else { None };
     let news = live.news.load(Acquire);
     let mut moved = Vec::new();
     live.slab.moved(i64::try_from(granularity.as_millis()).unwrap_or(i64::MAX), |seat| moved.push(seat));
@@ -53,7 +58,8 @@ async fn write(app: &App, granularity: Duration) -> Result<(), Error> {
         write_batch(app, seats).await?;
     }
     if let Some(moment) = heard_before {
-        in_time(app.store.note_told(&live.name, moment, news)).await?;
+        refusals::tell(app).await?;
+        in_time(app.store.reserved().note_told(&live.name, moment, news)).await?;
     }
     let took = began.elapsed();
     let mut status = live.status();
@@ -62,7 +68,7 @@ async fn write(app: &App, granularity: Duration) -> Result<(), Error> {
     Ok(())
 }
 
-async fn in_time<T>(write: impl Future<Output = wardroom_store::Result<T>>) -> Result<T, Error> {
+pub(super) async fn in_time<T>(write: impl Future<Output = wardroom_store::Result<T>>) -> Result<T, Error> {
     let late = |_| Err(Error::Unavailable("beats could not be written down in time"));
     tokio::time::timeout(LONGEST, write).await.map_or_else(late, |written| Ok(written?))
 }
@@ -87,7 +93,7 @@ async fn write_batch(app: &App, seats: &[Seat]) -> Result<(), Error> {
             continue;
         }
         rows.sort_unstable_by(|a, b| a.id.cmp(&b.id));
-        in_time(app.store.note_seen(kind, rows)).await?;
+        in_time(app.store.reserved().note_seen(kind, rows)).await?;
         for (seat, last) in written {
             if let Some((chunk, at)) = live.slab.at(seat) {
                 chunk.stored(at, last);
@@ -111,26 +117,74 @@ pub(super) async fn merge(app: &App, wanted: Wanted) -> Result<(), Error> {
     }
     let mark = app.store.seen_mark().await?;
     let since = live.status().mark;
-    for (number, Beating { kind, .. }) in live.kinds.iter().enumerate() {
+    for (number, Beating { kind, .. }) in (0..).zip(live.kinds) {
+        let asked = live.clock.steady_millis();
         let seen = app.store.seen(kind, since).await?;
         let now = live.clock.steady_millis();
         for Seen { id, age, every } in seen {
-            let seat = u8::try_from(number).ok().and_then(|kind| live.directory.find(&live.slab, kind, &id));
-            if let Some((chunk, at)) = seat.and_then(|seat| live.slab.at(seat)) {
-                live.heard_elsewhere(chunk, at, now.saturating_sub(millis(age)), every);
-            }
+            let last = now.saturating_sub(millis(age));
+            let seat = live.directory.find(&live.slab, number, &id);
+            // Who is not watched does not have to beat, or the feed has not told yet that it does.
+            let unwatched = match seat.and_then(|seat| Some((seat, live.slab.at(seat)?))) {
+                Some((seat, (chunk, at))) => {
+                    // What was read before is not newer because it took longer to read this time.
+                    let is_newer = asked.saturating_sub(millis(age)) > chunk.record(at).last;
+                    live.heard_elsewhere(chunk, at, last, every);
+                    (is_newer && !chunk.is_watched(at)).then_some(seat)
+                }
+                None => live.rest_stored(number, &id, last, every),
+            };
+            unwatched.into_iter().for_each(|seat| live.heard_unwatched(seat));
         }
+    }
+    live.forget_watched();
+    let refused = refusals::ask(app, since).await?;
+    notice_clock(app).await?;
+    for period in refused {
+        live.judge_state().was_deaf(period);
     }
     let mut status = live.status();
     (status.merged, status.told, status.mark) = (Some(began), told, Some(mark));
     Ok(())
 }
 
+/// Notices that the database's clock was set back. What was written down before lies ahead of it then and is not
+/// believed until it is written anew: who was heard shortly before is not charged for that.
+async fn notice_clock(app: &App) -> Result<(), Error> {
+    let live = &app.liveness;
+    let asked = live.clock.steady();
+    let moment = app.store.moment().await?;
+    let reading = Reading { asked, moment, answered: live.clock.steady() };
+    let before = live.status().reading.replace(reading);
+    if let Some(before) = before.filter(|before| reading.is_behind(before)) {
+        tracing::warn!("the database's clock was set back; nobody is charged for it");
+        let period = Period { cause: Cause::Database, from: before.asked, to: reading.answered };
+        live.judge_state().was_deaf(period);
+    }
+    Ok(())
+}
+
+/// The database's clock, read between two instants of the steady axis.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reading {
+    asked: Timestamp,
+    moment: Moment,
+    answered: Timestamp,
+}
+
+impl Reading {
+    /// Whether less time went by for the database than did here at least.
+    fn is_behind(&self, before: &Self) -> bool {
+        let least = self.asked.duration_since(before.answered);
+        self.moment.since(before.moment) < least.saturating_sub(SLACK)
+    }
+}
+
 /// When a merge is wanted: each reads a table with a row for every member.
 #[derive(Debug)]
 pub(super) enum Wanted {
     Always,
-    /// When one of these servers has heard something that can make a member late earlier than is known here.
+    /// When one of these servers has heard something that is not expected here.
     IfNewsOf(Vec<String>),
 }
 
@@ -142,7 +196,7 @@ pub(super) async fn load(app: &App) -> Result<Option<Timestamp>, Error> {
     // What this server itself heard and wrote down while it loads says nothing of who listened before.
     let created = live.judge_state().since.as_millisecond();
     let mut listened = None;
-    for row in live.kinds {
+    for (number, row) in (0..).zip(live.kinds) {
         let seen = app.store.seen(row.kind, None).await?;
         let heard = seen.iter().map(|seen| live.clock.steady_millis().saturating_sub(millis(seen.age)));
         let newest = heard.filter(|heard| *heard < created).max();
@@ -171,7 +225,10 @@ pub(super) async fn load(app: &App) -> Result<Option<Timestamp>, Error> {
             }
         }
         for (id, (age, every)) in seen {
-            live.rest_stored(row, &id, age, every);
+            let last = live.clock.steady_millis().saturating_sub(millis(age));
+            live.rest_stored(number, &id, last, every);
+            // It may have been watched when this was tried before.
+            live.unseat(row.kind, &id);
         }
     }
     live.status().mark = Some(mark);
@@ -192,14 +249,13 @@ impl Liveness {
         labels.get(&self.settings.zone_label).or_else(|| fields.get("site")).map(String::as_str)
     }
 
-    /// Remembers a member that does not have to beat.
-    fn rest_stored(&self, row: &Beating, id: &str, age: Duration, every: u32) {
-        let last = self.clock.steady_millis().saturating_sub(millis(age));
-        let seat = self.take(row.kind, id, None, None, Interval::from_seconds(every), last);
+    /// Remembers a member that was heard and does not have to beat.
+    fn rest_stored(&self, kind: u8, id: &str, last: i64, every: u32) -> Option<Seat> {
+        let (seat, _) = self.remember(kind, id, last, Interval::from_seconds(every))?;
         if let Some((chunk, at)) = self.slab.at(seat) {
             chunk.stored(at, last);
-            chunk.rest(at);
         }
+        Some(seat)
     }
 
     /// An older beat still tells how often the member beats, if nobody else has told that.

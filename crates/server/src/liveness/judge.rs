@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use wardroom_core::liveness::{
-    Cause, Deadline, Facts, Fleet, Heard, Incident, Listening, Period, Silence, Standing, Zone, clock_jump,
-    deadline, pause,
+    Cause, Deadline, Facts, Fleet, Heard, Incident, Interval, Listening, Period, Silence, Standing, Zone,
+    clock_jump, deadline, pause,
 };
 
 use super::{
@@ -46,6 +46,8 @@ pub(super) struct Due {
     pub(super) seat: Seat,
     /// How often somebody had asked to watch it when it was judged.
     pub(super) claims: u32,
+    /// When it had been heard last then, in milliseconds of the steady axis.
+    pub(super) last: i64,
     at: Timestamp,
     zone: u32,
     kind: u8,
@@ -57,7 +59,8 @@ impl Due {
     pub(super) fn of(live: &Liveness, kind: &str, id: &str) -> Self {
         let seat = live.find(kind, id).unwrap();
         let (chunk, at) = live.slab.at(seat).unwrap();
-        Self { seat, claims: chunk.claims(at), at: Timestamp::MIN, zone: 0, kind: chunk.record(at).kind }
+        let Record { last, kind, .. } = chunk.record(at);
+        Self { seat, claims: chunk.claims(at), last, at: Timestamp::MIN, zone: 0, kind }
     }
 }
 
@@ -202,8 +205,8 @@ impl Liveness {
             if standing == Standing::Due {
                 facts.due += 1;
                 facts.oldest = facts.oldest.into_iter().chain([exact.due]).min();
-                let (zone, kind, claims) = (record.zone, record.kind, chunk.claims(at));
-                due.push(Due { seat, claims, at: exact.due, zone, kind });
+                let (zone, kind, claims, last) = (record.zone, record.kind, chunk.claims(at), record.last);
+                due.push(Due { seat, claims, last, at: exact.due, zone, kind });
             }
         }
         due
@@ -226,6 +229,21 @@ impl Liveness {
 
     fn deadline(&self, record: &Record, listening: &Listening, now: Timestamp) -> Deadline {
         deadline(&heard(record), &self.settings.policy, listening, now)
+    }
+
+    /// Whether a member that does not have to beat is silent, having been heard last at that wall time: judged as if it
+    /// had to, so that nobody is charged for what this server could not hear.
+    pub(crate) fn is_silent(&self, heard: Timestamp, interval: Option<Interval>) -> bool {
+        let (last, now) = (millis(self.steady_of(heard)), self.clock.steady());
+        let heard = Heard { last, interval };
+        let due = deadline(&heard, &self.settings.policy, &self.judge_state().listening, now);
+        due.standing(now) == Standing::Due
+    }
+
+    /// Forgets that the server was not there before it was made.
+    #[cfg(test)]
+    pub(crate) fn listened_always(&self) {
+        self.judge_state().listening = Listening::default();
     }
 
     /// What is known of a record's silence, on the steady axis.

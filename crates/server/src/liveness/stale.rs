@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use serde_json::json;
-use wardroom_core::liveness::Interval;
+use wardroom_core::liveness::{Interval, Standing};
 use wardroom_store::{Change, Content, Error as StoreError, Fence, Held, Resource, TRANSITION};
 
 use super::kinds::Beating;
@@ -85,7 +85,7 @@ async fn mark(
     }
     let targets = (row.targets)(app, &silent).await?;
     let moved = silent.into_iter().zip(targets);
-    let changes = moved.filter_map(|(before, target)| Some(change(app, row, before, target?, fence)));
+    let changes = moved.filter_map(|(before, target)| change(app, row, before, target?, fence));
     let mut failed = Ok(());
     for committed in app.commit_all(changes.collect()).await {
         match committed {
@@ -101,14 +101,22 @@ async fn mark(
     failed
 }
 
-fn change(app: &App, row: &Beating, before: Resource, target: Target, fence: Option<&Fence>) -> Change {
-    let silence = app.liveness.standing(row.kind, &before.content.id);
-    let metadata = silence.map_or(serde_json::Value::Null, |silence| {
-        json!({"last_seen": silence.heard, "interval": silence.interval, "missed": silence.missed, "due": silence.due})
-    });
+/// Names what it is decided on, so that whoever learns of a later beat can tell. Nothing for one that was heard since.
+fn change(
+    app: &App,
+    row: &Beating,
+    before: Resource,
+    target: Target,
+    fence: Option<&Fence>,
+) -> Option<Change> {
+    let silence = app.liveness.standing(row.kind, &before.content.id)?;
+    if !matches!(silence.standing, Standing::Due | Standing::Suspected) {
+        return None;
+    }
+    let metadata = json!({"last_seen": silence.heard, "interval": silence.interval, "missed": silence.missed, "due": silence.due});
     let mut entry = by_system(app, TRANSITION, metadata);
     entry.comment = Some(row.event.to_owned());
     let after = Content { state: target.to.to_owned(), ..before.content.clone() };
     let holds = target.holds;
-    Change { before: Some(before), after, entry, effects: Vec::new(), fence: fence.cloned(), holds }
+    Some(Change { before: Some(before), after, entry, effects: Vec::new(), fence: fence.cloned(), holds })
 }

@@ -5,7 +5,10 @@ use std::{collections::BTreeSet, time::Duration};
 use jiff::{SignedDuration, Timestamp};
 use wardroom_store::{Lease, SeenMark};
 
-use super::{company::Told, flush::Flushed};
+use super::{
+    company::Told,
+    flush::{Flushed, Reading},
+};
 
 /// What happened last; times are on the steady axis.
 #[derive(Debug, Default)]
@@ -34,6 +37,10 @@ pub(super) struct Status {
     pub(super) last_told: Told,
     /// How far what is known of all servers was behind the time of the last sweep.
     pub(super) behind: SignedDuration,
+    /// The database's clock, as the last merge read it.
+    pub(super) reading: Option<Reading>,
+    /// When this server refused beats, as it told others last, in milliseconds.
+    pub(super) refused: Option<(i64, i64)>,
     /// What was written down until here is merged.
     pub(super) mark: Option<SeenMark>,
     /// Incidents that are known to be releasing.
@@ -42,4 +49,5 @@ pub(super) struct Status {
     pub(super) rows_flushed: u64,
     pub(super) sweeps: u64,
     pub(super) stale: u64,
+    pub(super) gone: u64,
 }

@@ -12,12 +12,12 @@ use tokio::{
     task::JoinSet,
     time::{Interval, MissedTickBehavior},
 };
-use wardroom_core::liveness::{Cause, Held, Incident, Period, Phase};
+use wardroom_core::liveness::{Cause, Held, Incident, Phase};
 use wardroom_store::{Fence, Lease, List};
 
 use super::{
-    Liveness,
-    company::{self, Company, before},
+    Liveness, astray,
+    company::{self, Company, LENGTH, RENEWAL, Renewal, before},
     flush::{self, Wanted},
     follow, incident,
     judge::Due,
@@ -25,10 +25,8 @@ use super::{
 };
 use crate::{app::App, error::Error, satellite::facts};
 
-/// Who sweeps.
+/// Who sweeps; as long as its presence, so that the dead are found soon when it is the one that crashes.
 const LEASE: &str = "sweep";
-const LENGTH: Duration = Duration::from_secs(15);
-const RENEWAL: Duration = Duration::from_secs(5);
 
 /// A database that takes longer to answer a question as small as can be does not answer.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -155,7 +153,9 @@ async fn write_facts(app: App) {
 
 async fn sweep_always(app: &App, mut stop: watch::Receiver<bool>) {
     let mut sweep = Sweep::new();
-    while sleep(app.liveness.settings.sweep, &mut stop).await {
+    // However long a sweep takes, the next one begins a period after it began.
+    let mut ticks = interval(app.liveness.settings.sweep);
+    while next(&mut ticks, &mut stop).await {
         if let Err(error) = sweep.tick(app).await {
             tracing::warn!(%error, "a sweep failed; the next one is due in a moment");
         }
@@ -193,6 +193,8 @@ pub(super) struct Sweep {
     company: Company,
     /// When the leases were asked for last.
     asked: Option<Timestamp>,
+    /// The lease while another server has it.
+    held: Option<Renewal>,
     /// The merge that is under way, at most one.
     merging: JoinSet<Result<(), Error>>,
     /// Whether the next one is due whenever the last one was.
@@ -210,6 +212,7 @@ impl Sweep {
             lease: None,
             company: Company::default(),
             asked: None,
+            held: None,
             merging: JoinSet::new(),
             merges_anew: false,
             failed_merges: 0,
@@ -224,7 +227,11 @@ impl Sweep {
         live.clock.follow();
         live.pulse(app);
         self.ticks += 1;
-        let answers = tokio::time::timeout(PATIENCE, app.store.ping()).await;
+        let reserved = app.store.reserved();
+        let (answers, serves) = tokio::join!(
+            tokio::time::timeout(PATIENCE, reserved.ping()),
+            tokio::time::timeout(PATIENCE, app.store.ping()),
+        );
         let is_hindered = {
             let status = live.status();
             status.flush_failed || status.absent
@@ -237,7 +244,9 @@ impl Sweep {
         let cut_off = !database || prepared.is_err();
         // Who sweeps and does not learn what the others heard cannot judge. What it hears itself is written down all
         // the same, and so is what a server hears that does not sweep: nobody is sent away for that.
-        let deaf = cut_off || (self.failed_merges > 0 && self.lease.is_some());
+        // Requests have connections of their own. While those are all taken, who needs one to be heard is not.
+        let starved = !matches!(serves, Ok(Ok(())));
+        let deaf = cut_off || starved || (self.failed_merges > 0 && self.lease.is_some());
         live.judge_state().set(Cause::Database, deaf, live.clock.steady());
         live.cut_off.store(cut_off && live.settings.shared, Relaxed);
         if deaf {
@@ -297,7 +306,7 @@ impl Sweep {
     }
 
     /// Whoever sweeps begins a merge with every sweep while somebody is late as far as it knows, or another server has
-    /// heard what may make somebody late. Otherwise they are for people only, and not as often.
+    /// heard what is not expected here. Otherwise they are for people only, and not as often.
     fn wants(&self, live: &Liveness, now: Timestamp) -> Option<Wanted> {
         let merged = live.status().merged.unwrap_or(now);
         let is_old = merged <= before(now, live.settings.flush * 10);
@@ -320,7 +329,7 @@ impl Sweep {
             self.let_go(app).await;
             None
         } else {
-            app.store.acquire_lease(LEASE, &live.name, LENGTH).await?
+            self.acquire(app).await?
         };
         self.asked = Some(now);
         let took_over = match (&self.lease, &lease) {
@@ -335,16 +344,33 @@ impl Sweep {
             let mut status = live.status();
             (status.silent, status.due, status.held, status.swept) = (0, 0, 0, None);
         }
-        if took_over {
-            // Whoever swept before was away: what it heard last may not have been written down, and its members
-            // have to find another server first.
-            live.judge_state().was_deaf(away(now));
-            self.merges_anew = true;
-        }
-        let sweeping = live.status().sweeping.unwrap_or(now);
+        // Whoever swept before is an excuse when it is gone, as any other server, and none when it only stopped sweeping.
+        self.merges_anew |= took_over;
+        let sweeping = live.status().sweeping.filter(|_| !took_over).unwrap_or(now);
         live.status().sweeping = lease.as_ref().map(|_| sweeping);
         self.lease = lease;
         Ok(())
+    }
+
+    /// Takes the lease, also from a holder that does not renew it: by the database's clock, which may have been set back,
+    /// it would last.
+    async fn acquire(&mut self, app: &App) -> Result<Option<Lease>, Error> {
+        let (live, store) = (&app.liveness, app.store.reserved());
+        let acquired = store.acquire_lease(LEASE, &live.name, LENGTH).await?;
+        let held = if acquired.is_none() { store.lease(LEASE).await? } else { None };
+        let Some(held) = held.filter(|held| !held.remaining.is_zero()) else {
+            self.held = None;
+            return Ok(acquired);
+        };
+        let now = live.clock.steady();
+        let renewal = Renewal::look(self.held, held.remaining, LENGTH, now);
+        self.held = Some(renewal);
+        if renewal.lasts(now) {
+            return Ok(None);
+        }
+        tracing::warn!(holder = held.holder, "who sweeps does not renew its lease; it is taken over");
+        store.release_lease(&held).await?;
+        Ok(store.acquire_lease(LEASE, &live.name, LENGTH).await?)
     }
 
     async fn sweep(&mut self, app: &App) -> Result<(), Error> {
@@ -372,12 +398,34 @@ impl Sweep {
         let mut outcome = self.tell(app, fence.as_ref()).await;
         for (kind, due) in verdict.release {
             // What ails one kind is no reason to leave another one to itself.
-            outcome = mark_all(app, kind, &due, fence.as_ref()).await.and(outcome);
+            outcome = self.mark_all(app, kind, &due, fence.as_ref()).await.and(outcome);
         }
-        outcome?;
+        astray::look(app, fence.as_ref()).await.and(outcome)?;
         if self.ticks.is_multiple_of(STRAYS) {
             company::forget_gone(app, now).await?;
             end_strays(app, fence.as_ref()).await?;
+        }
+        Ok(())
+    }
+
+    /// The lease is renewed meanwhile: very many take longer than it lasts.
+    async fn mark_all(
+        &mut self,
+        app: &App,
+        kind: u8,
+        due: &[Due],
+        fence: Option<&Fence>,
+    ) -> Result<(), Error> {
+        let live = &app.liveness;
+        for batch in due.chunks(BATCH) {
+            mark(app, kind, batch, fence).await?;
+            let now = live.clock.steady();
+            let is_old = self.asked.is_none_or(|asked| asked <= before(now, RENEWAL));
+            // Who lost it is told so by the next batch.
+            if self.lease.is_some() && is_old {
+                app.store.reserved().acquire_lease(LEASE, &live.name, LENGTH).await?;
+                self.asked = Some(now);
+            }
         }
         Ok(())
     }
@@ -420,23 +468,11 @@ impl Sweep {
 
     async fn let_go(&self, app: &App) {
         if let Some(lease) = &self.lease
-            && let Err(error) = app.store.release_lease(lease).await
+            && let Err(error) = app.store.reserved().release_lease(lease).await
         {
             tracing::warn!(%error, lease = lease.name, "a lease could not be let go; it lapses by itself");
         }
     }
-}
-
-/// The time for which a server that did not renew its lease may have been away.
-fn away(now: Timestamp) -> Period {
-    Period { cause: Cause::Listener, from: before(now, LENGTH), to: now }
-}
-
-async fn mark_all(app: &App, kind: u8, due: &[Due], fence: Option<&Fence>) -> Result<(), Error> {
-    for batch in due.chunks(BATCH) {
-        mark(app, kind, batch, fence).await?;
-    }
-    Ok(())
 }
 
 /// Hands due members to their kind, and watches those no longer that it marked.
@@ -461,6 +497,10 @@ pub(super) async fn mark(app: &App, kind: u8, batch: &[Due], fence: Option<&Fenc
             }
             claims = newer;
         }
+        // It was heard while it was marked.
+        if live.slab.record(due.seat).is_some_and(|record| record.last > due.last) {
+            live.heard_unwatched(due.seat);
+        }
     }
     Ok(())
 }
@@ -468,7 +508,11 @@ pub(super) async fn mark(app: &App, kind: u8, batch: &[Due], fence: Option<&Fenc
 /// Ends incidents of zones in which nothing is going on any more: whoever raised them may have been stopped.
 async fn end_strays(app: &App, fence: Option<&Fence>) -> Result<(), Error> {
     let live = &app.liveness;
-    let settled = live.judge_state().since.checked_add(live.settings.policy.at_most(None));
+    // Who took over a moment ago has not found everybody yet who is silent.
+    // One lock at a time: elsewhere the judge is asked first.
+    let sweeping = live.status().sweeping;
+    let since = sweeping.max(Some(live.judge_state().since)).unwrap_or(Timestamp::MIN);
+    let settled = since.checked_add(live.settings.policy.at_most(None));
     if settled.is_ok_and(|settled| live.clock.steady() < settled) {
         return Ok(());
     }
@@ -488,9 +532,17 @@ async fn end_strays(app: &App, fence: Option<&Fence>) -> Result<(), Error> {
 impl Liveness {
     fn pulse(&self, app: &App) {
         let expected = SignedDuration::try_from(self.settings.sweep).unwrap_or(SignedDuration::ZERO);
-        let noticed = self.judge_state().pulse(self.clock, expected);
+        let (noticed, refused) = {
+            let mut judge = self.judge_state();
+            let noticed = judge.pulse(self.clock, expected);
+            // After the clocks were read: whoever is judged by that is not charged for what was refused before.
+            (noticed, self.refused().map(|period| judge.was_deaf(period)))
+        };
         if let Some(cause) = noticed {
             tracing::warn!(%cause, "the server was deaf for a while; nobody is charged for it");
+        }
+        // Why they are refused was said when it began.
+        if noticed.or(refused).is_some() {
             app.was_deaf();
         }
     }

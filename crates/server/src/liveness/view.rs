@@ -158,10 +158,13 @@ impl Liveness {
             from: (period.from > Timestamp::MIN).then(|| self.clock.wall_of(period.from)),
             to: self.clock.wall_of(period.to),
         };
+        let mut periods: Vec<_> =
+            judge.listening.periods().iter().chain(judge.listening.elsewhere()).collect();
+        periods.sort_unstable_by_key(|period| std::cmp::Reverse(period.to));
         api::Listening {
             since: self.clock.wall_of(judge.since),
             deaf: judge.listening.deaf_now().map(|cause| cause.to_string()),
-            periods: judge.listening.periods().iter().rev().take(PERIODS).map(shown).collect(),
+            periods: periods.into_iter().take(PERIODS).map(shown).collect(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use wardroom_api::run::{Attempt, Failure, Observed, Recommended, Run as Shown, RunDetail, Waiting};
@@ -86,12 +87,13 @@ pub(crate) fn detail(
     facts: Facts,
     observed: Option<Observed>,
     rows: &[HistoryRow],
+    now: Timestamp,
 ) -> RunDetail {
     RunDetail {
         run: shown,
         observed,
         allowed_actions: allowed(facts).map(|action| action.to_string()).collect(),
-        recommended: next(run, facts),
+        recommended: next(run, facts, now),
         attempts: rows.iter().filter_map(attempt).collect(),
         tasks: Vec::new(),
     }
@@ -110,9 +112,10 @@ pub(crate) async fn facts(app: &App, run: &Run<Known>, observed: Option<&Observe
     Ok(Facts { observation, silent, ..facts })
 }
 
-/// What adopting what was observed would mean for the run.
+/// What adopting what was observed would mean for the run. What MAAS itself is doubted for is not adopted.
 pub(crate) fn adoption(run: &Run<Known>, observed: Option<&Observed>) -> Adoption {
-    let Some(machine) = observed.and_then(machine) else { return Adoption::Nothing };
+    let believed = observed.filter(|observed| observed.state["doubt"].is_null());
+    let Some(machine) = believed.and_then(machine) else { return Adoption::Nothing };
     let record = &run.record;
     let system = if record.data.deployed.is_some() { System::OfTheRun } else { System::OfOthers };
     match adopt::goes_on_at(record.kind, record.stage, machine, system) {
@@ -124,9 +127,35 @@ pub(crate) fn adoption(run: &Run<Known>, observed: Option<&Observed>) -> Adoptio
 
 /// The action to recommend; what failed at an earlier stage is over.
 pub(crate) fn recommendation(run: &Run<Known>, facts: Facts) -> Option<Action> {
+    recommended(facts, run.record.kind, class(run).map(|class| (run.record.current(), class)))
+}
+
+/// Why a run stands still. One that the server froze, because MAAS says what the run did not cause, disagrees with that,
+/// whatever it had failed of before.
+pub(crate) fn class(run: &Run<Known>) -> Option<Class> {
     let record = &run.record;
     let failure = record.failure.as_ref().filter(|failure| failure.stage == record.current());
-    recommended(facts, record.kind, failure.map(|failure| (failure.stage, failure.class)))
+    let disagrees = frozen(run).is_some_and(|frozen| frozen.by.is_none());
+    if disagrees { Some(Class::Disagreement) } else { failure.map(|failure| failure.class) }
+}
+
+/// How long a stage is executed before it is said that whoever it asks has not answered.
+const ANSWERED: SignedDuration = SignedDuration::from_secs(10);
+
+/// That nothing has to be done for a run, and what it waits for.
+pub(crate) fn on_its_way(run: &Run<Known>, now: Timestamp) -> String {
+    let record = &run.record;
+    let asks = record.at_work.as_ref().filter(|at_work| now.duration_since(at_work.since) > ANSWERED);
+    match (asks, &record.waiting) {
+        (Some(at_work), _) => {
+            let (stage, since) = (record.current(), at_work.since);
+            format!(
+                "nothing to do; {stage} is at work since {since:.0}, and what it asks has not answered yet"
+            )
+        }
+        (None, Some(waiting)) => format!("nothing to do; it waits: {}", waiting.reason),
+        (None, None) => "nothing to do; it is on its way".to_owned(),
+    }
 }
 
 /// What to do before the action that is recommended.
@@ -138,7 +167,9 @@ pub(crate) fn first(action: Action, class: Class) -> &'static str {
         (Action::Rerun, Class::Disagreement) => "look at the machine, and release it in MAAS, first",
         (Action::RestartClean, Class::Redeploy) => "it is released, and deployed anew with another token",
         (Action::Cancel, Class::Redeploy) => "the machine is released; then reimage the node again",
-        (Action::Rerun, _) => "see to what it names first; the run loads the settings at its top",
+        (Action::Rerun, _) => {
+            "see to what it names first (`wardroom apply -f` changes a site); the run loads the settings at its top"
+        }
         (Action::AdoptObservedState, _) => "look at the machine first; the run goes on from what MAAS says",
         (Action::RestartClean | Action::Cancel, _) => "look at the machine in MAAS first",
         (_, Class::Retryable | Class::Unanswered | Class::Overdue | Class::Crashed) => "a repeat is safe",
@@ -146,26 +177,24 @@ pub(crate) fn first(action: Action, class: Class) -> &'static str {
     }
 }
 
-fn next(run: &Run<Known>, facts: Facts) -> Recommended {
+fn next(run: &Run<Known>, facts: Facts, now: Timestamp) -> Recommended {
     let record = &run.record;
     let action = recommendation(run, facts);
     let failure = record.failure.as_ref().filter(|failure| failure.stage == record.current());
-    let because = match (failure.zip(action), &record.waiting) {
-        (Some((failure, action)), _) => {
+    let because = match failure.zip(action) {
+        Some((failure, action)) => {
             let (stage, class, evidence) = (failure.stage, failure.class, &failure.evidence);
             let frozen = frozen(run).map(|frozen| format!("{frozen}; ")).unwrap_or_default();
-            format!("{frozen}{stage} failed ({class}): {evidence}; {}", first(action, class))
+            let first = first(action, self::class(run).unwrap_or(class));
+            format!("{frozen}{stage} failed ({class}): {evidence}; {first}")
         }
-        (None, _)
-            if let Some(failure) = failure.filter(|_| !run.state.is_worked_on() && run.state.is_open()) =>
-        {
+        None if let Some(failure) = failure.filter(|_| !run.state.is_worked_on() && run.state.is_open()) => {
             format!("{} failed ({}): {}", failure.stage, failure.class, failure.evidence)
         }
-        (_, _) if facts.lease == Lease::Stale => "the server that worked on it did not come back".to_owned(),
-        (_, _) if action.is_some() => look_first(run),
-        (_, Some(waiting)) => format!("nothing to do; it waits: {}", waiting.reason),
-        (_, _) if run.state.is_open() => "nothing to do; it is on its way".to_owned(),
-        (_, _) => "nothing to do; it is over".to_owned(),
+        _ if facts.lease == Lease::Stale => "the server that worked on it did not come back".to_owned(),
+        _ if action.is_some() => look_first(run),
+        _ if run.state.is_open() => on_its_way(run, now),
+        _ => "nothing to do; it is over".to_owned(),
     };
     Recommended { action: action.map(|action| action.to_string()), because }
 }

@@ -1,6 +1,5 @@
 //! A beat, as liveness sees it.
 
-use jiff::Timestamp;
 use wardroom_core::{
     liveness::{Interval, in_force},
     satellite::State,
@@ -24,7 +23,7 @@ pub(crate) fn heard(app: &App, known: &Known, said: Option<Interval>) -> Beat {
         return Beat { next: next.unwrap_or(Interval::LONGEST), server_time: app.now() };
     }
     let seat = app.liveness.find(KIND, &known.id).unwrap_or_else(|| {
-        let new = NewSeat { zone: known.zone.as_deref(), given: known.given, last_seen: None };
+        let new = NewSeat { zone: known.zone.as_deref(), given: known.given, last_seen: None, said: None };
         app.liveness.seat(KIND, &known.id, new)
     });
     app.liveness.beat(seat, said)
@@ -34,7 +33,7 @@ pub(crate) fn heard(app: &App, known: &Known, said: Option<Interval>) -> Beat {
 pub(crate) fn first(app: &App, satellite: &Resource) -> Result<(), Error> {
     let known = app.satellites.read(satellite, app.moment())?;
     if known.state == State::Online {
-        let new = NewSeat { zone: known.zone.as_deref(), given: known.given, last_seen: None };
+        let new = NewSeat { zone: known.zone.as_deref(), given: known.given, last_seen: None, said: None };
         let seat = app.liveness.seat(KIND, &known.id, new);
         app.liveness.beat(seat, None);
     }
@@ -44,9 +43,4 @@ pub(crate) fn first(app: &App, satellite: &Resource) -> Result<(), Error> {
 /// A satellite that need not be heard any more.
 pub(crate) fn rests(app: &App, id: &str) {
     app.liveness.unseat(KIND, id);
-}
-
-/// When a satellite was last heard.
-pub(crate) fn last_heard(app: &App, id: &str) -> Option<Timestamp> {
-    app.liveness.last_seen(KIND, id)
 }

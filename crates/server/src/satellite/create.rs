@@ -58,7 +58,7 @@ pub(crate) async fn create(
         token,
         expires_at,
         data: view::shown(&app, &satellite)?,
-        message: Some("The token is shown only now, and works once.".to_owned()),
+        message: Some("The token is given out only now, and works once.".to_owned()),
     }))
 }
 

@@ -67,7 +67,7 @@ async fn poll(app: &App) {
     let mut failing = false;
     loop {
         let asked = app.moment();
-        match app.store.denied().await {
+        match app.store.reserved().denied().await {
             Ok(denied) => {
                 app.satellites.confirm(&denied, asked, Store::DENIED_FOR / 2);
                 failing = false;

@@ -7,11 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use wardroom_core::satellite::State;
 use wardroom_store::{Content, Resource};
 
 use super::secret;
-use crate::{error::Error, secret::Key};
+use crate::{app::App, error::Error, secret::Key};
 
 /// The kind under which satellites are stored.
 pub(crate) const KIND: &str = "satellite";
@@ -274,6 +275,12 @@ pub(crate) fn state(resource: &Resource) -> Result<State, Error> {
         tracing::error!(id = resource.content.id, %error, "a stored satellite has an unknown state");
         Error::Internal
     })
+}
+
+/// What decides who may use the credentials of a satellite, and which: what upstreams are told of it rests on this.
+pub(crate) fn basis(_: &App, satellite: &Resource) -> Result<serde_json::Value, Error> {
+    let (document, is_revoked) = (Document::of(satellite)?, state(satellite)? == State::Revoked);
+    Ok(json!([document.epoch, document.wanted_epoch(), is_revoked, satellite.content.deleted]))
 }
 
 /// Taken by routes.

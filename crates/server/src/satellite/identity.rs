@@ -4,7 +4,9 @@
 //! in. An embedded database has one server, which remembers its own changes as it commits them. With PostgreSQL
 //! another server may have changed anything, so what is remembered holds for [`MEMORY`] only, counted from before the
 //! read that found it, or from before the last read of the deny set ([`super::deny`]) that did not name it; whoever
-//! takes access away waits for that long before saying so.
+//! takes access away waits for that long before saying so. Nor is anybody refused from memory there: another server may
+//! have issued what is shown. Who shows what is not known here waits for a turn to be looked up, and who shows what is
+//! known waits for nobody, so that guessing is paid for by who guesses.
 
 mod known;
 
@@ -35,9 +37,13 @@ const MARGIN: Duration = Duration::from_millis(50);
 /// How long a version that others announced is remembered: longer than any read takes.
 const ANNOUNCED: Duration = Duration::from_secs(120);
 
-/// Lookups at a time on behalf of addresses that fail a lot, and how long one waits for its turn.
-const TURNS: usize = 4;
+/// Lookups at a time on behalf of addresses that fail a lot, as many on behalf of who shows what is not known here to be
+/// a satellite's, and how long one waits for its turn. Both together are fewer than there are connections to read with.
+const TURNS: usize = 2;
 const LONGEST_TURN: Duration = Duration::from_secs(5);
+
+/// How often a registration is judged again whose judgement came too late to count.
+const TRIES: usize = 2;
 
 const UNKNOWN: Error = Error::Robot("the credential is not valid: it is unknown, void or not issued yet");
 
@@ -79,6 +85,9 @@ pub(crate) struct Identities {
     shared: bool,
     /// For lookups on behalf of strangers.
     turns: Semaphore,
+    /// For lookups of satellites whose credential is another one as far as is known here. Strangers do not queue here:
+    /// who was given a new one by another server would wait behind them.
+    doubts: Semaphore,
     /// The label that says who falls silent together.
     zone_label: String,
 }
@@ -87,8 +96,8 @@ pub(crate) struct Identities {
 struct Recalled {
     /// The satellite, if what is remembered may be believed.
     believed: Option<Arc<Known>>,
-    /// Whether there is such a satellite, or was a moment ago.
-    exists: bool,
+    /// The satellite, if there is one, or was a moment ago.
+    living: Option<Arc<Known>>,
     /// Whether who is not remembered is not anywhere.
     complete: bool,
 }
@@ -108,7 +117,8 @@ impl Identities {
     pub(crate) fn new(config: &Config) -> Self {
         let shared = matches!(config.location, Location::Postgres { .. });
         let zone_label = config.liveness.zone_label.clone();
-        Self { memory: RwLock::default(), shared, turns: Semaphore::new(TURNS), zone_label }
+        let [turns, doubts] = [TURNS, TURNS].map(Semaphore::new);
+        Self { memory: RwLock::default(), shared, turns, doubts, zone_label }
     }
 
     /// What requests are judged by, from a stored satellite.
@@ -216,7 +226,7 @@ impl Identities {
     }
 
     /// The satellite as it is now: asked again when an answer is about to be given, because its body may have
-    /// taken its time.
+    /// taken its time, and once more when there is an answer, because that may have taken longer still.
     pub(crate) async fn standing(&self, app: &App, identity: &SatelliteIdentity) -> Result<Standing, Error> {
         self.find(app, &identity.handle, identity.shown, None).await
     }
@@ -227,6 +237,13 @@ impl Identities {
         let issued = credential.and_then(|issued| secret::hash_of(&issued.hash));
         let shown = Shown::Secret(issued.ok_or(UNKNOWN)?);
         let handle = robot.map_or_else(|| handle_of(&satellite.content.name), |robot| robot.name);
+        // Its token is spent: a database that was slow once is asked again before nothing is handed out.
+        for _ in 0..TRIES {
+            match self.find(app, &handle, shown, None).await {
+                Err(Error::Unavailable(why)) => tracing::info!(why, "a registration is judged again"),
+                judged => return judged.map(drop),
+            }
+        }
         self.find(app, &handle, shown, None).await.map(drop)
     }
 
@@ -237,27 +254,41 @@ impl Identities {
         shown: Shown,
         from: Option<IpAddr>,
     ) -> Result<Standing, Error> {
-        let now = app.moment();
-        let Recalled { believed, exists, complete } = self.recall(handle, now);
-        match believed.map(|known| known.standing(shown, now.time)) {
+        let asked = app.moment();
+        let Recalled { believed, living, complete } = self.recall(handle, asked);
+        match believed.map(|known| known.standing(shown, asked.time)) {
             Some(Ok(standing)) => return Ok(standing),
             Some(Err(refused)) if !self.shared => return count(app, from, refused),
             None if complete && !self.shared => return count(app, from, UNKNOWN),
             // Another server may have changed it meanwhile.
             Some(Err(_)) | None => {}
         }
-        let _turn = match from {
-            Some(from) if !exists => self.turn(app, from, now.instant).await?,
-            Some(_) | None => None,
+        let _turn = match (from, living) {
+            (Some(from), None) => self.turn(app, from, asked.instant).await?,
+            (Some(_), Some(known)) if !known.has(shown, asked.time) => Some(wait(&self.doubts).await?),
+            (Some(_), Some(_)) | (None, _) => None,
         };
         let now = app.moment();
+        // Who guesses at one satellite does it many times at once: one read that began since then speaks for all.
+        let recalled = self.recall(handle, now);
+        let is_new = |known: &Arc<Known>| !known.deleted && known.read_at.instant >= asked.instant;
+        if let Some(known) = recalled.believed.filter(is_new) {
+            return known.standing(shown, now.time).or_else(|refused| count(app, from, refused));
+        }
         let Some(resource) = look_up(app, handle).await? else {
             return count(app, from, UNKNOWN);
         };
         self.note(&resource, now);
         let known = Arc::new(self.read(&resource, now)?);
-        let standing = known.standing(shown, now.time);
-        standing.or_else(|refused| count(app, from, refused))
+        let standing = known.standing(shown, now.time).or_else(|refused| count(app, from, refused))?;
+        // While the answer was on its way, a revocation may have been acknowledged elsewhere.
+        if self.shared && !app.moment().is_within(now) {
+            app.liveness.refuses();
+            return Err(Error::Unavailable(
+                "the database answers too slowly to say whether the credential still counts: repeat",
+            ));
+        }
+        Ok(standing)
     }
 
     /// Who comes from an address that fails a lot, under a name that nobody here has heard of, waits for a turn: a
@@ -271,10 +302,7 @@ impl Identities {
         if !app.limiter.has_failed_a_lot(from, now) {
             return Ok(None);
         }
-        match tokio::time::timeout(LONGEST_TURN, self.turns.acquire()).await {
-            Ok(permit) => permit.map(Some).map_err(|_| Error::Internal),
-            Err(_) => Err(Error::TooMany(1)),
-        }
+        wait(&self.turns).await.map(Some)
     }
 
     fn recall(&self, handle: &str, now: Moment) -> Recalled {
@@ -284,8 +312,8 @@ impl Identities {
             newest && (!self.shared || now.is_within(known.read_at) || now.is_within_some(memory.confirmed))
         };
         let known = memory.known.get(handle);
-        let exists = known.is_some_and(|known| !known.deleted);
-        Recalled { believed: known.filter(holds).cloned(), exists, complete: memory.complete }
+        let living = known.filter(|known| !known.deleted).cloned();
+        Recalled { believed: known.filter(holds).cloned(), living, complete: memory.complete }
     }
 }
 
@@ -299,6 +327,13 @@ impl Moment {
         let steady = self.instant.saturating_duration_since(earlier.instant);
         let wall = self.time.duration_since(earlier.time);
         steady < MEMORY && wall.abs() < jiff::SignedDuration::try_from(MEMORY).unwrap_or_default()
+    }
+}
+
+async fn wait(turns: &Semaphore) -> Result<SemaphorePermit<'_>, Error> {
+    match tokio::time::timeout(LONGEST_TURN, turns.acquire()).await {
+        Ok(permit) => permit.map_err(|_| Error::Internal),
+        Err(_) => Err(Error::TooMany(1)),
     }
 }
 

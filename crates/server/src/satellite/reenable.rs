@@ -46,7 +46,7 @@ impl Mode {
     fn advice(self) -> &'static str {
         match self {
             Self::Refresh => "The next heartbeat tells the satellite to exchange its credential.",
-            Self::Reissue => "The old credential is void. The token is shown only now, and works once.",
+            Self::Reissue => "The old credential is void. The token is given out only now, and works once.",
             Self::Keep => "The next heartbeat brings the satellite back with the credential it has.",
         }
     }

@@ -25,6 +25,9 @@ use crate::{
     text,
 };
 
+const REVOKED: &str = "The satellite is refused from now on; `describe` shows what other systems were told.";
+const ALREADY: &str = "The satellite was revoked already; history has the reason that was given then.";
+
 /// Blocks a satellite from its next request on, and voids its tokens.
 #[utoipa::path(
     post, path = "/api/satellites/{name}/revoke", operation_id = "revoke_satellite", request_body = Option<Revoke>,
@@ -38,10 +41,10 @@ pub(crate) async fn revoke(
 ) -> Result<Json<Envelope<Satellite>>, Error> {
     text::check_prose("reason", asked.reason.as_deref(), 2000)?;
     let id = find(&app, &name).await?.content.id;
-    let (satellite, ()) = super::change(&app, &id, Some("revoked"), |satellite| {
+    let (satellite, message) = super::change(&app, &id, Some("revoked"), |satellite| {
         let state = state(satellite)?;
         if state == SatelliteState::Revoked {
-            return Ok(Decided::Nothing(()));
+            return Ok(Decided::Nothing(ALREADY));
         }
         let mut document = Document::of(satellite)?;
         if !document.may_refresh(app.now()) {
@@ -50,15 +53,11 @@ pub(crate) async fn revoke(
         document.close();
         let content = document.into_content_of(satellite, step(state, Event::Revoke)?.to)?;
         let entry = by_person(&app, &caller, TRANSITION, asked.reason.clone());
-        Ok(Decided::Commit(Box::new((content, entry)), ()))
+        Ok(Decided::Commit(Box::new((content, entry)), REVOKED))
     })
     .await?;
     beat::rests(&app, &id);
     // A repeat waits as well: the answer to the first may have been lost before it was true.
     app.satellites.settle().await;
-    let shown = view::shown(&app, &satellite)?;
-    Ok(Json(Envelope::said(
-        shown,
-        "The satellite is refused from now on; effects shows what other systems were told.",
-    )))
+    Ok(Json(Envelope::said(view::shown(&app, &satellite)?, message)))
 }

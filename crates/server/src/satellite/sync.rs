@@ -163,6 +163,9 @@ fn decide(app: &App, caller: &Caller, satellite: &Resource, due: Due) -> Result<
         Some(event) => {
             let mut entry = by_satellite(app, caller, TRANSITION);
             entry.metadata = serde_json::json!({"event": event.as_str()});
+            if due == Due::Kept {
+                entry.metadata["mode"] = "keep".into();
+            }
             (step(state, event)?.to, entry)
         }
     };

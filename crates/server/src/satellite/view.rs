@@ -15,8 +15,7 @@ use wardroom_core::{liveness::Standing, satellite::State as SatelliteState, tabl
 use wardroom_store::{List, Resource};
 
 use super::{
-    beat,
-    document::{Document, KIND},
+    document::{self, Document, KIND},
     facts, find,
 };
 use crate::{
@@ -223,6 +222,10 @@ pub(crate) fn shown(app: &App, satellite: &Resource) -> Result<Satellite, Error>
     let refresh_required =
         content.state == SatelliteState::Pending.as_str() && document.may_refresh(app.now());
     let silence = app.liveness.standing(KIND, &content.id);
+    let (last_seen, interval) = app.liveness.last_beat(KIND, &content.id).unzip();
+    // One that is stale was judged by it.
+    let held = matches!(document::state(satellite)?, SatelliteState::Online | SatelliteState::Stale);
+    let interval = interval.flatten().filter(|_| held);
     let standing = silence.as_ref().map(|silence| silence.standing).filter(|it| *it != Standing::Heard);
     Ok(Satellite {
         id: content.id.clone(),
@@ -235,9 +238,9 @@ pub(crate) fn shown(app: &App, satellite: &Resource) -> Result<Satellite, Error>
         config_name: document.config,
         labels: content.labels.clone(),
         heartbeat_interval: document.heartbeat_interval,
-        interval_in_force: silence.and_then(|silence| silence.interval).map(|interval| interval.to_string()),
+        interval_in_force: interval.map(|interval| interval.to_string()),
         silence: standing.map(|standing| standing.to_string()),
-        last_seen: beat::last_heard(app, &content.id),
+        last_seen,
         reported: app.facts.of(&content.id).map(|reported| (*reported).clone()),
         token_expires_at: document.registration.map(|registration| registration.expires_at),
         refresh_until: document.refresh.filter(|_| refresh_required).map(|refresh| refresh.until),

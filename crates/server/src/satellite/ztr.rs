@@ -213,8 +213,11 @@ pub(crate) async fn by_svid(
 
 async fn hand_out(app: &App, caller: &Caller, satellite: Resource) -> Result<Registration, Error> {
     let satellite = sync::heard_again(app, caller, satellite).await?;
+    let registration = place::registration(app, &satellite)?;
+    // Nothing that takes time follows: revoked or deleted in between, nothing is handed out.
     app.satellites.check_issued(app, &satellite).await?;
-    answer(app, &satellite)
+    super::beat::first(app, &satellite)?;
+    Ok(registration)
 }
 
 /// Registration counts as the first heartbeat.

@@ -28,6 +28,7 @@ on_both! {
     a_robot_that_is_there_is_adopted_where_that_is_allowed,
     a_name_that_is_given_again_gets_a_robot_of_its_own,
     projects_of_a_group_reach_the_robots_of_its_satellites,
+    who_is_revoked_is_told_so_although_harbor_lost_its_robot,
 }
 
 /// What Harbor puts before the names of robots is for Harbor to say; a satellite is known by that name on every server.
@@ -50,6 +51,32 @@ async fn known_everywhere() {
                 assert_eq!(site.beat(&credential).await, 200, "{} {which}", credential.username);
             }
         }
+    }
+}
+
+/// Harbor is restored from before the satellite was made, or somebody deleted its robot there: what the satellite shows is
+/// still its name.
+async fn who_is_revoked_is_told_so_although_harbor_lost_its_robot() {
+    for prefix in ["robot$", "bot+"] {
+        let options = Options { prefix: prefix.to_owned(), ..Options::default() };
+        let harbor = Harbor::start(options).await.unwrap();
+        let site = site(&harbor).await;
+        let edge = site.register(&site.create("edge", &[]).await).await;
+        site.settled("edge", NO_REGISTRY).await;
+        let id = robot(&harbor, "edge").unwrap()["id"].as_i64().unwrap();
+        let gone = site.http.delete(format!("{}/api/v2.0/robots/{id}", harbor.url()));
+        send(gone.basic_auth("admin", Some(PASSWORD))).await.expect(200);
+        site.post("/api/satellites/edge/revoke", json!({})).await.expect(200);
+        assert_eq!(site.beat(&edge).await, 403);
+        site.settled("edge", NO_REGISTRY).await;
+        assert_eq!(site.beat(&edge).await, 403, "{prefix}");
+
+        // It comes back with what it has, and with a robot.
+        site.post("/api/satellites/edge/reenable", json!({"mode": "keep"})).await.expect(200);
+        eventually("the way back", async || (site.beat(&edge).await == 200).then_some(())).await;
+        site.settled("edge", NO_REGISTRY).await;
+        let made = robot(&harbor, "edge").unwrap();
+        assert_eq!((&made["secret"], &made["disable"]), (&json!(edge.password), &json!(false)));
     }
 }
 

@@ -16,8 +16,9 @@ use axum::{
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::{net, sync::Semaphore, task::JoinHandle};
+use wardroom_upstream::registry::artifact::Artifact;
 
-use crate::site::{Site, eventually, on_both};
+use crate::site::{Backend, DATABASE, Site, eventually, on_both};
 
 on_both! {
     states_follow_their_records_into_the_registry,
@@ -26,6 +27,7 @@ on_both! {
     what_the_registry_lost_is_published_again,
     what_the_registry_has_not_been_told_is_shown,
     secrets_are_not_pushed_where_anybody_reads_them,
+    what_is_published_names_no_server_of_several,
 }
 
 /// A registry with a folder of its own, until it is dropped.
@@ -376,4 +378,58 @@ async fn secrets_are_not_pushed_where_anybody_reads_them() {
     let site = site.restart(&format!("{section}allow_public = true\n")).await;
     registry.has(&[state]).await;
     drop(site.end().await);
+}
+
+/// Each of several servers listens on another address, and all of them publish the same built-in config.
+#[expect(clippy::print_stdout, reason = "whoever runs the tests reads what was left out")]
+async fn what_is_published_names_no_server_of_several() {
+    let Some(registry) = Registry::start().await else {
+        println!("there is no docker-registry here: nothing is pushed");
+        return;
+    };
+    let site = Site::start(&format!("[registry]\nurl = {:?}\n", registry.url)).await;
+    site.create("edge", &[]).await;
+    site.settled("edge", &[]).await;
+    let says = match DATABASE.get() {
+        Backend::Sqlite => json!({"app_config": {"ground_control_url": site.url}}),
+        Backend::Postgres => json!({"app_config": {}}),
+    };
+    let digest = Artifact::of(&says).manifest.digest;
+    assert_eq!(registry.digest(BUILT_IN[1]).await, Some(digest));
+}
+
+/// Two servers of one database have different registries: the one that started last decides, and they do not take turns.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_with_other_settings_do_not_take_turns() {
+    let (Some(first), Some(second)) = (Registry::start().await, Registry::start().await) else {
+        println!("there is no docker-registry here: nothing is pushed");
+        return;
+    };
+    DATABASE
+        .scope(Backend::Postgres, async {
+            let older = Site::start(&first.section()).await;
+            furnish(&older).await;
+            first.has(&[GROUP, CONFIG, EDGE, BARE]).await;
+            let newer = older.beside_with(&first.url, &second.url).await;
+            let is_overruled = async |site: &Site| {
+                let request = site.http.get(format!("{}/metrics", site.url)).bearer_auth(site.token());
+                let metrics = request.send().await.unwrap().text().await.unwrap();
+                metrics.contains("wardroom_registry_overruled 1")
+            };
+            eventually("the older one to notice", async || is_overruled(&older).await.then_some(())).await;
+            assert!(!is_overruled(&newer).await);
+            for number in 0..10 {
+                older.create(&format!("late-{number}"), &[]).await;
+            }
+            for number in 0..10 {
+                newer.settled(&format!("late-{number}"), &[]).await;
+                let state = format!("satellite/satellite-state/late-{number}/state");
+                assert_eq!((first.digest(&state).await, second.digest(&state).await.is_some()), (None, true));
+            }
+            // What was published before follows, when the older one has let go of looking.
+            second.has(&[GROUP, CONFIG, EDGE, BARE]).await;
+            drop(newer.end().await);
+            drop(older.end().await);
+        })
+        .await;
 }

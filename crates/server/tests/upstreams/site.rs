@@ -118,10 +118,16 @@ impl Site {
 
     /// Starts another server on the same database, which must be PostgreSQL.
     pub(crate) async fn beside(&self) -> Self {
+        self.beside_with("", "").await
+    }
+
+    /// The same, with another text instead of one in its configuration.
+    pub(crate) async fn beside_with(&self, instead_of: &str, this: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let (old, new) = (self.dir.path().join("data"), dir.path().join("data"));
         let key = format!("data_dir = {new:?}\nkey_file = {:?}", old.join("server.key"));
         let file = self.file.replacen(&format!("data_dir = {old:?}"), &key, 1);
+        let file = file.replace(instead_of, this);
         Self::run(dir, file, None, Some(self.token.clone())).await
     }
 
@@ -147,6 +153,11 @@ impl Site {
         self.stop.send_replace(true);
         self.task.await.unwrap();
         self.dir
+    }
+
+    /// The administrator's.
+    pub(crate) fn token(&self) -> &str {
+        &self.token
     }
 
     /// Everything that is stored, as far as it is text.

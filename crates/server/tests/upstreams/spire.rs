@@ -31,6 +31,8 @@ on_both! {
     agents_are_told_where_spire_is,
     who_joined_in_time_is_not_sent_for_a_new_token,
     a_banned_agent_vouches_for_nobody,
+    two_nodes_of_one_name_do_not_take_turns,
+    who_cannot_register_for_want_of_a_listener_is_told,
 }
 
 const DOMAIN: &str = "example.org";
@@ -283,6 +285,15 @@ async fn a_revoked_identity_is_refused_at_once_withdrawn_and_banned() {
         effects.into_iter().find(|(type_, _, error)| type_ == "spire_entry" && !error.is_empty())
     });
     assert!(!error.await.2.contains(&token), "no token in an error");
+    // SPIRE is in nobody's way: who is revoked is refused.
+    let why = world.site.get("/api/v1/resources/satellite/edge/why").await[0].clone();
+    assert_eq!(why["blockers"], json!([]), "{why}");
+    assert!(
+        why["meaning"].as_str().unwrap().contains("It is refused already; spire_entry was tried"),
+        "{why}"
+    );
+    assert!(why["next"]["request"].as_str().unwrap().ends_with(r#"{"mode":"reissue"}"#), "{why}");
+    assert!(why["exits"][0]["call"]["request"].as_str().unwrap().contains("reissue"), "{why}");
     assert_eq!(world.entries(&id).len(), 1);
     world.spire.faults().clear();
     world.site.settled("edge", &[]).await;
@@ -702,4 +713,37 @@ async fn a_changed_time_to_live_is_updated() {
     site.post("/api/groups/satellite", json!({"satellite": "edge", "group": "g"})).await.expect(200);
     site.settled("edge", &[]).await;
     assert_eq!(lives().await, [77]);
+}
+
+/// Two nodes have a certificate with the satellite's name, and each is heard again after the other one.
+async fn two_nodes_of_one_name_do_not_take_turns() {
+    let world = world().await;
+    let attest = |fingerprint: &str| {
+        let (fingerprint, common_name) = (fingerprint.to_owned(), "edge".to_owned());
+        world.spire.attest(&Attestation::X509pop { fingerprint, common_name }).unwrap()
+    };
+    let agent = attest("0a");
+    let wanted =
+        json!({"satellite_name": "edge", "selectors": ["unix:uid:1000"], "attestation_method": "x509pop"});
+    let made = world.site.post("/api/join-tokens", wanted).await.expect(200);
+    world.site.settled("edge", &[]).await;
+    world.spire.advance(60);
+    attest("0b");
+    world.site.group("g", &["library/x"]).await;
+    world.site.post("/api/groups/satellite", json!({"satellite": "edge", "group": "g"})).await.expect(200);
+    world.site.settled("edge", &[]).await;
+    let entries = world.entries(made["spiffe_id"].as_str().unwrap());
+    let parents: Vec<_> = entries.iter().map(|entry| entry["parent_id"].as_str().unwrap()).collect();
+    assert_eq!(parents, [agent.as_str()]);
+}
+
+async fn who_cannot_register_for_want_of_a_listener_is_told() {
+    let world = world().await;
+    world.create("edge").await;
+    let why = async |site: &Site| site.get("/api/v1/resources/satellite/edge/why").await.to_string();
+    assert!(!why(&world.site).await.contains("[spiffe]"));
+    let (without, _) = world.sections.split_once("[spiffe]").unwrap();
+    let site = world.site.restart(without).await;
+    let why = why(&site).await;
+    assert!(why.contains("[spiffe]"), "{why}");
 }

@@ -12,6 +12,7 @@ on_both! {
     nobody_reads_what_is_not_theirs,
     secrets_of_a_config_are_for_its_satellites_only,
     a_pull_that_a_change_overtakes_is_finished,
+    tags_are_listed_page_by_page,
 }
 
 /// C6: pulls the document behind a state URL like the client does: ping, manifest, layer.
@@ -193,4 +194,17 @@ async fn a_pull_that_a_change_overtakes_is_finished() {
     let tag = blob.headers()["etag"].clone();
     let again = edge.sign(site.http.get(format!("{base}/blobs/{layer}"))).header("if-none-match", tag);
     assert_eq!(again.send().await.unwrap().status(), 304);
+}
+
+/// As the specification of registries has it: at most so many, and only those that come after another one.
+async fn tags_are_listed_page_by_page() {
+    let site = Site::start("").await;
+    let edge = site.register(&site.create("edge", &[]).await).await;
+    let pages =
+        [("", 1), ("?n=10", 1), ("?n=0", 0), ("?last=latest", 0), ("?last=a&n=1", 1), ("?n=1&last=z", 0)];
+    for (query, count) in pages {
+        let url = format!("{}/v2/satellite/satellite-state/edge/state/tags/list{query}", site.url);
+        let list = send(edge.sign(site.http.get(url))).await.expect(200);
+        assert_eq!(list["tags"].as_array().unwrap().len(), count, "{query}: {list}");
+    }
 }

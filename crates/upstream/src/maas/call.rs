@@ -12,6 +12,11 @@ use serde::de::DeserializeOwned;
 use super::{Class, Error, Key, form::Form};
 use crate::reply::{self, Cut};
 
+/// What MAAS itself says of what it does not have. A proxy, or another server at that address, has other words, and
+/// nothing may be believed to be gone because of those.
+const SIGNATURE: &str = "x-maas-api-hash";
+const NOBODY: &str = " matches the given query";
+
 /// What an operation does to MAAS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
@@ -187,6 +192,7 @@ impl Maas {
             return Class::Credentials;
         }
         let after = reply::retry_after(&response).map(|text| self.later(text));
+        let is_signed = response.headers().contains_key(SIGNATURE);
         let body = reply::body(response, MOST_OF_A_REFUSAL).await.unwrap_or_default();
         // Secrets go before anything is cut, or a part of one might stay.
         let secrets = secrets.iter().map(String::as_str).chain([self.key.secret()]);
@@ -197,7 +203,10 @@ impl Maas {
         match (status, after) {
             (400, _) => serde_json::from_str(&body).map_or(Class::Malformed { status, said }, Class::Refused),
             (403, _) => Class::Forbidden(said),
-            (404 | 410, _) => Class::Gone,
+            (404, _) if is_signed || body.contains(NOBODY) => Class::Gone,
+            (404, _) => Class::Ambiguous(format!(
+                "404 came from something in front of MAAS, or from a wrong URL: {said}"
+            )),
             (409, Some(after)) => Class::Busy { after },
             (409, None) => Class::WrongState(said),
             (429, after) => Class::Throttled { after: after.unwrap_or(LATER) },

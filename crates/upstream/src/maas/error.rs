@@ -55,7 +55,7 @@ pub enum Class {
     /// 403: the user may not, or the machine is locked.
     #[error("MAAS does not permit it: {0}")]
     Forbidden(String),
-    /// 404: there is no such thing, or no longer.
+    /// 404 by MAAS itself: there is no such thing, or no longer.
     #[error("MAAS does not know it")]
     Gone,
     /// 400 with fields: what we want is impossible with this machine or this site.
@@ -105,6 +105,23 @@ impl Error {
             | Class::Gone
             | Class::Refused(_)
             | Class::Malformed { .. } => Repeat::Never,
+        }
+    }
+
+    /// Whether MAAS has certainly not done it: it was not sent, or refused.
+    #[must_use]
+    pub const fn did_nothing(&self) -> bool {
+        match &self.class {
+            Class::Unreachable(_)
+            | Class::Busy { .. }
+            | Class::Throttled { .. }
+            | Class::WrongState(_)
+            | Class::Credentials
+            | Class::Forbidden(_)
+            | Class::Gone
+            | Class::Refused(_)
+            | Class::Malformed { .. } => true,
+            Class::Ambiguous(_) | Class::Unavailable { .. } | Class::Unreadable(_) => false,
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Everything here is idempotent: parts are named by what they hold, and a tag moves to what was pushed last.
 
-use std::{fmt, time::Duration};
+use std::{collections::BTreeSet, fmt, time::Duration};
 
 use reqwest::{
     Method, RequestBuilder, Url,
@@ -70,6 +70,12 @@ const PAGE: usize = 100;
 /// Images that are removed after a push.
 const MOST_AT_ONCE: usize = 20;
 
+/// Tags of somebody else in a repository that is looked through for old images: each of them is looked at first.
+const MOST_OF_OTHERS: usize = 100;
+
+/// The tag that readers ask for.
+const LATEST: &str = "latest";
+
 impl Registry {
     /// Makes a client; nothing is sent yet.
     ///
@@ -82,20 +88,20 @@ impl Registry {
         Ok(Self { http, base, credentials: options.credentials, timeout })
     }
 
-    /// Pushes an image, tagged with `time` (seconds since 1970), then as `latest`, in this order: whoever sees the latter sees all of it.
-    /// Doing it again does no harm.
+    /// Uploads the parts of an image, which nobody sees before it is tagged. Doing it again does no harm.
     ///
     /// # Errors
-    /// See [`Failure`]. Nothing is tagged as long as a part is missing.
-    pub async fn push(&self, repository: &str, image: &Artifact, time: i64) -> Result<(), Failure> {
+    /// See [`Failure`].
+    pub async fn upload<'a>(
+        &'a self,
+        repository: &'a str,
+        image: &'a Artifact,
+    ) -> Result<Uploaded<'a>, Failure> {
         let mut session = Session::new(self, repository);
         for blob in [&image.layer, &image.config] {
             session.upload(blob).await?;
         }
-        for tag in [&time.to_string(), "latest"] {
-            session.tag(tag, &image.manifest).await?;
-        }
-        Ok(())
+        Ok(Uploaded { session, manifest: &image.manifest })
     }
 
     /// The digest of what a tag stands for; nothing when there is no such tag.
@@ -112,7 +118,7 @@ impl Registry {
     /// See [`Failure`]; nothing is changed.
     pub async fn is_public(&self, repository: &str) -> Result<bool, Failure> {
         let anybody = Self { credentials: None, ..self.clone() };
-        match anybody.digest(repository, "latest").await {
+        match anybody.digest(repository, LATEST).await {
             // Who is told that there is nothing would be told what there is.
             Ok(_) => Ok(true),
             Err(failure) if failure.is_denied() => Ok(false),
@@ -125,29 +131,41 @@ impl Registry {
     /// # Errors
     /// See [`Failure`]; some images may be gone, and doing it again goes on with the rest.
     pub async fn delete(&self, repository: &str) -> Result<Deleted, Failure> {
-        Session::new(self, repository).remove(Goes::All).await
+        Session::new(self, repository).remove_all().await
     }
 
     /// Removes images that were pushed before the one with this digest, some at a time: what they said may be secret.
-    /// Tags that somebody else gave stay.
+    /// Tags that somebody else gave stay, and what they stand for; where there are many of them, everything does.
     ///
     /// # Errors
     /// See [`Failure`]; doing it again goes on with the rest.
     pub async fn prune(&self, repository: &str, digest: &str) -> Result<Deleted, Failure> {
-        Session::new(self, repository).remove(Goes::Before(digest)).await
+        Session::new(self, repository).prune(digest).await
     }
 }
 
-/// Which images are removed.
-#[derive(Clone, Copy)]
-enum Goes<'a> {
-    /// All.
-    All,
-    /// Those with the time of a push, but for this one.
-    Before(&'a str),
+/// An image of which all parts are there.
+pub struct Uploaded<'a> {
+    session: Session<'a>,
+    manifest: &'a Blob,
+}
+
+impl Uploaded<'_> {
+    /// Tags it with `time` (seconds since 1970), then as `latest`, in this order. Doing it again does no harm.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub async fn tag(&self, time: i64) -> Result<(), Failure> {
+        let mut session = self.session.clone();
+        for tag in [&time.to_string(), LATEST] {
+            session.tag(tag, self.manifest).await?;
+        }
+        Ok(())
+    }
 }
 
 /// A few exchanges about one repository, with the authorization that the first of them earned.
+#[derive(Clone)]
 struct Session<'a> {
     registry: &'a Registry,
     repository: &'a str,
@@ -200,32 +218,18 @@ impl<'a> Session<'a> {
     }
 
     /// Page by page, so that what was done counts although the rest takes longer than there is time.
-    async fn remove(&mut self, goes: Goes<'_>) -> Result<Deleted, Failure> {
+    async fn remove_all(&mut self) -> Result<Deleted, Failure> {
         let (mut removed, mut last) = (0, None);
         loop {
             let (tags, goes_on) = self.tags(last.as_deref()).await?;
             let next = tags.last().cloned();
             for tag in tags {
-                let is_time = tag.bytes().all(|byte| byte.is_ascii_digit());
-                let (kept, most) = match goes {
-                    Goes::All => (None, usize::MAX),
-                    Goes::Before(_) if !is_time => continue,
-                    Goes::Before(digest) => (Some(digest), MOST_AT_ONCE),
-                };
                 // Nothing there: it went with an image that had this tag as well.
-                let Some(digest) = self.digest(&tag).await?.filter(|digest| Some(&**digest) != kept) else {
-                    continue;
-                };
-                let path = ["manifests", digest.as_str()];
-                let reply =
-                    self.call(Method::DELETE, &path, |request| request, &[200, 202, 404, 405]).await?;
-                if reply.status == 405 {
+                let Some(digest) = self.digest(&tag).await? else { continue };
+                if !self.remove(&digest).await? {
                     return Ok(Deleted::Unsupported);
                 }
                 removed += 1;
-                if removed == most {
-                    return Ok(Deleted::All(removed));
-                }
             }
             // One that gives the same page again has given all it has.
             if !goes_on || next <= last {
@@ -233,6 +237,56 @@ impl<'a> Session<'a> {
             }
             last = next;
         }
+    }
+
+    /// An image goes with all its tags: one that has a tag of somebody else stays, and so do our tags on it.
+    async fn prune(&mut self, newest: &str) -> Result<Deleted, Failure> {
+        let (ours, others): (Vec<_>, Vec<_>) =
+            self.all_tags().await?.into_iter().partition(|tag| is_time(tag));
+        if others.len() > MOST_OF_OTHERS {
+            return Ok(Deleted::All(0));
+        }
+        let mut kept = BTreeSet::from([newest.to_owned()]);
+        for tag in &others {
+            kept.extend(self.digest(tag).await?);
+        }
+        let mut removed = 0;
+        for tag in &ours {
+            // Nothing there: it went with an image that had this tag as well.
+            let Some(digest) = self.digest(tag).await?.filter(|digest| !kept.contains(digest)) else {
+                continue;
+            };
+            if !self.remove(&digest).await? {
+                return Ok(Deleted::Unsupported);
+            }
+            removed += 1;
+            if removed == MOST_AT_ONCE {
+                break;
+            }
+        }
+        Ok(Deleted::All(removed))
+    }
+
+    async fn all_tags(&mut self) -> Result<Vec<String>, Failure> {
+        let mut all = Vec::new();
+        loop {
+            let (tags, goes_on) = self.tags(all.last().map(String::as_str)).await?;
+            // One that gives the same page again has given all it has.
+            let is_new = tags.last() > all.last();
+            if is_new {
+                all.extend(tags);
+            }
+            if !goes_on || !is_new {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// Removes an image; false where the registry does not let anything be removed.
+    async fn remove(&mut self, digest: &str) -> Result<bool, Failure> {
+        let path = ["manifests", digest];
+        let reply = self.call(Method::DELETE, &path, |request| request, &[200, 202, 404, 405]).await?;
+        Ok(reply.status != 405)
     }
 
     /// A page of tags in their order, and whether there are more.
@@ -307,6 +361,11 @@ impl<'a> Session<'a> {
             self.authorization = Some(auth::answer(self.registry, challenge, self.repository).await?);
         }
     }
+}
+
+/// Whether a tag is the time of a push.
+fn is_time(tag: &str) -> bool {
+    tag.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn same_digest(reply: &Reply, expected: &str) -> Result<(), Failure> {

@@ -86,9 +86,11 @@ async fn a_failure_says_what_may_be_done_next() {
     let id = fake.seed(&Seed::default());
     let seconds = |seconds| Some(Duration::from_secs(seconds));
     // kind of fault, class, what to do after a commission, and after a read
-    let cases: [(FaultKind, &str, Repeat, Repeat); 9] = [
+    let cases: [(FaultKind, &str, Repeat, Repeat); 10] = [
         (FaultKind::Status(500), "Ambiguous", Repeat::Observe, Repeat::Blind(None)),
         (FaultKind::Status(504), "Ambiguous", Repeat::Observe, Repeat::Blind(None)),
+        // Not in the words of MAAS.
+        (FaultKind::Status(404), "Ambiguous", Repeat::Observe, Repeat::Blind(None)),
         (FaultKind::HangUp, "Ambiguous", Repeat::Observe, Repeat::Blind(None)),
         (FaultKind::Garbage, "Unreadable", Repeat::Observe, Repeat::Blind(None)),
         (FaultKind::Busy, "Busy", Repeat::Blind(seconds(5)), Repeat::Blind(seconds(5))),

@@ -123,6 +123,7 @@ impl Rig {
             with: with.map(|step| step.stage).collect(),
             skip: BTreeMap::new(),
             came: Came::of(node, Came::FromUse),
+            unproven: BTreeSet::new(),
             data: Known { given: "given".to_owned(), ..Known::default() },
         };
         change(&mut order);

@@ -56,7 +56,7 @@ impl SatelliteGroup {
                 let there = format!("there is a satellite group {:?} already", group.group);
                 Err(failure(Code::Conflict, format!("{there}\nnext: change it with `wardroom apply`")))
             }
-            Err(error) if error.status() == Some(404) => {
+            Err(error) if error.is_not_found() => {
                 print_made(&self.made, &client.sync_satellite_group(&group).await?)
             }
             Err(error) => Err(error.into()),

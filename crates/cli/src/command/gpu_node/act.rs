@@ -21,6 +21,9 @@ pub(crate) struct Act {
     /// A stage to skip for a dead host, with a reason: drain_node="the board burnt". Can be repeated.
     #[arg(long, value_name = "STAGE=REASON", value_parser = text::skip)]
     skip: Vec<(String, String)>,
+    /// Use a node whose cleanup was begun and never proven as it is; takes a reason.
+    #[arg(long, requires = "reason")]
+    unproven: bool,
     /// Why, for history.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -33,11 +36,12 @@ pub(crate) struct Act {
 impl verbs::Action for Action {
     fn lacks(self) -> Vec<&'static str> {
         match self {
-            Self::Retire | Self::Remove => vec!["secret_file"],
-            Self::Resume => vec!["skip"],
-            Self::StopDrain | Self::RollbackRemove => vec!["skip", "secret_file"],
-            Self::Quarantine | Self::Recover | Self::Reactivate => {
-                vec!["skip", "secret_file", "wait", "wait_timeout"]
+            Self::Retire | Self::Remove => vec!["secret_file", "unproven"],
+            Self::Resume => vec!["skip", "unproven"],
+            Self::StopDrain | Self::RollbackRemove => vec!["skip", "secret_file", "unproven"],
+            Self::Recover => vec!["skip", "secret_file", "wait", "wait_timeout"],
+            Self::Quarantine | Self::Reactivate => {
+                vec!["skip", "secret_file", "wait", "wait_timeout", "unproven"]
             }
         }
     }
@@ -49,7 +53,7 @@ impl Act {
         if ids.len() > 1 && self.secret.is_given() {
             return Err(failure(Code::Usage, "one file takes the secret of one node"));
         }
-        let wanted = ActionRequest { reason: self.reason, skip: skips(self.skip) };
+        let wanted = ActionRequest { reason: self.reason, skip: skips(self.skip), unproven: self.unproven };
         let (mut outcome, mut runs) = (Outcome::default(), Vec::new());
         for id in &ids {
             let paper = self.secret.open()?;

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use wardroom_api::gpu_node::{GpuNode, OnboardingCreate};
+use wardroom_core::gpu_node::State;
 
 use crate::{
     connection::Connection,
@@ -42,6 +43,9 @@ impl Onboard {
         }
         let run = begun.node.run.as_deref().map_or_else(String::new, |run| format!(", run/{run}"));
         output::note(&format!("gpu-node/{} {}{run}", begun.node.id, begun.node.state));
+        if begun.node.state == State::Quarantined.as_str() {
+            output::note("it stays quarantined, also onboarded, until `wardroom gpu-node recover`");
+        }
         self.wait.until_over(&client, begun.node.run.as_slice(), Wish::Done).await
     }
 }

@@ -1,6 +1,7 @@
 //! Stages that the agent carries out: a task for each, and what its result means.
 
 use jiff::SignedDuration;
+use wardroom_api::gpu_node::agent::TaskResult;
 use wardroom_core::{
     gpu_node::task::{Kind as TaskKind, State as TaskState},
     run::{
@@ -96,7 +97,7 @@ impl Workers {
         let kind = TaskKind::of(stage).ok_or_else(|| by_hand("the stage has no task"))?;
         let (round, force) = (attempt.data.task_round(stage), attempt.data.force);
         // What the agent has done for this run counts, also when it went with the system that was released since.
-        if self.node(attempt).await?.agent.is_none()
+        if !self.node(attempt).await?.has_agent()
             && !task::has_succeeded(&self.app, attempt.run, stage, round).await?
         {
             return Err(super::failed(Class::NoAgent, nobody(attempt.kind, stage)));
@@ -128,29 +129,38 @@ impl Workers {
             return Err(Halt::Came(Box::new(wait_until(until, &reason))));
         }
         let result = document.result.unwrap_or_default();
-        let told: Vec<_> = result
-            .details
-            .iter()
-            .map(|detail| {
-                let went = if detail.ok { "done" } else { "failed" };
-                format!("{} {} {went}", detail.name, detail.method)
-            })
-            .collect();
         let whole = result.details.iter().all(|detail| detail.ok);
         if state == TaskState::Succeeded && whole {
-            let exit = result.exit_code.map_or_else(String::new, |code| format!(", exit code {code}"));
-            let what = if told.is_empty() { String::new() } else { format!(": {}", told.join(", ")) };
-            attempt.data.proofs.insert(stage, format!("{kind} {state}{exit}{what}"));
+            let proof = evidence(kind, state, &TaskResult { output: String::new(), ..result });
+            attempt.data.proofs.insert(stage, proof);
             return Ok(());
         }
         // The next attempt asks anew; what this one came to is said once.
         attempt.data.next_task(stage);
         attempt.data.failed_scrubs += u32::from(stage == Stage::ScrubGpu);
+        let failed_scrubs = attempt.data.failed_scrubs;
+        if failed_scrubs >= SCRUBS {
+            // Who sends the run on from there lets it try as often again.
+            attempt.data.failed_scrubs = 0;
+        }
         attempt.save().await?;
-        let output = result.output.trim();
-        let evidence = format!("{kind} {state}: {} {output}", told.join(", "));
-        Err(failed(stage, state, attempt.data.failed_scrubs, evidence))
+        let evidence = evidence(kind, state, &result);
+        Err(failed(stage, state, failed_scrubs, evidence))
     }
+}
+
+/// How a task ended, what it told of single things, and what it wrote. One that says nothing still has its exit code.
+fn evidence(kind: TaskKind, state: TaskState, result: &TaskResult) -> String {
+    let told = result.details.iter().map(|detail| {
+        let words = [detail.name.as_str(), detail.method.as_str(), if detail.ok { "done" } else { "failed" }];
+        words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+    });
+    let told = told.collect::<Vec<_>>().join(", ");
+    let parts: Vec<_> =
+        [told.as_str(), result.output.trim()].into_iter().filter(|part| !part.is_empty()).collect();
+    let exit = result.exit_code.map_or_else(String::new, |code| format!(", exit code {code}"));
+    let colon = if parts.is_empty() { "" } else { ": " };
+    format!("{kind} {state}{exit}{colon}{}", parts.join("; "))
 }
 
 /// Nobody is there to carry a stage out; says what can be done, as commands.
@@ -207,5 +217,28 @@ fn failed(stage: Stage, state: TaskState, scrubs: u32, evidence: String) -> Halt
         (Stage::CleanupStorage, TaskState::Refused | TaskState::Succeeded) => by_hand(evidence),
         (_, TaskState::Refused) => by_hand(evidence),
         _ => again(evidence),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wardroom_api::gpu_node::agent::Detail;
+
+    use super::*;
+
+    #[test]
+    fn what_a_task_came_to_is_said_without_gaps() {
+        let check = |exit_code, names: &[&str], output: &str, said: &str| {
+            let named =
+                |name: &&str| Detail { name: (*name).to_owned(), method: "erase".to_owned(), ok: false };
+            let details = names.iter().map(named).collect();
+            let result =
+                TaskResult { exit_code, output: output.to_owned(), details, ..TaskResult::default() };
+            assert_eq!(evidence(TaskKind::ValidateClean, TaskState::Refused, &result), said);
+        };
+        check(Some(69), &[], "", "node.validate_clean refused, exit code 69");
+        check(Some(69), &[], "no\n", "node.validate_clean refused, exit code 69: no");
+        check(None, &["a", "b"], "", "node.validate_clean refused: a erase failed, b erase failed");
+        check(Some(1), &["a"], "no", "node.validate_clean refused, exit code 1: a erase failed; no");
     }
 }

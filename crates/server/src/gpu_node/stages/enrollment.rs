@@ -42,7 +42,14 @@ impl Workers {
             if expired {
                 return Err(expiry(attempt.kind));
             }
-            return Ok(wait_until(until, "the agent has not enrolled yet"));
+            let reason = match &node.agent {
+                None => "the agent has not enrolled yet",
+                Some(_) => {
+                    "the agent has not enrolled yet; the one of before still speaks for the node: start it with the new token \
+                     and an empty --state-dir"
+                }
+            };
+            return Ok(wait_until(until, reason));
         };
         let heard = proof::latest(&self.app, attempt.node).await?.health;
         let heard = heard.filter(|(health, _)| health.epoch == agent.epoch);

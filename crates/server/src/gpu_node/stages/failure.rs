@@ -5,11 +5,12 @@
     reason = "a stage names the statuses it knows what to do with; any other needs a person"
 )]
 
-use wardroom_core::gpu_node::maas::Status;
+use wardroom_core::{gpu_node::maas::Status, run::failure::Class};
 use wardroom_upstream::maas::{Erase, Level, Release};
 
 use super::{
     Came, Try, Workers, agent::End, by_hand, disagrees, done, machine::start, name, require_ours, wait_for,
+    word,
 };
 use crate::gpu_node::data::{Cause, DeployFailure};
 
@@ -44,6 +45,9 @@ impl Workers {
     pub(super) async fn classify(&self, attempt: &mut Try<'_>) -> Came {
         let (_, session) = self.site(attempt)?;
         let id = self.system_id(attempt).await?;
+        // A person who was told, and sends the run on from here, has looked; MAAS would only say the same again. Their word is kept before
+        // MAAS is asked, which may not answer.
+        let looked = word(attempt, |told| told.class == Class::Manual).await?;
         let events = session.turn().await.events(&id, Level::Debug, EVENTS, None).await?;
         let results = session.turn().await.results(&id).await?;
         let failed = results
@@ -53,11 +57,11 @@ impl Workers {
         let mut evidence: Vec<_> =
             failed.map(|result| format!("{} {}", result.name, result.status_name)).collect();
         evidence.extend(events.iter().map(|event| format!("{}: {}", event.kind, event.description)));
+        // What went wrong comes first.
+        evidence.sort_by_key(|line| !tells_of_trouble(line));
         evidence.truncate(MOST_EVIDENCE);
         let told = evidence.join("; ");
         let cause = cause(&evidence);
-        // A person who sends the run on from here has looked, and MAAS would only say the same again.
-        let looked = attempt.sent_on;
         if cause.is_none() && !looked {
             return Err(by_hand(format!(
                 "nothing that MAAS says explains why the deployment failed; a repeat of the stage has it deployed once \
@@ -109,6 +113,8 @@ impl Workers {
                     // Whoever enrolled until the release took effect is gone too.
                     self.end_identity(attempt, End::Released).await?;
                     attempt.data.round += 1;
+                    // Nothing of the run is on the machine until it is deployed again.
+                    attempt.data.deployed = None;
                 }
                 self.link_pxe(attempt, &machine).await?;
                 attempt.save().await?;
@@ -117,7 +123,9 @@ impl Workers {
                 done(attempt)
             }
             // Asked for before, and the answer got lost.
-            Status::Deploying | Status::Deployed | Status::FailedDeployment if attempt.data.round > began => {
+            Status::Deploying | Status::Deployed | Status::FailedDeployment
+                if attempt.data.round > began && attempt.data.deployed.is_some() =>
+            {
                 attempt.data.recovering = None;
                 done(attempt)
             }
@@ -132,9 +140,14 @@ impl Workers {
     }
 }
 
+fn tells_of_trouble(line: &str) -> bool {
+    let line = line.to_ascii_lowercase();
+    WRONG.iter().any(|word| line.contains(word))
+}
+
 fn cause(evidence: &[String]) -> Option<Cause> {
-    let told = evidence.iter().map(|line| line.to_ascii_lowercase());
-    let told: Vec<_> = told.filter(|line| WRONG.iter().any(|word| line.contains(word))).collect();
+    let told = evidence.iter().filter(|line| tells_of_trouble(line)).map(|line| line.to_ascii_lowercase());
+    let told: Vec<_> = told.collect();
     let rule = RULES.iter().find(|(words, _)| told.iter().any(|line| line.contains(words)));
     rule.map(|(_, cause)| *cause)
 }

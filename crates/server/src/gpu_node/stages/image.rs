@@ -62,8 +62,8 @@ impl Workers {
         };
         self.change(attempt, issue).await?;
         let node = self.node(attempt).await?;
-        let server = site.settings.server_url.clone().unwrap_or_else(|| self.app.boot_url.clone());
-        let values = [token.as_str(), server.as_str(), attempt.node, node.hostname.as_str()];
+        let server = site.settings.server_url.as_deref().or(self.app.config.satellites.url.as_deref());
+        let values = [Some(token.as_str()), server, Some(attempt.node), Some(node.hostname.as_str())];
         let rendered = fill(&site.settings.user_data, values).map_err(by_settings)?;
         attempt.data.rendered = Some(crate::secret::encode(&Sha256::digest(rendered.as_bytes())[..12]));
         Ok(rendered)
@@ -101,6 +101,7 @@ impl Workers {
         }
         self.begin_deploy(attempt, session).await?;
         let rendered = self.issue(attempt, site).await?;
+        let is_first = attempt.data.deployed.is_none();
         attempt.data.deployed.clone_from(&attempt.data.rendered);
         attempt.save().await?;
         let what = Deploy {
@@ -112,6 +113,14 @@ impl Workers {
         };
         match session.turn().await.deploy(&machine.system_id, &what).await {
             Ok(_) => Ok(()),
+            // What somebody deploys there from now on is not the run's. Of what was asked for before and not answered, that
+            // cannot be said.
+            Err(error) if is_first && error.did_nothing() => {
+                attempt.data.deployed = None;
+                attempt.save().await?;
+                self.end_deploy(attempt, session).await?;
+                Err(error.into())
+            }
             Err(error) => {
                 // It may have been accepted; what MAAS says now decides whether it is asked for again.
                 let seen = self.observe(attempt, session, &machine.system_id).await?;
@@ -244,11 +253,11 @@ const NAMES: [&str; 4] = ["token", "server", "node", "hostname"];
 
 /// Whether user data can be filled in.
 pub(crate) fn check_user_data(template: &str) -> Result<(), String> {
-    fill(template, [""; NAMES.len()]).map(drop)
+    fill(template, [Some(""); NAMES.len()]).map(drop)
 }
 
 /// Fills `{{name}}` in; a name that is not known is a mistake of the template.
-fn fill(template: &str, values: [&str; NAMES.len()]) -> Result<String, String> {
+fn fill(template: &str, values: [Option<&str>; NAMES.len()]) -> Result<String, String> {
     let (mut filled, mut rest) = (String::with_capacity(template.len()), template);
     while let Some((before, after)) = rest.split_once("{{") {
         let (name, after) = after.split_once("}}").ok_or("the user data has {{ without }}")?;
@@ -256,6 +265,11 @@ fn fill(template: &str, values: [&str; NAMES.len()]) -> Result<String, String> {
         let (_, value) = found.ok_or_else(|| {
             format!("the user data asks for {{{{{}}}}}, and there is only: {}", name.trim(), NAMES.join(", "))
         })?;
+        // Only the server may not know where it is.
+        let value = value.ok_or(
+            "the user data asks for {{server}}, and the server listens on an address that nodes cannot reach: set \
+             server_url of the site",
+        )?;
         filled.push_str(before);
         filled.push_str(value);
         rest = after;
@@ -270,10 +284,13 @@ mod tests {
 
     #[test]
     fn a_template_is_filled_or_refused() {
-        let values = ["t", "s", "n", "h"];
+        let values = ["t", "s", "n", "h"].map(Some);
         assert_eq!(fill("a {{token}} {{ node }}{{token}} b", values).unwrap(), "a t nt b");
         assert_eq!(fill("plain { } text", values).unwrap(), "plain { } text");
         assert!(fill("{{secret}}", values).unwrap_err().contains("token, server, node, hostname"));
         assert!(fill("{{token", values).is_err());
+        let nowhere = [Some("t"), None, Some("n"), Some("h")];
+        assert_eq!(fill("{{token}} {{node}}", nowhere).unwrap(), "t n", "nobody asks for it");
+        assert!(fill("{{server}}", nowhere).unwrap_err().contains("server_url"));
     }
 }

@@ -14,18 +14,22 @@ use wardroom_store::Resource;
 use wardroom_upstream::maas::{self, Class, Error as MaasError, Release, StopMode};
 
 use super::{
-    Came, Try, Workers, again, agent::End, by_hand, disagrees, done, name, require_ours, wait_for, wait_until,
+    Came, Halt, Try, Workers, again, agent::End, by_hand, disagrees, done, is_past_preparation, lost, name,
+    require_ours, wait_for, wait_until, word,
 };
 use crate::{
     app::{Decided, by_system},
     gpu_node::{
         document::{self, Document},
         site::Erase,
+        upstream::Session,
     },
 };
 
 /// What MAAS calls the driver of a machine that people power.
 const MANUAL: &str = "manual";
+/// What a person is told of such a machine.
+const SWITCH_OFF: &str = "MAAS cannot power the machine: switch it off by hand, then repeat the stage";
 /// How often a release may fail.
 const RELEASES: u32 = 2;
 /// How long a machine takes to be off, at least.
@@ -37,8 +41,15 @@ impl Workers {
         const WHAT: &str = "MAAS releases the machine";
         let (site, session) = self.site(attempt)?;
         let id = self.system_id(attempt).await?;
+        if is_deleted(attempt, &session, &id).await? {
+            return done(attempt);
+        }
         let machine = self.observe(attempt, &session, &id).await?;
         require_ours(&site, &machine)?;
+        if is_past_preparation(attempt, &machine) {
+            // Released before, and deployed anew: the run was entered again from the top.
+            return done(attempt);
+        }
         match machine.status {
             Status::Ready | Status::New => {
                 // Also when somebody else released it.
@@ -74,7 +85,7 @@ impl Workers {
                 // What is on the disks is lost from here on, the agent's identity with it.
                 self.end_identity(attempt, End::Released).await?;
                 let how = Release { erase: erase(site.settings.erase), comment: attempt.run };
-                session.turn().await.release(&id, &how).await?;
+                session.turn().await.release(&id, &how).await.map_err(lost)?;
                 Ok(wait_for(attempt, &site, WHAT))
             }
             _ => Err(disagrees(attempt.stage, &machine)),
@@ -85,6 +96,10 @@ impl Workers {
     pub(super) async fn power_off(&self, attempt: &mut Try<'_>) -> Came {
         let (site, session) = self.site(attempt)?;
         let id = self.system_id(attempt).await?;
+        if is_deleted(attempt, &session, &id).await? {
+            return done(attempt);
+        }
+        let is_off = word(attempt, |told| told.evidence == SWITCH_OFF).await?;
         let machine = self.observe(attempt, &session, &id).await?;
         require_ours(&site, &machine)?;
         if !matches!(machine.status, Status::Ready | Status::New) {
@@ -94,18 +109,12 @@ impl Workers {
             )));
         }
         if machine.power_type == MANUAL {
-            // Nobody can ask; the person who repeats the stage after being told says that it is done. A stage that is
-            // executed again by itself has nobody's word, also when the time it counts from has moved.
-            let told_before = attempt.data.switch_off_asked.is_some_and(|asked| asked < attempt.since);
-            if attempt.sent_on && told_before {
+            // Nobody else can tell.
+            if is_off {
                 attempt.data.switched_off_by_hand = true;
                 return done(attempt);
             }
-            attempt.data.switch_off_asked = Some(attempt.since);
-            attempt.save().await?;
-            return Err(by_hand(
-                "MAAS cannot power the machine: switch it off by hand, then repeat the stage",
-            ));
+            return Err(by_hand(SWITCH_OFF));
         }
         match session.turn().await.query_power(&id).await? {
             Power::Off => done(attempt),
@@ -170,11 +179,25 @@ impl Workers {
                 "the power of {id} is {power}, and only a machine that is off is deleted"
             )));
         }
+        attempt.data.deleting = true;
+        attempt.save().await?;
         match session.turn().await.delete(&id).await {
             Ok(()) | Err(MaasError { class: Class::Gone, .. }) => done(attempt),
             Err(MaasError { class: Class::Forbidden(said), .. }) => Err(by_hand(said)),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+/// Whether this run had the machine deleted, and was entered again from the top since.
+async fn is_deleted(attempt: &Try<'_>, session: &Session, id: &str) -> Result<bool, Halt> {
+    if !attempt.data.deleting {
+        return Ok(false);
+    }
+    match session.turn().await.machine(id).await {
+        Ok(_) => Ok(false),
+        Err(MaasError { class: Class::Gone, .. }) => Ok(true),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -7,12 +7,13 @@
 
 use wardroom_core::{gpu_node::maas::Status, run::plan::Kind};
 use wardroom_upstream::maas::{
-    Class, Commission, Error as MaasError, Filter, Machine, NewMachine, PowerDriver, Secret, Update,
+    Class, Commission, Error as MaasError, Filter, Machine, NewMachine, PowerDriver, Secret,
 };
 
 use super::{
-    Came, Halt, Try, Workers, again, by_hand, disagrees, done, gone, is_past_preparation, name, require_ours,
-    wait_for,
+    Came, Halt, Try, Workers, again, by_hand,
+    claim::{claim, give_back},
+    disagrees, done, gone, is_past_preparation, lost, name, require_ours, wait_for,
 };
 use crate::{
     app::{Decided, by_system},
@@ -49,6 +50,7 @@ impl Workers {
         let created = machine.description == marker;
         let is_known = known.as_deref() == Some(machine.system_id.as_str());
         self.refuse_taken(attempt, &site, &machine.system_id).await?;
+        attempt.data.turn_to(&machine.system_id);
         if attempt.data.deployed.is_none() {
             if matches!(machine.status, Status::Releasing | Status::DiskErasing) {
                 return Ok(wait_for(attempt, &site, "MAAS releases the machine"));
@@ -63,7 +65,9 @@ impl Workers {
         attempt.data.creating = false;
         attempt.data.machine = Some(data::Machine { system_id: machine.system_id.clone(), created });
         attempt.save().await?;
-        claim(&session, &site, &machine).await?;
+        // What was seen of a machine that the node had before says nothing of this one.
+        self.note(attempt, &site.name, &machine.system_id, Some(&machine), attempt.now).await;
+        claim(attempt, &session, &site, &machine).await?;
         done(attempt)
     }
 
@@ -195,21 +199,21 @@ impl Workers {
         }
     }
 
-    /// Deletes the machine if this run created it, it carries our tag and it never got further than that.
+    /// Deletes the machine if this run created it, it carries our tag and it never got further than that. One that was found
+    /// becomes as it was.
     pub(super) async fn undo_create(&self, attempt: &mut Try<'_>) -> Came {
         let Some((site, session)) = self.site_to_undo(attempt)? else { return done(attempt) };
         let node = self.node(attempt).await?;
-        let machine = match attempt.data.machine.clone() {
-            Some(machine) => machine,
-            None if attempt.data.creating => {
-                // The answer to the create got lost: if it took effect, the marker says so.
-                let found = self.candidates(&session, None, &node).await?;
-                let ours = found.into_iter().find(|machine| machine.description == marker(attempt.run));
-                let Some(machine) = ours else { return done(attempt) };
-                data::Machine { system_id: machine.system_id, created: true }
-            }
+        let mut machine = attempt.data.machine.clone();
+        if attempt.data.creating {
+            // The answer to the create got lost: if it took effect, the marker says so, also where there was one before.
+            let found = self.candidates(&session, None, &node).await?;
+            let ours = found.into_iter().find(|machine| machine.description == marker(attempt.run));
+            machine = ours.map(|ours| data::Machine { system_id: ours.system_id, created: true }).or(machine);
+        }
+        let Some(machine) = machine else {
             // What the node remembers may be newer than what the run does.
-            None => return self.forget(attempt).await,
+            return if attempt.data.creating { done(attempt) } else { self.forget(attempt).await };
         };
         if machine.created {
             let seen = match session.turn().await.machine(&machine.system_id).await {
@@ -238,6 +242,8 @@ impl Workers {
                 Ok(()) | Err(MaasError { class: Class::Gone, .. }) => {}
                 Err(error) => return Err(error.into()),
             }
+        } else {
+            give_back(attempt, &session, &site, &machine.system_id).await?;
         }
         self.forget(attempt).await
     }
@@ -348,25 +354,6 @@ fn conflict(several: &[Machine]) -> Halt {
     by_hand(format!("the MACs of the node lead to several machines, {}: MAAS must have one", ids.join(", ")))
 }
 
-/// Tags the machine as ours and puts it where the site wants it. All of it can be said twice.
-async fn claim(session: &Session, site: &Snapshot, machine: &Machine) -> Result<(), Halt> {
-    let tag = site.settings.tag.as_str();
-    if !machine.has_tag(tag) {
-        let comment = "managed by Wardroom; only machines with this tag are ever deleted";
-        session.tag(tag, comment, &machine.system_id).await?;
-    }
-    let differs =
-        |wanted: Option<&str>, has: Option<&str>| wanted.filter(|wanted| has != Some(*wanted)).is_some();
-    let pool = site.settings.pool.as_deref();
-    let zone = site.settings.zone.as_deref();
-    let has_pool = machine.pool.as_ref().map(|pool| pool.name.as_str());
-    let has_zone = machine.zone.as_ref().map(|zone| zone.name.as_str());
-    if differs(pool, has_pool) || differs(zone, has_zone) {
-        session.turn().await.update(&machine.system_id, &Update { pool, zone, ..Update::default() }).await?;
-    }
-    Ok(())
-}
-
 /// Whether a commissioning that this run meant to ask for was asked for.
 fn arrived(attempt: &Try<'_>, machine: &Machine) -> bool {
     attempt.data.commissioning.is_some_and(|asked| asked.before != machine.commissioning)
@@ -398,6 +385,6 @@ pub(super) async fn start(session: &Session, site: &Snapshot, id: &str, keep: bo
         Err(error) if matches!(error.class, Class::Refused(_) | Class::Malformed { .. }) => {
             Err(again(error.to_string()))
         }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(lost(error)),
     }
 }

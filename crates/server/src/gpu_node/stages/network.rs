@@ -1,6 +1,9 @@
 //! The network of a machine. Links add up, so what is there is looked at before anything is linked.
 
-use wardroom_core::gpu_node::maas::Status;
+use wardroom_core::{
+    gpu_node::maas::{Observed, Status},
+    run::adopt,
+};
 use wardroom_upstream::maas::{Class, Error as MaasError, Interface, LinkMode, Machine, NewLink, Subnet};
 
 use super::{Came, Halt, Try, Workers, by_hand, by_settings, disagrees, done, is_past_preparation};
@@ -101,6 +104,10 @@ impl Workers {
         };
         if let Some(linking) = attempt.data.linking.take() {
             attempt.data.links.extend(made(&linking, &seen.interfaces));
+        }
+        // What the run had deployed was released before this: whoever has the machine now goes by its links.
+        if adopt::is_in_use(Observed::Present { status: seen.status, power: seen.power_state }) {
+            attempt.data.links.clear();
         }
         for made in attempt.data.links.clone() {
             let there = seen.interfaces.iter().any(|interface| {

@@ -72,8 +72,10 @@ impl Workers {
         };
         let client = Redfish::new(settings).map_err(by_hand)?;
         let breaker = attempt.breaker;
-        if attempt.sent_on {
-            // A person looked, and says that it may be tried again.
+        if attempt.sent_on && attempt.data.forgiven_in != Some(attempt.turn) {
+            // A person looked, and says that it may be tried again: once, however often the server dies over it.
+            attempt.data.forgiven_in = Some(attempt.turn);
+            attempt.save().await?;
             breaker.forgive(known_by, attempt.now).await?;
         }
         // Counted before it is tried: whoever dies in between has tried it all the same.
@@ -95,7 +97,7 @@ impl Workers {
                 if !matches!(error.class, redfish::Class::Credentials) {
                     breaker.not_judged(known_by, &fingerprint, attempt.now).await?;
                 }
-                Err(refusal(&error))
+                Err(refusal(bmc, &error))
             }
         }
     }
@@ -123,8 +125,25 @@ fn fingerprint(key: &Key, user: &str, password: &str) -> String {
     secret::encode(&key.sign("bmc", &[user, password]))
 }
 
-fn refusal(error: &redfish::Error) -> Halt {
-    let evidence = error.to_string();
+fn refusal(bmc: &Bmc, error: &redfish::Error) -> Halt {
+    let evidence = match error.class {
+        redfish::Class::Credentials => {
+            format!("{error} (the BMC at {}, the secret at {})", bmc.address, bmc.credential)
+        }
+        redfish::Class::Unreachable(_)
+        | redfish::Class::Untrusted(_)
+        | redfish::Class::Busy { .. }
+        | redfish::Class::Ambiguous(_)
+        | redfish::Class::Unreadable(_)
+        | redfish::Class::Forbidden(_)
+        | redfish::Class::Gone
+        | redfish::Class::Refused { .. } => {
+            format!(
+                "{error} (the BMC at {}; `wardroom gpu-node set --bmc` corrects the address)",
+                bmc.address
+            )
+        }
+    };
     match &error.class {
         redfish::Class::Credentials => failed(Class::Credentials, evidence),
         redfish::Class::Busy { after } => Halt::Failed { class: Class::Unanswered, evidence, after: *after },

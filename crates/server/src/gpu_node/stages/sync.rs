@@ -22,6 +22,8 @@ impl Workers {
         if machine.status != Status::Deployed {
             return Err(disagrees(attempt.stage, &machine));
         }
+        // A deployment that a person adopted was not seen to end: what MAAS wrote by itself is not known from then.
+        attempt.data.synced_at_deploy = attempt.data.synced_at_deploy.or(machine.last_sync);
         if machine.enable_hw_sync && machine.sync_interval.is_some_and(|seconds| seconds > 0) {
             return done(attempt);
         }

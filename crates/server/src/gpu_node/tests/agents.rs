@@ -17,7 +17,7 @@ use crate::{
     auth::{Caller, Who},
 };
 
-async fn enrolled(rig: &Rig, number: u32) -> (String, String) {
+pub(super) async fn enrolled(rig: &Rig, number: u32) -> (String, String) {
     let (id, token) = rig.by_hand(number).await;
     let reply = rig.as_agent("", "/api/v1/gpu-nodes/enroll", json!({"token": token})).await.ok();
     (id, reply["credential"].as_str().unwrap().to_owned())
@@ -38,7 +38,7 @@ pub(super) async fn arrive(rig: &Rig, id: &str, state: &str, change: impl Fn(&mu
     run
 }
 
-async fn beat(rig: &Rig, id: &str, credential: &str, body: Value) -> Value {
+pub(super) async fn beat(rig: &Rig, id: &str, credential: &str, body: Value) -> Value {
     rig.as_agent(credential, &format!("/api/v1/gpu-nodes/{id}/heartbeat"), body).await.ok()
 }
 
@@ -168,7 +168,7 @@ async fn a_token_is_issued_once_for_what_was_seen() {
     let address = std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
     let caller = Caller { who: Who::Nobody, address, request_id: "test".into() };
     let (app, action) = (&rig.app, Action::Resume);
-    let order = Order { app, caller: &caller, id: &id, action, reason: None };
+    let order = Order { app, caller: &caller, id: &id, action, reason: None, unproven: false };
     let first = resume::reissue(&order, &seen).await.unwrap();
     let second = resume::reissue(&order, &seen).await.unwrap();
     assert_eq!((first.did, second.did), ("token_issued", "token_fresh"));
@@ -620,7 +620,7 @@ async fn unreadable_checks_bring_no_node_back() {
 }
 
 /// An active node that is to be cleaned, and its agent by hand.
-async fn cleaning(rig: &mut Rig, mode: &str) -> (String, String) {
+pub(super) async fn cleaning(rig: &mut Rig, mode: &str) -> (String, String) {
     rig.work();
     let (id, credential) = enrolled(rig, 1).await;
     beat(rig, &id, &credential, json!({})).await;
@@ -655,7 +655,7 @@ async fn a_drain_is_not_skipped_while_the_agent_is_heard() {
 }
 
 /// Does a task once it is asked for; says how it ended.
-async fn carry_out(rig: &Rig, id: &str, credential: &str, kind: &str, mut result: Value) {
+pub(super) async fn carry_out(rig: &Rig, id: &str, credential: &str, kind: &str, mut result: Value) {
     let claim = format!("/api/v1/gpu-nodes/{id}/tasks/claim");
     for _ in 0..1500 {
         let task = rig.as_agent(credential, &claim, json!({"holder": "a"})).await.ok()["task"].clone();
@@ -719,7 +719,14 @@ async fn a_node_that_is_not_proven_clean_is_set_aside_when_its_run_is_stopped() 
         }
         rig.until_run(&id, "cancelled").await;
         assert_eq!(beat(&rig, &id, &credential, json!({})).await["state"], "quarantined", "{mode} {last}");
-        rig.act(&id, "recover", json!({})).await.ok();
+        // Nobody has proven it clean: whoever uses it as it is says so, and why.
+        let refused = rig.act(&id, "recover", json!({})).await;
+        assert_eq!(
+            (refused.status.as_u16(), refused.code()),
+            (409, "not_proven"),
+            "{mode} {last} {refused:?}"
+        );
+        rig.act(&id, "recover", json!({"unproven": true, "reason": "erased by hand"})).await.ok();
         assert_eq!(rig.state(&id).await, "active", "{mode} {last}");
     }
 }

@@ -266,6 +266,8 @@ async fn a_release_ends_the_identity_before_it_is_asked_for() {
 
 /// Only a person who was asked says that a machine is off: a worker that dies after it asked has heard nothing.
 async fn a_machine_that_people_power_is_off_when_one_says_so() {
+    use wardroom_core::run::failure::Class;
+
     use crate::app::{Decided, by_system};
     let mut rig = Rig::new().await;
     rig.work();
@@ -278,23 +280,32 @@ async fn a_machine_that_people_power_is_off_when_one_says_so() {
     assert_eq!(run["stage"], "power_off_maas_node", "{run}");
     let run = run["id"].as_str().unwrap();
     // As if it had been asked, and the worker had died before it could say so; what the run had to wait for since is not
-    // charged to the stage.
-    let crashed = |run: &wardroom_store::Resource| {
+    // charged to the stage. A person may have sent it there before, for another reason.
+    let crashed = |run: &wardroom_store::Resource, sent_on: bool| {
         let mut content = run.content.clone();
         let mut record: wardroom_workflow::Record<super::super::data::Data> = content.document.read()?;
         record.since += jiff::SignedDuration::from_millis(1);
+        record.sent_on = sent_on;
+        let failure = record.failure.as_mut().unwrap();
+        (failure.class, failure.evidence) = (Class::Crashed, "the stage came down".to_owned());
         content.document = wardroom_store::Document::of(&record)?;
         "pending".clone_into(&mut content.state);
         content.due_at = Some(rig.app.now());
         Ok(Decided::Commit(Box::new((content, by_system(&rig.app, "transition", Value::Null))), ()))
     };
-    rig.app.change("run", run, crashed).await.unwrap();
-    let again = rig.until_run(&id, "failed_manual_intervention").await;
-    assert_eq!(again["stage"], "power_off_maas_node", "{again}");
+    for sent_on in [false, true] {
+        rig.app.change("run", run, |run| crashed(run, sent_on)).await.unwrap();
+        let again = rig.until_run(&id, "failed_manual_intervention").await;
+        assert_eq!(again["stage"], "power_off_maas_node", "{again}");
+    }
     // The server resumes runs too: that is nobody's word.
     rig.act(&id, "resume", json!({})).await;
     let again = rig.until_run(&id, "failed_manual_intervention").await;
     assert_eq!(again["stage"], "power_off_maas_node", "{again}");
+    // Who is not answered at first has the word of who sent the run on.
+    for op in ["read", "list"] {
+        rig.maas.fault(Fault::of(op, FaultKind::Status(504)).times(1));
+    }
     rig.post(&format!("/api/v1/runs/{run}/actions/retry_stage"), json!({})).await.ok();
     rig.until(&id, "deleted").await;
 }

@@ -9,11 +9,14 @@ use std::{
 use serde_json::{Value, json};
 use wardroom_core::{
     gpu_node::mapping,
-    run::plan::{Kind, Stage, When},
+    run::{
+        failure::Class,
+        plan::{Kind, Stage, When},
+    },
 };
 use wardroom_fakes::maas::{Change, Effects, Fault, FaultKind, Outcome as Ending, Seed};
-use wardroom_store::Rows;
-use wardroom_workflow::{Attempt, Lost, Outcome, Stages};
+use wardroom_store::{List, Rows};
+use wardroom_workflow::{Attempt, Lost, Outcome, RUN, Run, Stages};
 
 use super::{
     super::{data::Data, stages::Workers},
@@ -29,6 +32,17 @@ pub(super) enum Trick {
     Cut,
     /// It does everything, and then a person is needed.
     Stop,
+    /// It fails in each of some classes, until that is not borne any longer.
+    Fail(&'static [Class], At),
+}
+
+/// When a stage fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum At {
+    /// Before it does anything.
+    Before,
+    /// When all of it is done, and nobody wrote that down.
+    After,
 }
 
 /// The stages, with tricks.
@@ -64,7 +78,15 @@ impl Tricky {
 
     /// From now on this happens to whoever works on the node.
     pub(super) fn plan(&self, node: &str, trick: Trick, at: Option<Stage>) {
-        self.tricks.lock().unwrap().planned.insert(node.to_owned(), (trick, at));
+        let mut tricks = self.tricks.lock().unwrap();
+        tricks.planned.insert(node.to_owned(), (trick, at));
+        tricks.played.retain(|(of, ..), _| of != node);
+    }
+
+    /// How often one was played on workers of the node at a stage.
+    pub(super) fn times(&self, node: &str, stage: Stage) -> u32 {
+        let tricks = self.tricks.lock().unwrap();
+        tricks.played.get(&(node.to_owned(), stage, false)).copied().unwrap_or(0)
     }
 
     /// How often a trick was played on workers of the node.
@@ -84,16 +106,25 @@ impl Tricky {
     fn next(&self, attempt: &Attempt<'_, Data>, undoing: bool) -> Option<Trick> {
         let mut tricks = self.tricks.lock().unwrap();
         let (trick, at) = *tricks.planned.get(attempt.node)?;
-        if at.is_some_and(|at| at != attempt.stage) || (undoing && trick == Trick::Stop) {
+        let never_undoing = matches!(trick, Trick::Stop | Trick::Fail(..));
+        if at.is_some_and(|at| at != attempt.stage) || (undoing && never_undoing) {
             return None;
         }
-        let most = if trick == Trick::Cut { DEATHS } else { 1 };
+        let most = match trick {
+            Trick::Cut => DEATHS,
+            Trick::Die | Trick::Stop => 1,
+            Trick::Fail(classes, _) => borne(attempt.stage, classes),
+        };
         let played = tricks.played.entry((attempt.node.to_owned(), attempt.stage, undoing)).or_default();
         (*played < most).then(|| {
-            // A cut is played only when there is something to cut.
-            *played += u32::from(trick != Trick::Cut);
+            // A cut is played only when there is something to cut, and some fail only when everything is done.
+            *played += u32::from(!matches!(trick, Trick::Cut | Trick::Fail(_, At::After)));
             trick
         })
+    }
+
+    fn count(&self, node: &str, stage: Stage, undoing: bool) {
+        *self.tricks.lock().unwrap().played.entry((node.to_owned(), stage, undoing)).or_default() += 1;
     }
 
     /// Ends when MAAS did something since.
@@ -102,7 +133,7 @@ impl Tricky {
         while (self.effects)() == before {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        *self.tricks.lock().unwrap().played.entry((node.to_owned(), stage, undoing)).or_default() += 1;
+        self.count(node, stage, undoing);
     }
 
     async fn play(&self, attempt: Attempt<'_, Data>, undoing: bool) -> Result<Outcome<Data>, Lost> {
@@ -110,6 +141,10 @@ impl Tricky {
         let trick = self.next(&attempt, undoing);
         let work = async {
             if undoing { self.workers.undo(attempt).await } else { self.workers.perform(attempt).await }
+        };
+        let class = |classes: &[Class]| {
+            let played = self.times(&node, stage);
+            *classes.iter().find(|class| borne(stage, until(classes, **class)) >= played).unwrap()
         };
         match trick {
             None => work.await,
@@ -122,8 +157,31 @@ impl Tricky {
                 work.await?;
                 Ok(Outcome::NeedsOperator { reason: "as scripted".to_owned() })
             }
+            Some(Trick::Fail(classes, At::Before)) => Ok(failed(class(classes))),
+            Some(Trick::Fail(classes, At::After)) => {
+                let came = work.await?;
+                if !matches!(came, Outcome::Done(_)) {
+                    return Ok(came);
+                }
+                self.count(&node, stage, undoing);
+                Ok(failed(class(classes)))
+            }
         }
     }
+}
+
+/// How often a stage fails until it is not borne any longer, in each of some classes after the other.
+pub(super) fn borne(stage: Stage, classes: &[Class]) -> u32 {
+    classes.iter().map(|class| stage.budget(*class) + 1).sum()
+}
+
+/// The classes up to one.
+pub(super) fn until(classes: &[Class], last: Class) -> &[Class] {
+    &classes[..=classes.iter().position(|class| *class == last).unwrap()]
+}
+
+fn failed(class: Class) -> Outcome<Data> {
+    Outcome::Retry { class, evidence: "as scripted".to_owned(), after: None }
 }
 
 impl Stages for Tricky {
@@ -166,7 +224,8 @@ const ONCE: &[(Kind, &[&str])] = &[
     (Kind::Remove,           &[]),
 ];
 /// What says how something shall be, and changes nothing when it is so already.
-const DECLARED: &[&str] = &["set_boot_disk", "set_storage_layout", "update_nodes", "update", "create_tag"];
+pub(super) const DECLARED: &[&str] =
+    &["set_boot_disk", "set_storage_layout", "update_nodes", "update", "create_tag"];
 
 /// Walks through a plan while something goes wrong, and compares what was done to the machine.
 async fn walk(kind: Kind, trick: Option<Trick>, fault: Option<Fault>) {
@@ -216,7 +275,7 @@ async fn walk(kind: Kind, trick: Option<Trick>, fault: Option<Fault>) {
     };
     rig.until_run(&id, "completed").await;
     rig.until(&id, end).await;
-    check(&rig, &id, kind).await;
+    check(&rig, &id).await;
     let of = |effects: &Effects| effects.get(&system_id).cloned().unwrap_or_default();
     let (before, after) = (of(&before), of(&rig.maas.effects()));
     let once = ONCE.iter().find(|(of, _)| *of == kind).unwrap().1;
@@ -233,12 +292,12 @@ async fn walk(kind: Kind, trick: Option<Trick>, fault: Option<Fault>) {
     match trick {
         Some(Trick::Die) => assert_eq!(played, stages(kind, &[When::OnFailure]), "{told}"),
         Some(Trick::Cut) => assert!(played.len() >= once.len().min(1), "{told}"),
-        Some(Trick::Stop) | None => {}
+        Some(Trick::Stop | Trick::Fail(..)) | None => {}
     }
 }
 
 /// The stages of a plan, but for some.
-fn stages(kind: Kind, but: &[When]) -> BTreeSet<Stage> {
+pub(super) fn stages(kind: Kind, but: &[When]) -> BTreeSet<Stage> {
     kind.plan().iter().filter(|step| !but.contains(&step.when)).map(|step| step.stage).collect()
 }
 
@@ -248,7 +307,7 @@ pub(super) async fn start(rig: &Rig, id: &str, kind: Kind) {
 }
 
 /// The same with every stage that can be asked for.
-async fn start_all(rig: &Rig, id: &str, kind: Kind) {
+pub(super) async fn start_all(rig: &Rig, id: &str, kind: Kind) {
     begin(rig, id, kind, json!({"mode": kind.to_string(), "force": true})).await;
 }
 
@@ -266,27 +325,33 @@ async fn begin(rig: &Rig, id: &str, kind: Kind, mode: Value) {
     };
 }
 
-/// Every pair of states that was ever committed is sound.
-async fn check(rig: &Rig, id: &str, kind: Kind) {
-    let run = rig.lifecycle(id).await["run"]["id"].as_str().unwrap().to_owned();
-    let mut rows = rig.app.store.history("run", &run, Rows::All, 1000, 0).await.unwrap().0;
-    let began = rows.last().unwrap().entry.at;
-    rows.extend(rig.app.store.history("gpu-node", id, Rows::All, 1000, 0).await.unwrap().0);
-    rows.sort_by_key(|row| row.entry.at);
-    let (mut states, mut node) = (None, None);
+/// Every pair of states that a node and its newest run ever had goes together, from its first run to now.
+pub(super) async fn check(rig: &Rig, id: &str) {
+    let fields = [("node".to_owned(), id.to_owned())].into();
+    let list = List { kind: RUN.to_owned(), fields, limit: 1000, ..List::default() };
+    let mut rows = rig.app.store.history("gpu-node", id, Rows::All, 10_000, 0).await.unwrap().0;
+    let mut kinds = BTreeMap::new();
+    for run in rig.app.store.list(&list).await.unwrap().items {
+        let run = Run::<Data>::read(run).unwrap();
+        kinds.insert(run.id().to_owned(), run.record.kind);
+        rows.extend(rig.app.store.history(RUN, run.id(), Rows::All, 10_000, 0).await.unwrap().0);
+    }
+    // What was committed together was decided at the same time.
+    rows.sort_by_key(|row| (row.entry.at, row.sequence));
+    let (mut newest, mut node) = (None, None);
     for (index, row) in rows.iter().enumerate() {
-        if row.kind == "run" {
-            states = Some(row.to_state.parse().unwrap());
+        if let Some(kind) = kinds.get(&row.resource_id) {
+            newest = Some((*kind, row.to_state.parse().unwrap()));
         } else {
             node = Some(row.to_state.parse().unwrap());
         }
         let together = rows.get(index + 1).is_some_and(|next| next.entry.at == row.entry.at);
-        if let (Some(run), Some(node), false) = (states, node, together || row.entry.at < began) {
-            let fit = mapping::check(node, Some((kind, run)));
-            let over = matches!(run, wardroom_core::run::State::Completed);
-            assert!(over || fit.is_ok(), "{kind}: {:?} after {:?}", fit.err(), row.entry);
+        if let (Some(node), false) = (node, together) {
+            let fit = mapping::check(node, newest);
+            assert!(fit.is_ok(), "{:?} after {:?} of {}", fit.err(), row.entry, row.kind);
         }
     }
+    assert!(!kinds.is_empty(), "{id} never had a run");
 }
 
 async fn dies_everywhere(kind: Kind) {
@@ -326,7 +391,7 @@ async fn a_repair_survives_the_death_of_its_worker_at_every_point() {
         };
         rig.until_run(&id, "completed").await;
         rig.until(&id, "active").await;
-        check(&rig, &id, kind).await;
+        check(&rig, &id).await;
         let (deployed, released) = if kind == Kind::Onboarding { (2, 1) } else { (3, 2) };
         assert_eq!((rig.did(&system_id, "deploy"), rig.did(&system_id, "release")), (deployed, released));
         assert_eq!(tricky.stages(&id), stages(kind, &[]), "{kind}");

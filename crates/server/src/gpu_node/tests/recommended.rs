@@ -3,11 +3,16 @@
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
-use wardroom_core::{gpu_node::maas::Status, run::plan::Stage};
+use wardroom_core::{
+    gpu_node::maas::Status,
+    run::{failure::Class, plan::Stage},
+};
 use wardroom_fakes::maas::{Change, Fault, FaultKind, Outcome};
 
 use super::{
     super::document::Document,
+    agents::{arrive, beat, carry_out, cleaning},
+    harness::{Trick, Tricky},
     rig::{Rig, quick},
     trouble::{meanwhile, needs_person, seeded},
 };
@@ -30,8 +35,10 @@ async fn step(rig: &Rig, id: &str) -> (String, Value) {
     assert_eq!(lifecycle["recommended"]["action"], json!(action), "{lifecycle:#}");
     assert!(run["allowed_actions"].as_array().unwrap().contains(&json!(action)), "{run:#}");
     let why = rig.get(&format!("/api/v1/resources/gpu-node/{id}/why")).await;
-    assert_eq!(why[0]["next"]["do"], "mend", "{why:#}");
-    assert!(why[1]["next"]["request"].as_str().unwrap().contains(&action), "{why:#}");
+    for why in [&why[0], &why[1]] {
+        assert_eq!(why["next"]["request"], lifecycle["recommended"]["request"], "{why:#}");
+        assert_eq!(why["next"]["precondition"], lifecycle["recommended"]["why"], "{why:#}");
+    }
     let digest = run["observed"]["digest"].clone();
     let body = match action.as_str() {
         "adopt_observed_state" => json!({"reason": "looked", "expected_observation_digest": digest}),
@@ -253,16 +260,26 @@ async fn an_expired_token_leads_on() {
 /// Nothing that MAAS says explains why a deployment failed: whoever has looked has it tried once more, also after having
 /// released the machine in MAAS.
 async fn a_failure_that_nothing_explains_leads_on() {
-    for released in [false, true] {
+    for (released, unanswered) in [(false, false), (true, false), (false, true)] {
         let mut rig = Rig::new().await;
         let system_id = seeded(&rig);
         let outcomes = [("deploying".to_owned(), vec![Outcome::Fail("the moon was full".to_owned())])].into();
         rig.maas.change(&system_id, &Change { outcomes, ..Change::default() });
         let (id, run) = needs_person(&mut rig, "classify_deploy_failure").await;
         assert_eq!(run["failure_class"], "manual", "{run}");
+        // Who was told of something else has not looked.
+        let run = arrive(&rig, &id, "failed_retryable", |run| {
+            run.failure.as_mut().unwrap().class = Class::Unanswered;
+        });
+        rig.post(&format!("/api/v1/runs/{}/actions/retry_stage", run.await), json!({})).await.ok();
+        rig.until_run(&id, "failed_manual_intervention").await;
+        assert_eq!(rig.did(&system_id, "deploy"), 1);
         if released {
             let free = Change { status: Some(Status::Ready), ..Change::default() };
             assert!(rig.maas.change(&system_id, &free));
+        }
+        if unanswered {
+            rig.maas.fault(Fault::of("events", FaultKind::Status(502)));
         }
         assert_eq!(to_the_end(&rig, &id, nothing).await, ["retry_stage"]);
         rig.until(&id, "active").await;
@@ -352,7 +369,302 @@ async fn an_expired_token_of_an_onboarding_by_hand_leads_on() {
     }
 }
 
+/// Does what a node recommends that no run works on, which whatever explains it says too; answers what it was.
+async fn press(rig: &Rig, id: &str) -> String {
+    let recommended = rig.lifecycle(id).await["recommended"].clone();
+    let request = recommended["request"].as_str().unwrap_or_else(|| panic!("{recommended}"));
+    let why = rig.get(&format!("/api/v1/resources/gpu-node/{id}/why")).await;
+    assert_eq!(why[0]["next"]["request"], json!(request), "{why:#}");
+    let (path, body) =
+        request.strip_prefix("POST ").unwrap().split_once(' ').unwrap_or((&request[5..], "{}"));
+    rig.post(path, serde_json::from_str(body).unwrap()).await.ok();
+    recommended["action"].as_str().unwrap().to_owned()
+}
+
+/// Who set a node aside, and why, as the node and whatever explains it tell.
+async fn because(rig: &Rig, id: &str) -> String {
+    let because = rig.lifecycle(id).await["because"].as_str().unwrap_or_default().to_owned();
+    let why = rig.get(&format!("/api/v1/resources/gpu-node/{id}/why")).await;
+    assert!(
+        !because.is_empty() && why[0]["meaning"].as_str().unwrap().contains(&because),
+        "{because} {why:#}"
+    );
+    because
+}
+
+/// What was begun to be erased and never proven clean is erased again, and proven, before the node is used; also when
+/// something else was begun and stopped meanwhile.
+async fn a_cleanup_that_was_stopped_leads_on() {
+    let well = json!({"outcome": "succeeded"});
+    let mut rig = Rig::new().await;
+    let (id, credential) = cleaning(&mut rig, "storage_cleanup").await;
+    carry_out(&rig, &id, &credential, "node.drain", well.clone()).await;
+    rig.until_stage_or(&id, "cleanup_storage", "never").await;
+    let cancel = async || {
+        let run = rig.lifecycle(&id).await["run"]["id"].as_str().unwrap().to_owned();
+        rig.post(&format!("/api/v1/runs/{run}/actions/cancel"), json!({"reason": "a fire drill"})).await.ok();
+        rig.until_run(&id, "cancelled").await;
+        beat(&rig, &id, &credential, json!({})).await;
+        assert_eq!(rig.state(&id).await, "quarantined");
+    };
+    cancel().await;
+    let told = because(&rig, &id).await;
+    assert!(told.contains("by admin: a fire drill") && told.contains("cleanup_storage"), "{told}");
+    assert!(told.contains("begun to erase"), "{told}");
+    rig.act(&id, "retire", json!({})).await.ok();
+    cancel().await;
+    let refused = rig.act(&id, "recover", json!({})).await;
+    assert_eq!((refused.status.as_u16(), refused.code()), (409, "not_proven"), "{refused:?}");
+    assert_eq!(rig.lifecycle(&id).await["allowed_actions"], json!(["retire"]));
+    assert_eq!(rig.act(&id, "recover", json!({"unproven": true})).await.status, 400, "not without a reason");
+    let blank = rig.act(&id, "recover", json!({"unproven": true, "reason": "  "})).await;
+    assert_eq!(blank.status, 400, "{blank:?}");
+    assert_eq!(press(&rig, &id).await, "decommission");
+    assert_eq!(rig.lifecycle(&id).await["run"]["kind"], "storage_cleanup", "the GPUs were left alone");
+    for task in ["node.drain", "node.cleanup_storage", "node.validate_clean"] {
+        carry_out(&rig, &id, &credential, task, well.clone()).await;
+    }
+    rig.until_run(&id, "completed").await;
+    assert_eq!(rig.state(&id).await, "quarantined");
+    beat(&rig, &id, &credential, json!({})).await;
+    assert_eq!(press(&rig, &id).await, "recover");
+    assert_eq!(rig.state(&id).await, "active");
+}
+
+/// What proves the disks clean says nothing of GPUs that were not scrubbed. Who is sent on from there has its tries again.
+async fn a_cleanup_of_disks_proves_nothing_of_gpus() {
+    let (well, failed) = (json!({"outcome": "succeeded"}), json!({"outcome": "failed"}));
+    let mut rig = Rig::new().await;
+    let (id, credential) = cleaning(&mut rig, "soft_reset").await;
+    for task in ["node.drain", "node.cleanup_storage"] {
+        carry_out(&rig, &id, &credential, task, well.clone()).await;
+    }
+    let act = async |action: &str| {
+        let run = rig.lifecycle(&id).await["run"]["id"].as_str().unwrap().to_owned();
+        rig.post(&format!("/api/v1/runs/{run}/actions/{action}"), json!({})).await.ok();
+    };
+    for _ in 0..2 {
+        for left in [2, 1, 0] {
+            assert_eq!(rig.lifecycle(&id).await["run"]["state"], "running", "{left} are left after this one");
+            carry_out(&rig, &id, &credential, "node.scrub_gpu", failed.clone()).await;
+        }
+        rig.until_run(&id, "failed_manual_intervention").await;
+        act("retry_stage").await;
+    }
+    act("cancel").await;
+    rig.until_run(&id, "cancelled").await;
+    rig.post(&format!("/api/v1/gpu-nodes/{id}/decommissions"), json!({"mode": "storage_cleanup"})).await.ok();
+    for task in ["node.drain", "node.cleanup_storage", "node.validate_clean"] {
+        carry_out(&rig, &id, &credential, task, well.clone()).await;
+    }
+    rig.until_run(&id, "completed").await;
+    beat(&rig, &id, &credential, json!({})).await;
+    let refused = rig.act(&id, "recover", json!({})).await;
+    assert_eq!((refused.status.as_u16(), refused.code()), (409, "not_proven"), "{refused:?}");
+    assert_eq!(press(&rig, &id).await, "decommission");
+    assert_eq!(rig.lifecycle(&id).await["run"]["kind"], "soft_reset");
+    for task in ["node.drain", "node.cleanup_storage", "node.scrub_gpu", "node.validate_clean"] {
+        carry_out(&rig, &id, &credential, task, well.clone()).await;
+    }
+    rig.until_run(&id, "completed").await;
+    beat(&rig, &id, &credential, json!({})).await;
+    assert_eq!(press(&rig, &id).await, "recover");
+    assert_eq!(rig.state(&id).await, "active");
+}
+
+/// A reimage leaves the disks to the release, unless the site wants otherwise: before that, it proves nothing of them.
+async fn a_reimage_proves_nothing_of_disks_that_it_leaves_alone() {
+    let mut rig = Rig::new().await;
+    seeded(&rig);
+    let tricky = Tricky::new(&rig);
+    rig.work_with(tricky.clone());
+    rig.agents();
+    let id = rig.onboard(1).await;
+    rig.until(&id, "active").await;
+    for (mode, stage) in [("soft_reset", Stage::CleanupStorage), ("reimage", Stage::RetireGpuaasNode)] {
+        tricky.plan(&id, Trick::Stop, Some(stage));
+        rig.post(&format!("/api/v1/gpu-nodes/{id}/decommissions"), json!({"mode": mode})).await.ok();
+        let run = rig.until_run(&id, "failed_manual_intervention").await;
+        assert_eq!(run["stage"], stage.as_str(), "{run}");
+        let run = run["id"].as_str().unwrap().to_owned();
+        rig.post(&format!("/api/v1/runs/{run}/actions/cancel"), json!({"reason": "a fire drill"})).await.ok();
+        rig.until_run(&id, "cancelled").await;
+        if rig.state(&id).await == "retired" {
+            rig.act(&id, "reactivate", json!({})).await.ok();
+        }
+        rig.until(&id, "quarantined").await;
+        let refused = rig.act(&id, "recover", json!({})).await;
+        assert_eq!((refused.status.as_u16(), refused.code()), (409, "not_proven"), "{mode}: {refused:?}");
+        assert!(
+            refused.body["detail"].as_str().unwrap().contains("never proven clean"),
+            "{mode}: {refused:?}"
+        );
+    }
+}
+
+/// Nobody can prove a node clean whose host is dead: its machine is taken back by MAAS, or the node leaves.
+async fn an_unproven_node_whose_host_is_dead_leads_on() {
+    let mut rig = Rig::new().await;
+    let id = rig.active(1).await;
+    rig.act(&id, "quarantine", json!({"reason": "it smells"})).await.ok();
+    rig.long_silence(&id).await;
+    let undrained = json!({"mode": "soft_reset", "skip": [{"stage": "drain_node", "reason": "it is dead"}]});
+    rig.post(&format!("/api/v1/gpu-nodes/{id}/decommissions"), undrained).await.ok();
+    rig.until_stage_or(&id, "cleanup_storage", "never").await;
+    rig.act(&id, "stop-drain", json!({})).await.ok();
+    rig.until_run(&id, "cancelled").await;
+    assert_eq!(press(&rig, &id).await, "decommission");
+    assert_eq!(rig.lifecycle(&id).await["run"]["kind"], "reimage");
+    rig.until_stage_or(&id, "wait_for_agent_enrollment", "never").await;
+    rig.hear(&id);
+    rig.until_run(&id, "completed").await;
+    rig.recover(&id).await;
+
+    let mut rig = Rig::new().await;
+    let (id, credential) = cleaning(&mut rig, "soft_reset").await;
+    carry_out(&rig, &id, &credential, "node.drain", json!({"outcome": "succeeded"})).await;
+    rig.until_stage_or(&id, "cleanup_storage", "never").await;
+    rig.act(&id, "stop-drain", json!({})).await.ok();
+    rig.until_run(&id, "cancelled").await;
+    beat(&rig, &id, &credential, json!({})).await;
+    rig.long_silence(&id).await;
+    assert_eq!(press(&rig, &id).await, "retire");
+    rig.until(&id, "retired").await;
+}
+
+/// The agent was uninstalled, and its record is still there: nobody is waited for.
+async fn a_retired_node_whose_agent_was_uninstalled_leads_on() {
+    let mut rig = Rig::new().await;
+    let id = rig.active(1).await;
+    rig.act(&id, "retire", json!({})).await.ok();
+    rig.until_run(&id, "completed").await;
+    rig.silence(&id);
+    let uninstalled = |node: &wardroom_store::Resource| {
+        let document = Document { identity_kept: false, ..Document::of(node)? };
+        let content = document.into_content_of(node, super::super::document::state(node)?)?;
+        Ok(Decided::Commit(Box::new((content, by_system(&rig.app, "changed", Value::Null))), ()))
+    };
+    rig.app.change("gpu-node", &id, uninstalled).await.unwrap();
+    assert_eq!(press(&rig, &id).await, "decommission");
+    rig.until_stage_or(&id, "wait_for_agent_enrollment", "never").await;
+    rig.hear(&id);
+    rig.until(&id, "active").await;
+}
+
+/// Whoever has another proof says so, and why; nobody is asked for it again.
+async fn an_unproven_node_is_used_when_a_person_says_so() {
+    let mut rig = Rig::new().await;
+    let (id, credential) = cleaning(&mut rig, "soft_reset").await;
+    carry_out(&rig, &id, &credential, "node.drain", json!({"outcome": "succeeded"})).await;
+    rig.until_stage_or(&id, "cleanup_storage", "never").await;
+    rig.act(&id, "stop-drain", json!({})).await.ok();
+    rig.until_run(&id, "cancelled").await;
+    beat(&rig, &id, &credential, json!({})).await;
+    let run = rig.lifecycle(&id).await["run"]["id"].clone();
+    rig.act(&id, "recover", json!({"unproven": true, "reason": "new disks"})).await.ok();
+    let (rows, _) =
+        rig.app.store.history("gpu-node", &id, wardroom_store::Rows::Transitions, 1, 0).await.unwrap();
+    let told = &rows[0].entry;
+    assert_eq!((&told.metadata["unproven"], told.comment.as_deref()), (&run, Some("new disks")));
+    rig.act(&id, "quarantine", json!({"reason": "odd noise"})).await.ok();
+    assert_eq!(because(&rig, &id).await, "by admin: odd noise");
+    beat(&rig, &id, &credential, json!({})).await;
+    assert_eq!(press(&rig, &id).await, "recover");
+}
+
+/// The machine of an active node was released or deleted in MAAS: an agent that is well does not bring it back.
+async fn a_node_that_drift_quarantined_leads_on() {
+    for change in [Some(Status::Ready), None] {
+        let mut rig = Rig::new().await;
+        let id = rig.active(1).await;
+        let system_id = rig.system_id(&id).await;
+        match change {
+            Some(status) => {
+                assert!(rig.maas.change(&system_id, &Change { status: Some(status), ..Change::default() }))
+            }
+            None => assert!(rig.maas.vanish(&system_id)),
+        }
+        super::super::drift::sweep(&rig.workers, "test").await.unwrap();
+        rig.until(&id, "quarantined").await;
+        let told = because(&rig, &id).await;
+        assert!(told.contains("by the server: MAAS says that"), "{told}");
+        assert_eq!(press(&rig, &id).await, "onboard", "{change:?}");
+        rig.until_run(&id, "completed").await;
+        rig.recover(&id).await;
+    }
+}
+
+/// An onboarding that was given up left the machine deployed, and nobody speaks for it: it is not free.
+async fn a_machine_that_was_left_deployed_leads_on() {
+    let mut rig = Rig::new().await;
+    let _ = seeded(&rig);
+    rig.work();
+    let id = rig.onboard(1).await;
+    rig.until_stage_or(&id, "wait_for_agent_enrollment", "never").await;
+    let run = rig.lifecycle(&id).await["run"]["id"].as_str().unwrap().to_owned();
+    for (action, body) in [
+        ("mark_manual_intervention_required", json!({})),
+        ("cancel", json!({"abandon": true, "reason": "the cable is cut"})),
+    ] {
+        rig.post(&format!("/api/v1/runs/{run}/actions/{action}"), body).await.ok();
+    }
+    rig.until_run(&id, "cancelled").await;
+    let told = because(&rig, &id).await;
+    assert!(told.contains("the cable is cut"), "{told}");
+    super::super::drift::sweep(&rig.workers, "test").await.unwrap();
+    assert_eq!(press(&rig, &id).await, "decommission");
+    rig.agents();
+    rig.until_run(&id, "completed").await;
+    rig.recover(&id).await;
+}
+
+/// A node whose checks fail is not used, and says so.
+async fn an_active_node_whose_checks_fail_says_so() {
+    let mut rig = Rig::new().await;
+    let id = rig.active(1).await;
+    rig.silence(&id);
+    let failing = |node: &wardroom_store::Resource| {
+        let document = Document { unhealthy: true, ..Document::of(node)? };
+        let content = document.into_content_of(node, super::super::document::state(node)?)?;
+        Ok(Decided::Commit(Box::new((content, by_system(&rig.app, "changed", Value::Null))), ()))
+    };
+    rig.app.change("gpu-node", &id, failing).await.unwrap();
+    let recommended = rig.lifecycle(&id).await["recommended"].clone();
+    assert!(recommended["why"].as_str().unwrap().contains("see to the host"), "{recommended}");
+    let why = rig.get(&format!("/api/v1/resources/gpu-node/{id}/why")).await;
+    assert!(why[0]["meaning"].as_str().unwrap().contains("its checks fail"), "{why:#}");
+}
+
+/// A run that could be repeated, until somebody deleted its machine: a repeat is not what leads on.
+async fn a_run_that_the_server_froze_leads_on() {
+    let mut rig = Rig::new().await;
+    let system_id = seeded(&rig);
+    rig.maas.fault(Fault::of("deploy", FaultKind::Status(500)).times(50));
+    rig.work();
+    rig.agents();
+    let id = rig.onboard(1).await;
+    rig.until_run(&id, "failed_retryable").await;
+    rig.maas.clear_faults();
+    assert!(rig.maas.vanish(&system_id));
+    super::super::drift::sweep(&rig.workers, "test").await.unwrap();
+    rig.until_run(&id, "failed_manual_intervention").await;
+    let why = rig.lifecycle(&id).await["recommended"]["why"].as_str().unwrap().to_owned();
+    assert!(why.contains("frozen by the server") && !why.contains("a repeat is safe"), "{why}");
+    assert_eq!(to_the_end(&rig, &id, nothing).await, ["restart_clean"]);
+    rig.until(&id, "active").await;
+}
+
 on_both! {
+    a_cleanup_that_was_stopped_leads_on
+    a_cleanup_of_disks_proves_nothing_of_gpus
+    a_reimage_proves_nothing_of_disks_that_it_leaves_alone
+    an_unproven_node_is_used_when_a_person_says_so
+    an_unproven_node_whose_host_is_dead_leads_on
+    a_retired_node_whose_agent_was_uninstalled_leads_on
+    a_node_that_drift_quarantined_leads_on
+    a_machine_that_was_left_deployed_leads_on
+    an_active_node_whose_checks_fail_says_so
+    a_run_that_the_server_froze_leads_on
     a_failure_that_nothing_explains_leads_on
     wrong_settings_of_a_reimage_lead_on
     what_nobody_can_do_is_skipped_at_once

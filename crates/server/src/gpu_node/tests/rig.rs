@@ -15,7 +15,7 @@ use axum::{
 use http_body_util::BodyExt as _;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
-use tokio::{sync::watch, task::JoinSet};
+use tokio::{sync::watch, task::JoinSet, time::Instant};
 use tower::ServiceExt as _;
 use wardroom_core::table::Role;
 use wardroom_fakes::maas::{Config as MaasConfig, Fake as Maas, Pace, Seed};
@@ -54,6 +54,12 @@ pub(super) fn on(database: On) {
     ON.set(database);
 }
 
+/// Whether a few cases will do, because all of them are tried on the other database: what is decided does not depend on it.
+/// With `WARDROOM_FAULT_ROUNDS` set, all of them are tried on both.
+pub(super) fn tries_few() -> bool {
+    matches!(ON.get(), On::Postgres) && std::env::var_os("WARDROOM_FAULT_ROUNDS").is_none()
+}
+
 pub(super) struct Rig {
     pub(super) app: App,
     pub(super) maas: Arc<Maas>,
@@ -67,8 +73,12 @@ pub(super) struct Rig {
     speaking: Arc<tokio::sync::Mutex<()>>,
     /// How long a stage may take, if not as long as usual.
     pub(super) stage_limit: Option<Duration>,
+    /// How long a run rests after its first failure; ten times as long at most.
+    pub(super) backoff: SignedDuration,
+    /// How long an agent rests between two heartbeats, at least.
+    pub(super) beat: Duration,
     _database: Option<testing::Database>,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 /// What became of a request.
@@ -121,6 +131,7 @@ impl Rig {
         std::fs::write(config.secrets.directory.join("maas"), "consumer:token:secret\n").unwrap();
         let key = keys::Key::create(&dir.path().join("server.key")).unwrap();
         let app = App::new(store, config, key, "http://127.0.0.1:1".to_owned());
+        app.liveness.listened_always();
         let maas = Arc::new(Maas::start(maas, LOOPBACK).await.unwrap());
         let mut settings = Settings {
             url: maas.url(),
@@ -155,11 +166,22 @@ impl Rig {
             silent: Arc::default(),
             speaking: Arc::default(),
             stage_limit: None,
+            backoff: SignedDuration::from_millis(20),
+            beat: Duration::ZERO,
             _database: database,
-            _dir: dir,
+            dir,
         };
         rig.site("berlin", &settings).await;
         rig
+    }
+
+    /// Another server on the same database, as it is after its start.
+    pub(super) async fn another(&self) -> App {
+        let key = keys::Key::load(&self.dir.path().join("server.key")).unwrap().unwrap();
+        let (store, config) = (self.app.store.clone(), self.app.config.clone());
+        let app = App::new(store, config, key, self.app.boot_url.clone());
+        crate::liveness::Driver::start(&app).await.unwrap();
+        app
     }
 
     /// The file behind a reference.
@@ -180,8 +202,8 @@ impl Rig {
     /// The same with other stages.
     pub(super) fn work_with<S: wardroom_workflow::Stages>(&mut self, stages: S) {
         let mut settings = EngineSettings::new("test".to_owned());
-        settings.first_backoff = SignedDuration::from_millis(20);
-        settings.longest_backoff = SignedDuration::from_millis(200);
+        settings.first_backoff = self.backoff;
+        settings.longest_backoff = self.backoff * 10;
         settings.poll = Duration::from_millis(50);
         settings.limits = self.workers.limits.clone();
         settings.stage_limit = self.stage_limit.unwrap_or(settings.stage_limit);
@@ -199,16 +221,20 @@ impl Rig {
     pub(super) fn agents(&mut self) {
         let (app, router, mut stop) = (self.app.clone(), self.router.clone(), self.stop.subscribe());
         let (silent, speaking) = (Arc::clone(&self.silent), Arc::clone(&self.speaking));
+        let beat = self.beat;
         self.tasks.spawn(async move {
-            let mut agents = BTreeMap::new();
+            let (mut agents, mut spoke) = (BTreeMap::new(), BTreeMap::<String, Instant>::new());
             while !*stop.borrow() {
                 let list =
                     wardroom_store::List { kind: "gpu-node".to_owned(), limit: 1000, ..Default::default() };
                 for node in app.store.list(&list).await.unwrap().items {
                     let _speaking = speaking.lock().await;
-                    if silent.lock().unwrap().contains(&node.content.id) {
+                    let id = &node.content.id;
+                    let rests = spoke.get(id).is_some_and(|spoke| spoke.elapsed() < beat);
+                    if rests || silent.lock().unwrap().contains(id) {
                         continue;
                     }
+                    spoke.insert(id.clone(), Instant::now());
                     speak(&app, &router, &node, &mut agents).await;
                 }
                 tokio::select! {
@@ -224,12 +250,17 @@ impl Rig {
         self.silent.lock().unwrap().insert(id.to_owned());
     }
 
+    /// The host of a node is dead, and what its agent was saying is heard.
+    pub(super) async fn fall_silent(&self, id: &str) {
+        self.silence(id);
+        drop(self.speaking.lock().await);
+    }
+
     /// The host of a node is dead, and has been for so long that it is known to be.
     pub(super) async fn long_silence(&self, id: &str) {
         self.silence(id);
         let _nobody = self.speaking.lock().await;
         self.age(id, SignedDuration::from_hours(1)).await;
-        self.app.liveness.forget("gpu-node", id);
     }
 
     /// What the agent of a node said last was said some time ago.
@@ -239,6 +270,8 @@ impl Rig {
         let said = seen.into_iter().find(|seen| seen.source == "agent").unwrap();
         let old = wardroom_store::Observation { version: said.version + 1, received_at, ..said };
         self.app.store.observe(&old).await.unwrap();
+        self.app.store.forget_seen("gpu-node", id).await.unwrap();
+        self.app.liveness.forget("gpu-node", id);
     }
 
     /// It lives again.

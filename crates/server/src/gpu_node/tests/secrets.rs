@@ -143,8 +143,8 @@ async fn a_credential_dies_with_the_system_it_was_on() {
 async fn a_removed_node_keeps_no_identity() {
     let mut rig = Rig::new().await;
     let id = rig.active(1).await;
-    rig.silence(&id);
     rig.act(&id, "quarantine", json!({"reason": "the board burnt"})).await.ok();
+    rig.long_silence(&id).await;
     for (action, stage, state) in
         [("retire", "drain_node", "retired"), ("remove", "remove_gpuaas_node_record", "deleted")]
     {
@@ -173,20 +173,25 @@ async fn many_runs_at_once_try_a_wrong_password_twice() {
     assert_eq!(bmc.wrong_passwords(), 2);
 }
 
-/// Whoever dies between the BMC's answer and its record has tried all the same.
-async fn a_try_counts_although_its_server_dies_with_the_answer() {
+/// A BMC that takes its time to refuse a password, and stages whose worker can die as soon as it has.
+async fn late_bmc(rig: &Rig) -> (Arc<redfish::Fake>, Tricky) {
     let bmc = Arc::new(redfish::Fake::start(redfish::Config::default(), LOOPBACK).await.unwrap());
     for _ in 0..20 {
         bmc.fault(redfish::Fault::Late(300));
     }
-    let mut rig = Rig::new().await;
     std::fs::write(rig.secret("file:bmc/rack"), "root:wrong").unwrap();
     let heard = Arc::clone(&bmc);
     let tries = move || {
         let logins = BTreeMap::from([("login".to_owned(), heard.wrong_passwords().into())]);
         BTreeMap::from([("bmc".to_owned(), logins)])
     };
-    let tricky = Tricky::of(&rig, tries);
+    (bmc, Tricky::of(rig, tries))
+}
+
+/// Whoever dies between the BMC's answer and its record has tried all the same.
+async fn a_try_counts_although_its_server_dies_with_the_answer() {
+    let mut rig = Rig::new().await;
+    let (bmc, tricky) = late_bmc(&rig).await;
     // The address is written otherwise in each. Whichever comes first dies with the answer.
     let both = [onboard(&rig, 1, &bmc.url()).await, onboard(&rig, 2, &format!("{}/", bmc.url())).await];
     for id in &both {
@@ -203,6 +208,22 @@ async fn a_try_counts_although_its_server_dies_with_the_answer() {
     assert!(told.iter().any(|told| told.contains("it may be right")), "{told:?}");
     assert!(both.iter().any(|id| tricky.played(id) > 0), "nobody died");
     assert_eq!(bmc.wrong_passwords(), 2);
+}
+
+/// A person who sends a run on lets a password be tried twice, and not anew each time that a server dies with the answer.
+async fn one_press_has_a_wrong_password_tried_twice() {
+    let mut rig = Rig::new().await;
+    let (bmc, tricky) = late_bmc(&rig).await;
+    let id = onboard(&rig, 1, &bmc.url()).await;
+    rig.work_with(tricky.clone());
+    let run = rig.until_run(&id, "failed_manual_intervention").await;
+    assert_eq!(bmc.wrong_passwords(), 2);
+    tricky.plan(&id, Trick::Cut, Some(Stage::ResolvePowerCredentials));
+    let run = run["id"].as_str().unwrap();
+    rig.post(&format!("/api/v1/runs/{run}/actions/retry_stage"), json!({})).await.ok();
+    rig.until_run(&id, "failed_manual_intervention").await;
+    assert!(tricky.played(&id) > 0, "nobody died");
+    assert_eq!(bmc.wrong_passwords(), 4);
 }
 
 /// Users and passwords have no place in an address, which everybody is shown.
@@ -306,4 +327,5 @@ on_both! {
     a_wrong_bmc_is_corrected_and_the_run_goes_on
     a_patch_that_leaves_the_bmc_alone_is_taken
     a_try_counts_although_its_server_dies_with_the_answer
+    one_press_has_a_wrong_password_tried_twice
 }

@@ -6,11 +6,11 @@
 //! |-----------------------------------------------|-----------------------------------------------------------------|
 //! | conflicting discovery candidates              | `conflicting_candidates_…`, `a_machine_of_another_node_…`       |
 //! | BOSS disk not found                           | `a_missing_or_ambiguous_boot_disk_…`                            |
-//! | PXE interface not fixable automatically       | `an_interface_that_cannot_be_fixed_…`                           |
-//! | machine deleted from MAAS during workflow     | `a_machine_that_is_deleted_in_the_middle_…`, `…_on_its_way_out_…`, `drift_under_a_run_…` |
-//! | repeated datasource or cloud-init failure     | `onboarding::a_datasource_failure_is_repaired_and_bounded`      |
-//! | repeated hardware-sync or SSH seed failure    | `onboarding::hardware_sync_…`; nothing is seeded over SSH       |
-//! | disagreement that cannot safely be adopted    | `what_maas_says_and_this_run_did_not_cause_…`, `a_machine_of_somebody_else_…` |
+//! | PXE interface not fixable automatically       | `an_interface_that_cannot_be_fixed_…`, `triggers::an_interface_that_somebody_else_configured_…` |
+//! | machine deleted from MAAS during workflow     | `a_machine_that_is_deleted_in_the_middle_…`, `…_on_its_way_out_…`, `triggers::…_at_any_stage_on_its_way_out_…`, `drift_under_a_run_…` |
+//! | repeated datasource or cloud-init failure     | `onboarding::a_datasource_failure_is_repaired_and_bounded`, `triggers::…_of_a_reimage_…` |
+//! | repeated hardware-sync or SSH seed failure    | `onboarding::hardware_sync_…`, `triggers::a_machine_without_hardware_sync_…`; nothing is seeded over SSH |
+//! | disagreement that cannot safely be adopted    | `what_maas_says_and_this_run_did_not_cause_…`, `triggers::a_status_that_no_run_causes_…`, `a_machine_of_somebody_else_…` |
 
 use std::sync::{
     Arc,
@@ -404,6 +404,45 @@ async fn drift_quarantines() {
     }
 }
 
+/// A MAAS that misses most of its machines at once, such as one that was restored empty, is doubted, and not the nodes; a
+/// machine that is missing beside others is drift.
+async fn a_maas_that_lost_its_machines_is_doubted() {
+    let mut rig = Rig::new().await;
+    rig.work();
+    rig.agents();
+    let mut nodes = Vec::new();
+    for number in 1..=5 {
+        let system_id = rig.maas.seed(&Seed { macs: vec![mac(number)], ..Seed::default() });
+        if number == 5 {
+            rig.maas.fault(Fault::of("deploy", FaultKind::Status(500)).times(100));
+        }
+        let id = rig.onboard(number).await;
+        match number {
+            5 => _ = rig.until_run(&id, "failed_retryable").await,
+            _ => rig.until(&id, "active").await,
+        }
+        nodes.push((system_id, id));
+    }
+    let why = async |id: &str| rig.get(&format!("/api/v1/resources/gpu-node/{id}/why")).await.to_string();
+    assert!(rig.maas.vanish(&nodes[0].0));
+    sweep(&rig).await;
+    assert_eq!(rig.state(&nodes[0].1).await, "quarantined");
+    for place in [1, 2, 4] {
+        assert!(rig.maas.vanish(&nodes[place].0));
+    }
+    for _ in 0..2 {
+        sweep(&rig).await;
+        for place in [1, 2, 4] {
+            let why = why(&nodes[place].1).await;
+            assert!(why.contains("misses 3 of the 4 machines of site berlin at once"), "{why}");
+        }
+        assert_eq!(rig.state(&nodes[1].1).await, "active");
+        assert_eq!(rig.state(&nodes[2].1).await, "active");
+        assert_eq!(rig.lifecycle(&nodes[4].1).await["run"]["state"], "failed_retryable");
+        assert!(!why(&nodes[3].1).await.contains("at once"));
+    }
+}
+
 /// A site that was given another MAAS, perhaps by mistake, takes no node out of use: that one knows nothing of its machines.
 async fn another_maas_is_no_drift() {
     let mut rig = Rig::new().await;
@@ -422,6 +461,38 @@ async fn another_maas_is_no_drift() {
     assert!(rig.maas.vanish(&system_id));
     sweep(&rig).await;
     assert_eq!(rig.state(&id).await, "quarantined");
+}
+
+/// The MAAS of a site under another name is followed, and judged by from then on; one that only calls another machine the
+/// same is not.
+async fn a_maas_that_moved_is_followed() {
+    let mut rig = Rig::new().await;
+    let id = rig.active(1).await;
+    let system_id = rig.system_id(&id).await;
+    let strange = quick();
+    let other = Maas::start(strange, LOOPBACK).await.unwrap();
+    assert_eq!(other.seed(&Seed { macs: vec![mac(7)], ..Seed::default() }), system_id, "called the same");
+    let why = async || rig.get(&format!("/api/v1/resources/gpu-node/{id}/why")).await.to_string();
+    let mut settings = rig.get("/api/v1/sites/berlin").await["data"]["settings"].clone();
+    let here = settings["url"].as_str().unwrap().to_owned();
+    for (url, found) in [(other.url(), false), (here.replace("127.0.0.1", "localhost"), true)] {
+        settings["url"] = json!(url);
+        let changed = json!({"name": "berlin", "settings": settings});
+        rig.call(axum::http::Method::PUT, "/api/v1/sites/berlin", changed).await.ok();
+        assert!(why().await.contains("does not count until"), "{}", why().await);
+        sweep(&rig).await;
+        assert_eq!(rig.state(&id).await, "active", "{url}");
+        assert_eq!(!why().await.contains("does not count until"), found, "{url}: {}", why().await);
+    }
+    let (rows, _) = rig.app.store.history("gpu-node", &id, Rows::All, 100, 0).await.unwrap();
+    let told = |row: &&wardroom_store::HistoryRow| {
+        row.entry.comment.as_deref().is_some_and(|said| said.contains("at another address now"))
+    };
+    let row = rows.iter().find(told).expect("it is written down");
+    assert_eq!(row.entry.metadata["was"], json!(super::super::document::address(&here)));
+    assert!(rig.maas.vanish(&system_id));
+    sweep(&rig).await;
+    assert_eq!(rig.state(&id).await, "quarantined", "what is missing there is missing");
 }
 
 /// Looks at the sites once, when their time has come.
@@ -524,6 +595,23 @@ async fn a_maas_that_is_away_during_a_release_is_waited_for() {
     rig.until(&id, "deleted").await;
 }
 
+/// Answers to the release itself are lost, with and without its effect: the next attempts look, and the run ends well.
+async fn a_release_whose_answers_are_lost_goes_on() {
+    let lost = [FaultKind::Status(502), FaultKind::Later(503, 1)];
+    for (kind, after) in lost.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
+        let mut rig = Rig::new().await;
+        let id = rig.active(1).await;
+        let system_id = rig.system_id(&id).await;
+        let fault = Fault::of("release", kind).times(3);
+        rig.maas.fault(if after { fault.after() } else { fault });
+        rig.post(&format!("/api/v1/gpu-nodes/{id}/decommissions"), json!({"mode": "full_decommission"}))
+            .await
+            .ok();
+        rig.until(&id, "deleted").await;
+        assert_eq!(rig.did(&system_id, "release"), 1, "{kind:?}, after: {after}");
+    }
+}
+
 /// A node that was set aside for drift alone comes back when it is proven healthy; one that a person set aside, or keeps
 /// aside, does not.
 async fn what_was_quarantined_for_drift_comes_back_when_it_is_proven_healthy() {
@@ -605,11 +693,14 @@ on_both! {
     what_maas_says_and_this_run_did_not_cause_needs_a_person
     a_failure_that_nothing_explains_needs_a_person
     drift_does_not_freeze_a_run_that_was_just_sent_on
+    a_maas_that_lost_its_machines_is_doubted
     a_maas_that_is_away_during_a_release_is_waited_for
+    a_release_whose_answers_are_lost_goes_on
     a_refused_key_needs_a_person
     a_wrong_password_is_tried_twice_and_no_more
     drift_quarantines
     another_maas_is_no_drift
+    a_maas_that_moved_is_followed
     drift_of_a_retired_node_asks_and_is_not_adopted
     drift_under_a_run_that_failed_for_now_needs_a_person
     what_was_quarantined_for_drift_comes_back_when_it_is_proven_healthy

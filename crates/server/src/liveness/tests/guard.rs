@@ -104,8 +104,7 @@ async fn the_loss_of_a_zone_is_one_incident_and_stale_a_little_later() {
     let silence = site.app.liveness.standing(KIND, &lost[0]).unwrap();
     assert_eq!(silence.standing, Standing::Suspected);
     assert!(silence.to_string().contains("zone \"a\""), "{silence}");
-    let incident = site.app.liveness.incident_of(KIND, &lost[0]);
-    assert!(incident.is_some());
+    let id = site.app.liveness.incident_of(KIND, &lost[0]).unwrap();
 
     site.pass_beating(500, &well).await;
     assert_eq!(
@@ -118,9 +117,35 @@ async fn the_loss_of_a_zone_is_one_incident_and_stale_a_little_later() {
     assert_eq!(site.stale(&well).await, 0);
     site.pass_beating(3, &well).await;
     assert_eq!(site.incidents().await, [("ended".to_owned(), Some("a".to_owned()))]);
-    let rows = site.app.store.history("incident", &incident.unwrap(), wardroom_store::Rows::All, 10, 0).await;
+    let rows = site.app.store.history(incident::KIND, &id, wardroom_store::Rows::All, 10, 0).await;
     let states: Vec<_> = rows.unwrap().0.into_iter().rev().map(|row| row.to_state).collect();
     assert_eq!(states, ["holding", "releasing", "ended"]);
+    let ended = site.app.store.get(incident::KIND, &id).await.unwrap().unwrap();
+    let why = ended.content.document.read::<incident::Document>().unwrap().why;
+    assert_eq!(why, "It is over: 40 members went stale, and no other one is watched.");
+}
+
+/// What an alert goes by while members are held.
+#[tokio::test]
+async fn a_hold_shows_in_the_metrics() {
+    let mut site = Site::settled().await;
+    let (lost, well) = (site.satellites(40, Some("a")).await, site.satellites(60, Some("b")).await);
+    let numbers = async |site: &Site| {
+        let shown = crate::metrics::metrics(axum::extract::State(site.app.clone())).await;
+        let shown = axum::body::to_bytes(shown.into_body(), usize::MAX).await.unwrap();
+        let shown = String::from_utf8(shown.to_vec()).unwrap();
+        ["holds", "suspected", "due", "silent"].map(|name| {
+            let name = format!("wardroom_liveness_{name} ");
+            let number = shown.lines().find_map(|line| line.strip_prefix(&name));
+            number.unwrap_or_else(|| panic!("no {name}in {shown}")).parse::<u32>().unwrap()
+        })
+    };
+    assert_eq!(numbers(&site).await, [0, 0, 0, 0]);
+    site.pass_beating(95, &well).await;
+    assert_eq!(numbers(&site).await, [1, 40, 40, 40]);
+    beat(&site.app, &lost);
+    site.pass_beating(5, &well).await;
+    assert_eq!(numbers(&site).await, [0, 0, 0, 0]);
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use wardroom_api::satellite::{Beat, CachedImage, Reported};
 use wardroom_core::liveness::Interval;
 use wardroom_store::Seen;
 
-use super::site::{KIND, Site, beat, store_satellite};
+use super::site::{KIND, Site, beat, member, store_member, store_satellite};
 use crate::{
     liveness::{NewSeat, flush},
     satellite::facts,
@@ -263,4 +263,19 @@ async fn what_a_beat_leaves_out_after_a_restart_stays_as_it_was() {
     facts::flush(&site.app).await.unwrap();
     let known = site.app.facts.of(&id).unwrap();
     assert_eq!((known.cached_images.len(), known.image_count), (0, Some(3)));
+}
+
+/// A feed that was held back tells of all the ways at once that a member went, when it is there for long.
+#[tokio::test]
+async fn a_feed_that_is_late_makes_nobody_heard() {
+    let site = Site::settled().await;
+    let mut cursor = site.app.store.feed_tail().await.unwrap();
+    let id = store_member(&site.app, member(KIND, "pending", &serde_json::json!({}))).await;
+    move_to(&site, &id, "online", false).await;
+    site.app.liveness.seat(KIND, &id, NewSeat::default());
+    site.hand.pass(SignedDuration::from_secs(50));
+    crate::liveness::follow::catch_up(&site.app, &mut cursor).await.unwrap();
+    assert!(site.app.liveness.find(KIND, &id).is_some(), "it is watched");
+    let silent = site.app.now().duration_since(site.app.liveness.last_seen(KIND, &id).unwrap());
+    assert!(silent >= SignedDuration::from_secs(50), "{silent}");
 }

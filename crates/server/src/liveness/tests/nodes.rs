@@ -2,14 +2,15 @@
 
 use jiff::SignedDuration;
 use serde_json::json;
-use wardroom_core::run::plan::Kind;
+use wardroom_core::{liveness::Interval, run::plan::Kind};
 use wardroom_store::{Content, Location};
 use wardroom_workflow::{NODE, RUN};
 
 use super::site::{Site, connect, member, store_member};
 use crate::{
-    gpu_node::{begin::Plan, document::Document},
-    liveness::{NewSeat, judge::Due},
+    app::App,
+    gpu_node::{begin::Plan, document::Document, proof},
+    liveness::{NewSeat, flush, judge::Due, sweep},
     testing::database,
 };
 
@@ -19,6 +20,16 @@ async fn active(site: &Site, document: &impl serde::Serialize) -> String {
     let node = site.app.store.get(NODE, &id).await.unwrap().unwrap();
     crate::gpu_node::seat(&site.app, &node, NewSeat::default());
     id
+}
+
+/// Moves a node.
+async fn put(site: &Site, id: &str, state: &str) {
+    let moved = |node: &wardroom_store::Resource| {
+        let content = Content { state: state.to_owned(), ..node.content.clone() };
+        let entry = crate::app::by_system(&site.app, wardroom_store::TRANSITION, serde_json::Value::Null);
+        Ok(crate::app::Decided::Commit(Box::new((content, entry)), ()))
+    };
+    site.app.change(NODE, id, moved).await.unwrap();
 }
 
 async fn state(site: &Site, id: &str) -> String {
@@ -146,16 +157,101 @@ async fn a_node_that_is_deleted_is_forgotten() {
         .unwrap();
     let document = wardroom_store::Document::of(&1).unwrap();
     site.app.store.observe_all(NODE, "agent", &[(id.clone(), document, site.app.now())]).await.unwrap();
-    site.app
-        .change(NODE, &id, |node| {
-            let content = Content { state: "deleted".to_owned(), ..node.content.clone() };
-            let entry = crate::app::by_system(&site.app, wardroom_store::TRANSITION, serde_json::Value::Null);
-            Ok(crate::app::Decided::Commit(Box::new((content, entry)), ()))
-        })
-        .await
-        .unwrap();
+    put(&site, &id, "deleted").await;
     crate::liveness::follow::catch_up(&site.app, &mut cursor).await.unwrap();
     assert_eq!(site.app.liveness.last_seen(NODE, &id), None);
     assert_eq!(site.app.store.seen(NODE, None).await.unwrap(), []);
     assert_eq!(site.app.store.observations(NODE, &id).await.unwrap(), []);
+}
+
+/// Another server on the same database, which has loaded its members.
+async fn another(site: &Site) -> App {
+    let app = &site.app;
+    let key = crate::secret::Key::load(&site.folder.path().join("server.key")).unwrap().unwrap();
+    let clock = crate::clock::Timepiece::turned_by(site.hand);
+    let other = App::with_clock(app.store.clone(), app.config.clone(), key, String::new(), clock);
+    sweep::start(&other).await.unwrap();
+    other
+}
+
+/// When a node was last heard is known in whichever state it is, wherever it was heard, and after a restart.
+#[tokio::test]
+async fn a_node_that_does_not_have_to_beat_is_known_to_have_been_heard() {
+    let mut site = Site::settled().await;
+    let id = store_member(&site.app, member(NODE, "enrolling", &json!({"hostname": "n"}))).await;
+    let other = another(&site).await;
+    assert!(site.app.liveness.hear(NODE, &id, None), "for the first time");
+    let heard = site.app.liveness.last_seen(NODE, &id).expect("it was heard");
+    assert!(site.app.liveness.find(NODE, &id).is_none(), "nobody waits for it to beat");
+    flush::flush(&site.app).await.unwrap();
+    flush::merge(&other, flush::Wanted::Always).await.unwrap();
+    assert_eq!(seconds_between(other.liveness.last_seen(NODE, &id), heard), Some(0), "elsewhere");
+    assert!(other.liveness.find(NODE, &id).is_none());
+    assert!(!other.liveness.hear(NODE, &id, None));
+    drop(other);
+    site = site.restart().await;
+    assert!(site.app.liveness.last_seen(NODE, &id).is_some(), "after a restart");
+    assert!(site.app.liveness.find(NODE, &id).is_none());
+}
+
+/// It is heard again and again and has nothing to be watched for, so it is read once in a while. It may have been moved right
+/// after it was heard last, so it is read once more after that.
+#[tokio::test]
+async fn a_node_that_does_not_have_to_beat_is_read_seldom() {
+    let mut site = Site::settled().await;
+    let id = store_member(&site.app, member(NODE, "enrolling", &json!({"hostname": "n"}))).await;
+    let to_be_read = async |site: &Site| {
+        flush::merge(&site.app, flush::Wanted::Always).await.unwrap();
+        site.app.liveness.to_be_looked_at().len()
+    };
+    let mut read = 0;
+    for _ in 0..120 {
+        site.hand.pass(SignedDuration::from_secs(1));
+        let seen = wardroom_store::Seen { id: id.as_str().into(), age: Default::default(), every: 1 };
+        site.app.store.note_seen(NODE, vec![seen]).await.unwrap();
+        read += to_be_read(&site).await;
+        site.tick().await;
+    }
+    assert_eq!(read, 2, "of 120 beats");
+    put(&site, &id, "active").await;
+    site.pass(61, |_, _| {}).await;
+    assert!(site.app.liveness.find(NODE, &id).is_some(), "it has to beat, and nobody was told");
+
+    // One that is silent is left to its next beat, which says how it is.
+    put(&site, &id, "offline").await;
+    site.app.liveness.unseat(NODE, &id);
+    site.hand.pass(SignedDuration::from_secs(1));
+    assert_eq!(to_be_read(&site).await, 1);
+    site.tick().await;
+    assert_eq!(state(&site, &id).await, "offline");
+}
+
+/// Who is brought back by a person or a run was heard when its agent proved that it is well, and not by that.
+#[tokio::test]
+async fn a_node_that_is_recovered_elsewhere_was_not_heard_by_that() {
+    let site = Site::settled().await;
+    let id = store_member(&site.app, member(NODE, "quarantined", &json!({"hostname": "n"}))).await;
+    let other = another(&site).await;
+    let mut cursor = other.store.feed_tail().await.unwrap();
+    let heard = site.app.now();
+    let every = Interval::from_seconds(600);
+    let health = proof::Health { interval: every, ..proof::Health::default() };
+    let health = wardroom_store::Document::of(&health).unwrap();
+    site.app.store.observe_all(NODE, proof::AGENT, &[(id.clone(), health, heard)]).await.unwrap();
+    site.hand.pass(SignedDuration::from_secs(32));
+    put(&site, &id, "active").await;
+    crate::liveness::follow::catch_up(&other, &mut cursor).await.unwrap();
+    assert!(other.liveness.find(NODE, &id).is_some(), "it has to beat from now on");
+    assert_eq!(seconds_between(other.liveness.last_seen(NODE, &id), heard), Some(0));
+    // It beats as often as it said, also for whoever never gave it a seat before.
+    assert_eq!(other.liveness.standing(NODE, &id).unwrap().interval, every);
+    let node = site.app.store.get(NODE, &id).await.unwrap().unwrap();
+    site.app.liveness.hear(NODE, &id, None);
+    crate::gpu_node::watch_from(&site.app, &node, proof::heard(&site.app, &id).await.unwrap()).unwrap();
+    assert_eq!(site.app.liveness.standing(NODE, &id).unwrap().interval, every);
+}
+
+/// Times are kept in milliseconds, and pass while a test runs.
+fn seconds_between(seen: Option<jiff::Timestamp>, heard: jiff::Timestamp) -> Option<i64> {
+    seen.map(|seen| seen.duration_since(heard).as_secs())
 }

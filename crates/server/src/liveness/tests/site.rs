@@ -159,7 +159,7 @@ pub(super) async fn satellite(app: &App, zone: Option<&str>) -> String {
 pub(super) async fn satellite_every(app: &App, zone: Option<&str>, seconds: u32) -> String {
     let given = Interval::from_seconds(seconds);
     let id = store_satellite(app, zone, given).await;
-    app.liveness.seat(KIND, &id, NewSeat { zone, given, last_seen: None });
+    app.liveness.seat(KIND, &id, NewSeat { zone, given, last_seen: None, said: None });
     id
 }
 

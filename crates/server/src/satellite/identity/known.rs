@@ -117,6 +117,11 @@ impl Known {
         }
     }
 
+    /// Whether this is a credential of it, whatever it is answered.
+    pub(super) fn has(&self, shown: Shown, now: Timestamp) -> bool {
+        self.accepts(shown, now).is_some()
+    }
+
     /// Which credential this is, if it is one.
     fn accepts(&self, shown: Shown, now: Timestamp) -> Option<Which> {
         let hash = match shown {
