@@ -56,19 +56,33 @@ pub(crate) struct Fleet {
     pub(crate) app: App,
     pub(crate) driver: Driver,
     pub(crate) hand: &'static Hand,
+    /// Where its PostgreSQL is, if it has one.
+    pub(crate) url: Option<String>,
     _folder: tempfile::TempDir,
 }
 
 impl Fleet {
     pub(crate) async fn new(at: &Where) -> Self {
+        let url = match at {
+            Where::Sqlite => None,
+            Where::Postgres(admin) => Some(new_database(admin).await),
+        };
+        Self::over(url).await
+    }
+
+    /// Another server on the same database.
+    pub(crate) async fn beside(&self) -> Self {
+        Self::over(self.url.clone()).await
+    }
+
+    async fn over(url: Option<String>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut sources = Sources::default();
-        let location = match at {
-            Where::Sqlite => Location::Sqlite { dir: folder.path().to_owned() },
-            Where::Postgres(admin) => {
-                let url = new_database(admin).await;
+        let location = match &url {
+            None => Location::Sqlite { dir: folder.path().to_owned() },
+            Some(url) => {
                 sources.flags.push(("server.database_url", url.clone()));
-                Location::Postgres { url }
+                Location::Postgres { url: url.clone() }
             }
         };
         sources.file = Some("[liveness]\ngrace_seconds = 0\n".to_owned());
@@ -76,13 +90,17 @@ impl Fleet {
         let (key, hand) = (Key::create(&folder.path().join("server.key")).unwrap(), Hand::forever());
         let app = App::with_clock(store, config, key, String::new(), Timepiece::turned_by(hand));
         let driver = Driver::start(&app).await.unwrap();
-        Self { app, driver, hand, _folder: folder }
+        Self { app, driver, hand, url, _folder: folder }
     }
 
     pub(crate) fn seat_all(&self) {
         for member in 0..MEMBERS {
             let (zone, given) = (zone(member), Interval::from_seconds(30));
-            self.app.liveness.seat(KIND, &id(member), NewSeat { zone: Some(&zone), given, last_seen: None });
+            self.app.liveness.seat(
+                KIND,
+                &id(member),
+                NewSeat { zone: Some(&zone), given, ..NewSeat::default() },
+            );
         }
     }
 
@@ -92,6 +110,12 @@ impl Fleet {
 
     pub(crate) fn beat(&self, seat: Seat) {
         std::hint::black_box(self.app.liveness.beat(seat, Interval::from_seconds(30)));
+    }
+
+    /// A member that falls silent at once.
+    pub(crate) fn seat_silent(&self) {
+        let new = NewSeat { given: Interval::from_seconds(1), ..NewSeat::default() };
+        self.app.liveness.seat(KIND, &id(MEMBERS), new);
     }
 
     /// Everybody from a number on beats.

@@ -31,6 +31,16 @@ fn sqlite(rows: usize) {
     }
 }
 
+/// Reads every row of what members were heard; answers how many there are.
+pub(crate) async fn read(url: &str) -> usize {
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(async move { drop(connection.await) });
+    let query = "SELECT id, seen_at, every_seconds FROM liveness WHERE kind = $1";
+    let rows = client.query(query, &[&KIND]).await.unwrap();
+    let ids = rows.iter().filter(|row| !row.get::<_, String>(0).is_empty() && row.get::<_, i64>(1) > 0);
+    ids.count()
+}
+
 async fn postgres(url: &str, rows: usize) {
     let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(async move { drop(connection.await) });

@@ -91,6 +91,7 @@ async fn seed(store: &Store, runs: usize) {
             with: BTreeSet::new(),
             skip: BTreeMap::new(),
             came: Came::FromUse,
+            unproven: BTreeSet::new(),
             data: Known { system_id: "abc123".to_owned(), digest: "0".repeat(64) },
         };
         for after in [node, order.accepted(at).unwrap()] {
