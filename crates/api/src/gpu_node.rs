@@ -239,6 +239,8 @@ pub struct Lifecycle {
     pub recommended: Recommendation,
     /// What an operator may do with the node now.
     pub allowed_actions: Vec<String>,
+    /// The modes in which it may be decommissioned now.
+    pub allowed_decommissions: Vec<String>,
 }
 
 /// A run, as far as a node's page shows it.

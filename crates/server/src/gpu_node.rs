@@ -270,7 +270,6 @@ pub(crate) async fn decommission(
     Path(id): Path<String>,
     Body(request): Body<DecommissionCreate>,
 ) -> Result<Response, Error> {
-    const MODES: &[Kind] = &[Kind::SoftReset, Kind::StorageCleanup, Kind::Reimage, Kind::FullDecommission];
     text::check_prose("reason", request.reason.as_deref(), 2000)?;
     let kind = request.mode.parse().ok().filter(|kind| MODES.contains(kind)).ok_or_else(|| {
         let modes = MODES.iter().map(|mode| mode.as_str()).collect::<Vec<_>>().join(", ");
@@ -279,8 +278,7 @@ pub(crate) async fn decommission(
     let skip = begin::skips(kind, &request.skip)?;
     let node = find(&app, &id).await?;
     let document = Document::of(&node)?;
-    let needs_site = kind.plan().iter().any(|step| step.stage == Stage::LoadSiteConfig);
-    if needs_site && !document.can_be_reimaged() {
+    if !has_site_for(&document, kind) {
         let run = begin::newest_run(&app, &node).await?;
         return Err(Error::Conflict {
             code: "no_site",
@@ -299,8 +297,7 @@ pub(crate) async fn decommission(
         skip::also(&order, &run, &skip).await?;
         return Ok(Json(Envelope::new(view(&app, &begin::read(&app, &id).await?)?)).into_response());
     }
-    let drains = kind.first() == Stage::DisableNode;
-    let event = drains.then_some(Event::Drain);
+    let event = begins_with(kind);
     let plan = Plan { event, force: request.force, skip, reason: request.reason.clone(), ..Plan::of(kind) };
     let node = begin::begin(&app, &by_person(&app, &caller, "changed", None), &id, &plan).await?;
     // One that goes on being active is watched as before: nobody was heard.
@@ -309,6 +306,29 @@ pub(crate) async fn decommission(
     }
     let answer = Envelope::new(view(&app, &node)?);
     Ok((StatusCode::CREATED, Json(answer)).into_response())
+}
+
+/// The modes of a decommission.
+const MODES: &[Kind] = &[Kind::SoftReset, Kind::StorageCleanup, Kind::Reimage, Kind::FullDecommission];
+
+/// The modes in which a decommission of a node that no run works on would be accepted now.
+pub(crate) fn modes_now(node: &Resource) -> Result<Vec<String>, Error> {
+    let (state, document) = (document::state(node)?, Document::of(node)?);
+    let fits = |kind: &&Kind| {
+        has_site_for(&document, **kind) && begin::target(state, **kind, begins_with(**kind)).is_some()
+    };
+    Ok(MODES.iter().filter(fits).map(ToString::to_string).collect())
+}
+
+/// The move of the node that goes with the start of a decommission.
+fn begins_with(kind: Kind) -> Option<Event> {
+    (kind.first() == Stage::DisableNode).then_some(Event::Drain)
+}
+
+/// Whether a node has a machine at a site, where a mode needs one.
+fn has_site_for(document: &Document, kind: Kind) -> bool {
+    let needs_site = kind.plan().iter().any(|step| step.stage == Stage::LoadSiteConfig);
+    !needs_site || document.can_be_reimaged()
 }
 
 /// A living node.

@@ -134,7 +134,10 @@ fn work(lifecycle: &Lifecycle, now: Timestamp) -> Vec<(&'static str, String)> {
     let recommended = &lifecycle.recommended;
     let request = recommended.request.as_deref().map(advice::command);
     lines.push(("Recommended", advice::recommended(request.as_deref(), &recommended.why)));
-    lines.push(("Allowed", or_none(Some(&advice::kebab(&lifecycle.allowed_actions.join(", "))))));
+    let mut allowed: Vec<_> = lifecycle.allowed_actions.iter().map(|action| advice::kebab(action)).collect();
+    let modes = lifecycle.allowed_decommissions.join("|");
+    allowed.extend((!modes.is_empty()).then(|| format!("decommission --mode {modes}")));
+    lines.push(("Allowed", or_none(Some(&allowed.join(", ")))));
     lines
 }
 

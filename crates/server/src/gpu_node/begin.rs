@@ -94,9 +94,9 @@ pub(crate) async fn begin(app: &App, entry: &Entry, id: &str, plan: &Plan) -> Re
             return Err(busy(&run));
         }
         let state = document::state(&node)?;
-        let to = plan.event.map_or(Some(state), |event| moves::target(state, event));
-        let fits = |to: &State| mapping::check(*to, Some((plan.kind, run::State::Pending))).is_ok();
-        let Some(to) = to.filter(fits) else { return Err(not_now(app, &node, plan.kind).await?) };
+        let Some(to) = target(state, plan.kind, plan.event) else {
+            return Err(not_now(app, &node, plan.kind).await?);
+        };
         let came = came(app, &node).await?;
         let unproven = match came {
             Came::FromQuarantine => set_aside::unproven(app, &node).await?,
@@ -119,6 +119,12 @@ pub(crate) async fn begin(app: &App, entry: &Entry, id: &str, plan: &Plan) -> Re
         }
     }
     Err(Error::Unavailable("the node is changed by too many at once: repeat"))
+}
+
+/// Where a node is once a run is accepted with this move; nothing when its state does not allow such a run.
+pub(crate) fn target(state: State, kind: Kind, event: Option<Event>) -> Option<State> {
+    let to = event.map_or(Some(state), |event| moves::target(state, event));
+    to.filter(|to| mapping::check(*to, Some((kind, run::State::Pending))).is_ok())
 }
 
 /// Where a node comes from. Of one in the middle of something, its newest run knows; when that is lost too, the node

@@ -53,6 +53,8 @@ pub(crate) async fn lifecycle(
     let recommended = recommend(&app, &node, worked.as_ref(), &latest).await?;
     let allowed_actions =
         if node.content.deleted { Vec::new() } else { allowed_now(&app, &node, state, run).await? };
+    let allowed_decommissions =
+        if node.content.deleted || open { Vec::new() } else { super::modes_now(&node)? };
     let summary = worked.as_ref().map(|(run, facts)| summarize(run, *facts));
     let because = set_aside::told(&app, &node).await?;
     Ok(Json(Envelope::new(Lifecycle {
@@ -69,6 +71,7 @@ pub(crate) async fn lifecycle(
         task,
         recommended,
         allowed_actions,
+        allowed_decommissions,
     })))
 }
 

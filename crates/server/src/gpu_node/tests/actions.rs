@@ -60,7 +60,10 @@ async fn what_a_state_does_not_allow_is_refused_with_what_it_does() {
         let reply = rig.post(&decommissions, json!({"mode": "full_decommission"})).await;
         let expected = rig.lifecycle(&id).await["allowed_actions"].clone();
         assert_eq!((reply.code(), &reply.body["allowed_actions"]), ("no_site", &expected), "{state}");
+        let modes = rig.lifecycle(&id).await["allowed_decommissions"].clone();
         let reply = rig.post(&decommissions, json!({"mode": "soft_reset"})).await;
+        let accepted = if reply.status.as_u16() == 201 { json!(["soft_reset", "storage_cleanup"]) } else { json!([]) };
+        assert_eq!(modes, accepted, "{state}: {reply:?}");
         if !matches!(state, State::Active | State::Offline | State::Quarantined) {
             assert_eq!(
                 (reply.code(), &reply.body["allowed_actions"]),
