@@ -2,7 +2,8 @@
 //!
 //! It enrols once, keeps its credential where only its owner can read it, beats as it is told, and executes one task at
 //! a time. What must stay true: a result is written down before it is reported and forgotten only when the server has
-//! it, so a restart loses none; a task that is not this agent's any more is not executed any longer.
+//! it, so a restart loses none, and a disk that takes none costs only that; a task whose result is held is not executed
+//! again; a task that is not this agent's any more is not executed any longer.
 
 use std::{collections::BTreeSet, future::Future, path::PathBuf, pin::Pin, time::Duration};
 
@@ -220,17 +221,21 @@ impl Agent<'_> {
 
     fn keep(&self, task: &Task, result: TaskResult) {
         if let Err(error) = self.keeper.keep_result(task, &result) {
-            tracing::error!(task = task.id, %error, "a result cannot be kept; a restart would lose it");
+            tracing::error!(
+                task = task.id,
+                "a result is not on disk, and a restart would lose it: {error:#}"
+            );
         }
     }
 
     /// A result that the server cannot read is a failure: its run must not wait for it for ever, and nothing else of this
-    /// agent may wait behind it.
+    /// agent may wait behind it. One that it does not take as a failure either is held all the same, or its task would be
+    /// executed again.
     fn replace(&self, task: &Task, result: &TaskResult, error: &Error) {
         tracing::error!(task = task.id, %error, "the server cannot read a result; the task is reported as failed");
         let plain = unreadable(result, &error.to_string());
         if *result == plain {
-            self.keeper.forget_result(&task.id);
+            self.keeper.set_aside(&task.id);
         } else {
             self.keep(task, plain);
         }

@@ -1,6 +1,12 @@
 //! What survives a restart: the credential, the name of this installation, and results that are not reported yet.
+//!
+//! What must stay true: as long as the agent lives, a result is held until the server has it, whatever becomes of the
+//! folder. A disk may be full or read-only, and an uninstall removes the folder; a result that is lost has its task,
+//! such as a wipe, executed again.
 
 use std::{
+    cell::{OnceCell, RefCell},
+    collections::BTreeMap,
     fs,
     io::Write as _,
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
@@ -21,18 +27,26 @@ pub(super) struct Kept {
     pub(super) token_end: Option<String>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 struct Outcome {
     task: Task,
     result: TaskResult,
 }
 
-/// A folder that only its owner can read.
+/// Results by the id of their task, as the two folders have them, which are read once, at the start.
+struct Results {
+    due: BTreeMap<String, Outcome>,
+    aside: BTreeMap<String, Outcome>,
+}
+
+/// A folder that only its owner can read, and what must outlive it.
 pub(super) struct Keeper {
     dir: PathBuf,
     /// Held as long as the agent lives; one that is killed lets go by itself.
     _lock: fs::File,
     running: PathBuf,
+    installation: OnceCell<String>,
+    results: RefCell<Results>,
 }
 
 const CREDENTIAL: &str = "credential.json";
@@ -54,7 +68,16 @@ impl Keeper {
         let path = dir.join(LOCK);
         let lock = fs::File::create(&path).with_context(|| format!("{}", path.display()))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { dir: dir.to_owned(), _lock: lock, running: dir.join(RUNNING) }),
+            Ok(()) => Ok(Self {
+                dir: dir.to_owned(),
+                _lock: lock,
+                running: dir.join(RUNNING),
+                installation: OnceCell::new(),
+                results: RefCell::new(Results {
+                    due: outcomes(&dir.join(RESULTS)),
+                    aside: outcomes(&dir.join(ASIDE)),
+                }),
+            }),
             Err(fs::TryLockError::WouldBlock) => anyhow::bail!(
                 "--state-dir {} is in use: another wardroom-agent runs with it, and would do the same tasks; give each \
                  agent a folder of its own",
@@ -84,49 +107,69 @@ impl Keeper {
         self.write(&self.dir.join(CREDENTIAL), &serde_json::to_vec(kept)?)
     }
 
-    /// Names this installation; made once.
+    /// Names this installation; made once. Tasks are held by this name, so it does not change when its file is gone.
     pub(super) fn installation(&self) -> anyhow::Result<String> {
-        let path = self.dir.join(INSTALLATION);
-        if let Ok(name) = fs::read_to_string(&path) {
-            return Ok(name);
+        if let Some(name) = self.installation.get() {
+            return Ok(name.clone());
         }
-        let name = uuid::Uuid::now_v7().to_string();
-        self.write(&path, name.as_bytes())?;
-        Ok(name)
+        let path = self.dir.join(INSTALLATION);
+        let name = if let Ok(name) = fs::read_to_string(&path) {
+            name
+        } else {
+            let name = uuid::Uuid::now_v7().to_string();
+            self.write(&path, name.as_bytes())?;
+            name
+        };
+        Ok(self.installation.get_or_init(|| name).clone())
     }
 
+    /// Holds a result to be reported. An error: it is not on disk, where a restart would look for it.
     pub(super) fn keep_result(&self, task: &Task, result: &TaskResult) -> anyhow::Result<()> {
         let outcome = Outcome { task: task.clone(), result: result.clone() };
-        self.write(&self.file(RESULTS, &task.id), &serde_json::to_vec(&outcome)?)
+        let bytes = serde_json::to_vec(&outcome);
+        let mut results = self.results.borrow_mut();
+        results.aside.remove(&task.id);
+        results.due.insert(task.id.clone(), outcome);
+        self.write(&self.file(RESULTS, &task.id), &bytes?)?;
+        // Not before the other is written: it may be the only one on disk.
+        remove(&self.file(ASIDE, &task.id));
+        Ok(())
     }
 
     /// Results that are not reported yet.
     pub(super) fn results(&self) -> Vec<(Task, TaskResult)> {
-        let entries = fs::read_dir(self.dir.join(RESULTS)).into_iter().flatten().flatten();
-        let read = entries.filter_map(|entry| read::<Outcome>(&entry.path()));
-        read.map(|outcome| (outcome.task, outcome.result)).collect()
+        let due = self.results.borrow().due.clone();
+        due.into_values().map(|outcome| (outcome.task, outcome.result)).collect()
     }
 
     /// The result of a task that comes back.
     pub(super) fn result(&self, task: &str) -> Option<TaskResult> {
-        let path = self.file(ASIDE, task);
-        let outcome = read::<Outcome>(&path)?;
-        remove(&path);
-        Some(outcome.result)
+        let results = self.results.borrow();
+        let held = results.due.get(task).or_else(|| results.aside.get(task));
+        held.map(|outcome| outcome.result.clone())
     }
 
     pub(super) fn forget_result(&self, task: &str) {
+        let mut results = self.results.borrow_mut();
+        results.due.remove(task);
+        results.aside.remove(task);
         remove(&self.file(RESULTS, task));
+        remove(&self.file(ASIDE, task));
     }
 
     /// Keeps a result that cannot be reported now; the ones before it are of no use any more.
     pub(super) fn set_aside(&self, task: &str) {
-        for entry in fs::read_dir(self.dir.join(ASIDE)).into_iter().flatten().flatten() {
-            remove(&entry.path());
+        let mut results = self.results.borrow_mut();
+        results.aside = results.due.remove_entry(task).into_iter().collect();
+        let file = self.file(ASIDE, task);
+        // One that is not there could not be written, which was told then.
+        if let Err(error) = fs::rename(self.file(RESULTS, task), &file)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(task, %error, "a result cannot be set aside on disk");
         }
-        if let Err(error) = fs::rename(self.file(RESULTS, task), self.file(ASIDE, task)) {
-            tracing::warn!(task, %error, "a result cannot be set aside");
-        }
+        let others = fs::read_dir(self.dir.join(ASIDE)).into_iter().flatten().flatten();
+        others.map(|entry| entry.path()).filter(|path| *path != file).for_each(|path| remove(&path));
     }
 
     /// A task's id names its file; whatever else is in it stays out of the path.
@@ -147,6 +190,12 @@ impl Keeper {
         let folder = path.parent().unwrap_or(&self.dir);
         fs::File::open(folder).and_then(|folder| folder.sync_all()).with_context(context)
     }
+}
+
+fn outcomes(folder: &Path) -> BTreeMap<String, Outcome> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let read = entries.filter_map(|entry| read::<Outcome>(&entry.path()));
+    read.map(|outcome| (outcome.task.id.clone(), outcome)).collect()
 }
 
 fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
@@ -175,15 +224,7 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn what_is_kept_survives_and_is_private() {
-        let dir = tempfile::tempdir().unwrap();
-        let state = dir.path().join("state");
-        let keeper = Keeper::open(&state).unwrap();
-        assert!(keeper.credential().unwrap().is_none());
-        let kept = Kept { node: "n".to_owned(), credential: "c".to_owned(), token_end: None };
-        keeper.keep_credential(&kept).unwrap();
-        let name = keeper.installation().unwrap();
+    fn ended() -> (Task, TaskResult) {
         let task = Task {
             id: "t-1".to_owned(),
             kind: "node.drain".to_owned(),
@@ -193,7 +234,19 @@ mod tests {
             time_limit: 1,
             force: false,
         };
-        let result = TaskResult { epoch: 1, outcome: "succeeded".to_owned(), ..TaskResult::default() };
+        (task, TaskResult { epoch: 1, outcome: "succeeded".to_owned(), ..TaskResult::default() })
+    }
+
+    #[test]
+    fn what_is_kept_survives_and_is_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("state");
+        let keeper = Keeper::open(&state).unwrap();
+        assert!(keeper.credential().unwrap().is_none());
+        let kept = Kept { node: "n".to_owned(), credential: "c".to_owned(), token_end: None };
+        keeper.keep_credential(&kept).unwrap();
+        let name = keeper.installation().unwrap();
+        let (task, result) = ended();
         keeper.keep_result(&task, &result).unwrap();
 
         let refused = Keeper::open(&state).err().unwrap().to_string();
@@ -206,9 +259,33 @@ mod tests {
         again.set_aside("t-1");
         assert!(again.results().is_empty());
         assert_eq!(again.result("t-1"), Some(result));
-        assert_eq!(again.result("t-1"), None, "once");
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&state.join(CREDENTIAL)), 0o600);
         assert_eq!(mode(&state), 0o700);
+    }
+
+    #[test]
+    fn a_result_that_comes_back_stays_on_disk_until_it_is_forgotten() {
+        let dir = tempfile::tempdir().unwrap();
+        let (task, result) = ended();
+        let keeper = Keeper::open(dir.path()).unwrap();
+        keeper.keep_result(&task, &result).unwrap();
+        keeper.set_aside("t-1");
+        // It cannot be moved back: a file is in place of the folder.
+        let folder = dir.path().join(RESULTS);
+        fs::remove_dir(&folder).unwrap();
+        fs::write(&folder, "").unwrap();
+        assert_eq!(keeper.result("t-1"), Some(result.clone()));
+        keeper.keep_result(&task, &result).unwrap_err();
+        assert_eq!(keeper.results().len(), 1);
+        drop(keeper);
+
+        fs::remove_file(&folder).unwrap();
+        let again = Keeper::open(dir.path()).unwrap();
+        assert_eq!(again.result("t-1"), Some(result.clone()));
+        again.keep_result(&task, &result).unwrap();
+        again.forget_result("t-1");
+        drop(again);
+        assert_eq!(Keeper::open(dir.path()).unwrap().result("t-1"), None);
     }
 }

@@ -4,13 +4,17 @@ use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpListener,
     path::Path,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicI64, Ordering::SeqCst},
+    },
     time::Duration,
 };
 
 use wardroom_api::{
     Problem,
     client::Error,
-    gpu_node::agent::{Check, Detail, TaskResult},
+    gpu_node::agent::{Check, ClaimRequest, Claimed, Detail, Recorded, Task, TaskResult},
 };
 
 use super::{
@@ -85,15 +89,96 @@ async fn an_enrolment_that_is_refused_ends_the_agent() {
     }
 }
 
+const BEAT: &str = r#"{"state":"active","next":"@every 00h00m30s","server_time":"2026-11-16T00:00:00Z","has_tasks":false,"lost":[]}"#;
+
+/// A server with one task, which is the first holder's. It answers the first `refusals` results with `refusal`, and gives
+/// the task out in another epoch then; in which epoch it took a result.
+fn serve_task(kind: &'static str, refusals: i64, refusal: Problem) -> (String, Arc<OnceLock<i64>>) {
+    let taken = Arc::new(OnceLock::new());
+    let (took, holder, epoch) = (taken.clone(), OnceLock::new(), AtomicI64::new(1));
+    let url = serve(move |body| {
+        if let Ok(result) = serde_json::from_str::<TaskResult>(body) {
+            if epoch.fetch_add(1, SeqCst) <= refusals {
+                return (refusal.status, serde_json::to_string(&refusal).unwrap());
+            }
+            took.set(result.epoch).unwrap();
+            let recorded = Recorded { state: result.outcome, repeated: false };
+            return (200, serde_json::to_string(&recorded).unwrap());
+        }
+        let Ok(claim) = serde_json::from_str::<ClaimRequest>(body) else {
+            return (200, BEAT.replace("false", "true"));
+        };
+        let is_open = took.get().is_none() && *holder.get_or_init(|| claim.holder.clone()) == claim.holder;
+        let task = is_open.then(|| Task {
+            id: "t-1".to_owned(),
+            kind: kind.to_owned(),
+            state: "dispatched".to_owned(),
+            run: "r".to_owned(),
+            epoch: epoch.load(SeqCst),
+            time_limit: 60,
+            force: false,
+        });
+        (200, serde_json::to_string(&Claimed { task }).unwrap())
+    });
+    (url, taken)
+}
+
+/// Lives for some rounds with a task whose command is `script`, run beside the state folder. Whether it ended as one that
+/// was uninstalled, and how often the command ran.
+async fn lives(server: String, kind: &str, script: &str) -> (bool, usize) {
+    let dir = tempfile::tempdir().unwrap();
+    let keeper = Keeper::open(&dir.path().join("state")).unwrap();
+    let script = format!("cd {}; echo >>ran; {script}", dir.path().display());
+    let config: Config =
+        toml::from_str(&format!("[tasks.{kind:?}]\ncommand = [\"sh\", \"-c\", {script:?}]\n")).unwrap();
+    let client = client(&options(server, dir.path()), None).unwrap();
+    let (node, work, told, failing, eager) = ("one".to_owned(), None, None, BTreeSet::new(), 0);
+    let mut agent = Agent { client, config: &config, keeper: &keeper, node, work, told, failing, eager };
+    let mut uninstalled = false;
+    for _ in 0..6 {
+        uninstalled = agent.round().await.unwrap().is_none();
+        if uninstalled {
+            break;
+        }
+        if agent.work.is_some() {
+            agent.wait(Duration::from_secs(60)).await.unwrap();
+        }
+    }
+    (uninstalled, std::fs::read_to_string(dir.path().join("ran")).unwrap().lines().count())
+}
+
+/// The command removes what the agent would write its result to.
+#[tokio::test]
+async fn an_uninstall_that_removes_the_state_folder_is_reported() {
+    let lost = Problem { code: "task_lost".to_owned(), ..told(409) };
+    for refusals in [0, 1] {
+        let (server, taken) = serve_task("node.uninstall", refusals, lost.clone());
+        assert_eq!(lives(server, "node.uninstall", "rm -r state").await, (true, 1), "{refusals} refusals");
+        assert_eq!(taken.get(), Some(&(refusals + 1)));
+    }
+}
+
+/// A file in place of a folder keeps everybody from writing there, as a full or a read-only disk does.
+#[tokio::test]
+async fn a_result_that_cannot_be_written_is_reported_and_its_task_not_executed_again() {
+    let lost = Problem { code: "task_lost".to_owned(), ..told(409) };
+    for (refusals, refusal) in [(0, &lost), (1, &lost), (1, &told(400)), (3, &told(400))] {
+        let (server, taken) = serve_task("node.scrub_gpu", refusals, refusal.clone());
+        let script = "rmdir state/results; touch state/results";
+        let lived = lives(server, "node.scrub_gpu", script).await;
+        assert_eq!(lived, (false, 1), "{refusals} times {}", refusal.status);
+        assert_eq!(taken.get(), Some(&(refusals + 1)));
+    }
+}
+
 /// What a server cannot take of what checks said costs what they said, and never the beat.
 #[tokio::test]
 async fn a_beat_comes_through_whatever_checks_say() {
     let dir = tempfile::tempdir().unwrap();
     let keeper = Keeper::open(dir.path()).unwrap();
-    let beat = r#"{"state":"active","next":"@every 00h00m30s","server_time":"2026-11-16T00:00:00Z","has_tasks":false,"lost":[]}"#;
     let server = serve(move |body| match (body.contains("message"), body.contains(r#""ok":false"#)) {
         (true, _) => problem(400),
-        (false, true) => (200, beat.to_owned()),
+        (false, true) => (200, BEAT.to_owned()),
         (false, false) => problem(500),
     });
     let config: Config =
