@@ -106,7 +106,10 @@ impl<D: Data> Record<D> {
     #[must_use]
     pub fn patience(&self) -> SignedDuration {
         let stage = self.current();
-        self.data.budget(stage).patience.unwrap_or_else(|| self.kind.patience_at(stage))
+        let usual = || {
+            if self.undoing { stage.patience_of_undo() } else { self.kind.patience_at(stage) }
+        };
+        self.data.budget(stage).patience.unwrap_or_else(usual)
     }
 
     /// From when on the time counts that the stage takes: what it waited for its turn, or for somebody too busy to

@@ -97,7 +97,15 @@ impl<S: Stages> Engine<S> {
         match Run::read(resource) {
             Ok(run) => {
                 let mut hand = self.hand(run, lease.clone());
-                if self.work(&mut hand).await.is_err() {
+                // For as long as it is in hand: stages that are short one by one are long together.
+                let worked = tokio::select! {
+                    worked = self.work(&mut hand) => worked,
+                    () = self.keep(&lease) => {
+                        tracing::warn!(run = id, "the lease was lost in the middle of a stage");
+                        Err(Lost)
+                    }
+                };
+                if worked.is_err() {
                     tracing::debug!(run = id, "whoever takes the run next goes on");
                 }
             }
@@ -141,7 +149,7 @@ impl<S: Stages> Engine<S> {
         if !undoing && record.skip.contains_key(&stage) {
             return Ok(Outcome::Done(record.data));
         }
-        let (id, lease) = (hand.run.id().to_owned(), hand.lease.clone());
+        let id = hand.run.id().to_owned();
         let attempt = Attempt {
             run: &id,
             kind: record.kind,
@@ -177,10 +185,6 @@ impl<S: Stages> Engine<S> {
                 evidence: format!("no answer within {} s; it may have worked", limit.as_secs()),
                 after: None,
             }),
-            () = self.keep(&lease) => {
-                tracing::warn!(run = id, %stage, "the lease was lost in the middle of a stage");
-                Err(Lost)
-            }
         }
     }
 

@@ -281,4 +281,10 @@ impl Stage {
             CleanupStorage | ReleaseMaasNode => 8 * 60,
         })
     }
+
+    /// How long its undo may take. That of a deployment is a release, in which MAAS may erase the disks.
+    #[must_use]
+    pub const fn patience_of_undo(self) -> SignedDuration {
+        if matches!(self, DeployViaMaas) { ReleaseMaasNode.patience() } else { self.patience() }
+    }
 }

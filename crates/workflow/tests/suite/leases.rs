@@ -16,7 +16,7 @@ use wardroom_workflow::{Did, Engine, RUN, Rate, Settings};
 
 use crate::{
     database::Database,
-    rig::{Node, Rig},
+    rig::{Node, Rig, course},
     world::{Doing, Fault, now},
 };
 
@@ -56,6 +56,35 @@ pub(crate) async fn a_worker_that_wakes_up_late_writes_nothing(database: Databas
     assert_eq!(rig.history(RUN, &id).await.len(), rows);
     assert_eq!(rig.node(&id).await, Node::Retired);
     rig.check(&id).await;
+}
+
+/// Stages that each end before a lease has to be renewed take longer together than it lasts: nobody else takes the run.
+pub(crate) async fn a_run_stays_in_hand_from_stage_to_stage(database: Database) {
+    let rig = Rig::new(database).await;
+    let id = rig.start(Kind::Onboarding).await;
+    for stage in &course(Kind::Onboarding)[..4] {
+        rig.world.plan(&id, *stage, Doing::Perform, Fault::Slow(1900), 1);
+    }
+    let settings = Settings { lease: Duration::from_secs(6), ..rig.settings() };
+    let engine = Engine::new(rig.store.clone(), rig.world.clone(), settings, now);
+    let worked = async {
+        engine.tick().await.unwrap();
+    };
+    let watched = async {
+        let name = format!("{RUN}/{id}");
+        while rig.run(&id).await.record.data.done.len() < 4 {
+            let lease = rig.store.lease(&name).await.unwrap();
+            if rig.run(&id).await.record.attempt > 0 {
+                assert!(
+                    lease.is_some_and(|lease| !lease.remaining.is_zero()),
+                    "it can be taken from its worker"
+                );
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::join!(worked, watched);
+    assert_eq!(rig.settle(&id).await, State::Completed);
 }
 
 pub(crate) async fn an_operator_takes_the_run_from_a_lost_worker(database: Database) {

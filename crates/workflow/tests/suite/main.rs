@@ -59,6 +59,7 @@ on_both! {
         an_undo_that_keeps_failing_needs_a_person,
         an_abandoned_run_undoes_nothing;
     leases:
+        a_run_stays_in_hand_from_stage_to_stage,
         a_worker_that_wakes_up_late_writes_nothing,
         an_operator_takes_the_run_from_a_lost_worker,
         a_frozen_run_is_not_finished_by_its_worker,

@@ -41,6 +41,8 @@ pub(crate) enum Fault {
     Panic,
     /// It stands still until somebody opens the gate, and then goes on.
     Stand,
+    /// It takes so many milliseconds.
+    Slow(u64),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -189,6 +191,10 @@ impl World {
             Fault::Stand => {
                 self.standing.notify_one();
                 self.gate.0.acquire().await.unwrap().forget();
+                None
+            }
+            Fault::Slow(millis) => {
+                tokio::time::sleep(std::time::Duration::from_millis(millis)).await;
                 None
             }
             Fault::DieIntending | Fault::DieAfterwards | Fault::LoseReply => None,
