@@ -10,7 +10,7 @@
 //! and whether silence means something is decided by `core`, from facts counted here.
 
 pub(crate) mod astray;
-mod company;
+pub(crate) mod company;
 mod directory;
 mod driver;
 mod flush;
@@ -47,7 +47,7 @@ use refusals::Refusals;
 pub(crate) use settings::RawSettings;
 pub use settings::Settings;
 pub use slab::Seat;
-use slab::{Record, Slab};
+use slab::{Chunk, Record, Slab};
 use status::Status;
 use uuid::Uuid;
 use wardroom_core::liveness::{Cause, Interval, Silence, Standing, adopt, in_force};
@@ -185,16 +185,37 @@ impl Liveness {
             let Record { last, interval: before, given, .. } = chunk.record(at);
             let gap = SignedDuration::from_millis(now.saturating_sub(last));
             let interval = adopt(before, in_force(said, given), gap);
-            chunk.beat(at, now, interval, self.late_step(now, interval));
-            if interval != before || self.late_step(last, before) <= self.slab.step(now) {
-                // After the beat: a flush that counts it writes the beat as well.
-                self.news.fetch_add(1, Release);
-            }
+            self.note_beat(chunk, at, now, interval);
             base = given.or(interval).unwrap_or(base);
             self.beats[seat.index as usize % COUNTS].0.fetch_add(1, Relaxed);
         }
-        let next = base.spread(self.settings.jitter, random(seat, now));
+        self.answer(u64::from(seat.index), base)
+    }
+
+    /// What a member is told: when to be heard next, each at another time than who is told at the same moment.
+    pub(crate) fn answer(&self, member: u64, base: Interval) -> Beat {
+        let next = base.spread(self.settings.jitter, random(member, self.clock.steady_millis()));
         Beat { next, server_time: self.clock.now() }
+    }
+
+    fn note_beat(&self, chunk: &Chunk, at: usize, now: i64, interval: Option<Interval>) {
+        let Record { last, interval: before, .. } = chunk.record(at);
+        chunk.beat(at, now, interval, self.late_step(now, interval));
+        if interval != before || self.late_step(last, before) <= self.slab.step(now) {
+            // After the beat: a flush that counts it writes the beat as well.
+            self.news.fetch_add(1, Release);
+        }
+    }
+
+    /// A member that is known was sent away, for a reason that is not its own: it was there, however often it beats. The
+    /// others are not excused by that, or what ails one would keep everybody from being found.
+    pub(crate) fn was_there(&self, kind: &str, id: &str) {
+        let watched = self.find(kind, id).and_then(|seat| self.slab.at(seat));
+        if let Some((chunk, at)) = watched {
+            self.note_beat(chunk, at, self.clock.steady_millis(), chunk.record(at).interval);
+        } else {
+            self.hear(kind, id, None);
+        }
     }
 
     /// Notes that a member was heard that does not have to beat; it is not watched for that. True: for the first time, as
@@ -306,8 +327,13 @@ impl Liveness {
         self.cut_off.load(Relaxed) || !self.is_present()
     }
 
+    /// What other servers call this one.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Whether others know that this server is there, or there can be none.
-    fn is_present(&self) -> bool {
+    pub(crate) fn is_present(&self) -> bool {
         !self.settings.shared || self.clock.steady_millis() < self.present_until.load(Relaxed)
     }
 
@@ -321,7 +347,7 @@ impl Liveness {
         Ok(())
     }
 
-    /// A member that is known was sent away, for a reason that is not its own: nobody is charged for that.
+    /// Members are sent away, for a reason that they all share: nobody is charged for that.
     pub(crate) fn refuses(&self) {
         self.refusals.note(self.clock.steady_millis());
     }
@@ -418,8 +444,8 @@ fn millis(millis: i64) -> Timestamp {
 }
 
 /// A number that differs from seat to seat and from beat to beat; nobody has to be unable to guess it.
-fn random(seat: Seat, now: i64) -> u32 {
-    let mut mixed = (now as u64) ^ (u64::from(seat.index) << 32);
+fn random(member: u64, now: i64) -> u32 {
+    let mut mixed = (now as u64) ^ (member << 32);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     (mixed >> 33) as u32

@@ -116,11 +116,12 @@ pub(crate) async fn admit(State(app): State<App>, mut request: Request, next: Ne
         }
     };
     let response = still_counts(&app, &caller.who, response).await;
-    if response.status().is_server_error()
-        && matches!(caller.who, Who::Satellite(_) | Who::GpuAgent(_))
-        && access::is_beat(route)
-    {
-        app.liveness.refuses();
+    if response.status().is_server_error() && access::is_beat(route) {
+        match &caller.who {
+            Who::Satellite(satellite) => app.liveness.was_there(satellite::document::KIND, &satellite.id),
+            Who::GpuAgent(node) => app.liveness.was_there(gpu_node::document::KIND, node),
+            Who::Nobody | Who::Token(_) | Who::Machine(_) | Who::Svid(_) => {}
+        }
     }
     if matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
         app.denials.count(caller.name(), route.path, response.status().as_u16());

@@ -247,7 +247,8 @@ fn a_pause_charges_nobody(on: Backend) {
         orders.quiet.store(false, Relaxed);
         a_dead_one_is_found(&site, &names[11]);
     });
-    assert_eq!(moves_to_stale(&site).len(), 1, "only the dead one");
+    let moves = moves_to_stale(&site);
+    assert_eq!(moves.len(), 1, "only the dead one: {moves:#?}");
 }
 
 fn a_clock_that_jumps_charges_nobody(on: Backend) {
@@ -268,7 +269,8 @@ fn a_clock_that_jumps_charges_nobody(on: Backend) {
         assert_eq!(moves_to_stale(&site), [Value::Null; 0], "everybody was heard in time");
         a_dead_one_is_found(&site, &names[11]);
     });
-    assert_eq!(moves_to_stale(&site).len(), 1, "only the dead one");
+    let moves = moves_to_stale(&site);
+    assert_eq!(moves.len(), 1, "only the dead one: {moves:#?}");
     assert!((0..site.servers.len()).all(|index| causes(&site, index).contains("clock_jump")));
 }
 
@@ -320,7 +322,8 @@ fn one_stands_still(which: impl Fn(usize) -> usize, long: Duration) {
         sweeper(&site);
         thread::sleep(Duration::from_secs(3));
     });
-    assert_eq!(moves_to_stale(&site).len(), 1, "only the dead one");
+    let moves = moves_to_stale(&site);
+    assert_eq!(moves.len(), 1, "only the dead one: {moves:#?}");
 }
 
 /// A transaction that is left open anywhere holds the feed back, and nothing of what is heard: who registers and dies is

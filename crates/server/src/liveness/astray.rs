@@ -8,7 +8,8 @@
 //!
 //! Whoever sweeps reads what they are: it watches the first, takes the mark of the second back, and leaves the third alone.
 //! What must stay true: normally there is nobody to look at; who need not beat is read once in a while, however often it
-//! is heard; and a mark is taken back only if it was made without the beat, and would not be made now.
+//! is heard; and a mark is taken back only if it was made without the beat, and the member has not been silent for too long
+//! since, whatever the servers did not hear: what is an excuse for not being marked yet brings nobody back.
 
 use std::{
     collections::HashMap,
@@ -130,7 +131,7 @@ async fn let_go(app: &App, row: &Beating, watched: &[String]) -> Result<(), Erro
     Ok(())
 }
 
-/// Takes the marks back of those who would not be marked now; answers whose. Any other is looked at again when it is heard
+/// Takes the marks back of those who were heard recently enough; answers whose. Any other is looked at again when it is heard
 /// again.
 async fn take_back(
     app: &App,
@@ -142,7 +143,7 @@ async fn take_back(
     let (mut changes, mut heard, mut watched) = (Vec::new(), Vec::new(), Vec::new());
     for Marked { seat, record, member, back } in marked {
         match is_newer(app, &member, &record).await {
-            Ok(true) if !live.is_due_by(&record) => {
+            Ok(true) if live.is_within_rule(&record) => {
                 changes.push(change(app, member, back, &record, fence));
                 heard.push((seat, record));
             }
@@ -239,6 +240,12 @@ impl Liveness {
             return Sorted::LeftAlone;
         };
         Sorted::Marked(Box::new(Marked { seat, record, member, back }))
+    }
+
+    /// Whether what is known of its beats is enough without any excuse.
+    fn is_within_rule(&self, record: &Record) -> bool {
+        let silent = self.clock.steady().duration_since(millis(record.last));
+        silent <= self.settings.policy.allowance(record.interval)
     }
 
     fn watch_stored(&self, row: &Beating, member: &Resource, seat: Seat, record: &Record) {

@@ -123,6 +123,12 @@ pub(super) async fn announce(app: &App) -> Result<(), Error> {
     Ok(())
 }
 
+/// Whether a server is there, as far as the database knows.
+pub(crate) async fn is_there(app: &App, server: &str) -> Result<bool, Error> {
+    let presence = app.store.lease(&format!("{PRESENCE}{server}")).await?;
+    Ok(presence.is_some_and(|presence| !presence.remaining.is_zero()))
+}
+
 /// Tells others that this server takes no beats any more.
 pub(super) async fn leave(app: &App) {
     app.liveness.present_until.store(i64::MIN, Relaxed);
@@ -138,7 +144,7 @@ pub(super) async fn leave(app: &App) {
 pub(super) async fn ask(app: &App) -> Result<Told, Error> {
     let live = &app.liveness;
     let began = live.clock.steady();
-    let told = app.store.told().await?.into_iter();
+    let told = app.store.reserved().told().await?.into_iter();
     let told: Told = told
         .map(|told| (told.server, Tidings { before: before(began, told.age), news: told.news }))
         .collect();

@@ -108,10 +108,12 @@ impl Judge {
         self.incidents.clear();
     }
 
-    /// Writes down that the server was deaf for a while.
+    /// Writes down that the server, or another one, was deaf for a while.
     pub(super) fn was_deaf(&mut self, period: Period) -> Cause {
         self.listening.record(period);
-        self.since = self.since.max(period.to);
+        if period.cause != Cause::Replica {
+            self.since = self.since.max(period.to);
+        }
         period.cause
     }
 

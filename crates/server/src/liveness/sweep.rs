@@ -398,8 +398,9 @@ impl Sweep {
         let mut outcome = self.tell(app, fence.as_ref()).await;
         for (kind, due) in verdict.release {
             // What ails one kind is no reason to leave another one to itself.
-            outcome = self.mark_all(app, kind, &due, fence.as_ref()).await.and(outcome);
+            outcome = self.mark_all(app, kind, &due).await.and(outcome);
         }
+        let fence = self.lease.as_ref().map(Lease::fence);
         astray::look(app, fence.as_ref()).await.and(outcome)?;
         if self.ticks.is_multiple_of(STRAYS) {
             company::forget_gone(app, now).await?;
@@ -409,21 +410,19 @@ impl Sweep {
     }
 
     /// The lease is renewed meanwhile: very many take longer than it lasts.
-    async fn mark_all(
-        &mut self,
-        app: &App,
-        kind: u8,
-        due: &[Due],
-        fence: Option<&Fence>,
-    ) -> Result<(), Error> {
+    async fn mark_all(&mut self, app: &App, kind: u8, due: &[Due]) -> Result<(), Error> {
         let live = &app.liveness;
         for batch in due.chunks(BATCH) {
-            mark(app, kind, batch, fence).await?;
+            let fence = self.lease.as_ref().map(Lease::fence);
+            mark(app, kind, batch, fence.as_ref()).await?;
             let now = live.clock.steady();
             let is_old = self.asked.is_none_or(|asked| asked <= before(now, RENEWAL));
-            // Who lost it is told so by the next batch.
-            if self.lease.is_some() && is_old {
-                app.store.reserved().acquire_lease(LEASE, &live.name, LENGTH).await?;
+            // Who lost it is told so by the next batch. One that lapsed and that nobody took has another epoch now.
+            if self.lease.is_some()
+                && is_old
+                && let Some(lease) = app.store.reserved().acquire_lease(LEASE, &live.name, LENGTH).await?
+            {
+                self.lease = Some(lease);
                 self.asked = Some(now);
             }
         }

@@ -20,7 +20,9 @@ const UNTIL_THEN: u32 = 30;
 pub(crate) fn heard(app: &App, known: &Known, said: Option<Interval>) -> Beat {
     if known.state != State::Online {
         let next = in_force(said, known.given).or(Interval::from_seconds(UNTIL_THEN));
-        return Beat { next: next.unwrap_or(Interval::LONGEST), server_time: app.now() };
+        let member =
+            known.id.bytes().fold(0, |sum: u64, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+        return app.liveness.answer(member, next.unwrap_or(Interval::LONGEST));
     }
     let seat = app.liveness.find(KIND, &known.id).unwrap_or_else(|| {
         let new = NewSeat { zone: known.zone.as_deref(), given: known.given, last_seen: None, said: None };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use serde_json::json;
-use wardroom_core::liveness::Interval;
+use wardroom_core::liveness::{Cause, Interval, Period};
 use wardroom_store::{Content, Cursor, Lease, Location, Resource, Rows, Seen, TRANSITION};
 
 use super::{
@@ -111,7 +111,11 @@ async fn a_mark_that_was_made_without_a_beat_is_taken_back() {
         pair.pass(1000).await;
         pair.tick().await;
     }
-    while !pair.here.liveness.is_due(KIND, &heard) || !pair.here.liveness.is_due(KIND, &dead) {
+    assert_eq!([state(&pair.here, &heard).await, state(&pair.here, &dead).await], ["online", "online"]);
+    for _ in 0..100 {
+        if [&heard, &dead].iter().all(|id| pair.here.liveness.is_due(KIND, id)) {
+            break;
+        }
         pair.pass(1000).await;
     }
     beat(&pair.other, &heard, 10);
@@ -155,6 +159,10 @@ async fn what_was_heard_long_ago_or_is_revoked_is_not_brought_back() {
         Ok(Decided::Commit(Box::new((content, entry)), ()))
     };
     held.pair.here.change(KIND, &known, mark).await.unwrap();
+    // Another server was gone for long, which is an excuse for who is not marked yet.
+    let to = held.pair.here.liveness.clock.steady();
+    let from = to - SignedDuration::from_secs(30);
+    held.pair.here.liveness.judge_state().was_deaf(Period { cause: Cause::Replica, from, to });
     let told = vec![seen(&stale, 8), seen(&known, 0), seen(&revoked, 0), seen(&pending, 0)];
     held.pair.other.store.note_seen(KIND, told).await.unwrap();
     flush::merge(&held.pair.here, flush::Wanted::Always).await.unwrap();

@@ -1,11 +1,12 @@
 //! What other servers and the clock of their database are an excuse for, and what not.
 
+use jiff::SignedDuration;
 use wardroom_core::liveness::Interval;
 use wardroom_store::Location;
 
 use super::{
     replicas::{Pair, SETTINGS, state},
-    site::{self, KIND, satellite_every},
+    site::{self, KIND, Site, satellite_every},
 };
 use crate::{
     app::App,
@@ -119,6 +120,22 @@ async fn who_is_refused_here_is_not_charged() {
     };
     let at = found(&mut pair, &refused, 30, there).await;
     assert!(at.is_some(), "it is silent");
+}
+
+/// Whatever ails one member, at every beat of it, excuses no other; and it was there itself.
+#[tokio::test]
+async fn who_is_sent_away_again_and_again_excuses_nobody_else() {
+    let mut site = Site::new(tempfile::tempdir().unwrap()).await;
+    site.start().await;
+    let (ill, dead) =
+        (satellite_every(&site.app, None, EVERY).await, satellite_every(&site.app, None, EVERY).await);
+    // Longer than what everybody is given after a start.
+    for _ in 0..400 {
+        site.hand.pass(SignedDuration::from_secs(1));
+        site.app.liveness.was_there(KIND, &ill);
+        site.tick().await;
+    }
+    assert_eq!([state(&site.app, &ill).await, state(&site.app, &dead).await], ["online", "stale"]);
 }
 
 /// Whoever sweeps is gone like any other server: what it did not tell is excused, and the dead are found soon.
