@@ -112,6 +112,12 @@ impl Faults {
         lock(&self.orders).clear();
     }
 
+    /// How many orders have not come up yet, or not as often as they were given for.
+    #[must_use]
+    pub fn left(&self) -> usize {
+        lock(&self.orders).len()
+    }
+
     /// What was applied, and how often.
     #[must_use]
     pub fn effects(&self) -> BTreeMap<String, u64> {

@@ -147,11 +147,10 @@ impl Server {
             tracing::warn!("some changes whose callers hung up did not finish in time and were cut off");
         }
         // A database that does not answer must not keep the server from ending.
-        let finish = async {
-            jobs.join_all().await;
-            jobs::finish(&self.app).await;
-        };
-        if tokio::time::timeout(grace, finish).await.is_err() {
+        let joined = tokio::time::timeout(grace, jobs.join_all()).await;
+        // Nor may whoever else does not answer keep what was heard from being written down.
+        let finished = tokio::time::timeout(grace, jobs::finish(&self.app)).await;
+        if joined.is_err() || finished.is_err() {
             tracing::warn!("the last jobs did not finish in time and were cut off");
             self.worker.end().await;
         }

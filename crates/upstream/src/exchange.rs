@@ -107,8 +107,10 @@ impl Reply {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
+    /// Nobody is believed who asks for more than ten minutes: a wrong number would keep a revocation from them for ever.
     fn retry_after(&self) -> Option<Duration> {
-        self.header("retry-after").and_then(|seconds| seconds.parse().ok()).map(Duration::from_secs)
+        let seconds = self.header("retry-after").and_then(|seconds| seconds.parse().ok());
+        seconds.map(|seconds: u64| Duration::from_secs(seconds.min(600)))
     }
 
     /// The answer as JSON. What it holds is not shown when it is not what was expected: it may be a secret.

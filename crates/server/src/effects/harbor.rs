@@ -48,7 +48,10 @@ pub(super) async fn fit(worker: &Worker, harbor: &Harbor, effect: &ClaimedEffect
             Found::Own(robot) => {
                 let wanted = Wanted { disable: true, ..as_it_is(&robot) };
                 update(leave, harbor, &robot, &wanted).await?;
-                let (epoch, expires_at) = (known_epoch(&document), end(robot.expires_at));
+                let is_known = document.robot.as_ref().is_some_and(|known| known.id == robot.id);
+                // Nobody gave another one its secret.
+                let epoch = if is_known { known_epoch(&document) } else { 0 };
+                let expires_at = end(robot.expires_at);
                 record(app, id, Some(seen(app, &robot, epoch, expires_at, true))).await
             }
             // Nobody can log in as a robot that is not there; the satellite goes on to show its name, and is known by it.

@@ -137,7 +137,9 @@ async fn who_stood_still_says_nothing_of_what_was_before() {
     world.put(world.satellite(1, |_| {})).await;
     let effect = claim(&world.first, MOMENT, SPIRE_ENTRY).await.unwrap();
     let late = tokio::spawn(Arc::clone(&world.first).perform(effect));
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    while world.fake.faults().left() > 0 {
+        tokio::time::sleep(MOMENT).await;
+    }
     let now = world.app.now();
     world.put(world.satellite(2, |document| document.svid_after = Some(now))).await;
     world.go_on().await;

@@ -291,11 +291,15 @@ pub(crate) fn check_name(field: &str, name: &str) -> Result<(), Error> {
     let decent = |part: &str| {
         !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
     };
-    if name.len() > 200 || !name.split(['.', '_', '-']).all(decent) {
+    if name.len() > 128 || !name.split(['.', '_', '-']).all(decent) {
         return Err(Error::invalid(
             field,
-            "must be 1 to 200 lower case letters and digits, with single '.', '_' or '-' between them",
+            "must be 1 to 128 lower case letters and digits, with single '.', '_' or '-' between them",
         ));
+    }
+    // What upstreams would not take as it is is called so there, and clients read their name from the path.
+    if name.starts_with("x-") {
+        return Err(Error::invalid(field, "must not begin with \"x-\": choose another name"));
     }
     if RESERVED.contains(&name) {
         return Err(Error::invalid(field, format!("{name:?} is a word of the API: choose another name")));
@@ -309,11 +313,12 @@ mod tests {
 
     #[test]
     fn names_fit_into_a_repository_and_a_robot() {
-        for name in ["a", "edge-01", "9", "berlin.rack_2-b", &"a".repeat(200)] {
+        for name in ["a", "edge-01", "9", "berlin.rack_2-b", "x", "xa-1", &"a".repeat(128)] {
             check_name("name", name).unwrap();
         }
-        let long = "a".repeat(201);
-        for name in ["", "a--b", "-a", "a.", "A", "a b", "a/b", "ä", "a$b", "active", "stale", &long] {
+        let long = "a".repeat(129);
+        for name in ["", "a--b", "-a", "a.", "A", "a b", "a/b", "ä", "a$b", "active", "stale", "x-1", &long]
+        {
             check_name("name", name).unwrap_err();
         }
     }

@@ -20,6 +20,13 @@ impl Spire {
             Ok(_) | Err(Failure::Conflict(_)) => Ok(()),
             // Servers say so in the words of their database.
             Err(Failure::Failed { detail, .. }) if is_duplicate(&detail) => Ok(()),
+            // What the server says may repeat what it was sent.
+            Err(Failure::Refused { status, detail }) => {
+                Err(Failure::Refused { status, detail: detail.replace(value.expose(), "…") })
+            }
+            Err(Failure::Failed { status, detail }) => {
+                Err(Failure::Failed { status, detail: detail.replace(value.expose(), "…") })
+            }
             Err(other) => Err(other),
         }
     }
