@@ -37,6 +37,8 @@ pub(crate) struct Plan {
     pub(crate) force: bool,
     pub(crate) skip: BTreeMap<Stage, String>,
     pub(crate) reason: Option<String>,
+    /// The state that it was decided in, where it depends on that: in any other one, nothing is begun.
+    pub(crate) only_in: Option<State>,
     /// Where the node comes from; decided when the run is begun.
     pub(crate) came: Came,
     /// What runs before it have left half erased on the node; decided likewise.
@@ -54,6 +56,7 @@ impl Plan {
             force: false,
             skip: BTreeMap::new(),
             reason: None,
+            only_in: None,
             came: Came::FromUse,
             unproven: BTreeSet::new(),
             token: None,
@@ -94,6 +97,10 @@ pub(crate) async fn begin(app: &App, entry: &Entry, id: &str, plan: &Plan) -> Re
             return Err(busy(&run));
         }
         let state = document::state(&node)?;
+        if let Some(only) = plan.only_in.filter(|only| *only != state) {
+            let detail = format!("the node is {state} by now, and was {only} when it was looked at");
+            return Err(super::action::not_allowed(app, &node, detail).await?);
+        }
         let Some(to) = target(state, plan.kind, plan.event) else {
             return Err(not_now(app, &node, plan.kind).await?);
         };

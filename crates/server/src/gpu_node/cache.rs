@@ -33,6 +33,10 @@ pub(crate) struct Sighting {
 struct Entry {
     node: String,
     wanted: Timestamp,
+    /// From when on whoever asks wants to know, by the clock of the server that began its stage.
+    since: Timestamp,
+    /// When this server was first asked for that.
+    asked: Timestamp,
     seen: Option<Sighting>,
 }
 
@@ -93,11 +97,21 @@ impl Cache {
         let site = site.or_insert_with(|| Site { settings: settings.clone(), polled: None, put_off: None });
         site.settings.clone_from(settings);
         let entry = inner.machines.entry(which.clone());
-        let entry = entry.or_insert_with(|| Entry { node: node.to_owned(), wanted: now, seen: None });
+        let entry = entry.or_insert_with(|| Entry {
+            node: node.to_owned(),
+            wanted: now,
+            since,
+            asked: now,
+            seen: None,
+        });
         entry.wanted = now;
+        if entry.since != since {
+            (entry.since, entry.asked) = (since, now);
+        }
         // A machine that came back belongs to another node.
         node.clone_into(&mut entry.node);
-        entry.seen.clone().filter(|seen| seen.at >= since)
+        // Another server's clock may be behind: what was seen here before it began the stage seems to be newer then.
+        entry.seen.clone().filter(|seen| seen.at >= since.max(entry.asked))
     }
 
     /// What is to be looked at now. When one site is due, so are all that have the same MAAS: it lists the machines of many
@@ -201,7 +215,26 @@ mod tests {
         let maas = cache.due(start + second * 60).remove(0).maas;
         cache.put_off(&maas, start + second * 200);
         assert_eq!(sizes(start + second * 100), [1], "the other one did not ask for that");
+        cache.look(&later, "node", &one[0], start + second * 60, start + second * 60);
         cache.keep(start + second * 60, vec![(later.clone(), None)]);
         assert!(cache.look(&later, "node", &one[0], start + second * 60, start + second * 101).is_some());
+    }
+
+    /// The server that began the stage is five seconds behind: what was seen here before that seems to be newer.
+    #[test]
+    fn what_was_seen_before_it_was_asked_for_is_not_believed() {
+        let (cache, start, second) = (Cache::default(), Timestamp::UNIX_EPOCH, SignedDuration::from_secs(1));
+        let (which, settings) = (which("site"), Settings::default());
+        let look = |since, now| {
+            let seen = cache.look(&which, "node", &settings, start + second * since, start + second * now);
+            seen.is_some()
+        };
+        assert!(!look(0, 1));
+        cache.keep(start + second * 9, vec![(which.clone(), None)]);
+        assert!(look(0, 9));
+        assert!(!look(5, 10), "it began at 10 by our clock");
+        assert!(!look(5, 12), "also when it is asked again");
+        cache.keep(start + second * 13, vec![(which.clone(), None)]);
+        assert!(look(5, 14));
     }
 }

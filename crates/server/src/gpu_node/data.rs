@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use wardroom_core::{Named as _, gpu_node::task::Kind, run::plan::Stage};
 use wardroom_workflow::Budget;
 
-use super::site::Snapshot;
+use super::{site::Snapshot, stages::sync};
 
 /// What a run knows. Nothing of it is a secret: those are references, or derived anew.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -42,6 +42,8 @@ pub(crate) struct Data {
     pub(crate) deployed: Option<String>,
     /// What MAAS said of the last hardware sync when it called the machine deployed.
     pub(crate) synced_at_deploy: Option<Timestamp>,
+    /// After how many seconds the machine reports its hardware again.
+    pub(crate) sync_seconds: Option<u32>,
     /// Why a deployment failed, and what was seen.
     pub(crate) deploy_failure: Option<DeployFailure>,
     /// How often an installation failed.
@@ -149,11 +151,19 @@ impl wardroom_workflow::Data for Data {
         let budgets = self.site.as_ref().map(|site| &site.settings.budgets);
         let told = budgets.and_then(|budgets| budgets.get(stage.as_str())).cloned().unwrap_or_default();
         let patience = told.patience_minutes.map(|minutes| SignedDuration::from_mins(minutes.into()));
-        Budget { retries: told.retries, patience }
+        Budget { retries: told.retries, patience: patience.or_else(|| self.longer(stage)) }
     }
 }
 
 impl Data {
+    /// A machine that reports its hardware seldom is waited for longer than others; how long, the stage itself says.
+    fn longer(&self, stage: Stage) -> Option<SignedDuration> {
+        const LITTLE: SignedDuration = SignedDuration::from_mins(5);
+        let every = self.sync_seconds.filter(|_| stage == Stage::WaitForHardwareSyncHealthy)?;
+        let borne = sync::borne(SignedDuration::from_secs(every.into()));
+        (borne > stage.patience()).then(|| borne.saturating_add(LITTLE))
+    }
+
     /// Forgets what was done to another machine than this one: nothing of it is on this one, or has to be taken back from it.
     pub(crate) fn turn_to(&mut self, system_id: &str) {
         if self.machine.as_ref().is_none_or(|machine| machine.system_id == system_id) {
@@ -182,6 +192,18 @@ mod tests {
     use wardroom_workflow::Data as _;
 
     use super::*;
+
+    /// Three reports of a machine are waited for, however seldom it reports.
+    #[test]
+    fn who_reports_seldom_is_waited_for() {
+        let minutes = |seconds| {
+            let data = Data { sync_seconds: seconds, ..Data::default() };
+            let patience = |stage| data.budget(stage).patience.map(|patience| patience.as_mins());
+            assert_eq!(patience(Stage::WaitForDeployed), None);
+            patience(Stage::WaitForHardwareSyncHealthy)
+        };
+        assert_eq!([None, Some(60), Some(900), Some(3600)].map(minutes), [None, None, None, Some(185)]);
+    }
 
     #[test]
     fn who_starts_again_asks_for_every_proof_again() {

@@ -123,6 +123,11 @@ impl Machine {
         Self { system_id, site, run: Some(run.to_owned()), maas: Some(address(url)) }
     }
 
+    /// Whether a MAAS has it under the address that it was found at, as far as that is known.
+    pub(crate) fn is_at(&self, url: &str) -> bool {
+        self.maas.as_ref().is_none_or(|known| *known == address(url))
+    }
+
     /// Whether it is the same machine, whoever found it.
     pub(crate) fn is(&self, other: &Self) -> bool {
         (&self.system_id, &self.site) == (&other.system_id, &other.site)

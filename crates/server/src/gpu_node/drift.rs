@@ -55,8 +55,11 @@ pub(crate) async fn sites(workers: &Workers) -> Result<Vec<(String, Settings)>, 
     loop {
         let page = workers.app.store.list(&list).await?;
         for found in page.items {
-            let settings: Settings = found.content.document.read()?;
-            all.push((found.content.id, settings));
+            match found.content.document.read::<Settings>() {
+                Ok(settings) => all.push((found.content.id, settings)),
+                // One that cannot be read must not hide the others.
+                Err(error) => tracing::error!(site = found.content.id, %error, "a site cannot be read"),
+            }
         }
         match page.next {
             Some(next) => list.after = Some(next),
@@ -251,8 +254,13 @@ async fn compare(
 
 /// Whether a machine that is called like the one of a node is that one: it is marked as ours, and has a MAC of the node.
 fn is_of(node: &Document, machine: &Machine, tag: &str) -> bool {
+    machine.has_tag(tag) && has_mac(node, machine)
+}
+
+/// Whether a machine has a MAC of a node.
+pub(crate) fn has_mac(node: &Document, machine: &Machine) -> bool {
     let mut macs = machine.interfaces.iter().map(|interface| &interface.mac_address);
-    machine.has_tag(tag) && macs.any(|mac| node.macs.iter().any(|known| known.eq_ignore_ascii_case(mac)))
+    macs.any(|mac| node.macs.iter().any(|known| known.eq_ignore_ascii_case(mac)))
 }
 
 /// Writes down that the MAAS of a node's site, which has its machine, has another address than it had: from now on what it

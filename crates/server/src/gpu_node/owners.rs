@@ -61,7 +61,7 @@ pub(crate) async fn look_after(app: &App, node: &Resource) -> Result<(), Error> 
         }
         return wake(app, node, run).await;
     }
-    if !state.needs_owner() {
+    if !state.needs_owner() || !is_still(app, node).await? {
         return Ok(());
     }
     let reason = Some("no run worked on the node".to_owned());
@@ -69,6 +69,12 @@ pub(crate) async fn look_after(app: &App, node: &Resource) -> Result<(), Error> 
     tracing::warn!(node = id, %state, kind = %plan.kind, "no run works on a node that needs one; one is started");
     begin::begin(app, &by_system(app, "changed", serde_json::Value::Null), id, &plan).await?;
     Ok(())
+}
+
+/// Whether a node is as it was listed: a run that ended since has moved it, and it needs no other.
+async fn is_still(app: &App, node: &Resource) -> Result<bool, Error> {
+    let now = app.store.get(KIND, &node.content.id).await?;
+    Ok(now.is_some_and(|now| now.version == node.version))
 }
 
 /// A run that gave up waiting for an agent goes on when the agent has enrolled after all.

@@ -84,10 +84,10 @@ fn waits_by_hand(run: &Run<Data>, node: &Resource) -> Result<bool, Error> {
     Ok(run.record.kind == Kind::Bootstrap && !enrolled)
 }
 
-/// The run that a node in this state should have.
+/// The run that a node in this state should have. Whoever moves the node on meanwhile has ended what it was for.
 pub(crate) fn owner_for(state: State, node: &Resource) -> Result<Plan, Error> {
     let site = Document::of(node)?.site;
-    Ok(match state {
+    let plan = match state {
         State::Enrolling if site.is_some() => Plan::of(Kind::Onboarding),
         State::Enrolling | State::BootstrapIssued => Plan::of(Kind::Bootstrap),
         State::Draining => Plan::of(Kind::Retire),
@@ -96,7 +96,8 @@ pub(crate) fn owner_for(state: State, node: &Resource) -> Result<Plan, Error> {
         State::Active | State::Offline | State::Quarantined | State::Retired | State::Deleted => {
             return Err(Error::Internal);
         }
-    })
+    };
+    Ok(Plan { only_in: Some(state), ..plan })
 }
 
 fn token_of(app: &App, node: &Resource) -> Result<Done, Error> {

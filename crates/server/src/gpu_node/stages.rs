@@ -38,7 +38,7 @@ mod machine;
 mod network;
 mod prepare;
 mod storage;
-mod sync;
+pub(super) mod sync;
 
 /// What executes the stages.
 #[derive(Clone)]
@@ -186,10 +186,34 @@ impl Workers {
             return Ok(machine.system_id.clone());
         }
         let node = self.node(attempt).await?;
-        let machine = node.machine.ok_or_else(|| by_hand("the node has no machine in MAAS"))?;
+        let machine = node.machine.clone().ok_or_else(|| by_hand("the node has no machine in MAAS"))?;
+        self.require_its(attempt, &node, &machine).await?;
         let system_id = machine.system_id;
         attempt.data.machine = Some(super::data::Machine { system_id: system_id.clone(), created: false });
         Ok(system_id)
+    }
+
+    /// A MAAS at another address than the one that had the machine may call another one the same.
+    async fn require_its(
+        &self,
+        attempt: &Try<'_>,
+        node: &Document,
+        machine: &document::Machine,
+    ) -> Result<(), Halt> {
+        let (site, session) = self.site(attempt)?;
+        if machine.is_at(&site.settings.url) {
+            return Ok(());
+        }
+        let id = &machine.system_id;
+        let seen = session.observe(id).await?;
+        if drift::has_mac(node, &seen) {
+            return Ok(());
+        }
+        Err(by_hand(format!(
+            "the MAAS of site {} is not the one that had {id}, and what it calls so has no MAC of the node: correct the \
+             address of the site, or remove the node and register it anew",
+            site.name
+        )))
     }
 
     async fn node(&self, attempt: &Try<'_>) -> Result<Document, Halt> {

@@ -1,6 +1,6 @@
 //! One request to MAAS: built, sent, and its answer put into a class.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::{Timestamp, fmt::rfc2822};
 use reqwest::{
@@ -196,12 +196,13 @@ impl Maas {
         let body = reply::body(response, MOST_OF_A_REFUSAL).await.unwrap_or_default();
         // Secrets go before anything is cut, or a part of one might stay.
         let secrets = secrets.iter().map(String::as_str).chain([self.key.secret()]);
-        let body = secrets
-            .filter(|secret| !secret.is_empty())
-            .fold(String::from_utf8_lossy(&body).into_owned(), |text, secret| text.replace(secret, "…"));
+        let secrets: Vec<_> = secrets.filter(|secret| !secret.is_empty()).collect();
+        let body = String::from_utf8_lossy(&body);
+        let refused = (status == 400).then(|| refused(&body, &secrets)).flatten();
+        let body = without(&body, &secrets);
         let said = reply::excerpt(&body);
         match (status, after) {
-            (400, _) => serde_json::from_str(&body).map_or(Class::Malformed { status, said }, Class::Refused),
+            (400, _) => refused.map_or(Class::Malformed { status, said }, Class::Refused),
             (403, _) => Class::Forbidden(said),
             (404, _) if is_signed || body.contains(NOBODY) => Class::Gone,
             (404, _) => Class::Ambiguous(format!(
@@ -217,6 +218,38 @@ impl Maas {
     }
 }
 
+/// What MAAS says of the fields, as people read it: what JSON writes in another way is a secret all the same.
+fn refused(body: &str, secrets: &[&str]) -> Option<BTreeMap<String, Vec<String>>> {
+    let fields: BTreeMap<String, Vec<String>> = serde_json::from_str(body).ok()?;
+    let without = |said: &String| without(said, secrets);
+    Some(fields.iter().map(|(field, said)| (without(field), said.iter().map(without).collect())).collect())
+}
+
+/// A text without secrets, as they are or as JSON writes them.
+fn without(text: &str, secrets: &[&str]) -> String {
+    secrets.iter().fold(text.to_owned(), |text, secret| {
+        let text = text.replace(secret, "…");
+        ways(secret).iter().fold(text, |text, way| text.replace(way, "…"))
+    })
+}
+
+/// How JSON writes a text: with letters of every language as they are, or only with those of English.
+fn ways(secret: &str) -> [String; 2] {
+    let quoted = serde_json::to_string(secret).unwrap_or_default();
+    let quoted =
+        quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(secret).to_owned();
+    let mut plain = String::new();
+    for letter in quoted.chars() {
+        if letter.is_ascii() {
+            plain.push(letter);
+        } else {
+            let units = letter.encode_utf16(&mut [0; 2]).to_vec();
+            plain.extend(units.iter().map(|unit| format!("\\u{unit:04x}")));
+        }
+    }
+    [quoted, plain]
+}
+
 fn understood<T: DeserializeOwned>(op: &Op, body: &[u8]) -> Result<T, Error> {
     serde_json::from_slice(body).map_err(|cause| Error {
         op: op.0,
@@ -230,4 +263,22 @@ fn random() -> Result<String, Class> {
     getrandom::fill(&mut bytes)
         .map_err(|error| Class::Unreachable(format!("no random numbers for the request: {error}")))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// JSON writes quotes, and at times letters that are not English, in its own way.
+    #[test]
+    fn secrets_are_found_however_json_writes_them() {
+        let secret = "pä\"s\\s𝄞";
+        for body in [
+            r#"{"power":["not pä\"s\\s𝄞!","pä\"s\\s𝄞"]}"#,
+            r#"{"power":["not p\u00e4\"s\\s\ud834\udd1e!","p\u00e4\"s\\s\ud834\udd1e"]}"#,
+        ] {
+            assert_eq!(refused(body, &[secret]).unwrap()["power"], ["not …!", "…"], "{body}");
+            assert_eq!(without(body, &[secret]), r#"{"power":["not …!","…"]}"#);
+        }
+    }
 }

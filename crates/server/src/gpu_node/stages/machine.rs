@@ -32,8 +32,10 @@ impl Workers {
         let (site, session) = self.site(attempt)?;
         let node = self.node(attempt).await?;
         let known = attempt.data.machine.as_ref().map(|machine| machine.system_id.clone());
-        // What another site's MAAS calls by an id is another machine.
-        let stored = node.machine.as_ref().filter(|machine| machine.site == site.name);
+        // What another MAAS calls by an id is another machine.
+        let is_here =
+            |machine: &&document::Machine| machine.site == site.name && machine.is_at(&site.settings.url);
+        let stored = node.machine.as_ref().filter(is_here);
         let known = known.or_else(|| stored.map(|machine| machine.system_id.clone()));
         let found = self.candidates(&session, known.as_deref(), &node).await?;
         let marker = marker(attempt.run);
@@ -266,10 +268,14 @@ impl Workers {
         done(attempt)
     }
 
-    /// Aborts the commissioning, or the tests that are part of it, if they are still going on.
+    /// Aborts the commissioning that the run asked for, or the tests that are part of it, if they are still going on. One
+    /// that somebody else began goes on.
     pub(super) async fn undo_commission(&self, attempt: &mut Try<'_>) -> Came {
         let Some((site, session)) = self.site_to_undo(attempt)? else { return done(attempt) };
         let Some(machine) = attempt.data.machine.clone() else { return done(attempt) };
+        if attempt.data.commissioning.is_none() {
+            return done(attempt);
+        }
         match session.turn().await.machine(&machine.system_id).await {
             Ok(seen) if matches!(seen.status, Status::Commissioning | Status::Testing) => {
                 require_ours(&site, &seen)?;

@@ -10,6 +10,11 @@ const LATE: i64 = 15;
 /// Intervals within which the first report must come.
 const PATIENCE: i32 = 3;
 
+/// How long the first report of a machine that reports so often is waited for.
+pub(crate) fn borne(interval: SignedDuration) -> SignedDuration {
+    interval.saturating_mul(PATIENCE)
+}
+
 impl Workers {
     /// The machine was deployed so that it reports its hardware.
     pub(super) async fn ensure_sync(&self, attempt: &mut Try<'_>) -> Came {
@@ -24,6 +29,7 @@ impl Workers {
         }
         // A deployment that a person adopted was not seen to end: what MAAS wrote by itself is not known from then.
         attempt.data.synced_at_deploy = attempt.data.synced_at_deploy.or(machine.last_sync);
+        attempt.data.sync_seconds = machine.sync_interval.and_then(|seconds| u32::try_from(seconds).ok());
         if machine.enable_hw_sync && machine.sync_interval.is_some_and(|seconds| seconds > 0) {
             return done(attempt);
         }
@@ -51,7 +57,7 @@ impl Workers {
         if fresh {
             return done(attempt);
         }
-        if attempt.now.duration_since(attempt.since) > interval * PATIENCE {
+        if attempt.now.duration_since(attempt.since) > borne(interval) {
             return Err(again(format!("{WHAT}: nothing within {PATIENCE} intervals")));
         }
         Ok(wait_for(attempt, &site, WHAT))

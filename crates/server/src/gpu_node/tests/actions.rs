@@ -5,10 +5,13 @@ use wardroom_core::gpu_node::State;
 use wardroom_fakes::maas::{Change, Outcome, Seed};
 
 use super::{
-    super::{document::KIND, owners, task},
+    super::{begin, document::KIND, owners, resume, task},
     rig::{Rig, mac},
 };
-use crate::app::{Decided, by_system};
+use crate::{
+    app::{Decided, by_system},
+    error::Error,
+};
 
 /// Puts a node into a state as if something had gone wrong: without an owner.
 async fn put(rig: &Rig, id: &str, state: State) {
@@ -62,7 +65,8 @@ async fn what_a_state_does_not_allow_is_refused_with_what_it_does() {
         assert_eq!((reply.code(), &reply.body["allowed_actions"]), ("no_site", &expected), "{state}");
         let modes = rig.lifecycle(&id).await["allowed_decommissions"].clone();
         let reply = rig.post(&decommissions, json!({"mode": "soft_reset"})).await;
-        let accepted = if reply.status.as_u16() == 201 { json!(["soft_reset", "storage_cleanup"]) } else { json!([]) };
+        let accepted =
+            if reply.status.as_u16() == 201 { json!(["soft_reset", "storage_cleanup"]) } else { json!([]) };
         assert_eq!(modes, accepted, "{state}: {reply:?}");
         if !matches!(state, State::Active | State::Offline | State::Quarantined) {
             assert_eq!(
@@ -113,6 +117,27 @@ async fn work_in_progress_always_gets_its_owner_back() {
             rig.act(&id, "resume", json!({})).await;
             assert_eq!(rig.lifecycle(&id).await["run"]["id"], first, "never a second one");
         }
+    }
+}
+
+/// Who lists nodes sees them as they were: a run that has ended since needs no successor, and nobody asked for one.
+async fn what_has_ended_since_it_was_looked_at_gets_no_owner() {
+    for (was, is) in [(State::Draining, State::Offline), (State::Enrolling, State::Quarantined)] {
+        let rig = Rig::new().await;
+        let (id, _) = rig.by_hand(1).await;
+        put(&rig, &id, was).await;
+        let seen = rig.app.store.get(KIND, &id).await.unwrap().unwrap();
+        put(&rig, &id, is).await;
+        owners::look_after(&rig.app, &seen).await.unwrap();
+        // Nor when it ends between the look and the start.
+        let (plan, entry) =
+            (resume::owner_for(was, &seen).unwrap(), by_system(&rig.app, "changed", json!(null)));
+        let begun = begin::begin(&rig.app, &entry, &id, &plan).await;
+        assert!(matches!(begun, Err(Error::Conflict { code: "no_such_move", .. })), "{was}: {begun:?}");
+        assert_eq!(
+            (rig.lifecycle(&id).await["run"].clone(), rig.state(&id).await),
+            (json!(null), is.to_string())
+        );
     }
 }
 
@@ -401,6 +426,7 @@ on_both! {
     what_a_state_does_not_allow_is_refused_with_what_it_does
     a_quarantined_node_recovers_when_it_is_proven_healthy
     work_in_progress_always_gets_its_owner_back
+    what_has_ended_since_it_was_looked_at_gets_no_owner
     resume_says_which_branch_it_took
     a_drain_is_stopped_short_of_retirement
     a_quarantine_outlives_a_drain_and_a_retirement

@@ -400,14 +400,17 @@ async fn a_machine_that_cannot_be_listed_hides_no_other() {
         let mut rig = Rig::new().await;
         let settings = rig.get("/api/v1/sites/berlin").await["data"]["settings"].clone();
         rig.post("/api/v1/sites", json!({"name": "hamburg", "settings": settings})).await.ok();
+        let machine = rig.maas.seed(&Seed { macs: vec![mac(1)], ..Seed::default() });
+        let outcomes = [("commissioning".to_owned(), vec![Outcome::Stall])].into();
+        rig.maas.change(&machine, &Change { outcomes, ..Change::default() });
         rig.work();
         rig.agents();
         let bad = rig.onboard(1).await;
         rig.until_stage_or(&bad, "wait_for_ready", "never").await;
-        let machine = rig.system_id(&bad).await;
         for op in ["list", "read"].into_iter().filter(|op| *op == "list" || !shown) {
             rig.maas.fault(Fault::of(op, FaultKind::Status(status)).machine(&machine).times(100_000));
         }
+        assert!(rig.maas.finish(&machine, &Outcome::Pass));
         let mut others = vec![rig.onboard(2).await, rig.onboard(3).await];
         for number in 4..=6 {
             let body = json!({"hostname": format!("gpu-{number}"), "site": "hamburg", "macs": [mac(number)]});

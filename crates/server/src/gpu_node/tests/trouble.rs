@@ -495,6 +495,24 @@ async fn a_maas_that_moved_is_followed() {
     assert_eq!(rig.state(&id).await, "quarantined", "what is missing there is missing");
 }
 
+/// Nor is anything done to what another MAAS calls the same.
+async fn what_another_maas_calls_the_same_is_left_alone() {
+    let mut rig = Rig::new().await;
+    let id = rig.active(1).await;
+    let system_id = rig.system_id(&id).await;
+    let other = Maas::start(quick(), LOOPBACK).await.unwrap();
+    let seed = Seed { macs: vec![mac(7)], ..Seed::default() };
+    assert_eq!(other.seed(&seed), system_id, "called the same");
+    let mut settings = rig.get("/api/v1/sites/berlin").await["data"]["settings"].clone();
+    settings["url"] = json!(other.url());
+    let changed = json!({"name": "berlin", "settings": settings});
+    rig.call(axum::http::Method::PUT, "/api/v1/sites/berlin", changed).await.ok();
+    rig.post(&format!("/api/v1/gpu-nodes/{id}/decommissions"), json!({"mode": "reimage"})).await.ok();
+    let run = rig.until_run(&id, "failed_manual_intervention").await;
+    assert!(run["failure"].as_str().unwrap().contains("no MAC of the node"), "{run}");
+    assert_eq!(other.effects().get(&system_id), None);
+}
+
 /// Looks at the sites once, when their time has come.
 async fn sweep(rig: &Rig) {
     tokio::time::sleep(std::time::Duration::from_millis(150)).await;
@@ -700,6 +718,7 @@ on_both! {
     a_wrong_password_is_tried_twice_and_no_more
     drift_quarantines
     another_maas_is_no_drift
+    what_another_maas_calls_the_same_is_left_alone
     a_maas_that_moved_is_followed
     drift_of_a_retired_node_asks_and_is_not_adopted
     drift_under_a_run_that_failed_for_now_needs_a_person

@@ -5,7 +5,7 @@ use wardroom_core::{
     gpu_node::maas::Status,
     run::plan::{Kind, Stage, When},
 };
-use wardroom_fakes::maas::{Change, Fault, FaultKind, Seed};
+use wardroom_fakes::maas::{Change, Fault, FaultKind, Outcome, Seed};
 
 use super::{
     super::drift,
@@ -53,6 +53,21 @@ async fn stopped(rig: &mut Rig, tricky: &Tricky) -> Vec<(Stage, String, Option<S
         assert_eq!(run["stage"], stage.to_string(), "{run}");
     }
     nodes
+}
+
+/// Somebody else has the machine commissioned; a run that waits for it and is cancelled leaves that alone.
+async fn a_commissioning_that_the_run_did_not_ask_for_goes_on() {
+    let mut rig = Rig::new().await;
+    let seed = Seed { macs: vec![mac(1)], status: Some(Status::Commissioning), ..Seed::default() };
+    let machine = rig.maas.seed(&seed);
+    let outcomes = [("commissioning".to_owned(), vec![Outcome::Stall])].into();
+    rig.maas.change(&machine, &Change { outcomes, ..Change::default() });
+    rig.work();
+    let id = rig.onboard(1).await;
+    rig.until_stage_or(&id, "wait_for_ready", "never").await;
+    run_action(&rig, &id, "cancel").await;
+    rig.until_run(&id, "cancelled").await;
+    assert_eq!((rig.did(&machine, "commission"), rig.did(&machine, "abort")), (0, 0));
 }
 
 /// Machines that nobody of ours has to do with.
@@ -238,4 +253,5 @@ on_both! {
     a_cancel_takes_back_what_was_done_from_every_stage
     a_clean_restart_begins_again_from_every_stage
     a_decommission_is_cancelled_from_every_stage
+    a_commissioning_that_the_run_did_not_ask_for_goes_on
 }
