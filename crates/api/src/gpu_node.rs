@@ -239,7 +239,8 @@ pub struct Lifecycle {
     pub recommended: Recommendation,
     /// What an operator may do with the node now.
     pub allowed_actions: Vec<String>,
-    /// The modes in which it may be decommissioned now.
+    /// The modes in which it may be decommissioned now; servers of before say none.
+    #[serde(default)]
     pub allowed_decommissions: Vec<String>,
 }
 

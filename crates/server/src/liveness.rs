@@ -210,11 +210,13 @@ impl Liveness {
     /// A member that is known was sent away, for a reason that is not its own: it was there, however often it beats. The
     /// others are not excused by that, or what ails one would keep everybody from being found.
     pub(crate) fn was_there(&self, kind: &str, id: &str) {
-        let watched = self.find(kind, id).and_then(|seat| self.slab.at(seat));
-        if let Some((chunk, at)) = watched {
-            self.note_beat(chunk, at, self.clock.steady_millis(), chunk.record(at).interval);
+        let seat = self.kind(kind).and_then(|kind| self.directory.find(&self.slab, kind, id));
+        let Some((chunk, at)) = seat.and_then(|seat| self.slab.at(seat)) else { return };
+        let now = self.clock.steady_millis();
+        if chunk.is_watched(at) {
+            self.note_beat(chunk, at, now, chunk.record(at).interval);
         } else {
-            self.hear(kind, id, None);
+            chunk.heard(at, now);
         }
     }
 
@@ -325,6 +327,11 @@ impl Liveness {
     #[must_use]
     pub fn is_cut_off(&self) -> bool {
         self.cut_off.load(Relaxed) || !self.is_present()
+    }
+
+    /// The time now, on an axis that does not jump.
+    pub(crate) fn steady(&self) -> Timestamp {
+        self.clock.steady()
     }
 
     /// What other servers call this one.

@@ -147,12 +147,13 @@ impl Server {
             tracing::warn!("some changes whose callers hung up did not finish in time and were cut off");
         }
         // A database that does not answer must not keep the server from ending.
-        let joined = tokio::time::timeout(grace, jobs.join_all()).await;
-        // Nor may whoever else does not answer keep what was heard from being written down.
-        let finished = tokio::time::timeout(grace, jobs::finish(&self.app)).await;
-        if joined.is_err() || finished.is_err() {
+        if tokio::time::timeout(grace, jobs.join_all()).await.is_err() {
             tracing::warn!("the last jobs did not finish in time and were cut off");
             self.worker.end().await;
+        }
+        // Nor may whoever else does not answer keep what was heard from being written down.
+        if tokio::time::timeout(grace, jobs::finish(&self.app)).await.is_err() {
+            tracing::warn!("what was heard last could not be written down in time");
         }
     }
 }

@@ -106,10 +106,12 @@ impl<D: Data> Record<D> {
     #[must_use]
     pub fn patience(&self) -> SignedDuration {
         let stage = self.current();
-        let usual = || {
-            if self.undoing { stage.patience_of_undo() } else { self.kind.patience_at(stage) }
-        };
-        self.data.budget(stage).patience.unwrap_or_else(usual)
+        let told = self.data.budget(stage).patience;
+        if self.undoing {
+            // What is told is how long the stage may take.
+            return told.map_or(stage.patience_of_undo(), |told| told.max(stage.patience_of_undo()));
+        }
+        told.unwrap_or_else(|| self.kind.patience_at(stage))
     }
 
     /// From when on the time counts that the stage takes: what it waited for its turn, or for somebody too busy to

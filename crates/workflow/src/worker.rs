@@ -1,10 +1,16 @@
 //! One worker: it has a run in hand until the run waits, fails or ends.
 
-use std::{any::Any, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{any::Any, panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
 
-use futures_util::FutureExt as _;
+use futures_util::{
+    FutureExt as _,
+    future::{Either, select},
+};
 use serde_json::{Map, json};
-use tokio::time::{Instant, sleep};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep, timeout},
+};
 use wardroom_core::run::{State, failure::Class};
 use wardroom_store::{Held, Lease, Resource, Store};
 
@@ -97,15 +103,7 @@ impl<S: Stages> Engine<S> {
         match Run::read(resource) {
             Ok(run) => {
                 let mut hand = self.hand(run, lease.clone());
-                // For as long as it is in hand: stages that are short one by one are long together.
-                let worked = tokio::select! {
-                    worked = self.work(&mut hand) => worked,
-                    () = self.keep(&lease) => {
-                        tracing::warn!(run = id, "the lease was lost in the middle of a stage");
-                        Err(Lost)
-                    }
-                };
-                if worked.is_err() {
+                if self.work_in_hand(&mut hand).await.is_err() {
                     tracing::debug!(run = id, "whoever takes the run next goes on");
                 }
             }
@@ -123,6 +121,24 @@ impl<S: Stages> Engine<S> {
     pub(crate) fn hand(&self, run: Run<S::Data>, lease: Lease) -> Hand<'_, S::Data> {
         let (store, clock, backoff) = (&self.store, Arc::clone(&self.clock), self.settings.backoff());
         Hand { store, clock, backoff, lease, run }
+    }
+
+    /// Works on a run and keeps its lease for as long as it is in hand: stages that are short one by one are long together.
+    async fn work_in_hand(&self, hand: &mut Hand<'_, S::Data>) -> Result<(), Lost> {
+        let (id, lease, over) = (hand.run.id().to_owned(), hand.lease.clone(), Notify::new());
+        let (work, keep) = (pin!(self.work(hand)), pin!(self.keep(&lease, &over)));
+        match select(work, keep).await {
+            Either::Left((worked, keep)) => {
+                // A renewal that is under way would take the lease again after it was given back.
+                over.notify_one();
+                keep.await;
+                worked
+            }
+            Either::Right(_) => {
+                tracing::warn!(run = id, "the lease was lost in the middle of a stage");
+                Err(Lost)
+            }
+        }
     }
 
     async fn work(&self, hand: &mut Hand<'_, S::Data>) -> Result<(), Lost> {
@@ -202,13 +218,12 @@ impl<S: Stages> Engine<S> {
         }
     }
 
-    /// Keeps a lease alive; ends when it is lost.
-    async fn keep(&self, lease: &Lease) {
+    /// Keeps a lease alive; ends when it is lost, or not needed any more.
+    async fn keep(&self, lease: &Lease, over: &Notify) {
         let length = self.settings.lease;
         let mut left = length;
-        loop {
-            let pause = length / 3;
-            sleep(pause).await;
+        let pause = length / 3;
+        while timeout(pause, over.notified()).await.is_err() {
             match self.store.acquire_lease(&lease.name, &lease.holder, length).await {
                 Ok(Some(renewed)) if renewed.epoch == lease.epoch => left = length,
                 Ok(_) => return,

@@ -59,6 +59,9 @@ const RESULTS: &str = "results";
 /// Results whose task was taken away; reported if it comes back.
 const ASIDE: &str = "aside";
 
+/// Results that are set aside at most: a task that comes back is one of the last.
+const MOST_ASIDE: usize = 16;
+
 impl Keeper {
     pub(super) fn open(dir: &Path) -> anyhow::Result<Self> {
         for dir in [dir.to_owned(), dir.join(RESULTS), dir.join(ASIDE)] {
@@ -157,10 +160,11 @@ impl Keeper {
         remove(&self.file(ASIDE, task));
     }
 
-    /// Keeps a result that cannot be reported now; the ones before it are of no use any more.
+    /// Keeps a result that cannot be reported now; those long before it are of no use any more.
     pub(super) fn set_aside(&self, task: &str) {
         let mut results = self.results.borrow_mut();
-        results.aside = results.due.remove_entry(task).into_iter().collect();
+        let outcome = results.due.remove_entry(task);
+        results.aside.extend(outcome);
         let file = self.file(ASIDE, task);
         // One that is not there could not be written, which was told then.
         if let Err(error) = fs::rename(self.file(RESULTS, task), &file)
@@ -168,8 +172,12 @@ impl Keeper {
         {
             tracing::warn!(task, %error, "a result cannot be set aside on disk");
         }
-        let others = fs::read_dir(self.dir.join(ASIDE)).into_iter().flatten().flatten();
-        others.map(|entry| entry.path()).filter(|path| *path != file).for_each(|path| remove(&path));
+        // Ids grow with time.
+        while results.aside.len() > MOST_ASIDE
+            && let Some((oldest, _)) = results.aside.pop_first()
+        {
+            remove(&self.file(ASIDE, &oldest));
+        }
     }
 
     /// A task's id names its file; whatever else is in it stays out of the path.

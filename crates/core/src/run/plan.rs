@@ -282,9 +282,13 @@ impl Stage {
         })
     }
 
-    /// How long its undo may take. That of a deployment is a release, in which MAAS may erase the disks.
+    /// How long its undo may take. That of a deployment, repaired or not, is a release, in which MAAS may erase the disks.
     #[must_use]
     pub const fn patience_of_undo(self) -> SignedDuration {
-        if matches!(self, DeployViaMaas) { ReleaseMaasNode.patience() } else { self.patience() }
+        if matches!(self, DeployViaMaas | RecoverForDatasourceRetry) {
+            ReleaseMaasNode.patience()
+        } else {
+            self.patience()
+        }
     }
 }

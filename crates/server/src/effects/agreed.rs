@@ -5,8 +5,12 @@
 //! to server; one that has others publishes nothing, and says so. When that one is gone, those of any other count that is
 //! there. One without a listener for certificates cannot say where that is, and gives way to who has one.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
 
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 use wardroom_store::{Document, Error as StoreError};
@@ -48,26 +52,35 @@ impl Record {
         // What cannot be read is from a newer server, which decides.
         Ok(record.and_then(|record| record.content.document.read().ok()))
     }
+}
 
-    /// Whether whoever said so is there no more.
-    async fn is_left(&self, app: &App) -> Result<bool, Error> {
-        match self.by.as_deref().filter(|by| *by != app.liveness.name()) {
-            Some(by) => Ok(!company::is_there(app, by).await?),
-            None => Ok(false),
-        }
+/// A server whose settings count, and that is not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Missing {
+    server: String,
+    since: Timestamp,
+}
+
+/// A server that is missing for less comes back: it stood still, or all of them waited for the database.
+const GONE: SignedDuration = SignedDuration::from_secs(60);
+
+impl Missing {
+    /// Whether it was missing for long by now.
+    fn is_gone(&self, now: Timestamp) -> bool {
+        now.duration_since(self.since) >= GONE
     }
 }
 
 impl Settings {
     fn of(app: &App) -> Self {
         let told = |flow| told(app, flow).map(str::to_owned);
-        let (registry, spiffe) = (registry_url(app).to_owned(), app.config.spiffe.as_ref());
-        Self { registry, satellites: told(Flow::Token), spiffe: spiffe.and_then(|_| told(Flow::Spiffe)) }
+        let registry = registry_url(app).to_owned();
+        Self { registry, satellites: told(Flow::Token), spiffe: told(Flow::Spiffe) }
     }
 
-    /// Whether who has these gives way to who has others: all is the same but for a listener that it does not have.
-    fn gives_way(&self, other: &Self) -> bool {
-        self.spiffe.is_none() && self.differing(other) == ["spiffe.url"]
+    /// Whether who has these, and no listener for certificates, gives way: all is the same but for where that is.
+    fn differ_by_listener(&self, other: &Self) -> bool {
+        self.differing(other) == ["spiffe.url"]
     }
 
     /// The settings that are others here.
@@ -85,6 +98,7 @@ impl Settings {
 #[derive(Debug, Default)]
 pub(super) struct Agreed {
     announced: OnceCell<()>,
+    missing: Mutex<Option<Missing>>,
     is_overruled: AtomicBool,
 }
 
@@ -101,10 +115,10 @@ impl Agreed {
         let own = Settings::of(app);
         self.announced.get_or_try_init(|| announce(app, &own)).await?;
         let mut record = Record::read(app).await?;
-        if let Some(left) = &record
-            && left.is_left(app).await?
+        if let Some(counts) = &record
+            && self.is_left(app, counts).await?
         {
-            announce(app, &own).await?;
+            write(app, &own).await?;
             record = Record::read(app).await?;
         }
         let differing = record.map_or_else(|| vec!["settings"], |counts| own.differing(&counts.settings));
@@ -124,9 +138,28 @@ impl Agreed {
         }
         Ok(!is_overruled)
     }
+
+    /// Whether the server whose settings count is gone.
+    async fn is_left(&self, app: &App, counts: &Record) -> Result<bool, Error> {
+        let others = counts.by.as_deref().filter(|by| *by != app.liveness.name());
+        let missing = match others {
+            Some(by) if !company::is_there(app, by).await? => Some(by),
+            Some(_) | None => None,
+        };
+        Ok(self.has_missed(missing, app.liveness.steady()))
+    }
+
+    /// Whether a server, if one is missing now, has been for long.
+    fn has_missed(&self, missing: Option<&str>, now: Timestamp) -> bool {
+        let mut before = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = before.take().filter(|before| Some(before.server.as_str()) == missing);
+        *before =
+            missing.map(|server| since.unwrap_or_else(|| Missing { server: server.to_owned(), since: now }));
+        before.as_ref().is_some_and(|missing| missing.is_gone(now))
+    }
 }
 
-/// Has the settings of this server count from now on.
+/// Has the settings of this server count, which has just started; unless they do, or it gives way to who can say more.
 async fn announce(app: &App, own: &Settings) -> Result<(), Error> {
     if own.satellites.is_none() {
         tracing::warn!(
@@ -134,16 +167,18 @@ async fn announce(app: &App, own: &Settings) -> Result<(), Error> {
              without a config not where those are; set it to the URL under which satellites reach them"
         );
     }
-    let known = Record::read(app).await?;
-    let is_left = match &known {
-        Some(known) => known.is_left(app).await?,
-        None => false,
-    };
-    if known.is_some_and(|known| !is_left && (known.settings == *own || own.gives_way(&known.settings))) {
+    // Whoever reads what an older version wrote would wait for its server for ever.
+    let known = Record::read(app).await?.filter(|known| known.by.is_some());
+    let gives_way = |known: &Record| app.config.spiffe.is_none() && own.differ_by_listener(&known.settings);
+    if known.is_some_and(|known| known.settings == *own || gives_way(&known)) {
         return Ok(());
     }
-    let by = Some(app.liveness.name().to_owned());
-    let own = Record { settings: own.clone(), by };
+    write(app, own).await
+}
+
+/// Has the settings of this server count from now on.
+async fn write(app: &App, own: &Settings) -> Result<(), Error> {
+    let own = Record { settings: own.clone(), by: Some(app.liveness.name().to_owned()) };
     let (document, told) = (Document::of(&own)?, serde_json::to_value(&own).unwrap_or_default());
     let mut record = jobs::server_record(KIND, ID);
     record.document.clone_from(&document);
@@ -161,4 +196,43 @@ async fn announce(app: &App, own: &Settings) -> Result<(), Error> {
         Ok(Decided::Commit(Box::new((content, by_system(app, "changed", told.clone()))), ()))
     });
     changed.await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(spiffe: Option<&str>) -> Settings {
+        let (registry, satellites) = ("http://r".to_owned(), Some("http://s".to_owned()));
+        Settings { registry, satellites, spiffe: spiffe.map(str::to_owned) }
+    }
+
+    /// What an older version wrote is read, and is nobody's.
+    #[test]
+    fn older_records_are_read() {
+        let document = Document::of(&settings(Some("http://s"))).unwrap();
+        let record: Record = document.read().unwrap();
+        assert_eq!((record.by, record.settings), (None, settings(Some("http://s"))));
+    }
+
+    /// Only where that is all in which two servers differ.
+    #[test]
+    fn who_has_no_listener_differs_by_it() {
+        let (with, without) = (settings(Some("http://spiffe")), settings(Some("http://s")));
+        assert!(without.differ_by_listener(&with) && !with.differ_by_listener(&with));
+        let other = Settings { registry: "http://other".to_owned(), ..with };
+        assert!(!without.differ_by_listener(&other));
+    }
+
+    /// Not who was missing for a moment, nor another one.
+    #[test]
+    fn only_who_is_missing_for_long_is_gone() {
+        let (agreed, start) = (Agreed::default(), Timestamp::UNIX_EPOCH);
+        let missed =
+            |who: Option<&str>, second| agreed.has_missed(who, start + SignedDuration::from_secs(second));
+        assert!(!missed(Some("a"), 0) && !missed(Some("a"), 59));
+        assert!(!missed(None, 60) && !missed(Some("a"), 61) && !missed(Some("a"), 120));
+        assert!(!missed(Some("b"), 122), "another one");
+        assert!(!missed(Some("b"), 181) && missed(Some("b"), 182));
+    }
 }

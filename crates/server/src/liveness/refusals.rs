@@ -48,7 +48,7 @@ impl Refusals {
 
 impl Liveness {
     /// The time in which this server refused beats since it was asked last.
-    pub(super) fn refused(&self) -> Option<Period> {
+    pub(crate) fn refused(&self) -> Option<Period> {
         let first = self.refusals.unseen.swap(NONE, SeqCst);
         let to = self.clock.steady();
         (first != NONE).then(|| Period { cause: Cause::Database, from: millis(first).min(to), to })

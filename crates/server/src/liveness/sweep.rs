@@ -417,13 +417,14 @@ impl Sweep {
             mark(app, kind, batch, fence.as_ref()).await?;
             let now = live.clock.steady();
             let is_old = self.asked.is_none_or(|asked| asked <= before(now, RENEWAL));
-            // Who lost it is told so by the next batch. One that lapsed and that nobody took has another epoch now.
-            if self.lease.is_some()
-                && is_old
-                && let Some(lease) = app.store.reserved().acquire_lease(LEASE, &live.name, LENGTH).await?
-            {
-                self.lease = Some(lease);
-                self.asked = Some(now);
+            let Some(before) = self.lease.as_ref().filter(|_| is_old).map(|lease| lease.epoch) else {
+                continue;
+            };
+            let lease = app.store.reserved().acquire_lease(LEASE, &live.name, LENGTH).await?;
+            // One that lapsed has another epoch now. If somebody had it in between, as whoever lost it, the next batch is
+            // refused.
+            if let Some(lease) = lease.filter(|lease| lease.epoch <= before + 1) {
+                (self.lease, self.asked) = (Some(lease), Some(now));
             }
         }
         Ok(())

@@ -286,20 +286,32 @@ pub(crate) fn basis(_: &App, satellite: &Resource) -> Result<serde_json::Value, 
 /// Taken by routes.
 const RESERVED: &[&str] = &["active", "stale", "register"];
 
-/// A name that is also a part of a repository's path and of a robot's name.
+/// A name that is also a part of a repository's path and of a robot's name, and is the same in all of them.
 pub(crate) fn check_name(field: &str, name: &str) -> Result<(), Error> {
+    check_word(field, name, 128)?;
+    // What upstreams would not take as it is begins so there, and clients read their name from the path.
+    if name.starts_with("x-") {
+        return Err(Error::invalid(field, "must not begin with \"x-\": choose another name"));
+    }
+    Ok(())
+}
+
+/// A part of a SPIFFE ID.
+pub(crate) fn check_region(field: &str, region: &str) -> Result<(), Error> {
+    check_word(field, region, 200)
+}
+
+fn check_word(field: &str, name: &str, most: usize) -> Result<(), Error> {
     let decent = |part: &str| {
         !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
     };
-    if name.len() > 128 || !name.split(['.', '_', '-']).all(decent) {
+    if name.len() > most || !name.split(['.', '_', '-']).all(decent) {
         return Err(Error::invalid(
             field,
-            "must be 1 to 128 lower case letters and digits, with single '.', '_' or '-' between them",
+            format!(
+                "must be 1 to {most} lower case letters and digits, with single '.', '_' or '-' between them"
+            ),
         ));
-    }
-    // What upstreams would not take as it is is called so there, and clients read their name from the path.
-    if name.starts_with("x-") {
-        return Err(Error::invalid(field, "must not begin with \"x-\": choose another name"));
     }
     if RESERVED.contains(&name) {
         return Err(Error::invalid(field, format!("{name:?} is a word of the API: choose another name")));

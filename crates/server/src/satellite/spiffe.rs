@@ -73,7 +73,7 @@ fn check(create: &JoinTokenCreate) -> Result<Wanted, Error> {
     text::check_labels(&create.labels)?;
     interval(create.heartbeat_interval.as_deref())?;
     let region = create.region.as_deref().filter(|region| !region.is_empty()).unwrap_or("default");
-    document::check_name("region", region)?;
+    document::check_region("region", region)?;
     let method = create.attestation_method.as_deref().filter(|method| !method.is_empty());
     let method = method.unwrap_or("join_token");
     if !METHODS.contains(&method) {

@@ -73,8 +73,9 @@ pub(crate) async fn a_run_stays_in_hand_from_stage_to_stage(database: Database) 
     let watched = async {
         let name = format!("{RUN}/{id}");
         while rig.run(&id).await.record.data.done.len() < 4 {
+            let is_begun = rig.run(&id).await.record.attempt > 0;
             let lease = rig.store.lease(&name).await.unwrap();
-            if rig.run(&id).await.record.attempt > 0 {
+            if is_begun {
                 assert!(
                     lease.is_some_and(|lease| !lease.remaining.is_zero()),
                     "it can be taken from its worker"

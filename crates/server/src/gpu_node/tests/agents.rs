@@ -362,6 +362,20 @@ async fn a_node_on_its_way_to_quarantine_is_not_brought_back() {
     assert_eq!(beat(&rig, &id, &credential, json!({})).await["state"], "quarantined");
 }
 
+/// A beat that fails in the server says that its agent is there, and excuses no other.
+async fn a_beat_that_fails_is_one_of_its_agent_alone() {
+    let rig = Rig::new().await;
+    let (id, credential) = enrolled(&rig, 1).await;
+    let mut broken = crate::jobs::server_record(task::KIND, "broken");
+    broken.document = wardroom_store::Document::of(&json!({"node": 7})).unwrap();
+    rig.app.create(broken, by_system(&rig.app, "registered", Value::Null)).await.unwrap();
+    assert!(rig.app.liveness.refused().is_none());
+    let path = format!("/api/v1/gpu-nodes/{id}/heartbeat");
+    let reply = rig.as_agent(&credential, &path, json!({"tasks": [{"task": "broken", "epoch": 1}]})).await;
+    assert_eq!(reply.status, 500, "{reply:?}");
+    assert!(rig.app.liveness.refused().is_none(), "nobody else was sent away");
+}
+
 /// What becomes of a run.
 type Turn = fn(&mut Record<Data>);
 
@@ -780,6 +794,7 @@ on_both! {
     an_old_heartbeat_proves_nothing
     a_task_that_was_claimed_in_between_is_not_queued_again
     a_node_on_its_way_to_quarantine_is_not_brought_back
+    a_beat_that_fails_is_one_of_its_agent_alone
     a_task_that_its_run_does_not_want_any_more_is_lost
     a_cancel_takes_back_what_the_run_had_asked_for
     a_run_that_is_to_turn_back_gives_no_task_out
