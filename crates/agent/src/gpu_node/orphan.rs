@@ -17,9 +17,11 @@ pub(super) fn note(mark: &Path, group: u32) -> io::Result<()> {
     fs::write(mark, format!("{group} {began} {}", boot()?))
 }
 
-/// The command has ended.
+/// The command has ended; an uninstall takes the mark along.
 pub(super) fn over(mark: &Path) {
-    if let Err(error) = fs::remove_file(mark) {
+    if let Err(error) = fs::remove_file(mark)
+        && error.kind() != io::ErrorKind::NotFound
+    {
         tracing::warn!(%error, mark = %mark.display(), "what ran cannot be forgotten");
     }
 }
