@@ -145,11 +145,11 @@ pub struct Attempt {
     pub attempt: u32,
     /// Whether the stage was undone, not executed.
     pub undo: bool,
-    /// `done`, `undone`, `waiting`, `failed`, `skipped` or `lost`.
+    /// `done`, `undone`, `waiting`, `failed`, `skipped`, `left_out` where the site does not ask for it, or `lost`.
     pub outcome: String,
     /// The class of the failure.
     pub class: Option<String>,
-    /// What was seen, or why it was skipped or waited for.
+    /// What was seen, or why it was skipped, left out or waited for.
     pub evidence: Option<String>,
     /// When it began.
     #[schema(value_type = String, format = DateTime)]

@@ -56,10 +56,16 @@ fn done<D: Data>(mut record: Record<D>, node: Node, moment: &Moment<'_>) -> Step
     if record.stage == Stage::ValidateCleanNode && skipped.is_none() {
         record.prove();
     }
-    let mut metadata = told(&record, if skipped.is_some() { "skipped" } else { "done" }, moment.now);
-    let evidence = record.data.evidence(record.stage).filter(|_| skipped.is_none());
+    let left_out = record.data.left_out(record.kind, record.stage).filter(|_| skipped.is_none());
+    let (outcome, reason) = match (skipped, left_out) {
+        (Some(reason), _) => ("skipped", Some(reason)),
+        (None, Some(reason)) => ("left_out", Some(reason)),
+        (None, None) => ("done", None),
+    };
+    let mut metadata = told(&record, outcome, moment.now);
+    let evidence = record.data.evidence(record.stage).filter(|_| reason.is_none());
     metadata.extend(evidence.map(|evidence| ("evidence".to_owned(), json!(bounded(&evidence)))));
-    metadata.extend(skipped.map(|reason| ("reason".to_owned(), json!(reason))));
+    metadata.extend(reason.map(|reason| ("reason".to_owned(), json!(reason))));
     if record.goal != Goal::Run {
         return stop(record, node, moment.now, metadata);
     }

@@ -25,6 +25,12 @@ pub trait Data: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
         None
     }
 
+    /// Why a stage that the run comes to by policy does nothing; nothing where it does what it is for.
+    #[must_use]
+    fn left_out(&self, _kind: Kind, _stage: Stage) -> Option<String> {
+        None
+    }
+
     /// How much a stage bears in this run, where somebody said so.
     #[must_use]
     fn budget(&self, _stage: Stage) -> Budget {

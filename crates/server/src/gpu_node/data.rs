@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
-use wardroom_core::{Named as _, gpu_node::task::Kind, run::plan::Stage};
+use wardroom_core::{
+    Named as _,
+    gpu_node::task::Kind,
+    run::plan::{Kind as PlanKind, Stage},
+};
 use wardroom_workflow::Budget;
 
 use super::{site::Snapshot, stages::sync};
@@ -144,6 +148,22 @@ impl wardroom_workflow::Data for Data {
 
     fn evidence(&self, stage: Stage) -> Option<String> {
         self.proofs.get(&stage).cloned()
+    }
+
+    /// What the site does not ask for, as it said when the run loaded it.
+    fn left_out(&self, kind: PlanKind, stage: Stage) -> Option<String> {
+        let site = self.site.as_ref()?;
+        let settings = &site.settings;
+        let (option, is_on) = match (kind, stage) {
+            // A reimage erases the disks at the release; wiping them first is the site's choice.
+            (PlanKind::Reimage, Stage::CleanupStorage) => ("cleanup_on_reimage", settings.cleanup_on_reimage),
+            (_, Stage::RemoveMaasRecord) => ("remove_machine", settings.remove_machine),
+            (_, Stage::EnsureHardwareSyncConfigured | Stage::WaitForHardwareSyncHealthy) => {
+                ("hardware_sync", settings.hardware_sync)
+            }
+            _ => return None,
+        };
+        (!is_on).then(|| format!("site {} does not ask for it: {option} is off", site.name))
     }
 
     /// As the site said when the run loaded it.

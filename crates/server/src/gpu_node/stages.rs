@@ -12,7 +12,7 @@ use wardroom_core::{
 };
 use wardroom_store::Resource;
 use wardroom_upstream::maas::{self, Machine};
-use wardroom_workflow::{Attempt, Failure, Limits, Lost, Outcome, Stages};
+use wardroom_workflow::{Attempt, Data as _, Failure, Limits, Lost, Outcome, Stages};
 
 use super::{
     begin,
@@ -278,6 +278,11 @@ impl Workers {
             seen => Ok(seen.and_then(|seen| seen.machine)),
         }
     }
+}
+
+/// Whether the site does not ask for what the stage does.
+fn is_left_out(attempt: &Try<'_>) -> bool {
+    attempt.data.left_out(attempt.kind, attempt.stage).is_some()
 }
 
 /// The stage is done.

@@ -65,10 +65,13 @@ pub(crate) async fn why(app: &App, id: &str) -> Result<Vec<Why>, Error> {
     }
     let mut why = explain(TABLE, state, stay, app.now(), blockers);
     let came = begin::came(app, &node).await?;
+    // A run that comes to its end has proven what whoever stops it before has not.
+    let ends = run.as_ref().map_or(came, |run| run.record.came);
     let mut rows = TABLE.moves_from(state);
     why.exits.retain_mut(|exit| {
         let Some(row) = rows.next() else { return false };
         // Where it leads instead is said where it is asked for.
+        let came = if row.on == Event::CleanupFinished { ends } else { came };
         let event = came.instead_of(row.on, state);
         exit.to = super::moved(state, event).unwrap_or(row.to).as_str();
         can_happen(row.on, run.as_ref(), &document)

@@ -12,7 +12,7 @@ use wardroom_core::{
 use wardroom_store::Resource;
 use wardroom_workflow::Outcome;
 
-use super::{Came, Halt, Try, Workers, again, by_hand, done, wait_until};
+use super::{Came, Halt, Try, Workers, again, by_hand, done, is_left_out, wait_until};
 use crate::{
     app::{Decided, by_system},
     gpu_node::{
@@ -49,10 +49,7 @@ impl End {
 impl Workers {
     /// Drain, cleanup, scrub and proof.
     pub(super) async fn ask_agent(&self, attempt: &mut Try<'_>) -> Came {
-        // A reimage erases the disks at the release; wiping them first is the site's choice.
-        let by_policy = attempt.stage == Stage::CleanupStorage && attempt.kind == Kind::Reimage;
-        let wanted = attempt.data.site.as_ref().is_some_and(|site| site.settings.cleanup_on_reimage);
-        if by_policy && !wanted {
+        if is_left_out(attempt) {
             return done(attempt);
         }
         self.task(attempt).await?;

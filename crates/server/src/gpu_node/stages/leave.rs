@@ -6,16 +6,13 @@
 )]
 
 use jiff::SignedDuration;
-use wardroom_core::{
-    gpu_node::maas::{Power, Status},
-    run::plan::Kind,
-};
+use wardroom_core::gpu_node::maas::{Power, Status};
 use wardroom_store::Resource;
 use wardroom_upstream::maas::{self, Class, Error as MaasError, Release, StopMode};
 
 use super::{
-    Came, Halt, Try, Workers, again, agent::End, by_hand, disagrees, done, is_past_preparation, lost, name,
-    require_ours, wait_for, wait_until, word,
+    Came, Halt, Try, Workers, again, agent::End, by_hand, disagrees, done, is_left_out, is_past_preparation,
+    lost, name, require_ours, wait_for, wait_until, word,
 };
 use crate::{
     app::{Decided, by_system},
@@ -152,7 +149,7 @@ impl Workers {
     /// checks nothing of that.
     pub(super) async fn remove_machine(&self, attempt: &mut Try<'_>) -> Came {
         let (site, session) = self.site(attempt)?;
-        if !site.settings.remove_machine || attempt.kind != Kind::FullDecommission {
+        if is_left_out(attempt) {
             return done(attempt);
         }
         let id = self.system_id(attempt).await?;

@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 use wardroom_core::gpu_node::maas::Status;
 
-use super::{Came, Try, Workers, again, disagrees, done, in_vain, wait_for};
+use super::{Came, Try, Workers, again, disagrees, done, in_vain, is_left_out, wait_for};
 
 /// Reports that may be missed before a machine counts as silent, as MAAS itself counts, in tenths of an interval.
 const LATE: i64 = 15;
@@ -18,10 +18,10 @@ pub(crate) fn borne(interval: SignedDuration) -> SignedDuration {
 impl Workers {
     /// The machine was deployed so that it reports its hardware.
     pub(super) async fn ensure_sync(&self, attempt: &mut Try<'_>) -> Came {
-        let (site, session) = self.site(attempt)?;
-        if !site.settings.hardware_sync {
+        if is_left_out(attempt) {
             return done(attempt);
         }
+        let (_, session) = self.site(attempt)?;
         let id = self.system_id(attempt).await?;
         let machine = self.observe(attempt, &session, &id).await?;
         if machine.status != Status::Deployed {
@@ -39,10 +39,10 @@ impl Workers {
     /// Waits for a report that is newer than the one MAAS wrote by itself at the end of the deployment.
     pub(super) async fn wait_for_sync(&self, attempt: &mut Try<'_>) -> Came {
         const WHAT: &str = "the machine has not reported its hardware since it was deployed";
-        let (site, _) = self.site(attempt)?;
-        if !site.settings.hardware_sync {
+        if is_left_out(attempt) {
             return done(attempt);
         }
+        let (site, _) = self.site(attempt)?;
         let machine = self.sighted(attempt, WHAT).await?;
         if machine.status != Status::Deployed {
             return Err(disagrees(attempt.stage, &machine));

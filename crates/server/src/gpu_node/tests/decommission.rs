@@ -310,7 +310,27 @@ async fn a_machine_that_people_power_is_off_when_one_says_so() {
     rig.until(&id, "deleted").await;
 }
 
+/// What a site does not ask for is not on record as done: nobody wiped the disks, or deleted the machine.
+async fn what_the_site_does_not_ask_for_is_left_out() {
+    let mut rig = Rig::new().await;
+    let id = rig.active(1).await;
+    for (mode, stage, option, end) in [
+        ("reimage", "cleanup_storage", "cleanup_on_reimage", "active"),
+        ("full_decommission", "remove_maas_record", "remove_machine", "deleted"),
+    ] {
+        rig.post(&format!("/api/v1/gpu-nodes/{id}/decommissions"), json!({"mode": mode})).await.ok();
+        let run = rig.until_run(&id, "completed").await["id"].as_str().unwrap().to_owned();
+        rig.until(&id, end).await;
+        let run = rig.get(&format!("/api/v1/runs/{run}")).await["data"].clone();
+        let mut attempts = run["attempts"].as_array().unwrap().iter();
+        let attempt = attempts.find(|attempt| attempt["stage"] == stage).unwrap();
+        assert_eq!(attempt["outcome"], "left_out", "{attempt}");
+        assert_eq!(attempt["evidence"], format!("site berlin does not ask for it: {option} is off"));
+    }
+}
+
 on_both! {
+    what_the_site_does_not_ask_for_is_left_out
     a_reset_and_a_cleanup_bring_the_node_back
     a_reimage_installs_anew_under_the_same_identity
     a_full_decommission_ends_the_identity_and_keeps_the_machine_by_policy
