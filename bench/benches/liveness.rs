@@ -13,7 +13,6 @@ mod machine;
 mod raw;
 
 use std::{
-    collections::BTreeSet,
     hint::black_box,
     process::ExitCode,
     sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
@@ -23,7 +22,7 @@ use std::{
 use fleet::{Fleet, MEMBERS};
 use jiff::SignedDuration;
 use wardroom_bench::say;
-use wardroom_server::liveness::Driver;
+use wardroom_server::platform::liveness::Driver;
 
 /// Members that die at once.
 const DYING: usize = 20_000;
@@ -46,8 +45,8 @@ fn main() -> ExitCode {
         if wants("flush") {
             runtime.block_on(flush(&database));
         }
-        if wants("merge") {
-            runtime.block_on(merge(&database));
+        if wants("look") {
+            runtime.block_on(look(&database));
         }
     }
     wardroom_bench::end()
@@ -187,59 +186,35 @@ async fn flush(at: &fleet::Where) {
     println!("{at}:   raw inserts of as many rows: {took:.1} s, {used:.1} s of processor time");
 }
 
-/// What another server heard is read, while somebody is late; and is not while nobody is.
-async fn merge(at: &fleet::Where) {
-    let mut here = Fleet::new(at).await;
+/// The lease holder asks for overdue rows beside other replicas.
+async fn look(at: &fleet::Where) {
+    let mut fleet = Fleet::new(at).await;
     // An embedded database has one server.
-    let Some(url) = here.url.clone() else { return };
-    let other = here.beside().await;
-    [&here, &other].iter().for_each(|fleet| fleet.seat_all());
-    for fleet in [&here, &other] {
-        Driver::tell(&fleet.app).await.unwrap();
-    }
-    Driver::merge(&here.app).await.unwrap();
-    for (what, heard) in [("all of them", MEMBERS), ("those of two seconds", MEMBERS / 15)] {
-        other.beat_from(MEMBERS - heard);
-        Driver::tell(&other.app).await.unwrap();
-        let began = Instant::now();
-        Driver::merge(&here.app).await.unwrap();
-        let took = began.elapsed();
+    let Some(url) = fleet.url.clone() else { return };
+    fleet.store_members(DYING).await;
+    fleet.seat_all();
+    fleet.beat_from(0);
+    fleet.flush().await;
+    for (what, late) in [("none is late", 0), ("many are late", DYING)] {
+        fleet.beat_from(late);
+        fleet.flush().await;
+        raw::make_older(&url, late).await;
+        let mut took = Duration::MAX;
+        for _ in 0..5 {
+            let began = Instant::now();
+            Driver::look(&fleet.app).await.unwrap();
+            took = took.min(began.elapsed());
+        }
         let began = Instant::now();
         let rows = raw::read(&url).await;
         let plain = began.elapsed();
         println!(
-            "{at}: merge of {heard} beats ({what}) out of {rows} rows: {:.0} ms; all rows read without Wardroom: {:.0} ms, ratio {:.2}",
+            "{at}: a look at {rows} rows, {late} of them overdue ({what}): {:.0} ms; all rows read without Wardroom: {:.0} ms, ratio {:.2}",
             millis(took),
             millis(plain),
             ratio(took, plain)
         );
     }
-    let began = Instant::now();
-    let at_rest = merges(&mut here, &other).await;
-    // For people it is read every 20 seconds.
-    let most = began.elapsed().as_secs() as usize / 20 + 1;
-    here.seat_silent();
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    let late = merges(&mut here, &other).await;
-    say(
-        at_rest <= most && late > at_rest,
-        &format!(
-            "{at}: merges in 20 sweeps: {at_rest} while nobody is late (at most {most}), {late} while somebody is"
-        ),
-    );
-}
-
-/// How many merges sweeps begin while everybody beats at the server that sweeps.
-async fn merges(here: &mut Fleet, other: &Fleet) -> usize {
-    let mut begun = BTreeSet::new();
-    for _ in 0..20 {
-        here.beat_from(0);
-        Driver::tell(&other.app).await.unwrap();
-        here.driver.sweep(&here.app).await.unwrap();
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        begun.insert(Driver::merged(&here.app));
-    }
-    begun.len() - 1
 }
 
 fn best(times: usize, mut run: impl FnMut()) -> Duration {

@@ -1,6 +1,6 @@
 //! The spine under load, each number beside a baseline of the same run.
 //!
-//! Starts the release binary and drives it over HTTP from this process, on the same machine: the load generator
+//! Starts the binary of the profile `dist` and drives it over HTTP from this process, on the same machine: the load generator
 //! is part of what is measured, on both sides of every ratio. PostgreSQL is measured when
 //! `WARDROOM_TEST_POSTGRES` names a cluster (`./dev bench` does).
 
@@ -9,6 +9,8 @@
 
 #[path = "spine/client.rs"]
 mod client;
+#[path = "spine/members.rs"]
+mod members;
 #[path = "spine/raw.rs"]
 mod raw;
 #[path = "spine/seed.rs"]
@@ -35,12 +37,13 @@ fn main() -> ExitCode {
     // `cargo bench` passes --bench; other words select what runs.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let measure: [(&str, Measure); 5] = [
+    let measure: [(&str, Measure); 6] = [
         ("transitions", transitions),
         ("postgres", postgres),
         ("get", get),
         ("beats", beats),
         ("fleet", fleet),
+        ("members", |runtime| members::members(runtime, BEAT)),
     ];
     for (name, run) in measure {
         if wanted.is_empty() || wanted.iter().any(|word| word == name) {

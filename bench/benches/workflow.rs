@@ -21,6 +21,8 @@ mod raw;
 #[path = "spine/server.rs"]
 #[expect(dead_code, reason = "shared with another benchmark, which needs more of it")]
 mod server;
+#[path = "../../crates/workflow/tests/suite/subject.rs"]
+mod subject;
 
 use std::time::Duration;
 

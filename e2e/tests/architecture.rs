@@ -1,4 +1,4 @@
-//! Guards of the architecture: what may depend on what, how long a file may be, and that the core is pure.
+//! Guards of the architecture: dependencies between crates, the length of files, and the purity of the core.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test says no")]
 
@@ -27,7 +27,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 /// Crates that only test and measure; they may use everything, and nothing may use them.
 const OUTSIDE: &[&str] = &["e2e", "bench"];
 
-/// What the pure core may be built from.
+/// The permitted dependencies of the pure core.
 const CORE_DEPENDENCIES: &[&str] = &["jiff", "serde"];
 
 const MAX_LINES: usize = 600;
@@ -78,7 +78,7 @@ fn short(name: &str) -> &str {
     if name == "wardroom" { "cli" } else { name.strip_prefix("wardroom-").unwrap_or(name) }
 }
 
-/// Dependencies that end up in what is shipped; tests may use more.
+/// Dependencies of the shipped programs; tests may use more.
 fn shipped_dependencies(package: &serde_json::Value) -> BTreeSet<&str> {
     let dependencies = package["dependencies"].as_array().unwrap().iter();
     dependencies
@@ -141,7 +141,21 @@ fn the_core_is_pure() {
     }
 }
 
-/// A line without its comment and without what is inside texts: those are data.
+/// The engine works for every kind of subject, so that it names none.
+#[test]
+fn the_workflow_names_no_kind() {
+    let files = rust_files();
+    let engine: Vec<_> = files.iter().filter(|path| path.starts_with("crates/workflow/src")).collect();
+    assert!(engine.len() > 10, "found the engine");
+    for path in engine {
+        let text = std::fs::read_to_string(root().join(path)).unwrap();
+        for name in ["gpu_node", "gpu-node", "satellite"] {
+            assert!(!text.contains(name), "{}: the workflow engine names {name}", path.display());
+        }
+    }
+}
+
+/// Returns a line without its comment and without the contents of its texts.
 fn code_of(line: &str) -> String {
     let outside = line.split('"').step_by(2).collect::<Vec<_>>().join("\"\"");
     outside.split("//").next().unwrap().to_owned()
@@ -197,4 +211,44 @@ fn the_word_search_finds_words_and_not_parts_of_words() {
     assert!(has_word("Timestamp::now()", "now()"));
     assert!(!has_word("unknown()", "now()"));
     assert_eq!(code_of(r#"let x = "async"; // async"#).trim_end(), r#"let x = "";"#);
+}
+
+/// The rooms of the kinds, and what they are called in code.
+const KINDS: &[&str] = &["node", "gpu_node", "satellite", "cluster", "device"];
+
+/// Files outside of the kinds' rooms that may name one: the list of rows, and the server that gives listeners to some.
+const NAMED_IN: &[&str] = &["crates/server/src/kinds.rs", "crates/server/src/serve.rs"];
+
+#[test]
+fn shared_code_of_the_server_names_no_kind() {
+    let mut looked_at = 0;
+    for path in rust_files().iter().filter(|path| path.starts_with("crates/server/src")) {
+        let name = path.to_string_lossy();
+        let room = KINDS.iter().find(|kind| {
+            name.starts_with(&format!("crates/server/src/kinds/{kind}/"))
+                || name == format!("crates/server/src/kinds/{kind}.rs")
+        });
+        let is_test =
+            path.components().any(|part| part.as_os_str() == "tests") || name.ends_with("/tests.rs");
+        if is_test || NAMED_IN.contains(&&*name) {
+            continue;
+        }
+        looked_at += 1;
+        let text = std::fs::read_to_string(root().join(path)).unwrap();
+        // Tests at the end of a file start servers with all kinds.
+        let shipped = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+        for (number, line) in shipped.lines().enumerate() {
+            let code = code_of(line);
+            let others = KINDS.iter().filter(|kind| Some(*kind) != room);
+            for kind in others {
+                let named = match room {
+                    // What one kind is called may be a variable of another.
+                    Some(_) => code.contains(&format!("kinds::{kind}")),
+                    None => has_word(&code, kind) || has_word(&code, &format!("{kind}s")),
+                };
+                assert!(!named, "{name}:{} names {kind}: {line}", number + 1);
+            }
+        }
+    }
+    assert!(looked_at > 100, "found the server");
 }

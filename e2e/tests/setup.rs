@@ -1,4 +1,4 @@
-//! `./dev setup` asks each package manager for what that one calls it, and says so when it knows none.
+//! `./dev setup` uses the package names of each package manager, and reports an unknown one.
 //!
 //! The managers are stand-ins that write down what they were asked for.
 
@@ -11,10 +11,10 @@ use std::{
     process::{Command, Output},
 };
 
-/// What the script uses of the machine, beside what it installs.
+/// The programs that the script uses, besides those it installs.
 const TOOLS: &[&str] = &["bash", "cat", "cp", "dirname", "env", "grep", "mkdir", "readlink", "rm"];
 
-/// Runs the setup on a machine that has nothing but a package manager, and gives what was asked of it.
+/// Runs the setup on a machine with only a package manager, and returns the requested packages.
 fn setup(manager: Option<&str>) -> (Output, String) {
     let dir = tempfile::tempdir().unwrap();
     let (bin, log) = (dir.path().join("bin"), dir.path().join("log"));
@@ -33,7 +33,7 @@ fn setup(manager: Option<&str>) -> (Output, String) {
     program("cargo", "exit 0");
     program("id", "echo 1000");
     program("sudo", "echo \"$*\" >>\"$LOG\"");
-    // Debian has a Python without what makes environments; elsewhere it is there with Python.
+    // Debian packages `venv` apart from Python; other distributions include it.
     program(
         "python3",
         "grep -q python3 \"$LOG\" || exit 1\nmkdir -p \"$3/bin\"\ncp \"${0%/*}/pip\" \"$3/bin/pip\"",

@@ -5,11 +5,11 @@ use std::{collections::BTreeMap, fmt};
 use jiff::SignedDuration;
 use wardroom_core::liveness::Interval;
 use wardroom_server::{
-    app::App,
-    clock::{Hand, Timepiece},
-    config::{self, Sources},
-    liveness::{Driver, NewSeat, Seat},
-    secret::Key,
+    platform::app::App,
+    platform::clock::{Hand, Timepiece},
+    platform::config::{self, Sources},
+    platform::identity::secret::Key,
+    platform::liveness::{Driver, NewSeat, Seat},
 };
 use wardroom_store::{Change, Content, Document, Entry, Location, Store};
 
@@ -70,11 +70,6 @@ impl Fleet {
         Self::over(url).await
     }
 
-    /// Another server on the same database.
-    pub(crate) async fn beside(&self) -> Self {
-        Self::over(self.url.clone()).await
-    }
-
     async fn over(url: Option<String>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut sources = Sources::default();
@@ -86,9 +81,12 @@ impl Fleet {
             }
         };
         sources.file = Some("[liveness]\ngrace_seconds = 0\n".to_owned());
-        let (config, store) = (config::resolve(&sources).unwrap(), Store::open(&location).await.unwrap());
+        let (config, store) = (
+            config::resolve(&sources, wardroom_server::KINDS).unwrap(),
+            Store::open(&location).await.unwrap(),
+        );
         let (key, hand) = (Key::create(&folder.path().join("server.key")).unwrap(), Hand::forever());
-        let app = App::with_clock(store, config, key, String::new(), Timepiece::turned_by(hand));
+        let app = App::with_clock(store, config, key, wardroom_server::KINDS, Timepiece::turned_by(hand));
         let driver = Driver::start(&app).await.unwrap();
         Self { app, driver, hand, url, _folder: folder }
     }
@@ -110,12 +108,6 @@ impl Fleet {
 
     pub(crate) fn beat(&self, seat: Seat) {
         std::hint::black_box(self.app.liveness.beat(seat, Interval::from_seconds(30)));
-    }
-
-    /// A member that falls silent at once.
-    pub(crate) fn seat_silent(&self) {
-        let new = NewSeat { given: Interval::from_seconds(1), ..NewSeat::default() };
-        self.app.liveness.seat(KIND, &id(MEMBERS), new);
     }
 
     /// Everybody from a number on beats.

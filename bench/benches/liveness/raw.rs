@@ -41,6 +41,14 @@ pub(crate) async fn read(url: &str) -> usize {
     ids.count()
 }
 
+/// Makes the rows of so many members older than their rule allows.
+pub(crate) async fn make_older(url: &str, members: usize) {
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(async move { drop(connection.await) });
+    let update = "UPDATE liveness SET seen_at = seen_at - 100000 WHERE kind = $1 AND id < $2";
+    client.execute(update, &[&KIND, &id(members)]).await.unwrap();
+}
+
 async fn postgres(url: &str, rows: usize) {
     let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(async move { drop(connection.await) });

@@ -40,7 +40,7 @@ impl Connection {
     pub(crate) async fn send(&mut self, method: &str, path: &str, body: &str) -> (u16, String) {
         let (authorization, length) = (&self.authorization, body.len());
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: wardroom\r\nauthorization: {authorization}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: {authorization}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
         );
         self.stream.write_all(request.as_bytes()).await.unwrap();
         let mut filled = 0;
@@ -164,6 +164,26 @@ pub(crate) async fn calls(
         task.await.unwrap();
     }
     done.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64()
+}
+
+/// One beat of each caller over keep-alive connections; beats a second.
+pub(crate) async fn each(address: SocketAddr, callers: &[String], body: &'static str, clients: usize) -> f64 {
+    let began = Instant::now();
+    let mut tasks = Vec::new();
+    for callers in callers.chunks(callers.len().div_ceil(clients)) {
+        let callers = callers.to_vec();
+        tasks.push(tokio::spawn(async move {
+            let mut connection = Connection::open(address, "").await;
+            for caller in &callers {
+                let (status, answer) = connection.send_as(caller, "POST", "/satellites/sync", body).await;
+                assert_eq!(status, 200, "{answer}");
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    callers.len() as f64 / began.elapsed().as_secs_f64()
 }
 
 /// Registers satellites and says how each shows itself.

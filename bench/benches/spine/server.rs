@@ -1,4 +1,4 @@
-//! The release binary as a child process, and a no-op handler to compare with.
+//! The binary of the profile `dist` as a child process, and a no-op handler to compare with.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -23,7 +23,7 @@ impl Server {
     }
 
     pub(crate) fn start_in(folder: &Path, flags: &[&str]) -> Self {
-        let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/wardroom");
+        let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/dist/wardroom");
         let binary = std::env::var_os("WARDROOM_TEST_BINARY").map_or(built, Into::into);
         let mut child = Command::new(binary)
             .args(["serve", "--listen", "127.0.0.1:0", "--boot-listen", "", "--data-dir"])

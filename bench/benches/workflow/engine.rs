@@ -10,19 +10,23 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use wardroom_core::{
-    gpu_node::moves::Came,
+    gpu_node::moves::Origin,
     run::plan::{Kind, When},
 };
 use wardroom_store::{Change, Content, Document, Entry, Location, Store};
-use wardroom_workflow::{Attempt, Data, Engine, Lost, NODE, Order, Outcome, RUN, Settings, Stages};
+use wardroom_workflow::{Actor, Attempt, Data, Engine, Lost, Order, Outcome, RUN, Settings, Stages, Subject};
 
-#[derive(Clone, Serialize, Deserialize)]
+use crate::subject::GpuNode;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Known {
     system_id: String,
     digest: String,
 }
 
 impl Data for Known {
+    type Subject = GpuNode;
+
     fn restarted(&self) -> Self {
         self.clone()
     }
@@ -72,7 +76,7 @@ async fn seed(store: &Store, runs: usize) {
     for number in 0..runs {
         let id = format!("01900000-0000-7000-8000-{number:012x}");
         let node = Content {
-            kind: NODE.to_owned(),
+            kind: GpuNode::KIND.to_owned(),
             id: id.clone(),
             name: id.clone(),
             state: "enrolling".to_owned(),
@@ -86,12 +90,13 @@ async fn seed(store: &Store, runs: usize) {
         let order = Order {
             id: id.clone(),
             kind: Kind::Onboarding,
-            node: id,
+            subject: id,
             site: None,
             with: BTreeSet::new(),
             skip: BTreeMap::new(),
-            came: Came::FromUse,
+            origin: Origin::FromUse,
             unproven: BTreeSet::new(),
+            requested_by: Actor::default(),
             data: Known { system_id: "abc123".to_owned(), digest: "0".repeat(64) },
         };
         for after in [node, order.accepted(at).unwrap()] {

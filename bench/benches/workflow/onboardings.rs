@@ -49,7 +49,7 @@ pub(crate) async fn measure(count: usize) {
     let requests = maas.take_requests().len();
     let mut admin = Connection::open(server.address, &server.token).await;
     let runs = runs_of(&mut admin, &nodes).await;
-    let completed = runs.iter().filter(|run| run["state"] == "completed").count();
+    let completed = runs.iter().filter(|run| run["status"] == "completed").count();
     println!("{completed} of {count} completed in {took:.0} s, {:.1} a minute", count as f64 * 60.0 / took);
     println!(
         "  requests to MAAS: {requests}, {:.1} for each, {:.1}/s",
@@ -102,7 +102,7 @@ async fn enrol_all(maas: &Fake, server: &Server, count: usize, began: Instant) -
             let Some((node, credential)) = agent.as_ref() else { continue };
             let mut connection = Connection::open(server.address, credential).await;
             let path = format!("/api/v1/gpu-nodes/{node}/heartbeat");
-            if post(&mut connection, &path, &json!({"checks": []})).await["state"] == "active" {
+            if post(&mut connection, &path, &json!({"checks": []})).await["status"] == "active" {
                 *agent = None;
                 active += 1;
             }

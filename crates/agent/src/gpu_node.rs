@@ -1,9 +1,9 @@
 //! The agent of a GPU node.
 //!
-//! It enrols once, keeps its credential where only its owner can read it, beats as it is told, and executes one task at
-//! a time. What must stay true: a result is written down before it is reported and forgotten only when the server has
-//! it, so a restart loses none, and a disk that takes none costs only that; a task whose result is held is not executed
-//! again; a task that is not this agent's any more is not executed any longer.
+//! It enrols once, stores its credential readable only by its owner, sends heartbeats at the given interval, and
+//! executes one task at a time. Invariants: a result is stored before it is reported, and dropped only when the server
+//! has it, so a restart loses none (on a disk that takes no writes, a restart may). A task whose result is held is not
+//! executed again. A task that no longer belongs to this agent is ended.
 
 use std::{collections::BTreeSet, future::Future, path::PathBuf, pin::Pin, time::Duration};
 
@@ -25,7 +25,7 @@ use config::Config;
 use enrol::enrol;
 use keep::Keeper;
 
-/// What the agent is told.
+/// The options of the agent.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// The URL of the server.
@@ -34,33 +34,33 @@ pub(crate) struct Options {
     /// The file with the one-time token; needed until the agent has enrolled.
     #[arg(long)]
     token_file: Option<PathBuf>,
-    /// Where the agent keeps its credential and results that are not reported yet.
+    /// The folder for the credential and for results that are not reported yet.
     #[arg(long)]
     state_dir: PathBuf,
     /// The commands for each task, and the health checks, as TOML.
     #[arg(long)]
     config: PathBuf,
-    /// Certificates to trust instead of the system's, as PEM.
+    /// PEM certificates to trust instead of the system's.
     #[arg(long)]
     ca_file: Option<PathBuf>,
 }
 
-/// How long to wait before a server that does not answer is asked again.
+/// The pause before the next request to a server that did not answer.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// What a run asks for next comes a moment after a result: so often, and after so long, it is asked for at once instead of
-/// with the next beat.
+/// A run's next task comes shortly after a result. The agent asks for it this often, at this interval, instead of waiting
+/// for the next heartbeat.
 const EAGER: u32 = 5;
 const SOON: Duration = Duration::from_secs(2);
 
-/// Speaks for the node until it is told to stop, or its identity is gone.
+/// Runs the agent until it is stopped or its identity ends.
 pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     let config = Config::read(&options.config)?;
     let keeper = Keeper::open(&options.state_dir)?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     if let Err(left) = orphan::end(keeper.running(), orphan::PATIENCE).await {
-        tracing::error!("{left}: no task is begun until it has");
+        tracing::error!("{left}: no task starts until it has ended");
     }
     tokio::select! {
         ended = speak(&options, &config, &keeper) => ended,
@@ -72,7 +72,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
 async fn speak(options: &Options, config: &Config, keeper: &Keeper) -> anyhow::Result<()> {
     let kept = match keeper.credential()? {
         Some(kept) => {
-            if let Some(told) = enrol::is_told_otherwise(options, &kept) {
+            if let Some(told) = enrol::other_token_warning(options, &kept) {
                 tracing::warn!("{told}");
             }
             kept
@@ -102,11 +102,11 @@ struct Agent<'a> {
     keeper: &'a Keeper,
     node: String,
     work: Option<Work<'a>>,
-    /// When to beat next, as the server last said: the interval that this agent keeps.
+    /// The interval of heartbeats that the server last gave.
     told: Option<String>,
     /// The checks that failed when they last ran.
     failing: BTreeSet<String>,
-    /// How often it still asks soon whether there is another task.
+    /// How many early requests for another task are left.
     eager: u32,
 }
 
@@ -123,7 +123,7 @@ impl Agent<'_> {
                     );
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "the server did not answer; it is asked again");
+                    tracing::warn!(%error, "the server did not answer; retrying");
                     PAUSE
                 }
             };
@@ -131,21 +131,21 @@ impl Agent<'_> {
         }
     }
 
-    /// Reports, beats and claims once; says when to come again, or nothing when the agent was uninstalled.
+    /// Reports, beats and claims once. Returns the time of the next turn; none if the agent was uninstalled.
     async fn round(&mut self) -> Result<Option<Duration>, Error> {
         if self.report().await? {
             return Ok(None);
         }
         let checks = execute::checks(&self.config.checks).await;
-        self.tell(&checks);
+        self.log_changes(&checks);
         let holding =
             self.work.iter().map(|work| Holding { task: work.task.id.clone(), epoch: work.task.epoch });
         let mut heartbeat = Heartbeat { checks, interval: self.told.clone(), tasks: holding.collect() };
-        // What this agent was at before it was restarted is still its own.
+        // A task from before a restart still belongs to this agent.
         let first = self.told.is_none();
         let beat = match self.client.gpu_node_heartbeat(&self.node, &heartbeat).await {
             Err(error) if is_unreadable(&error) => {
-                tracing::warn!(%error, "the server does not take what the checks said; it is told how they ended");
+                tracing::warn!(%error, "the server refused the output of the checks; sending only how they ended");
                 heartbeat.checks = brief(heartbeat.checks);
                 self.client.gpu_node_heartbeat(&self.node, &heartbeat).await
             }
@@ -159,12 +159,12 @@ impl Agent<'_> {
         Ok(Some(pause(&beat)))
     }
 
-    /// Writes down which checks began to fail and which are well again; what goes on as it was is no news.
-    fn tell(&mut self, checks: &[Check]) {
+    /// Logs checks that began to fail or passed again; unchanged ones are not logged.
+    fn log_changes(&mut self, checks: &[Check]) {
         for check in turned(&self.failing, checks) {
             let (name, message) = (&check.name, check.message.as_deref().unwrap_or_default());
             if check.ok {
-                tracing::info!(check = name, "a check is well again");
+                tracing::info!(check = name, "a check passes again");
                 self.failing.remove(name);
             } else {
                 tracing::warn!(check = name, message, "a check fails");
@@ -173,13 +173,13 @@ impl Agent<'_> {
         }
     }
 
-    /// Claims the next task. One that this agent is at goes on if it gets it back, and is ended if it does not.
+    /// Claims the next task. A running task continues if the claim returns it, and is ended otherwise.
     async fn claim(&mut self) -> Result<(), Error> {
         let holder = self.keeper.installation().unwrap_or_default();
         let claimed = self.client.claim_gpu_node_task(&self.node, &holder).await?.task;
         let Some(task) = claimed else {
             if self.work.take().is_some() {
-                tracing::warn!("the task is not this agent's any more; it is ended");
+                tracing::warn!("the task no longer belongs to this agent; ending it");
             }
             return Ok(());
         };
@@ -188,7 +188,7 @@ impl Agent<'_> {
             return Ok(());
         }
         if let Some(result) = self.keeper.result(&task.id) {
-            // Done before, and the server had not heard of it.
+            // Done before, but the server has no result yet.
             self.keep(&task, TaskResult { epoch: task.epoch, ..result });
             return Ok(());
         }
@@ -223,16 +223,16 @@ impl Agent<'_> {
         if let Err(error) = self.keeper.keep_result(task, &result) {
             tracing::error!(
                 task = task.id,
-                "a result is not on disk, and a restart would lose it: {error:#}"
+                "a result could not be written to disk; a restart would lose it: {error:#}"
             );
         }
     }
 
-    /// A result that the server cannot read is a failure: its run must not wait for it for ever, and nothing else of this
-    /// agent may wait behind it. One that it does not take as a failure either is held all the same, or its task would be
+    /// Replaces a result that the server cannot read by a failure: its run must not wait for ever, and other results must
+    /// not wait behind it. If the server refuses the failure too, it is still held, because otherwise the task would be
     /// executed again.
     fn replace(&self, task: &Task, result: &TaskResult, error: &Error) {
-        tracing::error!(task = task.id, %error, "the server cannot read a result; the task is reported as failed");
+        tracing::error!(task = task.id, %error, "the server cannot read a result; reporting the task as failed");
         let plain = unreadable(result, &error.to_string());
         if *result == plain {
             self.keeper.set_aside(&task.id);
@@ -241,7 +241,7 @@ impl Agent<'_> {
         }
     }
 
-    /// Reports what is not reported yet. True: the agent was uninstalled, and the server knows it.
+    /// Reports pending results. Returns true if the agent was uninstalled and the server knows it.
     async fn report(&self) -> Result<bool, Error> {
         let mut uninstalled = false;
         for (task, result) in self.keeper.results() {
@@ -251,7 +251,7 @@ impl Agent<'_> {
                     let is_uninstall = task.kind == Kind::Uninstall.as_str();
                     uninstalled |= is_uninstall && result.outcome == "succeeded";
                 }
-                // Not this epoch's any more: if the task comes back, its result is reported then.
+                // The task has a newer epoch: if it comes back, its result is reported then.
                 Err(Error::Problem(problem)) if problem.code == "task_lost" => {
                     self.keeper.set_aside(&task.id);
                 }
@@ -264,13 +264,13 @@ impl Agent<'_> {
     }
 }
 
-/// The checks that are not as they were.
+/// Returns the checks whose result changed.
 fn turned<'a>(failing: &BTreeSet<String>, checks: &'a [Check]) -> Vec<&'a Check> {
     checks.iter().filter(|check| check.ok == failing.contains(&check.name)).collect()
 }
 
-/// How checks ended, and no more: what the server cannot take of what they said must not cost the beat. Those that failed
-/// come first, as a server keeps only so many.
+/// Returns only how checks ended, so that output which the server refuses does not cost the heartbeat. Failed ones
+/// come first, because a server keeps a limited number.
 fn brief(mut checks: Vec<Check>) -> Vec<Check> {
     checks.sort_by_key(|check| check.ok);
     checks.truncate(64);
@@ -281,35 +281,32 @@ fn brief(mut checks: Vec<Check>) -> Vec<Check> {
     checks
 }
 
-/// When to beat next. While a task waits to be claimed, at once.
+/// Returns the time of the next heartbeat: at once while a task waits to be claimed.
 fn pause(beat: &Beat) -> Duration {
     let interval = Interval::parse("next", &beat.next).ok();
     let told = interval.and_then(|interval| Duration::try_from(interval.duration()).ok());
     told.unwrap_or(Duration::from_secs(30))
 }
 
-/// Whether the agent is not known any more, or never was. Anything else that the server says against one message says
-/// nothing against the agent, which goes on.
+/// Returns whether the server does not know the agent. Any other refusal concerns one message only, and the agent
+/// continues.
 fn is_final(error: &Error) -> bool {
     matches!(error, Error::Problem(problem) if matches!(problem.status, 401 | 403 | 404))
         || matches!(error, Error::Setup(_))
 }
 
-/// Whether the server would never take a message as it is.
+/// Returns whether a retry of the same message is useless.
 fn is_unreadable(error: &Error) -> bool {
     matches!(error, Error::Problem(problem) if matches!(problem.status, 400 | 413 | 422))
 }
 
-/// What is reported instead of a result that the server cannot read.
+/// The result that replaces one which the server cannot read.
 fn unreadable(result: &TaskResult, why: &str) -> TaskResult {
     TaskResult {
         epoch: result.epoch,
         outcome: "failed".to_owned(),
         exit_code: result.exit_code,
-        output: format!("the server did not take the result of this task: {why}")
-            .chars()
-            .take(1000)
-            .collect(),
+        output: format!("the server refused the result of this task: {why}").chars().take(1000).collect(),
         details: Vec::new(),
     }
 }

@@ -1,4 +1,4 @@
-//! `wardroom-agent`: what runs on a member of the fleet.
+//! `wardroom-agent`: runs on a member of the fleet.
 
 mod gpu_node;
 
@@ -16,7 +16,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Mode {
-    /// Speaks for a GPU node: enrols, beats, and runs the configured command for each task.
+    /// Runs the agent of a GPU node: enrols, sends heartbeats, and runs the configured command for each task.
     GpuNode(gpu_node::Options),
 }
 
@@ -24,7 +24,7 @@ enum Mode {
 async fn main() -> ExitCode {
     let level = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    // Colours are for people at a terminal; a file or a pipe gets text.
+    // Only a terminal gets colours.
     let colours = std::io::stderr().is_terminal();
     tracing_subscriber::fmt().with_env_filter(level).with_ansi(colours).with_writer(std::io::stderr).init();
     let ended = match Arguments::parse().mode {
@@ -33,7 +33,7 @@ async fn main() -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Each cause once, for whoever reads the journal.
+            // Each cause once, in one line of the journal.
             tracing::error!("{error:#}");
             ExitCode::FAILURE
         }

@@ -1,6 +1,6 @@
 //! A typed client of the HTTP API: one method for each call.
 //!
-//! It repeats nothing by itself: whoever calls knows whether that helps. A `POST` carries an idempotency key, so
+//! It repeats nothing by itself: only the caller knows whether a repeat helps. A `POST` carries an idempotency key, so
 //! that a proxy that repeats one does no harm. Redirects are not followed, since the token would go along.
 
 use std::{fmt, time::Duration};
@@ -30,7 +30,7 @@ mod site;
 mod token;
 
 pub use error::{Error, NO_ROUTE};
-pub use explain::{Blocker, Call, Exit, Next, Summary, Why};
+pub use explain::{Blocker, Exit, Next, Summary, Why};
 pub use feed::{Feed, HistoryQuery};
 pub use query::Query;
 pub use run::RunQuery;
@@ -38,7 +38,7 @@ pub use run::RunQuery;
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// How long an answer may take, unless told.
+/// The default time limit for an answer.
 const ANSWER: Duration = Duration::from_secs(60);
 
 /// How long the server may be silent; it breaks the silence of a feed far more often.
@@ -50,7 +50,7 @@ const VERSIONED: &[&str] = &["api", "v1"];
 /// Paths around satellites have no version: they are those of the satellite project.
 const UNVERSIONED: &[&str] = &["api"];
 
-/// Where the server is, and who asks.
+/// The address of the server and the credentials.
 #[derive(Clone, Default)]
 pub struct Options {
     /// The URL of the server, such as `http://127.0.0.1:8440`.
@@ -136,8 +136,10 @@ impl Client {
     /// One page of a list.
     async fn page<T: DeserializeOwned>(&self, segments: &[&str], query: &Query) -> Result<Page<T>, Error> {
         let limit = query.limit.map(|limit| limit.to_string());
+        // The field of the state has the word of the kind's document.
+        let state = if matches!(segments, ["satellites" | "gpu-nodes", ..]) { "status" } else { "state" };
         let query = [
-            ("state", query.state.as_deref()),
+            (state, query.state.as_deref()),
             ("labelSelector", query.label_selector.as_deref()),
             ("deleted", query.deleted.then_some("true")),
             ("fieldSelector", query.field_selector.as_deref()),
@@ -182,7 +184,7 @@ impl Client {
         self.answer(request).await
     }
 
-    /// Sends what an agent says. It carries no idempotency key: what agents say can be said twice.
+    /// Sends a report of an agent, without an idempotency key: such a report can be repeated.
     async fn tell<T: DeserializeOwned>(
         &self,
         segments: &[&str],
@@ -210,7 +212,7 @@ fn base(server: &str) -> Result<Url, Error> {
     if matches!(url.scheme(), "http" | "https") && url.has_host() { Ok(url) } else { Err(wrong()) }
 }
 
-/// Whether a server is on this machine, as its URL says.
+/// Returns whether the URL of a server names this machine.
 #[must_use]
 pub fn is_local(server: &str) -> bool {
     base(server).is_ok_and(|url| is_loopback(&url))

@@ -10,7 +10,7 @@ pub struct Envelope<T> {
     pub success: bool,
     /// The object.
     pub data: T,
-    /// What happened, for people.
+    /// A message for people.
     pub message: Option<String>,
 }
 
@@ -20,7 +20,7 @@ impl<T> Envelope<T> {
         Self { success: true, data, message: None }
     }
 
-    /// An object and what happened to it.
+    /// An object and a message.
     pub fn said(data: T, message: impl Into<String>) -> Self {
         Self { success: true, data, message: Some(message.into()) }
     }

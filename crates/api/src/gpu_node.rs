@@ -6,6 +6,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::action::Action;
+
 pub mod agent;
 
 /// A GPU node as the inventory shows it: the coarse state, nothing of the work behind it.
@@ -18,6 +20,7 @@ pub struct GpuNode {
     /// The site that manages it; nothing for a node that is bootstrapped by hand.
     pub site: Option<String>,
     /// Where it is in its life.
+    #[serde(rename = "status")]
     pub state: String,
     /// Whether work may be scheduled on it now: it is active and its last checks passed.
     pub schedulable: bool,
@@ -66,7 +69,7 @@ pub struct Bmc {
     pub system: Option<String>,
 }
 
-/// Corrects what is known of a node; what is absent stays, and null clears it. The next run goes by it.
+/// Corrects the data of a node. Absent fields keep their values, null clears one. The next attempt of a run uses it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GpuNodePatch {
@@ -151,7 +154,7 @@ pub struct OnboardingCreate {
     pub site: Option<String>,
     /// Why, for history.
     #[serde(default)]
-    pub reason: Option<String>,
+    pub comment: Option<String>,
 }
 
 /// Starts a decommission.
@@ -160,7 +163,7 @@ pub struct OnboardingCreate {
 pub struct DecommissionCreate {
     /// `soft_reset`, `storage_cleanup`, `reimage` or `full_decommission`.
     pub mode: String,
-    /// Ends what runs on the node instead of waiting for it.
+    /// Ends running work on the node instead of waiting for it.
     #[serde(default)]
     pub force: bool,
     /// Stages to skip because the host is dead or never enrolled.
@@ -168,7 +171,7 @@ pub struct DecommissionCreate {
     pub skip: Vec<Skip>,
     /// Why, for history.
     #[serde(default)]
-    pub reason: Option<String>,
+    pub comment: Option<String>,
 }
 
 /// A stage to skip.
@@ -178,7 +181,7 @@ pub struct Skip {
     /// `drain_node` or `remove_gpuaas_node_record`.
     pub stage: String,
     /// Why; recorded with the run.
-    pub reason: String,
+    pub comment: String,
 }
 
 /// Asks for an action on a node.
@@ -187,16 +190,16 @@ pub struct Skip {
 pub struct ActionRequest {
     /// Why, for history.
     #[serde(default)]
-    pub reason: Option<String>,
+    pub comment: Option<String>,
     /// Stages to skip because the host is dead or never enrolled; for `retire` and `remove`.
     #[serde(default)]
     pub skip: Vec<Skip>,
-    /// Use a node whose cleanup was begun and never proven as it is; for `recover`, with a reason.
+    /// Use a node whose cleanup was begun and never proven as it is; for `recover`, with a comment.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unproven: bool,
 }
 
-/// What came of an action.
+/// The result of an action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ActionResult {
     /// The node as it is now.
@@ -219,28 +222,28 @@ pub struct Lifecycle {
     /// The node.
     pub node: String,
     /// Its coarse state.
+    #[serde(rename = "status")]
     pub state: String,
     /// Since when.
     #[schema(value_type = String, format = DateTime)]
     pub since: Timestamp,
-    /// Of a quarantined node: who set it aside, and why.
+    /// The cause of the quarantine of a quarantined node.
     pub because: Option<String>,
     /// Its newest run.
     pub run: Option<RunSummary>,
-    /// What MAAS last said of the machine.
+    /// The last observation of the machine in MAAS.
     pub maas: Option<ObservedMachine>,
     /// Whether that fits the node's state; nothing when nothing was observed.
     pub fits: Option<bool>,
-    /// What its agent last said.
+    /// The last report of its agent.
     pub health: Option<Health>,
-    /// What the agent has been asked to do and has not ended.
+    /// The open task of the agent.
     pub task: Option<agent::Task>,
     /// What an operator should do next.
     pub recommended: Recommendation,
     /// What an operator may do with the node now.
-    pub allowed_actions: Vec<String>,
-    /// The modes in which it may be decommissioned now; servers of before say none.
-    #[serde(default)]
+    pub allowed_actions: Vec<Action>,
+    /// The modes in which it may be decommissioned now.
     pub allowed_decommissions: Vec<String>,
 }
 
@@ -249,9 +252,10 @@ pub struct Lifecycle {
 pub struct RunSummary {
     /// Names the run.
     pub id: String,
-    /// What it is for.
+    /// The kind of run.
     pub kind: String,
     /// Where it is.
+    #[serde(rename = "status")]
     pub state: String,
     /// The stage it is at.
     pub stage: String,
@@ -259,18 +263,18 @@ pub struct RunSummary {
     pub attempt: u32,
     /// The class of its last failure.
     pub failure_class: Option<String>,
-    /// What was seen when it failed.
+    /// The evidence of the failure.
     pub failure: Option<String>,
-    /// What it waits for.
+    /// The reason it waits.
     pub waiting_for: Option<String>,
-    /// When somebody looks at it again.
+    /// The time of the next attempt or check.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub due_at: Option<Timestamp>,
     /// What an operator may do with the run now.
-    pub allowed_actions: Vec<String>,
+    pub allowed_actions: Vec<Action>,
 }
 
-/// What MAAS said of a machine.
+/// An observation of a machine in MAAS.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ObservedMachine {
     /// MAAS's id.
@@ -283,34 +287,38 @@ pub struct ObservedMachine {
     pub status_name: Option<String>,
     /// `on`, `off`, `unknown` or `error`.
     pub power: Option<String>,
-    /// Names what was observed, for `adopt_observed_state`.
+    /// Identifies the observation, for `adopt_observed_state`.
     pub digest: String,
     /// When it was observed to be so.
     #[schema(value_type = String, format = DateTime)]
     pub observed_at: Timestamp,
 }
 
-/// What an agent said of its node.
+/// The report of an agent about its node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-// The server has a health of its own, and schemas are told apart by their names only.
+// Renamed, because the server's own health has a schema `Health` too.
 #[schema(as = AgentHealth)]
 pub struct Health {
     /// Whether every check passed.
     pub healthy: bool,
     /// The checks.
     pub checks: Vec<agent::Check>,
-    /// When it last said something new, or said it at all while nobody watched.
+    /// When the report last changed, or arrived while its node did not have to beat.
     #[schema(value_type = String, format = DateTime)]
     pub received_at: Timestamp,
+}
+
+impl From<wardroom_core::action::Recommendation> for Recommendation {
+    fn from(recommended: wardroom_core::action::Recommendation) -> Self {
+        Self { action: recommended.action.map(Into::into), why: recommended.why }
+    }
 }
 
 /// What to do next.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Recommendation {
     /// The action, or nothing when waiting is best.
-    pub action: Option<String>,
-    /// The request that does it.
-    pub request: Option<String>,
+    pub action: Option<Action>,
     /// Why.
     pub why: String,
 }

@@ -44,11 +44,11 @@ pub struct Group {
     pub type_: GroupType,
     /// The group above it.
     pub parent_id: Option<String>,
-    /// What is set here.
+    /// The value set on this group.
     pub auto_promote: Option<bool>,
-    /// What holds here, inherited or not.
+    /// The value in force, inherited or not.
     pub effective_auto_promote: bool,
-    /// When it was made.
+    /// When it was created.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
     /// When it last changed.

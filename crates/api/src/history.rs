@@ -1,4 +1,4 @@
-//! History: who moved what, when and why.
+//! History: each change with its actor, time and reason.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -15,9 +15,9 @@ pub struct Transition {
     pub to_state: String,
     /// `admin`, `system` or `node_report`.
     pub triggered_by: String,
-    /// Who, for people.
+    /// The user.
     pub user_id: Option<String>,
-    /// What they said.
+    /// The comment.
     pub comment: Option<String>,
     /// Details.
     #[schema(value_type = Option<Object>)]
@@ -41,7 +41,7 @@ pub struct Transitions {
 pub struct Row {
     /// Names the row.
     pub id: String,
-    /// Where it is in the feed; not told in the history of one resource.
+    /// Its cursor in the feed; absent in the history of one resource.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cursor: String,
     /// The kind of the resource.
@@ -57,11 +57,11 @@ pub struct Row {
     pub from_state: Option<String>,
     /// The state after.
     pub to_state: String,
-    /// Who caused it.
+    /// The kind of actor that caused it.
     pub triggered_by: String,
-    /// Who, for people.
+    /// The user.
     pub user_id: Option<String>,
-    /// What they said.
+    /// The comment.
     pub comment: Option<String>,
     /// Details.
     #[schema(value_type = Option<Object>)]
@@ -75,12 +75,5 @@ pub struct Row {
     pub hash: String,
 }
 
-/// One page of history or of the feed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Rows {
-    /// The rows.
-    pub data: Vec<Row>,
-    /// Give this as `continue` (history) or `after` (events) to read on.
-    #[serde(rename = "continue", skip_serializing_if = "Option::is_none", default)]
-    pub next: Option<String>,
-}
+/// One page of history or of the feed; its cursor is given as `continue` (history) or `after` (events) to read on.
+pub type Rows = crate::Page<Row>;

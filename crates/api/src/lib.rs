@@ -1,8 +1,9 @@
 //! The wire types of Wardroom's HTTP API, and a client that speaks them.
 //!
-//! What people send is strict: a field that is not known is refused, so that a typing error is not ignored.
-//! What agents send is tolerant: a newer agent may say more than this server understands.
+//! Requests of people are strict: an unknown field is refused, so that a typing error is not ignored.
+//! Requests of agents are tolerant: a newer agent may send fields that this server does not know.
 
+pub mod action;
 pub mod client;
 pub mod envelope;
 pub mod gpu_node;

@@ -1,4 +1,4 @@
-//! Liveness: what the server knows of its members' silence, and of its own deafness.
+//! Liveness: the silence of members, and the periods in which the server itself could not hear.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 pub struct Liveness {
     /// Whether, and since when, it listens.
     pub listening: Listening,
-    /// Who judges.
+    /// The server that judges.
     pub sweeper: Sweeper,
     /// How many members are watched, by kind.
     pub members: BTreeMap<String, u64>,
@@ -37,7 +37,7 @@ pub struct Listening {
     pub since: Timestamp,
     /// Why it cannot hear now: `pause`, `database`, `listener`, `clock_jump` or `start_up`; null while it listens.
     pub deaf: Option<String>,
-    /// The last periods in which it could not hear, which are charged to nobody; the newest first.
+    /// The last periods in which it could not hear, newest first. They do not count as silence of members.
     pub periods: Vec<Deaf>,
 }
 
@@ -54,7 +54,7 @@ pub struct Deaf {
     pub to: Timestamp,
 }
 
-/// Who judges silence.
+/// The server that judges silence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Sweeper {
     /// Whether it is the server that answers; of several servers on one database exactly one sweeps.
@@ -69,7 +69,7 @@ pub struct Sweeper {
     pub last_sweep_micros: Option<u64>,
 }
 
-/// What a guard does.
+/// The state of a guard.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Guard {
     /// `watching`, `holding` or `releasing`.
@@ -110,7 +110,7 @@ pub struct Incident {
     pub zone: Option<String>,
     /// `holding`, `releasing` or `ended`.
     pub state: String,
-    /// What happened.
+    /// A description of the event.
     pub why: String,
     /// Members that were silent when it last changed.
     pub silent: u32,

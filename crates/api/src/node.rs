@@ -21,11 +21,11 @@ pub struct Node {
     pub ip_address: Option<String>,
     /// Where it is in its life.
     pub state: String,
-    /// What it installs.
+    /// The workflow it installs.
     pub workflow_id: Option<String>,
     /// The device group it belongs to.
     pub group_id: Option<String>,
-    /// Who made it.
+    /// The manufacturer.
     pub vendor: Option<String>,
     /// Which model it is.
     pub model: Option<String>,
@@ -64,10 +64,10 @@ pub struct NodeCreate {
     /// The device group it belongs to.
     #[serde(default)]
     pub group_id: Option<String>,
-    /// What it shall install.
+    /// The workflow to install.
     #[serde(default)]
     pub workflow_id: Option<String>,
-    /// Who made it.
+    /// The manufacturer.
     #[serde(default)]
     pub vendor: Option<String>,
     /// Which model it is.
@@ -84,7 +84,7 @@ pub struct NodeCreate {
     pub labels: BTreeMap<String, String>,
 }
 
-/// Changes a node. What is absent stays, null clears.
+/// Changes a node. Absent fields keep their values, null clears one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NodePatch {
@@ -92,7 +92,7 @@ pub struct NodePatch {
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub hostname: Option<Option<String>>,
-    /// What it shall install.
+    /// The workflow to install.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub workflow_id: Option<Option<String>>,
@@ -136,7 +136,7 @@ pub struct BulkTransition {
     pub force: bool,
 }
 
-/// What became of one node of a bulk request.
+/// The result for one node of a bulk request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct BulkItem {
     /// The node.
@@ -151,7 +151,7 @@ pub struct BulkItem {
     pub problem: Option<crate::Problem>,
 }
 
-/// What became of a bulk request.
+/// The results of a bulk request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct BulkResult {
     /// How many moved.
@@ -162,7 +162,7 @@ pub struct BulkResult {
     pub items: Vec<BulkItem>,
 }
 
-/// What a node says of itself; fields that this server does not know are ignored.
+/// A report of a node about itself; unknown fields are ignored.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NodeReport {
     /// With colons or hyphens, in any case.
@@ -173,7 +173,7 @@ pub struct NodeReport {
     /// The name of the host.
     #[serde(default)]
     pub hostname: Option<String>,
-    /// Who made it.
+    /// The manufacturer.
     #[serde(default)]
     pub vendor: Option<String>,
     /// Which model it is.
@@ -202,7 +202,7 @@ pub struct NodeReport {
     pub install_token: Option<String>,
 }
 
-/// What a node says of its installation alone.
+/// A report of a node about its installation alone.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InstallationStatus {
     /// `started`, `progress`, `complete` or `failed`.

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::action::Action;
+
 /// What went wrong, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
@@ -24,7 +26,7 @@ pub struct Problem {
     pub errors: Vec<FieldError>,
     /// What may be done instead, when the state does not allow what was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allowed_actions: Option<Vec<String>>,
+    pub allowed_actions: Option<Vec<Action>>,
     /// The path that was asked for, as a client knows it; it is not sent.
     #[serde(skip)]
     pub asked: String,
@@ -37,4 +39,7 @@ pub struct FieldError {
     pub field: String,
     /// What is wrong and what would be right.
     pub message: String,
+    /// How to make what the field names and is not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fix: Option<Action>,
 }

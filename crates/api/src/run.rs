@@ -4,6 +4,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::action::Action;
+
 use crate::gpu_node::agent::TaskResult;
 
 /// A run as lists show it.
@@ -11,7 +13,7 @@ use crate::gpu_node::agent::TaskResult;
 pub struct Run {
     /// Names it.
     pub id: String,
-    /// What it is for.
+    /// The kind of run.
     pub kind: String,
     /// The node it works on.
     pub node_id: String,
@@ -21,6 +23,7 @@ pub struct Run {
     /// The site whose limits it shares.
     pub site: Option<String>,
     /// Its state.
+    #[serde(rename = "status")]
     pub state: String,
     /// The stage it is at.
     pub stage: String,
@@ -30,13 +33,13 @@ pub struct Run {
     pub goal: String,
     /// Whether it is being undone, or failed while it was.
     pub undoing: bool,
-    /// Whether an operator adopted what was observed.
+    /// Whether an operator adopted an observation.
     pub adopted: bool,
     /// Why the stage it is at failed last; nothing once that was overcome, or the run is over.
     pub failure: Option<Failure>,
-    /// What it waits for.
+    /// The reason it waits.
     pub waiting: Option<Waiting>,
-    /// When somebody looks at it again.
+    /// The time of the next attempt or check.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub next_attempt_at: Option<Timestamp>,
     /// When it was accepted.
@@ -57,18 +60,18 @@ pub struct Failure {
     pub stage: String,
     /// Of which class.
     pub class: String,
-    /// What was seen.
+    /// The evidence.
     pub evidence: String,
     /// When.
     #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
 }
 
-/// What a run waits for.
+/// The wait of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Waiting {
-    /// For what.
-    pub reason: String,
+    /// What it waits for, such as an agent or a machine.
+    pub what: String,
     /// Since when.
     #[schema(value_type = String, format = DateTime)]
     pub since: Timestamp,
@@ -80,15 +83,15 @@ pub struct RunDetail {
     /// The run.
     #[serde(flatten)]
     pub run: Run,
-    /// What MAAS said of the machine last.
+    /// The last observation of the machine.
     pub observed: Option<Observed>,
     /// The actions that would not be refused now.
-    pub allowed_actions: Vec<String>,
+    pub allowed_actions: Vec<Action>,
     /// What to do next.
     pub recommended: Recommended,
     /// Every attempt of every stage, the newest first.
     pub attempts: Vec<Attempt>,
-    /// What the agent was asked to do, and how it ended: the newest twenty, the oldest of them first.
+    /// The newest twenty tasks of the agent with their results, oldest first.
     #[serde(default)]
     pub tasks: Vec<RunTask>,
 }
@@ -98,7 +101,7 @@ pub struct RunDetail {
 pub struct RunTask {
     /// Names the task.
     pub id: String,
-    /// What to do, such as `node.cleanup_storage`.
+    /// The kind of task, such as `node.cleanup_storage`.
     pub kind: String,
     /// The stage that asked for it.
     pub stage: String,
@@ -114,13 +117,13 @@ pub struct RunTask {
     pub updated_at: Timestamp,
 }
 
-/// What was observed of the machine.
+/// An observation of the machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Observed {
-    /// What was seen.
+    /// The observed state.
     #[schema(value_type = Object)]
     pub state: serde_json::Value,
-    /// Names exactly this observation; who adopts it sends it back.
+    /// Identifies exactly this observation; `adopt_observed_state` sends it back.
     pub digest: String,
     /// When it was seen.
     #[schema(value_type = String, format = DateTime)]
@@ -131,7 +134,7 @@ pub struct Observed {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Recommended {
     /// The action to take; nothing when there is none to take.
-    pub action: Option<String>,
+    pub action: Option<Action>,
     /// Why.
     pub because: String,
 }
@@ -149,7 +152,7 @@ pub struct Attempt {
     pub outcome: String,
     /// The class of the failure.
     pub class: Option<String>,
-    /// What was seen, or why it was skipped, left out or waited for.
+    /// The evidence, or the reason it was skipped, left out or waits.
     pub evidence: Option<String>,
     /// When it began.
     #[schema(value_type = String, format = DateTime)]
@@ -165,8 +168,8 @@ pub struct Attempt {
 pub struct RunAction {
     /// Why; history keeps it.
     #[serde(default)]
-    pub reason: Option<String>,
-    /// For `cancel`: give the run up without undoing anything. Needs the role admin and a reason.
+    pub comment: Option<String>,
+    /// For `cancel`: give the run up without undoing anything. Needs the role admin and a comment.
     #[serde(default)]
     pub abandon: bool,
     /// For `adopt_observed_state`: the digest of the observation that was looked at.
@@ -174,7 +177,7 @@ pub struct RunAction {
     pub expected_observation_digest: Option<String>,
 }
 
-/// What an action did.
+/// The result of an action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Acted {
     /// The event by which the run moved, `heading` with its new goal, `requeued`, or why nothing was left to do.

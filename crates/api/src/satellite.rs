@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Changes a satellite; what is absent stays.
+/// Changes a satellite. Absent fields keep their values.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SatellitePatch {
@@ -27,6 +27,7 @@ pub struct Satellite {
     /// The name, unique among the living.
     pub name: String,
     /// `pending`, `online`, `stale` or `revoked`.
+    #[serde(rename = "status")]
     pub state: String,
     /// Whether it was deleted; it keeps the state it had, and nothing brings it back.
     pub deleted: bool,
@@ -38,23 +39,23 @@ pub struct Satellite {
     pub groups: Vec<String>,
     /// Its config.
     pub config_name: Option<String>,
-    /// Labels, for selectors; `zone` says who falls silent together.
+    /// Labels, for selectors; members with the same `zone` are judged together when they fall silent.
     pub labels: BTreeMap<String, String>,
     /// The interval it was given, such as `@every 00h00m30s`.
     pub heartbeat_interval: Option<String>,
-    /// The interval in force, the longer of what it says and what it was given; null while it does not have to beat.
+    /// The interval in force: the longer of the one it reports and the one it was given. Null while it does not have to beat.
     #[serde(default)]
     pub interval_in_force: Option<String>,
-    /// What its silence means while it has to beat: `late`, `suspected` while an incident holds it, or `due`; null when it
+    /// Its silence while it has to beat: `late`, `suspected` while an incident holds it, or `due`; null when it
     /// was heard in time.
     #[serde(default)]
     pub silence: Option<String>,
     /// When it was last heard.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub last_seen: Option<Timestamp>,
-    /// What it last said of itself.
+    /// The facts it last reported.
     pub reported: Option<Reported>,
-    /// When its registration token ends, while there is one.
+    /// When its registration token expires, if it has one.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub token_expires_at: Option<Timestamp>,
     /// Until when it may exchange its old credential, while it may.
@@ -77,16 +78,16 @@ pub struct Satellite {
     pub updated_at: Timestamp,
 }
 
-/// What a satellite last said of itself. Of what another server heard, numbers that always change may be some minutes
+/// The facts a satellite last reported. If another server received them, numbers that always change may be some minutes
 /// old.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Reported {
     /// When we heard it.
     #[schema(value_type = String, format = DateTime)]
     pub received_at: Timestamp,
-    /// What it is doing.
+    /// Its current activity.
     pub activity: Option<String>,
-    /// How often it says it beats.
+    /// The interval of heartbeats that it reports.
     pub state_report_interval: Option<String>,
     /// Memory in use.
     pub memory_used_bytes: Option<u64>,
@@ -149,7 +150,7 @@ pub struct NewSatellite {
     pub expires_at: Timestamp,
     /// The satellite.
     pub data: Satellite,
-    /// What happened, for people.
+    /// A message for people.
     pub message: Option<String>,
 }
 
@@ -159,16 +160,16 @@ pub struct NewSatellite {
 pub struct JoinTokenCreate {
     /// The name of the satellite.
     pub satellite_name: String,
-    /// The region in its SPIFFE ID; `default` unless told.
+    /// The region in its SPIFFE ID. Default: `default`.
     #[serde(default)]
     pub region: Option<String>,
-    /// What its workload is recognised by, such as `docker:label:app:satellite`.
+    /// The selectors of its workload, such as `docker:label:app:satellite`.
     #[serde(default)]
     pub selectors: Vec<String>,
-    /// How its node proves itself: `join_token` (unless told), `x509pop` or `sshpop`.
+    /// How its node proves its identity: `join_token` (the default), `x509pop` or `sshpop`.
     #[serde(default)]
     pub attestation_method: Option<String>,
-    /// How long the join token is valid: 600 s unless told, a day at most.
+    /// How long the join token is valid in seconds, at most a day. Default: 600.
     #[serde(default)]
     pub ttl_seconds: Option<u64>,
     /// The agent that vouches for it; `sshpop` needs one.
@@ -188,7 +189,7 @@ pub struct JoinTokenCreate {
     pub heartbeat_interval: Option<String>,
 }
 
-/// What the agent of a SPIFFE satellite needs; the only time that the join token is shown.
+/// The data for the agent of a SPIFFE satellite. The join token is shown only here.
 #[derive(Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JoinToken {
     /// The name of the satellite.
@@ -221,7 +222,7 @@ pub struct ZtrRequest {
     pub token: String,
 }
 
-/// What a registered satellite needs.
+/// The data for a registered satellite.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Registration {
     /// Where its state is.
@@ -241,11 +242,11 @@ pub struct RegistryAuth {
     pub password: String,
 }
 
-/// What a heartbeat says; everything is optional, and what is not known is ignored.
+/// The body of a heartbeat. Every field is optional; unknown fields are ignored.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct Beat {
-    /// What it is doing.
+    /// Its current activity.
     pub activity: Option<String>,
     /// How often it beats, such as `@every 00h00m30s`.
     pub state_report_interval: Option<String>,
@@ -265,7 +266,7 @@ pub struct Beat {
     pub image_count: Option<u64>,
     /// The images it holds.
     pub cached_images: Option<Vec<CachedImage>>,
-    /// Its name; ignored, since its credential says who it is.
+    /// Its name; ignored, because the credential identifies the satellite.
     pub name: Option<String>,
     /// When it made the request, by its own clock; ignored.
     pub request_created_time: Option<String>,
@@ -281,7 +282,7 @@ pub struct BeatReply {
     /// The time of the server.
     #[schema(value_type = String, format = DateTime)]
     pub server_time: Timestamp,
-    /// What the satellite has to do: `refresh_credentials`.
+    /// Directives to the satellite: `refresh_credentials`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<String>,
     /// The same, as later clients call it.
@@ -307,14 +308,14 @@ pub struct RefreshDirective {
 #[serde(default, deny_unknown_fields)]
 pub struct Revoke {
     /// Why, for history.
-    pub reason: Option<String>,
+    pub comment: Option<String>,
 }
 
 /// Lets a satellite come back.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Reenable {
-    /// `refresh` (unless told): the old credential is exchanged once; `reissue`: a new token, the old credential is
+    /// `refresh` (the default): the old credential is exchanged once; `reissue`: a new token, the old credential is
     /// void; `keep`: the old credential stays, for clients that cannot refresh.
     pub mode: Option<String>,
     /// Why, for history.
@@ -328,7 +329,7 @@ pub struct Reenabled {
     pub success: bool,
     /// The satellite.
     pub data: Satellite,
-    /// What has to happen next, for people.
+    /// The next step, for people.
     pub message: Option<String>,
     /// The new registration token; only for the mode `reissue` and the only time that it is shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -345,7 +346,7 @@ pub struct Reenabled {
 /// Work that a change of a satellite asks of other systems.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EffectProgress {
-    /// What is done: `harbor_robot`, `spire_entry` or `publish_state`; of a group also `group_robots` and `group_members`.
+    /// Its type: `harbor_robot`, `spire_entry` or `publish_state`; for a group also `group_robots` and `group_members`.
     #[serde(rename = "type")]
     pub type_: String,
     /// The sequence number of the change that asked for it.

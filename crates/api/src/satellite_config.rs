@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 pub struct ConfigSpec {
     /// The name: lower case letters and digits, with single `.`, `_` or `-` between them.
     pub config_name: String,
-    /// The registry that satellites replicate from, for people; what counts is in the config.
+    /// The registry that satellites replicate from, for display; the config decides.
     #[serde(default)]
     pub registry: Option<String>,
     /// The settings, an object.
@@ -18,7 +18,7 @@ pub struct ConfigSpec {
     pub config: serde_json::Value,
 }
 
-/// A change of a config: what is absent stays, in `config` by the rules of JSON merge patch (RFC 7396).
+/// Changes a config. Absent fields keep their values; `config` is a JSON merge patch (RFC 7396).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConfigPatch {
@@ -44,7 +44,7 @@ pub struct SatelliteConfig {
     /// The settings. Values of settings that are named like secrets are shown as `<hidden>`.
     #[schema(value_type = Object)]
     pub config: serde_json::Value,
-    /// When it was made.
+    /// When it was created.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
     /// When it last changed.

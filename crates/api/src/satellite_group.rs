@@ -26,13 +26,13 @@ pub struct Artifact {
     /// Its tags; satellites pass over an artifact without one.
     #[serde(default, deserialize_with = "or_default")]
     pub tag: Vec<String>,
-    /// What it is, such as `IMAGE`.
+    /// The type, such as `IMAGE`.
     #[serde(default, rename = "type")]
     pub type_: String,
     /// Its digest, such as `sha256:…`.
     #[serde(default)]
     pub digest: String,
-    /// Whether it is gone at its source; satellites are not told of it then.
+    /// Whether it was deleted at its source; then it is not part of a state.
     #[serde(default)]
     pub deleted: bool,
     /// Its labels.
@@ -55,7 +55,7 @@ pub struct SatelliteGroup {
     pub projects: Vec<String>,
     /// The artifacts.
     pub artifacts: Vec<Artifact>,
-    /// When it was made.
+    /// When it was created.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
     /// When it last changed.
@@ -81,6 +81,7 @@ pub struct Member {
     /// Its name.
     pub name: String,
     /// Its state.
+    #[serde(rename = "status")]
     pub state: String,
     /// All groups it is in.
     pub groups: Vec<String>,

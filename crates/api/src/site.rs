@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Makes or replaces a site.
+/// Creates or replaces a site.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SiteSpec {
@@ -21,9 +21,9 @@ pub struct SiteSpec {
 pub struct Site {
     /// Its name.
     pub name: String,
-    /// How its MAAS is used; runs that have begun go by what it was then.
+    /// How its MAAS is used. Runs under way use the settings from their start.
     pub settings: SiteSettings,
-    /// When it was made.
+    /// When it was created.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
     /// When it last changed.
@@ -31,19 +31,19 @@ pub struct Site {
     pub updated_at: Timestamp,
 }
 
-/// The settings of a site that a run goes by, with what they are when nobody said anything.
+/// The settings of a site, with their defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SiteSettings {
     /// The address of its MAAS.
     pub url: String,
-    /// Where the API key is: `file:…` in the server's folder of secrets, or `env:…`.
+    /// A reference to the API key: `file:…` in the server's folder of secrets, or `env:…`.
     pub key: String,
-    /// Where the certificates to trust are; the system's when absent.
+    /// A reference to the certificates to trust for MAAS. Default: the system's.
     pub ca: Option<String>,
-    /// Where the certificates are by which BMCs are known; the system's when absent.
+    /// A reference to the certificates to trust for BMCs. Default: the system's.
     pub bmc_ca: Option<String>,
-    /// Whether BMCs may show any certificate, or speak without TLS (`http://`): whoever answers gets the password.
+    /// Whether BMCs may show any certificate or use no TLS (`http://`); any machine that answers then gets the password.
     pub bmc_insecure: bool,
     /// The resource pool that machines are put into.
     pub pool: Option<String>,
@@ -57,7 +57,7 @@ pub struct SiteSettings {
     pub series: String,
     /// The subnet that machines boot in, by its name or network.
     pub provisioning_subnet: String,
-    /// What the fabric interfaces shall be.
+    /// The settings of the fabric interfaces.
     pub fabric: Vec<Fabric>,
     /// Which disk the machine boots from.
     pub boot_disk: BootDisk,
@@ -65,9 +65,9 @@ pub struct SiteSettings {
     pub commissioning_scripts: Vec<String>,
     /// Tests to run after commissioning.
     pub testing_scripts: Vec<String>,
-    /// What cloud-init gets, with `{{token}}`, `{{server}}`, `{{node}}` and `{{hostname}}` filled in.
+    /// The user data for cloud-init. `{{token}}`, `{{server}}`, `{{node}}` and `{{hostname}}` are replaced.
     pub user_data: String,
-    /// The URL under which nodes reach this server; where it listens when absent, or `satellites.url`.
+    /// The URL under which nodes reach this server. Default: `server.public_url`, or the listen address.
     pub server_url: Option<String>,
     /// Whether deployed machines report their hardware.
     pub hardware_sync: bool,
@@ -79,28 +79,28 @@ pub struct SiteSettings {
     pub cleanup_on_reimage: bool,
     /// Whether a full decommission deletes the machine in MAAS.
     pub remove_machine: bool,
-    /// Calls of MAAS in a second; of sites that have the same MAAS, the strictest counts for all of them.
+    /// The most calls of MAAS per second. Among sites with the same MAAS the strictest setting counts for all.
     pub requests_per_second: f64,
-    /// Deployments that are begun in a minute; the strictest of sites that have the same MAAS.
+    /// The most deployments begun per minute. Among sites with the same MAAS the strictest setting counts for all.
     pub deploys_per_minute: f64,
-    /// Deployments that are under way at once; the strictest of sites that have the same MAAS.
+    /// The most deployments under way at once. Among sites with the same MAAS the strictest setting counts for all.
     pub deploys_at_once: u32,
-    /// How often machines with work under way are looked at, in milliseconds.
+    /// How often machines with work under way are checked, in milliseconds.
     pub poll_millis: u64,
-    /// How often the other machines are looked at, in milliseconds.
+    /// How often the other machines are checked, in milliseconds.
     pub sweep_millis: u64,
-    /// How much stages bear here, by stage, such as `{"wait_for_deployed": {"patience_minutes": 90}, "deploy_via_maas": {"retries": 2}}`; the others bear what they usually do.
+    /// Retries and patience by stage, for every kind of run, such as `{"wait_for_deployed": {"patience_minutes": 90}, "deploy_via_maas": {"retries": 2}}`. Other stages keep their defaults.
     pub budgets: BTreeMap<String, Budget>,
 }
 
-/// How much a stage bears before its run stops.
+/// The limits of a stage before its run stops.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Budget {
-    /// Failures that may pass by themselves, or questions that nobody answers.
+    /// The failures that may pass by themselves, or calls without an answer, before the run stops.
     #[schema(minimum = 0, maximum = 1000)]
     pub retries: Option<u32>,
-    /// How long it may wait for what it asked for, and for a MAAS that is too busy to be asked; for that an hour at least when nobody says anything.
+    /// How long the stage may wait. A MAAS that is too busy is waited for this long too; by default at least an hour.
     #[schema(minimum = 1, maximum = 10080)]
     pub patience_minutes: Option<u32>,
 }
@@ -142,7 +142,7 @@ impl Default for SiteSettings {
     }
 }
 
-/// What a fabric interface shall be.
+/// The settings of a fabric interface.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Fabric {
@@ -150,7 +150,7 @@ pub struct Fabric {
     pub interface: String,
     /// The subnet it is linked to, by its name or network.
     pub subnet: Option<String>,
-    /// The MTU it shall have.
+    /// Its MTU.
     pub mtu: Option<u32>,
 }
 
@@ -173,10 +173,10 @@ pub enum Erase {
     No,
     /// Only their beginning and end.
     Quick,
-    /// By the disks' own erase function, or entirely where there is none.
+    /// By the disks' own erase function; fully if they have none.
     Secure,
-    /// By the disks' own erase function, or quickly where there is none.
+    /// By the disks' own erase function; quickly if they have none.
     SecureOrQuick,
-    /// Entirely, which takes hours.
+    /// Fully, which takes hours.
     Full,
 }

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokenCreate {
-    /// Whose or what for; this is the `user_id` in history.
+    /// The name of its owner or purpose; the `user_id` in history.
     pub name: String,
     /// `viewer`, `operator`, `admin`, `installer`, `adapter` or `auditor`.
     pub role: String,
@@ -24,7 +24,7 @@ pub struct TokenCreate {
     pub expires_at: Option<Timestamp>,
 }
 
-/// A time that a person gives, with an error that says how one is written.
+/// Parses a time from a person, with an error that shows the format.
 fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
     let given: Option<String> = Option::deserialize(from)?;
     let read = |text: String| {
@@ -38,9 +38,9 @@ fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Erro
 pub struct Token {
     /// Names the token.
     pub id: String,
-    /// Whose or what for.
+    /// The name of its owner or purpose.
     pub name: String,
-    /// What it may do.
+    /// The role.
     pub role: String,
     /// The kinds it may touch; empty for all.
     pub kinds: Vec<String>,
@@ -51,7 +51,7 @@ pub struct Token {
     /// When it ends.
     #[schema(value_type = String, format = DateTime)]
     pub expires_at: Timestamp,
-    /// When it was made.
+    /// When it was created.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What a node installs, and what follows.
+/// An install profile, and whether nodes become active after it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorkflowSpec {
@@ -43,7 +43,7 @@ pub struct Workflow {
     pub image: Option<String>,
     /// Whether the end of an install promotes the node to `active`.
     pub promote: bool,
-    /// When it was made.
+    /// When it was created.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
     /// When it last changed.

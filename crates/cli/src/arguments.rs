@@ -18,15 +18,15 @@ pub(crate) enum Command {
     Get(command::get::Get),
     /// Shows one resource with its explanation and its last history.
     Describe(command::describe::Describe),
-    /// Explains why a resource is where it is, who can act, and what to do next.
+    /// Explains the state of a resource, and gives the next step.
     Why(command::why::Why),
-    /// Shows who changed what, when and why; newest first.
+    /// Shows changes with their time, actor and reason, newest first.
     History(command::history::History),
     /// Shows the feed of changes, oldest first, and follows it.
     Events(command::events::Events),
     /// Counts resources by kind and state.
     Summary(command::summary::Summary),
-    /// Shows how the server listens to its members, and what its guards hold back.
+    /// Shows whether the server hears its members, and which silent members its guards hold back.
     Liveness(command::liveness::Liveness),
     /// Registers, moves and changes nodes.
     #[command(subcommand)]
@@ -34,20 +34,20 @@ pub(crate) enum Command {
     /// Registers, onboards, decommissions and recovers GPU nodes.
     #[command(subcommand)]
     GpuNode(command::gpu_node::GpuNode),
-    /// Acts on runs: each action has one effect, however often it is asked for.
+    /// Acts on runs; repeating an action has no further effect.
     #[command(subcommand)]
     Run(command::run::Run),
     /// Creates, assigns, revokes and re-enables satellites.
     #[command(subcommand)]
     Satellite(command::satellite::Satellite),
-    /// Makes a resource of any kind that people make.
+    /// Creates a resource.
     #[command(subcommand)]
     Create(command::create::Create),
-    /// Makes or changes what a file describes.
+    /// Creates or changes the resources that a file describes.
     Apply(command::apply::Apply),
     /// Deletes resources.
     Delete(command::delete::Delete),
-    /// Makes, lists and revokes API tokens.
+    /// Creates, lists and revokes API tokens.
     #[command(subcommand)]
     Token(command::token::Token),
     /// Runs the server.
@@ -58,12 +58,10 @@ pub(crate) enum Command {
     /// Verifies history, and exports its checkpoints.
     #[command(subcommand)]
     Audit(command::audit::Audit),
-    /// Writes everything to one file, also while servers run.
+    /// Writes a backup to one file, also while servers run.
     Backup(command::backup::Backup),
     /// Restores a backup into an empty store.
     Restore(command::restore::Restore),
-    /// Writes the database anew, so that nothing is left of what was overwritten.
-    Compact(command::compact::Compact),
     /// Writes the completion script of a shell.
     Completion(command::completion::Completion),
     /// Shows the version.
@@ -93,14 +91,13 @@ impl Command {
             Self::Audit(command) => wait(command.run()),
             Self::Backup(command) => wait(command.run()),
             Self::Restore(command) => wait(command.run()),
-            Self::Compact(command) => wait(command.run()),
             Self::Completion(command) => command.run(),
             Self::Version => crate::output::line(concat!("wardroom ", env!("CARGO_PKG_VERSION"))),
         }
     }
 }
 
-/// A command waits for one thing at a time; only the server needs more threads.
+/// Runs a command on one thread; only the server needs more.
 fn wait(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(command)
 }

@@ -3,7 +3,6 @@
 pub(crate) mod apply;
 pub(crate) mod audit;
 pub(crate) mod backup;
-pub(crate) mod compact;
 pub(crate) mod completion;
 pub(crate) mod config;
 pub(crate) mod create;

@@ -1,4 +1,4 @@
-//! Which server a command talks to, and as whom.
+//! The server that a command talks to, and the token it uses.
 
 use std::{
     io::ErrorKind,
@@ -15,7 +15,7 @@ use crate::exit::{Code, failure};
 /// The file that a server on this machine writes on its first start.
 const LOCAL_TOKEN: &str = "wardroom-data/admin.token";
 
-/// Which server, and as whom.
+/// The server and the token.
 #[derive(Args)]
 pub(crate) struct Connection {
     /// The URL of the server.
@@ -27,13 +27,13 @@ pub(crate) struct Connection {
         default_value = "http://127.0.0.1:8440"
     )]
     server: String,
-    /// A file with the API token; wins over WARDROOM_TOKEN and WARDROOM_TOKEN_FILE.
+    /// A file with the API token; overrides WARDROOM_TOKEN and WARDROOM_TOKEN_FILE.
     #[arg(help_heading = "Connection", long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// PEM certificates to trust instead of the system's.
     #[arg(help_heading = "Connection", long, value_name = "FILE", env = "WARDROOM_CA_FILE")]
     ca_file: Option<PathBuf>,
-    /// How long an answer may take.
+    /// The longest time to wait for an answer.
     #[arg(help_heading = "Connection", long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
 }
@@ -52,7 +52,7 @@ impl Connection {
         Ok(Client::new(&options)?)
     }
 
-    /// The first source that there is. The admin token of this machine is offered to no other one.
+    /// Returns the token of the first source that has one. The local admin token is sent only to a server on this machine.
     fn token(&self) -> anyhow::Result<Option<String>> {
         if let Some(path) = &self.token_file {
             return read(path).map(Some);
@@ -75,7 +75,7 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
 }
 
-/// One that is there and cannot be read is not absent: who is told why can mend it.
+/// Returns whether a file does not exist. An unreadable one does, so that the error names the cause.
 fn is_absent(path: &Path) -> bool {
     std::fs::metadata(path).is_err_and(|error| error.kind() != ErrorKind::PermissionDenied)
 }
@@ -84,7 +84,7 @@ fn read(path: &Path) -> anyhow::Result<String> {
     let (read, path) = (std::fs::read_to_string(path), path.display());
     let said = match read {
         Ok(text) if !text.trim().is_empty() => return Ok(text.trim().to_owned()),
-        Ok(_) => format!("there is no token in {path}: the file is empty"),
+        Ok(_) => format!("the token file {path} is empty"),
         Err(error) => format!("cannot read the token in {path}: {error}"),
     };
     Err(failure(Code::Denied, said))

@@ -12,13 +12,13 @@ use crate::{
     kind::Kind,
 };
 
-/// What one document of a file says.
+/// The fields of one document.
 pub(crate) type Document = Map<String, Value>;
 
-/// What the server keeps itself; a document that was read from it has these.
+/// Fields that only the server sets; `wardroom get -o yaml` writes them.
 const KEPT: [&str; 4] = ["id", "created_at", "updated_at", "effective_auto_promote"];
 
-/// What only the server says of a node.
+/// Fields of a node that only the server sets.
 pub(crate) const KEPT_OF_NODES: [&str; 6] =
     ["ip_address", "state", "install_attempts", "install_progress", "last_install_error", "state_changed_at"];
 
@@ -34,22 +34,22 @@ pub(crate) fn read(file: &str) -> anyhow::Result<Vec<Document>> {
     let mut documents = Vec::new();
     for document in each.filter(|document| !document.is_null()) {
         let Value::Object(document) = document else {
-            anyhow::bail!("{file}: a document has fields, such as kind: node");
+            anyhow::bail!("{file}: a document must have fields, such as kind: node");
         };
         documents.push(document);
     }
-    anyhow::ensure!(!documents.is_empty(), "{file}: there is nothing to apply");
+    anyhow::ensure!(!documents.is_empty(), "{file}: contains no document");
     Ok(documents)
 }
 
-/// The only document of a file that describes one resource of a kind; it need not say of which.
+/// Reads a file with one document of a known kind; its `kind` may be left out.
 pub(crate) fn read_one(file: &str, kind: Kind) -> anyhow::Result<Document> {
     let mut documents = read(file)?;
     let mut document = documents.remove(0);
-    anyhow::ensure!(documents.is_empty(), "{file}: has several documents: `wardroom apply` takes those");
+    anyhow::ensure!(documents.is_empty(), "{file}: has several documents; use `wardroom apply`");
     let said = document.remove("kind");
     let fits = said.as_ref().is_none_or(|said| said.as_str() == Some(kind.as_str()));
-    anyhow::ensure!(fits, "{file}: is not of kind {}", kind.as_str());
+    anyhow::ensure!(fits, "{file}: must be of kind {}", kind.as_str());
     Ok(document)
 }
 
@@ -68,7 +68,7 @@ fn text(file: &str) -> anyhow::Result<String> {
     read.with_context(|| format!("cannot read {file}"))
 }
 
-/// The document as a spec; what it does not name stays as it is now.
+/// Returns the document as a spec; fields it does not name keep their current values.
 pub(crate) fn merged<T: DeserializeOwned>(
     now: Option<&impl Serialize>,
     document: Document,
@@ -81,7 +81,7 @@ pub(crate) fn merged<T: DeserializeOwned>(
     typed(whole)
 }
 
-/// Says which field is wrong, not only that one is.
+/// Names the wrong field in the error.
 fn typed<T: DeserializeOwned>(value: Value) -> anyhow::Result<T> {
     serde_path_to_error::deserialize(value).map_err(|error| match error.path().to_string().as_str() {
         "." => anyhow::anyhow!("{}", error.inner()),
@@ -89,8 +89,8 @@ fn typed<T: DeserializeOwned>(value: Value) -> anyhow::Result<T> {
     })
 }
 
-/// A spec with some of its settings changed, each named by its path. A value is written as in YAML; where that is no
-/// value for the setting it is a text, such as the name 007.
+/// Changes settings of a spec, each named by its path. A value is read as YAML; if that does not fit the setting, it is
+/// taken as a text, such as the name 007.
 pub(crate) fn with_settings<T: Serialize + DeserializeOwned>(
     mut spec: T,
     set: &[(String, String)],
@@ -123,14 +123,14 @@ pub(crate) fn satellite_group(document: Document) -> anyhow::Result<GroupSync> {
     spec(document)
 }
 
-/// What a document calls its resource: by its name for every kind, or as the API of the kind does.
+/// Returns the name in a document: under `name`, or under the field that the API of the kind uses.
 pub(crate) fn name(document: &Document) -> String {
     let mut names =
         ["name", "config_name", "group"].iter().filter_map(|field| document.get(*field)?.as_str());
     names.next().unwrap_or_default().to_owned()
 }
 
-/// Calls the name of a resource as the API does; `name` is understood for every kind.
+/// Renames `name` to the field that the API of the kind uses.
 pub(crate) fn rename(mut document: Document, to: &str) -> Document {
     if let Some(name) = document.remove("name") {
         document.entry(to).or_insert(name);

@@ -1,15 +1,16 @@
-//! How a command ends: its exit code, and what it says when it fails.
+//! How a command ends: its exit code and its error message.
 
 use std::{fmt, io::ErrorKind, process::ExitCode};
 
 use clap::ValueEnum as _;
 use wardroom_api::{Problem, client};
-use wardroom_core::node::State;
 
 use crate::{
-    advice::{self, Subject},
     kind::{Kind, with_type},
-    output, text, used,
+    output,
+    subject::Subject,
+    suggest::{self, typed},
+    text, used,
     view::Resource as _,
 };
 
@@ -17,14 +18,14 @@ use crate::{
 pub(crate) const HELP: &str = "\
 Exit codes:
   0  done
-  1  failed, or something is wrong
-  2  the command line cannot be read; what it says and the server refuses is 1
+  1  failed
+  2  the command line is wrong (a value that the server refuses: 1)
   3  there is no such resource
-  4  the state of a resource does not allow it, or somebody else was first
-  5  the token is missing, not valid or does not suffice
+  4  the state of the resource does not allow it, or another change came first
+  5  the token is missing, invalid or not permitted to do this
   6  the server did not answer in time
-  7  the server cannot be reached, or cannot answer now
-  8  some of several resources could not be changed; of all, the code of the first
+  7  the server cannot be reached, or is unavailable
+  8  some of several resources could not be changed (if none could: the code of the first)
 
 Commands that talk to a server find it by --server or WARDROOM_SERVER_URL, and take their token from, in this
 order: --token-file, WARDROOM_TOKEN, WARDROOM_TOKEN_FILE, and ./wardroom-data/admin.token if the server is on
@@ -44,7 +45,7 @@ pub(crate) enum Code {
     Partial = 8,
 }
 
-/// A failure that is not the server's, with its exit code.
+/// A failure of the command line itself, with its exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: Code,
@@ -60,7 +61,7 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Nothing of a kind is called or selected like that.
+/// A failure: no resource of a kind has this name or matches this selection.
 pub(crate) fn not_found(kind: Kind, message: impl Into<String>) -> anyhow::Error {
     anyhow::Error::new(Failure { code: Code::NotFound, kind: Some(kind), message: message.into() })
 }
@@ -74,7 +75,7 @@ pub(crate) fn failure(code: Code, message: impl Into<String>) -> anyhow::Error {
     anyhow::Error::new(Failure { code, kind: None, message: message.into() })
 }
 
-/// Says what went wrong and what to do next.
+/// Writes the error and the next step.
 pub(crate) fn explain(error: &anyhow::Error) -> ExitCode {
     if is_broken_pipe(error) {
         return ExitCode::SUCCESS;
@@ -90,13 +91,13 @@ pub(crate) fn explain(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(code(error) as u8)
 }
 
-/// Whoever reads may stop reading, as `head` does.
+/// Returns whether the reader closed the pipe, as `head` does.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let io = error.downcast_ref::<std::io::Error>();
     io.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }
 
-/// What is said about an error, in one or more lines.
+/// Returns the message for an error, in one or more lines.
 pub(crate) fn said(error: &anyhow::Error) -> String {
     match error.downcast_ref() {
         Some(client::Error::Problem(problem)) => problem_text(problem),
@@ -104,7 +105,7 @@ pub(crate) fn said(error: &anyhow::Error) -> String {
     }
 }
 
-/// Each cause, unless the one before tells it already.
+/// Joins the causes, without those that the one before already ends with.
 fn causes(error: &anyhow::Error) -> String {
     let mut said = String::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -132,7 +133,7 @@ fn of_client(error: &client::Error) -> Code {
         client::Error::Unreachable(_) => Code::Unreachable,
         client::Error::Problem(_) | client::Error::Unexpected { .. } => {
             let code = of_status(error.status().unwrap_or_default());
-            // Not the resource is missing, but all of the API.
+            // This is no missing resource: the API itself is not there.
             if code == Code::NotFound && !error.is_not_found() { Code::Failed } else { code }
         }
     }
@@ -151,22 +152,17 @@ fn of_status(status: u16) -> Code {
 }
 
 /// The detail, or the fields that are wrong; what is allowed instead; and the request when the server failed. All of it
-/// in the words of the command line.
+/// as commands and options.
 fn problem_text(problem: &Problem) -> String {
-    let subject = Subject::of(&problem.asked);
-    let spoken = |text: &str| advice::spoken(text, subject.as_ref());
-    let mut said = if problem.errors.is_empty() { spoken(&problem.detail) } else { problem.title.clone() };
+    let mut said = if problem.errors.is_empty() { problem.detail.clone() } else { problem.title.clone() };
     for error in &problem.errors {
-        said.push_str(&format!("\n{}: {}", used::argument(&error.field), spoken(&error.message)));
-        said.extend(advice::make(&error.message).map(|how| format!(": {how}")));
+        said.push_str(&format!("\n{}: {}", used::argument(&error.field), error.message));
+        said.extend(error.fix.as_ref().map(|fix| format!(": `{}`", suggest::command(fix))));
     }
     let allowed = problem.allowed_actions.iter().flatten();
-    // Only what the limit is for has to be forced.
-    let forced = |call: &str| problem.code == "retry_limit" && call == State::Pending.as_str();
-    for (number, call) in allowed.enumerate() {
+    for (number, action) in allowed.enumerate() {
         let start = if number == 0 { "allowed now: " } else { "             " };
-        let force = if forced(call) { " --force" } else { "" };
-        said.push_str(&format!("\n{start}{}{force}", advice::allowed(call, subject.as_ref())));
+        said.push_str(&format!("\n{start}{}", suggest::command(action)));
     }
     if problem.status >= 500 {
         said.push_str(&format!("\nrequest: {}", problem.request_id));
@@ -174,33 +170,33 @@ fn problem_text(problem: &Problem) -> String {
     said
 }
 
-/// What helps whoever asked for something that is not there.
+/// Returns the next step after a resource was not found.
 fn list(kind: Kind) -> String {
-    format!("list what there is: `wardroom get {}s`", kind.as_str())
+    format!("list them: `wardroom get {}s`", kind.as_str())
 }
 
-/// What a refusal says is not there, where its path does not tell.
+/// Returns the missing resource that the detail of a refusal names, if its path does not.
 fn named(detail: &str) -> Option<Subject> {
     let (kind, id) = detail.strip_prefix("there is no ")?.strip_suffix('"')?.split_once(" \"")?;
     Some(Subject { kind: Kind::from_str(&kind.replace(' ', "-"), false).ok()?, id: id.to_owned() })
 }
 
-/// What somebody can do about it.
+/// Returns the next step after an error.
 fn next_step(error: &client::Error) -> Option<String> {
     let step = match error {
         client::Error::Setup(_) => return None,
-        client::Error::Timeout => "look whether it happened before you repeat it",
+        client::Error::Timeout => "check whether it was done before you repeat it",
         client::Error::Unreachable(why) if why.contains("certificate") => {
-            "trust the certificate of its authority: --ca-file FILE or WARDROOM_CA_FILE"
+            "trust its certificate authority: --ca-file FILE or WARDROOM_CA_FILE"
         }
         client::Error::Unreachable(why) if why.contains("InvalidContentType") => {
-            "it speaks plain HTTP there: try http:// in --server or WARDROOM_SERVER_URL"
+            "the server speaks plain HTTP there: try http:// in --server or WARDROOM_SERVER_URL"
         }
         client::Error::Unreachable(why) if why.contains("invalid HTTP version") => {
-            "it speaks TLS there: try https:// in --server or WARDROOM_SERVER_URL"
+            "the server speaks TLS there: try https:// in --server or WARDROOM_SERVER_URL"
         }
         client::Error::Unreachable(_) => {
-            "start it with `wardroom serve`, or say where it is: --server or WARDROOM_SERVER_URL"
+            "start the server with `wardroom serve`, or give its address: --server or WARDROOM_SERVER_URL"
         }
         client::Error::Unexpected { .. } => "check --server and WARDROOM_SERVER_URL",
         client::Error::Problem(problem) => return after(problem),
@@ -208,46 +204,49 @@ fn next_step(error: &client::Error) -> Option<String> {
     Some(step.to_owned())
 }
 
-/// What somebody can do about a refusal.
+/// Returns the next step after a refusal.
 fn after(problem: &Problem) -> Option<String> {
     let subject = Subject::of(&problem.asked);
     match problem.status {
         401 => {
             Some("give a valid token: --token-file FILE, WARDROOM_TOKEN or WARDROOM_TOKEN_FILE".to_owned())
         }
-        403 => Some("ask an admin for such a token: `wardroom token create NAME --role ROLE`".to_owned()),
+        403 => Some(
+            "ask an admin for a token with that role: `wardroom token create NAME --role ROLE`".to_owned(),
+        ),
         404 if problem.code == client::NO_ROUTE => Some(
-            "check --server and WARDROOM_SERVER_URL: machines boot elsewhere than people connect".to_owned(),
+            "check --server and WARDROOM_SERVER_URL: this may be the listener for booting machines"
+                .to_owned(),
         ),
         404 => subject.or_else(|| named(&problem.detail)).map(|subject| list(subject.kind) + &past(subject)),
         409 if problem.code == "in_use" => subject.and_then(users),
         409 => {
             let Subject { kind, id } = subject.filter(|subject| is_explained(subject.kind))?;
-            Some(format!("`wardroom why {} {id}` says what can be done", kind.as_str()))
+            Some(format!("`wardroom why {} {}` says what can be done", kind.as_str(), typed(&id)))
         }
-        500 => Some("look into the log of the server for this request".to_owned()),
+        500 => Some("look for this request in the server's log".to_owned()),
         _ => None,
     }
 }
 
-/// What tells of one that may have been deleted.
+/// Returns the commands that show a resource that may have been deleted.
 fn past(subject: Subject) -> String {
     let Subject { kind, id } = subject;
     let history = format!("`wardroom history {} {id}`", kind.as_str());
     match kind {
         Kind::Run | Kind::Incident | Kind::Token => String::new(),
-        Kind::GpuNode => format!("; of a deleted one: {history}, `wardroom describe run {id}`"),
+        Kind::GpuNode => format!("; if it was deleted: {history}, `wardroom describe run {id}`"),
         Kind::Node
         | Kind::Workflow
         | Kind::Group
         | Kind::Site
         | Kind::Satellite
         | Kind::SatelliteGroup
-        | Kind::SatelliteConfig => format!("; of a deleted one: {history}"),
+        | Kind::SatelliteConfig => format!("; if it was deleted: {history}"),
     }
 }
 
-/// What lists who uses something, where it can be selected by.
+/// Returns the command that lists the users of a resource.
 fn users(Subject { kind, id }: Subject) -> Option<String> {
     let list = match kind {
         Kind::Site => format!("gpu-nodes --field-selector site={id}"),
@@ -262,7 +261,7 @@ fn users(Subject { kind, id }: Subject) -> Option<String> {
         | Kind::Incident
         | Kind::Token => return None,
     };
-    Some(format!("`wardroom get {list}` lists who uses it"))
+    Some(format!("`wardroom get {list}` lists its users"))
 }
 
 fn is_explained(kind: Kind) -> bool {

@@ -1,4 +1,4 @@
-//! Following the feed: a cut is mended by going on behind the last change that was seen.
+//! Follows the feed. After a lost connection it continues after the last change it has seen.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::output;
 pub(crate) const SHORTEST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(15);
 
-/// How many changes are told together at most.
+/// The most changes returned together.
 const TOGETHER: usize = 500;
 
 /// The feed from some place on, for ever.
@@ -28,16 +28,13 @@ pub(crate) struct Follower {
 impl Follower {
     /// Follows from a cursor, from `start`, or from now on.
     pub(crate) async fn start(client: &Client, after: Option<&str>) -> anyhow::Result<Self> {
-        let after = match after {
-            Some(after) => after.to_owned(),
-            // The place has a name before anything happens, so that a cut before the first change loses nothing.
-            None => client.events(None, Some(1)).await?.next.unwrap_or_default(),
-        };
-        let feed = Some(client.follow(&after).await?);
-        Ok(Self { client: client.clone(), after, feed, wait: SHORTEST })
+        let feed = client.follow(after).await?;
+        // The feed names its place first, so that a connection lost before the first change loses nothing.
+        let after = feed.place().to_owned();
+        Ok(Self { client: client.clone(), after, feed: Some(feed), wait: SHORTEST })
     }
 
-    /// The next change, however long it takes.
+    /// Waits for the next change.
     pub(crate) async fn next(&mut self) -> anyhow::Result<Row> {
         loop {
             match self.attempt().await {
@@ -52,14 +49,14 @@ impl Follower {
             }
             self.feed = None;
             if self.wait == SHORTEST {
-                output::note("wardroom: the feed was cut; connecting again");
+                output::note("wardroom: lost the connection to the feed; reconnecting");
             }
             tokio::time::sleep(self.wait).await;
             self.wait = (self.wait * 2).min(LONGEST);
         }
     }
 
-    /// The next change, however long it takes, and what has come with it.
+    /// Waits for the next change, and returns it with all changes that have arrived already.
     pub(crate) async fn together(&mut self) -> anyhow::Result<Vec<Row>> {
         let mut rows = vec![self.next().await?];
         while let Some(feed) = self.feed.as_mut().filter(|_| rows.len() < TOGETHER) {
@@ -69,7 +66,7 @@ impl Follower {
                     rows.push(row);
                 }
                 None => break,
-                // Whoever waits for the next one meets it again, from here on.
+                // The next call reconnects from here and meets the same end or error.
                 Some(Ok(None) | Err(_)) => self.feed = None,
             }
         }
@@ -79,13 +76,13 @@ impl Follower {
     async fn attempt(&mut self) -> Result<Option<Row>, Error> {
         let feed = match self.feed.take() {
             Some(feed) => feed,
-            None => self.client.follow(&self.after).await?,
+            None => self.client.follow(Some(&self.after)).await?,
         };
         self.feed.insert(feed).next().await
     }
 }
 
-/// Whether waiting helps: a server that starts again does, a token that was revoked does not.
+/// Returns whether a retry can help: after a restart of the server it can, after a revoked token it cannot.
 pub(crate) fn is_passing(error: &Error) -> bool {
     match error {
         Error::Timeout | Error::Unreachable(_) => true,
@@ -108,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that sends this many changes in one piece and then says nothing.
+    /// A server that sends this many changes at once and then nothing.
     fn sends(changes: u64) -> (TcpListener, String) {
         let events = (1..=changes).map(|number| {
             let row = json!({
@@ -118,7 +115,7 @@ mod tests {
             });
             format!("data: {row}\n\n")
         });
-        let body: String = events.collect();
+        let body: String = std::iter::once("id: 0\n\n".to_owned()).chain(events).collect();
         let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
         let answer = format!("{head}{:x}\r\n{body}\r\n", body.len());
         (TcpListener::bind("127.0.0.1:0").unwrap(), answer)

@@ -17,7 +17,7 @@ pub(crate) enum Kind {
     /// Bare-metal machines with GPUs.
     #[value(name = "gpu-nodes", aliases = ["gpu-node", "gpunodes", "gpunode", "gpu", "gn"])]
     GpuNode,
-    /// What is being done to GPU nodes.
+    /// Work on GPU nodes.
     #[value(name = "runs", aliases = ["run"])]
     Run,
     /// The MAAS servers that manage machines.
@@ -26,7 +26,7 @@ pub(crate) enum Kind {
     /// Registries at the edge.
     #[value(name = "satellites", aliases = ["satellite", "sat"])]
     Satellite,
-    /// What satellites replicate.
+    /// Artifacts that satellites replicate.
     #[value(name = "satellite-groups", aliases = ["satellite-group", "satellitegroups", "satellitegroup", "sg"])]
     SatelliteGroup,
     /// The settings that satellites read.
@@ -59,7 +59,7 @@ impl Kind {
     }
 }
 
-/// Does something with the type of a kind; nothing else knows which type that is.
+/// Runs code with the type of a kind; the only mapping from kinds to types.
 macro_rules! with_type {
     ($kind:expr, $T:ident => $do:expr) => {
         with_type!(@ $kind, $T => $do,

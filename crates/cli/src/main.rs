@@ -1,6 +1,5 @@
 //! `wardroom`: the server and the command line in one program.
 
-mod advice;
 mod arguments;
 mod command;
 mod connection;
@@ -17,6 +16,8 @@ mod place;
 mod progress;
 mod secret;
 mod select;
+mod subject;
+mod suggest;
 mod table;
 mod targets;
 mod text;

@@ -1,4 +1,4 @@
-//! Changing several resources: asking before, and telling what became of each.
+//! Changes to several resources: the question before, and the result of each.
 
 use clap::Args;
 
@@ -10,13 +10,13 @@ use crate::{
 /// `--yes`.
 #[derive(Args)]
 pub(crate) struct Consent {
-    /// Do not ask before several resources are changed.
+    /// Change several resources without asking.
     #[arg(short, long)]
     yes: bool,
 }
 
 impl Consent {
-    /// Asks before more than one is touched; without anybody to ask, `--yes` must say so.
+    /// Asks before several resources are changed; without a terminal, `--yes` is required.
     pub(crate) fn ask(&self, question: &str, count: usize) -> anyhow::Result<()> {
         if self.yes || count < 2 {
             return Ok(());
@@ -24,14 +24,12 @@ impl Consent {
         match output::confirm(&format!("{question}?")) {
             Some(true) => Ok(()),
             Some(false) => Err(failure(Code::Failed, "nothing was done")),
-            None => {
-                Err(failure(Code::Usage, format!("{question}: give --yes to do this without being asked")))
-            }
+            None => Err(failure(Code::Usage, format!("{question}: confirm with --yes"))),
         }
     }
 }
 
-/// What became of each of several resources.
+/// The results of a change to several resources.
 #[derive(Default)]
 pub(crate) struct Outcome {
     done: usize,
@@ -39,7 +37,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Tells what one is now, or keeps why not.
+    /// Writes the new state of a resource, or keeps its error.
     pub(crate) fn add(&mut self, name: &str, result: anyhow::Result<String>) -> anyhow::Result<()> {
         let name = text::clean(name);
         match result {
@@ -54,13 +52,13 @@ impl Outcome {
         }
     }
 
-    /// Counts one whose result went elsewhere: what is on standard output stays alone there.
+    /// Counts a resource whose secret is on standard output, and notes its state on standard error.
     pub(crate) fn note(&mut self, name: &str, now: &str) {
         self.done += 1;
         output::note(&format!("{} {}", text::clean(name), text::clean(now)));
     }
 
-    /// One alone fails as it does; of several each is told, and when some were done that is a code of its own.
+    /// Returns the error of a single resource. For several, writes each error and fails; some successes have their own code.
     pub(crate) fn finish(mut self) -> anyhow::Result<()> {
         let (done, refused) = (self.done, self.refused.len());
         let Some((_, first)) = self.refused.first() else { return Ok(()) };
@@ -71,7 +69,7 @@ impl Outcome {
             return Err(error);
         }
         for (name, error) in &self.refused {
-            // What is told in several lines is indented there.
+            // Messages of several lines are indented; here they are joined.
             let said: Vec<_> = exit::said(error).lines().map(|line| text::clean(line.trim_start())).collect();
             output::note(&format!("{name}: {}", said.join("; ")));
         }

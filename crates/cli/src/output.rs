@@ -1,4 +1,4 @@
-//! The one place that writes: results to standard output, everything else to standard error.
+//! All output goes through here: results to standard output, everything else to standard error.
 
 #[cfg(target_os = "linux")]
 use std::os::fd::AsFd as _;
@@ -28,7 +28,7 @@ pub(crate) enum Format {
     Name,
 }
 
-/// How all of something is written that has a secret: a shorter form would be the secret, or lack it.
+/// The formats for a resource with a secret. Shorter forms would be only the secret, or leave it out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Whole {
     /// JSON, as the API gives it.
@@ -73,7 +73,7 @@ pub(crate) fn yaml(value: &impl Serialize) -> anyhow::Result<()> {
     print(&serde_saphyr::to_string(value)?)
 }
 
-/// What comes of waiting, unless nobody reads any more what would be written then.
+/// Waits, and fails with a broken pipe once standard output has no reader any more.
 pub(crate) async fn while_read<T>(wait: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::select! {
         waited = wait => waited,
@@ -81,9 +81,9 @@ pub(crate) async fn while_read<T>(wait: impl Future<Output = anyhow::Result<T>>)
     }
 }
 
-/// Waits until whoever reads has gone, as `head` has after its lines. Of a file nobody can say so, and it never comes.
+/// Waits until the reader of standard output is gone, as `head` is after its lines. A file has none: then this never ends.
 async fn unread() {
-    // Looked at and not written to, so that it need not be told not to block.
+    // Only polled, never written to: the descriptor need not be set to non-blocking.
     #[cfg(target_os = "linux")]
     if let Ok(out) = std::io::stdout().as_fd().try_clone_to_owned()
         && let Ok(out) = Sender::from_owned_fd_unchecked(out)
@@ -94,23 +94,23 @@ async fn unread() {
     std::future::pending().await
 }
 
-/// Says something that is not a result. Nobody may be listening; the command goes on.
+/// Writes a message to standard error, and ignores a failure: the command continues.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// Whether results may be coloured: only for people, and never when they ask for none.
+/// Returns whether results are coloured: only on a terminal that takes colours.
 pub(crate) fn is_coloured() -> bool {
     std::io::stdout().is_terminal() && takes_colours(|name| std::env::var_os(name))
 }
 
-/// Whether a terminal takes colours, and its person wants them.
+/// Returns whether the terminal takes colours and `NO_COLOR` is not set.
 fn takes_colours(variable: impl Fn(&str) -> Option<OsString>) -> bool {
     let refused = variable("NO_COLOR").is_some_and(|value| !value.is_empty());
     !refused && variable("TERM").is_none_or(|terminal| terminal != "dumb")
 }
 
-/// Asks a person who is there to answer; nobody there is a no.
+/// Asks on the terminal; returns nothing if there is none.
 pub(crate) fn confirm(question: &str) -> Option<bool> {
     if !std::io::stdin().is_terminal() {
         return None;

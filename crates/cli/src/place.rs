@@ -1,4 +1,4 @@
-//! Where a store is, for commands that work on it without a server.
+//! The location of a store, for commands that work without a server.
 
 use std::{
     io::ErrorKind,
@@ -8,19 +8,19 @@ use std::{
 use anyhow::Context as _;
 use clap::Args;
 use wardroom_server::{
-    config::{self, Config, Sources},
     maintenance::{Error, Location},
+    platform::config::{self, Config, Sources},
 };
 
 use crate::exit::{Code, failure};
 
-/// Which store; what is not given is as for `wardroom serve`: environment, then file, then default.
+/// Which store. Options not given are as for `wardroom serve`: environment, then file, then default.
 #[derive(Args)]
 pub(crate) struct Place {
     /// The folder of an embedded database.
     #[arg(help_heading = "Store", long, value_name = "DIR", conflicts_with = "database_url")]
     data_dir: Option<String>,
-    /// postgres://…; in WARDROOM_SERVER_DATABASE_URL its password stays out of the list of processes.
+    /// postgres://…; use WARDROOM_SERVER_DATABASE_URL to keep its password out of the list of processes.
     #[arg(help_heading = "Store", long, value_name = "URL")]
     database_url: Option<String>,
     /// The configuration file of the server.
@@ -33,7 +33,7 @@ impl Place {
     pub(crate) fn resolve(&self, key_file: Option<&str>) -> anyhow::Result<Config> {
         let mut flags = Vec::new();
         if let Some(dir) = &self.data_dir {
-            // A folder that was asked for is not overruled by a URL in the environment.
+            // A folder given here wins over a URL in the environment.
             flags.extend([("server.data_dir", dir.clone()), ("server.database_url", String::new())]);
         }
         if let Some(url) = &self.database_url {
@@ -42,27 +42,34 @@ impl Place {
         if let Some(path) = key_file {
             flags.push(("server.key_file", path.to_owned()));
         }
-        Ok(config::resolve(&sources(self.config.as_deref(), flags)?)?)
+        Ok(config::resolve(&sources(self.config.as_deref(), flags)?, wardroom_server::KINDS)?)
     }
 }
 
-/// What is in the way of a command on a store, with what to do about it.
+/// Turns an error of a store into a failure with a next step.
 pub(crate) fn hindered(config: &Config, error: Error) -> anyhow::Error {
     if matches!(error, Error::NotEmpty) {
         let target = match &config.location {
             Location::Sqlite { dir } => dir.display().to_string(),
             Location::Postgres { .. } => "the database".to_owned(),
         };
-        let next = "a restore needs an empty store: choose another with --data-dir or --database-url";
+        let next = "restore into an empty store: choose another with --data-dir or --database-url";
         return failure(Code::Failed, format!("{target} is not empty\nnext: {next}"));
     }
     let Error::File { path, source } = &error else { return error.into() };
     let said = if source.kind() == ErrorKind::AlreadyExists {
-        format!("{} exists already\nnext: nothing is replaced: choose another name", path.display())
+        format!(
+            "{} already exists
+next: choose another name; existing files are never replaced",
+            path.display()
+        )
     } else if source.kind() == ErrorKind::PermissionDenied {
-        format!("{error}\nnext: do it as the user of the server")
+        format!(
+            "{error}
+next: run this command as the user of the server"
+        )
     } else if source.kind() == ErrorKind::NotFound && path.starts_with(&config.data_dir) {
-        let next = "say where the data of the server is: --data-dir, --database-url or --config";
+        let next = "give the location of the server's data: --data-dir, --database-url or --config";
         format!("{error}\nnext: {next}")
     } else {
         return error.into();
@@ -77,7 +84,7 @@ pub(crate) fn sources(file: Option<&Path>, flags: Vec<(&'static str, String)>) -
     };
     let file_name = file.map(|path| path.display().to_string());
     let file = file.map(read).transpose()?;
-    // What is not Unicode is not for us.
+    // Variables that are not Unicode are not ours.
     let variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let environment = variables.filter(|(name, _)| name.starts_with("WARDROOM_")).collect();

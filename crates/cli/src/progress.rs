@@ -1,4 +1,4 @@
-//! Waiting for runs, and telling how far they are.
+//! Waits for runs, and shows their progress.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use wardroom_api::{
     run::Run,
 };
 use wardroom_core::run::State;
-use wardroom_server::clock::Clock;
+use wardroom_server::platform::clock::Clock;
 
 use crate::{
     exit::{Code, failure},
@@ -18,24 +18,24 @@ use crate::{
     output, text,
 };
 
-/// A run is looked at this often although the feed says nothing of it.
+/// How often a run is read although the feed shows no change of it.
 const LOOK: Duration = Duration::from_secs(15);
 
 /// `--wait`.
 #[derive(Args)]
 pub(crate) struct Wait {
-    /// Wait until the run ends, and tell how far it is; fails when it needs an operator.
+    /// Wait until the run ends, and show its progress; fails when it needs an operator.
     #[arg(long, visible_alias = "watch")]
     wait: bool,
-    /// How long to wait at most, such as 90s or 2h; for as long as it takes unless told.
+    /// The longest time to wait, such as 90s or 2h; default: no limit.
     #[arg(long, value_name = "TIME", requires = "wait", value_parser = length)]
     wait_timeout: Option<Duration>,
 }
 
-/// How long a command that only waits does so.
+/// The time limit of a command that only waits.
 #[derive(Args)]
 pub(crate) struct Patience {
-    /// How long to wait at most, such as 90s or 2h; for as long as it takes unless told.
+    /// The longest time to wait, such as 90s or 2h; default: no limit.
     #[arg(long, value_name = "TIME", value_parser = length)]
     wait_timeout: Option<Duration>,
 }
@@ -61,7 +61,7 @@ impl Wait {
 }
 
 impl Patience {
-    /// Waits for runs. One that is cancelled ends as it should only if that was the wish.
+    /// Waits for runs. A cancelled run is a success only if `wish` is `Cancelled`.
     pub(crate) async fn until_over(
         &self,
         client: &Client,
@@ -76,21 +76,21 @@ impl Patience {
             outcome.finish()
         };
         let Some(limit) = self.wait_timeout else { return all.await };
-        let late = "the work is still on its way: `wardroom get runs -w` goes on watching it";
+        let late = "the run continues; watch it with `wardroom get runs -w`";
         tokio::time::timeout(limit, all).await.unwrap_or_else(|_| Err(failure(Code::Timeout, late)))
     }
 }
 
-/// How a run shall end.
+/// How a run is expected to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wish {
-    /// With what it was started for.
+    /// Completed.
     Done,
     /// Cancelled.
     Cancelled,
 }
 
-/// The place in the feed is taken before the run is read, so that its end is not missed.
+/// Waits for one run. The cursor of the feed is fetched before the run is read, so that its end is not missed.
 async fn until_one_is_over(client: &Client, id: &str, wish: Wish) -> anyhow::Result<String> {
     let mut follower = Follower::start(client, None).await?;
     let mut told = String::new();
@@ -107,11 +107,11 @@ async fn until_one_is_over(client: &Client, id: &str, wish: Wish) -> anyhow::Res
             State::Cancelled if wish == Wish::Cancelled => return Ok(run.state),
             State::Cancelled => return Err(failure(Code::Failed, format!("run/{id} was cancelled"))),
             State::FailedRetryable | State::FailedManualIntervention => {
-                let next = format!("`wardroom describe run {id}` says what was tried and what to do");
+                let next = format!("`wardroom describe run {id}` shows the attempts and the next step");
                 return Err(failure(Code::Failed, format!("{now}\nnext: {next}")));
             }
         }
-        // Silence and news both mean: look again.
+        // After a change and after a while alike, read the run again.
         let news = tokio::time::timeout(LOOK, next_of(&mut follower, id)).await;
         news.unwrap_or(Ok(()))?;
     }
@@ -126,7 +126,7 @@ async fn next_of(follower: &mut Follower, id: &str) -> anyhow::Result<()> {
     }
 }
 
-/// A run, however long the server is away meanwhile.
+/// Reads a run, and retries while the server is away.
 async fn patiently(client: &Client, id: &str) -> Result<Run, client::Error> {
     loop {
         match client.run(id).await {
@@ -137,7 +137,7 @@ async fn patiently(client: &Client, id: &str) -> Result<Run, client::Error> {
     }
 }
 
-/// How far a run is. One that tries again says what the last attempt failed with, and when the next one is.
+/// Describes the progress of a run; for one that retries, the last failure and the next attempt.
 fn line(run: &Run, now: Timestamp) -> String {
     let undo = if run.undoing { "undoing " } else { "" };
     let mut line = format!("run/{} is {} at {undo}{}", run.id, run.state, run.stage);
@@ -154,10 +154,10 @@ fn line(run: &Run, now: Timestamp) -> String {
     line + &outlook(run, now)
 }
 
-/// What a run that is on its way waits for, or when it is tried again.
+/// Describes what a run waits for, or when its next attempt is.
 pub(crate) fn outlook(run: &Run, now: Timestamp) -> String {
     match (&run.waiting, run.next_attempt_at) {
-        (Some(waiting), _) => format!(", waiting: {}", waiting.reason),
+        (Some(waiting), _) => format!(", waiting: {}", waiting.what),
         (None, Some(next)) if run.failure.is_some() && next > now => {
             format!("; next look {}", text::time(next))
         }
@@ -180,7 +180,7 @@ mod tests {
         let failure = json!({"stage": "s", "class": "unanswered", "evidence": "no route", "at": now});
         let shown = |changes: serde_json::Value| {
             let mut run = json!({
-                "id": "r", "kind": "onboarding", "node_id": "n", "state": "running", "stage": "s", "attempt": 3,
+                "id": "r", "kind": "onboarding", "node_id": "n", "status": "running", "stage": "s", "attempt": 3,
                 "goal": "run", "undoing": false, "adopted": false, "failure": failure,
                 "next_attempt_at": now + SignedDuration::from_mins(5),
                 "created_at": now, "updated_at": now, "state_changed_at": now,
@@ -192,9 +192,9 @@ mod tests {
         let failed = "; the last one failed: unanswered: no route";
         assert_eq!(shown(json!({})), format!("{so_far}{failed}; next look 2026-01-01T00:05:00Z"));
         assert_eq!(shown(json!({"next_attempt_at": now})), format!("{so_far}{failed}"), "it is being tried");
-        let waiting = json!({"reason": "the agent", "since": now});
+        let waiting = json!({"what": "the agent", "since": now});
         assert_eq!(shown(json!({"waiting": waiting})), format!("{so_far}, waiting: the agent"));
-        let stopped = shown(json!({"state": "failed_retryable", "next_attempt_at": null}));
+        let stopped = shown(json!({"status": "failed_retryable", "next_attempt_at": null}));
         assert_eq!(stopped, "run/r is failed_retryable at s, attempt 3: unanswered: no route");
     }
 

@@ -21,7 +21,7 @@ pub(crate) struct SecretFile {
 }
 
 impl SecretFile {
-    /// Opens the file before the secret is asked for: one that cannot be written down is lost.
+    /// Opens the file before the secret is requested: a secret that cannot be written is lost.
     pub(crate) fn open(&self) -> anyhow::Result<Paper> {
         let Some(path) = &self.secret_file else { return Ok(Paper(None)) };
         Ok(Paper(Some((path.clone(), private(path)?))))
@@ -33,7 +33,7 @@ impl SecretFile {
     }
 }
 
-/// What a secret is written on. A file that gets none goes away again.
+/// The target of a secret. A file that gets no secret is removed again.
 pub(crate) struct Paper(Option<(PathBuf, File)>);
 
 impl Paper {
@@ -58,10 +58,9 @@ impl Drop for Paper {
 fn private(path: &Path) -> anyhow::Result<File> {
     let opened = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     opened.with_context(|| match path.exists() {
-        true => format!(
-            "nothing was done, because {} is there already: name another file, or remove it",
-            path.display()
-        ),
-        false => format!("nothing was done, because {} cannot be made", path.display()),
+        true => {
+            format!("nothing was done: {} already exists; name another file, or remove it", path.display())
+        }
+        false => format!("nothing was done: cannot create {}", path.display()),
     })
 }

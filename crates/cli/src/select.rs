@@ -23,7 +23,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Refuses what a kind cannot be selected by.
+    /// Refuses selectors that a kind does not take.
     pub(crate) fn check<T: Resource>(&self) -> anyhow::Result<()> {
         let kind = T::KIND.as_str();
         match T::SELECTABLE {
@@ -42,7 +42,7 @@ impl Selection {
             Selectable::No => Err(failure(
                 Code::Usage,
                 format!(
-                    "{kind}s cannot be selected from; only lists of nodes, gpu-nodes, runs and satellites can, and of tokens by --state"
+                    "{kind}s take no selectors; nodes, gpu-nodes, runs and satellites do, and tokens take --state"
                 ),
             )),
         }

@@ -19,7 +19,7 @@ pub(crate) enum Level {
     Full,
 }
 
-/// One column: its head, when it is shown, and what it says about a resource.
+/// One column: its head, when it is shown, and its text for a resource.
 pub(crate) struct Column<T> {
     pub(crate) head: &'static str,
     pub(crate) level: Level,
@@ -35,7 +35,7 @@ pub(crate) const fn column<T>(
     Column { head, level, cell }
 }
 
-/// What is in a cell without a value.
+/// The text of a cell without a value.
 pub(crate) const NONE: &str = "<none>";
 
 /// A text that may be absent.
@@ -69,7 +69,7 @@ impl Writer {
         Self::start_with(heads, rows, shown, &[])
     }
 
-    /// The same, with columns that are at least so wide.
+    /// The same, with minimal widths of columns.
     pub(crate) fn start_with(
         heads: &[&str],
         rows: &[Vec<String>],
@@ -137,7 +137,7 @@ fn tone(state: &str) -> Option<&'static str> {
         .or_else(|| tone_in::<run::State>(state))
 }
 
-/// In service green, at its end grey, failed red, on its way yellow.
+/// Green in service, grey at its end, red when failed, yellow in transition.
 fn tone_in<S: State + FromStr>(state: &str) -> Option<&'static str> {
     let state: S = state.parse().ok()?;
     Some(if S::SERVICE.contains(&state) {

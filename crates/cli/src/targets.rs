@@ -1,4 +1,4 @@
-//! Which resources a verb is for: by name, or selected.
+//! The resources that a verb acts on: named or selected.
 
 use clap::{Args, builder::NonEmptyStringValueParser};
 use wardroom_api::client::Client;
@@ -9,14 +9,14 @@ use crate::{
     exit::{Code, failure, not_found},
     outcome::Consent,
     select::Selection,
-    text,
+    suggest, text,
     view::{Resource, called},
 };
 
-/// Which resources a verb is for.
+/// The resources that a verb acts on.
 #[derive(Args)]
 pub(crate) struct Targets {
-    /// Ids; of nodes also MACs, of GPU nodes hostnames, of runs the hostname of the node, of satellites names.
+    /// Ids; also MACs of nodes, hostnames of GPU nodes (for runs too), names of satellites.
     #[arg(value_name = "ID", required_unless_present_any = ["labels", "fields", "state"],
         value_parser = NonEmptyStringValueParser::new())]
     ids: Vec<String>,
@@ -29,7 +29,7 @@ pub(crate) struct Targets {
 }
 
 impl Targets {
-    /// Connects, finds the resources, and asks when they are several or were selected.
+    /// Connects, finds the resources, and asks if there are several or they were selected.
     pub(crate) async fn find<T: Resource>(&self, doing: &str) -> anyhow::Result<(Client, Vec<String>)> {
         let (client, ids) = self.look::<T>().await?;
         let least = if self.selection.is_empty() { ids.len() } else { ids.len().max(2) };
@@ -38,7 +38,7 @@ impl Targets {
         Ok((client, ids))
     }
 
-    /// Connects and finds the resources, for who changes nothing.
+    /// Connects and finds the resources, for a command that changes nothing.
     pub(crate) async fn look<T: Resource>(&self) -> anyhow::Result<(Client, Vec<String>)> {
         if !self.ids.is_empty() && !self.selection.is_empty() {
             return Err(failure(Code::Usage, "give ids or selectors, not both"));
@@ -47,7 +47,9 @@ impl Targets {
         let client = self.connection.client()?;
         let mut ids = Vec::new();
         for id in &self.ids {
-            let id = T::target(&client, id).await?;
+            let typed = id;
+            let id = T::target(&client, typed).await?;
+            suggest::remember(&id, typed);
             if !ids.contains(&id) {
                 ids.push(id);
             }
@@ -56,7 +58,7 @@ impl Targets {
             let found: Vec<T> = list(&client, &self.selection.query(), usize::MAX).await?;
             ids = found.iter().map(called).collect();
             if ids.is_empty() {
-                return Err(not_found(T::KIND, format!("no {} is selected by this", T::KIND.as_str())));
+                return Err(not_found(T::KIND, format!("no {} matches the selection", T::KIND.as_str())));
             }
         }
         Ok((client, ids))

@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-/// Takes out what could change a terminal or the reading direction; a line break becomes a space.
+/// Removes characters that could change a terminal or the reading direction; a line break becomes a space.
 pub(crate) fn clean(text: &str) -> String {
     text.chars()
         .filter_map(|character| if is_space(character) { Some(' ') } else { shown(character) })
@@ -18,12 +18,12 @@ fn shown(character: char) -> Option<char> {
     (!character.is_control() && !turns).then_some(character)
 }
 
-/// How long ago, in the one unit that says most.
+/// Returns an age in its largest useful unit.
 pub(crate) fn age(then: Timestamp, now: Timestamp) -> String {
     duration(now.duration_since(then).max(SignedDuration::ZERO))
 }
 
-/// A length of time in the one unit that says most.
+/// Returns a length of time in its largest useful unit.
 pub(crate) fn duration(duration: SignedDuration) -> String {
     let seconds = duration.as_secs();
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
@@ -41,21 +41,21 @@ pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// A stage and why it is skipped, written `STAGE=REASON`.
+/// A stage and why it is skipped, written `STAGE=COMMENT`.
 pub(crate) fn skip(text: &str) -> Result<(String, String), String> {
-    pair(text).map_err(|_| "write STAGE=REASON".to_owned())
+    pair(text).map_err(|_| "write STAGE=COMMENT".to_owned())
 }
 
-/// A label to set or to take off, written `key=value` or `key-`.
+/// A label to set or remove, written `key=value` or `key-`.
 pub(crate) fn label(text: &str) -> Result<(String, Option<String>), String> {
     match (text.split_once('='), text.strip_suffix('-')) {
         (Some((key, value)), _) => Ok((key.to_owned(), Some(value.to_owned()))),
         (None, Some(key)) => Ok((key.to_owned(), None)),
-        (None, None) => Err("write key=value to set a label, key- to take it off".to_owned()),
+        (None, None) => Err("write key=value to set a label, key- to remove it".to_owned()),
     }
 }
 
-/// How many of what.
+/// Returns a number with its noun, in the plural if needed.
 pub(crate) fn count(number: i64, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {what}{plural}")

@@ -1,7 +1,7 @@
-//! A command line that cannot be read: what is wrong with it, and how the command is used.
+//! Errors of the command line, with the usage of the command.
 //!
-//! What is shown as the usage is that of the command and no more: an option whose variable is set in the environment counts
-//! as given, and would be shown as if it had to be.
+//! The usage shown is that of the command alone: clap would list an option whose environment variable is set as if it
+//! were required.
 
 use std::ffi::OsString;
 
@@ -11,7 +11,7 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
-/// The error with the usage of the command that was meant, and with what an argument can be that is missing.
+/// Adds the usage of the command, and the possible values of a missing argument, to an error.
 pub(crate) fn explain(mut error: Error, mut command: Command, given: &[OsString]) -> Error {
     command.build();
     let path = given.iter().skip(1).scan(&command, |found, word| {

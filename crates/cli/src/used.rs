@@ -1,14 +1,13 @@
-//! The command that is being run, as far as a refusal speaks of its arguments: the API names its fields, people gave
-//! options.
+//! Translates the fields in a refusal of the API into the options of the command that is being run.
 
 use std::sync::OnceLock;
 
 use clap::{Arg, ArgMatches, Command, parser::ValueSource};
 
-use crate::advice::kebab;
+use crate::suggest::kebab;
 
-/// Fields that an option is not simply named after; the longest that fits counts, and of several the first that the
-/// command has.
+/// Fields whose option has another name. The longest match counts; of several options, the first that the
+/// command takes.
 const OPTIONS: &[(&str, &str)] = &[
     ("artifacts", "artifact"),
     ("attestation_method", "method"),
@@ -35,8 +34,9 @@ const OPTIONS: &[(&str, &str)] = &[
     ("selectors", "selector"),
     ("settings.boot_disk", "boot-disk-model"),
     ("settings.provisioning_subnet", "subnet"),
-    // Where a node is to go; what selects it has an option of that name, which comes second.
+    // The target state. The selector `--state` comes second.
     ("state", "to"),
+    ("status", "state"),
     ("ttl_seconds", "ttl"),
     ("workflow_id", "workflow"),
 ];
@@ -50,7 +50,7 @@ struct Used {
 
 static USED: OnceLock<Used> = OnceLock::new();
 
-/// Notes which arguments the command takes. Who describes a resource in a file wrote fields, not options.
+/// Notes the arguments of the command; none if the resource is described in a file, which has fields, not options.
 pub(crate) fn remember(mut command: &Command, mut matches: &ArgMatches) {
     while let Some((name, given)) = matches.subcommand() {
         let Some(child) = command.find_subcommand(name) else { break };
@@ -62,7 +62,7 @@ pub(crate) fn remember(mut command: &Command, mut matches: &ArgMatches) {
     let _ = USED.set(if from_file { Used::default() } else { Used::of(command) });
 }
 
-/// The option behind a field, or the field where there is none.
+/// Returns the option for a field, or the field if there is none.
 pub(crate) fn argument(field: &str) -> String {
     USED.get().map_or_else(|| field.to_owned(), |used| used.argument(field))
 }
@@ -77,7 +77,7 @@ impl Used {
     }
 
     fn argument(&self, field: &str) -> String {
-        // Which of several does not matter: the message says what is wrong with it.
+        // The index in a list does not matter: the message names the value.
         let plain: String = field.split('[').map(|part| part.rsplit(']').next().unwrap_or(part)).collect();
         let fits = |(name, _): &&(&str, &str)| {
             plain.strip_prefix(*name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))

@@ -1,19 +1,19 @@
-//! The actions of core as subcommands: a row of its list is a command, and its meaning the help.
+//! Each action of core as a subcommand, with its meaning as the help text.
 
 use clap::{
     ArgMatches, Args, Command, Error, FromArgMatches, Subcommand, error::ErrorKind, parser::ValueSource,
 };
 use wardroom_core::Named;
 
-use crate::advice::kebab;
+use crate::suggest::kebab;
 
 /// A list of actions that share their arguments.
 pub(crate) trait Action: Named {
-    /// The arguments that make no sense for one action, by their ids.
+    /// The ids of arguments that one action does not take.
     fn lacks(self) -> Vec<&'static str>;
 }
 
-/// One action, and what it was given.
+/// One action and its arguments.
 pub(crate) struct Verb<A, T> {
     pub(crate) action: A,
     pub(crate) arguments: T,
@@ -26,7 +26,7 @@ impl<A: Action, T: Args> FromArgMatches for Verb<A, T> {
         let action = action.ok_or_else(|| missing::<A>())?;
         for id in action.lacks() {
             if given.value_source(id) == Some(ValueSource::CommandLine) {
-                let message = format!("{name} does not take --{}\n", kebab(id));
+                let message = format!("--{} cannot be used with {name}\n", kebab(id));
                 return Err(Error::raw(ErrorKind::UnknownArgument, message));
             }
         }
@@ -55,7 +55,7 @@ impl<A: Action, T: Args> Subcommand for Verb<A, T> {
 
 fn subcommand<A: Action, T: Args>(action: A) -> Command {
     let (name, wire) = (kebab(action.as_str()), action.as_str());
-    // What the API calls it is understood too.
+    // The name in the API is an alias.
     let alias = (name != wire).then_some(wire);
     // No other line of help ends with a full stop.
     let about = action.meaning().trim_end_matches('.');

@@ -7,7 +7,7 @@ use wardroom_api::{
     client::{self, Client, Query},
     satellite::EffectProgress,
 };
-use wardroom_server::clock::Clock;
+use wardroom_server::platform::clock::Clock;
 
 use crate::{
     kind::Kind,
@@ -29,7 +29,7 @@ mod site;
 mod token;
 mod workflow;
 
-/// Something with columns.
+/// A resource with columns.
 pub(crate) trait View: Serialize + Sized + 'static {
     /// The columns, in the order they are written.
     const COLUMNS: &'static [Column<Self>];
@@ -37,14 +37,14 @@ pub(crate) trait View: Serialize + Sized + 'static {
     /// How wide columns usually are, for lists that start empty and are watched.
     const USUAL: &'static [usize] = &[];
 
-    /// The kind that a document of it names; nothing for what cannot be applied.
+    /// The kind in a document for `wardroom apply`; none for a kind that cannot be applied.
     const APPLIED: Option<Kind> = None;
 
     /// What `-o name` writes.
     fn name(&self) -> String;
 }
 
-/// What lists of a kind can be selected by, besides their length.
+/// The selectors that lists of a kind take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Selectable {
     /// Nothing.
@@ -62,7 +62,7 @@ pub(crate) trait Resource: View {
     /// The kind.
     const KIND: Kind;
 
-    /// What lists of it can be selected by.
+    /// The selectors that its lists take.
     const SELECTABLE: Selectable = Selectable::No;
 
     /// Whether the server explains its state.
@@ -74,15 +74,15 @@ pub(crate) trait Resource: View {
     /// One page.
     async fn page(client: &Client, query: &Query) -> anyhow::Result<Page<Self>>;
 
-    /// One resource, by its id or by what else people call it.
+    /// Returns one resource, by its id or another name for it.
     async fn find(client: &Client, id: &str) -> anyhow::Result<Self>;
 
-    /// The id behind what people call it, also of a resource that is gone.
+    /// Returns the id for a name, also of a deleted resource.
     async fn id_of(_client: &Client, called: &str) -> anyhow::Result<String> {
         Ok(called.to_owned())
     }
 
-    /// What a verb calls the resource by, and tells what became of it.
+    /// Returns the id for a name, for a verb that changes the resource.
     async fn target(client: &Client, called: &str) -> anyhow::Result<String> {
         Self::id_of(client, called).await
     }
@@ -97,12 +97,12 @@ pub(crate) trait Resource: View {
         None
     }
 
-    /// What people call it, where that is not its id.
+    /// Returns its name, if that is not its id.
     fn title(&self) -> Option<&str> {
         None
     }
 
-    /// The run whose explanation comes with its own.
+    /// Returns the run that is explained together with it.
     fn run(&self) -> Option<&str> {
         None
     }
@@ -112,19 +112,19 @@ pub(crate) trait Resource: View {
         print_one(shape, item)
     }
 
-    /// What other systems were told of a resource, also of one that is gone; nothing for a kind that they know nothing of.
-    async fn told(_client: &Client, _id: &str) -> Result<Option<Vec<EffectProgress>>, client::Error> {
+    /// Returns the effects of a resource on other systems, also of a deleted one; none for a kind without effects.
+    async fn effects(_client: &Client, _id: &str) -> Result<Option<Vec<EffectProgress>>, client::Error> {
         Ok(None)
     }
 
-    /// Writes what columns have no room for.
+    /// Writes details for which the columns have no room.
     async fn print_details(&self, _client: &Client) -> anyhow::Result<()> {
         Ok(())
     }
 }
 
-/// Whether a selection covers a resource. The server reads selectors, so it is asked for this one among what they
-/// select.
+/// Returns whether a selection covers a resource. Only the server interprets selectors, so this asks it for the selection
+/// narrowed to this resource.
 pub(crate) async fn is_selected<T: Resource>(
     client: &Client,
     item: &T,
@@ -134,7 +134,7 @@ pub(crate) async fn is_selected<T: Resource>(
         return Ok(state == wanted);
     }
     let Some(selector) = item.selector().filter(|_| *query != Query::default()) else { return Ok(true) };
-    // Of a field that is named twice the server takes the last: what was asked for wins.
+    // The server uses the last of repeated fields: the one that the caller gave wins.
     let fields = match &query.field_selector {
         Some(fields) => format!("{selector},{fields}"),
         None => selector,
@@ -143,7 +143,7 @@ pub(crate) async fn is_selected<T: Resource>(
     Ok(page.data.iter().any(|found| found.id() == item.id()))
 }
 
-/// What people call a resource: its name without its kind.
+/// Returns the name of a resource without its kind.
 pub(crate) fn called(item: &impl View) -> String {
     let name = item.name();
     name.split_once('/').map_or(name.clone(), |(_, called)| called.to_owned())
@@ -152,15 +152,15 @@ pub(crate) fn called(item: &impl View) -> String {
 /// `-o` and `--no-headers`.
 #[derive(clap::Args, Debug, Clone, Copy)]
 pub(crate) struct Shape {
-    /// How the result is written.
+    /// The output format.
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub(crate) output: Format,
-    /// Leave the line with the names of the columns out.
+    /// Omit the line with the column names.
     #[arg(long)]
     no_headers: bool,
 }
 
-/// Whether all there is is written at once, or more comes.
+/// Whether all rows are written at once, or more follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Whole,
@@ -174,7 +174,7 @@ pub(crate) struct Printer {
 }
 
 impl Printer {
-    /// Writes what there is.
+    /// Writes the first resources.
     pub(crate) fn start<T: View>(shape: Shape, mode: Mode, items: &[T]) -> anyhow::Result<Self> {
         let format = shape.output;
         let mut printer = Self { format, table: None };
@@ -200,7 +200,7 @@ impl Printer {
         Ok(printer)
     }
 
-    /// Writes one more.
+    /// Writes one more resource.
     pub(crate) fn add<T: View>(&mut self, item: &T) -> anyhow::Result<()> {
         match (self.format, &mut self.table) {
             (Format::Table | Format::Wide, Some(table)) => {
@@ -216,7 +216,7 @@ impl Printer {
         }
     }
 
-    /// Writes that one is there no longer.
+    /// Writes that a resource left the list.
     pub(crate) fn gone(&self, kind: Kind, id: &str, how: Gone) -> anyhow::Result<()> {
         let id = text::clean(id);
         let (said, mark) = match how {
@@ -226,7 +226,7 @@ impl Printer {
         let marked = serde_json::json!({"id": id, mark: true});
         match self.format {
             Format::Table | Format::Wide => output::line(&format!("{}/{id} {said}", kind.as_str())),
-            // A name there means that it is there.
+            // A bare name would mean that the resource exists.
             Format::Name => {
                 output::note(&format!("{}/{id} {said}", kind.as_str()));
                 Ok(())
@@ -258,7 +258,7 @@ impl<T: View> Serialize for Written<'_, T> {
     }
 }
 
-/// How a resource goes out of a watched list.
+/// Why a resource leaves a watched list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Gone {
     Deleted,
@@ -289,15 +289,15 @@ fn level(format: Format) -> Level {
     if format == Format::Wide { Level::Wide } else { Level::Narrow }
 }
 
-/// How something that was just made is told.
+/// How a new resource is written.
 #[derive(clap::Args, Debug, Clone, Copy)]
 pub(crate) struct Made {
-    /// Write what was made in this format; otherwise only its name.
+    /// Write the new resource in this format; default: only its name.
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<Format>,
 }
 
-/// Tells what was made.
+/// Writes a new resource.
 pub(crate) fn print_made<T: View>(made: &Made, item: &T) -> anyhow::Result<()> {
     match made.output {
         Some(output) => print_one(Shape { output, no_headers: false }, item),
@@ -311,7 +311,7 @@ mod tests {
 
     use super::View;
 
-    /// Whoever watches sees each state in its column, also the one that comes later.
+    /// Columns of a watched list are wide enough for states that appear later.
     #[test]
     fn every_state_has_its_room_in_what_is_watched() {
         fn check<T: View, S: Named>() {

@@ -6,21 +6,27 @@
 //!
 //! What must stay true: `enrolling`, `draining` and `removing` always have an owning run; there is no
 //! `draining → active` (health proves `active`, by way of `offline`); a quarantine outlives a drain and a
-//! retirement, and a run never ends it ([`moves::Came`]); nothing leaves `deleted`.
+//! retirement, and a run never ends it ([`moves::Origin`]); nothing leaves `deleted`.
 
 use Event::*;
 use State::*;
 use jiff::SignedDuration;
 
 use crate::{
+    action::{Call, Fixed},
     names::names,
-    table::{self, Call, Owner, Role, Table, row},
+    table::{self, Owner, Table, row},
 };
 
 pub mod action;
+pub mod advice;
+pub mod drift;
+pub mod exits;
+pub mod facts;
 pub mod maas;
 pub mod mapping;
 pub mod moves;
+pub mod proof;
 pub mod task;
 
 /// The moves of a GPU node.
@@ -29,6 +35,7 @@ pub const TABLE: Table<State, Event> = Table(&[
     //  from             on                 to           by
     row(BootstrapIssued, EnrollmentStarted, Enrolling,   Owner::Workflow),
     row(BootstrapIssued, StartOnboarding,   Enrolling,   Owner::Admin),
+    row(BootstrapIssued, Delete,            Deleted,     Owner::Admin).because(REGISTERED_BY_MISTAKE),
     row(Enrolling,       Onboarded,         Active,      Owner::Workflow),
     row(Enrolling,       OnboardingBlocked, Quarantined, Owner::Workflow),
     row(Enrolling,       Quarantine,        Quarantined, Owner::Admin),
@@ -43,19 +50,25 @@ pub const TABLE: Table<State, Event> = Table(&[
     row(Quarantined,     Recover,           Active,      Owner::Admin),
     row(Quarantined,     ProvenHealthy,     Active,      Owner::Reconciler),
     row(Quarantined,     Drain,             Draining,    Owner::Admin),
+    row(Quarantined,     Delete,            Deleted,     Owner::Admin).because(REGISTERED_BY_MISTAKE),
     row(Draining,        Drained,           Retired,     Owner::Workflow),
     row(Draining,        CleanupFinished,   Offline,     Owner::Workflow),
     row(Draining,        DrainFailed,       Offline,     Owner::Workflow),
     row(Draining,        StopDrain,         Offline,     Owner::Admin),
-    row(Draining,        SetAsideAgain,     Quarantined, Owner::Workflow),
+    row(Draining,        SetAsideAgain,     Quarantined, Owner::Workflow).because(QUARANTINE_LASTS),
     row(Retired,         Reactivate,        Offline,     Owner::Admin),
     row(Retired,         Reenrolled,        Offline,     Owner::Workflow),
-    row(Retired,         SetAsideAgain,     Quarantined, Owner::Workflow),
+    row(Retired,         SetAsideAgain,     Quarantined, Owner::Workflow).because(QUARANTINE_LASTS),
     row(Retired,         Remove,            Removing,    Owner::Workflow),
     row(Removing,        Uninstalled,       Deleted,     Owner::Workflow),
     row(Removing,        UninstallFailed,   Retired,     Owner::Workflow),
     row(Removing,        RollbackRemove,    Retired,     Owner::Admin),
 ]);
+
+// Moves that the design document does not have carry the reason why they exist.
+const QUARANTINE_LASTS: &str = "not in the design document: by way of `offline` a heartbeat would bring a node into use that a person has quarantined, or whose erasure is not proven";
+const REGISTERED_BY_MISTAKE: &str =
+    "not in the design document: a mistyped node has nothing that could be drained, uninstalled or released";
 
 names! {
     /// The coarse state of a GPU node.
@@ -128,6 +141,8 @@ names! {
         UninstallFailed = "uninstall_failed",
         /// A person rolls the removal back.
         RollbackRemove = "rollback_remove",
+        /// A person deletes a node that was registered by mistake: it was neither enrolled nor onboarded.
+        Delete = "delete",
     }
 }
 
@@ -161,17 +176,11 @@ impl table::State for State {
     }
 
     fn remedy(self) -> Option<Call> {
-        let call = |request, precondition| Some(Call { request, role: Role::Operator, precondition });
+        let resume = action::Action::Resume.call();
         match self {
-            BootstrapIssued => call(
-                "POST /api/v1/gpu-nodes/{id}/actions/resume",
-                Some("issues a new token; the old one is void from then on"),
-            ),
-            Enrolling | Draining | Removing => call("POST /api/v1/gpu-nodes/{id}/actions/resume", None),
-            Quarantined => call(
-                "POST /api/v1/gpu-nodes/{id}/onboardings",
-                Some("for a node whose onboarding was cancelled"),
-            ),
+            BootstrapIssued => Some(resume.when("issues a new token; the old one is void from then on")),
+            Enrolling | Draining | Removing => Some(resume),
+            Quarantined => Some(ONBOARD.when("for a node whose onboarding was cancelled")),
             Active | Offline | Retired | Deleted => None,
         }
     }
@@ -179,42 +188,45 @@ impl table::State for State {
 
 impl table::Event for Event {
     fn call(self) -> Option<Call> {
-        let call = |request, precondition| Some(Call { request, role: Role::Operator, precondition });
+        use action::Action;
         match self {
             EnrollmentStarted | Onboarded | OnboardingBlocked | HeartbeatsMissed | Heartbeat | DriftFound
             | ProvenHealthy | Drained | CleanupFinished | DrainFailed | SetAsideAgain | Uninstalled
             | UninstallFailed => None,
-            StartOnboarding => call(
-                "POST /api/v1/gpu-nodes/{id}/onboardings",
-                Some("a site that manages the machine; an open bootstrap run is cancelled first"),
+            StartOnboarding => Some(
+                ONBOARD.when("a site that manages the machine; an open bootstrap run is cancelled first"),
             ),
-            Quarantine => call("POST /api/v1/gpu-nodes/{id}/actions/quarantine", None),
-            Recover => call(
-                "POST /api/v1/gpu-nodes/{id}/actions/recover",
-                Some(
-                    "no open run, a healthy heartbeat since the quarantine that is not old, no drift in MAAS, and no cleanup that was begun and not proven",
-                ),
-            ),
-            Drain => call(
-                "POST /api/v1/gpu-nodes/{id}/actions/retire",
-                Some("no other run works on the node; a dead host's drain is skipped with a reason"),
-            ),
-            StopDrain => call("POST /api/v1/gpu-nodes/{id}/actions/stop-drain", None),
-            Reactivate => call(
-                "POST /api/v1/gpu-nodes/{id}/actions/reactivate",
-                Some(
-                    "no open run, the identity was kept (no uninstall, release or revocation), and no drift in MAAS",
-                ),
-            ),
-            Reenrolled => call(
-                r#"POST /api/v1/gpu-nodes/{id}/decommissions {"mode":"reimage"}"#,
-                Some("a site that manages the machine; also for a node that was uninstalled"),
-            ),
-            Remove => call(
-                "POST /api/v1/gpu-nodes/{id}/actions/remove",
-                Some("a dead host's uninstall is skipped with a reason"),
-            ),
-            RollbackRemove => call("POST /api/v1/gpu-nodes/{id}/actions/rollback-remove", None),
+            Quarantine => Some(Action::Quarantine.call()),
+            Recover => Some(Action::Recover.call()),
+            Drain => Some(Action::Retire.call()),
+            StopDrain => Some(Action::StopDrain.call()),
+            Reactivate => Some(Action::Reactivate.call()),
+            Reenrolled => Some(REIMAGE),
+            Remove => Some(Action::Remove.call()),
+            RollbackRemove => Some(Action::RollbackRemove.call()),
+            Delete => Some(DELETE),
         }
     }
 }
+
+/// Reads a GPU node.
+pub const READ: Call = Call::read("gpu-node", "/api/v1/gpu-nodes/{id}");
+
+/// Reads the work behind the state of a GPU node.
+pub const LIFECYCLE: Call = Call::read("gpu-node", "/api/v1/gpu-nodes/{id}/lifecycle");
+
+/// Deletes a node that was registered by mistake.
+pub const DELETE: Call = Call::new("gpu-node", "delete", "DELETE", "/api/v1/gpu-nodes/{id}")
+    .when("it never enrolled and MAAS has no machine of it; an open bootstrap run is cancelled first");
+
+/// Brings a node in, through its site or by hand.
+pub const ONBOARD: Call = Call::new("gpu-node", "onboard", "POST", "/api/v1/gpu-nodes/{id}/onboardings");
+
+/// Cleans a node, or takes it out, in one of four modes.
+pub const DECOMMISSION: Call =
+    Call::new("gpu-node", "decommission", "POST", "/api/v1/gpu-nodes/{id}/decommissions").needing(&["mode"]);
+
+/// Installs the machine of a node anew.
+pub const REIMAGE: Call = Call { needs: &[], ..DECOMMISSION }
+    .body(&[("mode", Fixed::Text("reimage"))])
+    .when("a site that manages the machine; also for a node that was uninstalled");

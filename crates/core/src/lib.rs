@@ -5,9 +5,12 @@
 //!
 //! There are only two shapes. A **table** ([`table`]) moves a stored state by events, a row per legal move:
 //! [`satellite`], [`node`], [`gpu_node`], [`run`], [`device::update`]. A **derivation** computes a status from facts and the
-//! time: [`device`], [`cluster`], [`liveness`]. [`lifecycles`] gives the tables as data, and [`why`] explains
-//! any resource from them.
+//! time: [`device`], [`cluster`], [`liveness`]. [`lifecycles`] gives the tables as data, [`why`] explains
+//! any resource from them, and [`action`] is what a person can ask of one.
 
+pub mod action;
+pub mod backoff;
+pub mod breaker;
 pub mod cluster;
 pub mod device;
 pub mod gpu_node;

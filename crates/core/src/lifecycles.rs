@@ -3,7 +3,9 @@
 use serde::Serialize;
 
 use crate::{
-    Named, device,
+    Named,
+    action::Call,
+    device,
     gpu_node::{self, maas, mapping},
     node,
     run::{
@@ -11,7 +13,7 @@ use crate::{
         plan::{Kind, Step},
     },
     satellite,
-    table::{Call, Event, Owner, State, Table},
+    table::{Event, Owner, State, Table},
 };
 
 /// One lifecycle as data.
@@ -59,6 +61,8 @@ pub struct MoveView {
     pub when: &'static str,
     /// How a person makes it happen.
     pub call: Option<Call>,
+    /// Why it exists, for a move that the design document does not have.
+    pub reason: Option<&'static str>,
 }
 
 /// Everything about the lifecycles that is data.
@@ -126,6 +130,7 @@ fn view<S: State, E: Event>(name: &'static str, table: Table<S, E>) -> Lifecycle
         by: row.by,
         when: row.on.meaning(),
         call: row.on.call(),
+        reason: row.reason,
     });
     Lifecycle { name, states: states.collect(), moves: moves.collect() }
 }

@@ -8,8 +8,9 @@ use State::*;
 use jiff::SignedDuration;
 
 use crate::{
+    action::{Call, Fixed},
     names::names,
-    table::{self, Call, Owner, Role, Table, row},
+    table::{self, Owner, Table, row},
     why::Blocker,
 };
 
@@ -135,54 +136,71 @@ impl table::State for State {
 impl table::Event for Event {
     /// An operator may take any move by naming the state to go to; only the promotion by setting has no call.
     fn call(self) -> Option<Call> {
-        let to = |request, precondition| Some(Call { request, role: Role::Operator, precondition });
+        let to = |verb, body| Some(Call::new("node", verb, "PATCH", STATE_PATH).body(body));
         match self {
-            Approve => to(r#"PATCH /api/v1/nodes/{id}/state {"state":"pending"}"#, None),
-            InstallStarted => to(r#"PATCH /api/v1/nodes/{id}/state {"state":"installing"}"#, None),
-            InstallCompleted => to(r#"PATCH /api/v1/nodes/{id}/state {"state":"installed"}"#, None),
+            Approve => to("approve", PENDING),
+            InstallStarted => to("install_started", &[("state", Fixed::Text("installing"))]),
+            InstallCompleted => to("install_completed", &[("state", Fixed::Text("installed"))]),
             InstallGivenUp | InstallTimedOut => {
-                to(r#"PATCH /api/v1/nodes/{id}/state {"state":"install_failed"}"#, None)
+                to("install_given_up", &[("state", Fixed::Text("install_failed"))])
             }
-            Reset => to(
-                r#"PATCH /api/v1/nodes/{id}/state {"state":"pending","force":true}"#,
-                Some("assign another workflow first (PATCH /api/v1/nodes/{id}) when this one cannot work"),
-            ),
-            Verify => to(r#"PATCH /api/v1/nodes/{id}/state {"state":"active"}"#, None),
+            Reset => to("reset", &[("state", Fixed::Text("pending")), ("force", Fixed::Flag(true))])
+                .map(|call| call.when("assign another workflow first when this one cannot work")),
+            Verify => to("verify", ACTIVE),
             AutoPromote => None,
-            Reinstall => to(r#"PATCH /api/v1/nodes/{id}/state {"state":"reprovision"}"#, None),
-            Deprovision => to(r#"PATCH /api/v1/nodes/{id}/state {"state":"deprovisioning"}"#, None),
-            Migrate => to(r#"PATCH /api/v1/nodes/{id}/state {"state":"migrating"}"#, None),
-            Requeue => to(r#"PATCH /api/v1/nodes/{id}/state {"state":"pending"}"#, None),
-            FinishMigration => to(r#"PATCH /api/v1/nodes/{id}/state {"state":"active"}"#, None),
-            FinishErasure => to(
-                r#"PATCH /api/v1/nodes/{id}/state {"state":"retired"}"#,
-                Some("the erasure is complete, as its report or whoever did it says"),
-            ),
-            Retire => to(r#"PATCH /api/v1/nodes/{id}/state {"state":"retired"}"#, None),
+            Reinstall => to("reinstall", &[("state", Fixed::Text("reprovision"))]),
+            Deprovision => to("deprovision", &[("state", Fixed::Text("deprovisioning"))]),
+            Migrate => to("migrate", &[("state", Fixed::Text("migrating"))]),
+            Requeue => to("requeue", PENDING),
+            FinishMigration => to("finish_migration", ACTIVE),
+            FinishErasure => to("finish_erasure", RETIRED).map(|call| {
+                call.when("the erasure is complete, as its report or the person who did it says")
+            }),
+            Retire => to("retire", RETIRED),
         }
     }
 }
 
+/// Gives a node a workflow.
+pub const ASSIGN: Call = Call::new("node", "assign", "PATCH", "/api/v1/nodes/{id}").needing(&["workflow_id"]);
+
+/// Takes the workflow of a node away.
+pub const RELEASE_WORKFLOW: Call = Call { needs: &[], ..ASSIGN }.body(&[("workflow_id", Fixed::Null)]);
+
+/// Takes a node out of its group.
+pub const RELEASE_GROUP: Call = Call { needs: &[], ..ASSIGN }.body(&[("group_id", Fixed::Null)]);
+
+/// Reads a node.
+pub const READ: Call = Call::read("node", "/api/v1/nodes/{id}");
+
+const STATE_PATH: &str = "/api/v1/nodes/{id}/state";
+const PENDING: &[(&str, Fixed)] = &[("state", Fixed::Text("pending"))];
+const ACTIVE: &[(&str, Fixed)] = &[("state", Fixed::Text("active"))];
+const RETIRED: &[(&str, Fixed)] = &[("state", Fixed::Text("retired"))];
+
 /// What keeps a node where it is, beyond what its state says.
 #[must_use]
-pub fn blockers(state: State, has_workflow: bool, attempts: u32, last_error: Option<&str>) -> Vec<Blocker> {
+pub fn blockers(
+    id: &str,
+    state: State,
+    has_workflow: bool,
+    attempts: u32,
+    last_error: Option<&str>,
+) -> Vec<Blocker> {
     let mut blockers = Vec::new();
     if matches!(state, Pending | Installing) && !has_workflow {
         blockers.push(Blocker {
             what: "no workflow is assigned, so the node has nothing to install when it boots".into(),
-            fix: Some(Call {
-                request: r#"PATCH /api/v1/nodes/{id} {"workflow_id":"…"}"#,
-                role: Role::Operator,
-                precondition: None,
-            }),
+            fix: Some(ASSIGN.of(id)),
         });
     }
     if matches!(state, Installing | InstallFailed) && attempts > 0 {
         let error = last_error.unwrap_or("no error was reported");
+        // The reset is the preferred move of the state; while attempts are left, the node tries again.
+        let reset = table::Event::call(Reset).filter(|_| state == InstallFailed);
         blockers.push(Blocker {
             what: format!("attempt {attempts} of {MAX_INSTALL_ATTEMPTS} failed: {error}").into(),
-            // The reset is the preferred move of the state; while attempts are left, the node tries again.
-            fix: if state == InstallFailed { table::Event::call(Reset) } else { None },
+            fix: reset.map(|call| call.of(id)),
         });
     }
     blockers

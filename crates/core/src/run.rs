@@ -9,8 +9,9 @@ use State::*;
 use jiff::SignedDuration;
 
 use crate::{
+    action::{Call, Fixed},
     names::names,
-    table::{self, Call, Owner, Role, Table, row},
+    table::{self, Owner, Role, Table, row},
     why::Blocker,
 };
 
@@ -134,6 +135,16 @@ names! {
     }
 }
 
+names! {
+    /// Why a run stops before its end.
+    pub enum Cause {
+        /// A stage failed, or its undo did.
+        Failure = "failure",
+        /// A person asked for it.
+        Request = "request",
+    }
+}
+
 impl State {
     /// Whether the run still owns its node.
     #[must_use]
@@ -166,42 +177,41 @@ impl table::State for State {
     }
 
     fn remedy(self) -> Option<Call> {
-        self.is_worked_on().then_some(Call {
-            request: "POST /api/v1/runs/{id}/actions/resume",
-            role: Role::Operator,
-            precondition: None,
-        })
+        self.is_worked_on().then(|| action::Action::Resume.call())
     }
 }
 
 impl table::Event for Event {
     fn call(self) -> Option<Call> {
-        let call = |request, precondition| Some(Call { request, role: Role::Operator, precondition });
-        match self {
+        use action::Action;
+        let action = match self {
             Claim | Finish | FinishAdopted | SpendBudget | NeedOperator | StopForUndo | FinishUndo
-            | StartAgain | FailUndo => None,
-            RetryStage => call("POST /api/v1/runs/{id}/actions/retry_stage", None),
-            RetryUndo => call(
-                "POST /api/v1/runs/{id}/actions/retry_stage",
-                Some("the run failed while it was being undone"),
-            ),
-            Resume => call("POST /api/v1/runs/{id}/actions/resume", None),
-            Rerun => call("POST /api/v1/runs/{id}/actions/rerun", None),
-            RestartClean | RestartAndUndo => call("POST /api/v1/runs/{id}/actions/restart_clean", None),
-            Cancel | CancelAndUndo => call("POST /api/v1/runs/{id}/actions/cancel", None),
-            Abandon => Some(Call {
-                request: r#"POST /api/v1/runs/{id}/actions/cancel {"abandon":true}"#,
-                role: Role::Admin,
-                precondition: Some("a reason: nothing is undone, and somebody has to clean up by hand"),
-            }),
-            Adopt => call(
-                "POST /api/v1/runs/{id}/actions/adopt_observed_state",
-                Some("the digest of the observation to adopt, which must still be the newest"),
-            ),
-            MarkManual => call("POST /api/v1/runs/{id}/actions/mark_manual_intervention_required", None),
-        }
+            | StartAgain | FailUndo => return None,
+            RetryUndo => {
+                let call = Action::RetryStage.call();
+                return Some(call.when("the run failed while it was being undone"));
+            }
+            Abandon => return Some(ABANDON),
+            RetryStage => Action::RetryStage,
+            Resume => Action::Resume,
+            Rerun => Action::Rerun,
+            RestartClean | RestartAndUndo => Action::RestartClean,
+            Cancel | CancelAndUndo => Action::Cancel,
+            Adopt => Action::AdoptObservedState,
+            MarkManual => Action::MarkManualInterventionRequired,
+        };
+        Some(action.call())
     }
 }
+
+/// Reads a run.
+pub const READ: Call = Call::read("run", "/api/v1/runs/{id}");
+
+const ABANDON: Call = Call::new("run", "cancel", "POST", "/api/v1/runs/{id}/actions/cancel")
+    .body(&[("abandon", Fixed::Flag(true))])
+    .needing(&["comment"])
+    .by(Role::Admin)
+    .when("nothing is undone, and a person has to clean up by hand");
 
 /// What keeps a run where it is, beyond what its state says.
 #[must_use]
@@ -210,7 +220,7 @@ pub fn blockers(
     stage: Stage,
     failures: u32,
     failure: Option<&str>,
-    next: Option<action::Action>,
+    fix: Option<crate::action::Action>,
 ) -> Vec<Blocker> {
     let Some(failure) = failure.filter(|_| state.is_open()) else { return Vec::new() };
     // A run that was sent on, and has not failed since, has failed before.
@@ -220,5 +230,5 @@ pub fn blockers(
         _ => format!("{failures} times"),
     };
     let what = format!("{stage} failed {times}: {failure}").into();
-    vec![Blocker { what, fix: next.and_then(action::Action::call) }]
+    vec![Blocker { what, fix }]
 }

@@ -8,8 +8,9 @@ use State::*;
 use jiff::SignedDuration;
 
 use crate::{
+    action::{Call, Fixed},
     names::names,
-    table::{self, Call, Owner, Role, Table, row},
+    table::{self, Owner, Table, row},
 };
 
 /// The moves of a satellite.
@@ -59,11 +60,17 @@ names! {
 }
 
 /// Gives a satellite a new token, for when nothing else lets it in.
-pub const REISSUE: Call = Call {
-    request: r#"POST /api/satellites/{name}/reenable {"mode":"reissue"}"#,
-    role: Role::Operator,
-    precondition: Some("hand the new token to the satellite; the old one is void from then on"),
-};
+pub const REISSUE: Call = REENABLE
+    .body(&[("mode", Fixed::Text("reissue"))])
+    .when("hand the new token to the satellite; the old one is void from then on");
+
+/// Reads a satellite.
+pub const READ: Call = Call::read("satellite", "/api/satellites/{name}");
+
+const REVOKE: Call = Call::new("satellite", "revoke", "POST", "/api/satellites/{name}/revoke");
+const REENABLE: Call = Call::new("satellite", "reenable", "POST", "/api/satellites/{name}/reenable").when(
+    "mode `refresh` when the old credential may be trusted once more, `reissue` (a new token) when it leaked or the host is lost, `keep` for clients that cannot refresh",
+);
 
 impl table::State for State {
     const INITIAL: &'static [Self] = &[Pending];
@@ -90,18 +97,8 @@ impl table::Event for Event {
     fn call(self) -> Option<Call> {
         match self {
             Registered | Refreshed | Heartbeat | HeartbeatsMissed => None,
-            Revoke => Some(Call {
-                request: "POST /api/satellites/{name}/revoke",
-                role: Role::Operator,
-                precondition: None,
-            }),
-            Reenable => Some(Call {
-                request: "POST /api/satellites/{name}/reenable",
-                role: Role::Operator,
-                precondition: Some(
-                    "mode `refresh` when the old credential may be trusted once more, `reissue` (a new token) when it leaked or the host is lost, `keep` for clients that cannot refresh",
-                ),
-            }),
+            Revoke => Some(REVOKE),
+            Reenable => Some(REENABLE),
         }
     }
 }

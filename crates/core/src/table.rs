@@ -6,7 +6,7 @@
 
 use jiff::SignedDuration;
 
-use crate::{Named, names::names};
+use crate::{Named, action::Call, names::names};
 
 /// One legal move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,11 +19,21 @@ pub struct Row<S, E> {
     pub to: S,
     /// Who makes it happen in the normal course.
     pub by: Owner,
+    /// Why it exists, for a move that the design document does not have.
+    pub reason: Option<&'static str>,
+}
+
+impl<S: Copy, E: Copy> Row<S, E> {
+    /// The same row, with the reason why it exists.
+    #[must_use]
+    pub const fn because(self, reason: &'static str) -> Self {
+        Self { reason: Some(reason), ..self }
+    }
 }
 
 /// Writes a row in the order it is read: from, event, to, owner.
 pub const fn row<S, E>(from: S, on: E, to: S, by: Owner) -> Row<S, E> {
-    Row { from, on, to, by }
+    Row { from, on, to, by, reason: None }
 }
 
 /// The legal moves of one lifecycle. The first row of a state is the move to prefer.
@@ -111,15 +121,4 @@ names! {
         /// Reads history and verifies it.
         Auditor = "auditor",
     }
-}
-
-/// The API call by which a person makes an event happen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-pub struct Call {
-    /// Method, path and, where it decides, the body.
-    pub request: &'static str,
-    /// The least role that may make it.
-    pub role: Role,
-    /// What must hold before it succeeds, or nothing more than the state.
-    pub precondition: Option<&'static str>,
 }

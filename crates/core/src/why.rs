@@ -11,7 +11,8 @@ use serde::Serialize;
 
 use crate::{
     Named,
-    table::{Call, Event, Owner, Role, State, Table},
+    action::{Action, Call},
+    table::{Event, Owner, Row, State, Table},
 };
 
 /// The explanation of one state or status.
@@ -42,13 +43,15 @@ pub struct Why {
 pub struct Blocker {
     /// What is in the way.
     pub what: Cow<'static, str>,
-    /// The call that clears it, when a person can.
-    pub fix: Option<Call>,
+    /// The action that clears it, when a person can.
+    pub fix: Option<Action>,
 }
 
 /// One way out of a state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Exit {
+    /// The event that takes it; nothing for what moves no stored state.
+    pub on: Option<&'static str>,
     /// Where it leads.
     pub to: &'static str,
     /// What must happen.
@@ -56,7 +59,26 @@ pub struct Exit {
     /// Who makes it happen in the normal course.
     pub by: Owner,
     /// How a person makes it happen.
-    pub call: Option<Call>,
+    pub call: Option<Action>,
+}
+
+impl Exit {
+    /// The exit that an event of a table takes.
+    fn of<S: State, E: Event>(row: &Row<S, E>, id: &str) -> Self {
+        Self {
+            on: Some(row.on.as_str()),
+            to: row.to.as_str(),
+            when: Cow::Borrowed(row.on.meaning()),
+            by: row.by,
+            call: row.on.call().map(|call| call.of(id)),
+        }
+    }
+
+    /// The event of the table that takes it, if one does.
+    #[must_use]
+    pub fn event<E: Event>(&self) -> Option<E> {
+        E::ALL.iter().copied().find(|event| Some(event.as_str()) == self.on)
+    }
 }
 
 /// What to do next.
@@ -73,17 +95,7 @@ pub enum Next {
         until: Cow<'static, str>,
     },
     /// Make this call.
-    Call(Call),
-    /// The same, of a call that is made up for this one resource.
-    #[serde(rename = "call")]
-    Ask {
-        /// Method, path and, where it decides, the body.
-        request: String,
-        /// The least role that may make it.
-        role: Role,
-        /// What to see to before, or why.
-        precondition: Option<String>,
-    },
+    Call(Action),
     /// Look at what is in the way; no call clears it.
     Mend {
         /// What is in the way.
@@ -112,7 +124,7 @@ pub struct Rule {
 #[must_use]
 pub fn explain_derived<S: Named>(
     rules: &[Rule],
-    about: &'static str,
+    (about, id): (&'static str, &str),
     status: S,
     info: Cow<'static, str>,
 ) -> Why {
@@ -120,7 +132,7 @@ pub fn explain_derived<S: Named>(
         rules.iter().filter(|rule| rule.about == about && rule.status == status.as_str()).peekable();
     let next = match exits.peek() {
         None => Next::Nothing,
-        Some(Rule { call: Some(call), .. }) => Next::Call(*call),
+        Some(Rule { call: Some(call), .. }) => Next::Call(call.of(id)),
         // A person has to act, and no call of ours can do it.
         Some(Rule { by: Owner::Admin, .. }) => Next::Mend { what: info.clone() },
         Some(rule) => Next::Wait { by: rule.by, until: Cow::Borrowed(rule.when) },
@@ -135,7 +147,13 @@ pub fn explain_derived<S: Named>(
         overdue: false,
         blockers,
         exits: exits
-            .map(|rule| Exit { to: rule.to, when: Cow::Borrowed(rule.when), by: rule.by, call: rule.call })
+            .map(|rule| Exit {
+                on: None,
+                to: rule.to,
+                when: Cow::Borrowed(rule.when),
+                by: rule.by,
+                call: rule.call.map(|call| call.of(id)),
+            })
             .collect(),
         next,
     }
@@ -159,9 +177,10 @@ impl Stay {
     }
 }
 
-/// Explains a state of a table.
+/// Explains the state that a resource is in; `id` is how its actions name it.
 pub fn explain<S: State, E: Event>(
     table: Table<S, E>,
+    id: &str,
     state: S,
     stay: Stay,
     now: Timestamp,
@@ -170,13 +189,8 @@ pub fn explain<S: State, E: Event>(
     let Stay { since, counted_from, patience } = stay;
     let patience_ends = patience.map(|patience| saturating_add(counted_from, patience));
     let overdue = patience_ends.is_some_and(|end| end < now);
-    let next = next(table, state, &blockers, overdue);
-    let exits = table.moves_from(state).map(|row| Exit {
-        to: row.to.as_str(),
-        when: Cow::Borrowed(row.on.meaning()),
-        by: row.by,
-        call: row.on.call(),
-    });
+    let next = next(table, id, state, &blockers, overdue);
+    let exits = table.moves_from(state).map(|row| Exit::of(row, id));
     Why {
         about: "state",
         state: state.as_str(),
@@ -192,12 +206,18 @@ pub fn explain<S: State, E: Event>(
 
 /// The first that applies: what is in the way, then a way out of what is overdue, then the preferred move of the
 /// state. Work in progress is left alone while its patience lasts.
-fn next<S: State, E: Event>(table: Table<S, E>, state: S, blockers: &[Blocker], overdue: bool) -> Next {
+fn next<S: State, E: Event>(
+    table: Table<S, E>,
+    id: &str,
+    state: S,
+    blockers: &[Blocker],
+    overdue: bool,
+) -> Next {
     if S::TERMINAL.contains(&state) {
         return Next::Nothing;
     }
     if let Some(blocker) = blockers.iter().find(|blocker| blocker.fix.is_some()).or(blockers.first()) {
-        return blocker.fix.map_or_else(|| Next::Mend { what: blocker.what.clone() }, Next::Call);
+        return blocker.fix.clone().map_or_else(|| Next::Mend { what: blocker.what.clone() }, Next::Call);
     }
     if S::SERVICE.contains(&state) && !overdue {
         return Next::Nothing;
@@ -205,11 +225,11 @@ fn next<S: State, E: Event>(table: Table<S, E>, state: S, blockers: &[Blocker], 
     let preferred = table.moves_from(state).next();
     let preferred_call = preferred.and_then(|row| row.on.call());
     if overdue && let Some(call) = state.remedy().or_else(|| way_out(table, state)).or(preferred_call) {
-        return Next::Call(call);
+        return Next::Call(call.of(id));
     }
     match preferred {
         Some(row) if row.by == Owner::Admin && state.patience().is_none() => {
-            preferred_call.map_or(Next::Nothing, Next::Call)
+            preferred_call.map_or(Next::Nothing, |call| Next::Call(call.of(id)))
         }
         Some(row) => Next::Wait { by: row.by, until: Cow::Borrowed(row.on.meaning()) },
         None => Next::Nothing,

@@ -207,7 +207,7 @@ fn beside(event: Event) -> Beside {
             Kind::FullDecommission,
             Kind::Retire,
         ]),
-        Event::StopDrain | Event::RollbackRemove => Beside::Cancels,
+        Event::StopDrain | Event::RollbackRemove | Event::Delete => Beside::Cancels,
         Event::EnrollmentStarted
         | Event::Onboarded
         | Event::OnboardingBlocked
@@ -251,7 +251,9 @@ fn moves_beside_the_workflow_keep_node_and_run_together() {
                         assert!(kinds.iter().all(|&kind| fresh(kind)), "{told}");
                     }
                     Beside::Cancels => {
-                        for after in [run::State::Cancelled, run::State::Compensating] {
+                        // A deletion waits until the run is over.
+                        let undone = (row.on != Event::Delete).then_some(run::State::Compensating);
+                        for after in undone.into_iter().chain([run::State::Cancelled]) {
                             assert!(fit(row.to, kind, after), "{told}, then {after}");
                         }
                     }

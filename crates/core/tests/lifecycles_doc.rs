@@ -25,10 +25,10 @@ fn the_page_says_what_the_tables_say() {
     );
 }
 
-/// Whoever sets an agent up has to know what it is asked for.
+/// The reference tells an installer of agents which tasks an agent must handle.
 #[test]
 fn the_page_of_the_agent_names_every_task_with_its_stage() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/gpu-nodes.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/gpu-nodes-reference.md");
     let page = std::fs::read_to_string(path).unwrap();
     for stage in plan::Stage::ALL {
         let Some(task) = gpu_node::task::Kind::of(*stage) else { continue };
@@ -60,19 +60,21 @@ fn write_lifecycle(page: &mut String, lifecycle: &Lifecycle) {
     page.push_str("\n| State | Meaning | Patience | When it is stuck |\n|---|---|---|---|\n");
     for state in &lifecycle.states {
         let patience = state.patience_seconds.map_or_else(String::new, hours);
-        let remedy = state.remedy.map_or_else(String::new, |call| format!("`{}`", call.request));
+        let remedy = state.remedy.map_or_else(String::new, |call| format!("`{call}`"));
         writeln!(page, "| `{}`{} | {} | {patience} | {remedy} |", state.name, marks(state), state.meaning)
             .unwrap();
     }
     page.push_str("\n| From | To | On | By | What must happen | Call | Role | Precondition |\n|---|---|---|---|---|---|---|---|\n");
     for row in &lifecycle.moves {
-        let call = row.call.map_or_else(String::new, |call| format!("`{}`", call.request));
+        let call = row.call.map_or_else(String::new, |call| format!("`{call}`"));
         let role = row.call.map_or("", |call| call.role.as_str());
         let precondition = row.call.and_then(|call| call.precondition).unwrap_or_default();
+        let when =
+            row.reason.map_or_else(|| row.when.to_owned(), |reason| format!("{} ({reason})", row.when));
         writeln!(
             page,
-            "| `{}` | `{}` | `{}` | {} | {} | {call} | {role} | {precondition} |",
-            row.from, row.to, row.on, row.by, row.when
+            "| `{}` | `{}` | `{}` | {} | {when} | {call} | {role} | {precondition} |",
+            row.from, row.to, row.on, row.by
         )
         .unwrap();
     }

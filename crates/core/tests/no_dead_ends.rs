@@ -45,7 +45,7 @@ const QUARANTINE: (&str, &str, Option<&str>) =
 const RETIRE: (&str, &str, Option<&str>) = (
     "POST /api/v1/gpu-nodes/{id}/actions/retire",
     "operator",
-    Some("no other run works on the node; a dead host's drain is skipped with a reason"),
+    Some("no other run works on the node; a dead host's drain is skipped with a comment"),
 );
 const RECOVER: (&str, &str, Option<&str>) = (
     "POST /api/v1/gpu-nodes/{id}/actions/recover",
@@ -65,7 +65,7 @@ const WAYS: &[Way] = &[
     way("node", "pending",        to!("installing"),     &["install_started", "install_completed", "verify"], &[]),
     way("node", "installing",     to!("install_failed"), &["install_timed_out", "reset"], &["install_started", "install_completed", "auto_promote"]),
     way("node", "install_failed", (r#"PATCH /api/v1/nodes/{id}/state {"state":"pending","force":true}"#, "operator",
-                                   Some("assign another workflow first (PATCH /api/v1/nodes/{id}) when this one cannot work")),
+                                   Some("assign another workflow first when this one cannot work")),
                                                          &["reset"], &["install_started", "install_completed", "auto_promote"]),
     way("node", "installed",      to!("active"),         &["verify"], &[]),
     way("node", "active",         to!("reprovision"),    &["reinstall", "requeue"], &["install_started", "install_completed", "auto_promote"]),
@@ -79,11 +79,11 @@ const WAYS: &[Way] = &[
     way("gpu-node", "offline",     RETIRE,     &["drain", "stop_drain"], &["heartbeat"]),
     // What was set aside is used again when a person says so, once the repaired host has been heard.
     way("gpu-node", "quarantined", RECOVER,    &["recover"], &[]),
-    way("gpu-node", "draining",    ("POST /api/v1/gpu-nodes/{id}/actions/stop-drain", "operator", None),
+    way("gpu-node", "draining",    ("POST /api/v1/gpu-nodes/{id}/actions/stop_drain", "operator", None),
                                               &["stop_drain"], &["heartbeat"]),
     way("gpu-node", "retired",     ("POST /api/v1/gpu-nodes/{id}/actions/reactivate", "operator", Some("no open run, the identity was kept (no uninstall, release or revocation), and no drift in MAAS")),
                                               &["reactivate"], &["heartbeat"]),
-    way("gpu-node", "removing",    ("POST /api/v1/gpu-nodes/{id}/actions/rollback-remove", "operator", None),
+    way("gpu-node", "removing",    ("POST /api/v1/gpu-nodes/{id}/actions/rollback_remove", "operator", None),
                                               &["rollback_remove", "reactivate"], &["heartbeat"]),
 
     // A lost satellite is replaced: the old credential is void, the new host registers with a new token.
@@ -148,7 +148,7 @@ fn check(lifecycle: &Lifecycle, way: &Way) {
 
     let first = take(lifecycle, way.state, way.people[0]).call.unwrap();
     assert_eq!(
-        (first.request, first.role.as_str(), first.precondition),
+        (first.to_string().as_str(), first.role.as_str(), first.precondition),
         (way.call, way.role, way.precondition),
         "{}: the first call",
         way.state
@@ -175,7 +175,7 @@ fn a_one_way_state_can_be_finished_by_a_person() {
         let finish = lifecycle.moves.iter().find(|row| {
             row.from == *from
                 && is(lifecycle, row.to, |view| view.terminal)
-                && row.call.is_some_and(|call| call.request == *request)
+                && row.call.is_some_and(|call| call.to_string() == *request)
         });
         assert!(finish.is_some(), "{name}: {from} can be finished");
     }
@@ -204,6 +204,9 @@ fn every_update_can_end_well_by_itself_and_a_new_spec_can_be_given() {
         let end = if state.name == "RollingBack" { "Error" } else { "Updated" };
         assert!(reached.contains(end), "{} reaches {end}", state.name);
         let remedy = state.remedy.unwrap();
-        assert_eq!((remedy.request, remedy.role.as_str()), ("PUT /api/v1/devices/{name}", "operator"));
+        assert_eq!(
+            (remedy.to_string().as_str(), remedy.role.as_str()),
+            ("PUT /api/v1/devices/{name}", "operator")
+        );
     }
 }

@@ -381,7 +381,6 @@ fn what_is_recommended_helps() {
                         !matches!(decide(action, run), Err(_) | Ok(Decision::Nothing(_))),
                         "{action}: {run:?}"
                     );
-                    assert!(action.call().is_some(), "{action}");
                 }
                 None => assert!(
                     !matches!(run.state, State::FailedRetryable | State::FailedManualIntervention)
@@ -439,8 +438,9 @@ fn the_ways_out_are_rows_and_no_call_is_there_twice() {
             let row = TABLE.find(run.state, event);
             assert!(row.is_some(), "{event}: {run:?}");
             if let Some(call) = row.and_then(|row| row.on.call()) {
-                assert!(!calls.contains(&call.request), "{} twice: {run:?}", call.request);
-                calls.push(call.request);
+                let call = call.to_string();
+                assert!(!calls.contains(&call), "{call} twice: {run:?}");
+                calls.push(call);
             }
         }
         for &action in Action::ALL {

@@ -4,20 +4,19 @@
 
 use std::collections::BTreeSet;
 
-use jiff::SignedDuration;
 use wardroom_core::{
     Named,
     gpu_node::{
         self, State as Node,
         maas::{Observed, Power, STATUSES, Status},
         mapping,
-        moves::{self, Came},
+        moves::{self, Origin},
     },
     run::{
-        self, Event, TABLE,
+        self, Cause, Event, TABLE,
         adopt::{System, goes_on_at},
         course::Next,
-        failure::{Class, backoff},
+        failure::Class,
         plan::{Kind, Stage, When},
     },
 };
@@ -68,15 +67,6 @@ fn every_budget_ends_in_a_row() {
         assert_eq!(stage.when_spent(Class::Credentials), Event::NeedOperator);
         assert_eq!(stage.when_spent(Class::Datasource), Event::NeedOperator);
     }
-}
-
-#[test]
-fn waiting_doubles_up_to_a_limit() {
-    let second = SignedDuration::from_secs(1);
-    let waits: Vec<_> = (1..=6).map(|n| backoff(n, second, second * 10).as_secs()).collect();
-    assert_eq!(waits, [1, 2, 4, 8, 10, 10]);
-    assert_eq!(backoff(u32::MAX, second, second * 10).as_secs(), 10);
-    assert_eq!(backoff(0, second, second * 10).as_secs(), 1);
 }
 
 #[test]
@@ -131,7 +121,7 @@ fn the_node_follows_every_plan() {
                 let fit = mapping::check(node, Some((kind, state)));
                 assert!(fit.is_ok(), "{kind} from {start}, {told}: {:?}", fit.err());
             };
-            let came = Came::of(start, Came::FromUse);
+            let origin = Origin::of(start, Origin::FromUse);
             let mut node = start;
             check(node, run::State::Pending, &"accepted");
             let stages = course(kind, |_| true);
@@ -142,11 +132,13 @@ fn the_node_follows_every_plan() {
                     if matches!(row.to, run::State::Completed | run::State::Reconciled) {
                         continue;
                     }
-                    let stopped = follow(node, moves::on_stop(kind, row.to, node, came));
-                    check(stopped, row.to, &format_args!("{stage} {}", row.on));
-                    unused(start, stopped);
-                    let resumed = follow(stopped, moves::on_entry(kind, stage, stopped));
-                    check(resumed, run::State::Running, &format_args!("{stage} after {}", row.on));
+                    for &cause in Cause::ALL {
+                        let stopped = follow(node, moves::on_stop(kind, row.to, node, origin, cause));
+                        check(stopped, row.to, &format_args!("{stage} {} {cause}", row.on));
+                        unused(start, stopped);
+                        let resumed = follow(stopped, moves::on_entry(kind, stage, stopped));
+                        check(resumed, run::State::Running, &format_args!("{stage} after {}", row.on));
+                    }
                 }
                 if index + 1 < stages.len() {
                     node = follow(node, moves::on_done(stage, node));
@@ -155,7 +147,7 @@ fn the_node_follows_every_plan() {
             }
             let mut steps = 0;
             while mapping::check(node, Some((kind, run::State::Completed))).is_err() {
-                node = follow(node, moves::on_end(kind, run::State::Completed, node, came).unwrap());
+                node = follow(node, moves::on_end(kind, run::State::Completed, node, origin).unwrap());
                 steps += 1;
                 assert!(steps <= 2, "{kind} from {start} ends");
             }
@@ -174,11 +166,13 @@ fn unused(start: Node, node: Node) {
 /// A node that must not be used gets to a state in which nothing is scheduled on it, whatever its run is.
 #[test]
 fn an_unsafe_node_is_set_aside() {
-    for (&start, &came) in Node::ALL.iter().flat_map(|node| Came::ALL.iter().map(move |came| (node, came))) {
+    for (&start, &origin) in
+        Node::ALL.iter().flat_map(|node| Origin::ALL.iter().map(move |origin| (node, origin)))
+    {
         let mut node = start;
-        while let Some(event) = moves::towards_quarantine(node, came) {
+        while let Some(event) = moves::towards_quarantine(node, origin) {
             node = follow(node, Some(event));
-            assert!(came == Came::FromUse || start != Node::Draining || node != Node::Offline);
+            assert!(origin == Origin::FromUse || start != Node::Draining || node != Node::Offline);
         }
         assert!(
             !matches!(node, Node::Active | Node::Offline | Node::Enrolling | Node::Draining),
@@ -189,7 +183,7 @@ fn an_unsafe_node_is_set_aside() {
 
 #[test]
 fn a_run_cannot_finish_from_where_somebody_else_put_the_node() {
-    let end = |kind, node| moves::on_end(kind, run::State::Completed, node, Came::FromUse);
+    let end = |kind, node| moves::on_end(kind, run::State::Completed, node, Origin::FromUse);
     assert_eq!(end(Kind::FullDecommission, Node::Retired), Err(Node::Retired));
     assert_eq!(end(Kind::Onboarding, Node::Quarantined), Ok(None), "set aside meanwhile");
     assert_eq!(end(Kind::SoftReset, Node::Retired), Err(Node::Retired));

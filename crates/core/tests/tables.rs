@@ -60,7 +60,7 @@ fn the_arrows_of_a_node_are_those_of_document_002() {
     );
 }
 
-/// The last two are ours: see decision 012.
+/// The last four are decisions of ours: 012 and 016.
 #[test]
 fn the_arrows_of_a_gpu_node_are_those_of_document_001() {
     check_arrows(
@@ -83,8 +83,25 @@ fn the_arrows_of_a_gpu_node_are_those_of_document_001() {
          removing -> retired
          removing -> deleted
          draining -> quarantined
-         retired -> quarantined",
+         retired -> quarantined
+         bootstrap_issued -> deleted
+         quarantined -> deleted",
     );
+}
+
+/// A move that document 001 does not have says why it exists, and no other one does.
+#[test]
+fn a_move_beside_the_document_carries_its_reason() {
+    const BESIDE: &[(&str, &str)] = &[
+        ("draining", "quarantined"),
+        ("retired", "quarantined"),
+        ("bootstrap_issued", "deleted"),
+        ("quarantined", "deleted"),
+    ];
+    for row in lifecycle("gpu-node").moves {
+        let beside = BESIDE.contains(&(row.from, row.to));
+        assert_eq!(row.reason.is_some_and(|reason| reason.len() > 40), beside, "{} → {}", row.from, row.to);
+    }
 }
 
 /// Section 3.3 of document 001: who owns each transition, in its own words; `|` is its "or".
@@ -107,7 +124,9 @@ const OWNERS: &str = "
     removing -> retired             workflow | admin
     removing -> deleted             workflow
     draining -> quarantined         workflow
-    retired -> quarantined          workflow";
+    retired -> quarantined          workflow
+    bootstrap_issued -> deleted     admin
+    quarantined -> deleted          admin";
 
 /// The quarantine by an operator and the rollback by one are actions of the API that the document's text
 /// (\"investigation\", \"operator rollback\") asks for.
@@ -190,11 +209,11 @@ fn every_pair_of_a_node() {
 fn every_pair_of_a_gpu_node() {
     check_pairs(
         gpu_node::TABLE,
-        "bootstrap_issued: enrollment_started>enrolling (workflow), start_onboarding>enrolling (admin)
+        "bootstrap_issued: enrollment_started>enrolling (workflow), start_onboarding>enrolling (admin), delete>deleted (admin)
          enrolling: onboarded>active (workflow), onboarding_blocked>quarantined (workflow), quarantine>quarantined (admin)
          active: heartbeats_missed>offline (sweep), drift_found>quarantined (reconciler), quarantine>quarantined (admin), drain>draining (admin)
          offline: heartbeat>active (agent), drift_found>quarantined (reconciler), quarantine>quarantined (admin), drain>draining (admin)
-         quarantined: recover>active (admin), proven_healthy>active (reconciler), drain>draining (admin)
+         quarantined: recover>active (admin), proven_healthy>active (reconciler), drain>draining (admin), delete>deleted (admin)
          draining: drained>retired (workflow), cleanup_finished>offline (workflow), drain_failed>offline (workflow), stop_drain>offline (admin), set_aside_again>quarantined (workflow)
          retired: reactivate>offline (admin), reenrolled>offline (workflow), set_aside_again>quarantined (workflow), remove>removing (workflow)
          removing: uninstalled>deleted (workflow), uninstall_failed>retired (workflow), rollback_remove>retired (admin)",

@@ -16,15 +16,18 @@ fn at(minutes: i64) -> Timestamp {
     Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minutes)
 }
 
-fn call(why: &Why) -> &'static str {
-    let Next::Call(call) = why.next else { panic!("{}: {:?}", why.state, why.next) };
-    call.request
+/// The request that an explanation asks for next.
+fn call(why: &Why) -> String {
+    let Next::Call(action) = &why.next else { panic!("{}: {:?}", why.state, why.next) };
+    let body = serde_json::to_value(action).expect("an action is JSON")["body"].clone();
+    let body = if body.is_null() { String::new() } else { format!(" {body}") };
+    format!("{} {}{body}", action.method, action.path)
 }
 
 fn explained<S: State, E: Event>(table: Table<S, E>) {
     for &state in S::ALL {
         for minutes in [0, 59, 60, 61, 1_000_000] {
-            let why = explain(table, state, Stay::of(state, at(0)), at(minutes), vec![]);
+            let why = explain(table, "x1", state, Stay::of(state, at(0)), at(minutes), vec![]);
             assert_eq!(why.exits.len(), table.moves_from(state).count());
             let patience = state.patience().map(|patience| patience.as_mins());
             assert_eq!(
@@ -41,10 +44,11 @@ fn explained<S: State, E: Event>(table: Table<S, E>) {
             if why.overdue {
                 assert!(!matches!(why.next, Next::Wait { .. }), "{}: waiting has not helped", state.as_str());
             }
-            if let Next::Call(call) = why.next {
-                let ends_a_life = table
-                    .moves_from(state)
-                    .any(|row| row.on.call() == Some(call) && S::TERMINAL.contains(&row.to));
+            if let Next::Call(call) = &why.next {
+                let ends_a_life = table.moves_from(state).any(|row| {
+                    row.on.call().map(|call| call.of("x1")).as_ref() == Some(call)
+                        && S::TERMINAL.contains(&row.to)
+                });
                 // The one state that its document makes one-way towards the end, when waiting has not helped.
                 let one_way = state.as_str() == "deprovisioning" && why.overdue;
                 assert_eq!(ends_a_life, one_way, "advice for {}", state.as_str());
@@ -67,6 +71,7 @@ fn every_state_of_every_table_is_explained() {
 fn an_install_is_waited_for_until_its_patience_ends() {
     let why = explain(
         node::TABLE,
+        "x1",
         node::State::Installing,
         Stay::of(node::State::Installing, at(0)),
         at(60),
@@ -78,25 +83,33 @@ fn an_install_is_waited_for_until_its_patience_ends() {
 
     let why = explain(
         node::TABLE,
+        "x1",
         node::State::Installing,
         Stay::of(node::State::Installing, at(0)),
         at(61),
         vec![],
     );
     assert!(why.overdue);
-    assert_eq!(call(&why), r#"PATCH /api/v1/nodes/{id}/state {"state":"install_failed"}"#);
+    assert_eq!(call(&why), r#"PATCH /api/v1/nodes/x1/state {"state":"install_failed"}"#);
 }
 
 #[test]
 fn what_is_in_the_way_comes_first() {
-    let blockers = node::blockers(node::State::Pending, false, 0, None);
-    let why =
-        explain(node::TABLE, node::State::Pending, Stay::of(node::State::Pending, at(0)), at(1), blockers);
-    assert_eq!(call(&why), r#"PATCH /api/v1/nodes/{id} {"workflow_id":"…"}"#);
-
-    let blockers = node::blockers(node::State::Installing, true, 1, Some("disk not found"));
+    let blockers = node::blockers("x1", node::State::Pending, false, 0, None);
     let why = explain(
         node::TABLE,
+        "x1",
+        node::State::Pending,
+        Stay::of(node::State::Pending, at(0)),
+        at(1),
+        blockers,
+    );
+    assert_eq!(call(&why), "PATCH /api/v1/nodes/x1");
+
+    let blockers = node::blockers("x1", node::State::Installing, true, 1, Some("disk not found"));
+    let why = explain(
+        node::TABLE,
+        "x1",
         node::State::Installing,
         Stay::of(node::State::Installing, at(0)),
         at(1),
@@ -105,59 +118,65 @@ fn what_is_in_the_way_comes_first() {
     let Next::Mend { what } = &why.next else { panic!("{:?}", why.next) };
     assert_eq!(what, "attempt 1 of 3 failed: disk not found");
 
-    let blockers = node::blockers(node::State::InstallFailed, true, 3, None);
+    let blockers = node::blockers("x1", node::State::InstallFailed, true, 3, None);
     let why = explain(
         node::TABLE,
+        "x1",
         node::State::InstallFailed,
         Stay::of(node::State::InstallFailed, at(0)),
         at(1),
         blockers,
     );
-    assert_eq!(call(&why), r#"PATCH /api/v1/nodes/{id}/state {"state":"pending","force":true}"#);
+    assert_eq!(call(&why), r#"PATCH /api/v1/nodes/x1/state {"force":true,"state":"pending"}"#);
 
-    assert!(node::blockers(node::State::Active, false, 0, None).is_empty());
+    assert!(node::blockers("x1", node::State::Active, false, 0, None).is_empty());
 }
 
 #[test]
 fn stuck_work_is_resumed_and_a_persons_move_is_named() {
     let why = explain(
         gpu_node::TABLE,
+        "x1",
         gpu_node::State::Draining,
         Stay::of(gpu_node::State::Draining, at(0)),
         at(800),
         vec![],
     );
-    assert_eq!(call(&why), "POST /api/v1/gpu-nodes/{id}/actions/resume");
+    assert_eq!(call(&why), "POST /api/v1/gpu-nodes/x1/actions/resume");
     let why = explain(
         gpu_node::TABLE,
+        "x1",
         gpu_node::State::Quarantined,
         Stay::of(gpu_node::State::Quarantined, at(0)),
         at(0),
         vec![],
     );
-    assert_eq!(call(&why), "POST /api/v1/gpu-nodes/{id}/actions/recover");
+    assert_eq!(call(&why), "POST /api/v1/gpu-nodes/x1/actions/recover");
     let why = explain(
         run::TABLE,
+        "x1",
         run::State::FailedRetryable,
         Stay::of(run::State::FailedRetryable, at(0)),
         at(0),
         vec![],
     );
-    assert_eq!(call(&why), "POST /api/v1/runs/{id}/actions/retry_stage");
+    assert_eq!(call(&why), "POST /api/v1/runs/x1/actions/retry_stage");
     let why = explain(
         satellite::TABLE,
+        "x1",
         satellite::State::Pending,
         Stay::of(satellite::State::Pending, at(0)),
         at(25 * 60),
         vec![],
     );
-    assert_eq!(call(&why), r#"POST /api/satellites/{name}/reenable {"mode":"reissue"}"#);
+    assert_eq!(call(&why), r#"POST /api/satellites/x1/reenable {"mode":"reissue"}"#);
 }
 
 #[test]
 fn times_at_the_edge_of_the_calendar_do_not_overflow() {
     let why = explain(
         node::TABLE,
+        "x1",
         node::State::Installing,
         Stay::of(node::State::Installing, Timestamp::MAX),
         Timestamp::MAX,
@@ -166,6 +185,7 @@ fn times_at_the_edge_of_the_calendar_do_not_overflow() {
     assert_eq!(why.patience_ends, Some(Timestamp::MAX));
     let why = explain(
         node::TABLE,
+        "x1",
         node::State::Installing,
         Stay::of(node::State::Installing, Timestamp::MIN),
         Timestamp::MAX,
@@ -178,6 +198,7 @@ fn times_at_the_edge_of_the_calendar_do_not_overflow() {
 fn an_explanation_is_served_as_json() {
     let why = explain(
         satellite::TABLE,
+        "x1",
         satellite::State::Revoked,
         Stay::of(satellite::State::Revoked, at(0)),
         at(1),
@@ -230,10 +251,10 @@ fn a_device_is_explained_on_every_axis() {
         enrolled: true,
         ..Default::default()
     };
-    let [summary, updated, applications, lifecycle] = device::why(&facts, at(60));
+    let [summary, updated, applications, lifecycle] = device::why("x1", &facts, at(60));
     assert_eq!((summary.state, summary.since), ("Offline", Some(at(5))));
     assert!(matches!(summary.next, Next::Wait { by: Owner::Agent, .. }));
-    assert_eq!((updated.state, call(&updated)), ("OutOfDate", "PUT /api/v1/devices/{name}"));
+    assert_eq!((updated.state, call(&updated).as_str()), ("OutOfDate", "PUT /api/v1/devices/x1"));
     assert!(updated.blockers[0].what.contains("disk full"));
     assert_eq!((applications.state, lifecycle.state), ("Unknown", "Enrolled"));
     assert_eq!(lifecycle.next, Next::Nothing);
@@ -250,25 +271,25 @@ fn a_cluster_says_which_adapters_it_waits_for() {
         active_children: false,
     };
     let conditions = cluster::fold(&desired, &[], &[]);
-    let why = cluster::why(&conditions).unwrap();
+    let why = cluster::why("x1", &conditions).unwrap();
     assert_eq!((why.about, why.state, why.since), ("Reconciled", "False", Some(at(0))));
     assert!(why.blockers[0].what.contains("dns"), "{:?}", why.blockers);
     assert!(matches!(why.next, Next::Wait { by: Owner::Adapter, .. }));
-    assert!(cluster::why(&[]).is_none());
+    assert!(cluster::why("x1", &[]).is_none());
 }
 
 #[test]
 fn a_stay_is_counted_from_the_last_sign_of_progress() {
     let state = node::State::Installing;
     let stay = Stay { counted_from: at(50), ..Stay::of(state, at(0)) };
-    let why = explain(node::TABLE, state, stay, at(100), vec![]);
+    let why = explain(node::TABLE, "x1", state, stay, at(100), vec![]);
     assert!(!why.overdue, "an install that reported a while ago is not overdue because it is long");
     assert_eq!((why.since, why.patience_ends), (Some(at(0)), Some(at(110))));
 
     let stage = run::plan::Stage::ScrubGpu;
     let stay = Stay { since: at(0), counted_from: at(0), patience: Some(stage.patience()) };
     assert!(
-        explain(run::TABLE, run::State::Running, stay, at(31), vec![]).overdue,
+        explain(run::TABLE, "x1", run::State::Running, stay, at(31), vec![]).overdue,
         "a stage has its own patience"
     );
 }
@@ -276,29 +297,37 @@ fn a_stay_is_counted_from_the_last_sign_of_progress() {
 #[test]
 fn work_in_progress_is_left_alone_while_its_patience_lasts() {
     let stay = |state| Stay::of(state, at(0));
-    let why =
-        explain(node::TABLE, node::State::Deprovisioning, stay(node::State::Deprovisioning), at(1), vec![]);
+    let why = explain(
+        node::TABLE,
+        "x1",
+        node::State::Deprovisioning,
+        stay(node::State::Deprovisioning),
+        at(1),
+        vec![],
+    );
     assert!(matches!(why.next, Next::Wait { by: Owner::Admin, .. }), "{:?}", why.next);
     let why = explain(
         node::TABLE,
+        "x1",
         node::State::Deprovisioning,
         stay(node::State::Deprovisioning),
         at(25 * 60),
         vec![],
     );
-    let Next::Call(finish) = why.next else { panic!("{:?}", why.next) };
-    assert!(finish.precondition.unwrap().contains("erasure is complete"));
+    let Next::Call(finish) = &why.next else { panic!("{:?}", why.next) };
+    assert!(finish.precondition.clone().unwrap().contains("erasure is complete"));
 }
 
 #[test]
 fn a_run_says_what_failed() {
     let stage = run::plan::Stage::ConfigureStorage;
     let told = |state, next| run::blockers(state, stage, 3, Some("no boot disk"), next);
-    let why = |state, next| explain(run::TABLE, state, Stay::of(state, at(0)), at(1), told(state, next));
+    let why =
+        |state, next| explain(run::TABLE, "x1", state, Stay::of(state, at(0)), at(1), told(state, next));
     let Next::Mend { what } = why(run::State::Running, None).next else { panic!() };
     assert_eq!(what, "configure_storage failed 3 times: no boot disk");
-    let rerun = why(run::State::FailedManualIntervention, Some(run::action::Action::Rerun));
-    assert_eq!(call(&rerun), "POST /api/v1/runs/{id}/actions/rerun");
+    let rerun = why(run::State::FailedManualIntervention, Some(run::action::Action::Rerun.call().of("x1")));
+    assert_eq!(call(&rerun), "POST /api/v1/runs/x1/actions/rerun");
     assert!(told(run::State::Cancelled, None).is_empty());
     for (failures, said) in [(0, "failed before"), (1, "failed once"), (2, "failed 2 times")] {
         let told = run::blockers(run::State::Running, stage, failures, Some("no boot disk"), None);
@@ -316,7 +345,7 @@ fn a_device_that_is_out_of_date_names_who_acts() {
         rendered_version: Some("4"),
         ..Default::default()
     };
-    let next = |facts: device::Facts<'_>| device::why(&facts, at(1))[1].next.clone();
+    let next = |facts: device::Facts<'_>| device::why("x1", &facts, at(1))[1].next.clone();
     assert!(matches!(next(facts), Next::Wait { by: Owner::Agent, .. }), "the agent applies it");
     let missing_fleet = device::Facts { owner: Some("Fleet/x"), ..facts };
     assert!(matches!(next(missing_fleet), Next::Mend { .. }), "a person creates the fleet");

@@ -1,7 +1,7 @@
 //! Faults to order, and a count of what was really applied.
 //!
-//! A fault is meant for one kind of call and comes up a number of times. What distinguishes the kinds is what a
-//! caller can know: with a status or a hang nothing was applied, with a lost or slow reply it was.
+//! A fault concerns one kind of call and happens a number of times. Its kinds differ by what a
+//! caller can know: after a status or a hang nothing was applied, after a lost or slow reply it was.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,7 @@ mod snapshot;
 pub(crate) use clock::Clock;
 pub(crate) use snapshot::Snapshot;
 
-/// What goes wrong.
+/// The kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Refused with a status before anything is applied.
@@ -41,7 +41,7 @@ pub struct Order {
     pub on: String,
     /// A status such as `500`, or `hang`, `lost_reply`, `slow`.
     pub kind: String,
-    /// How often it comes up.
+    /// How often it happens.
     #[serde(default = "once")]
     pub times: u32,
     /// How slow a slow answer is.
@@ -58,7 +58,7 @@ fn a_while() -> u64 {
 }
 
 impl Order {
-    /// A fault that comes up once.
+    /// Returns a fault that happens once.
     #[must_use]
     pub fn once(on: &str, kind: &str) -> Self {
         Self { on: on.to_owned(), kind: kind.to_owned(), times: once(), delay_ms: a_while() }
@@ -89,7 +89,7 @@ impl std::fmt::Display for Cut {
 
 impl std::error::Error for Cut {}
 
-/// Orders of one fake, and what it applied.
+/// The ordered faults of one fake, and its effects.
 #[derive(Debug, Default)]
 pub struct Faults {
     orders: Mutex<Vec<(Order, Kind)>>,
@@ -97,7 +97,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Takes an order; orders for one call come up in the order they were given.
+    /// Takes an order; faults of one call happen in the order they were given.
     ///
     /// # Errors
     /// When the kind is unknown.
@@ -107,35 +107,35 @@ impl Faults {
         Ok(())
     }
 
-    /// Forgets all orders.
+    /// Removes all orders.
     pub fn clear(&self) {
         lock(&self.orders).clear();
     }
 
-    /// How many orders have not come up yet, or not as often as they were given for.
+    /// Returns the number of orders that are not used up.
     #[must_use]
     pub fn left(&self) -> usize {
         lock(&self.orders).len()
     }
 
-    /// What was applied, and how often.
+    /// Returns the effects and their counts.
     #[must_use]
     pub fn effects(&self) -> BTreeMap<String, u64> {
         lock(&self.effects).clone()
     }
 
-    /// How often one thing was applied.
+    /// Returns the count of one effect.
     #[must_use]
     pub fn count(&self, effect: &str) -> u64 {
         lock(&self.effects).get(effect).copied().unwrap_or_default()
     }
 
-    /// Notes that something was applied.
+    /// Counts an effect.
     pub(crate) fn applied(&self, effect: &str) {
         *lock(&self.effects).entry(effect.to_owned()).or_default() += 1;
     }
 
-    /// The fault that comes up for a call now.
+    /// Returns the fault for this call, if any.
     fn take(&self, call: &str) -> Option<Kind> {
         let mut orders = lock(&self.orders);
         let is_meant = |order: &Order| {
@@ -148,7 +148,7 @@ impl Faults {
         Some(kind)
     }
 
-    /// Answers a call, or does what was ordered for it.
+    /// Answers a call, or carries out its ordered fault.
     pub(crate) async fn through<T>(
         &self,
         call: &str,
@@ -172,7 +172,7 @@ impl Faults {
     }
 }
 
-/// A fake goes on after a panic in one request: what it holds is whole between statements.
+/// A fake continues after a panic in one request: its state is consistent between statements.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,7 @@
 //! A Harbor that keeps robots, projects and repositories in memory, and answers as the real one does.
 //!
-//! Names are checked more strictly than Wardroom checks its own, a robot's secret is told once, a new secret does not
-//! move a robot's end, and an update takes the whole robot: what is left out is changed as well.
+//! Names are checked more strictly than Wardroom checks its own, a robot's secret is shown once, a new secret does not
+//! move a robot's expiry, and an update replaces the whole robot, fields left out included.
 
 use std::{
     io,
@@ -47,7 +47,7 @@ pub struct Options {
     pub username: String,
     /// The administrator's password.
     pub password: String,
-    /// What Harbor puts in front of robots' names.
+    /// The prefix of robots' names.
     pub prefix: String,
     /// A file that keeps the state; only memory when absent.
     pub state: Option<PathBuf>,
@@ -100,7 +100,7 @@ impl Harbor {
         Ok(Self { shared, address, _server: server })
     }
 
-    /// Where it listens.
+    /// Returns the address it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -112,13 +112,13 @@ impl Harbor {
         format!("http://{}", self.address)
     }
 
-    /// Its faults, and the count of what was applied.
+    /// Returns its faults and the count of its effects.
     #[must_use]
     pub fn faults(&self) -> &Faults {
         &self.shared.faults
     }
 
-    /// All that it holds.
+    /// Returns its whole state.
     #[must_use]
     pub fn state(&self) -> Value {
         Controlled::state(&*self.shared)
@@ -131,7 +131,7 @@ impl Harbor {
 }
 
 impl Shared {
-    /// Changes the state; what succeeds is counted as an effect and kept.
+    /// Changes the state; a success is counted as an effect and saved.
     fn change<T>(
         &self,
         effect: &str,
@@ -159,7 +159,7 @@ impl Controlled for Shared {
     }
 }
 
-/// `POST /robots` for a request below the API; nothing for what is not Harbor's.
+/// Returns the name of a call, such as `POST /robots`; none for a request outside Harbor's API.
 fn call(request: &Request<Incoming>) -> Option<String> {
     let path = request.uri().path().strip_prefix(BASE)?;
     Some(format!("{} {path}", request.method()))

@@ -1,6 +1,6 @@
 //! A MAAS that is as stateful as the real one and answers as a recorded one did.
 //!
-//! What an operation does in a status is one table. Work under way ends when its time comes, when the
+//! One table defines the effect of each operation in each status. Work under way ends at its time, when the
 //! machine reports to the metadata service, or when a test says so; nothing runs in the background, so a thousand
 //! machines cost their memory and nothing else.
 
@@ -51,17 +51,17 @@ use world::World;
 pub struct Config {
     /// The API key that it accepts, `consumer:token:secret`.
     pub key: String,
-    /// Whose key it is.
+    /// The owner of the key.
     pub user: String,
-    /// How many machines there are in the beginning, all `New`.
+    /// The number of machines at the start, all `New`.
     pub machines: usize,
-    /// Where the system ids of machines begin; a MAAS that is started again gives none of before.
+    /// The first system id of machines; a restarted MAAS reuses no earlier id.
     pub first_id: u64,
     /// How long work takes.
     pub pace: Pace,
-    /// How many requests it answers in a second.
+    /// The most requests answered in a second.
     pub requests_per_second: Option<u32>,
-    /// What happens to more.
+    /// The treatment of requests above the limit.
     pub over_limit: OverLimit,
     /// How often a deployed machine reports its hardware.
     pub sync_interval: Duration,
@@ -69,14 +69,14 @@ pub struct Config {
     pub record: bool,
 }
 
-/// How long each kind of work takes; nothing for work that waits until somebody ends it.
+/// How long each kind of work takes; none for work that a test ends.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
     /// Commissioning.
     pub commissioning: Option<Duration>,
     /// Deploying.
     pub deploying: Option<Duration>,
-    /// Releasing; in the recording it was over at the next look.
+    /// Releasing; in the recording it had ended by the next read.
     pub releasing: Option<Duration>,
     /// Erasing disks.
     pub erasing: Option<Duration>,
@@ -135,7 +135,7 @@ pub struct Fake {
 
 type Shared = Arc<Mutex<World>>;
 
-/// How often each operation had an effect, by machine.
+/// The number of effects of each operation, by machine.
 pub type Effects = BTreeMap<String, BTreeMap<String, u64>>;
 
 impl Fake {
@@ -151,13 +151,13 @@ impl Fake {
         Ok(Self { listener, world })
     }
 
-    /// Where it listens.
+    /// Returns the address it listens on.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.listener.address
     }
 
-    /// The address as a client takes it.
+    /// Returns the URL for clients.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}/MAAS", self.listener.address)
@@ -168,53 +168,53 @@ impl Fake {
         self.lock().faults.push(fault);
     }
 
-    /// Takes back the faults that have not happened yet.
+    /// Removes the faults that have not happened yet.
     pub fn clear_faults(&self) {
         self.lock().faults.clear();
     }
 
-    /// The faults that have not happened yet.
+    /// Returns the faults that have not happened yet.
     #[must_use]
     pub fn faults(&self) -> Vec<Fault> {
         self.lock().faults.clone()
     }
 
-    /// How often each operation was asked for and came to be answered, by its name.
+    /// Returns the number of answered requests for each operation.
     #[must_use]
     pub fn requests(&self) -> BTreeMap<&'static str, u64> {
         self.lock().requests.clone()
     }
 
-    /// What was done to each machine, also to those that are gone.
+    /// Returns the effects on each machine, also on deleted ones.
     #[must_use]
     pub fn effects(&self) -> Effects {
         self.lock().effects()
     }
 
-    /// The requests since the last time, when the fake records them.
+    /// Returns the requests since the last call, if the fake records them.
     #[must_use]
     pub fn take_requests(&self) -> Vec<Recorded> {
         std::mem::take(&mut self.lock().recorded)
     }
 
-    /// Ids of the machines there are.
+    /// Returns the ids of all machines.
     #[must_use]
     pub fn machines(&self) -> Vec<String> {
         self.lock().machines.keys().cloned().collect()
     }
 
-    /// Puts a machine there, as if it had been there before.
+    /// Adds a machine without a request.
     #[must_use]
     pub fn seed(&self, seed: &Seed) -> String {
         self.lock().seed(seed, clock::now())
     }
 
-    /// Changes a machine behind everybody's back; says whether there is such a machine.
+    /// Changes a machine without a request; returns whether it exists.
     pub fn change(&self, id: &str, change: &Change) -> bool {
         self.on(id, |world, id, now| world.change(id, change, now))
     }
 
-    /// What cloud-init would get on a machine, or nothing.
+    /// Returns the user data for cloud-init on a machine.
     #[must_use]
     pub fn user_data(&self, id: &str) -> Vec<u8> {
         self.lock().machines.get(id).map(|machine| machine.user_data.clone()).unwrap_or_default()
@@ -225,7 +225,7 @@ impl Fake {
         self.on(id, |world, id, now| world.finish(id, outcome, now))
     }
 
-    /// Removes a machine as somebody else would.
+    /// Removes a machine, as another user of MAAS would.
     pub fn vanish(&self, id: &str) -> bool {
         self.lock().machines.remove(id).is_some()
     }

@@ -25,11 +25,11 @@ pub struct Config {
     pub user: String,
     /// The password.
     pub password: String,
-    /// How many systems there are, named `1`, `2`, …
+    /// The number of systems, named `1`, `2`, …
     pub systems: usize,
     /// How long power takes to change.
     pub delay: Duration,
-    /// After how many wrong passwords in a row also the right one is refused.
+    /// The number of wrong passwords in a row after which the right one is refused too.
     pub lock_after: Option<u32>,
     /// Certificate and key, as PEM; plain text without them.
     pub tls: Option<(Vec<u8>, Vec<u8>)>,
@@ -48,19 +48,19 @@ impl Default for Config {
     }
 }
 
-/// What goes wrong with the next requests.
+/// A fault of the next requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
-    /// An answer with this status, and nothing is done.
+    /// An answer with this status, without an effect.
     Status(u16),
-    /// There is never an answer, and nothing is done.
+    /// Never an answer, without an effect.
     Silence,
-    /// It is done, and the connection ends without an answer.
+    /// The request takes effect, and the connection ends without an answer.
     LostReply,
     /// The answer comes after so many milliseconds.
     Slow(u64),
-    /// It is done at once, and the answer comes after so many milliseconds.
+    /// The request takes effect at once, and the answer comes after this many milliseconds.
     Late(u64),
 }
 
@@ -69,11 +69,11 @@ pub enum Fault {
 pub struct System {
     /// Whether it is on.
     pub on: bool,
-    /// What it boots from the next time instead of its disk.
+    /// The one-time boot source, instead of its disk.
     pub boot_once: Option<String>,
-    /// What it booted from the last time.
+    /// The source of its last boot.
     pub booted_from: Option<String>,
-    /// How often each reset was taken.
+    /// The number of accepted resets, by type.
     pub resets: BTreeMap<String, u64>,
     #[serde(skip)]
     pending: Option<(Instant, bool)>,
@@ -123,13 +123,13 @@ impl Fake {
         Ok(Self { listener, bmc, tls })
     }
 
-    /// Where it listens.
+    /// Returns the address it listens on.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.listener.address
     }
 
-    /// The address as a client takes it.
+    /// Returns the URL for clients.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http{}://{}", if self.tls { "s" } else { "" }, self.listener.address)
@@ -140,14 +140,14 @@ impl Fake {
         lock(&self.bmc).faults.push(fault);
     }
 
-    /// Gives the account another password, as a person at the console would; a locked one is open again.
+    /// Changes the password, as a person at the console would; this also unlocks the account.
     pub fn set_password(&self, password: &str) {
         let mut bmc = lock(&self.bmc);
         password.clone_into(&mut bmc.config.password);
         bmc.wrong_passwords = 0;
     }
 
-    /// How many wrong passwords came in a row.
+    /// Returns the number of wrong passwords in a row.
     #[must_use]
     pub fn wrong_passwords(&self) -> u32 {
         lock(&self.bmc).wrong_passwords

@@ -1,6 +1,6 @@
 //! A SPIRE server that keeps join tokens, entries and agents in memory and speaks the official protocol.
 //!
-//! Nodes do not really join it: a control call says that one did, under the rules for tokens, bans and identities.
+//! Nodes do not really join: a control call stands for that, under the rules for tokens, bans and identities.
 
 use std::{
     io,
@@ -45,9 +45,9 @@ pub struct Options {
     pub trust_domain: String,
     /// The private socket.
     pub socket: Option<PathBuf>,
-    /// TCP with certificates on both sides; port 0 for any.
+    /// TCP with mutual TLS; port 0 chooses a free one.
     pub tcp: Option<(SocketAddr, Tls)>,
-    /// Where it takes control calls; port 0 for any.
+    /// The address for control calls; port 0 chooses a free one.
     pub control: SocketAddr,
     /// The roots of the trust domain, as DER.
     pub roots: Vec<Vec<u8>>,
@@ -135,19 +135,19 @@ impl Spire {
         self.address
     }
 
-    /// Where it takes control calls.
+    /// Returns the address for control calls.
     #[must_use]
     pub fn control(&self) -> SocketAddr {
         self.control
     }
 
-    /// Its faults, and the count of what was applied.
+    /// Returns its faults and the count of its effects.
     #[must_use]
     pub fn faults(&self) -> &Faults {
         &self.shared.faults
     }
 
-    /// All that it holds.
+    /// Returns its whole state.
     #[must_use]
     pub fn state(&self) -> Value {
         Controlled::state(&*self.shared)
@@ -168,7 +168,7 @@ impl Spire {
 }
 
 impl Shared {
-    /// Changes the state; what succeeds is counted as an effect and kept.
+    /// Changes the state; a success is counted as an effect and saved.
     fn change<T, E>(&self, effect: &str, change: impl FnOnce(&mut State) -> Result<T, E>) -> Result<T, E> {
         let mut state = lock(&self.state);
         let result = change(&mut state)?;
@@ -231,7 +231,7 @@ fn page<T: Clone>(all: &[T], size: i32, token: &str, most: usize) -> Result<(Vec
     Ok((found, if next < all.len() { next.to_string() } else { String::new() }))
 }
 
-/// A call that Wardroom has no use for.
+/// Refuses a call that Wardroom does not use.
 fn beyond() -> Status {
     Status::unimplemented("the fake does not have this call")
 }

@@ -40,7 +40,7 @@ impl Request {
     }
 }
 
-/// What becomes of a request.
+/// The outcome of a request.
 pub(crate) enum Reply {
     Answer(Response<Full<Bytes>>),
     /// The connection ends without an answer.
@@ -173,13 +173,13 @@ async fn read(request: hyper::Request<Incoming>) -> Result<Request, HungUp> {
     })
 }
 
-/// The one place where these fakes read the monotonic clock.
+/// Returns the time of the monotonic clock; the only reader of it in these fakes.
 #[expect(clippy::disallowed_methods, reason = "this is the clock of the fakes")]
 pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// Tells whoever started the program where it is, as clients take it.
+/// Prints the URL of the program for clients.
 pub(crate) fn announce(url: &str) -> io::Result<()> {
     use std::io::Write as _;
     let mut out = io::stdout().lock();

@@ -1,4 +1,4 @@
-//! Replays what a real MAAS answered against the fake: every status and operation, and a life from `New` to deleted.
+//! Replays recorded answers of a real MAAS against the fake: every status and operation, and a life from `New` to deleted.
 
 #![cfg(feature = "maas")]
 #![expect(clippy::unwrap_used, reason = "a panic is how a test says no")]
@@ -122,7 +122,7 @@ async fn contract_of_every_operation_in_every_status() {
     println!("replayed {} rows, {} exceptions", rows.len(), MATRIX_EXCEPTIONS.len());
 }
 
-/// What differs from a recorded row, if anything.
+/// Returns the difference from a recorded row, if any.
 async fn replay(maas: &Maas, row: &Value) -> Option<String> {
     let status = STATUSES[usize::try_from(row["status"].as_i64().unwrap()).unwrap()];
     let id = maas.fake.seed(&Seed { configured: true, ..Seed::default() });
@@ -268,7 +268,7 @@ fn ours(text: &str, ids: &Ids) -> String {
     text.replace("abc123", &id).replace("wd4xdg", &id)
 }
 
-/// What belongs to the recorded site or to the moment: compared by its type only.
+/// Fields of the recorded site or moment: compared by their type only.
 const OF_THE_SITE: &[&str] = &[
     "id",
     "uuid",

@@ -1,4 +1,4 @@
-//! What is done to a store from outside a server: verifying, backing up, restoring, writing anew, letting in.
+//! What is done to a store from outside a server: verifying, backing up, restoring, letting in.
 //!
 //! Verifying and backing up read one snapshot beside running servers; restoring needs an empty store that no
 //! server uses.
@@ -10,12 +10,16 @@ pub use wardroom_store::{Checkpoint, Error, Fault, Location, Report};
 use wardroom_store::{SealKey, Store};
 
 use crate::{
-    app::{App, by_system},
-    auth::TokenDocument,
-    config::Config,
-    secret::{self, Key},
+    platform::{
+        app::{App, by_system},
+        config::Config,
+        identity::{
+            auth::TokenDocument,
+            secret::{self, Key},
+            token,
+        },
+    },
     serve::{StartError, same_key},
-    token,
 };
 
 /// What verification found, and whether it could check signatures.
@@ -70,21 +74,14 @@ pub async fn restore(from: &Path, config: &Config) -> Result<(), Error> {
     wardroom_store::restore(from, &config.location).await
 }
 
-/// Writes a store anew, so that its files have nothing of what was overwritten.
-///
-/// # Errors
-/// When there is no store, a server uses it, or there is no room; nothing is changed then.
-pub async fn compact(config: &Config) -> Result<(), Error> {
-    wardroom_store::compact(&config.location).await
-}
-
 /// Makes an admin token for who has the key of the server and its database, and gives its secret: the way back in when
 /// nobody has a token any more. An embedded database must not be in use.
 ///
 /// # Errors
 /// When there is no such store, the key is another one, or the name was used before; nothing is changed then.
 pub async fn admin_token(config: Config, name: &str) -> Result<String, StartError> {
-    crate::text::check("name", name, 1..=100).map_err(|error| StartError::Setup(error.to_string()))?;
+    crate::platform::identity::token_name::check(name)
+        .map_err(|error| StartError::Setup(error.to_string()))?;
     Store::require(&config.location).await?;
     let path = config.key_file.display().to_string();
     let key = Key::load(&config.key_file).map_err(StartError::Setup)?;
@@ -94,7 +91,7 @@ pub async fn admin_token(config: Config, name: &str) -> Result<String, StartErro
     if store.get("server", "key").await?.is_none() {
         return Err(StartError::Setup("no server has used this database yet: start one".to_owned()));
     }
-    let app = App::new(store, config, key, String::new());
+    let app = App::new(store, config, key, crate::kinds::KINDS);
     same_key(&app).await?;
     let (secret, expires_at) = (secret::new_token(), app.now() + token::DEFAULT_LIFETIME);
     let document = TokenDocument { role: Role::Admin, kinds: Vec::new(), group_id: None, expires_at };

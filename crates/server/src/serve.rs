@@ -8,20 +8,33 @@ use std::{
 };
 
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
-use wardroom_store::{Document, Error as StoreError, Location, Store};
+use wardroom_store::{Document, Error as StoreError, Store};
 
 use crate::{
-    app::{App, by_system},
-    config::Config,
-    discovery,
-    effects::{self, Upstreams, Worker},
-    error::Error,
-    first_token, jobs,
-    listen::{self, Door, Listener},
-    liveness, router, satellite_config,
-    secret::{self, Key},
-    spiffe::Trust,
-    token,
+    kinds::{
+        KINDS,
+        node::{self, discovery},
+        satellite::{
+            self,
+            effects::{self, Upstreams, Worker},
+        },
+    },
+    platform::{
+        app::{App, by_system},
+        config::Config,
+        http::{
+            host::Loopback,
+            listen::{self, Door, Listener},
+            router,
+        },
+        identity::{
+            first_token,
+            secret::{self, Key},
+            spiffe::Trust,
+        },
+        liveness,
+        work::{jobs, schedule},
+    },
 };
 
 /// What keeps a server from starting.
@@ -63,7 +76,7 @@ impl Server {
             None => None,
         };
         let upstreams = Upstreams::new(&config).map_err(StartError::Setup)?;
-        let spiffe = match &config.spiffe {
+        let spiffe = match &satellite::settings::Settings::of(&config).spiffe {
             Some(settings) => {
                 let trust = Trust::new(settings).map(Arc::new).map_err(StartError::Setup)?;
                 let tls = trust.acceptor().map_err(StartError::Setup)?;
@@ -72,8 +85,8 @@ impl Server {
             None => None,
         };
         let (socket, address) = bind(config.listen, "server.listen (--listen)").await?;
-        let boot = match &config.boot {
-            Some(address) => Some(bind(*address, "boot.listen (--boot-listen)").await?),
+        let boot = match node::settings::Settings::of(&config).listen {
+            Some(address) => Some(bind(address, "boot.listen (--boot-listen)").await?),
             None => None,
         };
 
@@ -84,31 +97,44 @@ impl Server {
         let store = Store::open(&config.location).await?;
         let key = load_key(&store, &config.key_file).await?;
         let boot_address = boot.as_ref().map(|(_, address)| *address);
-        let boot_url =
-            config.boot_url.clone().unwrap_or_else(|| format!("http://{}", boot_address.unwrap_or(address)));
+        let nodes: &mut node::settings::Settings = config.of_mut();
+        nodes.url.get_or_insert_with(|| format!("http://{}", boot_address.unwrap_or(address)));
         let scheme = if tls.is_some() { "https" } else { "http" };
         if !address.ip().is_unspecified() {
-            config.satellites.url.get_or_insert_with(|| format!("{scheme}://{address}"));
+            config.public_url.get_or_insert_with(|| format!("{scheme}://{address}"));
         }
-        if let (Some(settings), Some(((_, address), ..))) = (&mut config.spiffe, &spiffe) {
+        let satellites: &mut satellite::settings::Settings = config.of_mut();
+        if let (Some(settings), Some(((_, address), ..))) = (&mut satellites.spiffe, &spiffe) {
             settings.url.get_or_insert_with(|| format!("https://{address}"));
         }
-        let app = App::new(store, config, key, boot_url);
+        let app = App::new(store, config, key, KINDS);
         same_key(&app).await?;
         take_over(&app).await?;
         let first_token = first_token::make(&app, &app.config.data_dir).await?;
 
         let (router, members) = (router::api(app.clone()), Some(Door::of(&app)));
-        let mut listeners = vec![Listener { socket, tls, trust: None, networks: None, router, members }];
-        if let Some((socket, _)) = boot {
-            let (networks, router) = (Some(app.config.boot_networks.clone()), router::boot(app.clone()));
-            listeners.push(Listener { socket, tls: None, trust: None, networks, router, members: None });
+        let loopback = |address| loopback(&app, address);
+        let mut listeners = vec![Listener {
+            loopback: loopback(address),
+            socket,
+            tls,
+            trust: None,
+            networks: None,
+            router,
+            members,
+        }];
+        if let Some((socket, address)) = boot {
+            let networks = Some(node::settings::Settings::of(&app.config).networks.clone());
+            let router = router::part(app.clone(), node::routes::machines());
+            let (loopback, tls, trust, members) = (loopback(address), None, None, None);
+            listeners.push(Listener { socket, loopback, tls, trust, networks, router, members });
         }
         let (mut spiffe_address, mut trust) = (None, None);
         if let Some(((socket, address), trusted, tls)) = spiffe {
-            let router = router::spiffe(app.clone());
+            let router = router::part(app.clone(), satellite::routes::machines());
             (spiffe_address, trust) = (Some(address), Some(Arc::clone(&trusted)));
             listeners.push(Listener {
+                loopback: loopback(address),
                 socket,
                 tls: Some(tls),
                 trust: Some(trusted),
@@ -130,8 +156,11 @@ impl Server {
             tasks.spawn(listener.run(stop.clone(), grace));
         }
         self.worker.begin().await;
-        let mut jobs = jobs::spawn_all(&self.app, &stop);
-        effects::spawn(&self.worker, self.trust, &stop, &mut jobs);
+        let mut jobs = JoinSet::new();
+        liveness::sweep::spawn(&self.app, &stop, &mut jobs);
+        let kinds = KINDS.iter().map(|kind| (kind.jobs)(&self.app));
+        let all = [jobs::jobs(&self.app), effects::jobs(&self.worker, self.trust)].into_iter().chain(kinds);
+        schedule::start(&self.app, all.flatten().collect(), &stop, &mut jobs);
         let (app, mut stopped) = (self.app.clone(), stop.clone());
         tasks.spawn(async move {
             // A sender that is gone means the same.
@@ -158,7 +187,7 @@ impl Server {
     }
 }
 
-/// What servers before this one left behind: an older version, a crash, somebody with rights in the database.
+/// Mends what a crashed server, or a person with rights in the database, left behind.
 async fn take_over(app: &App) -> Result<(), StartError> {
     if !app.store.mended().is_empty() {
         tracing::warn!(
@@ -166,13 +195,22 @@ async fn take_over(app: &App) -> Result<(), StartError> {
             "what keeps history append-only was missing in the database and was made again: somebody took it away"
         );
     }
-    if matches!(app.config.location, Location::Sqlite { .. }) {
-        // Nobody else can be at it: the lock on the folder says so.
+    if !app.store.is_shared() {
+        // No other server can hold it: the lock on the folder says so.
         app.store.void_lease(discovery::LEASE).await?;
     }
-    let failed = |what: &'static str| move |error: Error| StartError::Setup(format!("{what}: {error}"));
-    token::key_stored(app).await.map_err(failed("tokens cannot be given a keyed hash"))?;
-    satellite_config::seal_stored(app).await.map_err(failed("configs of satellites cannot be sealed"))
+    Ok(())
+}
+
+/// The names of a listener on a loopback address: those of this machine for itself, and of the configured URLs.
+fn loopback(app: &App, listener: SocketAddr) -> Option<Loopback> {
+    let boot = node::settings::Settings::of(&app.config).url.as_deref();
+    let urls = [
+        app.config.public_url.as_deref(),
+        boot,
+        satellite::settings::Settings::url_by_certificate(&app.config),
+    ];
+    Loopback::of(listener, &urls.into_iter().flatten().collect::<Vec<_>>())
 }
 
 async fn bind(address: SocketAddr, setting: &str) -> Result<(TcpListener, SocketAddr), StartError> {
@@ -200,7 +238,12 @@ pub fn check(config: &Config) -> Result<(), StartError> {
         listen::tls(certificate, key).map_err(StartError::Setup)?;
     }
     Upstreams::new(config).map_err(StartError::Setup)?;
-    config.spiffe.as_ref().map(Trust::new).transpose().map_err(StartError::Setup)?;
+    satellite::settings::Settings::of(config)
+        .spiffe
+        .as_ref()
+        .map(Trust::new)
+        .transpose()
+        .map_err(StartError::Setup)?;
     let there = config.data_dir.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."));
     let there = if there.as_os_str().is_empty() { Path::new(".") } else { there };
     let probe = there.join(format!(".wardroom-check-{}", std::process::id()));
@@ -287,8 +330,10 @@ pub fn stop_on_signal() -> watch::Receiver<bool> {
 mod tests {
     use std::time::Duration;
 
+    use wardroom_store::Location;
+
     use super::*;
-    use crate::{
+    use crate::platform::{
         bare::{self, Lines},
         config, testing,
     };
@@ -317,10 +362,10 @@ mod tests {
         let location = Location::Postgres { url: database.url.clone() };
         drop(Store::open(&location).await.unwrap());
         testing::execute(&database.url, "ALTER TABLE history DISABLE TRIGGER history_append_only").await;
-        let config = config::resolve(&config::Sources::default()).unwrap();
+        let config = config::resolve(&config::Sources::default(), crate::kinds::KINDS).unwrap();
         let key = Key::create(&dir.path().join("key")).unwrap();
         let (lines, _listening) = Lines::listen();
-        let app = App::new(Store::open(&location).await.unwrap(), config, key, String::new());
+        let app = App::new(Store::open(&location).await.unwrap(), config, key, crate::kinds::KINDS);
         take_over(&app).await.unwrap();
         let told = lines.with(
             "what keeps history append-only was missing in the database and was made again: somebody took it away",

@@ -1,38 +1,56 @@
 //! Configuration: the default, what is laid over it, and errors that name the key.
 
-use wardroom_server::config::{Config, Sources, resolve};
+use wardroom_server::{
+    kinds::{
+        gpu_node::settings::Settings as GpuNodes, node::settings::Settings as Nodes,
+        satellite::settings::Settings as Satellites,
+    },
+    platform::config::{Config, DEFAULT, Sources, print, resolve},
+};
+
+fn nodes(config: &Config) -> &Nodes {
+    Nodes::of(config)
+}
+
+fn satellites(config: &Config) -> &Satellites {
+    Satellites::of(config)
+}
 
 fn with(file: &str) -> Result<Config, String> {
-    resolve(&Sources { file: Some(file.to_owned()), ..Sources::default() }).map_err(|error| error.to_string())
+    resolve(&Sources { file: Some(file.to_owned()), ..Sources::default() }, wardroom_server::KINDS)
+        .map_err(|error| error.to_string())
 }
 
 #[test]
 fn the_default_is_complete_and_safe() {
-    let config = resolve(&Sources::default()).unwrap();
+    let config = resolve(&Sources::default(), wardroom_server::KINDS).unwrap();
     assert!(config.listen.ip().is_loopback());
-    assert!(config.require_install_token);
-    assert_eq!(config.boot_networks.len(), 2);
+    assert!(nodes(&config).require_install_token);
+    assert_eq!(nodes(&config).networks.len(), 2);
 }
 
 #[test]
 fn flags_win_over_the_environment_and_that_over_the_file() {
     let mut sources =
         Sources { file: Some("[server]\nlisten = \"127.0.0.1:1\"\n".to_owned()), ..Sources::default() };
-    assert_eq!(resolve(&sources).unwrap().listen.port(), 1);
+    assert_eq!(resolve(&sources, wardroom_server::KINDS).unwrap().listen.port(), 1);
     sources.environment.push(("WARDROOM_SERVER_LISTEN".to_owned(), "127.0.0.1:2".to_owned()));
-    assert_eq!(resolve(&sources).unwrap().listen.port(), 2);
+    assert_eq!(resolve(&sources, wardroom_server::KINDS).unwrap().listen.port(), 2);
     sources.flags.push(("server.listen", "127.0.0.1:3".to_owned()));
-    assert_eq!(resolve(&sources).unwrap().listen.port(), 3);
+    assert_eq!(resolve(&sources, wardroom_server::KINDS).unwrap().listen.port(), 3);
 }
 
 #[test]
 fn an_environment_variable_takes_the_type_of_its_key() {
     let set = |name: &str, value: &str| {
         let environment = vec![(name.to_owned(), value.to_owned())];
-        resolve(&Sources { environment, ..Sources::default() })
+        resolve(&Sources { environment, ..Sources::default() }, wardroom_server::KINDS)
     };
-    assert!(!set("WARDROOM_NODES_DISCOVER", "false").unwrap().discovery.enabled);
-    assert_eq!(set("WARDROOM_BOOT_NETWORKS", "10.0.0.0/8, 192.168.0.0/16").unwrap().boot_networks.len(), 2);
+    assert!(!nodes(&set("WARDROOM_NODES_DISCOVER", "false").unwrap()).discovery.enabled);
+    assert_eq!(
+        nodes(&set("WARDROOM_BOOT_NETWORKS", "10.0.0.0/8, 192.168.0.0/16").unwrap()).networks.len(),
+        2
+    );
     let error = set("WARDROOM_LIMITS_READ", "many").unwrap_err().to_string();
     assert_eq!(error, "WARDROOM_LIMITS_READ: \"many\" must be a whole number");
     assert!(set("WARDROOM_TOKEN", "of the command line").is_ok(), "other variables are not ours");
@@ -44,7 +62,10 @@ fn an_empty_variable_is_none_where_empty_means_nothing() {
     let set = |name: &str| {
         let environment = vec![(name.to_owned(), String::new())];
         let file = "[limits]\nread = 7\n[harbor]\nurl = \"https://harbor.example\"\nusername = \"u\"\npassword = \"p\"";
-        resolve(&Sources { environment, file: Some(file.to_owned()), ..Sources::default() })
+        resolve(
+            &Sources { environment, file: Some(file.to_owned()), ..Sources::default() },
+            wardroom_server::KINDS,
+        )
     };
     for name in
         ["LOG_LEVEL", "LOG_FORMAT", "SERVER_LISTEN", "SERVER_DATA_DIR", "LIMITS_READ", "NODES_DISCOVER"]
@@ -53,9 +74,9 @@ fn an_empty_variable_is_none_where_empty_means_nothing() {
         assert_eq!((config.log_level.as_str(), config.limits.read), ("info", 7), "{name}");
         assert_eq!(config.data_dir.to_str(), Some("./wardroom-data"), "{name}");
     }
-    assert!(set("WARDROOM_BOOT_LISTEN").unwrap().boot.is_none());
-    assert!(set("WARDROOM_BOOT_NETWORKS").unwrap().boot_networks.is_empty());
-    assert!(set("WARDROOM_HARBOR_URL").unwrap().harbor.is_none());
+    assert!(nodes(&set("WARDROOM_BOOT_LISTEN").unwrap()).listen.is_none());
+    assert!(nodes(&set("WARDROOM_BOOT_NETWORKS").unwrap()).networks.is_empty());
+    assert!(satellites(&set("WARDROOM_HARBOR_URL").unwrap()).harbor.is_none());
     assert!(with("[log]\nlevel = \"\"").unwrap_err().contains("log.level: \"\" must be off, error, warn"));
 }
 
@@ -116,7 +137,7 @@ fn all_mistakes_are_told_at_once_with_what_there_is() {
     assert_eq!(said.lines().count(), 3, "{said}");
     let named =
         Sources { file: Some("[sever]\n".into()), file_name: Some("my.toml".into()), ..Sources::default() };
-    assert!(resolve(&named).unwrap_err().to_string().starts_with("my.toml: [sever]"));
+    assert!(resolve(&named, wardroom_server::KINDS).unwrap_err().to_string().starts_with("my.toml: [sever]"));
 }
 
 #[test]
@@ -137,9 +158,22 @@ fn filters_of_logs_are_taken() {
 fn plain_http_beyond_loopback_must_be_asked_for_by_name() {
     let beyond = |how: &str| {
         with(&format!(
-            "[satellites]\nurl = \"https://wardroom.example\"\n[server]\nlisten = \"0.0.0.0:8440\"\n{how}"
+            "[server]\npublic_url = \"https://wardroom.example\"\nlisten = \"0.0.0.0:8440\"\n{how}"
         ))
     };
     assert!(beyond("insecure_http = true").is_ok());
     assert!(beyond("tls_certificate = \"c\"\ntls_key = \"k\"").is_ok());
+}
+
+#[test]
+fn what_is_printed_gives_the_same_configuration() {
+    let given =
+        Sources { environment: vec![("WARDROOM_LIMITS_READ".into(), "7".into())], ..Sources::default() };
+    assert_eq!(print(&Sources::default()).unwrap(), DEFAULT);
+    let again = Sources { file: Some(print(&given).unwrap()), ..Sources::default() };
+    let all = |sources: &Sources| {
+        let config = resolve(sources, wardroom_server::KINDS).unwrap();
+        format!("{config:?} {:?} {:?} {:?}", nodes(&config), satellites(&config), GpuNodes::of(&config))
+    };
+    assert_eq!(all(&again), all(&given));
 }

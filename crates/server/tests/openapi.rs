@@ -5,16 +5,20 @@ use std::path::Path;
 
 use serde_json::Value;
 use wardroom_api::site::SiteSettings;
-use wardroom_server::{access, router};
+use wardroom_core::{gpu_node, lifecycles, node, run, satellite};
+use wardroom_server::{
+    KINDS,
+    platform::http::{access, router},
+};
 
 #[test]
 fn the_document_says_what_the_handlers_say() {
-    check("openapi.json", &(router::openapi().to_pretty_json().unwrap() + "\n"));
+    check("openapi.json", &(router::openapi(KINDS).to_pretty_json().unwrap() + "\n"));
 }
 
 #[test]
 fn the_page_says_what_a_site_can_be_told() {
-    let document = serde_json::to_value(router::openapi()).unwrap();
+    let document = serde_json::to_value(router::openapi(KINDS)).unwrap();
     let usual = serde_json::to_value(SiteSettings::default()).unwrap();
     let schema = &document["components"]["schemas"]["SiteSettings"]["properties"];
     let mut page = String::from(
@@ -59,7 +63,7 @@ fn check(file: &str, generated: &str) {
 /// Deny by default: a route that the access table does not know is refused to everybody, so it is a mistake.
 #[test]
 fn every_route_has_a_row_in_the_access_table_and_every_row_a_route() {
-    let document = serde_json::to_value(router::openapi()).unwrap();
+    let document = serde_json::to_value(router::openapi(KINDS)).unwrap();
     let mut routes = vec![("GET".to_owned(), "/openapi.json".to_owned())];
     for (path, methods) in document["paths"].as_object().unwrap() {
         routes
@@ -67,7 +71,80 @@ fn every_route_has_a_row_in_the_access_table_and_every_row_a_route() {
     }
     routes.sort();
     let mut rows: Vec<_> =
-        access::ROUTES.iter().map(|route| (route.method.to_owned(), route.path.to_owned())).collect();
+        access::every(KINDS).map(|route| (route.method.to_owned(), route.path.to_owned())).collect();
     rows.sort();
     assert_eq!(rows, routes);
+}
+
+/// A request that is made of an action works when it is pasted: its route exists, and admits the role that it names.
+#[test]
+fn every_action_of_the_tables_is_a_route() {
+    let published = lifecycles::all();
+    let of_tables = published.iter().flat_map(|table| {
+        let moves = table.moves.iter().filter_map(|row| row.call);
+        moves.chain(table.states.iter().filter_map(|state| state.remedy))
+    });
+    let others = [
+        node::ASSIGN,
+        node::RELEASE_WORKFLOW,
+        node::RELEASE_GROUP,
+        node::READ,
+        gpu_node::READ,
+        gpu_node::LIFECYCLE,
+        gpu_node::DECOMMISSION,
+        run::READ,
+        satellite::READ,
+    ];
+    // The routes of devices are to come; once one is there, this exception has to go.
+    assert!(access::every(KINDS).all(|route| !route.path.starts_with("/api/v1/devices")));
+    let calls: Vec<_> = of_tables.filter(|call| call.kind != "device").chain(others).collect();
+    assert!(calls.len() > 60, "{}", calls.len());
+    for call in calls {
+        let action = call.of("x1");
+        assert!(!action.path.contains(['{', '}']), "{}", action.path);
+        let route = access::every(KINDS)
+            .find(|route| route.method == action.method && fits(route.path, &action.path))
+            .unwrap_or_else(|| panic!("no route: {} {}", action.method, action.path));
+        assert_eq!(route.kind, action.kind, "{}", action.path);
+        let access::Allow::Roles(roles) = route.allow else { panic!("{}: not for people", action.path) };
+        assert!(roles.contains(&action.role), "{} {}: not for {}", action.method, action.path, action.role);
+    }
+}
+
+/// Whether a path is one of a route's.
+fn fits(route: &str, path: &str) -> bool {
+    let (route, path): (Vec<_>, Vec<_>) = (route.split('/').collect(), path.split('/').collect());
+    route.len() == path.len()
+        && route.iter().zip(path).all(|(pattern, part)| pattern.starts_with('{') || *pattern == part)
+}
+
+/// Generators of clients need an id that no other operation has, a tag, and a description of each answer.
+#[test]
+fn every_operation_is_described() {
+    let document = serde_json::to_value(router::openapi(KINDS)).unwrap();
+    let (mut ids, mut wrong) = (std::collections::BTreeSet::new(), Vec::new());
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            let id = operation["operationId"].as_str().unwrap_or_default();
+            let described =
+                |response: &Value| response["description"].as_str().is_some_and(|text| !text.is_empty());
+            let answers = operation["responses"].as_object().unwrap();
+            if id.is_empty()
+                || !ids.insert(id.to_owned())
+                || operation["tags"].as_array().is_none_or(Vec::is_empty)
+                || answers.is_empty()
+                || !answers.values().all(described)
+            {
+                wrong.push(format!("{method} {path} ({id})"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(ids.len() > 80, "found the operations");
+    let text = document.to_string();
+    let schemas = document["components"]["schemas"].as_object().unwrap();
+    for reference in text.split("\"#/components/schemas/").skip(1) {
+        let name = reference.split('"').next().unwrap();
+        assert!(schemas.contains_key(name), "there is no schema {name}");
+    }
 }

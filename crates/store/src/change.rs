@@ -5,6 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::history::{Entry, HistoryRow};
+use crate::liveness::BeatAt;
 use crate::resource::{Content, Resource};
 
 /// What a caller decided.
@@ -53,8 +54,6 @@ pub struct Use {
     pub field: String,
     /// What it says.
     pub value: String,
-    /// A state in which one that names it is no user; empty for none.
-    pub unless: String,
 }
 
 /// Work that a change asks for, performed at least once by a worker.
@@ -66,13 +65,24 @@ pub struct Effect {
     pub payload: serde_json::Value,
 }
 
-/// A lease and the epoch in which it was held.
+/// A lease and the epoch in which it was held, and what else may not have changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fence {
     /// The name of the lease.
     pub lease: String,
     /// The epoch its holder was given.
     pub epoch: i64,
+    /// The last beat of the resource, for a change that is right only without another one: the commit is a conflict once
+    /// the table has another. PostgreSQL only.
+    pub beat: Option<BeatAt>,
+}
+
+impl Fence {
+    /// Adds the last beat of the resource that the change was decided on.
+    #[must_use]
+    pub fn on_beat(self, beat: Option<BeatAt>) -> Self {
+        Self { beat, ..self }
+    }
 }
 
 /// What a commit wrote.

@@ -147,16 +147,6 @@ impl Store {
         self.database.write(sql::IDEMPOTENCY_RELEASE, key.params()).await.map(drop)
     }
 
-    /// Whether a key is known, whatever it came with.
-    pub async fn knows_key(&self, scope: &str, key: &str, now: Timestamp) -> Result<bool> {
-        Ok(self.database.read_one(sql::IDEMPOTENCY_FIND, params![scope, key, now]).await?.is_some())
-    }
-
-    /// Forgets the bodies of answers that are like a pattern of SQL, and not that they were given.
-    pub async fn forget_answers(&self, like: &str) -> Result<usize> {
-        Ok(self.database.write(sql::IDEMPOTENCY_FORGET, params![like]).await?.len())
-    }
-
     /// Forgets what has expired.
     pub async fn sweep_keys(&self, now: Timestamp) -> Result<usize> {
         Ok(self.database.write(sql::IDEMPOTENCY_SWEEP, params![now]).await?.len())

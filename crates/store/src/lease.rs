@@ -28,7 +28,7 @@ impl Lease {
     /// What changes made under this lease carry.
     #[must_use]
     pub fn fence(&self) -> Fence {
-        Fence { lease: self.name.clone(), epoch: self.epoch }
+        Fence { lease: self.name.clone(), epoch: self.epoch, beat: None }
     }
 
     fn from_row(mut row: Row) -> Result<Self> {

@@ -11,10 +11,10 @@
 //! - Readers of the feed see every change, in one order, without gaps.
 //! - No clock is read: times come from callers, the time of leases from the database.
 
+mod attempts;
 mod backup;
 mod change;
 mod checkpoint;
-mod compact;
 pub mod cursor;
 mod denied;
 mod document;
@@ -27,6 +27,7 @@ mod hash;
 mod history;
 mod idempotency;
 mod lease;
+mod listener;
 mod liveness;
 mod location;
 mod migrate;
@@ -43,10 +44,10 @@ mod store;
 mod value;
 mod verify;
 
+pub use attempts::{ATTEMPTS, attempts, unless_conflict};
 pub use backup::backup;
 pub use change::{Change, Committed, Effect, Fence, Held, Use};
 pub use checkpoint::{Checkpoint, SealKey, checkpoints};
-pub use compact::{Compaction, compact};
 pub use denied::Denied;
 pub use document::Document;
 pub use effects::{ClaimedEffect, EffectProgress, OpenEffects, PendingEffect};
@@ -55,7 +56,8 @@ pub use feed::{Cursor, FeedItem, HeldBack};
 pub use history::{Entry, HistoryRow, TRANSITION};
 pub use idempotency::{Answer, Claim, IdempotencyKey, Mark, Marker};
 pub use lease::Lease;
-pub use liveness::{Moment, Seen, SeenMark, Told};
+pub use listener::{CommitListener, PendingCommit};
+pub use liveness::{Ages, Beat, BeatAt, Beats, Moment, Refused, Replica, Seen};
 pub use location::Location;
 pub use observation::Observation;
 pub use query::{List, Page, Requirement, Selector};

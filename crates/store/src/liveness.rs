@@ -23,9 +23,48 @@ pub struct Seen {
     pub every: u32,
 }
 
-/// A point in the order in which beats are written down, whenever they were heard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SeenMark(i64);
+/// The row of a member's last beat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Beat {
+    /// The member.
+    pub id: Box<str>,
+    /// How long ago it was heard; negative when the database's clock was set back since.
+    pub age: SignedDuration,
+    /// Its interval in seconds; 0 when it never had one.
+    pub every: u32,
+    /// When it was heard, by the database's clock: a change may require that this is still so.
+    pub at: BeatAt,
+    /// The version of the member's record.
+    pub version: i64,
+}
+
+/// When a beat was heard, by the database's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BeatAt(pub(crate) i64);
+
+/// Members that a statement found, and the database's clock then.
+#[derive(Clone, Debug)]
+pub struct Beats {
+    /// The clock that ages are counted from.
+    pub moment: Moment,
+    /// The rows.
+    pub rows: Vec<Beat>,
+}
+
+/// Which members are looked for by the age of their last beats; all of them in one of the states.
+#[derive(Clone, Copy, Debug)]
+pub struct Ages<'a> {
+    /// The kind.
+    pub kind: &'static str,
+    /// The states.
+    pub states: &'a [&'static str],
+    /// The age for each second of a member's interval.
+    pub per_second: Duration,
+    /// The least age of a member that has an interval.
+    pub least: Duration,
+    /// The age of a member that never had an interval.
+    pub fallback: Duration,
+}
 
 /// A moment by the database's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,21 +78,33 @@ impl Moment {
     }
 }
 
-/// Up to when a server has written down what it heard.
+/// A server that shares the members, or did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
-    /// The server.
-    pub server: Box<str>,
-    /// How long ago the moment was before which everything is written down.
-    pub age: Duration,
-    /// How often there was something new in it.
-    pub news: u32,
+pub struct Replica {
+    /// Its name.
+    pub name: Box<str>,
+    /// Every beat that it heard before this is in the table.
+    pub watermark: Moment,
+    /// The time at the reading.
+    pub now: Moment,
+    /// When it refused beats last.
+    pub refused: Option<Refused>,
 }
 
-const NO_MARK: i64 = -1;
+/// A time in which a server refused beats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// When it ended.
+    pub until: Moment,
+    /// For how many seconds it went on.
+    pub seconds: u32,
+}
 
-/// The kind of the rows that say up to when servers have written down what they heard.
+/// The kind of the rows of watermarks.
 const SERVER: &str = "server";
+
+/// The kind of the rows that say when servers refused beats.
+const REFUSED: &str = "refused";
 
 impl Store {
     /// Writes down when members of a kind were heard; what is there and newer stays.
@@ -73,31 +124,51 @@ impl Store {
         }
     }
 
-    /// A mark before which everything that was ever written down can be seen.
-    pub async fn seen_mark(&self) -> Result<SeenMark> {
-        match &*self.database {
-            Database::Sqlite(_) => Ok(SeenMark(NO_MARK)),
-            Database::Postgres(postgres) => {
-                let rows = postgres.run(crate::postgres::dialect::SEEN_MARK, &params![]).await?;
-                Ok(SeenMark(one(rows)?.int()?))
-            }
-        }
-    }
-
-    /// When members of a kind were heard, as it was written down after a mark, or ever. What is written down about that
-    /// time may come twice. An embedded database has one server, which knows what it wrote: there it is always all.
-    pub async fn seen(&self, kind: &'static str, since: Option<SeenMark>) -> Result<Vec<Seen>> {
-        let SeenMark(since) = since.unwrap_or(SeenMark(NO_MARK));
+    /// When members of a kind were heard.
+    pub async fn seen(&self, kind: &'static str) -> Result<Vec<Seen>> {
         match &*self.database {
             Database::Sqlite(sqlite) => sqlite.seen(kind).await,
             Database::Postgres(postgres) => {
-                let rows = postgres.run(crate::postgres::dialect::SEEN, &params![kind, since]).await?;
+                let rows = postgres.run(crate::postgres::dialect::SEEN, &params![kind]).await?;
                 rows.into_iter().map(from_row).collect()
             }
         }
     }
 
-    /// What time it is; asked before it is looked who was heard.
+    /// When these members of a kind were heard. An embedded database has one server, which knows: there it is none.
+    pub async fn seen_of(&self, kind: &'static str, ids: &[String]) -> Result<Vec<Seen>> {
+        match &*self.database {
+            Database::Sqlite(_) => Ok(Vec::new()),
+            Database::Postgres(postgres) => {
+                let params = [Value::from(kind), Value::Texts(ids.to_vec())];
+                let rows = postgres.read(crate::postgres::dialect::SEEN_OF, &params).await?;
+                rows.into_iter().map(from_row).collect()
+            }
+        }
+    }
+
+    /// Members whose last beat is older than this, or lies ahead of the database's clock because that was set back. An
+    /// embedded database has one server, which knows: there it is none.
+    pub async fn overdue(&self, than: Ages<'_>) -> Result<Option<Beats>> {
+        match &*self.database {
+            Database::Sqlite(_) => Ok(None),
+            Database::Postgres(postgres) => {
+                beats(postgres.run(crate::postgres::dialect::OVERDUE, &than.params()).await?).map(Some)
+            }
+        }
+    }
+
+    /// The opposite: members whose last beat is no older than this.
+    pub async fn heard_within(&self, these: Ages<'_>) -> Result<Option<Beats>> {
+        match &*self.database {
+            Database::Sqlite(_) => Ok(None),
+            Database::Postgres(postgres) => {
+                beats(postgres.run(crate::postgres::dialect::HEARD_WITHIN, &these.params()).await?).map(Some)
+            }
+        }
+    }
+
+    /// What time it is; asked before beats are collected.
     pub async fn moment(&self) -> Result<Moment> {
         match &*self.database {
             Database::Sqlite(_) => Ok(Moment(0)),
@@ -108,34 +179,39 @@ impl Store {
         }
     }
 
-    /// Writes down that everything a server heard before a moment is written down, and how often something new was
-    /// among it. An embedded database has one server.
-    pub async fn note_told(&self, server: &str, Moment(before): Moment, news: u32) -> Result<()> {
+    /// Writes down that every beat that a server heard before a moment is in the table. An embedded database has one
+    /// server.
+    pub async fn note_watermark(&self, server: &str, Moment(before): Moment) -> Result<()> {
         match &*self.database {
             Database::Sqlite(_) => Ok(()),
             Database::Postgres(postgres) => {
-                let params = params![SERVER, server, before, i64::from(news)];
-                postgres.run(crate::postgres::dialect::NOTE_TOLD, &params).await.map(drop)
+                let params = params![SERVER, server, before];
+                postgres.run(crate::postgres::dialect::NOTE_WATERMARK, &params).await.map(drop)
             }
         }
     }
 
-    /// What each server has told. What is read after this has it.
-    pub async fn told(&self) -> Result<Vec<Told>> {
+    /// Writes down that a server refused beats for so many seconds, until now.
+    pub async fn note_refused(&self, server: &str, seconds: u32) -> Result<()> {
+        let seen = Seen { id: server.into(), age: Duration::ZERO, every: seconds };
+        self.note_seen(REFUSED, vec![seen]).await
+    }
+
+    /// Every server that ever wrote a watermark.
+    pub async fn replicas(&self) -> Result<Vec<Replica>> {
         match &*self.database {
             Database::Sqlite(_) => Ok(Vec::new()),
-            Database::Postgres(_) => {
-                let told = self.seen(SERVER, None).await?;
-                Ok(told
-                    .into_iter()
-                    .map(|Seen { id, age, every }| Told { server: id, age, news: every })
-                    .collect())
+            Database::Postgres(postgres) => {
+                let params = params![SERVER, REFUSED];
+                let rows = postgres.run(crate::postgres::dialect::REPLICAS, &params).await?;
+                rows.into_iter().map(replica).collect()
             }
         }
     }
 
     /// Forgets a server that is gone for good.
-    pub async fn forget_told(&self, server: &str) -> Result<()> {
+    pub async fn forget_replica(&self, server: &str) -> Result<()> {
+        self.forget_seen(REFUSED, server).await?;
         self.forget_seen(SERVER, server).await
     }
 
@@ -166,6 +242,36 @@ fn from_row(mut row: Row) -> Result<Seen> {
     let id = row.text()?.into();
     let age = Duration::from_millis(u64::try_from(row.int()?).unwrap_or(0));
     Ok(Seen { id, age, every: u32::try_from(row.int()?).unwrap_or(0) })
+}
+
+impl Ages<'_> {
+    fn params(&self) -> Vec<Value> {
+        let Self { kind, states, per_second, least, fallback } = *self;
+        let states = Value::Texts(states.iter().map(|state| (*state).to_owned()).collect());
+        let ages = [per_second, least, fallback].map(|age| Value::from(millis(age)));
+        [Value::from(kind), states].into_iter().chain(ages).collect()
+    }
+}
+
+/// Every row has the clock; one without a member says that there is none.
+fn beats(rows: Vec<Row>) -> Result<Beats> {
+    let (mut moment, mut found) = (None, Vec::new());
+    for mut row in rows {
+        moment = Some(Moment(row.int()?));
+        let Some(id) = row.opt_text()? else { continue };
+        let (age, every) = (SignedDuration::from_millis(row.int()?), u32::try_from(row.int()?).unwrap_or(0));
+        found.push(Beat { id: id.into(), age, every, at: BeatAt(row.int()?), version: row.int()? });
+    }
+    let moment = one(moment.into_iter().collect())?;
+    Ok(Beats { moment, rows: found })
+}
+
+fn replica(mut row: Row) -> Result<Replica> {
+    let name = row.text()?.into();
+    let (now, watermark) = (Moment(row.int()?), Moment(row.int()?));
+    let until = row.opt_int()?.map(Moment);
+    let seconds = u32::try_from(row.int()?).unwrap_or(0);
+    Ok(Replica { name, watermark, now, refused: until.map(|until| Refused { until, seconds }) })
 }
 
 /// A database that was turned back may hold what lies ahead of its clock; that is now.

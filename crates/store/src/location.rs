@@ -18,6 +18,17 @@ pub enum Location {
     },
 }
 
+impl Location {
+    /// Returns whether several servers may use the database at the same moment.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        match self {
+            Self::Sqlite { .. } => false,
+            Self::Postgres { .. } => true,
+        }
+    }
+}
+
 /// The URL may hold a password, so it is never printed.
 impl fmt::Debug for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,7 +1,7 @@
 //! Migrations, run at start.
 //!
-//! What must stay true: a schema that a newer program made is refused, and migrations only ever expand what
-//! an older program still reads.
+//! What must stay true: a schema that a newer program made is refused. From release 0.1.0 on a migration is never changed
+//! or removed, and only expands what an older program still reads.
 
 use crate::error::{Error, Result};
 

@@ -6,10 +6,12 @@
 
 mod commit;
 mod connect;
+mod connector;
 pub(crate) mod dialect;
 mod error;
 mod lanes;
 mod moves;
+mod pulse;
 mod together;
 mod transport;
 
@@ -24,9 +26,11 @@ pub(crate) use connect::{Connected, connect, connect_migrated, query, require_cu
 use crate::error::{Error, Result};
 use crate::prepared::Prepared;
 use crate::value::{Row, Value};
+use connector::Connector;
 use error::{commit_error, read_only, retryable, server_error};
 use lanes::Lanes;
 use moves::Moved;
+use pulse::Pulse;
 
 /// Writers wait for the disk and share its syncs, so there are many; readers wait for nothing, and never behind a
 /// writer.
@@ -37,6 +41,9 @@ const RESERVED: usize = 4;
 /// One waits for the disk while the other one gathers.
 const LANES: usize = 2;
 const WAIT: Duration = Duration::from_secs(10);
+/// How long a statement may take before its connection is given up: longer than [`dialect::WRITER`] waits for a lock, so
+/// that the server's own answer comes first where it answers at all.
+const LIMIT: Duration = Duration::from_secs(25);
 const ATTEMPTS: usize = 10;
 
 /// Connections to one database.
@@ -46,6 +53,7 @@ pub(crate) struct Postgres {
     readers: Pool,
     reserved: Pool,
     moves: Arc<Lanes<Prepared, (Prepared, Moved)>>,
+    _pulse: Arc<Pulse>,
 }
 
 impl std::fmt::Debug for Postgres {
@@ -57,17 +65,20 @@ impl std::fmt::Debug for Postgres {
 impl Postgres {
     pub(crate) async fn open(url: &str) -> Result<Self> {
         connect_migrated(url).await?;
-        let lanes = pool(url, LANES, dialect::LANE)?;
+        let connector = connect::connector(url)?;
+        let pool = |size, settings| pool(&connector, size, settings);
+        let lanes = pool(LANES, dialect::LANE)?;
         let moves = Lanes::open(LANES, moves::MOST, move |changes| moves::make(lanes.clone(), changes));
-        let (writers, readers) = (pool(url, WRITERS, dialect::WRITER)?, pool(url, READERS, "")?);
-        let reserved = pool(url, RESERVED, dialect::WRITER)?;
-        Ok(Self { writers, readers, reserved, moves: Arc::new(moves) })
+        let (writers, readers) = (pool(WRITERS, dialect::WRITER)?, pool(READERS, "")?);
+        let reserved = pool(RESERVED, dialect::WRITER)?;
+        let pulse = Arc::new(Pulse::spawn(&connector));
+        Ok(Self { writers, readers, reserved, moves: Arc::new(moves), _pulse: pulse })
     }
 
     /// The same over connections that no request takes.
     pub(crate) fn reserved(&self) -> Self {
         let pool = || self.reserved.clone();
-        Self { writers: pool(), readers: pool(), reserved: pool(), moves: Arc::clone(&self.moves) }
+        Self { writers: pool(), readers: pool(), reserved: pool(), ..self.clone() }
     }
 
     /// A connection to write with.
@@ -89,9 +100,14 @@ impl Postgres {
     pub(crate) async fn run_once(&self, sql: &str, params: &[Value]) -> Result<Vec<Row>> {
         let client = Box::pin(client(&self.readers)).await?;
         let typed = params.iter().map(|value| (value, type_of(value)));
-        let rows = client.query_typed_raw(sql, typed).await.map_err(server_error)?;
-        let rows = connect::collect(rows).await.map_err(server_error)?;
-        rows.iter().map(connect::from_postgres).collect()
+        let ran = limited(async {
+            let rows = client.query_typed_raw(sql, typed).await.map_err(Failed::Server)?;
+            connect::collect(rows).await.map_err(Failed::Server)
+        });
+        match ran.await {
+            Ok(rows) => rows.iter().map(connect::from_postgres).collect(),
+            Err(failed) => Err(give_up(client, failed).into_error()),
+        }
     }
 
     /// Commits one change, with what others commit at the same moment as far as that can be.
@@ -148,9 +164,9 @@ impl Postgres {
     }
 }
 
-fn pool(url: &str, size: usize, settings: &str) -> Result<Pool> {
-    let builder =
-        Pool::builder(connect::manager(url)?).max_size(size).post_create(connect::settings(settings));
+fn pool(connector: &Arc<Connector>, size: usize, settings: &str) -> Result<Pool> {
+    let builder = Pool::builder(connect::manager(connector));
+    let builder = builder.max_size(size).post_create(connect::settings(settings));
     let builder = builder.wait_timeout(Some(WAIT)).create_timeout(Some(WAIT)).runtime(Runtime::Tokio1);
     builder.build().map_err(|error| Error::Bug(format!("no pool: {error}")))
 }
@@ -175,38 +191,61 @@ async fn ran<P: ToSql + Sync>(pool: &Pool, sql: &str, params: &[P]) -> Result<Ve
     loop {
         match run_on(&client, sql, params).await {
             Err(Failed::Server(error)) if retryable(&error) && attempt < ATTEMPTS => attempt += 1,
-            Err(failed) if failed.is_read_only() => {
-                drop(Object::take(client));
-                return Err(failed);
-            }
-            ran => return ran,
+            Err(failed) => return Err(give_up(client, failed)),
+            Ok(rows) => return Ok(rows),
         }
     }
 }
 
+/// Closes a connection that is of no more use after a failure, instead of leaving it to others.
+fn give_up(client: Client, failed: Failed) -> Failed {
+    if failed.spoils_connection() {
+        drop(Object::take(client));
+    }
+    failed
+}
+
+/// Waits for the server's answer as long as a statement may take.
+async fn limited<T>(answer: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
+    tokio::time::timeout(LIMIT, answer).await.unwrap_or(Err(Failed::Late))
+}
+
 /// Runs one of the constant statements on one connection, prepared once for it.
 async fn run_on<P: ToSql + Sync>(client: &Client, sql: &str, params: &[P]) -> Result<Vec<Row>, Failed> {
-    let statement = client.prepare_cached(sql).await.map_err(Failed::Server)?;
-    let rows = client.query_raw(&statement, params).await.map_err(Failed::Server)?;
-    let rows = connect::collect(rows).await.map_err(Failed::Server)?;
+    let ran = limited(async {
+        let statement = client.prepare_cached(sql).await.map_err(Failed::Server)?;
+        let rows = client.query_raw(&statement, params).await.map_err(Failed::Server)?;
+        connect::collect(rows).await.map_err(Failed::Server)
+    });
+    let rows = ran.await?;
     rows.iter().map(connect::from_postgres).collect::<Result<_>>().map_err(Failed::Store)
 }
 
 /// Why something did not work, as the server said it or as we see it.
 enum Failed {
     Server(tokio_postgres::Error),
+    /// The server did not answer within [`LIMIT`].
+    Late,
     Store(Error),
 }
 
+const LATE: &str = "it did not answer in time";
+
 impl Failed {
-    /// Then the connection is of no more use to who writes: the next one may be to a primary.
-    fn is_read_only(&self) -> bool {
-        matches!(self, Self::Server(error) if read_only(error))
+    /// Whether the connection must not be used again: the server takes no changes, and the next connection may lead to
+    /// one that does; or it has not answered, and may never do.
+    fn spoils_connection(&self) -> bool {
+        match self {
+            Self::Server(error) => read_only(error),
+            Self::Late => true,
+            Self::Store(_) => false,
+        }
     }
 
     fn into_error(self) -> Error {
         match self {
             Self::Server(error) => server_error(error),
+            Self::Late => Error::Unavailable(LATE.to_owned()),
             Self::Store(error) => error,
         }
     }
@@ -215,6 +254,7 @@ impl Failed {
     fn into_commit_error(self) -> Error {
         match self {
             Self::Server(error) => commit_error(error),
+            Self::Late => Error::Unanswered(LATE.to_owned()),
             Self::Store(error) => error,
         }
     }

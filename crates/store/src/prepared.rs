@@ -179,6 +179,11 @@ impl Prepared {
         self.is_move() && self.is_same_but_state() && self.fence.is_none()
     }
 
+    /// The last beat of the resource that it was decided on, by the database's clock.
+    pub(crate) fn beat(&self) -> Option<i64> {
+        self.fence.as_ref().and_then(|fence| fence.beat).map(|beat| beat.0)
+    }
+
     /// Whether it says when the resource is due, and when that is.
     pub(crate) fn due(&self) -> (bool, Param<'_>) {
         let rest = self.made.rest.as_ref();

@@ -200,13 +200,6 @@ statements! {
 
     EPOCH = "SELECT value FROM meta WHERE key = 'epoch'";
 
-    COMPACTION_OWE =
-        "INSERT INTO meta (key, value) VALUES ('compaction', 'owed') ON CONFLICT (key) DO NOTHING RETURNING key";
-
-    COMPACTION_OWED = "SELECT value FROM meta WHERE key = 'compaction'";
-
-    COMPACTION_DONE = "DELETE FROM meta WHERE key = 'compaction' RETURNING key";
-
     EFFECTS_PENDING =
         "SELECT id, kind, resource_id, sequence, type, payload, created_at FROM effects \
          WHERE done_at IS NULL AND id > $1 ORDER BY id LIMIT $2";
@@ -250,9 +243,8 @@ statements! {
 
     /// The first living resource of a kind with a value of a term.
     TERM_USER =
-        "SELECT t.resource_id FROM terms t WHERE t.kind = $1 AND t.term = $2 AND t.value = $3 AND NOT EXISTS \
-         (SELECT 1 FROM resources r WHERE r.kind = t.kind AND r.id = t.resource_id AND r.state = $4) \
-         ORDER BY t.resource_id LIMIT 1";
+        "SELECT resource_id FROM terms WHERE kind = $1 AND term = $2 AND value = $3 \
+         ORDER BY resource_id LIMIT 1";
 
     OBSERVATIONS =
         "SELECT kind, resource_id, source, version, document, observed_at, received_at FROM observations \
@@ -300,8 +292,6 @@ statements! {
         "DELETE FROM idempotency \
          WHERE scope = $1 AND key = $2 AND request_hash = $3 AND answer IS NULL \
          AND marker IS NULL RETURNING key";
-
-    IDEMPOTENCY_FORGET = "UPDATE idempotency SET answer = '' WHERE answer LIKE $1 RETURNING key";
 
     IDEMPOTENCY_SWEEP = "DELETE FROM idempotency WHERE expires_at <= $1 RETURNING key";
 

@@ -137,43 +137,6 @@ impl Sqlite {
     }
 }
 
-impl Sqlite {
-    /// Writes the file anew and empties its log, so that nothing is left there of what was overwritten. The writer
-    /// waits meanwhile.
-    pub(crate) async fn compact(&self) -> Result<()> {
-        let path = self.readers.path.clone();
-        let compact = move || write_anew(&connect::writable(&path)?);
-        let done = tokio::task::spawn_blocking(compact).await;
-        done.map_err(|_| Error::Unavailable("it was given up".to_owned()))?
-    }
-
-    /// How many bytes the file and its log have.
-    pub(crate) fn size(&self) -> Result<u64> {
-        let file = &self.readers.path;
-        let size = |path: &Path| std::fs::metadata(path).map(|file| file.len()).map_err(Error::file(path));
-        let log = size(&file.with_extension("db-wal")).unwrap_or(0);
-        Ok(size(file)? + log)
-    }
-}
-
-/// Writes the file of a folder anew that no server uses, and notes that it was done.
-pub(crate) fn compact_alone(dir: &Path) -> Result<()> {
-    // What is not there is not made here.
-    drop(existing(dir)?);
-    let (connection, _lock) = exclusive(dir)?;
-    write_anew(&connection)?;
-    query(&connection, sql::COMPACTION_DONE, &[]).map(drop)
-}
-
-fn write_anew(connection: &Connection) -> Result<()> {
-    connection.execute_batch("VACUUM").map_err(connect::sqlite_error)?;
-    let emptied = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
-    match emptied.map_err(connect::sqlite_error)? {
-        0 => Ok(()),
-        _ => Err(Error::Unavailable("somebody reads the database and keeps its log".to_owned())),
-    }
-}
-
 /// A connection that reads the database of a folder, also beside its server.
 pub(crate) fn existing(dir: &Path) -> Result<Connection> {
     let connection = read_only(&connect::file(dir))?;

@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::guards;
 use crate::history::HistoryRow;
 use crate::idempotency::Mark;
+use crate::listener::{CommitListener, Listeners};
 use crate::location::Location;
 use crate::postgres::{self, Postgres};
 use crate::prepared::Prepared;
@@ -26,6 +27,7 @@ pub struct Store {
     pub(crate) epoch: Arc<str>,
     pub(crate) hint: watch::Sender<u64>,
     mended: Arc<[&'static str]>,
+    listeners: Listeners,
 }
 
 #[derive(Debug)]
@@ -64,9 +66,24 @@ impl Store {
         let epoch = one(database.read(sql::EPOCH, params![]).await?)?.text()?;
         let mended = guards::mend(&database).await?.into();
         let (database, hint) = (Arc::new(database), watch::Sender::new(0));
-        let store = Self { database, epoch: epoch.into(), hint, mended };
+        let store = Self { database, epoch: epoch.into(), hint, mended, listeners: Listeners::default() };
         store.spawn_poller();
         Ok(store)
+    }
+
+    /// Returns whether several servers may use the database at the same moment; if not, all that is leased or claimed at a
+    /// start was left by a server that is gone.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        match &*self.database {
+            Database::Sqlite(_) => false,
+            Database::Postgres(_) => true,
+        }
+    }
+
+    /// Tells `listener` of every commit of this handle and its clones, before the caller of the commit is told.
+    pub fn listen(&self, listener: Arc<dyn CommitListener>) {
+        self.listeners.add(listener);
     }
 
     /// Whether there is a database of this version; it is not made here.
@@ -207,22 +224,31 @@ impl Store {
         unused: Vec<Use>,
         mark: Option<Mark>,
     ) -> impl Future<Output = Result<Committed>> + Send + use<'_> {
+        let pending = self.listeners.begins(std::slice::from_ref(&change));
         let prepared = prepare(change, unused, mark);
         async move {
-            let prepared = prepared?;
-            let committed = match &*self.database {
-                Database::Sqlite(sqlite) => sqlite.commit(prepared).await?,
-                Database::Postgres(postgres) => {
-                    let mut committed = Vec::new();
-                    for prepared in prepared {
-                        committed.push(Box::pin(postgres.commit(prepared)).await?);
-                    }
-                    committed
-                }
+            let committed = match prepared {
+                Ok(prepared) => self.write_one(prepared).await,
+                Err(error) => Err(error),
             };
-            self.hint.send_modify(|count| *count += 1);
-            one(committed).map(|prepared| prepared.committed)
+            pending.end(&committed, |committed| vec![&committed.resource]);
+            committed
         }
+    }
+
+    async fn write_one(&self, prepared: Vec<Prepared>) -> Result<Committed> {
+        let committed = match &*self.database {
+            Database::Sqlite(sqlite) => sqlite.commit(prepared).await?,
+            Database::Postgres(postgres) => {
+                let mut committed = Vec::new();
+                for prepared in prepared {
+                    committed.push(Box::pin(postgres.commit(prepared)).await?);
+                }
+                committed
+            }
+        };
+        self.hint.send_modify(|count| *count += 1);
+        one(committed).map(|prepared| prepared.committed)
     }
 
     /// Commits changes of different resources, all or none of them; none holds what another one changes.
@@ -236,6 +262,13 @@ impl Store {
         changes: Vec<Change>,
         mark: Option<Mark>,
     ) -> Result<Vec<Committed>> {
+        let pending = self.listeners.begins(&changes);
+        let committed = self.write_together(changes, mark).await;
+        pending.end(&committed, |committed| committed.iter().map(|one| &one.resource).collect());
+        committed
+    }
+
+    async fn write_together(&self, changes: Vec<Change>, mark: Option<Mark>) -> Result<Vec<Committed>> {
         let mut prepared = changes.into_iter().map(Change::prepare).collect::<Result<Vec<_>>>()?;
         if let Some(first) = prepared.first_mut() {
             first.mark = mark;

@@ -11,7 +11,7 @@ use crate::{Failure, failure::fit};
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// How long an answer may take, unless told.
+/// The default time limit for an answer.
 pub(crate) const ANSWER: Duration = Duration::from_secs(30);
 
 /// Longest answer that is read.
@@ -82,7 +82,7 @@ async fn bounded(response: &mut Response) -> Result<Vec<u8>, Failure> {
 }
 
 impl Reply {
-    /// The answer when its status is one of `expected`, else the class of the refusal. `secrets` is what was sent and must not be shown.
+    /// Returns the answer if its status is one of `expected`, otherwise the class of the refusal. `secrets` are removed from texts.
     pub(crate) fn expect(self, expected: &[u16], secrets: &[&str]) -> Result<Self, Failure> {
         let status = self.status.as_u16();
         if expected.contains(&status) {
@@ -102,18 +102,18 @@ impl Reply {
         })
     }
 
-    /// The text of a header, where there is one.
+    /// Returns the text of a header, if it is present.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// Nobody is believed who asks for more than ten minutes: a wrong number would keep a revocation from them for ever.
+    /// Returns the `Retry-After`, at most ten minutes: a wrong number would delay a revocation for ever.
     fn retry_after(&self) -> Option<Duration> {
         let seconds = self.header("retry-after").and_then(|seconds| seconds.parse().ok());
         seconds.map(|seconds: u64| Duration::from_secs(seconds.min(600)))
     }
 
-    /// The answer as JSON. What it holds is not shown when it is not what was expected: it may be a secret.
+    /// Reads the answer as JSON. An unexpected answer is not shown, because it may contain a secret.
     pub(crate) fn json<T: serde::de::DeserializeOwned>(&self) -> Result<T, Failure> {
         serde_json::from_slice(&self.body).map_err(|error| {
             let (line, column) = (error.line(), error.column());
@@ -122,7 +122,7 @@ impl Reply {
     }
 }
 
-/// What an upstream says in `{"errors":[{"code","message"}]}`, which Harbor and registries share.
+/// Returns the text of `{"errors":[{"code","message"}]}`, the format of Harbor and registries.
 fn explanation(body: &[u8], secrets: &[&str]) -> String {
     let body: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
     let error = &body["errors"][0];
@@ -144,7 +144,7 @@ fn lost(error: &reqwest::Error) -> Failure {
     }
 }
 
-/// The innermost cause says what happened; what is around it says only that something did, and shows the URL.
+/// Returns the innermost cause: the outer ones only add the URL.
 fn innermost(error: &reqwest::Error) -> String {
     let Some(mut cause) = error.source() else { return "the connection failed".to_owned() };
     while let Some(source) = cause.source() {

@@ -1,11 +1,11 @@
-//! What a call can end with instead of an answer, as far as it decides what to do next.
+//! The failures of a call, in classes that decide the next step.
 //!
-//! No variant holds a secret: texts of an upstream are cut short and searched for what was sent, and the text of a
+//! No variant holds a secret: texts of an upstream are shortened and cleared of sent secrets, and the text of a
 //! refused login is dropped.
 
 use std::time::Duration;
 
-/// A call that did not do what was asked for, or may not have.
+/// A call that failed, or may have failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// An option cannot be used; nothing was sent.
@@ -25,7 +25,7 @@ pub enum Failure {
     Refused {
         /// The HTTP status, or the one that stands for a gRPC code.
         status: u16,
-        /// What it said, without anything secret.
+        /// The text, without secrets.
         detail: String,
     },
     /// There already is such a thing, or someone else moved first; nothing was applied.
@@ -34,18 +34,18 @@ pub enum Failure {
     /// There is no such thing.
     #[error("there is no such thing")]
     NotFound,
-    /// The upstream failed; what was asked for may have been applied.
+    /// The upstream failed; the request may have been applied.
     #[error("failed with {status}: {detail}")]
     Failed {
         /// The HTTP status, or the one that stands for a gRPC code.
         status: u16,
-        /// What it said, without anything secret.
+        /// The text, without secrets.
         detail: String,
     },
-    /// Something was sent and no whole answer came back; what was asked for may have been applied.
+    /// The request was sent and no complete answer came back; it may have been applied.
     #[error("no answer: {0}")]
     Ambiguous(String),
-    /// An answer that this client does not understand; what was asked for may have been applied.
+    /// An answer that this client does not understand; the request may have been applied.
     #[error("unexpected answer: {0}")]
     Unexpected(String),
 }
@@ -72,14 +72,14 @@ impl Failure {
         }
     }
 
-    /// Whether the credentials are what was refused.
+    /// Returns whether the credentials were refused.
     #[must_use]
     pub fn is_denied(&self) -> bool {
         matches!(self, Self::Refused { status: 401 | 403, .. })
     }
 }
 
-/// A text of an upstream, fit for an error: one short line without what must not be shown.
+/// Returns a text of an upstream for an error: one short line without secrets.
 pub(crate) fn fit(text: &str, secrets: &[&str]) -> String {
     const LONGEST: usize = 200;
     let mut text = text.to_owned();

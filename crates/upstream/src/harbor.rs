@@ -18,7 +18,7 @@ mod secret;
 
 pub use robot::{Access, Created, Lifetime, NewRobot, Permission, Robot, Wanted, extension, robot_name};
 
-/// Where Harbor is, and who asks. Robots may create robots but not change them: this is a user's account.
+/// The address of Harbor and the account to use. It is a user's: robots may create robots but not change them.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Such as `https://harbor.example`.
@@ -49,7 +49,7 @@ impl fmt::Debug for Harbor {
     }
 }
 
-/// What Harbor says about itself.
+/// Harbor's own health.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
 pub struct Health {
     /// `healthy` when every component is.
@@ -91,7 +91,7 @@ impl Health {
 pub struct Project {
     /// Whether this call created it.
     pub is_new: bool,
-    /// Whether anybody may read it: configurations of satellites must not be in such a project.
+    /// Whether it can be read without credentials: configs of satellites must not be in such a project.
     pub is_public: bool,
 }
 
@@ -158,7 +158,7 @@ impl Harbor {
         self.call(Method::GET, &["robots", &id.to_string()], &[], None, &[200]).await?.json()
     }
 
-    /// Makes a robot what it should be. Harbor takes the whole object and wants its name and level unchanged, so
+    /// Updates a robot. Harbor takes the whole object and wants its name and level unchanged, so
     /// these are read first; everything else is the caller's. Repeating it changes nothing more.
     ///
     /// # Errors

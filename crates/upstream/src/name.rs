@@ -62,7 +62,7 @@ mod tests {
             .into_iter()
             .chain(long)
             .collect();
-        // What a mapped name looks like is a name as well.
+        // A name may itself look like a mapped one.
         names.extend(names.clone().iter().map(|name| legal(name)).filter(|name| name.starts_with("x-")));
         for name in &names {
             let mapped = legal(name);

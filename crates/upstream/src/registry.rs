@@ -1,6 +1,6 @@
 //! Registries: the images that carry the state of satellites, and pushing them.
 //!
-//! [`artifact`] and [`state`] are pure and need no network: whoever serves the same images itself uses only these.
+//! [`artifact`] and [`state`] are pure and need no network: a server that serves the same images itself uses only these.
 
 pub mod artifact;
 #[cfg(feature = "registry")]

@@ -9,7 +9,7 @@ use reqwest::{Response, header::RETRY_AFTER};
 pub(crate) enum Cut {
     /// The connection ended, or the time did.
     Broken(String),
-    /// There is more than anybody should send.
+    /// The answer is larger than the limit.
     TooLarge,
 }
 
@@ -29,18 +29,18 @@ pub(crate) async fn body(mut response: Response, limit: usize) -> Result<Vec<u8>
     }
 }
 
-/// What is asked for with `Retry-After`: a number of seconds, or a date, which is left to the caller.
+/// Returns the seconds of a `Retry-After`; a date is left to the caller.
 pub(crate) fn retry_after(response: &Response) -> Option<&str> {
     response.headers().get(RETRY_AFTER).map(|value| value.to_str().unwrap_or_default().trim())
 }
 
-/// How long to wait for somebody who asks for so many seconds. Nobody is believed who asks for more than ten minutes:
-/// whoever is back earlier would not be noticed, and a wrong number would keep us away for ever.
+/// Returns how long to wait after a `Retry-After`, at most ten minutes: an upstream that is back earlier would not be
+/// noticed, and a wrong number would keep us away for ever.
 pub(crate) fn later(seconds: u64) -> Duration {
     Duration::from_secs(seconds.min(600))
 }
 
-/// What a transport error says, down to its cause, without the address that was asked.
+/// Returns the text of a transport error with its causes, without the address.
 pub(crate) fn why(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut text = error.to_string();
@@ -55,7 +55,7 @@ pub(crate) fn why(error: reqwest::Error) -> String {
     text
 }
 
-/// The beginning of a text that somebody else wrote, on one line.
+/// Returns the beginning of a foreign text, on one line.
 pub(crate) fn excerpt(text: &str) -> String {
     const MOST: usize = 400;
     let words = text.split(|c: char| c.is_whitespace() || c.is_control());

@@ -14,7 +14,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The text, for whoever has to send it on.
+    /// Returns the text, for sending it on.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0

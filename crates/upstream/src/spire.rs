@@ -1,6 +1,6 @@
 //! The SPIRE server, over its gRPC API: join tokens, entries, agents and the trust bundle.
 //!
-//! It repeats nothing by itself. What is created twice is found, what is deleted twice is gone: only a join token is a
+//! It repeats nothing by itself. Creating twice finds the first, and deleting twice is a success; only a join token is a
 //! new one each time, so ask for it last.
 
 use std::{fmt, future::Future, time::Duration};
@@ -23,7 +23,7 @@ mod join;
 pub use connect::{Endpoint, Tls};
 pub use id::{Id, NotAnId};
 
-/// How long an answer may take, unless told.
+/// The default time limit for an answer.
 const ANSWER: Duration = Duration::from_secs(15);
 
 /// Entries or agents that one page is asked for.
@@ -107,7 +107,7 @@ pub struct Agent {
     pub id: Id,
     /// How it joined, such as `join_token`.
     pub attestation: String,
-    /// What is known about it.
+    /// Its selectors.
     pub selectors: Vec<Selector>,
     /// When its certificate ends, in seconds since 1970.
     pub expires_at: i64,
@@ -115,7 +115,7 @@ pub struct Agent {
     pub is_banned: bool,
 }
 
-/// What certificates of a trust domain are checked against.
+/// The roots for certificates of a trust domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bundle {
     /// The trust domain.
@@ -151,7 +151,7 @@ impl Spire {
         Ok(JoinToken { value: Secret::new(token.value), expires_at: token.expires_at })
     }
 
-    /// Creates an entry; when there is one like it, that one is the answer.
+    /// Creates an entry, or returns an equal one.
     ///
     /// # Errors
     /// See [`Failure`].
@@ -313,7 +313,7 @@ impl Spire {
         EntryClient::new(self.channel.clone())
     }
 
-    /// A request that the server may give up on as well when nobody waits any more.
+    /// A request with a deadline, after which the server may give up too.
     fn request<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
         request.set_timeout(self.timeout);

@@ -51,7 +51,7 @@ async fn may_log_in(fake: &fake::Harbor, name: &str, secret: &Secret) -> bool {
         certificates: None,
         timeout: None,
     };
-    // Whoever logs in but may not list robots is forbidden to; whoever may not log in is denied.
+    // A user without the permission to list robots gets 403; one that cannot log in gets 401.
     match Harbor::new(options).unwrap().find_robot("x").await {
         Err(Failure::Refused { status: 403, .. }) => true,
         Err(Failure::Refused { status: 401, .. }) => false,
@@ -215,7 +215,7 @@ async fn health_looks_only_at_what_satellites_need() {
     assert!(!harbor.health().await.unwrap().is_usable());
 }
 
-/// A call that changes something, what it is called by faults and as an effect.
+/// A call that changes something, with its names as a fault and as an effect.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Call {
     Create,
@@ -251,7 +251,7 @@ const FAULTS: [(&str, u64, Repeat); 5] = [
     ("slow", 1, Repeat::AfterLook),
 ];
 
-/// How long a client waits for what does not come; enough for everything else on a busy machine.
+/// How long a client waits before it concludes that no answer comes; generous for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[tokio::test]
@@ -263,7 +263,7 @@ async fn a_failure_says_what_is_known() {
             let (fake, harbor) = pair().await;
             let id = harbor.create_robot(&new_robot("edge-01")).await.unwrap().id;
             let before = fake.faults().count(effect);
-            // Far slower than anybody waits.
+            // Far slower than any caller waits.
             fake.faults().order(Order { delay_ms: 600_000, ..Order::once(on, kind) }).unwrap();
             let is_silent = matches!(kind, "hang" | "slow");
             let asking = client(&fake.url(), "Harbor12345", is_silent.then_some(PATIENCE));

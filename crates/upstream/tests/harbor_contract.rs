@@ -120,7 +120,7 @@ async fn story(harbor: &Harbor, fake: &fake::Harbor) {
     assert_eq!(harbor.robot(created.id).await, Err(Failure::NotFound));
 }
 
-/// What the proxy saw.
+/// The traffic that the proxy saw.
 #[derive(Default)]
 struct Found {
     exchanges: usize,
@@ -173,7 +173,7 @@ struct Operation {
     swagger: Swagger,
     method: String,
     path: String,
-    /// What stands in the path, by name.
+    /// The parameters of the path, by name.
     places: Vec<(String, String)>,
     definition: Value,
 }
@@ -198,7 +198,7 @@ impl Swagger {
         }
     }
 
-    /// What is wrong with a value, by a schema. A field that the schema does not have is wrong: it would be ignored.
+    /// Returns the violations of a schema by a value. An unknown field is one, because it would be ignored.
     fn wrong(&self, schema: &Value, value: &Value, at: &str) -> Vec<String> {
         let schema = self.resolve(schema);
         if value.is_null() && schema["x-nullable"] == true {
@@ -244,7 +244,7 @@ impl Swagger {
     }
 }
 
-/// What stands at the places of a template, when the path fits it.
+/// Returns the values of the parameters of a path template, if the path matches.
 fn places(template: &str, path: &str) -> Option<Vec<(String, String)>> {
     let (template, path): (Vec<_>, Vec<_>) = (template.split('/').collect(), path.split('/').collect());
     if template.len() != path.len() {

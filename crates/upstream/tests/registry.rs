@@ -202,7 +202,7 @@ async fn a_real_registry_takes_the_image_and_gives_it_back() {
     assert_eq!(client.is_public(&repository).await, Ok(false));
     assert_eq!(client.is_public("satellite/never/there").await, Ok(false));
 
-    // What was said before goes, also where it was said twice; what others tagged stays.
+    // Earlier images are removed, also repeated ones; images that others tagged stay.
     push(&client, &repository, &image, 1_800_000_120).await.unwrap();
     push(&client, &repository, &later, 1_800_000_180).await.unwrap();
     let other = Artifact::of(&json!({"states": ["other"], "config": ""}));
@@ -223,7 +223,7 @@ async fn a_real_registry_takes_the_image_and_gives_it_back() {
     assert_eq!(client.delete("satellite/never/there").await, Ok(Deleted::All(0)));
 }
 
-/// Somebody tags what we published, to keep it: an image goes with all its tags, so it stays.
+/// Another user tags a published image to keep it. Deleting an image deletes all its tags, so it stays.
 #[tokio::test]
 async fn what_somebody_else_tagged_is_not_pruned() {
     let Some(real) = Real::start(true) else { return };
@@ -310,7 +310,7 @@ async fn a_real_registry_refuses_strangers_and_may_refuse_to_forget() {
 /// Heads of requests that came in.
 type Seen = Arc<Mutex<Vec<String>>>;
 
-/// Answers each request with what `answer` makes of its head, and remembers the heads.
+/// Answers each request with `answer` of its head, and records the heads.
 async fn scripted(answer: impl Fn(&str, &str) -> String + Send + 'static) -> (String, Seen) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -340,7 +340,7 @@ fn reply(status: &str, headers: &str, body: &str) -> String {
     format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}")
 }
 
-/// What a registry that is content says.
+/// The answer of a registry on success.
 fn content(head: &str) -> String {
     match head.split(' ').next().unwrap() {
         "HEAD" => reply("404 Not Found", "", ""),
@@ -433,7 +433,7 @@ async fn a_repository_with_many_tags_is_removed_page_by_page() {
     assert_eq!(methods, ["GET", "DELETE"].repeat(3));
 }
 
-/// What is answered to the head of a request.
+/// Returns the answer to the head of a request.
 type Answer = fn(&str) -> String;
 
 #[tokio::test]

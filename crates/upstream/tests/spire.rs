@@ -167,7 +167,7 @@ async fn the_roots_of_the_trust_domain_are_told() {
     assert_eq!((bundle.trust_domain.as_str(), bundle.roots), ("example.org", vec![vec![1, 2], vec![3]]));
 }
 
-/// A call that changes something, what it is called by faults and as an effect.
+/// A call that changes something, with its names as a fault and as an effect.
 const CALLS: [(&str, &str); 5] = [
     ("CreateJoinToken", "join_token.create"),
     ("BatchCreateEntry", "entry.create"),
@@ -196,7 +196,7 @@ const FAULTS: [(&str, u64, Repeat); 6] = [
     ("slow", 1, Repeat::AfterLook),
 ];
 
-/// How long a client waits for what does not come; enough for everything else on a busy machine.
+/// How long a client waits before it concludes that no answer comes; generous for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[tokio::test]
@@ -210,7 +210,7 @@ async fn a_failure_says_what_is_known() {
             let node = Attestation::X509pop { fingerprint: "f".to_owned(), common_name: "c".to_owned() };
             let agent: Id = site.fake.attest(&node).unwrap().parse().unwrap();
             let before = site.fake.faults().count(effect);
-            // Far slower than anybody waits.
+            // Far slower than any caller waits.
             site.fake.faults().order(Order { delay_ms: 600_000, ..Order::once(call, kind) }).unwrap();
             let is_silent = matches!(kind, "hang" | "slow");
             let asking = client(site.folder.path(), is_silent.then_some(PATIENCE));

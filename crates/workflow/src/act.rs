@@ -4,24 +4,23 @@
 //! have one effect, because the second commit finds another version and is decided again.
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use wardroom_core::{
-    gpu_node::moves,
-    run::{
-        Event, State,
-        action::{self, Action, Already, Decision, Facts, Goal, Observation, Refusal, decide},
-        failure::Class,
-        plan::Stage,
-    },
+use wardroom_core::run::{
+    Cause, Event, State,
+    action::{self, Action, Already, Decision, Facts, Goal, Observation, Refusal, decide},
+    failure::Class,
+    plan::Stage,
 };
-use wardroom_store::{Entry, Error, Resource, Store};
+use wardroom_store::{ATTEMPTS, Entry, Error, Resource, Store};
 
 use crate::{
     RUN,
-    commit::{DECISIONS, commit_step, node_of, node_state},
+    commit::{commit_step, subject_of, subject_state},
     record::{Frozen, Record, Run},
     stages::Data,
-    step::{LOST, Node, Step, Then, moved, told},
+    step::{LOST, StateOf, Step, SubjectOf, Then, attempt_metadata, moved},
+    subject::Subject as _,
 };
 
 /// What an operator asks.
@@ -33,21 +32,21 @@ pub struct Ask {
     pub abandon: bool,
     /// What adopting the observed state would mean; for `adopt_observed_state` only.
     pub adoption: Adoption,
-    /// Only while the run is at this version, for who decided by what it was then.
+    /// Only while the run is at this version, for a caller that decided by what it read.
     pub at: Option<i64>,
     /// Who asks.
     pub actor: Actor,
 }
 
 /// Who asks, and why.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Actor {
-    /// The person; nobody when the server itself does.
+    /// The person; nothing when the server itself asks.
     pub user: Option<String>,
-    /// What the person, or the server, said.
-    pub reason: Option<String>,
-    /// The request it came with.
-    pub request: Option<String>,
+    /// The comment that goes into the history.
+    pub comment: Option<String>,
+    /// The id of the API request.
+    pub request_id: Option<String>,
 }
 
 /// What adopting the observed state would mean.
@@ -57,7 +56,7 @@ pub enum Adoption {
     Nothing,
     /// The operator looked at an observation that is not the newest any more.
     Outdated,
-    /// Somebody else has the machine in use.
+    /// The machine is in use by another owner.
     InUse,
     /// The run goes on at this stage.
     Continue(Stage),
@@ -79,8 +78,7 @@ pub enum Did {
     Moved(Event),
     /// The run turns to this goal at its next safe point.
     Headed(Goal),
-    /// The run was taken from a worker that did not come back, or would have waited for its next attempt, and is queued
-    /// again.
+    /// The run was taken from a lost worker, or waited for its next attempt, and is queued again.
     Requeued,
     /// Nothing: it was done before.
     Already(Already),
@@ -102,8 +100,8 @@ pub enum Problem {
         /// What is allowed.
         allowed: Vec<Action>,
     },
-    /// So many change the run at once that this one never had its turn.
-    #[error("the run is changed by too many at once")]
+    /// Every commit met a conflict.
+    #[error("too many concurrent changes of the run")]
     Busy,
     /// The store did not do it.
     #[error(transparent)]
@@ -115,7 +113,7 @@ pub enum Problem {
 /// # Errors
 /// Why it was not carried out; nothing was changed then, unless the store is unavailable.
 pub async fn act<D: Data>(store: &Store, id: &str, ask: &Ask, now: Timestamp) -> Result<Answer, Problem> {
-    for _ in 0..DECISIONS {
+    for _ in 0..ATTEMPTS {
         let found = store.get(RUN, id).await?.ok_or(Problem::NotFound)?;
         let run = Run::<D>::read(found)?;
         if ask.at.is_some_and(|at| at != run.resource.version) {
@@ -139,14 +137,14 @@ pub async fn act<D: Data>(store: &Store, id: &str, ask: &Ask, now: Timestamp) ->
             Decision::Head(goal) => Did::Headed(goal),
             Decision::Requeue => Did::Requeued,
         };
-        let node = node_of(store, &run).await?;
-        let state = node_state(node.as_ref())?;
+        let subject = subject_of(store, &run).await?;
+        let state = subject_state::<D>(subject.as_ref())?;
         let step = carry_out(&run, state, ask, decision, now);
         let mut entry = entry(ask, did, now);
         if let Value::Object(metadata) = &mut entry.metadata {
-            metadata.extend(cut_off(&run, &step, did, now));
+            metadata.extend(interrupted(&run, &step, did, now));
         }
-        match commit_step(store, &run, node, state, &step, entry, None).await {
+        match commit_step(store, &run, subject, state, &step, entry, None).await {
             Ok(run) => return Ok(Answer { run, did }),
             Err(Error::Conflict) => {}
             Err(error) => return Err(error.into()),
@@ -155,30 +153,30 @@ pub async fn act<D: Data>(store: &Store, id: &str, ask: &Ask, now: Timestamp) ->
     Err(Problem::Busy)
 }
 
-/// What the legality of an action depends on, as the store has it now; without what only the asking person knows.
+/// Gathers what the legality of an action depends on; what the request or the subject's kind adds is left at its default.
 pub async fn facts<D: Data>(store: &Store, run: &Run<D>, now: Timestamp) -> wardroom_store::Result<Facts> {
     let record = &run.record;
     let due_later = run.resource.content.due_at.is_some_and(|due| due > now);
-    // What waits for something, or for its turn, is looked at when that may have come; only a failed attempt is put off.
-    let failed = record.waiting.is_none() && !record.failures.is_empty();
-    let put_off = due_later && record.at_work.is_none() && failed;
+    // A run that waits is due when its wait may be over; only a failed attempt is put off.
+    let failed = record.hold.waiting.is_none() && !record.progress.failures.is_empty();
+    let put_off = due_later && record.hold.execution.is_none() && failed;
     let worked_on = matches!(run.state, State::Running | State::Compensating);
     let lease = if worked_on { store.lease(&format!("{RUN}/{}", run.id())).await? } else { None };
     let lease = match lease {
-        // Also while whoever put it off still holds its lease a moment longer.
+        // Also during the moment in which the worker that put it off still holds the lease.
         _ if worked_on && put_off => action::Lease::PutOff,
         Some(lease) if !lease.remaining.is_zero() => action::Lease::Live,
-        _ if worked_on && record.at_work.is_some() => action::Lease::Stale,
+        _ if worked_on && record.hold.execution.is_some() => action::Lease::Stale,
         _ => action::Lease::Queued,
     };
     Ok(Facts {
         state: run.state,
         lease,
-        goal: record.goal,
-        has_effects: !record.touched.is_empty(),
-        failed_in_undo: record.undoing && run.state == State::FailedManualIntervention,
-        at_first_stage: record.stage == record.kind.first(),
-        adopted: record.adopted,
+        goal: record.plan.goal,
+        has_effects: !record.progress.undo_stack.is_empty(),
+        failed_in_undo: record.progress.undoing && run.state == State::FailedManualIntervention,
+        at_first_stage: record.progress.stage == record.plan.kind.first(),
+        adopted: record.plan.adopted,
         observation: Observation::Nothing,
         abandon: false,
         silent: false,
@@ -196,94 +194,103 @@ impl Adoption {
     }
 }
 
-/// What a decision makes of the run.
-fn carry_out<D: Data>(run: &Run<D>, node: Node, ask: &Ask, decision: Decision, now: Timestamp) -> Step<D> {
+/// Applies a decision to the run.
+fn carry_out<D: Data>(
+    run: &Run<D>,
+    subject: StateOf<D>,
+    ask: &Ask,
+    decision: Decision,
+    now: Timestamp,
+) -> Step<D> {
     let mut record = run.record.clone();
     let (state, due) = match decision {
         Decision::Nothing(_) => (run.state, run.resource.content.due_at),
-        // The worker that has it sees the goal at its next safe point, and is left alone until then. One that has put the
-        // run off already, and only holds its lease a moment longer, sees nothing: whoever comes next does, at once.
+        // The worker that executes it sees the goal at its next safe point. A worker that has put the run off already does
+        // not look again, so that the run is due now.
         Decision::Head(goal) => {
-            record.goal = goal;
-            let due = if record.at_work.is_some() { run.resource.content.due_at } else { Some(now) };
+            record.plan.goal = goal;
+            record.requested_by(&ask.actor);
+            let due = if record.hold.execution.is_some() { run.resource.content.due_at } else { Some(now) };
             (run.state, due)
         }
         Decision::Requeue => {
-            record.turn += 1;
-            record.at_work = None;
+            record.hold.generation += 1;
+            record.hold.execution = None;
             (run.state, Some(now))
         }
         Decision::Move(event, goal) => {
-            record.turn += 1;
-            record.goal = goal;
+            record.hold.generation += 1;
+            record.plan.goal = goal;
+            record.requested_by(&ask.actor);
             move_by(&mut record, event, ask, now);
             let state = moved(run.state, event);
             (state, state.is_worked_on().then_some(now))
         }
     };
-    let mut event = moves::on_stop(record.kind, state, node, record.came());
-    // A node that was not yet where nobody uses it gets there with whatever an operator decides.
-    if run.record.set_aside {
-        event = event.or_else(|| moves::towards_quarantine(node, record.came()));
+    let cause = if ask.actor.user.is_some() { Cause::Request } else { Cause::Failure };
+    let mut event = SubjectOf::<D>::on_stop(record.plan.kind, state, subject, record.origin(), cause);
+    // A subject that is still to be quarantined is, whatever the operator decides about its run.
+    if run.record.hold.quarantine_pending {
+        event = event.or_else(|| SubjectOf::<D>::towards_quarantine(subject, record.origin()));
     }
     let (entry_type, metadata, then) = (ACTION, Map::new(), Then::Rest);
-    Step { state, record, due, node: event, entry_type, metadata, then }
+    Step { state, record, due, event, entry_type, metadata, then }
 }
 
-/// The attempt that an action takes from its worker: nobody else will say how it ended.
-fn cut_off<D: Data>(run: &Run<D>, step: &Step<D>, did: Did, now: Timestamp) -> Map<String, Value> {
-    if run.record.at_work.is_none() || step.record.at_work.is_some() {
+/// Records the attempt that an action takes from its worker, which will not report its end.
+fn interrupted<D: Data>(run: &Run<D>, step: &Step<D>, did: Did, now: Timestamp) -> Map<String, Value> {
+    if run.record.hold.execution.is_none() || step.record.hold.execution.is_some() {
         return Map::new();
     }
-    let mut told = told(&run.record, "lost", now);
+    let mut metadata = attempt_metadata(&run.record, "lost", now);
     let frozen = matches!(did, Did::Moved(Event::MarkManual));
     let evidence = if frozen { "the run was frozen in the middle of it; it may have worked" } else { LOST };
     if !frozen {
-        told.insert("class".to_owned(), json!(Class::Crashed));
+        metadata.insert("class".to_owned(), json!(Class::Crashed));
     }
-    told.insert("evidence".to_owned(), json!(evidence));
-    told
+    metadata.insert("evidence".to_owned(), json!(evidence));
+    metadata
 }
 
 /// History rows of this type record what operators asked for.
 const ACTION: &str = "action";
 
 fn move_by<D: Data>(record: &mut Record<D>, event: Event, ask: &Ask, now: Timestamp) {
-    record.set_aside = false;
+    record.hold.quarantine_pending = false;
     match event {
-        // The attempts so far stay counted; the budgets are whole again.
+        // The attempts so far stay counted; the budgets are full again.
         Event::RetryStage | Event::Resume | Event::RetryUndo => {
-            let attempt = record.attempt;
-            record.repairs = 0;
+            let attempt = record.progress.attempt;
+            record.progress.detours = 0;
             record.arrive(now);
-            record.attempt = attempt;
-            // Resuming is also done by the server itself; this only a person asks for.
-            record.sent_on = event == Event::RetryStage;
+            record.progress.attempt = attempt;
+            // The server itself also resumes runs; only a person retries a stage.
+            record.progress.confirmed = event == Event::RetryStage;
         }
         Event::Rerun => {
-            record.stage = record.kind.first();
-            record.repairs = 0;
+            record.progress.stage = record.plan.kind.first();
+            record.progress.detours = 0;
             record.arrive(now);
         }
         Event::Adopt => {
             if let Adoption::Continue(stage) = ask.adoption {
-                record.stage = stage;
+                record.progress.stage = stage;
             }
-            record.adopted = true;
-            record.repairs = 0;
+            record.plan.adopted = true;
+            record.progress.detours = 0;
             record.arrive(now);
         }
         Event::RestartClean => record.start_again(now),
         Event::CancelAndUndo | Event::RestartAndUndo => record.turn_back(now),
         Event::Cancel | Event::Abandon => {
-            record.undoing = false;
+            record.progress.undoing = false;
             record.arrive(now);
         }
-        // Frozen as it is, but it waits for nothing any more than a person.
+        // Frozen where it is; from now on it waits for a person only.
         Event::MarkManual => {
-            (record.at_work, record.waiting) = (None, None);
-            let Actor { user: by, reason, .. } = ask.actor.clone();
-            record.frozen = Some(Frozen { by, reason });
+            (record.hold.execution, record.hold.waiting) = (None, None);
+            let Actor { user: by, comment: reason, .. } = ask.actor.clone();
+            record.hold.frozen = Some(Frozen { by, reason });
         }
         Event::Claim
         | Event::Finish
@@ -299,11 +306,11 @@ fn move_by<D: Data>(record: &mut Record<D>, event: Event, ask: &Ask, now: Timest
 
 fn entry(ask: &Ask, did: Did, at: Timestamp) -> Entry {
     let mut metadata = json!({"action": ask.action});
-    if let Value::Object(told) = &mut metadata {
+    if let Value::Object(metadata) = &mut metadata {
         match did {
-            Did::Moved(event) => drop(told.insert("event".to_owned(), json!(event))),
-            Did::Headed(goal) => drop(told.insert("goal".to_owned(), json!(goal))),
-            Did::Requeued => drop(told.insert("requeued".to_owned(), json!(true))),
+            Did::Moved(event) => drop(metadata.insert("event".to_owned(), json!(event))),
+            Did::Headed(goal) => drop(metadata.insert("goal".to_owned(), json!(goal))),
+            Did::Requeued => drop(metadata.insert("requeued".to_owned(), json!(true))),
             Did::Already(_) => {}
         }
     }
@@ -311,9 +318,9 @@ fn entry(ask: &Ask, did: Did, at: Timestamp) -> Entry {
         entry_type: ACTION.to_owned(),
         triggered_by: (if ask.actor.user.is_some() { "admin" } else { "system" }).to_owned(),
         user_id: ask.actor.user.clone(),
-        comment: ask.actor.reason.clone(),
+        comment: ask.actor.comment.clone(),
         metadata,
-        request_id: ask.actor.request.clone(),
+        request_id: ask.actor.request_id.clone(),
         at,
     }
 }

@@ -12,15 +12,16 @@ use std::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use wardroom_store::{Change, Content, Document, Entry, Error, Lease, Resource, Result, Store};
-
-use crate::commit::DECISIONS;
+use wardroom_core::breaker::{self as circuit, Gate, Policy};
+use wardroom_store::{
+    Change, Content, Document, Entry, Lease, Resource, Result, Store, attempts, unless_conflict,
+};
 
 const KIND: &str = "bmc";
 /// How long a BMC is kept for a run that is not heard of: longer than it may take to answer.
 const TURN: Duration = Duration::from_secs(60);
-/// How often a secret may be tried in vain.
-const TRIES: u32 = 2;
+/// A secret may be tried twice in vain; then a person has to look.
+const POLICY: Policy = Policy { failures: 2, rest: None };
 
 /// What is known about wrong passwords.
 #[derive(Debug, Clone)]
@@ -55,8 +56,10 @@ impl Breaker {
     /// Counts a try of a secret, known by its fingerprint, at a BMC; false when it may not be tried any more.
     pub async fn try_once(&self, bmc: &str, secret: &str, now: Timestamp) -> Result<bool> {
         self.change(bmc, now, "tried", |before| {
-            let times = if before.secret == secret { before.times } else { 0 };
-            (times < TRIES).then(|| Tried { times: times + 1, secret: secret.to_owned() })
+            let mut counted = circuit::Breaker::with(if before.secret == secret { before.times } else { 0 });
+            let may = counted.gate(POLICY, now) == Gate::Closed;
+            counted.fail(POLICY, now);
+            may.then(|| Tried { times: counted.failures(), secret: secret.to_owned() })
         })
         .await
     }
@@ -65,7 +68,9 @@ impl Breaker {
     pub async fn not_judged(&self, bmc: &str, secret: &str, now: Timestamp) -> Result<()> {
         let less = |before: Tried| {
             let ours = before.secret == secret && before.times > 0;
-            ours.then(|| Tried { times: before.times - 1, ..before })
+            let mut counted = circuit::Breaker::with(before.times);
+            counted.take_back();
+            ours.then(|| Tried { times: counted.failures(), ..before })
         };
         self.change(bmc, now, "not_judged", less).await.map(drop)
     }
@@ -84,10 +89,10 @@ impl Breaker {
         entry_type: &str,
         next: impl Fn(Tried) -> Option<Tried>,
     ) -> Result<bool> {
-        for _ in 0..DECISIONS {
+        attempts(async || {
             let before = self.store.get(KIND, bmc).await?;
             let known = before.as_ref().map(|before| before.content.document.read::<Tried>());
-            let Some(tried) = next(known.transpose()?.unwrap_or_default()) else { return Ok(false) };
+            let Some(tried) = next(known.transpose()?.unwrap_or_default()) else { return Ok(Some(false)) };
             let entry = Entry {
                 entry_type: entry_type.to_owned(),
                 triggered_by: "workflow".to_owned(),
@@ -97,19 +102,17 @@ impl Breaker {
                 request_id: None,
                 at,
             };
-            let after = content(bmc, before.as_ref(), &tried)?;
+            let after = content(bmc, before.as_ref(), &tried, at)?;
             let change = Change { before, after, entry, effects: Vec::new(), fence: None, holds: Vec::new() };
-            match self.store.commit(change).await {
-                Err(Error::Conflict) => {}
-                committed => return committed.map(|_| true),
-            }
-        }
-        Err(Error::Conflict)
+            Ok(unless_conflict(self.store.commit(change).await)?.map(|_| true))
+        })
+        .await
     }
 }
 
-fn content(bmc: &str, before: Option<&Resource>, tried: &Tried) -> Result<Content> {
-    let state = if tried.times < TRIES { "closed" } else { "open" };
+fn content(bmc: &str, before: Option<&Resource>, tried: &Tried, at: Timestamp) -> Result<Content> {
+    let closed = circuit::Breaker::with(tried.times).gate(POLICY, at) == Gate::Closed;
+    let state = if closed { "closed" } else { "open" };
     let mut content = before.map_or_else(
         || Content {
             kind: KIND.to_owned(),

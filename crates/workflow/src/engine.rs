@@ -1,7 +1,7 @@
-//! The engine: claims runs that are due and hands each to a worker.
+//! The engine: claims runs that are due and gives each to a worker.
 //!
-//! Runs are claimed the longest overdue first and executed side by side, so that none waits for another's stage. A
-//! run that finds no place at its site comes back later and keeps no place from the runs of other sites.
+//! The run that is overdue longest is claimed first; runs are executed side by side. A run that finds no free slot at its
+//! site is put off, and takes no worker from the runs of other sites.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,47 +11,47 @@ use tokio::{
     task::JoinSet,
     time::{Instant, sleep, timeout},
 };
+use wardroom_core::backoff::Backoff;
 use wardroom_store::{Lease, Resource, Result, Store};
 
 use crate::{
     RUN,
-    begin::unasked,
+    begin::waits_for_slot,
     breaker::Breaker,
     commit::Clock,
     limits::{Limits, Place, Room},
     presence::ENGINE,
     record::Run,
     stages::Stages,
-    step::Backoff,
 };
 
 /// How the engine works.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Who this engine is: nobody else ever has the same name.
+    /// The name of this engine as a lease holder, unique for all time.
     pub holder: String,
     /// Runs that are executed at once.
     pub workers: usize,
     /// Runs of one site that are executed at once.
     pub site_cap: usize,
-    /// How long a run stays with a worker that says nothing; renewed three times as often.
+    /// The length of the lease on a run; renewed three times as often.
     pub lease: Duration,
-    /// How long one execution of a stage may take, besides what it waits for its turns at a site.
+    /// How long one execution of a stage may take, besides the time that it waits for the rate limit of its site.
     pub stage_limit: Duration,
     /// The wait after the first failure; it doubles with each one.
     pub first_backoff: SignedDuration,
     /// The longest wait after a failure.
     pub longest_backoff: SignedDuration,
-    /// What everything on this server shares that calls out for runs.
+    /// The limits that all outgoing calls of this server share.
     pub limits: Limits,
-    /// How often to say that this engine is there; those that were not heard of for a while do not count.
+    /// How often this engine renews its presence; an engine that stops renewing it is not counted.
     pub presence: Duration,
-    /// How often to look for due runs when nothing else says that there are any.
+    /// How often to look for due runs without a change in the store.
     pub poll: Duration,
 }
 
 impl Settings {
-    /// What suits a server. A call of an upstream may take a minute, so the lease is longer than that.
+    /// The settings of a server. A call of an upstream may take a minute, so the lease is longer than that.
     #[must_use]
     pub fn new(holder: String) -> Self {
         Self {
@@ -73,7 +73,7 @@ impl Settings {
     }
 
     pub(crate) fn backoff(&self) -> Backoff {
-        Backoff { first: self.first_backoff, most: self.longest_backoff }
+        Backoff { first: self.first_backoff, longest: self.longest_backoff }
     }
 }
 
@@ -85,15 +85,15 @@ pub struct Engine<S> {
     pub(crate) clock: Clock,
     pub(crate) limits: Limits,
     pub(crate) breaker: Breaker,
-    /// Sites are met one at a time: whoever comes with the same one finds it known.
+    /// Lets one run at a time introduce its site; the next run of that site finds it known.
     meeting: Mutex<()>,
 }
 
-/// How long workers may go on when the engine is to stop; what they do not finish, another engine takes over.
+/// How long workers may go on when the engine is to stop; another engine takes over what they do not finish.
 const GRACE: Duration = Duration::from_secs(5);
 
 impl<S: Stages> Engine<S> {
-    /// An engine over a store.
+    /// Creates an engine over a store.
     pub fn new(
         store: Store,
         stages: S,
@@ -108,7 +108,7 @@ impl<S: Stages> Engine<S> {
     /// Executes runs until it is told to stop.
     pub async fn run(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
         if self.be_present().await > 1 {
-            // The others have to know of this one before it takes its part.
+            // The other engines have to count this one before it takes its share.
             tokio::select! {
                 () = sleep(self.settings.presence * 2) => {}
                 _ = stop.wait_for(|stop| *stop) => {}
@@ -138,7 +138,7 @@ impl<S: Stages> Engine<S> {
             let claimed = match self.claim(free).await {
                 Ok(claimed) => claimed,
                 Err(error) => {
-                    tracing::warn!(%error, "no runs can be claimed; it is tried again");
+                    tracing::warn!(%error, "runs not claimed; retrying");
                     Vec::new()
                 }
             };
@@ -160,11 +160,11 @@ impl<S: Stages> Engine<S> {
         }
         let ended = async { while workers.join_next().await.is_some() {} };
         if timeout(GRACE, ended).await.is_err() {
-            tracing::info!("runs in hand are left to whoever takes them next");
+            tracing::info!("workers not finished in time; other engines take their runs over");
         }
     }
 
-    /// Takes all leases on runs away, for a store that nobody else works on.
+    /// Releases all leases on runs, for a store that no other engine works on.
     pub async fn take_over(&self) -> Result<()> {
         for prefix in [&format!("{RUN}/"), ENGINE] {
             for lease in self.store.leases(prefix).await?.iter().filter(|lease| !lease.remaining.is_zero()) {
@@ -174,7 +174,7 @@ impl<S: Stages> Engine<S> {
         Ok(())
     }
 
-    /// Claims what is due now, as far as there are workers, and works on it; says how many runs that were.
+    /// Claims as many due runs as there are workers, and works on them; returns their number.
     pub async fn tick(&self) -> Result<usize> {
         let claimed = self.claim(self.settings.workers).await?;
         let count = claimed.len();
@@ -182,7 +182,7 @@ impl<S: Stages> Engine<S> {
         Ok(count)
     }
 
-    /// How long nothing is due.
+    /// How long to wait for the next due run.
     async fn pause(&self, free: usize) -> Duration {
         let poll = self.settings.poll;
         if free == 0 {
@@ -191,7 +191,7 @@ impl<S: Stages> Engine<S> {
         match self.store.next_due(RUN).await {
             Ok(Some(due)) => {
                 let wait = due.duration_since((self.clock)());
-                // Never nothing at all: clocks differ, and a due time that has passed here has not there.
+                // Never zero: by the clock of the database, the due time may not have come yet.
                 Duration::try_from(wait).unwrap_or_default().clamp(Duration::from_millis(2), poll)
             }
             Ok(None) | Err(_) => poll,
@@ -227,30 +227,30 @@ impl<S: Stages> Engine<S> {
         let now = (self.clock)();
         let until = SignedDuration::try_from(wait).ok().and_then(|wait| now.checked_add(wait).ok());
         let (id, until) = (&resource.content.id, until.unwrap_or(now));
-        if !self.put_off_unasked(resource, lease, until).await {
-            // A run that somebody changed meanwhile is due as they say.
+        if !self.put_off_without_slot(resource, lease, until).await {
+            // A run that was changed meanwhile keeps its new due time.
             if let Err(error) = self.store.put_off(lease, resource, until).await {
-                tracing::info!(run = id, %error, "the run cannot be put off");
+                tracing::info!(run = id, %error, "run not put off; it is claimed again when its lease expires");
             }
         }
         if let Err(error) = self.store.release_lease(lease).await {
-            tracing::info!(run = id, %error, "the run comes back when its lease has expired");
+            tracing::info!(run = id, %error, "run lease not released; it expires by itself");
         }
     }
 
-    /// The same for a run that was told to come again: that nobody comes is kept with it, once.
-    async fn put_off_unasked(&self, resource: &Resource, lease: &Lease, until: Timestamp) -> bool {
+    /// The same for a run whose upstream is busy: records once that it waits for a slot, and not for the upstream.
+    async fn put_off_without_slot(&self, resource: &Resource, lease: &Lease, until: Timestamp) -> bool {
         let Ok(run) = Run::<S::Data>::read(resource.clone()) else { return false };
-        if !run.record.clone().unasked(resource.content.due_at) {
+        if !run.record.clone().waits_for_slot(resource.content.due_at) {
             return false;
         }
-        let committed = self.hand(run, lease.clone()).commit(|run, _, _| unasked(run, until)).await;
+        let committed = self.handle(run, lease.clone()).commit(|run, _, _| waits_for_slot(run, until)).await;
         committed.is_ok_and(|then| then.is_some())
     }
 }
 
-/// Waits until something may be due that was not, and a little for what else is being changed: where much happens,
-/// looking for work after each of it would cost more than the work.
+/// Waits for a change in the store, and a moment longer for more: under load, looking for due runs after each change would
+/// cost more than the work itself.
 async fn news(changes: &mut watch::Receiver<u64>) {
     const GATHER: Duration = Duration::from_millis(10);
     if changes.changed().await.is_err() {

@@ -1,18 +1,18 @@
-//! Which engines work on a store, and how many: each has a part of every limit.
+//! Presence: counts the engines that work on a store, because each has a share of every limit.
 //!
-//! Whoever comes says so before it works, and waits until the others have counted it. Whoever goes without a word is
-//! counted until its lease has run out. Together they never do more than is allowed.
+//! An engine announces itself before it works, and waits until the others have counted it. An engine that crashed is counted
+//! until its lease expires. Together they never exceed a limit.
 
 use std::time::Duration;
 
 use crate::{engine::Engine, stages::Stages};
 
-/// What the leases of engines begin with.
+/// The prefix of the leases of engines.
 pub(crate) const ENGINE: &str = "engine/";
 
 impl<S: Stages> Engine<S> {
-    /// Says that this engine is there, counts those that are, and keeps to its part of the limits. How many there are;
-    /// when they cannot be counted, as many as before.
+    /// Renews the presence of this engine, counts all engines and adjusts its share of the limits. Returns their number; the
+    /// last known one when they cannot be counted.
     pub(crate) async fn be_present(&self) -> u32 {
         let (name, holder) = (format!("{ENGINE}{}", self.settings.holder), &self.settings.holder);
         let length: Duration = self.settings.presence * 4;
@@ -23,12 +23,14 @@ impl<S: Stages> Engine<S> {
         };
         match counted.await {
             Ok(count) => self.limits.share_among(count.max(1)),
-            Err(error) => tracing::warn!(%error, "the servers that share the limits cannot be counted"),
+            Err(error) => {
+                tracing::warn!(%error, "engines not counted; the shares of the limits stay as they are")
+            }
         }
         self.limits.servers()
     }
 
-    /// The others need not count this engine any more.
+    /// Ends the presence of this engine.
     pub(crate) async fn leave(&self) {
         let name = format!("{ENGINE}{}", self.settings.holder);
         let left = async {
@@ -38,7 +40,7 @@ impl<S: Stages> Engine<S> {
             }
         };
         if let Err(error) = left.await {
-            tracing::info!(%error, "this server is counted until its lease has run out");
+            tracing::info!(%error, "presence not ended; this server is counted until its lease expires");
         }
     }
 }

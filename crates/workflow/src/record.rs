@@ -1,108 +1,106 @@
-//! What is kept of a run.
+//! The stored record of a run: the plan, the progress, and the hold.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use serde::{Deserialize, Deserializer, Serialize};
-use wardroom_core::{
-    Named as _,
-    gpu_node::moves::Came,
-    run::{
-        State,
-        action::Goal,
-        failure::Class,
-        plan::{Kind, Stage},
-    },
+use serde::{Deserialize, Serialize};
+use wardroom_core::run::{
+    State,
+    action::Goal,
+    failure::Class,
+    plan::{Kind, Stage},
 };
 use wardroom_store::{Content, Document, Error, Resource, Result};
 
-use crate::{RUN, stages::Data};
+use crate::{
+    RUN,
+    act::Actor,
+    stages::Data,
+    step::{OriginOf, SubjectOf},
+    subject::{Subject as _, SubjectRef},
+};
 
 /// The document of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Record<D> {
-    /// What the run is for.
-    pub kind: Kind,
-    /// The node it works on.
-    pub node: String,
-    /// The site whose limits it shares.
-    pub site: Option<String>,
-    /// The stage it is at; while it is undone, where it was when that began.
-    pub stage: Stage,
-    /// When it came to the stage, or an operator last sent it on.
-    pub since: Timestamp,
-    /// Attempts of the stage, or of the undo, that were begun.
-    pub attempt: u32,
-    /// Failures by class since it came to the stage, or an operator last sent it on.
-    pub failures: BTreeMap<Class, u32>,
-    /// Rounds of the detour that were begun.
-    pub repairs: u32,
-    /// Where it is heading.
-    pub goal: Goal,
-    /// Whether an operator adopted what was observed.
-    pub adopted: bool,
-    /// Stages that are executed because somebody, or the site, asked for them.
-    pub with: BTreeSet<Stage>,
-    /// Stages that an operator has skipped, each with a reason.
-    pub skip: BTreeMap<Stage, String>,
-    /// Stages that left, or may have left, something that can be undone; in the order they were begun.
-    pub touched: Vec<Stage>,
-    /// Whether it is being undone, or failed while it was.
-    pub undoing: bool,
-    /// Why it failed last.
-    pub failure: Option<Failure>,
-    /// What it waits for.
-    pub waiting: Option<Waiting>,
-    /// Since when whoever its stage asks has been too busy, without anything else having come of it.
-    #[serde(default)]
-    pub busy_since: Option<Timestamp>,
-    /// Since when nobody asks them, because the run has no place at its site.
-    #[serde(default)]
-    pub unasked_since: Option<Timestamp>,
-    /// Who executes an attempt, or was when it got lost.
-    pub at_work: Option<AtWork>,
-    /// Grows whenever an operator moves the run: a worker that began before that has nothing to say any more.
-    pub turn: u64,
-    /// Whether a person sent it to the stage it is at, and nothing has failed there since.
-    #[serde(default)]
-    pub sent_on: bool,
-    /// Who froze it, and why, until it is sent on.
-    #[serde(default)]
-    pub frozen: Option<Frozen>,
-    /// Whether its node still has to be brought to quarantine.
-    pub set_aside: bool,
-    /// Where its node came from when it was drained.
-    #[serde(default = "in_use")]
-    pub came: Came,
-    /// What it, or a run before it, began to erase on its node, by stage, and none has proven clean since.
-    // Left out when there is nothing: older servers read it as whether there is anything.
-    #[serde(default, deserialize_with = "stages_or_all", skip_serializing_if = "BTreeSet::is_empty")]
-    pub unproven: BTreeSet<Stage>,
-    /// What of that runs before it had begun.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub inherited: BTreeSet<Stage>,
+#[serde(bound = "D: Data")]
+pub struct Record<D: Data> {
+    /// What was decided.
+    pub plan: Plan,
+    /// How far it is.
+    pub progress: Progress<OriginOf<D>>,
+    /// Why it stands still, and who may work on it.
+    pub hold: Hold,
     /// What the stages know, saved after each of them.
     pub data: D,
 }
 
-/// For runs of before it was kept.
-const fn in_use() -> Came {
-    Came::FromUse
+/// What a run is to do, as people and the site decided it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// What the run is for.
+    pub kind: Kind,
+    /// The resource it works on.
+    pub subject: SubjectRef,
+    /// The site whose limits it shares.
+    pub site: Option<String>,
+    /// Stages that are executed only because a person or the site asked for them.
+    pub with: BTreeSet<Stage>,
+    /// Stages that an operator skips, each with a reason.
+    pub skip: BTreeMap<Stage, String>,
+    /// Where the run is heading.
+    pub goal: Goal,
+    /// Whether an operator adopted the observed state.
+    pub adopted: bool,
+    /// The last request that the run follows: its start, or an operator's action since.
+    pub requested_by: Actor,
 }
 
-/// Runs of before it was kept by stage say whether anything was begun: it may have been all of it.
-fn stages_or_all<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<BTreeSet<Stage>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Kept {
-        Whether(bool),
-        Stages(BTreeSet<Stage>),
-    }
-    Ok(match Kept::deserialize(from)? {
-        Kept::Whether(false) => BTreeSet::new(),
-        Kept::Whether(true) => Stage::ALL.iter().copied().filter(|stage| stage.erases()).collect(),
-        Kept::Stages(stages) => stages,
-    })
+/// How far a run is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Progress<O> {
+    /// The stage it is at; during an undo, the stage at which the undo began.
+    pub stage: Stage,
+    /// When it entered the stage, or an operator last sent it on.
+    pub since: Timestamp,
+    /// Attempts of the stage, or of its undo, that were begun.
+    pub attempt: u32,
+    /// Failures by class since then.
+    pub failures: BTreeMap<Class, u32>,
+    /// The last failure.
+    pub failure: Option<Failure>,
+    /// Rounds of the detour that were begun.
+    pub detours: u32,
+    /// Stages whose effects have to be undone, in the order they were begun.
+    pub undo_stack: Vec<Stage>,
+    /// Whether it is being undone, or failed during the undo.
+    pub undoing: bool,
+    /// Whether a person sent it to the stage it is at, and nothing has failed there since.
+    pub confirmed: bool,
+    /// Where its subject was before the run took it out of use.
+    pub origin: O,
+    /// Erasures that this run, or one before it, began and that were not proven complete since, by stage.
+    pub unproven: BTreeSet<Stage>,
+    /// The part of `unproven` that earlier runs began.
+    pub inherited: BTreeSet<Stage>,
+}
+
+/// Why a run stands still, and who may work on it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Hold {
+    /// The attempt under way, or the one whose worker was lost.
+    pub execution: Option<Execution>,
+    /// Fencing token: grows whenever an operator moves the run, so that a worker which began before writes nothing.
+    pub generation: u64,
+    /// What it waits for.
+    pub waiting: Option<Waiting>,
+    /// Since when its upstream has been too busy, without any other answer.
+    pub busy_since: Option<Timestamp>,
+    /// Since when it has found no free slot at its site.
+    pub no_slot_since: Option<Timestamp>,
+    /// Who froze it, and why, until it is sent on.
+    pub frozen: Option<Frozen>,
+    /// Whether its subject still has to be brought to quarantine.
+    pub quarantine_pending: bool,
 }
 
 /// Why an attempt failed.
@@ -125,20 +123,18 @@ pub struct Waiting {
     pub reason: String,
     /// Since when.
     pub since: Timestamp,
-    /// Whether it only waits for its turn, which costs the stage no patience.
-    #[serde(default)]
+    /// Whether it waits in a queue, which does not count against the stage's patience.
     pub queued: bool,
-    /// Whether it does because whoever was asked is too busy.
-    #[serde(default)]
+    /// Whether it waits because its upstream is too busy.
     pub busy: bool,
 }
 
-/// That a run was frozen.
+/// Who froze a run, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frozen {
-    /// By whom; nobody when the server itself did.
+    /// The person; nothing when the server did.
     pub by: Option<String>,
-    /// What they said.
+    /// The reason given.
     pub reason: Option<String>,
 }
 
@@ -151,75 +147,69 @@ impl std::fmt::Display for Frozen {
 
 /// An attempt that was begun.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct AtWork {
-    /// By whom.
+pub struct Execution {
+    /// The lease holder.
     pub holder: String,
-    /// Under which epoch of the lease.
+    /// The epoch of its lease.
     pub epoch: i64,
-    /// When.
+    /// When the attempt began.
     pub since: Timestamp,
 }
 
-/// What a new run is to do.
+/// A run to be accepted.
 #[derive(Debug, Clone)]
-pub struct Order<D> {
+pub struct Order<D: Data> {
     /// Its id, a UUIDv7.
     pub id: String,
     /// What it is for.
     pub kind: Kind,
-    /// The node it works on.
-    pub node: String,
+    /// The id of the resource it works on.
+    pub subject: String,
     /// The site whose limits it shares.
     pub site: Option<String>,
     /// Stages to execute that are not always executed.
     pub with: BTreeSet<Stage>,
     /// Stages to skip, each with a reason.
     pub skip: BTreeMap<Stage, String>,
-    /// Where its node comes from, or came from when it was drained.
-    pub came: Came,
-    /// What earlier runs began to erase on the node, by stage, and nobody has proven clean since.
+    /// Where its subject is, or was before it was taken out of use.
+    pub origin: OriginOf<D>,
+    /// Erasures that earlier runs began and that were not proven complete since, by stage.
     pub unproven: BTreeSet<Stage>,
+    /// Who starts it, and why.
+    pub requested_by: Actor,
     /// What the stages start with.
     pub data: D,
 }
 
 impl<D: Data> Order<D> {
-    /// The run as it is accepted: due at once, and the only open one of its node. Who starts a run commits this
-    /// together with what it does to the node.
+    /// Returns the accepted run: due at once, and the only open one of its subject. The caller commits it together with
+    /// the subject's move.
     pub fn accepted(self, now: Timestamp) -> Result<Content> {
-        let Self { id, kind, node, site, with, skip, came, unproven, data } = self;
-        let name = format!("{kind} of {node}");
+        let Self { id, kind, subject, site, with, skip, origin, unproven, requested_by, data } = self;
+        let name = format!("{kind} of {subject}");
         let mut fields =
-            BTreeMap::from([("node".to_owned(), node.clone()), ("kind".to_owned(), kind.to_string())]);
+            BTreeMap::from([("subject".to_owned(), subject.clone()), ("kind".to_owned(), kind.to_string())]);
         fields.extend(site.clone().map(|site| ("site".to_owned(), site)));
-        let keys = BTreeSet::from([key(&node)]);
+        let subject = SubjectRef { kind: SubjectOf::<D>::KIND.to_owned(), id: subject };
+        let keys = BTreeSet::from([subject.key()]);
+        let goal = Goal::Run;
         let record = Record {
-            kind,
-            node,
-            site,
-            stage: kind.first(),
-            since: now,
-            attempt: 0,
-            failures: BTreeMap::new(),
-            repairs: 0,
-            goal: Goal::Run,
-            adopted: false,
-            with,
-            skip,
-            touched: Vec::new(),
-            undoing: false,
-            failure: None,
-            waiting: None,
-            busy_since: None,
-            unasked_since: None,
-            at_work: None,
-            turn: 0,
-            sent_on: false,
-            frozen: None,
-            set_aside: false,
-            came,
-            inherited: unproven.clone(),
-            unproven,
+            plan: Plan { kind, subject, site, with, skip, goal, adopted: false, requested_by },
+            progress: Progress {
+                stage: kind.first(),
+                since: now,
+                attempt: 0,
+                failures: BTreeMap::new(),
+                failure: None,
+                detours: 0,
+                undo_stack: Vec::new(),
+                undoing: false,
+                confirmed: false,
+                origin,
+                inherited: unproven.clone(),
+                unproven,
+            },
+            hold: Hold::default(),
             data,
         };
         Ok(Content {
@@ -237,14 +227,17 @@ impl<D: Data> Order<D> {
     }
 }
 
-/// What only one open run may have.
-fn key(node: &str) -> String {
-    format!("node/{node}")
+impl SubjectRef {
+    /// The key that only the open run of this subject holds.
+    #[must_use]
+    pub fn key(&self) -> String {
+        format!("{}/{}", self.kind, self.id)
+    }
 }
 
 /// A run as it was read.
 #[derive(Debug, Clone)]
-pub struct Run<D> {
+pub struct Run<D: Data> {
     /// The resource it was read from.
     pub resource: Resource,
     /// Its state.
@@ -268,7 +261,13 @@ impl<D: Data> Run<D> {
         &self.resource.content.id
     }
 
-    /// What it becomes. A run that is over gives its node free and is due no more.
+    /// The id of the resource it works on.
+    #[must_use]
+    pub fn subject(&self) -> &str {
+        &self.record.plan.subject.id
+    }
+
+    /// Returns the content of the run after a change. A run that is over releases its subject and is not due again.
     pub(crate) fn content(
         &self,
         state: State,
@@ -283,29 +282,5 @@ impl<D: Data> Run<D> {
             content.keys.clear();
         }
         Ok(content)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[derive(Serialize, Deserialize)]
-    struct Kept {
-        #[serde(default, deserialize_with = "stages_or_all", skip_serializing_if = "BTreeSet::is_empty")]
-        unproven: BTreeSet<Stage>,
-    }
-
-    /// Servers of before say whether anything was begun to be erased, and read nothing as nothing.
-    #[test]
-    fn what_older_servers_wrote_is_read_and_nothing_is_written_as_nothing() {
-        let read = |text: &str| serde_json::from_str::<Kept>(text).unwrap().unproven;
-        let all = BTreeSet::from([Stage::CleanupStorage, Stage::ScrubGpu]);
-        assert_eq!((read("{}"), read(r#"{"unproven":false}"#)), (BTreeSet::new(), BTreeSet::new()));
-        assert_eq!(read(r#"{"unproven":true}"#), all);
-        assert_eq!(read(r#"{"unproven":["scrub_gpu"]}"#), BTreeSet::from([Stage::ScrubGpu]));
-        let written = |unproven| serde_json::to_string(&Kept { unproven }).unwrap();
-        assert_eq!(written(BTreeSet::new()), "{}");
-        assert_eq!(read(&written(all.clone())), all);
     }
 }

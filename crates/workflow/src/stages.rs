@@ -1,6 +1,6 @@
 //! The seam between the engine and what it executes.
 
-use std::future::Future;
+use std::{fmt::Debug, future::Future};
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Serialize, de::DeserializeOwned};
@@ -11,37 +11,40 @@ use wardroom_core::run::{
 
 use wardroom_store::Held;
 
-use crate::{breaker::Breaker, limits::Limits, record::Failure, worker::Saver};
+use crate::{breaker::Breaker, limits::Limits, record::Failure, subject::Subject, worker::Saver};
 
 /// What the stages of a run know: one typed value, saved after each stage.
-pub trait Data: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
+pub trait Data: Debug + PartialEq + Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
+    /// What its runs work on.
+    type Subject: Subject;
+
     /// What a run that starts again from nothing begins with: what it was given, nothing it found out.
     #[must_use]
     fn restarted(&self) -> Self;
 
-    /// What a stage that is done came to, for people who ask for proof of it.
+    /// The proof of what a completed stage did, for people who ask for it.
     #[must_use]
     fn evidence(&self, _stage: Stage) -> Option<String> {
         None
     }
 
-    /// Why a stage that the run comes to by policy does nothing; nothing where it does what it is for.
+    /// Why policy leaves a stage out, if it does.
     #[must_use]
     fn left_out(&self, _kind: Kind, _stage: Stage) -> Option<String> {
         None
     }
 
-    /// How much a stage bears in this run, where somebody said so.
+    /// The budget that is configured for a stage.
     #[must_use]
     fn budget(&self, _stage: Stage) -> Budget {
         Budget::default()
     }
 }
 
-/// How much a stage bears; what is not said is what it usually bears.
+/// The configured budget of a stage; the built-in one holds for each field that is not set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Budget {
-    /// Failures that may pass by themselves, or questions that nobody answers.
+    /// Retries after failures that may pass by themselves, or after calls without an answer.
     pub retries: Option<u32>,
     /// How long it may wait.
     pub patience: Option<SignedDuration>,
@@ -78,8 +81,8 @@ pub struct Attempt<'a, D> {
     pub run: &'a str,
     /// What the run is for.
     pub kind: Kind,
-    /// The node.
-    pub node: &'a str,
+    /// The id of the resource that the run works on.
+    pub subject: &'a str,
     /// The site.
     pub site: Option<&'a str>,
     /// What to execute, or undo.
@@ -91,14 +94,14 @@ pub struct Attempt<'a, D> {
     /// The time now.
     pub now: Timestamp,
     /// Whether a person sent the run to the stage, and nothing has failed there since.
-    pub sent_on: bool,
+    pub confirmed: bool,
     /// Grows whenever an operator moves the run.
-    pub turn: u64,
+    pub generation: u64,
     /// Why the run failed last, if that was at the stage.
     pub failure: Option<Failure>,
     /// What the stages know.
     pub data: D,
-    /// Limits that are shared by everything that calls out.
+    /// Limits that all outgoing calls share.
     pub limits: &'a Limits,
     /// What is known about wrong passwords.
     pub breaker: &'a Breaker,
@@ -109,25 +112,24 @@ impl<D: Data> Attempt<'_, D> {
     /// Makes what is known, or intended, durable before a call that cannot be taken back.
     ///
     /// # Errors
-    /// [`Lost`] when the run is somebody else's by now, or cannot be written: the stage must not go on.
+    /// [`Lost`] when another worker has the run, or it cannot be written: the stage must not go on.
     pub async fn save(&mut self) -> Result<(), Lost> {
         self.saver.save(&self.data).await
     }
 
-    /// The run, for a change of something else that must not be committed once the run is in other hands: a call may have
-    /// taken long, and a person may have frozen the run meanwhile.
+    /// Returns the run as a precondition for another commit, which must fail once this worker has lost the run: a call may
+    /// have taken long, and a person may have frozen the run meanwhile.
     ///
     /// # Errors
-    /// [`Lost`] when it is not this worker's: the stage must write nothing.
+    /// [`Lost`] when another worker has the run: the stage must write nothing.
     pub async fn hold(&self) -> Result<Held, Lost> {
         self.saver.hold().await
     }
 }
 
-/// The run is not this worker's any more, or what it did cannot be recorded: whoever takes the run next observes
-/// and decides.
+/// This worker has lost the run, or cannot record what it did: the worker that claims the run next observes and decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the run is in other hands")]
+#[error("another worker has the run")]
 pub struct Lost;
 
 /// What came of an attempt.
@@ -149,10 +151,9 @@ pub enum Outcome<D> {
         /// When to look again.
         until: Timestamp,
     },
-    /// Nothing was done, because whoever was asked has too much to do. That costs no patience with what the stage waits
-    /// for, but is not borne for ever.
+    /// Nothing was done, because the upstream is too busy. That costs the stage no patience, but is bounded by its own.
     Busy {
-        /// Who, and what they said.
+        /// The upstream, and its answer.
         reason: String,
         /// When to ask again.
         until: Timestamp,
@@ -163,7 +164,7 @@ pub enum Outcome<D> {
         class: Class,
         /// What was seen.
         evidence: String,
-        /// How long not to try again at least, where somebody asked for that.
+        /// The pause that the upstream asked for, if it did.
         after: Option<SignedDuration>,
     },
     /// It broke in the way that the detour after the stage repairs.
@@ -178,7 +179,7 @@ pub enum Outcome<D> {
         /// What has to be decided.
         reason: String,
     },
-    /// The node must not be used, and a person has to look: it goes to quarantine.
+    /// The subject must not be used before a person has looked: it goes to quarantine.
     Unsafe {
         /// What is wrong with it.
         reason: String,

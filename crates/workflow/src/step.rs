@@ -1,39 +1,40 @@
-//! What one commit makes of a run; the pieces that workers and operators share.
+//! One change of a run and its subject; what workers and operators share.
 
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 use wardroom_core::{
-    gpu_node::{
-        self,
-        moves::{self, Came},
-    },
+    backoff::Backoff,
     run::{
-        Event, State, TABLE,
+        Cause, Event, State, TABLE,
         action::Goal,
-        failure::{BUSY, Class, backoff},
+        failure::{BUSY, Class},
         plan::Stage,
     },
 };
 use wardroom_store::Lease;
 
 use crate::{
-    record::{Failure, Record},
+    act::Actor,
+    record::{Failure, Hold, Plan, Progress, Record},
     stages::Data,
+    subject::Subject,
 };
 
-/// The state of a node.
-pub(crate) type Node = gpu_node::State;
+pub(crate) type SubjectOf<D> = <D as Data>::Subject;
+pub(crate) type StateOf<D> = <SubjectOf<D> as Subject>::State;
+pub(crate) type EventOf<D> = <SubjectOf<D> as Subject>::Event;
+pub(crate) type OriginOf<D> = <SubjectOf<D> as Subject>::Origin;
 
-/// What a commit makes of a run and its node.
+/// One change of a run and its subject, to be committed.
 #[derive(Debug, Clone)]
-pub(crate) struct Step<D> {
+pub(crate) struct Step<D: Data> {
     pub(crate) state: State,
     pub(crate) record: Record<D>,
     pub(crate) due: Option<Timestamp>,
-    /// The move of the node that is committed with it.
-    pub(crate) node: Option<gpu_node::Event>,
+    /// The move of the subject that is committed with it.
+    pub(crate) event: Option<EventOf<D>>,
     /// The type of the history row, unless the state changes.
     pub(crate) entry_type: &'static str,
     pub(crate) metadata: Map<String, Value>,
@@ -49,7 +50,7 @@ pub(crate) enum Then {
     Look,
     /// Lets go of it.
     Rest,
-    /// The same, and only the due time changed, which is worth no history.
+    /// Lets go of it; only the due time changed, which is worth no row of history.
     KeepWaiting,
 }
 
@@ -57,10 +58,10 @@ pub(crate) enum Then {
 pub(crate) const ATTEMPT: &str = "attempt";
 pub(crate) const INTENT: &str = "intent";
 
-/// Why an attempt came to nothing whose worker is gone.
+/// The evidence of an attempt whose worker was lost.
 pub(crate) const LOST: &str = "the server that executed the stage did not come back";
 
-/// When, and under which lease, a worker decides.
+/// The time and the lease under which a worker decides.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment<'a> {
     pub(crate) now: Timestamp,
@@ -68,29 +69,20 @@ pub(crate) struct Moment<'a> {
     pub(crate) backoff: Backoff,
     /// Between 0 and 1.
     pub(crate) jitter: f64,
-    /// How long not to try again at least.
+    /// The upstream asked for at least this pause.
     pub(crate) after: Option<SignedDuration>,
 }
 
-/// How long to wait between attempts.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Backoff {
-    pub(crate) first: SignedDuration,
-    pub(crate) most: SignedDuration,
-}
-
 impl Moment<'_> {
-    /// When to try again after so many failures: between half the backoff and all of it, and not before it was asked for.
+    /// Returns when to retry after so many failures: after the back-off with jitter, and not before it was asked for.
     pub(crate) fn retry_at(&self, failures: u32) -> Timestamp {
-        let whole = backoff(failures, self.backoff.first, self.backoff.most);
-        let wait = whole.as_secs_f64() * (0.5 + self.jitter / 2.0);
-        let wait = SignedDuration::try_from_secs_f64(wait).unwrap_or(whole);
+        let wait = self.backoff.spread(failures, self.jitter);
         let wait = self.after.map_or(wait, |after| wait.max(after));
         self.now.checked_add(wait).unwrap_or(self.now)
     }
 }
 
-/// Where an event leads; one without a row leads nowhere.
+/// The state that an event leads to; the same state for an event without a row.
 pub(crate) fn moved(state: State, event: Event) -> State {
     TABLE.find(state, event).map_or(state, |row| row.to)
 }
@@ -99,190 +91,201 @@ impl<D: Data> Record<D> {
     /// The stage that is executed or undone next.
     #[must_use]
     pub fn current(&self) -> Stage {
-        if self.undoing { self.touched.last().copied().unwrap_or(self.stage) } else { self.stage }
+        let Progress { stage, undoing, undo_stack, .. } = &self.progress;
+        if *undoing { undo_stack.last().copied().unwrap_or(*stage) } else { *stage }
     }
 
     /// How long the current stage may wait.
     #[must_use]
     pub fn patience(&self) -> SignedDuration {
         let stage = self.current();
-        let told = self.data.budget(stage).patience;
-        if self.undoing {
-            // What is told is how long the stage may take.
-            return told.map_or(stage.patience_of_undo(), |told| told.max(stage.patience_of_undo()));
+        let configured = self.data.budget(stage).patience;
+        if self.progress.undoing {
+            // The configured patience is about the stage, not about its undo.
+            let undo = stage.patience_of_undo();
+            return configured.map_or(undo, |configured| configured.max(undo));
         }
-        told.unwrap_or_else(|| self.kind.patience_at(stage))
+        configured.unwrap_or_else(|| self.plan.kind.patience_at(stage))
     }
 
-    /// From when on the time counts that the stage takes: what it waited for its turn, or for somebody too busy to
-    /// answer, costs it no patience, and what it took before that is not forgotten.
+    /// From when on time counts against the stage's patience: waiting in a queue, or for an upstream that is too busy to
+    /// answer, does not count. Time spent before that does.
     #[must_use]
     pub fn counted_from(&self, now: Timestamp) -> Timestamp {
-        match &self.waiting {
+        let since = self.progress.since;
+        match &self.hold.waiting {
             Some(waiting) if waiting.busy => {
                 let excused = now.duration_since(waiting.since);
-                self.since
-                    .saturating_add(excused)
-                    .map_or(now, |from| from.clamp(self.since, now.max(self.since)))
+                since.saturating_add(excused).map_or(now, |from| from.clamp(since, now.max(since)))
             }
             Some(waiting) if waiting.queued => now,
-            Some(_) | None => self.since,
+            Some(_) | None => since,
         }
     }
 
-    /// How long whoever the current stage asks may be too busy for it.
+    /// How long the upstream of the current stage may be too busy for it.
     #[must_use]
     pub fn patience_when_busy(&self) -> SignedDuration {
         let stage = self.current();
-        let told = self.data.budget(stage).patience;
-        told.unwrap_or_else(|| self.kind.patience_at(stage).max(BUSY))
+        let configured = self.data.budget(stage).patience;
+        configured.unwrap_or_else(|| self.plan.kind.patience_at(stage).max(BUSY))
     }
 
-    /// Whether they have been for longer.
-    pub(crate) fn is_weary(&self, now: Timestamp) -> bool {
-        self.busy_since.is_some_and(|since| now.duration_since(since) > self.patience_when_busy())
+    /// Whether the upstream has been too busy for longer than that.
+    pub(crate) fn busy_too_long(&self, now: Timestamp) -> bool {
+        self.hold.busy_since.is_some_and(|since| now.duration_since(since) > self.patience_when_busy())
     }
 
-    /// Nobody was asked since the run was due, because no server or no place was there, or since its attempt began and
-    /// waits for its turn: that is not time in which somebody was too busy. A little of it counts nevertheless: it is not
-    /// worth a row of history, and whoever is asked so seldom would be waited for without end.
+    /// Excuses the time in which the upstream was not asked, because no server or no slot was free. The first minute counts
+    /// all the same: it is not worth a row of history, and a run that asks so seldom would wait without end.
     pub(crate) fn excuse(&mut self, due: Option<Timestamp>, now: Timestamp) {
         const LITTLE: SignedDuration = SignedDuration::from_mins(1);
         const LONG: SignedDuration = SignedDuration::from_mins(15);
-        let kept = self.unasked_since.take();
-        let late = kept.or(due).map_or(SignedDuration::ZERO, |due| now.duration_since(due));
-        if late > LONG && self.waiting.as_ref().is_some_and(|waiting| !waiting.queued) {
-            // Nor is it charged to the stage that nobody looked for so long.
-            self.since = self.since.saturating_add(late).map_or(now, |since| since.min(now));
-            self.waiting = None;
+        let no_slot_since = self.hold.no_slot_since.take();
+        let late = no_slot_since.or(due).map_or(SignedDuration::ZERO, |due| now.duration_since(due));
+        if late > LONG && self.hold.waiting.as_ref().is_some_and(|waiting| !waiting.queued) {
+            // A stage that no server looked at for so long is not charged for it.
+            let since = &mut self.progress.since;
+            *since = since.saturating_add(late).map_or(now, |since| since.min(now));
+            self.hold.waiting = None;
         }
-        let Some(since) = self.busy_since.as_mut() else { return };
+        let Some(since) = self.hold.busy_since.as_mut() else { return };
         if late > LITTLE {
             *since = since.saturating_add(late - LITTLE).map_or(now, |since| since.min(now));
         }
-        if late > LITTLE || kept.is_some() {
-            self.since = self.counted_from(now);
-            self.waiting = None;
+        if late > LITTLE || no_slot_since.is_some() {
+            self.progress.since = self.counted_from(now);
+            self.hold.waiting = None;
         }
     }
 
-    /// The run is due and has to wait for a place: whoever is too busy is not asked from now on. Whether that is worth
-    /// keeping.
-    pub(crate) fn unasked(&mut self, due: Option<Timestamp>) -> bool {
-        let begins = self.busy_since.is_some() && self.unasked_since.is_none();
+    /// Records that the run is due and waits for a slot, so that its upstream is not asked from now on. Returns whether
+    /// that is worth a commit.
+    pub(crate) fn waits_for_slot(&mut self, due: Option<Timestamp>) -> bool {
+        let begins = self.hold.busy_since.is_some() && self.hold.no_slot_since.is_none();
         if begins {
-            self.unasked_since = due;
+            self.hold.no_slot_since = due;
         }
         begins
     }
 
-    /// Comes to a stage, or to the next undo, with all budgets whole.
+    /// Arrives at a stage, or at the next undo, with full budgets.
     pub(crate) fn arrive(&mut self, now: Timestamp) {
-        self.since = now;
-        self.sent_on = false;
-        self.frozen = None;
-        self.attempt = 0;
-        self.failures.clear();
-        self.waiting = None;
-        self.busy_since = None;
-        self.unasked_since = None;
-        self.at_work = None;
+        self.progress.since = now;
+        self.progress.attempt = 0;
+        self.progress.failures.clear();
+        self.progress.confirmed = false;
+        let Hold { generation, quarantine_pending, .. } = self.hold;
+        self.hold = Hold { generation, quarantine_pending, ..Hold::default() };
     }
 
-    /// The move of a node whose run begins its stage; where the node comes from is kept with it.
-    pub(crate) fn enter(&mut self, node: Node) -> Option<gpu_node::Event> {
-        self.came = Came::of(node, self.came);
+    /// Enters the stage: records the subject's origin, and returns the move that goes with it.
+    pub(crate) fn enter(&mut self, subject: StateOf<D>) -> Option<EventOf<D>> {
+        self.progress.origin = SubjectOf::<D>::origin(subject, self.progress.origin);
         let erased: Vec<_> = self.erased().collect();
-        self.unproven.extend(erased);
-        moves::on_entry(self.kind, self.stage, node)
+        self.progress.unproven.extend(erased);
+        SubjectOf::<D>::on_entry(self.plan.kind, self.progress.stage, subject)
     }
 
-    /// Where its node comes from, for whoever stops the run: one that is not proven clean is not used, as if it had been
-    /// set aside before.
+    /// Where the subject returns to when the run stops. A subject that is not proven clean does not return to use.
     #[must_use]
-    pub fn came(&self) -> Came {
-        if !self.unproven.is_empty() { Came::FromQuarantine } else { self.came }
+    pub fn origin(&self) -> OriginOf<D> {
+        if self.progress.unproven.is_empty() { self.progress.origin } else { SubjectOf::<D>::NOT_USABLE }
     }
 
-    /// The stages by which what was on the node is taken from it, if the run is at one of them or proves what they did.
+    /// Records the person whose request the run follows from now on. The server's own requests name no person.
+    pub(crate) fn requested_by(&mut self, actor: &Actor) {
+        if actor.user.is_some() {
+            self.plan.requested_by = actor.clone();
+        }
+    }
+
+    /// Why the run stops now, if it does.
+    pub(crate) fn cause(&self) -> Cause {
+        if self.plan.goal == Goal::Run { Cause::Failure } else { Cause::Request }
+    }
+
+    /// The stages that erase, if the run is at one of them or at the stage that proves the erasure.
     fn erased(&self) -> impl Iterator<Item = Stage> {
-        let proves = self.stage == Stage::ValidateCleanNode;
-        let erases = move |stage: &Stage| stage.erases() && (proves || *stage == self.stage);
-        self.performs().filter(erases)
+        let at = self.progress.stage;
+        let proves = at == Stage::ValidateCleanNode;
+        self.performs().filter(move |stage| stage.erases() && (proves || *stage == at))
     }
 
-    /// The node is proven clean of what the run itself began to erase; of what it inherited, of that which it erased anew.
+    /// Records that the subject is proven clean: of all that this run erased, not of other erasures that earlier runs began.
     pub(crate) fn prove(&mut self) {
         let erased = self.performs().filter(|stage| self.data.evidence(*stage).is_some());
         let erased: BTreeSet<_> = erased.collect();
-        self.inherited.retain(|stage| !erased.contains(stage));
-        self.unproven.clone_from(&self.inherited);
+        self.progress.inherited.retain(|stage| !erased.contains(stage));
+        self.progress.unproven.clone_from(&self.progress.inherited);
     }
 
-    /// The stages of the plan that nobody skips.
+    /// The stages of the plan that are not skipped.
     fn performs(&self) -> impl Iterator<Item = Stage> {
-        self.kind.plan().iter().map(|step| step.stage).filter(|stage| !self.skip.contains_key(stage))
+        let Plan { kind, skip, .. } = &self.plan;
+        kind.plan().iter().map(|step| step.stage).filter(|stage| !skip.contains_key(stage))
     }
 
-    pub(crate) fn touch(&mut self) {
-        if self.stage.undo().is_some() && !self.touched.contains(&self.stage) {
-            self.touched.push(self.stage);
+    /// Records that the stage may have effects which an undo has to take back.
+    pub(crate) fn push_undo(&mut self) {
+        let Progress { stage, undo_stack, .. } = &mut self.progress;
+        if stage.undo().is_some() && !undo_stack.contains(stage) {
+            undo_stack.push(*stage);
         }
     }
 
     /// Turns to undoing what was done.
     pub(crate) fn turn_back(&mut self, now: Timestamp) {
-        self.undoing = true;
+        self.progress.undoing = true;
         self.arrive(now);
     }
 
-    /// Is as it was accepted, but for its history.
+    /// Returns to the state in which it was accepted; its history stays.
     pub(crate) fn start_again(&mut self, now: Timestamp) {
-        self.stage = self.kind.first();
-        self.undoing = false;
-        self.goal = Goal::Run;
-        self.adopted = false;
-        self.repairs = 0;
-        self.failure = None;
-        self.touched.clear();
+        (self.plan.goal, self.plan.adopted) = (Goal::Run, false);
+        self.progress.stage = self.plan.kind.first();
+        self.progress.undoing = false;
+        self.progress.detours = 0;
+        self.progress.failure = None;
+        self.progress.undo_stack.clear();
         self.data = self.data.restarted();
         self.arrive(now);
     }
 
-    /// Counts a failure, and says whether it is borne.
-    pub(crate) fn count(&mut self, class: Class, evidence: &str, now: Timestamp) -> Borne {
+    /// Counts a failure, and returns whether retries are left.
+    pub(crate) fn count(&mut self, class: Class, evidence: &str, now: Timestamp) -> Retries {
         let stage = self.current();
-        // Whoever was not answered, or came down, has not done yet what a person sent it on to.
-        self.sent_on &= matches!(class, Class::Unanswered | Class::Crashed);
-        let count = self.failures.entry(class).or_insert(0);
+        // Without an answer, or after a crash, the stage has not yet done what the person confirmed.
+        let looked = !matches!(class, Class::Unanswered | Class::Crashed);
+        let count = self.progress.failures.entry(class).or_insert(0);
         *count = count.saturating_add(1);
-        let told =
-            self.data.budget(stage).retries.filter(|_| matches!(class, Class::Retryable | Class::Unanswered));
-        let often = *count > told.unwrap_or_else(|| stage.budget(class));
-        // Who is too busy for too long is as good as away.
-        let spent = often || (class == Class::Unanswered && self.is_weary(now));
-        self.failure = Some(Failure { stage, class, evidence: bounded(evidence), at: now });
-        self.since = self.counted_from(now);
-        self.waiting = None;
-        self.at_work = None;
-        if !matches!(class, Class::Unanswered | Class::Crashed) {
-            // Whoever fails in another way has looked.
-            (self.busy_since, self.unasked_since) = (None, None);
+        let configured = self.data.budget(stage).retries;
+        let configured = configured.filter(|_| matches!(class, Class::Retryable | Class::Unanswered));
+        let often = *count > configured.unwrap_or_else(|| stage.budget(class));
+        // An upstream that is too busy for too long counts as away.
+        let spent = often || (class == Class::Unanswered && self.busy_too_long(now));
+        self.progress.failure = Some(Failure { stage, class, evidence: bounded(evidence), at: now });
+        self.progress.since = self.counted_from(now);
+        self.hold.waiting = None;
+        self.hold.execution = None;
+        if looked {
+            self.progress.confirmed = false;
+            (self.hold.busy_since, self.hold.no_slot_since) = (None, None);
         }
-        if spent { Borne::Spent } else { Borne::Again(self.failures.values().sum()) }
+        if spent { Retries::Spent } else { Retries::Left(self.progress.failures.values().sum()) }
     }
 }
 
-/// Whether a failure is borne.
+/// Whether a stage may be tried again after a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Borne {
-    /// It is; so many failures there were.
-    Again(u32),
+pub(crate) enum Retries {
+    /// It may; the number of failures so far.
+    Left(u32),
     /// The budget is spent.
     Spent,
 }
 
-/// Evidence is for people: what is longer than a screen tells them no more.
+/// Bounds evidence, which is for people, to about a screen.
 pub(crate) fn bounded(evidence: &str) -> String {
     const MOST: usize = 2000;
     match evidence.char_indices().nth(MOST) {
@@ -291,41 +294,46 @@ pub(crate) fn bounded(evidence: &str) -> String {
     }
 }
 
-/// What a history row says about an attempt.
-pub(crate) fn told<D: Data>(record: &Record<D>, outcome: &str, ended: Timestamp) -> Map<String, Value> {
-    let started = record.at_work.as_ref().map_or(record.since, |at_work| at_work.since);
-    let mut told = Map::new();
-    told.insert("stage".to_owned(), json!(record.current()));
-    told.insert("attempt".to_owned(), json!(record.attempt));
-    told.insert("outcome".to_owned(), json!(outcome));
-    told.insert("started_at".to_owned(), json!(started));
-    told.insert("ended_at".to_owned(), json!(ended));
-    if record.undoing {
-        told.insert("undo".to_owned(), json!(true));
+/// The metadata of the history row of an attempt.
+pub(crate) fn attempt_metadata<D: Data>(
+    record: &Record<D>,
+    outcome: &str,
+    ended: Timestamp,
+) -> Map<String, Value> {
+    let progress = &record.progress;
+    let started = record.hold.execution.as_ref().map_or(progress.since, |execution| execution.since);
+    let mut metadata = Map::new();
+    metadata.insert("stage".to_owned(), json!(record.current()));
+    metadata.insert("attempt".to_owned(), json!(progress.attempt));
+    metadata.insert("outcome".to_owned(), json!(outcome));
+    metadata.insert("started_at".to_owned(), json!(started));
+    metadata.insert("ended_at".to_owned(), json!(ended));
+    if progress.undoing {
+        metadata.insert("undo".to_owned(), json!(true));
     }
-    told
+    metadata
 }
 
-/// Adds why an attempt failed.
-pub(crate) fn blame<D>(told: &mut Map<String, Value>, record: &Record<D>) {
-    if let Some(failure) = &record.failure {
-        told.insert("class".to_owned(), json!(failure.class));
-        told.insert("evidence".to_owned(), json!(failure.evidence));
+/// Adds the failure of the attempt.
+pub(crate) fn add_failure<D: Data>(metadata: &mut Map<String, Value>, record: &Record<D>) {
+    if let Some(failure) = &record.progress.failure {
+        metadata.insert("class".to_owned(), json!(failure.class));
+        metadata.insert("evidence".to_owned(), json!(failure.evidence));
     }
 }
 
-/// The run stops at a safe point because it is to be cancelled or restarted.
+/// Stops the run at a safe point because it is to be cancelled or restarted.
 pub(crate) fn stop<D: Data>(
     mut record: Record<D>,
-    node: Node,
+    subject: StateOf<D>,
     now: Timestamp,
     metadata: Map<String, Value>,
 ) -> Step<D> {
-    let kind = record.kind;
-    let event = if !record.touched.is_empty() {
+    let (kind, cause) = (record.plan.kind, record.cause());
+    let event = if !record.progress.undo_stack.is_empty() {
         record.turn_back(now);
         Event::StopForUndo
-    } else if record.goal == Goal::Restart {
+    } else if record.plan.goal == Goal::Restart {
         record.start_again(now);
         Event::RestartClean
     } else {
@@ -333,7 +341,7 @@ pub(crate) fn stop<D: Data>(
         Event::Cancel
     };
     let state = moved(State::Running, event);
-    let node = moves::on_stop(kind, state, node, record.came());
+    let event = SubjectOf::<D>::on_stop(kind, state, subject, record.origin(), cause);
     let then = if state.is_worked_on() { Then::Look } else { Then::Rest };
-    Step { state, record, due: Some(now), node, entry_type: ATTEMPT, metadata, then }
+    Step { state, record, due: Some(now), event, entry_type: ATTEMPT, metadata, then }
 }

@@ -1,4 +1,4 @@
-//! One worker: it has a run in hand until the run waits, fails or ends.
+//! One worker: it works on a run until the run waits, fails or ends.
 
 use std::{any::Any, panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
 
@@ -11,7 +11,10 @@ use tokio::{
     sync::Notify,
     time::{Instant, sleep, timeout},
 };
-use wardroom_core::run::{State, failure::Class};
+use wardroom_core::{
+    backoff::Backoff,
+    run::{State, failure::Class},
+};
 use wardroom_store::{Held, Lease, Resource, Store};
 
 use crate::{
@@ -21,11 +24,11 @@ use crate::{
     engine::Engine,
     record::Run,
     stages::{Attempt, Data, Lost, Outcome, Stages},
-    step::{Backoff, INTENT, Moment, Step, Then},
+    step::{INTENT, Moment, Step, Then},
 };
 
-/// A run in the hands of a worker.
-pub(crate) struct Hand<'a, D> {
+/// A claimed run, its lease, and what its worker needs to commit.
+pub(crate) struct RunHandle<'a, D: Data> {
     pub(crate) store: &'a Store,
     pub(crate) clock: Clock,
     pub(crate) backoff: Backoff,
@@ -33,7 +36,7 @@ pub(crate) struct Hand<'a, D> {
     pub(crate) run: Run<D>,
 }
 
-impl<D: Data> Hand<'_, D> {
+impl<D: Data> RunHandle<'_, D> {
     pub(crate) fn moment(&self) -> Moment<'_> {
         Moment {
             now: (self.clock)(),
@@ -45,34 +48,34 @@ impl<D: Data> Hand<'_, D> {
     }
 }
 
-/// Between 0 and 1; the middle when there is no randomness to be had.
-fn jitter() -> f64 {
+/// Returns a random number between 0 and 1, for a back-off; the middle when the system has no randomness.
+pub fn jitter() -> f64 {
     getrandom::u32().map_or(0.5, |random| f64::from(random) / f64::from(u32::MAX))
 }
 
-/// Makes what a stage knows durable in the middle of an attempt.
+/// Saves what a stage knows in the middle of an attempt.
 pub(crate) struct Saver<'a, D> {
-    hand: &'a mut (dyn SaveData<D> + Send + Sync),
+    handle: &'a mut (dyn SaveData<D> + Send + Sync),
 }
 
 impl<D: Data> Saver<'_, D> {
     pub(crate) async fn save(&mut self, data: &D) -> Result<(), Lost> {
-        self.hand.save(data).await
+        self.handle.save(data).await
     }
 
     pub(crate) async fn hold(&self) -> Result<Held, Lost> {
-        self.hand.hold().await
+        self.handle.hold().await
     }
 }
 
-/// Hides what else a hand can do from a stage.
+/// The part of a handle that a stage may use.
 trait SaveData<D> {
     fn save<'a>(&'a mut self, data: &'a D) -> futures_util::future::BoxFuture<'a, Result<(), Lost>>;
 
     fn hold(&self) -> futures_util::future::BoxFuture<'_, Result<Held, Lost>>;
 }
 
-impl<D: Data> SaveData<D> for Hand<'_, D> {
+impl<D: Data> SaveData<D> for RunHandle<'_, D> {
     fn save<'a>(&'a mut self, data: &'a D) -> futures_util::future::BoxFuture<'a, Result<(), Lost>> {
         Box::pin(async move {
             let intent = |run: &Run<D>, _, _: &Moment<'_>| {
@@ -81,11 +84,11 @@ impl<D: Data> SaveData<D> for Hand<'_, D> {
                 let mut metadata = Map::new();
                 metadata.insert(
                     "saves".to_owned(),
-                    json!({"stage": record.current(), "attempt": record.attempt}),
+                    json!({"stage": record.current(), "attempt": record.progress.attempt}),
                 );
                 let due = run.resource.content.due_at;
-                let (state, node, then) = (run.state, None, Then::Work);
-                Some(Step { state, record, due, node, entry_type: INTENT, metadata, then })
+                let (state, event, then) = (run.state, None, Then::Work);
+                Some(Step { state, record, due, event, entry_type: INTENT, metadata, then })
             };
             self.commit(intent).await.map(drop)
         })
@@ -102,52 +105,51 @@ impl<S: Stages> Engine<S> {
         let id = resource.content.id.clone();
         match Run::read(resource) {
             Ok(run) => {
-                let mut hand = self.hand(run, lease.clone());
-                if self.work_in_hand(&mut hand).await.is_err() {
-                    tracing::debug!(run = id, "whoever takes the run next goes on");
+                let mut handle = self.handle(run, lease.clone());
+                if self.work_in_hand(&mut handle).await.is_err() {
+                    tracing::debug!(run = id, "run lost; the next worker that claims it goes on");
                 }
             }
             Err(error) => {
-                // One run that cannot be read must not keep the others waiting.
-                tracing::error!(run = id, %error, "a run cannot be read; it is left alone for a while");
+                tracing::error!(run = id, %error, "run unreadable; skipped until its lease expires");
                 return;
             }
         }
         if let Err(error) = self.store.release_lease(&lease).await {
-            tracing::info!(run = id, %error, "the lease of the run is left to expire");
+            tracing::info!(run = id, %error, "run lease not released; it expires by itself");
         }
     }
 
-    pub(crate) fn hand(&self, run: Run<S::Data>, lease: Lease) -> Hand<'_, S::Data> {
+    pub(crate) fn handle(&self, run: Run<S::Data>, lease: Lease) -> RunHandle<'_, S::Data> {
         let (store, clock, backoff) = (&self.store, Arc::clone(&self.clock), self.settings.backoff());
-        Hand { store, clock, backoff, lease, run }
+        RunHandle { store, clock, backoff, lease, run }
     }
 
-    /// Works on a run and keeps its lease for as long as it is in hand: stages that are short one by one are long together.
-    async fn work_in_hand(&self, hand: &mut Hand<'_, S::Data>) -> Result<(), Lost> {
-        let (id, lease, over) = (hand.run.id().to_owned(), hand.lease.clone(), Notify::new());
-        let (work, keep) = (pin!(self.work(hand)), pin!(self.keep(&lease, &over)));
+    /// Works on a run and renews its lease meanwhile: many short stages together take longer than one lease.
+    async fn work_in_hand(&self, handle: &mut RunHandle<'_, S::Data>) -> Result<(), Lost> {
+        let (id, lease, over) = (handle.run.id().to_owned(), handle.lease.clone(), Notify::new());
+        let (work, keep) = (pin!(self.work(handle)), pin!(self.keep(&lease, &over)));
         match select(work, keep).await {
             Either::Left((worked, keep)) => {
-                // A renewal that is under way would take the lease again after it was given back.
+                // Let a renewal under way end first: it would take the lease again after its release.
                 over.notify_one();
                 keep.await;
                 worked
             }
             Either::Right(_) => {
-                tracing::warn!(run = id, "the lease was lost in the middle of a stage");
+                tracing::warn!(run = id, "run lease lost in the middle of a stage; the stage is abandoned");
                 Err(Lost)
             }
         }
     }
 
-    async fn work(&self, hand: &mut Hand<'_, S::Data>) -> Result<(), Lost> {
+    async fn work(&self, handle: &mut RunHandle<'_, S::Data>) -> Result<(), Lost> {
         loop {
-            let mut then = hand.commit(begin).await?.unwrap_or(Then::Work);
+            let mut then = handle.commit(begin).await?.unwrap_or(Then::Work);
             while then == Then::Work {
-                let outcome = self.execute(hand).await?;
-                let concluded = hand
-                    .commit(|run, node, moment| Some(conclude(run, node, outcome.clone(), moment)))
+                let outcome = self.execute(handle).await?;
+                let concluded = handle
+                    .commit(|run, subject, moment| Some(conclude(run, subject, outcome.clone(), moment)))
                     .await?;
                 then = concluded.unwrap_or(Then::Rest);
             }
@@ -157,33 +159,33 @@ impl<S: Stages> Engine<S> {
         }
     }
 
-    /// Executes the current stage, or its undo, once. A stage that comes down takes nobody with it.
-    async fn execute(&self, hand: &mut Hand<'_, S::Data>) -> Result<Outcome<S::Data>, Lost> {
-        let record = hand.run.record.clone();
-        let undoing = hand.run.state == State::Compensating;
+    /// Executes the current stage, or its undo, once. A panic fails this attempt only.
+    async fn execute(&self, handle: &mut RunHandle<'_, S::Data>) -> Result<Outcome<S::Data>, Lost> {
+        let record = handle.run.record.clone();
+        let undoing = handle.run.state == State::Compensating;
         let stage = record.current();
-        if !undoing && record.skip.contains_key(&stage) {
+        if !undoing && record.plan.skip.contains_key(&stage) {
             return Ok(Outcome::Done(record.data));
         }
-        let id = hand.run.id().to_owned();
+        let id = handle.run.id().to_owned();
         let attempt = Attempt {
             run: &id,
-            kind: record.kind,
-            node: &record.node,
-            site: record.site.as_deref(),
+            kind: record.plan.kind,
+            subject: &record.plan.subject.id,
+            site: record.plan.site.as_deref(),
             stage,
-            number: record.attempt,
-            since: record.since,
+            number: record.progress.attempt,
+            since: record.progress.since,
             now: (self.clock)(),
-            sent_on: record.sent_on,
-            turn: record.turn,
-            failure: record.failure.filter(|failure| failure.stage == stage),
+            confirmed: record.progress.confirmed,
+            generation: record.hold.generation,
+            failure: record.progress.failure.filter(|failure| failure.stage == stage),
             data: record.data,
             limits: &self.limits,
             breaker: &self.breaker,
-            saver: Saver { hand },
+            saver: Saver { handle },
         };
-        let site = record.site.as_deref();
+        let site = record.plan.site.as_deref();
         let work = async {
             if undoing { self.stages.undo(attempt).await } else { self.stages.perform(attempt).await }
         };
@@ -191,8 +193,8 @@ impl<S: Stages> Engine<S> {
             ended = AssertUnwindSafe(work).catch_unwind() => match ended {
                 Ok(outcome) => outcome,
                 Err(panic) => {
-                    let evidence = format!("the stage came down: {}", said(&*panic));
-                    tracing::error!(run = id, %stage, evidence, "a stage came down");
+                    let evidence = format!("the stage panicked: {}", panic_message(&*panic));
+                    tracing::error!(run = id, %stage, evidence, "stage panicked; the attempt failed");
                     Ok(Outcome::Retry { class: Class::Crashed, evidence, after: None })
                 }
             },
@@ -204,8 +206,8 @@ impl<S: Stages> Engine<S> {
         }
     }
 
-    /// Ends when a stage that began now has taken too long, and says what that was. What it may wait for its turns is
-    /// looked at again then: its site may have become slower meanwhile.
+    /// Waits until a stage that began now has taken too long, and returns the limit. The limit is computed again at its end,
+    /// because the rate of the site may have been lowered meanwhile.
     async fn time_out(&self, site: Option<&str>) -> Duration {
         let began = Instant::now();
         loop {
@@ -228,7 +230,7 @@ impl<S: Stages> Engine<S> {
                 Ok(Some(renewed)) if renewed.epoch == lease.epoch => left = length,
                 Ok(_) => return,
                 Err(error) => {
-                    tracing::warn!(lease = lease.name, %error, "a lease cannot be renewed");
+                    tracing::warn!(lease = lease.name, %error, "lease not renewed; retrying");
                     left = left.saturating_sub(pause);
                     if left <= Duration::ZERO {
                         return;
@@ -239,8 +241,8 @@ impl<S: Stages> Engine<S> {
     }
 }
 
-/// What a panic said.
-fn said(panic: &(dyn Any + Send)) -> &str {
+/// The message of a panic.
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it did not say why")
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
 }

@@ -1,4 +1,4 @@
-//! Who may do what: one table over every route, and every kind of caller tries every one of them.
+//! Permissions: one table over every route; every kind of caller tries each route.
 //!
 //! The table is written here by hand and shares nothing with the server's own. A route without a row fails.
 
@@ -16,13 +16,13 @@ on_both! {
     denials_are_recorded_in_aggregate,
 }
 
-/// Who is let in: everybody; some roles; or some roles and the machine it is about.
+/// The permitted callers: all; some roles; or some roles and the machine itself.
 enum Open {
     Everybody,
     To(&'static [&'static str]),
     ToMachineAnd(&'static [&'static str]),
     ToSatellites,
-    /// To who shows a certificate, on another listener.
+    /// For satellites with a certificate, on another listener.
     ToCertificates,
     /// The agent of the node alone.
     ToAgents,
@@ -37,7 +37,7 @@ const ADMIN: Open = To(&["admin"]);
 const AGENT: Open = ToAgents;
 const REPORT: Open = ToMachineAnd(&["operator", "admin"]);
 
-/// Method, path, the kind that a scope must cover (none: any scope will do), and who is let in.
+/// Method, path, the kind that a scope must cover (none: any scope will do), and the permitted callers.
 #[rustfmt::skip]
 const TABLE: &[(&str, &str, Option<&str>, Open)] = &[
     ("GET",    "/livez",                                 None,             Everybody),
@@ -80,6 +80,7 @@ const TABLE: &[(&str, &str, Option<&str>, Open)] = &[
     ("POST",   "/api/v1/gpu-nodes",                      Some("gpu-node"), WRITE),
     ("GET",    "/api/v1/gpu-nodes/{id}",                 Some("gpu-node"), READ),
     ("PATCH",  "/api/v1/gpu-nodes/{id}",                 Some("gpu-node"), WRITE),
+    ("DELETE", "/api/v1/gpu-nodes/{id}",                 Some("gpu-node"), WRITE),
     ("POST",   "/api/v1/gpu-nodes/{id}/actions/{action}", Some("gpu-node"), WRITE),
     ("POST",   "/api/v1/gpu-nodes/{id}/decommissions",   Some("gpu-node"), WRITE),
     ("POST",   "/api/v1/gpu-nodes/enroll",               None,             Everybody),
@@ -142,7 +143,7 @@ const KINDS: &[&str] = &[
     "site", "incident",
 ];
 
-/// What a caller is, and what it shows.
+/// A caller and its credentials.
 struct Caller {
     is: Is,
     token: Option<String>,
@@ -254,7 +255,7 @@ fn every_caller_tries_every_route(on: Backend) {
     assert_eq!(node["data"]["state"], "installing", "nobody broke what was walked");
 }
 
-/// Outside the networks that machines boot in, a script is for who may install the node himself: it carries the token
+/// Outside the networks that machines boot in, a script is for callers that may install the node: it contains the token
 /// to speak for it.
 fn every_caller_tries_the_routes_of_machines_from_elsewhere(on: Backend) {
     let site = Site::start_with(on, &[("WARDROOM_BOOT_NETWORKS", "10.99.0.0/16")]);
@@ -314,7 +315,7 @@ fn callers(site: &Site) -> (Walked, Vec<Caller>) {
         Caller { is: Is::OtherMachine, token: Some(install_token(1)) },
     ];
     for role in ROLES {
-        let (_, token) = site.new_token(&json!({"name": role, "role": role}));
+        let (_, token) = site.new_token(&json!({"name": format!("a {role}"), "role": role}));
         callers.push(Caller { is: Is::Role(role), token: Some(token) });
     }
     for (name, is) in [("edge", Is::Satellite), ("blocked", Is::RevokedSatellite)] {
@@ -332,7 +333,8 @@ fn callers(site: &Site) -> (Walked, Vec<Caller>) {
         callers.push(Caller { is, token: Some(enrolled["credential"].as_str().unwrap().to_owned()) });
     }
     for kind in KINDS {
-        let (_, token) = site.new_token(&json!({"name": kind, "role": "admin", "kinds": [kind]}));
+        let (_, token) =
+            site.new_token(&json!({"name": format!("of {kind}"), "role": "admin", "kinds": [kind]}));
         callers.push(Caller { is: Is::ScopedTo(kind), token: Some(token) });
     }
     (Walked { node: ids[0].clone(), gpu_node }, callers)
@@ -402,7 +404,7 @@ fn denials_are_recorded_in_aggregate(on: Backend) {
         site.caller(0, Some(&viewer)).post("/api/v1/nodes", &json!({})).problem(403);
         site.caller(0, None).get("/api/v1/nodes").problem(401);
     }
-    // What was counted is written down at the end at the latest.
+    // Counts are written at the latest when the server ends.
     site.servers[0].terminate();
     assert!(site.servers[0].wait().success());
     site.restart(0);

@@ -45,12 +45,15 @@ fn the_script_fits_the_state(on: Backend) {
         assert_eq!(script.contains("sanboot"), !installs, "{state}: {script}");
         if installs {
             for part in [
-                "\ninitrd http://boot.example/initrd\n",
+                " initrd=initrd0 || goto failed\n",
+                "\ninitrd --name initrd0 http://boot.example/initrd || goto failed\n",
+                "\n:failed\n",
+                &format!("/api/v1/boot?mac={} || goto failed\n", mac(number)),
                 &format!("wardroom.node={id}"),
                 &format!("wardroom.mac={}", mac(number)),
                 "wardroom.image=http://boot.example/disk.img",
                 "/api/v1/report",
-                "\nboot\n",
+                "\nboot || goto failed\n",
             ] {
                 assert!(script.contains(part), "{state}: no {part} in {script}");
             }

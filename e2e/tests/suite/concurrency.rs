@@ -1,4 +1,4 @@
-//! Many at once: one winner, everybody counted once, nobody's write lost.
+//! Concurrent requests: one winner, every attempt counted once, no write lost.
 
 use std::thread;
 
@@ -21,7 +21,7 @@ on_both! {
 
 const MANY: usize = 50;
 
-/// Somebody has a table of PostgreSQL locked for longer than anybody waits.
+/// A table of PostgreSQL is locked for longer than any caller waits.
 #[test]
 fn what_was_refused_is_not_done_later() {
     const LOCK: &str = "LOCK TABLE resources IN SHARE ROW EXCLUSIVE MODE";
@@ -45,7 +45,7 @@ fn what_was_refused_is_not_done_later() {
     let nodes = site.admin().get("/api/v1/nodes").expect(200);
     assert_eq!((nodes["data"].as_array().unwrap().len(), &nodes["data"][0]["state"]), (1, &json!("active")));
 
-    // Who loses the connection in between cannot know.
+    // A caller that loses the connection in between cannot know.
     let doubtful = thread::scope(|scope| {
         site.database.hold(LOCK, || {
             let waiting = scope.spawn(|| site.admin().to_state(&id, "migrating"));

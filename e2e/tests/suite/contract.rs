@@ -54,7 +54,7 @@ fn contract_of_the_transitions(on: Backend) {
         let reply = site.admin().patch(&format!("/api/v1/nodes/{id}/state"), &body);
         let deviates = DEVIATIONS.iter().any(|(_, rule)| rule(row));
         deviations += usize::from(deviates);
-        // Theirs is 400 for what is a conflict with the state here.
+        // Their server answers 400 where ours answers 409.
         let expected = if row["status"] == 200 && !deviates { 200 } else { 409 };
         assert_eq!(reply.status, expected, "{row}: {}", reply.text());
         if expected == 200 {

@@ -1,4 +1,4 @@
-//! Machines that nobody knows: registered to await approval, limited in rate and number, or not at all.
+//! Unknown machines: registered to await approval, limited in rate and number, or not registered at all.
 
 use std::{thread, time::Duration};
 
@@ -50,7 +50,7 @@ fn an_unknown_machine_is_registered(on: Backend) {
     assert_eq!(count(&site), 2);
 }
 
-/// Nobody could correct what is written in a firmware.
+/// The text in a firmware cannot be corrected.
 fn a_machine_is_registered_whatever_its_firmware_says(on: Backend) {
     let site = Site::start(on);
     let model = "x".repeat(300);
@@ -63,7 +63,7 @@ fn a_machine_is_registered_whatever_its_firmware_says(on: Backend) {
     assert_eq!((&node["serial_number"], &node["system_uuid"]), (&json!("\u{fffd}7"), &json!(" ")));
 }
 
-/// Who hangs up in the middle of its first boot leaves nothing that other servers would wait for.
+/// A machine that hangs up during its first boot leaves nothing that other servers would wait for.
 #[test]
 fn a_machine_that_hangs_up_holds_nobody_up() {
     let site = Site::start(Backend::Postgres);

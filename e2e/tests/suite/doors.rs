@@ -1,10 +1,16 @@
-//! What can be had without credentials, and from where.
+//! Access without credentials, by the caller's network.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpStream,
+};
 
 use serde_json::json;
 
 use crate::support::{
     Backend, Site,
     fleet::{token_in, workflow},
+    http::parse,
     mac, node_in, on_both,
 };
 
@@ -14,6 +20,40 @@ on_both! {
     a_token_that_is_not_asked_for_opens_no_door,
     nobody_renames_an_approved_machine,
     a_report_that_is_not_noted_says_so,
+    a_loopback_listener_answers_to_its_own_names,
+}
+
+/// A page in a browser on this machine can let a name of its own point here; it gets nothing, with or without a token.
+fn a_loopback_listener_answers_to_its_own_names(on: Backend) {
+    let settings = [("WARDROOM_SERVER_PUBLIC_URL", "https://wardroom.example")];
+    let site = Site::start_with(on, &settings);
+    let ask = |host: &str, first: &str| {
+        let address = site.servers[0].address;
+        let mut stream = TcpStream::connect(address).unwrap();
+        let token = &site.token;
+        let head = format!(
+            "GET {first} HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        parse(&bytes).unwrap()
+    };
+    let address = site.servers[0].address.to_string();
+    for host in ["localhost", "127.0.0.1:1", "[::1]", &address, "wardroom.example", "wardroom.example:443"] {
+        assert_eq!(ask(host, "/api/v1/nodes").status, 200, "{host}");
+    }
+    for (host, first) in [
+        ("evil.example", "/api/v1/nodes"),
+        ("evil.example", "/livez"),
+        ("evil.example:8080", "/openapi.json"),
+        ("localhost", "http://evil.example/api/v1/nodes"),
+        ("", "/api/v1/nodes"),
+    ] {
+        let refused = ask(host, first);
+        assert_eq!(refused.wrong_fields(), ["Host"], "{host} {first}");
+        assert!(refused.text().contains("server.public_url"), "{}", refused.text());
+    }
 }
 
 /// The listener for people opens the routes of machines only to the networks that machines boot in.

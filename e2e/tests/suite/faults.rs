@@ -1,4 +1,4 @@
-//! kill -9 at random moments under load: what was acknowledged is there after the restart, and history verifies.
+//! kill -9 at random moments under load: acknowledged changes are there after the restart, and history verifies.
 
 use std::{
     hash::{BuildHasher as _, RandomState},
@@ -42,7 +42,7 @@ fn nothing_acknowledged_is_lost(on: Backend) {
     verify_all(&site);
 }
 
-/// What was acknowledged to each client until the servers were killed.
+/// The changes acknowledged to each client before the servers were killed.
 fn kill_under_load(site: &mut Site, round: usize, nodes: &[String], victims: &[usize]) -> Vec<Vec<String>> {
     let is_over = AtomicBool::new(false);
     let callers: Vec<_> = (0..CLIENTS).map(|client| site.admin_at(client)).collect();

@@ -14,6 +14,7 @@ on_both! {
     a_long_poll_waits_for_the_next_change,
     pages_of_the_feed_join,
     silence_is_broken_by_comments,
+    a_stream_can_be_resumed_before_its_first_event,
     a_cursor_of_another_feed_is_refused,
     a_scope_covers_the_feed,
     many_streams_cost_no_more_than_one,
@@ -115,11 +116,31 @@ fn silence_is_broken_by_comments(on: Backend) {
         match events.next() {
             Sent::Comment => return,
             // The end of the start-up may still be on its way.
-            Sent::Event { .. } => {}
+            Sent::Event { .. } | Sent::Place { .. } => {}
             Sent::End => break,
         }
     }
     panic!("no comment");
+}
+
+/// A client that follows from now on and is cut before anything happens misses nothing when it comes back.
+fn a_stream_can_be_resumed_before_its_first_event(on: Backend) {
+    let site = Site::start(on);
+    let tail = settled_tail(&site);
+    let place = |headers: &Api| match headers.follow("/api/v1/events").next() {
+        Sent::Place { id } => id,
+        other @ (Sent::Event { .. } | Sent::Comment | Sent::End) => panic!("no place: {other:?}"),
+    };
+    let id = place(&site.admin_at(0));
+    assert_eq!(id, tail);
+    let node = node_in(&site.admin(), "discovered", 1);
+    let again = site.admin_at(1).with("last-event-id", &id);
+    assert_eq!(place(&again), id, "who resumes is told the same place");
+    let (_, row) = again.follow("/api/v1/events").event();
+    assert_eq!((&row["resource_id"], &row["type"]), (&json!(node), &json!("registered")));
+    let start = place(&site.admin_at(0).with("last-event-id", "start"));
+    let all = site.admin_at(1).with("last-event-id", &start).follow("/api/v1/events").event().1;
+    assert_eq!(all["sequence"], 1);
 }
 
 fn a_cursor_of_another_feed_is_refused(on: Backend) {
@@ -159,7 +180,7 @@ fn a_scope_covers_the_feed(on: Backend) {
     }
 }
 
-/// The database is asked once for all who follow, not by each of them.
+/// The database is read once for all followers, not once for each.
 fn many_streams_cost_no_more_than_one(on: Backend) {
     const STREAMS: usize = 40;
     const CHANGES: usize = 20;

@@ -71,7 +71,7 @@ fn parameters(site: &Site) -> Vec<(&'static str, String)> {
     all
 }
 
-/// A satellite for each path: what is done by one, such as a deletion, would leave nothing for the next.
+/// Returns a satellite for each path, because a request such as a deletion uses it up.
 fn satellites(site: &Site) -> Vec<(&'static str, String)> {
     for (path, body) in [
         (

@@ -60,7 +60,7 @@ fn an_agent_that_dies_in_the_middle_of_a_task_does_it_again(on: Backend) {
     fs::write(dir.path().join("token"), made["data"]["token"].as_str().unwrap()).unwrap();
     let becomes = |state: &str| {
         wait_long_for(&format!("the node to become {state}"), || {
-            (site.admin().get(&node).expect(200)["data"]["state"] == state).then_some(())
+            (site.admin().get(&node).expect(200)["data"]["status"] == state).then_some(())
         });
     };
     let begun = dir.path().join("begun");
@@ -72,8 +72,8 @@ fn an_agent_that_dies_in_the_middle_of_a_task_does_it_again(on: Backend) {
     agent.die();
     let task = site.admin().get(&format!("{node}/lifecycle")).expect(200)["data"]["task"].clone();
     assert_eq!(task["state"], "dispatched", "the server has not heard of it");
-    // What it had begun goes on by itself, and must not when it is begun again.
-    // One that has ended has no program any more, also while nobody has asked how.
+    // Its command continues by itself, and must have ended when the task starts again.
+    // A zombie has no program any more.
     let goes_on = || fs::read_link(format!("/proc/{}/exe", drain.trim())).is_ok();
     assert!(goes_on());
     // One that finds the other refuses, and the node would not be retired.

@@ -1,4 +1,4 @@
-//! kill -9 in the middle of what MAAS does for a run: the effect is there once, and the run ends well.
+//! kill -9 during calls of MAAS: each effect happens once, and the run completes.
 
 use serde_json::json;
 
@@ -9,10 +9,10 @@ on_both! {
     a_server_that_dies_while_a_node_leaves_repeats_nothing,
 }
 
-/// What a run has MAAS do that must not be done twice.
+/// The operations of MAAS in a run that must not be repeated.
 const EFFECTS: &[&str] = &["create", "commission", "link_subnet", "deploy"];
 
-/// What a run has MAAS do on the way out.
+/// The operations of MAAS in a decommission.
 const LEAVING: &[&str] = &["release", "delete"];
 
 /// A MAAS, and servers with a site that has it.
@@ -71,7 +71,7 @@ fn a_server_that_dies_in_the_middle_of_an_effect_repeats_nothing(on: Backend) {
 fn a_server_that_dies_while_a_node_leaves_repeats_nothing(on: Backend) {
     let (maas, mut site) = start(on);
     for (round, op) in LEAVING.iter().enumerate() {
-        // One that MAAS can power, or somebody had to switch it off.
+        // A machine that MAAS can power; otherwise a person would have to switch it off.
         maas.api.post("/_fake/machines", &json!({"macs": [mac(round)]})).expect(200);
         let node = register(&site, round);
         let (machine, credential) = onboarded(&site, &maas, &node);
@@ -84,7 +84,7 @@ fn a_server_that_dies_while_a_node_leaves_repeats_nothing(on: Backend) {
         });
         die(on, &mut site, &maas);
         wait_for("the node to be gone", || {
-            let state = site.admin().get(&node).expect(200)["data"]["state"].clone();
+            let state = site.admin().get(&node).expect(200)["data"]["status"].clone();
             (state == "deleted").then_some(())
         });
         for op in LEAVING {
@@ -95,7 +95,7 @@ fn a_server_that_dies_while_a_node_leaves_repeats_nothing(on: Backend) {
     }
 }
 
-/// One look of an agent at what it is asked; it does all of it. Nobody listens to it once its system is given up.
+/// One turn of an agent: it does all its tasks. Its reports no longer count once its system is given up.
 fn work(agent: &Api, node: &str) {
     let claimed = agent.post(&format!("{node}/tasks/claim"), &json!({"holder": "agent"}));
     if claimed.status != 200 {
@@ -125,7 +125,7 @@ fn onboarded(site: &Site, maas: &Maas, node: &str) -> (String, String) {
     let agent = site.caller(0, Some(&credential));
     wait_for("the node to be active", || {
         let beat = agent.post(&format!("{node}/heartbeat"), &json!({"checks": []})).expect(200);
-        (beat["state"] == "active").then_some(())
+        (beat["status"] == "active").then_some(())
     });
     (machine, credential)
 }

@@ -1,4 +1,4 @@
-//! GPU nodes that are bootstrapped by hand: their agents, their runs, and what operators do to both.
+//! GPU nodes that are bootstrapped by hand: their agents, their runs, and operator actions.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ on_both! {
     a_run_says_what_to_do_next,
 }
 
-/// A node and what its agent and its operators say.
+/// A node with requests of its agent and operators.
 struct Node<'a> {
     site: &'a Site,
     id: String,
@@ -24,7 +24,7 @@ struct Node<'a> {
 fn announce(site: &Site, name: &str) -> (String, String) {
     let made = site.admin().post("/api/v1/gpu-nodes", &json!({"hostname": name})).expect(201);
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    assert_eq!(made["data"]["state"], "bootstrap_issued");
+    assert_eq!(made["data"]["status"], "bootstrap_issued");
     (text(&made["data"]["id"]), text(&made["data"]["token"]))
 }
 
@@ -39,7 +39,7 @@ impl<'a> Node<'a> {
         assert_eq!(enrolled["node"], id);
         let node = Self { site, id, credential: enrolled["credential"].as_str().unwrap().to_owned() };
         assert_eq!(node.state(), "enrolling");
-        assert_eq!(node.beat(true)["state"], "enrolling");
+        assert_eq!(node.beat(true)["status"], "enrolling");
         node.becomes("active");
         node
     }
@@ -60,7 +60,7 @@ impl<'a> Node<'a> {
 
     fn state(&self) -> String {
         let node = self.site.admin().get(&self.path("")).expect(200);
-        node["data"]["state"].as_str().unwrap().to_owned()
+        node["data"]["status"].as_str().unwrap().to_owned()
     }
 
     fn becomes(&self, state: &str) {
@@ -68,7 +68,7 @@ impl<'a> Node<'a> {
     }
 
     fn act(&self, action: &str, body: &Value) -> Value {
-        self.site.admin().post(&self.path(&format!("/actions/{action}")), body).expect(200)
+        self.site.admin().post(&self.path(&format!("/actions/{action}")), body).expect(200)["data"].clone()
     }
 
     fn run(&self) -> Value {
@@ -80,7 +80,7 @@ impl<'a> Node<'a> {
     fn run_becomes(&self, state: &str) -> Value {
         wait_for(&format!("the run to become {state}"), || {
             let run = self.run();
-            (run["state"] == state).then_some(run)
+            (run["status"] == state).then_some(run)
         })
     }
 
@@ -116,7 +116,7 @@ impl<'a> Node<'a> {
 fn a_node_lives_from_bootstrap_to_removal(on: Backend) {
     let site = Site::start(on);
     let node = Node::active(&site, "gpu-1");
-    assert_eq!(node.run()["state"], "completed");
+    assert_eq!(node.run()["status"], "completed");
     assert!(node.claim()["task"].is_null());
 
     site.admin().post(&node.path("/decommissions"), &json!({"mode": "soft_reset"})).expect(201);
@@ -126,16 +126,16 @@ fn a_node_lives_from_bootstrap_to_removal(on: Backend) {
     }
     node.run_becomes("completed");
     assert_eq!(node.state(), "offline", "health proves active");
-    assert_eq!(node.beat(false)["state"], "offline");
-    assert_eq!(node.beat(true)["state"], "active");
+    assert_eq!(node.beat(false)["status"], "offline");
+    assert_eq!(node.beat(true)["status"], "active");
 
     assert_eq!(node.act("retire", &json!({}))["did"], "run_created");
     node.becomes("draining");
     assert_eq!(node.act("retire", &json!({}))["did"], "run_in_progress");
     node.does("node.drain");
     node.becomes("retired");
-    assert_eq!(node.act("reactivate", &json!({}))["state"], "offline");
-    assert_eq!(node.beat(true)["state"], "active");
+    assert_eq!(node.act("reactivate", &json!({}))["status"], "offline");
+    assert_eq!(node.beat(true)["status"], "active");
     site.admin().post(&node.path("/actions/remove"), &json!({})).problem(409);
 
     node.act("retire", &json!({}));
@@ -147,7 +147,7 @@ fn a_node_lives_from_bootstrap_to_removal(on: Backend) {
     node.does("node.uninstall");
     node.becomes("deleted");
     let run = site.admin().get(&format!("/api/v1/runs/{run}")).expect(200);
-    assert_eq!(run["data"]["state"], "completed", "the run outlives its node");
+    assert_eq!(run["data"]["status"], "completed", "the run outlives its node");
     node.agent().post(&node.path("/heartbeat"), &json!({})).problem(401);
     // A machine that comes back is another node.
     let (again, _) = announce(&site, "gpu-1");
@@ -165,7 +165,7 @@ fn a_token_enrols_one_agent_once(on: Backend) {
     let (other, first) = announce(&site, "gpu-2");
     let resumed =
         site.admin().post(&format!("/api/v1/gpu-nodes/{other}/actions/resume"), &json!({})).expect(200);
-    let second = resumed["token"].as_str().unwrap();
+    let second = resumed["data"]["token"].as_str().unwrap();
     enroll(&site, 0, &first).problem(401);
     enroll(&site, 0, second).expect(200);
     for secret in [&token, &first, second] {
@@ -183,9 +183,9 @@ fn a_dead_host_is_retired_and_removed(on: Backend) {
     ];
     let site = Site::start_with(on, &settings);
     let node = Node::active(&site, "gpu-1");
-    let skip = |stage: &str, reason: &str| json!({"skip": [{"stage": stage, "reason": reason}]});
+    let skip = |stage: &str, reason: &str| json!({"skip": [{"stage": stage, "comment": reason}]});
     let unreasoned = site.admin().post(&node.path("/actions/retire"), &skip("drain_node", ""));
-    assert_eq!(unreasoned.wrong_fields(), ["skip[0].reason"]);
+    assert_eq!(unreasoned.wrong_fields(), ["skip[0].comment"]);
     node.becomes("offline");
     node.act("retire", &skip("drain_node", "the board burnt"));
     node.becomes("retired");
@@ -223,19 +223,19 @@ fn a_drain_can_be_stopped_and_resumed_by_many(on: Backend) {
     assert!(replies.iter().all(|reply| reply["did"] == "task_live"), "{replies:?}");
     node.answers(&task, "refused");
     let run = node.run_becomes("failed_manual_intervention");
-    assert_eq!(run["recommended"]["action"], "retry_stage");
+    assert_eq!(run["recommended"]["action"]["action"], "retry_stage");
     assert_eq!(node.state(), "draining");
-    let replies = at_once(6, |_| node.act("resume", &json!({"reason": "asked again"})));
+    let replies = at_once(6, |_| node.act("resume", &json!({"comment": "asked again"})));
     let moved = replies.iter().filter(|reply| reply["did"] == "run_resumed").count();
     assert_eq!(moved, 1, "{replies:?}");
     let task = node.claims("node.drain");
-    at_once(4, |_| node.act("stop-drain", &json!({"reason": "needed after all"})));
+    at_once(4, |_| node.act("stop_drain", &json!({"comment": "needed after all"})));
     node.becomes("offline");
-    assert_eq!(node.run()["state"], "cancelled");
+    assert_eq!(node.run()["status"], "cancelled");
     let path = node.path(&format!("/tasks/{}/result", task["id"].as_str().unwrap()));
     let late = json!({"epoch": task["epoch"], "outcome": "succeeded"});
     node.agent().post(&path, &late).problem(409);
-    assert_eq!(node.beat(true)["state"], "active");
+    assert_eq!(node.beat(true)["status"], "active");
 }
 
 fn what_is_not_clean_is_quarantined(on: Backend) {
@@ -249,16 +249,16 @@ fn what_is_not_clean_is_quarantined(on: Backend) {
     node.becomes("quarantined");
     let run = node.run_becomes("failed_manual_intervention");
     assert_eq!(run["failure"]["stage"], "validate_clean_node");
-    assert_eq!(node.beat(true)["state"], "quarantined", "a beat does not bring it back");
+    assert_eq!(node.beat(true)["status"], "quarantined", "a beat does not bring it back");
     let run = run["id"].as_str().unwrap();
     site.admin()
-        .post(&format!("/api/v1/runs/{run}/actions/cancel"), &json!({"reason": "wiped by hand"}))
+        .post(&format!("/api/v1/runs/{run}/actions/cancel"), &json!({"comment": "wiped by hand"}))
         .expect(200);
     node.run_becomes("cancelled");
     node.beat(true);
     site.admin().post(&node.path("/actions/recover"), &json!({})).expect(409);
-    let wiped = json!({"unproven": true, "reason": "wiped by hand"});
-    assert_eq!(node.act("recover", &wiped)["state"], "active");
+    let wiped = json!({"unproven": true, "comment": "wiped by hand"});
+    assert_eq!(node.act("recover", &wiped)["status"], "active");
 }
 
 fn a_run_says_what_to_do_next(on: Backend) {
@@ -273,22 +273,25 @@ fn a_run_says_what_to_do_next(on: Backend) {
     assert_eq!(waits["data"]["stage"], "wait_for_agent_enrollment");
     assert!(waits["data"]["recommended"]["action"].is_null());
     let act = |action: &str, body: &Value| site.admin().post(&format!("{run}/actions/{action}"), body);
-    let refused = act("rerun", &json!({"reason": "x"}));
+    let refused = act("rerun", &json!({"comment": "x"}));
     // It is at its first stage, so the rerun happened already.
     assert_eq!(refused.expect(200)["data"]["result"], "already_queued");
     assert_eq!(act("dance", &json!({})).wrong_fields(), ["action"]);
-    assert_eq!(act("cancel", &json!({"abandon": true})).wrong_fields(), ["reason"]);
-    let marked = act("mark_manual_intervention_required", &json!({"reason": "hold on"})).expect(200);
-    assert_eq!(marked["data"]["run"]["state"], "failed_manual_intervention");
+    assert_eq!(act("cancel", &json!({"abandon": true})).wrong_fields(), ["comment"]);
+    let marked = act("mark_manual_intervention_required", &json!({"comment": "hold on"})).expect(200);
+    assert_eq!(marked["data"]["run"]["status"], "failed_manual_intervention");
     let problem = act("adopt_observed_state", &json!({})).problem(409);
     assert_eq!(problem["code"], "nothing_observed");
-    assert!(problem["allowed_actions"].as_array().unwrap().contains(&json!("resume")), "{problem}");
+    assert!(
+        problem["allowed_actions"].as_array().unwrap().iter().any(|action| action["action"] == "resume"),
+        "{problem}"
+    );
     assert_eq!(act("resume", &json!({})).expect(200)["data"]["result"], "resume");
     // Whether a worker has it just now decides how soon it turns back.
     let cancelled = act("cancel", &json!({}));
     assert!(matches!(cancelled.status, 200 | 202), "{}", cancelled.text());
     wait_for("the run to be cancelled", || {
-        (site.admin().get(&run).expect(200)["data"]["state"] == "cancelled").then_some(())
+        (site.admin().get(&run).expect(200)["data"]["status"] == "cancelled").then_some(())
     });
     assert_eq!(act("resume", &json!({})).problem(409)["code"], "run_is_over");
     let history = site.admin().get(&format!("/api/v1/history?kind=run&id={}", &run[13..])).expect(200);

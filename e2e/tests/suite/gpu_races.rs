@@ -45,10 +45,10 @@ fn press_all(site: &Site, number: usize) -> usize {
         let path = |action: &str| format!("/api/v1/runs/{run}/actions/{action}");
         if by_hand {
             let mark = path("mark_manual_intervention_required");
-            site.admin().post(&mark, &json!({"reason": "to be pressed"})).expect(200);
+            site.admin().post(&mark, &json!({"comment": "to be pressed"})).expect(200);
         }
         let replies = at_once(2, |operator| {
-            let body = json!({"reason": format!("operator {operator}")});
+            let body = json!({"comment": format!("operator {operator}")});
             site.admin_at(operator).post(&path(action), &body)
         });
         for reply in &replies {
@@ -62,7 +62,7 @@ fn press_all(site: &Site, number: usize) -> usize {
     }
     for look in 0.. {
         let seen = site.admin().get(&format!("/api/v1/runs/{run}")).expect(200)["data"].clone();
-        if seen["state"] == "cancelled" {
+        if seen["status"] == "cancelled" {
             break;
         }
         assert!(look < 200, "{seen:#}");
@@ -74,12 +74,12 @@ fn press_all(site: &Site, number: usize) -> usize {
     // The goal may be set while a worker has the run, and the run turned round when it has not: it turns once.
     let turns = |to: &str| rows.iter().filter(|row| row["to_state"] == to && row["from_state"] != to).count();
     assert_eq!((turns("compensating"), turns("cancelled")), (1, 1), "{rows:#?}");
-    // Taking a run from a worker that is gone is another thing, and nobody was gone.
+    // No worker was lost, so no run may have been taken from one.
     assert_eq!(effects("retry_stage") + effects("resume"), moved, "{rows:#?}");
     PRESSED.len()
 }
 
-/// Success, or a refusal that says why and what is allowed.
+/// Checks that a reply is a success, or a refusal with its reason and the allowed moves.
 fn told(reply: &Reply, action: &str) {
     match reply.status {
         200 | 202 => assert!(!result(reply).is_empty(), "{action}: {}", reply.text()),

@@ -12,7 +12,7 @@ on_both! {
 
 const SITES: usize = 12;
 const SLOW: f64 = 0.2;
-/// What a MAAS may be asked at once, before its rate counts.
+/// The burst of requests that a MAAS takes before its rate counts.
 const BURST: f64 = 4.0;
 
 fn name(site: usize) -> String {

@@ -76,7 +76,7 @@ fn a_tree_is_as_deep_as_it_may_be(on: Backend) {
     for parent in ["a2", "a9", "a29"] {
         assert_eq!(put("b0", parent).wrong_fields(), ["parent_id"], "{parent}");
     }
-    // A part of it fits; what is inherited reaches its end.
+    // A part of it fits; the inherited value reaches the end of the tree.
     for (top, bottom) in [("a1", "b29"), ("a0", "b29")] {
         assert_eq!(put("b0", top).expect(200)["data"]["effective_auto_promote"], true);
         let found = api.get(&format!("/api/v1/groups/{bottom}")).expect(200);
@@ -88,7 +88,7 @@ fn a_tree_is_as_deep_as_it_may_be(on: Backend) {
     assert!(groups.iter().all(|group| group["effective_auto_promote"] == true), "{listed}");
 }
 
-/// Whoever was let in by a token is in its group; nobody is by one that was revoked.
+/// The bearer of a token is in its group; a revoked token has no bearer.
 fn a_group_whose_tokens_are_revoked_goes(on: Backend) {
     let site = Site::start(on);
     let api = site.admin();

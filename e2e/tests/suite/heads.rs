@@ -34,10 +34,10 @@ fn a_head_that_cannot_be_read_is_a_problem(on: Backend) {
     let many: String = (0..200).map(|number| format!("x-{number}: y\r\n")).collect();
     let heads: &[(&str, Vec<u8>, u16, &str)] = &[
         ("not HTTP", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n".to_vec(), 400, "bad_head"),
-        ("no version", b"GET /livez\r\nhost: x\r\n\r\n".to_vec(), 400, "bad_head"),
-        ("another version", b"GET /livez HTTP/9.9\r\nhost: x\r\n\r\n".to_vec(), 400, "bad_head"),
-        ("a bad method", b"G\0T /livez HTTP/1.1\r\nhost: x\r\n\r\n".to_vec(), 400, "bad_head"),
-        ("a bad path", b"GET /\x7f<\0> HTTP/1.1\r\nhost: x\r\n\r\n".to_vec(), 400, "bad_head"),
+        ("no version", b"GET /livez\r\nhost: localhost\r\n\r\n".to_vec(), 400, "bad_head"),
+        ("another version", b"GET /livez HTTP/9.9\r\nhost: localhost\r\n\r\n".to_vec(), 400, "bad_head"),
+        ("a bad method", b"G\0T /livez HTTP/1.1\r\nhost: localhost\r\n\r\n".to_vec(), 400, "bad_head"),
+        ("a bad path", b"GET /\x7f<\0> HTTP/1.1\r\nhost: localhost\r\n\r\n".to_vec(), 400, "bad_head"),
         ("a bad header", b"GET /livez HTTP/1.1\r\na b: c\r\n\r\n".to_vec(), 400, "bad_head"),
         (
             "two lengths",
@@ -72,7 +72,7 @@ fn a_head_that_cannot_be_read_is_a_problem(on: Backend) {
             }
         }
     }
-    // Before HTTP/1.1 nobody had to say it.
+    // Before HTTP/1.1 the header was optional.
     let old = answer(site.servers[0].address, b"GET /livez HTTP/1.0\r\n\r\n");
     assert_eq!(old.status, 200, "{}", old.text());
     // It depends on how it arrives whether the path or the whole head is found to be too long.
@@ -80,8 +80,8 @@ fn a_head_that_cannot_be_read_is_a_problem(on: Backend) {
         answer(site.servers[0].address, format!("GET /{} HTTP/1.1\r\n\r\n", "y".repeat(70_000)).as_bytes());
     assert!(matches!(long.status, 414 | 431), "{}", long.text());
     long.problem(long.status);
-    // What came before is answered before.
-    let first = "GET /livez HTTP/1.1\r\nhost: x\r\n\r\n";
+    // Earlier requests are answered first.
+    let first = "GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n";
     let mut stream = open(site.servers[0].address);
     stream.write_all(format!("{first}{first}nonsense\r\n\r\n").as_bytes()).unwrap();
     let mut answers = String::new();
@@ -90,7 +90,7 @@ fn a_head_that_cannot_be_read_is_a_problem(on: Backend) {
     assert_eq!(answers.matches("HTTP/1.1 400 Bad Request").count(), 1, "{answers}");
     assert!(answers.ends_with('}') && answers.contains("bad_head"), "{answers}");
     // A body that cannot be read belongs to a request.
-    let head = "POST /api/v1/nodes HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
+    let head = "POST /api/v1/nodes HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
                 transfer-encoding: chunked\r\nconnection: close\r\n";
     let bad = format!("{head}authorization: Bearer {}\r\n\r\nzz\r\n{{}}\r\n0\r\n\r\n", site.token);
     assert_eq!(answer(site.servers[0].address, bad.as_bytes()).wrong_fields(), ["body"]);
@@ -100,8 +100,8 @@ fn a_head_that_cannot_be_read_is_a_problem(on: Backend) {
 fn a_head_that_does_not_come_is_a_problem(on: Backend) {
     let site = Site::start(on);
     let mut half = open(site.servers[0].address);
-    half.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\n").unwrap();
-    // Who says nothing is owed nothing: an answer could be taken for that to a request still on its way.
+    half.write_all(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n").unwrap();
+    // A connection without a request gets no answer: it could be mistaken for the answer to a later request.
     let mut silent = open(site.servers[0].address);
     let mut gone = open(site.servers[0].address);
     gone.write_all(b"GET /livez HT").unwrap();

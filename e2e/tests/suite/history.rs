@@ -1,4 +1,4 @@
-//! History: the shape of document 002, who did what, and that nobody rewrites it. And `why`.
+//! History: the shape of document 002, actors, and protection against rewriting. And `why`.
 
 use std::collections::BTreeSet;
 
@@ -115,7 +115,7 @@ fn nobody_rewrites_history(on: Backend) {
     verify_all(&site);
 }
 
-/// Who may drop a trigger can rewrite a row, but not its hash.
+/// A user who may drop a trigger can rewrite a row, but not its hash.
 fn tampering_is_noticed(on: Backend) {
     let site = Site::start(on);
     let id = node_in(&site.admin(), "active", 1);
@@ -142,7 +142,8 @@ fn why_says_what_to_do(on: Backend) {
     let site = Site::start(on);
     for (number, state) in STATES.iter().enumerate() {
         let id = node_in(&site.admin(), state, number);
-        let why = site.admin().get(&format!("/api/v1/resources/node/{id}/why")).expect(200)[0].clone();
+        let why =
+            site.admin().get(&format!("/api/v1/resources/node/{id}/why")).expect(200)["data"][0].clone();
         assert_eq!(why["state"], *state);
         assert!(why["meaning"].as_str().is_some_and(|meaning| !meaning.is_empty()), "{why}");
         assert!(why["since"].is_string(), "{why}");
@@ -156,7 +157,7 @@ fn why_says_what_to_do(on: Backend) {
     let failed =
         json!({"mac_address": mac(90), "installation_status": "failed", "installation_error": "no disk"});
     (0..3).for_each(|_| drop(site.admin().post("/api/v1/report", &failed).expect(200)));
-    let why = site.admin().get(&format!("/api/v1/resources/node/{id}/why")).expect(200)[0].clone();
+    let why = site.admin().get(&format!("/api/v1/resources/node/{id}/why")).expect(200)["data"][0].clone();
     assert!(why["blockers"].to_string().contains("no disk"), "{why}");
     assert_eq!(why["next"]["do"], "call");
     assert!(why["next"].to_string().contains("force"), "{why}");

@@ -177,7 +177,7 @@ fn a_request_that_was_cut_off_is_not_run_again(on: Backend) {
 }
 
 /// A satellite is made in more than one statement; its server is killed when the last one is done and not yet known to
-/// be. Whoever repeats the request is told that it was carried out, not that somebody is at it.
+/// be. A caller that repeats the request learns that it was carried out, not that it is still in progress.
 #[test]
 fn a_satellite_that_was_made_is_not_made_again() {
     let mut site = Site::start(Backend::Postgres);

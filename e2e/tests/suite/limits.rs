@@ -1,4 +1,4 @@
-//! Rate limits: a bucket for each identity and class, so that nobody uses up another's.
+//! Rate limits: a bucket for each identity and class, so that no caller uses up another's.
 
 use serde_json::json;
 
@@ -51,7 +51,7 @@ fn streams_of_a_token_are_counted(on: Backend) {
         assert!(problem["detail"].as_str().unwrap().contains("limits.streams"), "{problem}");
         assert!(refused.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
     }
-    // Who does not wait holds nothing; another token and another server have their own.
+    // A request that does not wait takes no place; another token and another server have their own places.
     admin.get("/api/v1/events?wait=0&after=start").expect(200);
     let _others = [other.follow("/api/v1/events")];
     if on == Backend::Postgres {

@@ -1,4 +1,4 @@
-//! Lists: pages, selectors, and errors that say what there is.
+//! Lists: pages, selectors, and errors that list the valid choices.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +29,7 @@ fn pages_join_while_the_list_changes(on: Backend) {
         let nodes = listed["data"].as_array().unwrap();
         assert!(nodes.len() <= 4);
         seen.extend(nodes.iter().map(|node| node["id"].as_str().unwrap().to_owned()));
-        // What is moved or removed between two pages takes nothing else with it.
+        // Moving or deleting an item between two pages hides no other item.
         let last = seen.last().unwrap().clone();
         site.admin().to_state(&last, "retired").expect(200);
         site.admin().delete(&format!("/api/v1/nodes/{last}")).expect(200);
@@ -102,7 +102,7 @@ fn wrong_selectors_are_told_what_there_is(on: Backend) {
     }
 }
 
-/// Read as some other place, a damaged cursor would leave something out, and nobody would know.
+/// A damaged cursor that is read as another place would omit items unnoticed.
 fn a_damaged_cursor_is_refused_by_every_list(on: Backend) {
     let site = Site::start(on);
     let api = site.admin();

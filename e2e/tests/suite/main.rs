@@ -1,7 +1,7 @@
 //! The guarantees of Wardroom, tested against the built program over HTTP.
 //!
-//! Every guarantee is tested on SQLite and on two servers that share a PostgreSQL; `docs/reliability.md` says
-//! which mechanism each one rests on and how its test fails without it.
+//! Most are tested on SQLite and on two servers that share a PostgreSQL. `docs/reliability.md` makes the promises;
+//! `docs/reliability-tests.md` lists the tests behind each.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test says no")]
 
@@ -30,6 +30,8 @@ mod input;
 mod limits;
 mod lists;
 mod liveness;
+mod logs;
+mod numbers;
 mod patience;
 mod process;
 mod races;

@@ -1,4 +1,4 @@
-//! What takes a minute: an install that falls silent, and an install token that expires.
+//! Slow tests: an installation that falls silent, and an install token that expires.
 
 use std::{thread, time::Duration};
 
@@ -40,8 +40,8 @@ fn silence_counts_as_a_failure_and_tokens_expire(on: Backend) {
         assert_eq!(row["data"][0]["triggered_by"], "system");
         assert_eq!(row["data"][0]["type"], "attempt");
         let why = site.admin().get(&format!("/api/v1/resources/node/{silent}/why")).expect(200);
-        assert!(why[0]["blockers"].to_string().contains("no report"), "{why}");
-        // Who talks is not silent; but its token is too old by now.
+        assert!(why["data"][0]["blockers"].to_string().contains("no report"), "{why}");
+        // A node that reports is not silent, but its token has expired by now.
         let node = site.admin().get(&path).expect(200);
         assert_eq!(node["data"]["install_attempts"], 0);
         assert!(by_machine().problem(401)["detail"].as_str().unwrap().contains("expired"));

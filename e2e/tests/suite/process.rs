@@ -1,14 +1,17 @@
-//! The process: its end, its restart, its files, and what it refuses to start with.
+//! The process: its end, its restart, its files, and reasons to refuse a start.
 
 use std::{
     io::{Read as _, Write as _},
     net::TcpStream,
     os::unix::fs::PermissionsExt as _,
+    time::{Duration, Instant},
 };
 
 use serde_json::json;
 
-use crate::support::{Backend, Site, chain::verify_all, mac, node_in, on_both, site::Server, wait_for};
+use crate::support::{
+    Backend, Site, chain::verify_all, line::Line, mac, node_in, on_both, site::Server, wait_for,
+};
 
 on_both! {
     the_end_lets_a_request_finish,
@@ -27,7 +30,7 @@ fn the_end_lets_a_request_finish(on: Backend) {
     let api = site.admin_at(0).with("content-type", "application/json");
     let mut request = api.open("POST", "/api/v1/nodes", body.len(), "close").unwrap();
     request.write_all(&body.as_bytes()[..10]).unwrap();
-    // The server has read what it got when it answers another request.
+    // Once the server answers another request, it has read the earlier one.
     site.admin_at(0).get("/livez").expect(200);
     site.servers[0].terminate();
     let address = site.servers[0].address;
@@ -52,7 +55,7 @@ fn a_body_that_does_not_come_is_not_waited_for(on: Backend) {
     let mut answer = String::new();
     request.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains("nothing was done"), "{answer}");
-    // The rest comes too late, if it can come at all: what was refused is not done.
+    // The rest comes too late, if at all: a refused request has no effect.
     let _ = request.write_all(&body.as_bytes()[10..]);
     site.admin_at(0).get("/livez").expect(200);
     let listed = site.admin_at(0).get("/api/v1/nodes").expect(200);
@@ -155,6 +158,29 @@ fn it_is_alive_and_ready(on: Backend) {
     assert!(site.admin().get("/livez").header("x-request-id").is_some());
 }
 
+/// Probes and Prometheus do not wait for a database that stands still.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "how long it takes is what is measured")]
+fn a_database_that_stands_still_holds_up_no_probe() {
+    let mut site = Site::start(Backend::Postgres);
+    let (line, url) = Line::to(site.database.url().unwrap());
+    site.restart_over(0, &url);
+    let api = site.admin_at(0);
+    assert_eq!(api.get("/metrics").status, 200);
+    line.hold_answers();
+    std::thread::sleep(Duration::from_secs(1));
+    for (path, status) in [("/livez", 200), ("/readyz", 503), ("/metrics", 200)] {
+        let (asked, reply) = (Instant::now(), api.get(path));
+        assert_eq!(reply.status, status, "{path}: {}", reply.text());
+        assert!(asked.elapsed() < Duration::from_secs(2), "{path} took {:?}", asked.elapsed());
+    }
+    let unknown = site.caller(0, Some("wrt_unknown"));
+    assert_eq!(unknown.get("/metrics").problem(503)["code"], "unavailable");
+    line.let_go();
+    wait_for("the server to be ready", || (api.get("/readyz").status == 200).then_some(()));
+    assert_eq!(unknown.get("/metrics").problem(401)["code"], "unauthenticated");
+}
+
 /// A change whose caller hung up is carried to its end, also when the server is told to end meanwhile.
 #[test]
 fn the_end_lets_a_change_finish_whose_caller_is_gone() {
@@ -173,7 +199,7 @@ fn the_end_lets_a_change_finish_whose_caller_is_gone() {
         drop(request);
         server.terminate();
         wait_for("the listener to close", || TcpStream::connect(address).is_err().then_some(()));
-        // A server that waits for nobody is gone by then.
+        // A server that does not wait has ended by then.
         std::thread::sleep(std::time::Duration::from_secs(1));
         assert!(server.is_running(), "a change is under way");
     });
@@ -182,7 +208,7 @@ fn the_end_lets_a_change_finish_whose_caller_is_gone() {
     assert_eq!(node["data"]["state"], "migrating");
 }
 
-/// A change that waits goes on to its end, so that nobody may be told that it was not done.
+/// A waiting change continues to its end, so the answer must not say that it was not done.
 #[test]
 fn who_waits_too_long_is_told_what_may_have_become_of_it() {
     let site = Site::start_with(Backend::Postgres, &[("WARDROOM_SERVER_REQUEST_TIMEOUT_SECONDS", "1")]);

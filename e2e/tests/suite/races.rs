@@ -1,4 +1,4 @@
-//! What is checked in one place and changed in another: never both sides of a race.
+//! Races between a check and a change: never do both sides win.
 
 use serde_json::{Value, json};
 
@@ -113,7 +113,7 @@ fn the_last_two_admins_do_not_both_go(on: Backend) {
         for reply in replies.iter().filter(|reply| reply.status != 200) {
             assert!([401, 409].contains(&reply.status), "{}", reply.text());
         }
-        // Who won is still there, and can let others in.
+        // The remaining admin can make tokens for others.
         left = pair[usize::from(replies[1].status == 200)].clone();
     }
     site.caller(0, Some(&left.1)).get("/api/v1/tokens").expect(200);

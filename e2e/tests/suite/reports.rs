@@ -70,7 +70,7 @@ fn check_table(on: Backend, send: impl Fn(&Site, usize, &str, &str) -> Value) {
     }
 }
 
-/// A node in `installing`, and what it says.
+/// A node in `installing`, and its reports.
 fn installing(site: &Site) -> (String, impl Fn(Value) -> Value) {
     let id = node_in(&site.admin(), "installing", 1);
     let path = format!("/api/v1/nodes/{id}/installation-status");
@@ -149,7 +149,7 @@ fn progress_is_tracked(on: Backend) {
         assert_eq!(node["install_progress"], percent);
         assert_eq!(node["updated_at"], before.json()["data"]["updated_at"]);
     }
-    // It was seen, not decided: no history, no new version, but everybody sees it.
+    // An observation makes no history and no new version, but every reader sees it.
     assert_eq!(rows(), written);
     for index in 0..site.servers.len() {
         let after = site.admin_at(index).get(&path);

@@ -1,4 +1,4 @@
-//! What people change: ETags, deletions, workflows.
+//! Changes by people: ETags, deletions, workflows.
 
 use serde_json::{Value, json};
 
@@ -202,7 +202,8 @@ fn only_a_retired_node_is_deleted_and_history_stays(on: Backend) {
     let api = site.admin();
     let id = node_in(&api, "active", 1);
     let path = format!("/api/v1/nodes/{id}");
-    assert_eq!(api.delete(&path).problem(409)["allowed_actions"], json!(["retired"]));
+    let refused = api.delete(&path).problem(409);
+    assert_eq!(refused["allowed_actions"][0]["body"], json!({"state": "retired"}), "{refused}");
     api.to_state(&id, "retired").expect(200);
     api.delete(&path).expect(200);
     site.admin().get(&path).problem(404);
@@ -227,10 +228,7 @@ fn workflows_live_and_die(on: Backend) {
         (&json!("debian"), &json!(false), &json!("quiet"))
     );
     let spec = json!({"name": "debian", "kernel": "https://boot.example/other"});
-    assert_eq!(
-        api.post("/api/v1/workflows", &spec).problem(409)["allowed_actions"][0],
-        format!("PUT {path}")
-    );
+    assert_eq!(api.post("/api/v1/workflows", &spec).problem(409)["allowed_actions"][0]["path"], path);
     assert_eq!(api.put(path, &spec).expect(200)["data"]["kernel"], "https://boot.example/other");
     assert_eq!(site.admin().get(path).expect(200)["data"]["initrd"], json!([]));
     api.put(path, &json!({"name": "other", "kernel": "http://boot.example/k"})).problem(400);

@@ -44,7 +44,7 @@ fn a_revocation_bites_while_the_feed_is_held_back() {
     });
 }
 
-/// The first use of a new credential voids the one before on every server, although the feed tells nobody.
+/// The first use of a new credential voids the old one on every server, although the feed is held back.
 #[test]
 fn the_credential_before_is_void_while_the_feed_is_held_back() {
     let site = Site::start(Backend::Postgres);
@@ -68,7 +68,7 @@ fn the_credential_before_is_void_while_the_feed_is_held_back() {
     });
 }
 
-/// The database has done what a server asked for, but its answer is on the way for long: meanwhile another server
+/// The database has performed a request, but its answer is delayed: meanwhile another server
 /// acknowledges a revocation.
 #[test]
 fn a_revocation_bites_before_a_credential_is_handed_out() {
@@ -94,7 +94,7 @@ fn a_revocation_bites_before_a_credential_is_handed_out() {
     });
 }
 
-/// A server reads from a slow database for its answer, or to know who asks: another one acknowledges a revocation
+/// A server reads from a slow database for its answer, or to identify the caller: another one acknowledges a revocation
 /// before it has read all.
 #[test]
 fn a_revocation_bites_while_the_database_is_slow() {
@@ -110,7 +110,7 @@ fn a_revocation_bites_while_the_database_is_slow() {
             wait_for("the way back", || (robot.beat(&site, 0).status == 200).then_some(()));
             wait_for(what, || (call().status == 200).then_some(()));
             line.hold_answers();
-            // What was not confirmed for a second is looked up.
+            // An entry that was not confirmed for a second is looked up.
             thread::sleep(Duration::from_millis(if is_remembered { 0 } else { 1100 }));
             let reply = thread::scope(|scope| {
                 let asked = scope.spawn(call);
@@ -119,7 +119,7 @@ fn a_revocation_bites_while_the_database_is_slow() {
                 line.let_go();
                 asked.join().unwrap()
             });
-            // Who beat from memory was answered before the revocation was.
+            // Beats answered from memory came before the answer to the revocation.
             if !(what == "beat" && is_remembered) {
                 assert!(matches!(reply.status, 403 | 503), "{what}: {}", reply.text());
             }
@@ -182,7 +182,7 @@ fn a_token_has_one_winner(on: Backend) {
         let statuses: Vec<_> = replies.iter().map(|reply| reply.status).collect();
         assert_eq!(won.len(), 1, "{statuses:?}");
         assert!(statuses.iter().all(|status| matches!(status, 200 | 400)), "{statuses:?}");
-        // What the winner was given is what works.
+        // The credential of the winner works.
         Robot::of(won[0]).beat(&site, round).expect(200);
         let id = get(&site, &format!("edge-{round}"))["id"].as_str().unwrap().to_owned();
         let rows = site.admin().get(&format!("/api/v1/history?kind=satellite&id={id}")).expect(200);
@@ -269,7 +269,7 @@ fn a_revocation_bites_within_a_request(on: Backend) {
         let authorization =
             &api(index).headers.iter().find(|(name, _)| name == "authorization").unwrap().1.clone();
         let request = format!(
-            "POST /satellites/sync HTTP/1.1\r\nhost: wardroom\r\nauthorization: {authorization}\r\ncontent-length: 0\r\n\r\n"
+            "POST /satellites/sync HTTP/1.1\r\nhost: localhost\r\nauthorization: {authorization}\r\ncontent-length: 0\r\n\r\n"
         );
         stream.write_all(request.as_bytes()).unwrap();
         let head = head(stream);
@@ -277,7 +277,7 @@ fn a_revocation_bites_within_a_request(on: Backend) {
     }
 }
 
-/// What has come of an answer: its head at least.
+/// Returns an answer, as far as it has arrived: at least its head.
 fn head(stream: &mut impl std::io::Read) -> String {
     let mut text = Vec::new();
     let mut buffer = [0; 4096];
@@ -341,15 +341,15 @@ fn a_whole_site_beats_beside_who_guesses(on: Backend) {
                 mine.map(|robot| robot.beat(&site, part + round).status).collect::<Vec<_>>()
             });
             assert!(statuses.iter().flatten().all(|status| *status == 200), "{statuses:?}");
-            // What clients of registries ask first, and who was sent away, pay for nobody's guesses either.
+            // First requests without credentials, and refused satellites, are not limited by guesses of others either.
             let asked = at_once(20, |part| {
                 (site.caller(part, None).get("/v2/").status, gone.beat(&site, part).status)
             });
             assert!(asked.iter().all(|statuses| *statuses == (401, 403)), "{asked:?}");
         }
-        // Who has a token gets through as well.
+        // A request with a token is answered too.
         online(&site, "newcomer").beat(&site, 0).expect(200);
-        // And who has a new credential, on every server.
+        // And a satellite with a new credential, on every server.
         revoke(&site, "newcomer");
         let token = reenable(&site, "newcomer", "reissue")["token"].as_str().unwrap().to_owned();
         let again = Robot::of(&ztr(&site, 0, &token));

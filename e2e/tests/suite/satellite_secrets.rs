@@ -17,7 +17,7 @@ on_both! {
     secrets_are_nowhere_beside_upstreams,
 }
 
-/// Asks until the registry knows what it has to know.
+/// Repeats a request while it is answered with 503.
 fn granted(ask: impl Fn() -> Reply) -> Reply {
     wait_for("the registry", || Some(ask()).filter(|reply| reply.status != 503))
 }

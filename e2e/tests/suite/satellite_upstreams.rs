@@ -154,10 +154,10 @@ fn a_robot_is_extended_before_it_ends(on: Backend) {
     }
     assert_eq!(world.harbor.count("robot.update"), updates + 1);
     let edge = world.site.admin().get("/api/satellites/edge").expect(200);
-    assert_eq!(edge["data"]["state"], "online");
+    assert_eq!(edge["data"]["status"], "online");
 }
 
-/// Harbor hangs at more effects than are performed at once; what SPIRE has to be told does not wait for that.
+/// Harbor hangs at more effects than are performed at once; effects for SPIRE do not wait for that.
 fn an_upstream_that_hangs_holds_up_its_own_effects_only(on: Backend) {
     let world = world(on, &[]);
     world.harbor.signal("-STOP");
@@ -181,7 +181,7 @@ fn an_upstream_that_hangs_holds_up_its_own_effects_only(on: Backend) {
     world.harbor.signal("-CONT");
 }
 
-/// A server performs what it is configured for, and leaves the rest to those who can; what was done long ago is forgotten.
+/// A server performs only effects that it is configured for; effects finished long ago are forgotten.
 #[test]
 fn effects_go_to_servers_that_can_perform_them() {
     let mut world = world(Backend::Postgres, &[]);
@@ -199,16 +199,16 @@ fn effects_go_to_servers_that_can_perform_them() {
         assert_eq!(robot["attempts"], 1, "{robot}");
     }
 
-    // Who accepts a change need not be able to tell Harbor: the record says that there is a robot.
+    // The server that takes a change may have no Harbor: the record shows that there is a robot.
     world.site.admin_at(1).post("/api/satellites/edge-1/revoke", &json!({})).expect(200);
     wait_for("the robot to be disabled", || (world.robot("edge-1")?["disable"] == true).then_some(()));
 
-    // What nobody can perform says so, and is not tried.
+    // An effect that no server can perform says so, and is not attempted.
     world.site.servers[0].kill();
     let waiting = world.open("edge-0", "publish_state");
     assert_eq!(waiting.len(), 1, "the fake is no registry");
     let told = world.site.admin_at(1).post("/api/satellites", &json!({"name": "late"})).expect(200);
-    assert_eq!(told["data"]["state"], "pending");
+    assert_eq!(told["data"]["status"], "pending");
     let open = "INSERT INTO effects (kind, resource_id, sequence, type, payload, created_at) SELECT kind, id, version, \
                 'harbor_robot', '{}', '2026-01-01T00:00:00.000000Z' FROM resources WHERE name = 'late'";
     world.site.database.execute(open).unwrap();

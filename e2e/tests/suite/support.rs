@@ -41,7 +41,7 @@ pub(crate) fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     wait(1000, what, look)
 }
 
-/// Looks for several times as long: for what has to be left alone before it is tried again.
+/// Waits several times as long, for work that pauses before its next attempt.
 pub(crate) fn wait_long_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     wait(6000, what, look)
 }
@@ -56,7 +56,7 @@ fn wait<T>(rounds: usize, what: &str, mut look: impl FnMut() -> Option<T>) -> T 
     panic!("waited in vain for {what}");
 }
 
-/// Runs something many times at once, and gives what each run gave.
+/// Runs a function many times at once, and returns all results.
 pub(crate) fn at_once<T: Send>(count: usize, run: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let start = std::sync::Barrier::new(count);
     thread::scope(|scope| {

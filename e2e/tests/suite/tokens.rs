@@ -1,8 +1,10 @@
 //! API tokens: shown once, refused from the moment they are revoked or expire, never more than their maker has.
 
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 
-use crate::support::{Backend, Site, on_both, wait_for};
+use crate::support::{Backend, Site, http::Sent, on_both, wait_for};
 
 on_both! {
     a_revoked_token_is_refused_on_the_next_request,
@@ -12,6 +14,24 @@ on_both! {
     a_stream_ends_with_its_token,
     a_revocation_is_heeded_when_its_caller_hangs_up,
     the_last_administrator_cannot_be_revoked,
+    a_token_written_into_the_database_is_refused,
+    names_are_told_apart_at_a_glance,
+}
+
+/// History names callers by the names of their tokens.
+fn names_are_told_apart_at_a_glance(on: Backend) {
+    let site = Site::start(on);
+    let make = |name: &str| site.admin().post("/api/v1/tokens", &json!({"name": name, "role": "viewer"}));
+    for name in ["system", "Admin", " ada", "ada ", "a\u{a0}da", "a\u{200b}da", "\u{202e}ada", "workflow"] {
+        assert_eq!(make(name).wrong_fields(), ["name"], "{name:?}");
+    }
+    let id = make("Ada Lovelace").expect(201)["data"]["id"].as_str().unwrap().to_owned();
+    for name in ["Ada Lovelace", "ada lovelace", "ADA  LOVELACE"] {
+        assert_eq!(make(name).problem(409)["code"], "name_taken", "{name:?}");
+    }
+    site.admin().delete(&format!("/api/v1/tokens/{id}")).expect(200);
+    assert_eq!(make("ada lovelace").problem(409)["code"], "name_taken", "history still names the first");
+    make("adalovelace").expect(201);
 }
 
 fn a_revoked_token_is_refused_on_the_next_request(on: Backend) {
@@ -102,9 +122,9 @@ fn a_stream_ends_with_its_token(on: Backend) {
     let after = site.new_token(&json!({"name": "later", "role": "viewer"})).0;
     for _ in 0..20 {
         match events.next() {
-            crate::support::http::Sent::End => return,
-            crate::support::http::Sent::Comment => {}
-            crate::support::http::Sent::Event { row, .. } => {
+            Sent::End => return,
+            Sent::Comment | Sent::Place { .. } => {}
+            Sent::Event { row, .. } => {
                 assert_ne!(row["resource_id"], *after, "a revoked token still reads the feed");
             }
         }
@@ -139,4 +159,30 @@ fn the_last_administrator_cannot_be_revoked(on: Backend) {
     let (_, secret) = site.new_token(&json!({"name": "second", "role": "admin"}));
     site.caller(0, Some(&secret)).delete(&format!("/api/v1/tokens/{first}")).expect(200);
     site.caller(1, Some(&secret)).get("/api/v1/nodes").expect(200);
+}
+
+/// A token row takes the server's key to make: one with a hash that needs no key is refused, also after a start.
+fn a_token_written_into_the_database_is_refused(on: Backend) {
+    let mut site = Site::start(on);
+    let planted = "wrt_planted";
+    let hash = Sha256::digest(format!("wardroom/token/1{planted}"));
+    let hash = BASE64_URL_SAFE_NO_PAD.encode(hash);
+    let row = format!(
+        "INSERT INTO resources (kind, id, name, version, head, state, document, labels, fields, keys, deleted, \
+         created_at, updated_at, state_changed_at) \
+         SELECT kind, 'planted', 'planted', version, head, state, document, labels, fields, '[\"{hash}\"]', deleted, \
+         created_at, updated_at, state_changed_at FROM resources WHERE kind = 'token'"
+    );
+    let key =
+        format!("INSERT INTO resource_keys (kind, key, resource_id) VALUES ('token', '{hash}', 'planted')");
+    site.database.execute(&row).unwrap();
+    site.database.execute(&key).unwrap();
+    for index in 0..site.servers.len() {
+        site.servers[index].kill();
+        site.restart(index);
+        let tokens = site.admin_at(index).get("/api/v1/tokens").expect(200);
+        let token = tokens["data"].as_array().unwrap().iter().find(|token| token["id"] == "planted").unwrap();
+        assert_eq!((&token["role"], &token["state"]), (&json!("admin"), &json!("active")));
+        site.caller(index, Some(planted)).get("/api/v1/tokens").problem(401);
+    }
 }

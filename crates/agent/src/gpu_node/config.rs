@@ -1,4 +1,4 @@
-//! What the agent runs: a command for each task, and health checks.
+//! The configuration: a command for each task, and health checks.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
@@ -13,7 +13,7 @@ pub(crate) struct Config {
     /// By the name of the task, such as `"node.drain"`.
     #[serde(default)]
     pub(crate) tasks: BTreeMap<String, Command>,
-    /// What each heartbeat says of the node's health.
+    /// The health checks, reported with each heartbeat.
     #[serde(default)]
     pub(crate) checks: Vec<Check>,
 }
@@ -22,22 +22,22 @@ pub(crate) struct Config {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Command {
-    /// The program and its arguments; no shell is between.
+    /// The program and its arguments; run without a shell.
     pub(crate) command: Vec<String>,
-    /// How long it may take, in seconds; the task's own limit when that is shorter, or when this is absent.
+    /// The time limit in seconds; the task's own limit if that is shorter, or if this is absent.
     #[serde(default)]
     pub(crate) timeout_seconds: Option<u64>,
 }
 
-/// A health check: a command that exits with 0 when all is well.
+/// A health check: a command that exits with 0 if the check passes.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Check {
-    /// What is checked.
+    /// The name of the check.
     pub(crate) name: String,
     /// The program and its arguments.
     pub(crate) command: Vec<String>,
-    /// How long it may take, in seconds.
+    /// The time limit in seconds.
     #[serde(default = "ten")]
     pub(crate) timeout_seconds: u64,
 }
@@ -47,7 +47,7 @@ const fn ten() -> u64 {
 }
 
 impl Config {
-    /// Reads the file; what is wrong in it is found before anything is run.
+    /// Reads and validates the file before any command runs.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read --config {}", path.display()))?;
@@ -66,7 +66,7 @@ impl Config {
         Ok(config)
     }
 
-    /// The command of a task, and how long it may take.
+    /// Returns the command of a task, and its time limit.
     pub(crate) fn of(&self, kind: &str, limit: Duration) -> Option<(&Command, Duration)> {
         let command = self.tasks.get(kind)?;
         let own = command.timeout_seconds.map_or(limit, Duration::from_secs);

@@ -10,10 +10,10 @@ use super::{
     keep::{Keeper, Kept},
 };
 
-/// How tokens to enrol with begin.
+/// The prefix of tokens to enrol with.
 const TOKEN: &str = "wrb_";
 
-/// Exchanges the token, however long the server takes to answer.
+/// Exchanges the token, and retries until the server answers.
 pub(super) async fn enrol(options: &Options, keeper: &Keeper) -> anyhow::Result<Kept> {
     let file = options.token_file.as_ref();
     let file = file
@@ -21,7 +21,7 @@ pub(super) async fn enrol(options: &Options, keeper: &Keeper) -> anyhow::Result<
     let client = client(options, None)?;
     loop {
         let token = read_token(file)?;
-        let token_end = Some(end(&token));
+        let token_end = end(&token);
         let enroll = Enroll {
             token,
             exchange: Some(keeper.installation()?),
@@ -39,10 +39,10 @@ pub(super) async fn enrol(options: &Options, keeper: &Keeper) -> anyhow::Result<
             Err(error) if is_final(&error) => {
                 return Err(error).with_context(|| {
                     let file = file.display();
-                    format!("the server does not take the token in {file}: it works once and expires; `wardroom gpu-node resume` issues another")
+                    format!("the server refused the token in {file}: it works once and expires; `wardroom gpu-node resume` issues another")
                 });
             }
-            // The same question would get the same answer for ever.
+            // A retry would get the same answer.
             Err(error) if is_unreadable(&error) => {
                 return Err(error).context(
                     "the server does not understand this agent's enrolment: is --server a Wardroom server, and is it as \
@@ -50,28 +50,28 @@ pub(super) async fn enrol(options: &Options, keeper: &Keeper) -> anyhow::Result<
                 );
             }
             Err(error) => {
-                tracing::warn!(%error, "the server did not enrol this agent; it is asked again");
+                tracing::warn!(%error, "the server did not enrol this agent; retrying");
                 tokio::time::sleep(PAUSE).await;
             }
         }
     }
 }
 
-/// What to say to who gives an agent that has enrolled another token: it is not used.
-pub(super) fn is_told_otherwise(options: &Options, kept: &Kept) -> Option<String> {
+/// Returns the warning for an enrolled agent that is given another token, which it does not use.
+pub(super) fn other_token_warning(options: &Options, kept: &Kept) -> Option<String> {
     let file = options.token_file.as_ref()?;
     let token = read_token(file).ok()?;
-    let differs = kept.token_end.as_ref().is_some_and(|known| *known != end(&token));
+    let differs = kept.token_end != end(&token);
     let (file, folder, node) = (file.display(), options.state_dir.display(), &kept.node);
     differs.then(|| {
         format!(
-            "this agent has enrolled as node {node} and goes on as that; the token in {file} is another one, and not used: to \
-             enrol with it, stop the agent and remove {folder}"
+            "this agent is enrolled as node {node} and ignores the other token in {file}; to enrol with it, stop the \
+             agent and remove {folder}"
         )
     })
 }
 
-/// The last letters of a token, which tell nothing to who guesses at it.
+/// Returns the last letters of a token: too few to help guessing it.
 fn end(token: &str) -> String {
     token.chars().rev().take(6).collect::<Vec<_>>().into_iter().rev().collect()
 }

@@ -1,4 +1,4 @@
-//! Running commands: with a time limit, and with what they write kept within bounds.
+//! Runs commands with a time limit and a limit on kept output.
 
 use std::{collections::VecDeque, fmt, path::Path, process::Stdio, time::Duration};
 
@@ -18,21 +18,21 @@ use super::{
     orphan,
 };
 
-/// How much of what a command writes is kept: its end.
+/// How much of a command's output is kept: its end.
 const MOST: usize = 12 << 10;
 
-/// The exit code by which a command says that it must not, or cannot, be done on this node.
+/// The exit code of a command for work that must not or cannot be done on this node.
 const REFUSES: i32 = 69;
 
-/// Lines by which a command tells what it did to one thing: `detail: {"name": …, "method": …, "ok": …}`.
+/// The prefix of lines that report the work on one thing: `detail: {"name": …, "method": …, "ok": …}`.
 const DETAIL: &[u8] = b"detail:";
 
-/// How long such a line may be, and how many are kept; of more, those that failed.
+/// The longest such line, and how many are kept; failed ones first.
 const MOST_LINE: usize = 4 << 10;
 const MOST_DETAILS: usize = 256;
 
-/// Executes a task; its epoch is filled in by who reports it.
-/// What runs is written down at `mark` meanwhile.
+/// Executes a task. The caller fills in the epoch of the result.
+/// While a command runs, its process group is stored at `mark`.
 pub(super) async fn task(config: &Config, task: Task, mark: &Path) -> TaskResult {
     let limit = Duration::from_secs(task.time_limit);
     let Some((command, limit)) = config.of(&task.kind, limit) else {
@@ -68,7 +68,7 @@ pub(super) async fn checks(checks: &[Check]) -> Vec<Checked> {
         let (ok, message) = match ran {
             Ran::Exited(Some(0), _) => (true, None),
             Ran::Exited(code, written) => (false, Some(complaint(code, &written.text))),
-            Ran::TooLong(_) => (false, Some("it took too long".to_owned())),
+            Ran::TooLong(_) => (false, Some("took too long".to_owned())),
             Ran::NotStarted(error) => (false, Some(error)),
         };
         results.push(Checked { name: check.name.clone(), ok, message });
@@ -76,20 +76,20 @@ pub(super) async fn checks(checks: &[Check]) -> Vec<Checked> {
     fitting(results)
 }
 
-/// What a check that failed says, and how it ended if it says nothing.
+/// Returns the output of a failed check, or how it ended if there is none.
 fn complaint(code: Option<i32>, written: &str) -> String {
     match (last(written, 500), code) {
         (text, Some(code)) if text.is_empty() => format!("exit code {code}"),
-        (text, None) if text.is_empty() => "it was ended by a signal".to_owned(),
+        (text, None) if text.is_empty() => "ended by a signal".to_owned(),
         (text, _) => text,
     }
 }
 
-/// What the server takes with one heartbeat, less the rest of it. One that is larger is refused, and the node would be
-/// taken for silent.
+/// The room for checks in one heartbeat. The server refuses a larger heartbeat, and the node would be
+/// considered silent.
 const MOST_BYTES: usize = 60 << 10;
 
-/// The checks that fit into a heartbeat, what failed first; never none of them, because none means that all is well.
+/// Returns the checks that fit into a heartbeat, failed ones first; at least one, because none means healthy.
 fn fitting(mut checks: Vec<Checked>) -> Vec<Checked> {
     checks.sort_by_key(|check| check.ok);
     let mut bytes = 0;
@@ -102,7 +102,7 @@ fn fitting(mut checks: Vec<Checked>) -> Vec<Checked> {
         tracing::warn!(
             told,
             all,
-            "the results of the checks are too large for a heartbeat: some are left out"
+            "the results of the checks are too large for a heartbeat; some are left out"
         );
         checks.truncate(told);
     }
@@ -110,15 +110,15 @@ fn fitting(mut checks: Vec<Checked>) -> Vec<Checked> {
 }
 
 enum Ran {
-    /// The exit code, if it was not a signal, and what was written.
+    /// The exit code, unless it was a signal, and the output.
     Exited(Option<i32>, Written),
-    /// What was written until it was ended.
+    /// The output until it was ended.
     TooLong(Written),
     NotStarted(String),
 }
 
-/// A command and everything it started. Whoever stops waiting for it ends all of them, not only the first: what a
-/// script had begun would otherwise go on to erase, or to hold a disk, while its task counts as ended. Only a process
+/// A command and all processes it started. Dropping this ends all of them, not only the first: otherwise processes of a
+/// script would continue to erase, or to hold a disk, after its task has ended. Only a process
 /// that left the group on purpose, as a daemon does, is out of reach.
 struct Group(Option<Pid>);
 
@@ -128,7 +128,7 @@ impl Group {
         Self(id.and_then(Pid::from_raw))
     }
 
-    /// All of it has ended by itself.
+    /// The whole group has ended by itself.
     fn over(mut self) {
         self.0 = None;
     }
@@ -145,8 +145,8 @@ impl Drop for Group {
     }
 }
 
-/// Begins a command when it is told to, and not at all when nobody is left to tell it: an agent that is killed before it
-/// has written down what runs leaves nothing that does.
+/// Starts the command only after a line on standard input. If the agent is killed before it has stored the process
+/// group, the pipe closes and the command never starts.
 const GATE: [&str; 4] = ["sh", "-c", r#"read -r go && exec "$@" </dev/null"#, "sh"];
 
 async fn run(command: &[String], environment: &[(&str, &str)], limit: Duration, mark: Option<&Path>) -> Ran {
@@ -172,7 +172,7 @@ async fn run(command: &[String], environment: &[(&str, &str)], limit: Duration, 
     if let Some(mark) = mark
         && let Some(Err(error)) = child.id().map(|id| orphan::note(mark, id))
     {
-        return Ran::NotStarted(format!("what runs cannot be written down at {}: {error}", mark.display()));
+        return Ran::NotStarted(format!("cannot store the process group at {}: {error}", mark.display()));
     }
     if let Some(mut gate) = child.stdin.take()
         && let Err(error) = gate.write_all(b"\n").await
@@ -189,7 +189,7 @@ async fn run(command: &[String], environment: &[(&str, &str)], limit: Duration, 
             mark.into_iter().for_each(orphan::over);
             Ran::Exited(status.ok().and_then(|status| status.code()), Written::of(out, err))
         }
-        // It is told to end, and stays written down: what is begun next makes sure that it has.
+        // It was told to end, and its mark stays: the next command makes sure that it has ended.
         Err(_) => {
             drop(group);
             Ran::TooLong(Written::of(out, err))
@@ -197,11 +197,11 @@ async fn run(command: &[String], environment: &[(&str, &str)], limit: Duration, 
     }
 }
 
-/// What a command wrote: the end of it, and what it told of single things, wherever it stood.
+/// The output of a command: its end, and the details from anywhere in it.
 struct Written {
     text: String,
     details: Vec<Detail>,
-    /// The first line that was meant to tell of something, and cannot be read.
+    /// The first detail line that cannot be read.
     unreadable: Option<String>,
 }
 
@@ -221,12 +221,12 @@ impl Written {
     }
 }
 
-/// What is written to a pipe. It is read to its end, so that nobody blocks on it; kept are the end of it, and the lines
-/// that tell of single things, which are looked for as they come.
+/// Collects the output from a pipe. It reads to the end, so that the command never blocks, and keeps the end of the output
+/// and all detail lines.
 #[derive(Default)]
 struct Pipe {
     tail: VecDeque<u8>,
-    /// The line that is being written, as far as it is looked at.
+    /// The start of the current line, up to the limit of a detail.
     line: Vec<u8>,
     details: Vec<Detail>,
     unreadable: Option<String>,
@@ -256,7 +256,7 @@ impl Pipe {
         self.grow(bytes);
     }
 
-    /// One byte more than a line may have tells that it is too long.
+    /// Keeps one byte more than the limit, to recognise a line that is too long.
     fn grow(&mut self, bytes: &[u8]) {
         let room = (MOST_LINE + 1).saturating_sub(self.line.len());
         self.line.extend_from_slice(&bytes[..bytes.len().min(room)]);
@@ -282,7 +282,7 @@ impl fmt::Display for Pipe {
     }
 }
 
-/// Keeps a detail. When there are too many, one that failed takes the place of one that did not.
+/// Keeps a detail. If there are too many, a failed one replaces a successful one.
 fn keep(details: &mut Vec<Detail>, detail: Detail) {
     if details.len() < MOST_DETAILS {
         details.push(detail);
@@ -291,7 +291,7 @@ fn keep(details: &mut Vec<Detail>, detail: Detail) {
     }
 }
 
-/// What a task came to. One that tells of something in a way that cannot be read may have told of a failure.
+/// Returns the result of a task. A detail line that cannot be read makes it a failure, because it may have reported one.
 fn ended(outcome: Outcome, exit_code: Option<i32>, written: Written) -> TaskResult {
     let Written { mut text, details, unreadable } = written;
     let mut outcome = outcome;
@@ -371,16 +371,14 @@ mod tests {
             assert_eq!(result.outcome, outcome, "{script}");
         }
         let nothing = task(&Config::default(), asked("node.drain")).await;
-        assert_eq!(nothing.outcome, "refused", "what is not configured is not done");
+        assert_eq!(nothing.outcome, "refused", "a task without a command is refused");
     }
 
     #[tokio::test]
     async fn a_check_that_says_nothing_says_how_it_ended() {
-        for (script, said) in [
-            ("exit 3", "exit code 3"),
-            ("kill -9 $$", "it was ended by a signal"),
-            ("echo hot; exit 3", "hot"),
-        ] {
+        for (script, said) in
+            [("exit 3", "exit code 3"), ("kill -9 $$", "ended by a signal"), ("echo hot; exit 3", "hot")]
+        {
             let command = ["sh", "-c", script].map(str::to_owned).to_vec();
             let check = Check { name: "gpus".to_owned(), command, timeout_seconds: 60 };
             assert_eq!(checks(&[check]).await[0].message.as_deref(), Some(said), "{script}");
@@ -400,7 +398,7 @@ mod tests {
         assert_eq!(result.details[0].method, "crypto");
     }
 
-    /// A disk that could not be erased is told of, however much is written after it, and by however many that could.
+    /// A disk that could not be erased is reported, however much output and however many other details follow.
     #[tokio::test]
     async fn a_detail_is_read_wherever_it_stands() {
         let script = "echo 'detail: {\"name\":\"nvme0\",\"method\":\"crypto\",\"ok\":false}' >&2; yes | head -c 100000; \
@@ -440,7 +438,7 @@ mod tests {
         );
     }
 
-    /// Whether a process is there and has not ended; one that nobody has waited for yet has.
+    /// Returns whether a process runs; a zombie does not.
     fn lives(pid: &str) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
@@ -452,7 +450,7 @@ mod tests {
         }
     }
 
-    /// Starts a child that would live for long, says its id in a file, and waits for it.
+    /// Starts a long-lived child, writes its id to a file, and waits for it.
     fn with_child(file: &std::path::Path) -> Config {
         configured(&format!("sleep 600 & echo $! > {0}.new; mv {0}.new {0}; wait", file.display()))
     }
@@ -467,8 +465,8 @@ mod tests {
         tokio::time::timeout(Duration::from_secs(60), ends(child.trim())).await.unwrap();
     }
 
-    /// An agent that is killed between the two would leave a command that nobody knows of. A pipe with nobody at its other
-    /// end keeps the agent in between.
+    /// An agent that is killed between the two would leave an unknown command. A pipe that is never read
+    /// keeps the agent in between.
     #[tokio::test]
     async fn a_command_runs_only_when_it_is_written_down() {
         let dir = tempfile::tempdir().unwrap();
@@ -490,7 +488,7 @@ mod tests {
         assert!(!too_early, "{noted}");
     }
 
-    /// What was begun before goes on, and does not end when it is asked to: it is killed before the next begins.
+    /// A command from before still runs and ignores `SIGTERM`: it is killed before the next one starts.
     #[tokio::test]
     async fn nothing_begins_beside_what_was_begun_before() {
         let dir = tempfile::tempdir().unwrap();
@@ -513,7 +511,7 @@ mod tests {
         before.wait().unwrap();
     }
 
-    /// A task that is not this agent's any more is dropped in the middle.
+    /// A task that no longer belongs to this agent is dropped in the middle.
     #[tokio::test]
     async fn what_a_command_started_ends_when_nobody_waits_for_it_any_more() {
         let dir = tempfile::tempdir().unwrap();

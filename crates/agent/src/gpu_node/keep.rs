@@ -1,7 +1,7 @@
-//! What survives a restart: the credential, the name of this installation, and results that are not reported yet.
+//! The state that survives a restart: the credential, the name of this installation, and results not reported yet.
 //!
-//! What must stay true: as long as the agent lives, a result is held until the server has it, whatever becomes of the
-//! folder. A disk may be full or read-only, and an uninstall removes the folder; a result that is lost has its task,
+//! Invariant: as long as the agent lives, a result is held until the server has it, whatever happens to the
+//! folder. A disk may be full or read-only, and an uninstall removes the folder; a lost result would cause its task,
 //! such as a wipe, executed again.
 
 use std::{
@@ -17,14 +17,13 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use wardroom_api::gpu_node::agent::{Task, TaskResult};
 
-/// Whom the agent speaks for.
+/// The identity of the agent.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Kept {
     pub(super) node: String,
     pub(super) credential: String,
-    /// The end of the token that it enrolled with, to tell another one from it.
-    #[serde(default)]
-    pub(super) token_end: Option<String>,
+    /// The last letters of the token it enrolled with, to recognise another one.
+    pub(super) token_end: String,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -33,16 +32,16 @@ struct Outcome {
     result: TaskResult,
 }
 
-/// Results by the id of their task, as the two folders have them, which are read once, at the start.
+/// Results by the id of their task. The two folders are read once, at the start.
 struct Results {
     due: BTreeMap<String, Outcome>,
     aside: BTreeMap<String, Outcome>,
 }
 
-/// A folder that only its owner can read, and what must outlive it.
+/// The state folder, readable only by its owner, and copies that outlive it.
 pub(super) struct Keeper {
     dir: PathBuf,
-    /// Held as long as the agent lives; one that is killed lets go by itself.
+    /// The lock, held as long as the agent lives; the system releases it when the agent is killed.
     _lock: fs::File,
     running: PathBuf,
     installation: OnceCell<String>,
@@ -51,15 +50,15 @@ pub(super) struct Keeper {
 
 const CREDENTIAL: &str = "credential.json";
 const INSTALLATION: &str = "installation";
-/// Held by the agent that uses the folder: a second one would end what the first one does, and do it again.
+/// The lock file. A second agent in the folder would end the tasks of the first and repeat them.
 const LOCK: &str = "agent.lock";
-/// Which command runs.
+/// The mark: which command runs.
 const RUNNING: &str = "running";
 const RESULTS: &str = "results";
-/// Results whose task was taken away; reported if it comes back.
+/// Results whose task was withdrawn; reported if it comes back.
 const ASIDE: &str = "aside";
 
-/// Results that are set aside at most: a task that comes back is one of the last.
+/// The most results kept of withdrawn tasks: a task that comes back is a recent one.
 const MOST_ASIDE: usize = 16;
 
 impl Keeper {
@@ -90,7 +89,7 @@ impl Keeper {
         }
     }
 
-    /// Where is written down which command runs.
+    /// Returns the path of the mark that says which command runs.
     pub(super) fn running(&self) -> &Path {
         &self.running
     }
@@ -110,7 +109,7 @@ impl Keeper {
         self.write(&self.dir.join(CREDENTIAL), &serde_json::to_vec(kept)?)
     }
 
-    /// Names this installation; made once. Tasks are held by this name, so it does not change when its file is gone.
+    /// Returns the name of this installation, created once. Tasks are held under it, so it stays the same without its file.
     pub(super) fn installation(&self) -> anyhow::Result<String> {
         if let Some(name) = self.installation.get() {
             return Ok(name.clone());
@@ -126,7 +125,7 @@ impl Keeper {
         Ok(self.installation.get_or_init(|| name).clone())
     }
 
-    /// Holds a result to be reported. An error: it is not on disk, where a restart would look for it.
+    /// Holds a result until it is reported. Fails if it is not on disk, where a restart looks for it.
     pub(super) fn keep_result(&self, task: &Task, result: &TaskResult) -> anyhow::Result<()> {
         let outcome = Outcome { task: task.clone(), result: result.clone() };
         let bytes = serde_json::to_vec(&outcome);
@@ -134,18 +133,18 @@ impl Keeper {
         results.aside.remove(&task.id);
         results.due.insert(task.id.clone(), outcome);
         self.write(&self.file(RESULTS, &task.id), &bytes?)?;
-        // Not before the other is written: it may be the only one on disk.
+        // Removed only after the other is written: it may be the only copy on disk.
         remove(&self.file(ASIDE, &task.id));
         Ok(())
     }
 
-    /// Results that are not reported yet.
+    /// Returns the results that are not reported yet.
     pub(super) fn results(&self) -> Vec<(Task, TaskResult)> {
         let due = self.results.borrow().due.clone();
         due.into_values().map(|outcome| (outcome.task, outcome.result)).collect()
     }
 
-    /// The result of a task that comes back.
+    /// Returns the result of a task that came back.
     pub(super) fn result(&self, task: &str) -> Option<TaskResult> {
         let results = self.results.borrow();
         let held = results.due.get(task).or_else(|| results.aside.get(task));
@@ -160,19 +159,19 @@ impl Keeper {
         remove(&self.file(ASIDE, task));
     }
 
-    /// Keeps a result that cannot be reported now; those long before it are of no use any more.
+    /// Sets aside a result that cannot be reported now, and drops the oldest ones.
     pub(super) fn set_aside(&self, task: &str) {
         let mut results = self.results.borrow_mut();
         let outcome = results.due.remove_entry(task);
         results.aside.extend(outcome);
         let file = self.file(ASIDE, task);
-        // One that is not there could not be written, which was told then.
+        // A missing file could not be written, which was logged then.
         if let Err(error) = fs::rename(self.file(RESULTS, task), &file)
             && error.kind() != std::io::ErrorKind::NotFound
         {
             tracing::warn!(task, %error, "a result cannot be set aside on disk");
         }
-        // Ids grow with time.
+        // Ids grow with time: the first are the oldest.
         while results.aside.len() > MOST_ASIDE
             && let Some((oldest, _)) = results.aside.pop_first()
         {
@@ -180,14 +179,14 @@ impl Keeper {
         }
     }
 
-    /// A task's id names its file; whatever else is in it stays out of the path.
+    /// Returns the file of a task; characters that do not belong in an id are left out of the path.
     fn file(&self, folder: &str, task: &str) -> PathBuf {
         let decent = |character: char| character.is_ascii_alphanumeric() || character == '-';
         let name: String = task.chars().filter(|character| decent(*character)).take(64).collect();
         self.dir.join(folder).join(format!("{name}.json"))
     }
 
-    /// Writes a file that is whole or not there, and that only its owner can read.
+    /// Writes a file atomically, readable only by its owner.
     fn write(&self, path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
         let new = path.with_extension("new");
         let context = || format!("{}", path.display());
@@ -212,7 +211,7 @@ fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
     match serde_json::from_slice(&bytes) {
         Ok(read) => Some(read),
         Err(error) => {
-            tracing::error!(path = %path.display(), %error, "a kept file cannot be read");
+            tracing::error!(path = %path.display(), %error, "cannot read a stored file");
             None
         }
     }
@@ -251,7 +250,7 @@ mod tests {
         let state = dir.path().join("state");
         let keeper = Keeper::open(&state).unwrap();
         assert!(keeper.credential().unwrap().is_none());
-        let kept = Kept { node: "n".to_owned(), credential: "c".to_owned(), token_end: None };
+        let kept = Kept { node: "n".to_owned(), credential: "c".to_owned(), token_end: String::new() };
         keeper.keep_credential(&kept).unwrap();
         let name = keeper.installation().unwrap();
         let (task, result) = ended();

@@ -1,37 +1,37 @@
-//! What goes on of a command that is over for its task: its agent was killed, or it would not end when it was told to.
-//! It must have ended before anything else is begun, or two would erase, or drain, at once.
+//! Commands that outlive their task: the agent was killed, or the command did not end when it was told to.
+//! They must have ended before another command starts, or two would erase or drain at once.
 
 use std::{fs, io, path::Path, time::Duration};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// How long an agent that starts waits for what is left: a process that waits for a disk ends when that answers.
+/// How long a starting agent waits for left-over processes: one that waits for a disk ends when the disk answers.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a command may take to end by itself once it is told to.
+/// How long a command may take to end after `SIGTERM`.
 const GRACE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Writes down which group a command runs in, and when it began: numbers are used again.
+/// Stores the process group of a command, with its start time, because numbers are reused.
 pub(super) fn note(mark: &Path, group: u32) -> io::Result<()> {
     let began = began(group).ok_or(io::ErrorKind::NotFound)?;
     fs::write(mark, format!("{group} {began} {}", boot()?))
 }
 
-/// The command has ended; an uninstall takes the mark along.
+/// Removes the mark after the command has ended. An uninstall may have removed it already.
 pub(super) fn over(mark: &Path) {
     if let Err(error) = fs::remove_file(mark)
         && error.kind() != io::ErrorKind::NotFound
     {
-        tracing::warn!(%error, mark = %mark.display(), "what ran cannot be forgotten");
+        tracing::warn!(%error, mark = %mark.display(), "cannot remove the mark of a finished command");
     }
 }
 
-/// Ends what was begun before, if it goes on, and waits until it has ended. An error: it goes on after all that patience.
+/// Ends a command that was started before, and waits until it has ended. Fails if it still runs after the time limit.
 pub(super) async fn end(mark: &Path, patience: Duration) -> Result<(), String> {
     let Ok(text) = fs::read_to_string(mark) else { return Ok(()) };
     if let Some(group) = left(&text) {
         let number = group.as_raw_nonzero();
-        tracing::warn!(group = number, "what was begun before goes on: it is ended");
+        tracing::warn!(group = number, "a command from before still runs; ending it");
         let mut waited = Duration::ZERO;
         while goes_on(group) {
             let signal = if waited < GRACE { Signal::TERM } else { Signal::KILL };
@@ -39,7 +39,7 @@ pub(super) async fn end(mark: &Path, patience: Duration) -> Result<(), String> {
             if waited >= patience {
                 let why = told.err().map(|error| format!(" ({error})")).unwrap_or_default();
                 return Err(format!(
-                    "process group {number}, begun before, goes on and cannot be ended{why}"
+                    "process group {number} of an earlier command still runs and cannot be ended{why}"
                 ));
             }
             tokio::time::sleep(PAUSE).await;
@@ -50,8 +50,8 @@ pub(super) async fn end(mark: &Path, patience: Duration) -> Result<(), String> {
     Ok(())
 }
 
-/// The group that was written down, unless it is another one by now. A group outlives its first process, and no other
-/// process gets that number meanwhile.
+/// Returns the stored process group, unless its number now belongs to another one. A group outlives its first
+/// process, and no other process gets that number meanwhile.
 fn left(text: &str) -> Option<Pid> {
     let mut words = text.split_whitespace();
     let (group, then, boot_then) = (words.next()?.parse().ok()?, words.next()?, words.next()?);
@@ -60,8 +60,8 @@ fn left(text: &str) -> Option<Pid> {
     (is_same && goes_on(group)).then_some(group)
 }
 
-/// Whether anything of a group still runs. What has ended and was not waited for, which may be for good where the first
-/// process of a machine waits for nobody, does nothing any more.
+/// Returns whether a process of the group still runs. Zombies do not count: where the first process of a machine waits
+/// for no child, they stay for ever but do nothing.
 fn goes_on(group: Pid) -> bool {
     let group = group.as_raw_nonzero().to_string();
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -72,18 +72,18 @@ fn goes_on(group: Pid) -> bool {
     })
 }
 
-/// When a process began, in ticks since the machine did.
+/// Returns the start of a process, in ticks since boot.
 fn began(process: u32) -> Option<String> {
     stat(&process.to_string())?.split_whitespace().nth(19).map(str::to_owned)
 }
 
-/// What is known of a process, from its state on: the name of its program comes before that, and may hold anything.
+/// Returns the fields of `/proc/PID/stat` from the state on: the program name before it may contain anything.
 fn stat(process: &str) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     stat.rsplit_once(')').map(|(_, fields)| fields.to_owned())
 }
 
-/// Names this run of the machine.
+/// Returns the id of this boot.
 fn boot() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }

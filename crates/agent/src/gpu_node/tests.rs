@@ -1,4 +1,4 @@
-//! What the agent does with what its server says.
+//! How the agent handles answers of its server.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -19,13 +19,13 @@ use wardroom_api::{
 
 use super::{
     Agent, BTreeSet, Config, Keeper, Options, brief, client,
-    enrol::{enrol, is_told_otherwise},
+    enrol::{enrol, other_token_warning},
     is_final, is_unreadable,
     keep::Kept,
     turned, unreadable,
 };
 
-/// A server that answers each request as `answer` says of its body; its URL.
+/// Starts a server that answers each request with `answer` of its body; returns its URL.
 fn serve(answer: impl Fn(&str) -> (u16, String) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -60,21 +60,20 @@ fn problem(status: u16) -> (u16, String) {
     (status, serde_json::to_string(&told(status)).unwrap())
 }
 
-/// Another token than the one that it enrolled with is not used, and whoever gave it is told.
+/// An enrolled agent ignores another token and warns.
 #[test]
-fn another_token_is_told_of() {
+fn an_enrolled_agent_warns_of_another_token() {
     let dir = tempfile::tempdir().unwrap();
     let options = options("http://127.0.0.1:1".to_owned(), dir.path());
-    let told = |token_end: Option<&str>| {
-        let token_end = token_end.map(str::to_owned);
-        is_told_otherwise(&options, &Kept { node: "n".to_owned(), credential: "c".to_owned(), token_end })
+    let told = |token_end: &str| {
+        let token_end = token_end.to_owned();
+        other_token_warning(&options, &Kept { node: "n".to_owned(), credential: "c".to_owned(), token_end })
     };
-    assert_eq!(told(Some("rb_one")), None, "the same");
-    assert_eq!(told(None), None, "one that enrolled with an older agent");
-    assert!(told(Some("rb_two")).unwrap().contains(&dir.path().display().to_string()));
+    assert_eq!(told("rb_one"), None, "the same");
+    assert!(told("rb_two").unwrap().contains(&dir.path().display().to_string()));
 }
 
-/// Whoever asks the same again hears the same again; it says why, and ends.
+/// A retry would get the same answer, so the agent ends with the reason.
 #[tokio::test]
 async fn an_enrolment_that_is_refused_ends_the_agent() {
     for (status, why) in
@@ -89,10 +88,10 @@ async fn an_enrolment_that_is_refused_ends_the_agent() {
     }
 }
 
-const BEAT: &str = r#"{"state":"active","next":"@every 00h00m30s","server_time":"2026-11-16T00:00:00Z","has_tasks":false,"lost":[]}"#;
+const BEAT: &str = r#"{"status":"active","next":"@every 00h00m30s","server_time":"2026-11-16T00:00:00Z","has_tasks":false,"lost":[]}"#;
 
-/// A server with one task, which is the first holder's. It answers the first `refusals` results with `refusal`, and gives
-/// the task out in another epoch then; in which epoch it took a result.
+/// Starts a server with one task for the first holder. It answers the first `refusals` results with `refusal`, and then gives
+/// the task out in another epoch. Returns the epoch in which it took a result.
 fn serve_task(kind: &'static str, refusals: i64, refusal: Problem) -> (String, Arc<OnceLock<i64>>) {
     let taken = Arc::new(OnceLock::new());
     let (took, holder, epoch) = (taken.clone(), OnceLock::new(), AtomicI64::new(1));
@@ -123,8 +122,8 @@ fn serve_task(kind: &'static str, refusals: i64, refusal: Problem) -> (String, A
     (url, taken)
 }
 
-/// Lives for some rounds with a task whose command is `script`, run beside the state folder. Whether it ended as one that
-/// was uninstalled, and how often the command ran.
+/// Runs an agent for some rounds with a task whose command is `script`, beside the state folder. Returns whether it ended as
+/// uninstalled, and how often the command ran.
 async fn lives(server: String, kind: &str, script: &str) -> (bool, usize) {
     let dir = tempfile::tempdir().unwrap();
     let keeper = Keeper::open(&dir.path().join("state")).unwrap();
@@ -147,7 +146,7 @@ async fn lives(server: String, kind: &str, script: &str) -> (bool, usize) {
     (uninstalled, std::fs::read_to_string(dir.path().join("ran")).unwrap().lines().count())
 }
 
-/// The command removes what the agent would write its result to.
+/// The command removes the folder that the agent would write its result to.
 #[tokio::test]
 async fn an_uninstall_that_removes_the_state_folder_is_reported() {
     let lost = Problem { code: "task_lost".to_owned(), ..told(409) };
@@ -158,7 +157,7 @@ async fn an_uninstall_that_removes_the_state_folder_is_reported() {
     }
 }
 
-/// A file in place of a folder keeps everybody from writing there, as a full or a read-only disk does.
+/// A file in place of a folder prevents writing there, like a full or read-only disk.
 #[tokio::test]
 async fn a_result_that_cannot_be_written_is_reported_and_its_task_not_executed_again() {
     let lost = Problem { code: "task_lost".to_owned(), ..told(409) };
@@ -171,7 +170,7 @@ async fn a_result_that_cannot_be_written_is_reported_and_its_task_not_executed_a
     }
 }
 
-/// What a server cannot take of what checks said costs what they said, and never the beat.
+/// If the server refuses the output of checks, the output is dropped and the heartbeat counts.
 #[tokio::test]
 async fn a_beat_comes_through_whatever_checks_say() {
     let dir = tempfile::tempdir().unwrap();
@@ -185,7 +184,7 @@ async fn a_beat_comes_through_whatever_checks_say() {
         toml::from_str("[[checks]]\nname = \"gpu\"\ncommand = [\"sh\", \"-c\", \"echo NaN; exit 1\"]\n")
             .unwrap();
     let client = client(&options(server, dir.path()), None).unwrap();
-    // It beat before, and has claimed what it was at.
+    // It has sent a heartbeat before, and has claimed its own task.
     let (node, told) = ("one".to_owned(), Some("@every 00h00m30s".to_owned()));
     let failing = BTreeSet::new();
     let (config, keeper, work, eager) = (&config, &keeper, None, 0);

@@ -1,8 +1,8 @@
-//! What a call can end with instead of an answer.
+//! The errors of a call.
 
 use crate::Problem;
 
-/// What a server says to a request that it does not know.
+/// The code of a problem about an unknown route.
 pub const NO_ROUTE: &str = "no_route";
 
 /// A refusal, or no answer.
@@ -11,10 +11,10 @@ pub enum Error {
     /// An option cannot be used; nothing was sent.
     #[error("{0}")]
     Setup(String),
-    /// The server refused, and says why.
+    /// The server refused, with a problem.
     #[error("{}", .0.detail)]
     Problem(Box<Problem>),
-    /// The server did not answer in time; what was asked for may have happened.
+    /// The server did not answer in time; the request may have taken effect.
     #[error("the server did not answer in time")]
     Timeout,
     /// The server cannot be reached, or the connection was cut.
@@ -25,7 +25,7 @@ pub enum Error {
     Unexpected {
         /// The status code of the answer.
         status: u16,
-        /// What was wrong with it.
+        /// The reason.
         detail: String,
     },
 }
@@ -41,7 +41,7 @@ impl Error {
         }
     }
 
-    /// Whether the server says that there is no such resource. A 404 of a proxy says nothing of resources, nor does that
+    /// Returns whether the resource does not exist. A 404 of a proxy says nothing about resources, nor does that
     /// of a listener that does not have the route.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
@@ -57,7 +57,7 @@ impl Error {
     }
 }
 
-/// The innermost cause says what happened; what is around it only says that something did.
+/// Returns the innermost cause, which is the informative one.
 pub(super) fn chain(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(source) = cause.source() {

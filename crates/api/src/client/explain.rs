@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::{Client, Error};
+use crate::action::Action;
 
 /// Counts by kind and state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,7 +17,7 @@ pub struct Summary {
 }
 
 /// The explanation of one state or status.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Why {
     /// What is explained: `state`, `run` for the run that works on the resource, or the derived status it is about.
     pub about: String,
@@ -24,8 +26,10 @@ pub struct Why {
     /// What that means.
     pub meaning: String,
     /// Since when; nothing when it was never known.
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub since: Option<Timestamp>,
     /// When patience runs out, for work in progress.
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub patience_ends: Option<Timestamp>,
     /// Whether it has run out.
     pub overdue: bool,
@@ -38,17 +42,19 @@ pub struct Why {
 }
 
 /// A fact that keeps a resource where it is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Blocker {
     /// What is in the way.
     pub what: String,
-    /// The call that clears it, when a person can.
-    pub fix: Option<Call>,
+    /// The action that clears it, when a person can.
+    pub fix: Option<Action>,
 }
 
 /// One way out of a state.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Exit {
+    /// The event that takes it; nothing for what moves no stored state.
+    pub on: Option<String>,
     /// Where it leads.
     pub to: String,
     /// What must happen.
@@ -56,22 +62,11 @@ pub struct Exit {
     /// Who makes it happen in the normal course.
     pub by: String,
     /// How a person makes it happen.
-    pub call: Option<Call>,
-}
-
-/// The API call by which a person makes something happen.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Call {
-    /// Method, path and, where it decides, the body.
-    pub request: String,
-    /// The least role that may make it.
-    pub role: String,
-    /// What must hold before it succeeds.
-    pub precondition: Option<String>,
+    pub call: Option<Action>,
 }
 
 /// What to do next.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum Next {
     /// Nothing: all is well, or it is over.
@@ -84,7 +79,7 @@ pub enum Next {
         until: String,
     },
     /// Make this call.
-    Call(Call),
+    Call(Box<Action>),
     /// Look at what is in the way; no call clears it.
     Mend {
         /// What is in the way.
@@ -98,7 +93,7 @@ impl Client {
     /// # Errors
     /// As for every call.
     pub async fn summary(&self) -> Result<Summary, Error> {
-        self.get(&["summary"], &[]).await
+        self.one(&["summary"]).await
     }
 
     /// Why a resource is where it is.
@@ -106,6 +101,6 @@ impl Client {
     /// # Errors
     /// As for every call.
     pub async fn why(&self, kind: &str, id: &str) -> Result<Vec<Why>, Error> {
-        self.get(&["resources", kind, id, "why"], &[]).await
+        self.one(&["resources", kind, id, "why"]).await
     }
 }

@@ -45,14 +45,26 @@ impl Client {
         self.get(&["events"], &[("after", after), ("limit", limit.as_deref()), ("wait", Some("0"))]).await
     }
 
-    /// Opens the feed behind a cursor.
+    /// Opens the feed behind a cursor, or from now on. It has a place to resume from before its first change.
     ///
     /// # Errors
     /// As for every call.
-    pub async fn follow(&self, after: &str) -> Result<Feed, Error> {
-        let request = self.http.get(self.url(&["events"], &[]));
-        let request = request.header(ACCEPT, "text/event-stream").header("last-event-id", after);
-        Ok(Feed { response: accepted(request).await?, buffer: Vec::new() })
+    pub async fn follow(&self, after: Option<&str>) -> Result<Feed, Error> {
+        let mut request = self.http.get(self.url(&["events"], &[])).header(ACCEPT, "text/event-stream");
+        if let Some(after) = after {
+            request = request.header("last-event-id", after);
+        }
+        let mut feed = Feed { response: accepted(request).await?, buffer: Vec::new(), place: String::new() };
+        while feed.place.is_empty() {
+            let Some(event) = feed.event().await? else {
+                return Err(Error::Unreachable("the feed ended before it began".to_owned()));
+            };
+            feed.place = field(&event, "id").unwrap_or_default();
+            if field(&event, "data").is_some() {
+                return Err(unexpected("it came before the place where the feed begins"));
+            }
+        }
+        Ok(feed)
     }
 }
 
@@ -61,21 +73,34 @@ impl Client {
 pub struct Feed {
     response: Response,
     buffer: Vec<u8>,
+    place: String,
 }
 
 impl Feed {
+    /// The cursor of the place where the feed began.
+    #[must_use]
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
     /// The next change; nothing when the server closed the stream. Open another behind the last cursor then.
     ///
     /// # Errors
-    /// When the connection is cut or what comes is not an event.
+    /// When the connection is lost, or the data is no event.
     pub async fn next(&mut self) -> Result<Option<Row>, Error> {
+        while let Some(event) = self.event().await? {
+            if let Some(data) = field(&event, "data") {
+                return serde_json::from_str(&data).map(Some).map_err(|error| unexpected(&error.to_string()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next event or comment, as it came.
+    async fn event(&mut self) -> Result<Option<String>, Error> {
         loop {
-            while let Some(event) = take_event(&mut self.buffer) {
-                if let Some(data) = data(&event) {
-                    return serde_json::from_str(&data)
-                        .map(Some)
-                        .map_err(|error| unexpected(&error.to_string()));
-                }
+            if let Some(event) = take_event(&mut self.buffer) {
+                return Ok(Some(event));
             }
             match self.response.chunk().await {
                 Ok(Some(bytes)) => self.buffer.extend_from_slice(&bytes),
@@ -100,26 +125,27 @@ fn take_event(buffer: &mut Vec<u8>) -> Option<String> {
     Some(String::from_utf8_lossy(&event).into_owned())
 }
 
-/// The data of an event; a comment has none.
-fn data(event: &str) -> Option<String> {
-    let lines: Vec<_> = event
-        .lines()
-        .filter_map(|line| line.strip_prefix("data:"))
-        .map(|line| line.strip_prefix(' ').unwrap_or(line))
-        .collect();
+/// A field of an event, which may come in several lines; a comment has none.
+fn field(event: &str, name: &str) -> Option<String> {
+    let value = |line: &str| {
+        let rest = line.strip_prefix(name)?.strip_prefix(':')?;
+        Some(rest.strip_prefix(' ').unwrap_or(rest).to_owned())
+    };
+    let lines: Vec<_> = event.lines().filter_map(value).collect();
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{data, take_event};
+    use super::{field, take_event};
 
     #[test]
     fn events_are_cut_at_empty_lines() {
-        let mut buffer = b": keep\n\nid: 1\nevent: changed\ndata: {\"a\":\ndata: 1}\n\ndata: cut".to_vec();
-        assert_eq!(take_event(&mut buffer).and_then(|event| data(&event)), None);
-        let event = take_event(&mut buffer);
-        assert_eq!(event.and_then(|event| data(&event)).as_deref(), Some("{\"a\":\n1}"));
+        let mut buffer = b": keep\n\nid: 1\ndata: {\"a\":\ndata: 1}\n\ndata: cut".to_vec();
+        assert_eq!(take_event(&mut buffer).and_then(|event| field(&event, "data")), None);
+        let event = take_event(&mut buffer).unwrap();
+        assert_eq!(field(&event, "id").as_deref(), Some("1"));
+        assert_eq!(field(&event, "data").as_deref(), Some("{\"a\":\n1}"));
         assert_eq!(take_event(&mut buffer), None);
         assert_eq!(buffer, b"data: cut");
     }

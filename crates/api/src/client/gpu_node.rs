@@ -1,4 +1,4 @@
-//! GPU nodes, and what their agents say.
+//! GPU nodes and their agents.
 
 use reqwest::Method;
 
@@ -45,7 +45,7 @@ impl Client {
         self.change(Method::POST, &["gpu-nodes"], create).await
     }
 
-    /// Corrects what is known of a GPU node.
+    /// Corrects the data of a GPU node.
     ///
     /// # Errors
     /// As for every call.
@@ -85,7 +85,7 @@ impl Client {
         action: &str,
         wanted: &ActionRequest,
     ) -> Result<ActionResult, Error> {
-        self.send(Method::POST, &["gpu-nodes", id, "actions", action], wanted).await
+        self.change(Method::POST, &["gpu-nodes", id, "actions", action], wanted).await
     }
 
     /// Exchanges a bootstrap token for the credential of an agent.
@@ -96,7 +96,7 @@ impl Client {
         self.tell(&["gpu-nodes", "enroll"], enroll).await
     }
 
-    /// Says that an agent is there.
+    /// Sends a heartbeat of an agent.
     ///
     /// # Errors
     /// As for every call.
@@ -111,6 +111,14 @@ impl Client {
     pub async fn claim_gpu_node_task(&self, id: &str, holder: &str) -> Result<Claimed, Error> {
         let request = ClaimRequest { holder: holder.to_owned() };
         self.tell(&["gpu-nodes", id, "tasks", "claim"], &request).await
+    }
+
+    /// Deletes a node that was registered by mistake.
+    ///
+    /// # Errors
+    /// As for every call.
+    pub async fn delete_gpu_node(&self, id: &str) -> Result<GpuNode, Error> {
+        self.delete(&["gpu-nodes", id]).await
     }
 
     /// Reports how a task ended.

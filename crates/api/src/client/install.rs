@@ -1,4 +1,4 @@
-//! What nodes install and where they belong: workflows and groups.
+//! Workflows and groups of nodes.
 
 use reqwest::Method;
 

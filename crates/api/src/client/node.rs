@@ -33,7 +33,7 @@ impl Client {
         self.change(Method::POST, &["nodes"], create).await
     }
 
-    /// Changes what a node shall be.
+    /// Changes the settings of a node.
     ///
     /// # Errors
     /// As for every call.

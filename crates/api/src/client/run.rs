@@ -1,4 +1,4 @@
-//! Runs, and what operators do about them.
+//! Runs, and the operator actions on them.
 
 use reqwest::Method;
 
@@ -33,7 +33,7 @@ impl Client {
     pub async fn runs(&self, query: &RunQuery) -> Result<Page<Run>, Error> {
         let limit = query.limit.map(|limit| limit.to_string());
         let query = [
-            ("state", query.state.as_deref()),
+            ("status", query.state.as_deref()),
             ("kind", query.kind.as_deref()),
             ("node_id", query.node_id.as_deref()),
             ("site", query.site.as_deref()),

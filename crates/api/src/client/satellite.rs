@@ -28,7 +28,7 @@ impl Client {
         self.unversioned().one(&["satellites", name]).await
     }
 
-    /// What other systems were told of a satellite.
+    /// Returns the effects of a satellite on other systems.
     ///
     /// # Errors
     /// As for every call.

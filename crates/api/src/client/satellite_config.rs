@@ -1,4 +1,4 @@
-//! Satellite configs, and who reads them.
+//! Satellite configs and the satellites that read them.
 
 use reqwest::Method;
 
@@ -27,7 +27,7 @@ impl Client {
         self.unversioned().one(&["configs", name]).await
     }
 
-    /// What other systems were told of a satellite config.
+    /// Returns the effects of a satellite config on other systems.
     ///
     /// # Errors
     /// As for every call.

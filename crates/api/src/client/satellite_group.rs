@@ -1,4 +1,4 @@
-//! Satellite groups, and who is in them.
+//! Satellite groups and their satellites.
 
 use reqwest::Method;
 
@@ -34,7 +34,7 @@ impl Client {
         self.unversioned().page(&["groups", name, "satellites"], query).await
     }
 
-    /// What other systems were told of a satellite group.
+    /// Returns the effects of a satellite group on other systems.
     ///
     /// # Errors
     /// As for every call.

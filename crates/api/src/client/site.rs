@@ -33,7 +33,7 @@ impl Client {
         self.change(Method::POST, &["sites"], spec).await
     }
 
-    /// Replaces the site of that name; runs that have begun go by what it was then.
+    /// Replaces the site of that name. Runs under way use the settings from their start.
     ///
     /// # Errors
     /// As for every call.

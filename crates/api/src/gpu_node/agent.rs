@@ -1,4 +1,4 @@
-//! What the agent on a GPU node and the server say to each other.
+//! Messages between the agent of a GPU node and the server.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub struct Enroll {
     /// The same for every repeat of this exchange, so that an answer that got lost can be asked for again.
     #[serde(default)]
     pub exchange: Option<String>,
-    /// What the host calls itself.
+    /// The hostname that the host reports.
     #[serde(default)]
     pub hostname: Option<String>,
     /// Its serial number.
@@ -68,11 +68,11 @@ pub struct Heartbeat {
 /// One health check.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Check {
-    /// What was checked.
+    /// The name of the check.
     pub name: String,
     /// Whether it passed.
     pub ok: bool,
-    /// What was seen.
+    /// The output of the check.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "as_text")]
     pub message: Option<String>,
 }
@@ -101,13 +101,14 @@ pub struct Holding {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Beat {
     /// The coarse state of the node.
+    #[serde(rename = "status")]
     pub state: String,
     /// When to beat next.
     pub next: String,
     /// The time at the server.
     #[schema(value_type = String, format = DateTime)]
     pub server_time: Timestamp,
-    /// Whether there is something to claim: a task that nobody has, or one that this heartbeat does not name.
+    /// Whether a task can be claimed: one without a holder, or one that this heartbeat does not name.
     pub has_tasks: bool,
     /// Tasks of the heartbeat that the agent does not have any more: it stops executing them.
     pub lost: Vec<String>,
@@ -116,14 +117,14 @@ pub struct Beat {
 /// Asks for something to do.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ClaimRequest {
-    /// Names this agent's installation: who claims again after a restart gets its own task back.
+    /// Identifies this installation of the agent: after a restart it gets its own task back.
     pub holder: String,
 }
 
 /// The answer to a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Claimed {
-    /// What to do; nothing when there is nothing.
+    /// The task, if there is one.
     pub task: Option<Task>,
 }
 
@@ -132,7 +133,7 @@ pub struct Claimed {
 pub struct Task {
     /// Names the task.
     pub id: String,
-    /// What to do, such as `node.drain`.
+    /// The kind of task, such as `node.drain`.
     pub kind: String,
     /// Where it is.
     pub state: String,
@@ -142,7 +143,7 @@ pub struct Task {
     pub epoch: i64,
     /// How long it may take, in seconds.
     pub time_limit: u64,
-    /// Ends what runs on the node instead of waiting for it.
+    /// Ends running work on the node instead of waiting for it.
     pub force: bool,
 }
 
@@ -153,18 +154,18 @@ pub struct TaskResult {
     pub epoch: i64,
     /// `succeeded`, `failed` or `refused`.
     pub outcome: String,
-    /// What the command exited with.
+    /// The exit code of the command.
     #[serde(default)]
     pub exit_code: Option<i32>,
-    /// The end of what it wrote.
+    /// The end of its output.
     #[serde(default)]
     pub output: String,
-    /// What was done to what, such as each disk and how it was erased.
+    /// The details, such as each disk and how it was erased.
     #[serde(default)]
     pub details: Vec<Detail>,
 }
 
-/// What was done to one thing.
+/// The work done on one thing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Detail {
     /// The thing, such as a disk by its serial number.

@@ -17,14 +17,14 @@ use crate::{
     view::Resource as _,
 };
 
-/// Makes or changes what a file describes.
+/// Creates or changes the resources that a file describes.
 ///
 /// The file is YAML or JSON, any number of documents, each with `kind: workflow`, `group`, `node`, `site`,
-/// `satellite-group` or `satellite-config` and the fields of the API; what it does not name stays as it is. A node is
-/// known by its mac_address, everything else by its name; of a node only hostname, workflow_id, group_id and labels are
-/// changed. Groups are made before those below them, and nodes last, in whatever order they are written. What
-/// `wardroom get -o yaml` writes can be given back: times, states, counters and what else only the server says are
-/// passed over. For example: {kind: workflow, name: debian, kernel: "http://…"}
+/// `satellite-group` or `satellite-config` and the fields of the API; fields not named stay as they are. A node is
+/// identified by its mac_address, every other resource by its name. Of a node only hostname, workflow_id, group_id
+/// and labels are changed. The order does not matter: groups are created from the top of their tree, nodes last.
+/// The output of `wardroom get -o yaml` can be applied: times, states, counters and other fields of the server are
+/// ignored. For example: {kind: workflow, name: debian, kernel: "http://…"}
 #[derive(Args)]
 pub(crate) struct Apply {
     /// The file; - for standard input.
@@ -61,7 +61,7 @@ impl Apply {
     }
 }
 
-/// Wherever it stands in the file, what others refer to comes first: groups from the top of their tree, nodes last.
+/// Sorts documents by their references: groups from the top of their tree, nodes last.
 fn ordered(mut documents: Vec<Document>) -> Vec<Document> {
     let text = |document: &Document, field| document.get(field).and_then(Value::as_str).map(str::to_owned);
     let kind = |document: &Document| text(document, "kind").unwrap_or_default();
@@ -70,7 +70,7 @@ fn ordered(mut documents: Vec<Document>) -> Vec<Document> {
         groups.map(|group| (document::name(group), text(group, "parent_id"))).collect();
     let depth = |group: &Document| {
         let above = successors(text(group, "parent_id"), |parent| parents.get(parent).cloned().flatten());
-        // In a circle there is no top; the server says what is wrong with it.
+        // A cycle has no top; the server refuses it.
         above.take(parents.len()).count()
     };
     documents.sort_by_cached_key(|document| match kind(document).as_str() {
@@ -91,14 +91,14 @@ fn unknown(kind: &str) -> String {
     }
 }
 
-/// What is there now, or nothing. A resource without a name would be the whole list.
+/// Returns the current resource, if it exists. An empty name would address the whole list.
 fn now<T>(name: &str, found: Result<T, client::Error>) -> anyhow::Result<Option<T>> {
     if name.is_empty() {
-        return Err(failure(Code::Failed, "name: is missing: a document names what it describes"));
+        return Err(failure(Code::Failed, "name: is required in every document"));
     }
     match found {
         Ok(now) => Ok(Some(now)),
-        // A name that a route has taken is not there either; the server says that it is reserved.
+        // A name that is a route does not exist either; the server says that it is reserved.
         Err(error) if matches!(error.status(), Some(404 | 405)) => Ok(None),
         Err(error) => Err(error.into()),
     }
@@ -138,7 +138,7 @@ async fn satellite_group(client: &Client, name: &str, document: Document) -> any
     Ok(if now.is_some() { "applied" } else { "created" })
 }
 
-/// The server merges: it alone knows the secrets that it does not show.
+/// Applies a config. The server merges it, because only the server knows the hidden secrets.
 async fn satellite_config(client: &Client, name: &str, document: Document) -> anyhow::Result<&'static str> {
     let mut document = rename(document, "config_name");
     if now(name, client.satellite_config(name).await)?.is_none() {
@@ -150,7 +150,7 @@ async fn satellite_config(client: &Client, name: &str, document: Document) -> an
     Ok("applied")
 }
 
-/// A node is made first: only the server knows atomically whether its MAC is taken.
+/// Applies a node. It is created first, because only the server can tell atomically whether its MAC is taken.
 async fn node(client: &Client, mut document: Document) -> anyhow::Result<&'static str> {
     KEPT_OF_NODES.iter().for_each(|field| drop(document.remove(*field)));
     let create: NodeCreate = spec(document)?;

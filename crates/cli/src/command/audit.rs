@@ -16,15 +16,15 @@ use crate::{
 /// Verifies history, and exports its checkpoints.
 #[derive(Subcommand)]
 pub(crate) enum Audit {
-    /// Walks all of history and names the first row that is not as it was written; also beside a running server.
+    /// Checks all of history and names the first row that was altered; works beside a running server.
     Verify(Verify),
-    /// Writes the signed checkpoints as JSON lines; kept elsewhere, they tell when the database lost rows.
+    /// Writes the signed checkpoints as JSON lines; kept elsewhere, they reveal rows that the database lost.
     Export(Export),
 }
 
 #[derive(Args)]
 pub(crate) struct Verify {
-    /// The key of the server; unless told, the one in the data folder, if it can be read.
+    /// The key of the server; default: the one in the data folder, if it can be read.
     #[arg(long, value_name = "FILE")]
     key_file: Option<String>,
     /// Checkpoints that were exported before.
@@ -56,11 +56,11 @@ impl Verify {
         let Verified { report, unsigned } =
             maintenance::verify(&config, &exported).await.map_err(|error| hindered(&config, error))?;
         if let Some(fault) = report.fault {
-            return Err(failure(Code::Failed, format!("history is not as it was written: {fault}")));
+            return Err(failure(Code::Failed, format!("history was altered: {fault}")));
         }
         if let Some(reason) = unsigned {
             if self.key_file.is_some() {
-                return Err(failure(Code::Failed, format!("signatures cannot be checked: {reason}")));
+                return Err(failure(Code::Failed, format!("cannot check signatures: {reason}")));
             }
             output::note(&format!("signatures were not checked: {reason}"));
         }
@@ -70,7 +70,9 @@ impl Verify {
         let open = report.rows - report.sealed_rows;
         if open > 0 {
             let open = text::count(open, "row");
-            output::note(&format!("newer than the last checkpoint: {open}; a cut among them would not show"));
+            output::note(&format!(
+                "{open} newer than the last checkpoint; a cut among them would not be noticed"
+            ));
         }
         Ok(())
     }
@@ -89,7 +91,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<Checkpoint>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let checkpoint = |(number, line): (usize, &str)| {
         serde_json::from_str(line)
-            .with_context(|| format!("{}: line {} is not a checkpoint", path.display(), number + 1))
+            .with_context(|| format!("{}: line {} is no checkpoint", path.display(), number + 1))
     };
     text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).map(checkpoint).collect()
 }

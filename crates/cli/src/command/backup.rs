@@ -10,7 +10,7 @@ use crate::{
     place::{Place, hindered},
 };
 
-/// Writes everything to one file, also while servers run.
+/// Writes a backup to one file, also while servers run.
 #[derive(Args)]
 pub(crate) struct Backup {
     /// The file to write; it must not exist yet.
@@ -23,9 +23,9 @@ impl Backup {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let config = self.place.resolve(None)?;
         maintenance::backup(&config, &self.to).await.map_err(|error| hindered(&config, error))?;
-        output::line(&format!("the backup is in {}", self.to.display()))?;
+        output::line(&format!("backup written to {}", self.to.display()))?;
         let (key, secrets) = (config.key_file.display(), config.secrets.directory.display());
-        output::note(&format!("keep {key} and {secrets} too: they are not part of the backup"));
+        output::note(&format!("keep {key} and {secrets} too: the backup does not contain them"));
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! `wardroom config`.
 
 use clap::Subcommand;
-use wardroom_server::{config, serve};
+use wardroom_server::{platform::config, serve};
 
 use super::serve::Settings;
 use crate::output;
@@ -9,11 +9,11 @@ use crate::output;
 /// Checks and shows the configuration of the server.
 #[derive(Subcommand)]
 pub(crate) enum Config {
-    /// Says whether a server could start with this configuration: values, files and the data folder.
+    /// Checks whether a server can start with this configuration: values, files and the data folder.
     Check(Settings),
-    /// Writes the default with its comments: a file to start from.
+    /// Writes the default configuration with its comments.
     Default,
-    /// Writes the configuration in force, without passwords.
+    /// Writes the resulting configuration, without passwords.
     Print(Settings),
 }
 
@@ -21,7 +21,7 @@ impl Config {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         match self {
             Self::Check(settings) => {
-                // Clients of upstreams are made where they could work, though they do not.
+                // This builds the clients of upstreams but does not call them.
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
                 let _inside = runtime.enter();
                 serve::check(&settings.resolve()?)?;

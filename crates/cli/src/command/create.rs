@@ -16,32 +16,32 @@ mod satellite_config;
 mod satellite_group;
 mod site;
 
-/// Makes a resource of any kind that people make.
+/// Creates a resource.
 #[derive(Subcommand)]
 pub(crate) enum Create {
     /// Registers a node.
     Node(node::create::Create),
-    /// Makes an install profile.
+    /// Creates a workflow: an install profile.
     Workflow(Workflow),
-    /// Makes a group of devices or of users.
+    /// Creates a group of devices or of users.
     Group(Group),
     /// Registers a GPU node.
     GpuNode(gpu_node::create::Create),
-    /// Makes a site: a MAAS that manages machines.
+    /// Creates a site: a MAAS that manages machines.
     Site(site::Site),
     /// Creates a satellite; its one-time token is written once.
     Satellite(satellite::Create),
-    /// Makes a satellite group: what satellites replicate.
+    /// Creates a satellite group: artifacts that satellites replicate.
     SatelliteGroup(satellite_group::SatelliteGroup),
-    /// Makes a satellite config: the settings that satellites read.
+    /// Creates a satellite config: settings that satellites read.
     SatelliteConfig(satellite_config::SatelliteConfig),
-    /// Makes an API token; its secret is written once.
+    /// Creates an API token; its secret is written once.
     Token(token::Create),
 }
 
 #[derive(Args)]
 pub(crate) struct Workflow {
-    /// The name by which nodes refer to it.
+    /// The name.
     name: String,
     /// The URL of the kernel.
     #[arg(long, value_name = "URL")]
@@ -49,13 +49,13 @@ pub(crate) struct Workflow {
     /// The URL of an initial RAM disk. Can be repeated.
     #[arg(long, value_name = "URL")]
     initrd: Vec<String>,
-    /// The kernel's arguments.
+    /// The arguments of the kernel.
     #[arg(long, value_name = "TEXT", default_value = "", allow_hyphen_values = true)]
     arguments: String,
     /// The URL of the image that the installer writes.
     #[arg(long, value_name = "URL")]
     image: Option<String>,
-    /// Nodes become active at the end of the install.
+    /// Nodes become active when the install is complete.
     #[arg(long)]
     promote: bool,
     #[command(flatten)]
@@ -68,13 +68,13 @@ pub(crate) struct Workflow {
 pub(crate) struct Group {
     /// The name.
     name: String,
-    /// What is in it.
+    /// What the group contains.
     #[arg(long = "type", value_enum, default_value = "device", value_name = "TYPE")]
     members: Members,
     /// The group above it, whose settings it inherits.
     #[arg(long, value_name = "NAME")]
     parent: Option<String>,
-    /// Whether installed nodes become active by themselves; inherited unless told.
+    /// Whether installed nodes become active without approval; default: inherited.
     #[arg(long, value_name = "true|false")]
     auto_promote: Option<bool>,
     #[command(flatten)]

@@ -1,7 +1,7 @@
 //! `wardroom delete`.
 
 use clap::Args;
-use wardroom_api::{client::Client, node::Node};
+use wardroom_api::{client::Client, gpu_node::GpuNode, node::Node};
 
 use crate::{
     connection::Connection,
@@ -11,13 +11,14 @@ use crate::{
     view::Resource as _,
 };
 
-/// Deletes resources. A node must be retired first; what others use is refused. History stays.
+/// Deletes resources. A node must be retired first; of GPU nodes, only one that was registered by mistake is deleted; a
+/// resource in use is refused. History stays.
 #[derive(Args)]
 pub(crate) struct Delete {
     /// The kind of the resources.
     #[arg(value_enum)]
     kind: Kind,
-    /// Their ids; of nodes also their MACs, of satellites their names.
+    /// Their ids; also MACs of nodes, names of satellites.
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
     #[command(flatten)]
@@ -45,14 +46,14 @@ impl Delete {
     }
 }
 
-/// What ends the life of a kind that is not deleted.
+/// Returns the next step for a kind that cannot be deleted.
 fn instead(kind: Kind) -> Option<&'static str> {
     match kind {
         Kind::Token => Some("tokens are revoked: `wardroom token revoke ID`"),
-        Kind::GpuNode => Some("GPU nodes are retired, then removed: `wardroom gpu-node remove ID`"),
-        Kind::Run => Some("runs are kept; one that is open is cancelled: `wardroom run cancel ID`"),
-        Kind::Incident => Some("incidents end by themselves, and are kept"),
+        Kind::Run => Some("runs are kept; cancel an open one: `wardroom run cancel ID`"),
+        Kind::Incident => Some("incidents are kept; they end by themselves"),
         Kind::Node
+        | Kind::GpuNode
         | Kind::Workflow
         | Kind::Group
         | Kind::Site
@@ -65,13 +66,14 @@ fn instead(kind: Kind) -> Option<&'static str> {
 async fn delete(client: &Client, kind: Kind, id: &str) -> anyhow::Result<()> {
     match kind {
         Kind::Node => drop(client.delete_node(&Node::id_of(client, id).await?).await?),
+        Kind::GpuNode => drop(client.delete_gpu_node(&GpuNode::id_of(client, id).await?).await?),
         Kind::Satellite => drop(client.delete_satellite(id).await?),
         Kind::Workflow => drop(client.delete_workflow(id).await?),
         Kind::Group => drop(client.delete_group(id).await?),
         Kind::Site => drop(client.delete_site(id).await?),
         Kind::SatelliteGroup => drop(client.delete_satellite_group(id).await?),
         Kind::SatelliteConfig => drop(client.delete_satellite_config(id).await?),
-        Kind::GpuNode | Kind::Run | Kind::Incident | Kind::Token => {}
+        Kind::Run | Kind::Incident | Kind::Token => {}
     }
     Ok(())
 }

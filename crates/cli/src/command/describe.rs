@@ -5,14 +5,14 @@ use wardroom_api::{
     client::{self, Client, HistoryQuery},
     satellite::EffectProgress,
 };
-use wardroom_server::clock::Clock;
+use wardroom_server::platform::clock::Clock;
 
 use super::{history::compact, why};
 use crate::{
     connection::Connection,
     fields,
     kind::{Kind, with_type},
-    output,
+    output, suggest,
     table::{Heads, Level, Writer, or_none},
     text::time,
     view::{Resource, columns},
@@ -27,7 +27,7 @@ pub(crate) struct Describe {
     /// The kind of the resource.
     #[arg(value_enum)]
     kind: Kind,
-    /// Its id; of a node also its MAC, of a GPU node its hostname, of a satellite or a token its name.
+    /// Its id; also the MAC of a node, the hostname of a GPU node, the name of a satellite or token.
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     id: String,
     #[command(flatten)]
@@ -43,33 +43,38 @@ impl Describe {
     async fn describe<T: Resource>(&self, client: &Client) -> anyhow::Result<()> {
         let item: T = match self.fields(client).await {
             Ok(item) => item,
-            Err(error) => return self.gone::<T>(client, error).await,
+            Err(error) => return self.describe_deleted::<T>(client, error).await,
         };
         item.print_details(client).await?;
-        told(&T::told(client, item.id()).await?.unwrap_or_default())?;
+        print_effects(&T::effects(client, item.id()).await?.unwrap_or_default())?;
         if T::EXPLAINED {
             why::explain(client, &item).await?;
         }
         history(client, T::KIND, item.id()).await
     }
 
-    /// Of one that is gone there is what other systems have still to be told, and its history.
-    async fn gone<T: Resource>(&self, client: &Client, error: anyhow::Error) -> anyhow::Result<()> {
+    /// Describes a deleted resource: its pending effects on other systems and its history.
+    async fn describe_deleted<T: Resource>(
+        &self,
+        client: &Client,
+        error: anyhow::Error,
+    ) -> anyhow::Result<()> {
         if !error.downcast_ref().is_some_and(client::Error::is_not_found) {
             return Err(error);
         }
-        let effects = match T::told(client, &self.id).await {
+        let effects = match T::effects(client, &self.id).await {
             Ok(Some(effects)) => effects,
             Err(error) if !error.is_not_found() => return Err(error.into()),
             Ok(None) | Err(_) => return Err(error),
         };
         fields::print(&[("ID".to_owned(), self.id.clone()), ("State".to_owned(), "deleted".to_owned())])?;
-        told(&effects)?;
+        print_effects(&effects)?;
         history(client, T::KIND, &self.id).await
     }
 
     async fn fields<T: Resource>(&self, client: &Client) -> anyhow::Result<T> {
         let item = T::find(client, &self.id).await?;
+        suggest::remember(item.id(), &self.id);
         let (now, all) = (Clock.now(), columns::<T>(Level::Full));
         let fields: Vec<_> = all.map(|column| (title(column.head), (column.cell)(&item, now))).collect();
         fields::print(&fields)?;
@@ -77,8 +82,8 @@ impl Describe {
     }
 }
 
-/// Writes what other systems were told.
-fn told(effects: &[EffectProgress]) -> anyhow::Result<()> {
+/// Writes the effects on other systems.
+fn print_effects(effects: &[EffectProgress]) -> anyhow::Result<()> {
     if effects.is_empty() {
         return Ok(());
     }

@@ -8,20 +8,20 @@ use crate::{
     output,
     view::{
         Mode, Printer, Shape,
-        history::{Names, Told},
+        history::{NamedRow, Names},
     },
 };
 
-/// Shows the feed of changes, oldest first: one page of it, or with -w all that comes.
+/// Shows the feed of changes, oldest first: one page, or with -w all changes as they happen.
 #[derive(Args)]
 pub(crate) struct Events {
-    /// Follow the feed; after a cut it goes on behind the last change that was shown.
+    /// Follow the feed; after a lost connection it continues after the last change shown.
     #[arg(short, long)]
     watch: bool,
-    /// Show what came after this cursor; `start` for everything. With -w: from now on unless told.
+    /// Show changes after this cursor; `start` for all. Default with -w: from now on.
     #[arg(long, value_name = "CURSOR")]
     after: Option<String>,
-    /// How many at most in a page.
+    /// The most changes in a page.
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
     #[command(flatten)]
@@ -37,18 +37,18 @@ impl Events {
         if !self.watch {
             let after = self.after.as_deref().unwrap_or("start");
             let page = client.events(Some(after), Some(self.limit as usize)).await?;
-            Printer::start(self.shape, Mode::Whole, &names.tell(page.data).await)?;
+            Printer::start(self.shape, Mode::Whole, &names.name_rows(page.data).await)?;
             if let Some(next) = page.next {
-                output::note(&format!("go on with --after {next}"));
+                output::note(&format!("continue with --after {next}"));
             }
             return Ok(());
         }
         let mut follower = Follower::start(&client, self.after.as_deref()).await?;
-        let first: &[Told] = &[];
+        let first: &[NamedRow] = &[];
         let mut printer = Printer::start(self.shape, Mode::Stream, first)?;
         loop {
-            let told = names.tell(output::while_read(follower.together()).await?).await;
-            told.iter().try_for_each(|row| printer.add(row))?;
+            let named = names.name_rows(output::while_read(follower.together()).await?).await;
+            named.iter().try_for_each(|row| printer.add(row))?;
         }
     }
 }

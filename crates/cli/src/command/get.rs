@@ -21,22 +21,22 @@ const PAGE: usize = 500;
 /// Lists resources, or shows one.
 #[derive(Args)]
 pub(crate) struct Get {
-    /// What to get; singular and short names are understood too (node, no, gpu, sat, …).
+    /// The kind; singular and short names work too (node, no, gpu, sat, …).
     #[arg(value_enum)]
     kind: Kind,
-    /// The id of one resource; of a node also its MAC, of a GPU node its hostname, of a satellite or a token its name.
+    /// The id of one resource; also the MAC of a node, the hostname of a GPU node, the name of a satellite or token.
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     id: Option<String>,
     #[command(flatten)]
     selection: Selection,
-    /// Show at most this many; all unless told.
+    /// Show at most this many; default: all.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
-    /// Show the deleted instead of the living: satellites only, for auditors and administrators.
+    /// Show deleted satellites instead; for auditors and administrators.
     #[arg(long, conflicts_with_all = ["watch", "id"])]
     deleted: bool,
-    /// Go on and show every change as it happens; in json and yaml, what is gone is an id with "deleted": true, and what is
-    /// not selected any more one with "left_selection": true.
+    /// Then show every change as it happens; in json and yaml a deleted resource is an id with "deleted": true, and one
+    /// that is no longer selected an id with "left_selection": true.
     #[arg(short, long)]
     watch: bool,
     #[command(flatten)]
@@ -57,8 +57,8 @@ impl Get {
             return Err(failure(Code::Usage, "give an id or selectors, not both"));
         }
         if self.deleted && T::KIND != Kind::Satellite {
-            let message = "only satellites are listed when they are deleted; of any other kind `wardroom history KIND NAME` \
-                           tells, and of a GPU node `wardroom describe run NAME`";
+            let message = "only satellites have a list of deleted ones; use `wardroom history KIND NAME`, or \
+                           `wardroom describe run NAME` for a GPU node";
             return Err(failure(Code::Usage, message));
         }
         if self.watch {
@@ -76,7 +76,7 @@ impl Get {
         list(client, &query, most).await
     }
 
-    /// The place in the feed is taken before the list is read: a change in between is shown twice, never missed.
+    /// The cursor of the feed is fetched before the list: a change in between is shown twice, never missed.
     async fn watch<T: Resource>(&self, client: &Client) -> anyhow::Result<()> {
         let mut follower = Follower::start(client, None).await?;
         let items = match &self.id {
@@ -95,7 +95,7 @@ impl Get {
         }
     }
 
-    /// Shows one resource as it is now, however long the server is away meanwhile.
+    /// Shows one resource as it is now, and retries while the server is away.
     async fn changed<T: Resource>(
         &self,
         client: &Client,
@@ -113,7 +113,7 @@ impl Get {
                 Ok(None) => return Ok(()),
                 Err(error) => match error.downcast_ref::<client::Error>() {
                     Some(refused) if refused.is_not_found() => {
-                        // Without a selection every deletion is news; with one, only of what was in it.
+                        // With a selection, only the deletion of a selected resource is shown.
                         let was_shown = shown.remove(id);
                         if was_shown || self.selection.is_empty() {
                             return printer.gone(T::KIND, id, Gone::Deleted);
@@ -135,7 +135,7 @@ impl Get {
     }
 }
 
-/// Everything a query selects, at most so many.
+/// Returns the resources that a query selects, up to a limit.
 pub(crate) async fn list<T: Resource>(client: &Client, query: &Query, most: usize) -> anyhow::Result<Vec<T>> {
     let mut query = query.clone();
     let mut items = Vec::new();

@@ -22,18 +22,18 @@ mod set;
 /// Registers, onboards, decommissions and recovers GPU nodes.
 #[derive(Subcommand)]
 pub(crate) enum GpuNode {
-    /// Registers a node: with a site it is onboarded through MAAS, without one its token is written once, alone, to
+    /// Registers a node. With a site it is onboarded through MAAS. Without one its token is written once, alone, to
     /// standard output or into a file.
     Create(create::Create),
-    /// Corrects what is known of a node: its name, MACs, BMC, labels.
+    /// Corrects the name, MACs, BMC or labels of a node.
     Set(set::Set),
-    /// Starts an onboarding; one by hand gives a new token.
+    /// Starts an onboarding; without a site it issues a new token.
     Onboard(onboard::Onboard),
     /// Starts a decommission in one of four modes.
     Decommission(decommission::Decommission),
-    /// Shows the work behind a node's state, and what to do next, as JSON.
+    /// Shows the work behind a node's state, and the next step, as JSON.
     Lifecycle(Lifecycle),
-    /// Waits until the newest runs of nodes end, and tells how far they are; fails when one needs an operator.
+    /// Waits until the newest runs of nodes end, and shows their progress; fails when one needs an operator.
     #[command(mut_arg("yes", |yes| yes.hide(true)))]
     Wait(WaitFor),
     #[command(flatten)]
@@ -86,5 +86,5 @@ impl WaitFor {
 }
 
 fn skips(asked: Vec<(String, String)>) -> Vec<Skip> {
-    asked.into_iter().map(|(stage, reason)| Skip { stage, reason }).collect()
+    asked.into_iter().map(|(stage, comment)| Skip { stage, comment }).collect()
 }

@@ -2,7 +2,7 @@
 
 use clap::{Args, builder::NonEmptyStringValueParser};
 use wardroom_api::{client::HistoryQuery, history::Row};
-use wardroom_server::clock::Clock;
+use wardroom_server::platform::clock::Clock;
 
 use crate::{
     connection::Connection,
@@ -11,17 +11,17 @@ use crate::{
     table::{Heads, Level, Writer},
     view::{
         Mode, Printer, Resource as _, Shape, columns,
-        history::{Names, Told, unnamed},
+        history::{NamedRow, Names, unnamed},
     },
 };
 
-/// Shows who changed what, when and why; newest first. History outlives its resource.
+/// Shows changes with their time, actor and reason, newest first. History outlives its resource.
 #[derive(Args)]
 pub(crate) struct History {
-    /// Only of one resource: its kind …
+    /// Only one resource: its kind …
     #[arg(value_enum, requires = "id")]
     kind: Option<Kind>,
-    /// … and its id; of a node also its MAC, of a GPU node its hostname, of a satellite or a token its name.
+    /// … and its id; also the MAC of a node, the hostname of a GPU node, the name of a satellite or token.
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     id: Option<String>,
     /// Show at most this many rows.
@@ -64,15 +64,15 @@ impl History {
         if let (Some((_, called)), Some(row)) = (&query.resource, rows.first()) {
             names.learn(row, called);
         }
-        let told = names.tell(rows).await;
-        Printer::start(self.shape, Mode::Whole, &told).map(drop)
+        let named = names.name_rows(rows).await;
+        Printer::start(self.shape, Mode::Whole, &named).map(drop)
     }
 }
 
 /// Rows of one resource, which is named already.
 pub(crate) fn compact(rows: Vec<Row>) -> anyhow::Result<()> {
     let shown =
-        || columns::<Told>(Level::Narrow).filter(|column| !["RESOURCE", "NAME"].contains(&column.head));
+        || columns::<NamedRow>(Level::Narrow).filter(|column| !["RESOURCE", "NAME"].contains(&column.head));
     let heads: Vec<_> = shown().map(|column| column.head).collect();
     let now = Clock.now();
     let cells: Vec<_> =

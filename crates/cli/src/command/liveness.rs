@@ -10,10 +10,10 @@ use crate::{
     text::time,
 };
 
-/// Shows how the server listens to its members, and what its guards hold back.
+/// Shows whether the server hears its members, and which silent members its guards hold back.
 #[derive(Args)]
 pub(crate) struct Liveness {
-    /// How the result is written.
+    /// The output format.
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     output: Format,
     #[command(flatten)]

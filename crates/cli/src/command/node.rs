@@ -16,11 +16,11 @@ pub(crate) enum Node {
     Approve(moves::Verb),
     /// Moves nodes to a state.
     Move(moves::Move),
-    /// Says what nodes install, and where they belong.
+    /// Sets the workflow, group, hostname and labels of nodes.
     Assign(assign::Assign),
     /// Takes nodes out of service for good.
     Retire(moves::Verb),
-    /// Takes retired nodes out of the lists; their history stays.
+    /// Deletes retired nodes; their history stays.
     Delete(delete::Delete),
 }
 

@@ -26,13 +26,13 @@ impl Restore {
         output::line("the backup is restored")?;
         if !config.key_file.exists() {
             output::note(&format!(
-                "copy the key of the old server to {}: no server starts on this store with another one",
+                "copy the key of the old server to {}: this store works only with that key",
                 config.key_file.display()
             ));
         }
         if !config.secrets.directory.exists() {
             output::note(&format!(
-                "copy the secrets that sites and nodes refer to into {}: they are not part of a backup",
+                "copy the secrets of sites and nodes into {}: a backup does not contain them",
                 config.secrets.directory.display()
             ));
         }

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use wardroom_api::run::{Run as Shown, RunAction};
 use wardroom_core::run::action::Action;
-use wardroom_server::clock::Clock;
+use wardroom_server::platform::clock::Clock;
 
 use crate::{
     exit::{Code, failure},
@@ -14,10 +14,10 @@ use crate::{
     verbs::{self, Verb},
 };
 
-/// Acts on runs: each action has one effect, however often it is asked for.
+/// Acts on runs; repeating an action has no further effect.
 #[derive(Subcommand)]
 pub(crate) enum Run {
-    /// Waits until runs end, and tells how far they are; fails when one needs an operator.
+    /// Waits until runs end, and shows their progress; fails when one needs an operator.
     #[command(mut_arg("yes", |yes| yes.hide(true)))]
     Wait(WaitFor),
     #[command(flatten)]
@@ -36,11 +36,11 @@ pub(crate) struct WaitFor {
 pub(crate) struct Act {
     #[command(flatten)]
     targets: Targets,
-    /// Why, for history.
+    /// The reason, kept in history.
     #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
-    /// Give the run up without undoing anything: somebody has to clean up by hand. Needs a reason, and the role admin.
-    #[arg(long, requires = "reason")]
+    comment: Option<String>,
+    /// Abandon the run without undoing anything; clean up by hand. Needs a comment and the role admin.
+    #[arg(long, requires = "comment")]
     abandon: bool,
     /// The digest of the observation to adopt, as `wardroom describe run ID` shows it.
     #[arg(long, value_name = "DIGEST")]
@@ -80,15 +80,15 @@ impl Run {
 impl Act {
     async fn run(self, action: Action) -> anyhow::Result<()> {
         if action == Action::AdoptObservedState && self.digest.is_none() {
-            let look = "give --digest: `wardroom describe run ID` shows what was observed, and its digest";
+            let look = "give --digest: `wardroom describe run ID` shows the observation and its digest";
             return Err(failure(Code::Usage, look));
         }
         let (client, ids) = self.targets.find::<Shown>(action.as_str()).await?;
         if ids.len() > 1 && self.secret.is_given() {
-            return Err(failure(Code::Usage, "one file takes the token of one run"));
+            return Err(failure(Code::Usage, "--secret-file holds the token of one run: select one"));
         }
         let wanted = RunAction {
-            reason: self.reason,
+            comment: self.comment,
             abandon: self.abandon,
             expected_observation_digest: self.digest,
         };

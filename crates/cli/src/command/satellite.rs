@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use clap::{Args, Subcommand, ValueEnum};
 use wardroom_api::{
     Envelope,
-    satellite::{JoinTokenCreate, Reenable as Wanted, Revoke as Reason, Satellite as Shown, SatelliteCreate},
+    satellite::{
+        JoinTokenCreate, Reenable as Wanted, Revoke as Blocked, Satellite as Shown, SatelliteCreate,
+    },
 };
 
 use crate::{
@@ -25,17 +27,17 @@ mod set;
 pub(crate) enum Satellite {
     /// Creates a satellite; its one-time token is written once, alone, to standard output or into a file.
     Create(Create),
-    /// Creates a satellite that registers with a SPIFFE ID; writes what its agent needs as JSON.
+    /// Creates a satellite that registers with a SPIFFE ID; writes the data for its agent as JSON.
     JoinToken(JoinToken),
-    /// Changes labels of satellites, and the interval they are given.
+    /// Changes the labels and heartbeat interval of satellites.
     Set(set::Set),
-    /// Puts satellites into groups, and says which config they read.
+    /// Adds satellites to groups, and assigns their config.
     Assign(assign::Assign),
-    /// Takes satellites out of groups, and gives them the built-in config back.
+    /// Removes satellites from groups, or returns them to the built-in config.
     Unassign(assign::Unassign),
-    /// Blocks satellites from their next request on.
+    /// Revokes satellites; they are refused from their next request on.
     Revoke(Revoke),
-    /// Lets a revoked satellite come back, or gives a pending one a new token.
+    /// Lets a revoked satellite return, or issues a new token for a pending one.
     Reenable(Reenable),
     /// Deletes satellites for good; their history stays.
     Delete(Delete),
@@ -56,7 +58,7 @@ pub(crate) struct Create {
     connection: Connection,
 }
 
-/// What is said of every new satellite.
+/// Options that every new satellite takes.
 #[derive(Args)]
 struct About {
     /// A group that it replicates. Can be repeated.
@@ -68,7 +70,7 @@ struct About {
     /// A label, such as zone=berlin. Can be repeated.
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = pair)]
     labels: Vec<(String, String)>,
-    /// How often it shall beat, such as "@every 30s".
+    /// The interval of its heartbeats, such as "@every 30s".
     #[arg(long, value_name = "INTERVAL")]
     heartbeat_interval: Option<String>,
 }
@@ -80,16 +82,16 @@ const METHODS: [&str; 3] = ["join_token", "x509pop", "sshpop"];
 pub(crate) struct JoinToken {
     /// The name of the satellite.
     name: String,
-    /// What its workload is recognised by, such as unix:uid:1000. Can be repeated.
+    /// A selector of its workload, such as unix:uid:1000. Can be repeated.
     #[arg(long = "selector", value_name = "SELECTOR", required = true)]
     selectors: Vec<String>,
     /// The region in its SPIFFE ID.
     #[arg(long, value_name = "NAME")]
     region: Option<String>,
-    /// How its node proves itself.
+    /// How its node proves its identity.
     #[arg(long, value_name = "METHOD", value_parser = METHODS)]
     method: Option<String>,
-    /// How long the join token is valid; ten minutes unless told, a day at most.
+    /// How long the join token is valid, at most a day; default: ten minutes.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     ttl: Option<u64>,
     /// The agent that vouches for it.
@@ -107,20 +109,20 @@ pub(crate) struct JoinToken {
 pub(crate) struct Revoke {
     #[command(flatten)]
     targets: Targets,
-    /// Why, for history.
-    #[arg(long, value_name = "TEXT", alias = "comment")]
-    reason: Option<String>,
+    /// The reason, kept in history.
+    #[arg(long, value_name = "TEXT")]
+    comment: Option<String>,
 }
 
 #[derive(Args)]
 pub(crate) struct Reenable {
     /// Its name.
     name: String,
-    /// How it comes back.
+    /// How it returns.
     #[arg(long, value_enum, default_value = "refresh")]
     mode: Mode,
-    /// Why, for history.
-    #[arg(long, value_name = "TEXT", visible_alias = "reason")]
+    /// The reason, kept in history.
+    #[arg(long, value_name = "TEXT")]
     comment: Option<String>,
     #[command(flatten)]
     secret: SecretFile,
@@ -128,14 +130,14 @@ pub(crate) struct Reenable {
     connection: Connection,
 }
 
-/// How a satellite comes back.
+/// How a satellite returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {
-    /// The old credential may be exchanged once, within a time limit.
+    /// It may exchange the old credential once, within a time limit.
     Refresh,
-    /// A new token; the old credential is void.
+    /// It gets a new token; the old credential is void.
     Reissue,
-    /// The old credential stays, for clients that cannot refresh.
+    /// It keeps the old credential; for clients that cannot refresh.
     Keep,
 }
 
@@ -212,9 +214,9 @@ impl JoinToken {
 impl Revoke {
     async fn run(self) -> anyhow::Result<()> {
         let (client, names) = self.targets.find::<Shown>("revoke").await?;
-        let (reason, mut outcome) = (Reason { reason: self.reason }, Outcome::default());
+        let (wanted, mut outcome) = (Blocked { comment: self.comment }, Outcome::default());
         for name in &names {
-            let revoked = client.revoke_satellite(name, &reason).await;
+            let revoked = client.revoke_satellite(name, &wanted).await;
             if let (Ok(Envelope { message: Some(message), .. }), [_]) = (&revoked, names.as_slice()) {
                 output::note(message);
             }

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use clap::Args;
 use wardroom_server::{
-    config::{self, Config, Sources},
+    platform::{
+        config::{self, Config, Sources},
+        log::{LastLines, Log},
+    },
     serve::{Server, stop_on_signal},
 };
 
@@ -18,19 +21,19 @@ pub(crate) struct Serve {
     settings: Settings,
 }
 
-/// What says how a server is set up; flags win over the environment, and that over the file.
+/// The configuration of a server; flags win over the environment, and that over the file.
 #[derive(Args)]
 pub(crate) struct Settings {
     /// A configuration file; `wardroom config default` prints one to start from.
     #[arg(long)]
     config: Option<PathBuf>,
-    /// Where people and integrators connect.
+    /// The address for people and integrators.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
-    /// Where machines boot and report; empty for none.
+    /// The address where machines boot and report; empty for none.
     #[arg(long, value_name = "ADDRESS")]
     boot_listen: Option<String>,
-    /// Where the embedded database, the key and the first token are kept.
+    /// The folder of the embedded database, the key and the first token.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<String>,
     /// postgres://… instead of the embedded database.
@@ -43,7 +46,7 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn resolve(&self) -> anyhow::Result<Config> {
-        Ok(config::resolve(&self.sources()?)?)
+        Ok(config::resolve(&self.sources()?, wardroom_server::KINDS)?)
     }
 
     pub(crate) fn sources(&self) -> anyhow::Result<Sources> {
@@ -62,7 +65,7 @@ impl Settings {
 impl Serve {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let config = self.settings.resolve()?;
-        start_logging(&config)?;
+        let _last_lines = start_logging(&config)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let scheme = if config.tls.is_some() { "https" } else { "http" };
         runtime.block_on(async {
@@ -76,7 +79,7 @@ impl Serve {
     }
 }
 
-/// Nobody may be listening to standard output; the server goes on.
+/// Writes the start lines; a closed standard output does not stop the server.
 fn announce(server: &Server, scheme: &str) {
     let mut said = format!("wardroom listens on {scheme}://{}\n", server.address);
     if let Some(address) = server.boot_address {
@@ -91,15 +94,18 @@ fn announce(server: &Server, scheme: &str) {
     let _ = output::print(&said);
 }
 
-fn start_logging(config: &Config) -> anyhow::Result<()> {
+/// Starts the log, which never makes a request wait or fail, whatever becomes of standard error.
+fn start_logging(config: &Config) -> anyhow::Result<LastLines> {
     use tracing_subscriber::{EnvFilter, fmt};
     let filter = EnvFilter::try_new(&config.log_level)
         .with_context(|| format!("log.level: {:?} is not a filter", config.log_level))?;
-    let builder = fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let (log, last_lines) = Log::to(std::io::stderr()).context("the log has no thread to write with")?;
+    // A fault of the log is not reported on standard error either: that panics when it cannot be written.
+    let builder = fmt().with_env_filter(filter).with_writer(move || log.clone()).log_internal_errors(false);
     if config.log_json {
         builder.json().init()
     } else {
         builder.with_ansi(false).init()
     }
-    Ok(())
+    Ok(last_lines)
 }

@@ -12,7 +12,7 @@ use crate::{
 /// Counts resources by kind and state.
 #[derive(Args)]
 pub(crate) struct Summary {
-    /// How the result is written.
+    /// The output format.
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     output: Format,
     #[command(flatten)]
@@ -26,7 +26,7 @@ impl Summary {
             Format::Json => output::json(&summary),
             Format::Yaml => output::yaml(&summary),
             Format::Table | Format::Wide | Format::Name => {
-                // What the server keeps for itself is no resource that anybody gets.
+                // Internal kinds of the server cannot be read as resources.
                 let known = summary.kinds.iter().filter(|(kind, _)| Kind::from_str(kind, false).is_ok());
                 let counts = known.flat_map(|(kind, states)| {
                     states.iter().map(|(state, count)| vec![kind.clone(), state.clone(), count.to_string()])

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand, ValueEnum as _};
 use jiff::{Span, SpanRelativeTo, Timestamp};
 use wardroom_api::token::{Token as ApiToken, TokenCreate};
-use wardroom_server::{clock::Clock, maintenance, serve::StartError};
+use wardroom_server::{maintenance, platform::clock::Clock, serve::StartError};
 
 use super::get::list;
 use crate::{
@@ -17,33 +17,33 @@ use crate::{
     view::{Mode, Printer, Shape},
 };
 
-/// Makes, lists and revokes API tokens.
+/// Creates, lists and revokes API tokens.
 #[derive(Subcommand)]
 pub(crate) enum Token {
-    /// Makes a token; its secret is written once, alone, to standard output or into a file.
+    /// Creates a token; its secret is written once, alone, to standard output or into a file.
     Create(Create),
     /// Lists tokens, without their secrets.
     List(List),
     /// Revokes tokens; they are refused from the next request on.
     Revoke(Revoke),
-    /// Makes an admin token in the store itself, for when nobody has one any more; an embedded store must not be in use.
+    /// Creates an admin token directly in the store, when none is left; an embedded store must not be in use.
     Recover(Recover),
 }
 
 #[derive(Args)]
 pub(crate) struct Create {
-    /// Whose it is or what it is for; history names it.
+    /// The name of its owner or purpose, shown in history.
     name: String,
-    /// What it may do: viewer, operator, admin, installer, adapter or auditor.
+    /// The role: viewer, operator, admin, installer, adapter or auditor.
     #[arg(long)]
     role: String,
-    /// A kind that it may touch; all unless told. Can be repeated.
+    /// A kind it is limited to; default: all. Can be repeated.
     #[arg(long = "kind", value_name = "KIND")]
     kinds: Vec<String>,
-    /// The user group it belongs to.
+    /// The user group.
     #[arg(long, value_name = "NAME")]
     group: Option<String>,
-    /// When it ends: a time, or how long from now, such as 30d or 12h; 90 days unless told.
+    /// When it expires: a time, or a length of time such as 30d or 12h; default: 90d.
     #[arg(long, value_name = "TIME")]
     expires: Option<String>,
     #[command(flatten)]
@@ -74,9 +74,9 @@ pub(crate) struct Revoke {
 
 #[derive(Args)]
 pub(crate) struct Recover {
-    /// What it is for; history names it.
+    /// The name of its purpose, shown in history.
     name: String,
-    /// The key of the server; unless told, the one in the data folder.
+    /// The key of the server; default: the one in the data folder.
     #[arg(long, value_name = "FILE")]
     key_file: Option<String>,
     #[command(flatten)]
@@ -146,17 +146,17 @@ impl Recover {
             StartError::Setup(_) => error.into(),
         })?;
         paper.write(&secret)?;
-        output::note("the admin token is made, and valid for 90 days; its secret is not shown again");
+        output::note("admin token created, valid for 90 days; its secret is not shown again");
         Ok(())
     }
 }
 
-/// A kind as the API calls it, also where it was named as `wardroom get` does; what is unknown is left to the server.
+/// Returns the API's name of a kind; an unknown one is passed on for the server to refuse.
 fn kind(named: String) -> String {
     Kind::from_str(&named, false).map_or(named, |kind| kind.as_str().to_owned())
 }
 
-/// The id of the token with this id or name; what is unknown is left to the server.
+/// Returns the id of the token with this id or name; an unknown one is passed on for the server to refuse.
 fn id_of<'a>(known: &'a [ApiToken], wanted: &'a str) -> &'a str {
     known.iter().find(|token| token.name == wanted).map_or(wanted, |token| &token.id)
 }

@@ -1,29 +1,32 @@
 //! `wardroom why`.
 
 use clap::{Args, builder::NonEmptyStringValueParser};
-use wardroom_api::client::{Call, Client, Next, Why as Explanation};
-use wardroom_server::clock::Clock;
+use wardroom_api::{
+    action::Action,
+    client::{Client, Next, Why as Explanation},
+};
+use wardroom_server::platform::clock::Clock;
 
 use crate::{
-    advice,
     connection::Connection,
     exit::{Code, failure},
     kind::{Kind, with_type},
     output::{self, Format},
+    suggest,
     text::{self, age, duration, time},
     view::{Resource, called},
 };
 
-/// Explains why a resource is where it is.
+/// Explains the state of a resource.
 #[derive(Args)]
 pub(crate) struct Why {
     /// The kind of the resource.
     #[arg(value_enum)]
     kind: Kind,
-    /// Its id; of a node also its MAC, of a GPU node its hostname, of a satellite or a token its name.
+    /// Its id; also the MAC of a node, the hostname of a GPU node, the name of a satellite or token.
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     id: String,
-    /// How the result is written.
+    /// The output format.
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     output: Format,
     #[command(flatten)]
@@ -44,6 +47,7 @@ impl Why {
             return Err(failure(Code::Usage, message));
         }
         let item = T::find(client, &self.id).await?;
+        suggest::remember(item.id(), &self.id);
         let explanations = client.why(kind, item.id()).await?;
         match self.output {
             Format::Json => output::json(&explanations),
@@ -53,9 +57,9 @@ impl Why {
     }
 }
 
-/// Explains one resource for people, behind what was written before.
+/// Writes the explanation of one resource, after its other output.
 pub(crate) async fn explain<T: Resource>(client: &Client, item: &T) -> anyhow::Result<()> {
-    // What was deleted can be described, and has nothing left to explain.
+    // A deleted resource can be described, but has no explanation.
     match client.why(T::KIND.as_str(), item.id()).await {
         Ok(explanations) => {
             output::line("")?;
@@ -69,14 +73,13 @@ pub(crate) async fn explain<T: Resource>(client: &Client, item: &T) -> anyhow::R
 fn print<T: Resource>(item: &T, explanations: &[Explanation]) -> anyhow::Result<()> {
     let (kind, called) = (T::KIND.as_str(), called(item));
     let lines = explanations.iter().flat_map(|why| match (why.about.as_str(), item.run()) {
-        ("run", Some(run)) => lines(&format!("run/{run}"), run, why),
-        // Commands have the id, which nobody else gets later.
-        _ => lines(&format!("{kind}/{}", item.title().unwrap_or(&called)), &called, why),
+        ("run", Some(run)) => lines(&format!("run/{run}"), why),
+        _ => lines(&format!("{kind}/{}", item.title().unwrap_or(&called)), why),
     });
     lines.into_iter().try_for_each(|line| output::line(&text::clean(&line)))
 }
 
-fn lines(subject: &str, id: &str, why: &Explanation) -> Vec<String> {
+fn lines(subject: &str, why: &Explanation) -> Vec<String> {
     let now = Clock.now();
     let since = why.since.map_or_else(String::new, |since| format!(" for {}", age(since, now)));
     let about =
@@ -84,7 +87,7 @@ fn lines(subject: &str, id: &str, why: &Explanation) -> Vec<String> {
     let is = if why.since.is_some() { "has been" } else { "is" };
     let mut lines = vec![format!("{subject}{about} {is} {}{since}: {}", why.state, why.meaning)];
     match why.patience_ends {
-        Some(end) if why.overdue => lines.push(format!("It is overdue since {}.", time(end))),
+        Some(end) if why.overdue => lines.push(format!("It has been overdue since {}.", time(end))),
         Some(end) => lines.push(format!("It may take another {}.", duration(end.duration_since(now)))),
         None => {}
     }
@@ -93,35 +96,32 @@ fn lines(subject: &str, id: &str, why: &Explanation) -> Vec<String> {
     }
     for blocker in &why.blockers {
         lines.push(format!("  - {}", blocker.what));
-        lines.extend(blocker.fix.as_ref().map(|call| format!("    {}", command(call, id))));
+        lines.extend(blocker.fix.as_ref().map(|action| format!("    {}", shown(action))));
     }
     if !why.exits.is_empty() {
         lines.push("Ways out:".to_owned());
     }
     for exit in &why.exits {
         lines.push(format!("  - to {}, by {}: {}", exit.to, exit.by, exit.when));
-        lines.extend(exit.call.as_ref().map(|call| format!("    {}", command(call, id))));
+        lines.extend(exit.call.as_ref().map(|action| format!("    {}", shown(action))));
     }
-    lines.push(format!("Next: {}", next(&why.next, id)));
+    lines.push(format!("Next: {}", next(&why.next)));
     lines
 }
 
-fn next(next: &Next, id: &str) -> String {
+fn next(next: &Next) -> String {
     match next {
-        Next::Nothing => "nothing has to be done.".to_owned(),
+        Next::Nothing => "nothing; no action is needed.".to_owned(),
         Next::Wait { until, .. } => format!("wait until {}.", clause(until)),
         Next::Mend { .. } => "look at what is in the way.".to_owned(),
-        Next::Call(call) => match &call.precondition {
-            Some(precondition) => {
-                let precondition = precondition.replace("{id}", id).replace("{name}", id);
-                format!("{} ({})", command(call, id), advice::spoken(&precondition, None))
-            }
-            None => command(call, id),
+        Next::Call(action) => match &action.precondition {
+            Some(precondition) => format!("{} ({precondition})", shown(action)),
+            None => shown(action),
         },
     }
 }
 
-/// A sentence as a part of another; names such as MAAS stay as they are.
+/// Turns a sentence into a clause; names such as MAAS keep their capitals.
 fn clause(sentence: &str) -> String {
     let sentence = sentence.trim_end_matches('.');
     let mut letters = sentence.chars();
@@ -133,9 +133,13 @@ fn clause(sentence: &str) -> String {
     }
 }
 
-/// The command that makes a call, or the call where no command does.
-fn command(call: &Call, id: &str) -> String {
-    advice::command(&call.request.replace("{id}", id).replace("{name}", id))
+/// The command for an action, and why it is of no use now.
+fn shown(action: &Action) -> String {
+    let command = suggest::command(action);
+    match action.reason.as_ref().filter(|_| !action.possible) {
+        Some(reason) => format!("{command} (not now: {reason})"),
+        None => command,
+    }
 }
 
 #[cfg(test)]

@@ -6,13 +6,13 @@ use wardroom_api::{
     client::{Client, HistoryQuery, Query},
     gpu_node::{GpuNode, Health, Lifecycle, ObservedMachine, RunSummary},
 };
-use wardroom_server::clock::Clock;
+use wardroom_server::platform::clock::Clock;
 
 use super::{Resource, Selectable, View};
 use crate::{
-    advice, fields,
+    fields,
     kind::Kind,
-    output,
+    output, suggest,
     table::{
         Column,
         Level::{Full, Narrow, Wide},
@@ -94,7 +94,7 @@ impl Resource for GpuNode {
     }
 }
 
-/// The node that has a hostname now. An id is never asked for as a hostname.
+/// Returns the node that has a hostname now. An id is never looked up as a hostname.
 pub(super) async fn by_hostname(client: &Client, text: &str) -> anyhow::Result<Option<GpuNode>> {
     if !may_be_hostname(text) {
         return Ok(None);
@@ -103,7 +103,7 @@ pub(super) async fn by_hostname(client: &Client, text: &str) -> anyhow::Result<O
     Ok(client.gpu_nodes(&query).await?.data.pop())
 }
 
-/// The last node that had a hostname and is deleted: its record and its runs stay.
+/// Returns the last deleted node with a hostname: its record and runs are kept.
 pub(super) async fn deleted(client: &Client, text: &str) -> anyhow::Result<Option<GpuNode>> {
     if !may_be_hostname(text) {
         return Ok(None);
@@ -132,9 +132,10 @@ fn work(lifecycle: &Lifecycle, now: Timestamp) -> Vec<(&'static str, String)> {
     lines.extend(lifecycle.health.as_ref().map(|health| ("Agent", agent(&lifecycle.state, health, now))));
     lines.extend(lifecycle.task.as_ref().map(|task| ("Task", format!("{} is {}", task.kind, task.state))));
     let recommended = &lifecycle.recommended;
-    let request = recommended.request.as_deref().map(advice::command);
-    lines.push(("Recommended", advice::recommended(request.as_deref(), &recommended.why)));
-    let mut allowed: Vec<_> = lifecycle.allowed_actions.iter().map(|action| advice::kebab(action)).collect();
+    let next = suggest::recommended(recommended.action.as_ref(), &recommended.why);
+    lines.push(("Recommended", next));
+    let mut allowed: Vec<_> =
+        lifecycle.allowed_actions.iter().map(|action| suggest::kebab(&action.action)).collect();
     let modes = lifecycle.allowed_decommissions.join("|");
     allowed.extend((!modes.is_empty()).then(|| format!("decommission --mode {modes}")));
     lines.push(("Allowed", or_none(Some(&allowed.join(", ")))));
@@ -169,7 +170,7 @@ fn agent(state: &str, health: &Health, now: Timestamp) -> String {
         .collect();
     let said =
         if health.healthy { "healthy".to_owned() } else { format!("not healthy: {}", failing.join("; ")) };
-    // What is offline has to prove that it still is: it fell silent, or was just taken out of something.
+    // The health of an offline node is of the past: it fell silent, or has just left other work.
     let was = if state == "offline" { "was " } else { "" };
     format!("{was}{said}; last news {} ago", age(health.received_at, now))
 }

@@ -7,7 +7,7 @@ use futures_util::{StreamExt as _, stream};
 use jiff::Timestamp;
 use serde::Serialize;
 use wardroom_api::{client::Client, history::Row};
-use wardroom_server::clock::Clock;
+use wardroom_server::platform::clock::Clock;
 
 use super::{Resource, View, columns};
 use crate::{
@@ -24,25 +24,25 @@ use crate::{
 /// A row as people read it; programs get the row alone.
 #[derive(Serialize)]
 #[serde(transparent)]
-pub(crate) struct Told {
+pub(crate) struct NamedRow {
     row: Row,
     #[serde(skip)]
     name: Option<String>,
 }
 
 /// Rows of one resource, which is named already.
-pub(crate) fn unnamed(rows: Vec<Row>) -> Vec<Told> {
-    rows.into_iter().map(|row| Told { row, name: None }).collect()
+pub(crate) fn unnamed(rows: Vec<Row>) -> Vec<NamedRow> {
+    rows.into_iter().map(|row| NamedRow { row, name: None }).collect()
 }
 
-/// What resources are called. History outlives them, so it has their ids only; each is asked for once.
+/// The names of resources. History has only their ids, because it outlives them; each name is fetched once.
 pub(crate) struct Names {
     client: Client,
     known: BTreeMap<(String, String), Option<String>>,
     are_shown: bool,
 }
 
-/// How many names are asked for at a time.
+/// How many names are fetched at a time.
 const AT_ONCE: usize = 8;
 
 /// How many names are kept.
@@ -55,19 +55,19 @@ impl Names {
         Self { client: client.clone(), known: BTreeMap::new(), are_shown }
     }
 
-    /// Takes in what somebody called the resource of a row: one that is gone is found by its name, and has none to ask for.
+    /// Notes the name by which the caller found a resource: for a deleted one it cannot be fetched.
     pub(crate) fn learn(&mut self, row: &Row, called: &str) {
         if row.resource_id != called {
             self.known.insert(key(row), Some(called.to_owned()));
         }
     }
 
-    /// The rows with the names that there are now.
-    pub(crate) async fn tell(&mut self, rows: Vec<Row>) -> Vec<Told> {
+    /// Returns the rows with the current names.
+    pub(crate) async fn name_rows(&mut self, rows: Vec<Row>) -> Vec<NamedRow> {
         if !self.are_shown {
             return unnamed(rows);
         }
-        // What was changed may have another name since.
+        // A change may have renamed the resource.
         let renamed = rows.iter().filter(|row| row.type_ == "changed");
         renamed.for_each(|row| drop(self.known.remove(&key(row))));
         let asked = rows.iter().filter(|row| said(row).is_none() && row.kind != Kind::Token.as_str());
@@ -79,7 +79,7 @@ impl Names {
             ((kind, id), name)
         });
         let found: Vec<_> = found.buffer_unordered(AT_ONCE).collect().await;
-        // Who follows the feed for long meets more resources than there is room for.
+        // A long-lived follower meets more resources than fit.
         if self.known.len() + found.len() > MOST {
             let told: BTreeSet<_> = rows.iter().map(key).collect();
             self.known.retain(|key, _| told.contains(key));
@@ -87,14 +87,14 @@ impl Names {
         self.known.extend(found);
         let named = |row: Row| {
             let name = said(&row).or_else(|| self.known.get(&key(&row)).cloned().flatten());
-            Told { name, row }
+            NamedRow { name, row }
         };
         rows.into_iter().map(named).collect()
     }
 }
 
-/// The name that the row itself has, as those of tokens do: most who read them may not see the list, and who asks for
-/// what it may not see is written down.
+/// Returns the name in a row about a token. Most readers of history may not list tokens, and a refused read would be
+/// recorded.
 fn said(row: &Row) -> Option<String> {
     let name = row.metadata["name"].as_str().filter(|_| row.kind == Kind::Token.as_str());
     name.map(str::to_owned)
@@ -104,13 +104,13 @@ fn key(row: &Row) -> (String, String) {
     (row.kind.clone(), row.resource_id.clone())
 }
 
-/// The name of a resource that there still is, if the caller may see it: history is told without it too.
+/// Returns the name of a resource, if it exists and the caller may read it.
 async fn name_of(client: &Client, kind: &str, id: &str) -> Option<String> {
     let kind = Kind::from_str(kind, false).ok()?;
     with_type!(kind, T => T::find(client, id).await.ok().and_then(|item: T| title(&item, Clock.now())))
 }
 
-/// The first of the columns by which people know a resource that says something.
+/// Returns the first non-empty column of those that name a resource.
 fn title<T: Resource>(item: &T, now: Timestamp) -> Option<String> {
     const HEADS: &[&str] = &["NAME", "HOSTNAME", "MAC", "ZONE"];
     let column = |head: &&str| columns::<T>(Narrow).find(|column| column.head == *head);
@@ -118,21 +118,21 @@ fn title<T: Resource>(item: &T, now: Timestamp) -> Option<String> {
     cells.find(|cell| cell != NONE)
 }
 
-impl View for Told {
+impl View for NamedRow {
     #[rustfmt::skip]
     const COLUMNS: &'static [Column<Self>] = &[
-        column("TIME",     Narrow, |Told { row, .. }, _| time(row.created_at)),
-        column("RESOURCE", Narrow, |Told { row, .. }, _| format!("{}/{}", row.kind, row.resource_id)),
+        column("TIME",     Narrow, |NamedRow { row, .. }, _| time(row.created_at)),
+        column("RESOURCE", Narrow, |NamedRow { row, .. }, _| format!("{}/{}", row.kind, row.resource_id)),
         column("NAME",     Narrow, |told, _| or_none(told.name.as_deref())),
-        column("SEQ",      Narrow, |Told { row, .. }, _| row.sequence.to_string()),
-        column("TYPE",     Narrow, |Told { row, .. }, _| row.type_.clone()),
-        column("FROM",     Narrow, |Told { row, .. }, _| or_none(row.from_state.as_deref())),
-        column("TO",       Narrow, |Told { row, .. }, _| row.to_state.clone()),
-        column("BY",       Narrow, |Told { row, .. }, _| by(row)),
-        column("COMMENT",  Narrow, |Told { row, .. }, _| or_none(comment(row).as_deref())),
-        column("REQUEST",  Wide,   |Told { row, .. }, _| or_none(row.request_id.as_deref())),
-        column("DETAILS",  Wide,   |Told { row, .. }, _| if row.metadata.is_null() { or_none(None) } else { row.metadata.to_string() }),
-        column("CURSOR",   Wide,   |Told { row, .. }, _| or_none(Some(&row.cursor))),
+        column("SEQ",      Narrow, |NamedRow { row, .. }, _| row.sequence.to_string()),
+        column("TYPE",     Narrow, |NamedRow { row, .. }, _| row.type_.clone()),
+        column("FROM",     Narrow, |NamedRow { row, .. }, _| or_none(row.from_state.as_deref())),
+        column("TO",       Narrow, |NamedRow { row, .. }, _| row.to_state.clone()),
+        column("BY",       Narrow, |NamedRow { row, .. }, _| by(row)),
+        column("COMMENT",  Narrow, |NamedRow { row, .. }, _| or_none(comment(row).as_deref())),
+        column("REQUEST",  Wide,   |NamedRow { row, .. }, _| or_none(row.request_id.as_deref())),
+        column("DETAILS",  Wide,   |NamedRow { row, .. }, _| if row.metadata.is_null() { or_none(None) } else { row.metadata.to_string() }),
+        column("CURSOR",   Wide,   |NamedRow { row, .. }, _| or_none(Some(&row.cursor))),
     ];
 
     const USUAL: &'static [usize] = &[20, 46, 15, 3, 10, 14, 14, 19];
@@ -142,7 +142,7 @@ impl View for Told {
     }
 }
 
-/// In which mode, and what somebody said; the stages that somebody had skipped, with their reasons; or what was done, and what was seen.
+/// Returns the mode, the comment and the skipped stages with their reasons; without these, the outcome and its evidence.
 fn comment(row: &Row) -> Option<String> {
     let skipped = row.metadata["skip"].as_object().into_iter().flatten();
     let skipped = skipped.filter_map(|(stage, why)| Some(format!("skips {stage}: {}", why.as_str()?)));
@@ -160,7 +160,7 @@ fn comment(row: &Row) -> Option<String> {
     (!told.is_empty()).then(|| told.join(": "))
 }
 
-/// Who, for people; otherwise what caused it.
+/// Returns the cause of a row, with its user if there is one.
 fn by(row: &Row) -> String {
     match &row.user_id {
         Some(user) => format!("{} ({user})", row.triggered_by),
@@ -176,7 +176,7 @@ mod tests {
     use super::{MOST, Names, comment};
     use crate::output::Format;
 
-    /// Nobody is asked for the names of what is no resource, so this needs no server.
+    /// An unknown kind has no names to fetch, so this needs no server.
     #[tokio::test]
     async fn so_many_names_are_kept_and_no_more() {
         let (server, token, certificates, timeout) = ("http://127.0.0.1:1".to_owned(), None, None, None);
@@ -192,7 +192,7 @@ mod tests {
         };
         for page in 0..=MOST / 500 {
             let rows: Vec<_> = (0..500).map(|number| row(page * 500 + number)).collect();
-            assert_eq!(names.tell(rows).await.len(), 500);
+            assert_eq!(names.name_rows(rows).await.len(), 500);
             assert!(names.known.len() <= MOST, "{}", names.known.len());
         }
         assert!(!names.known.is_empty());

@@ -76,7 +76,7 @@ impl Resource for Node {
         match as_mac(called) {
             Some(mac) => match by_mac(client, &mac).await {
                 Ok(node) => Ok(node.id),
-                // One that is gone is known to history by its MAC.
+                // History knows a deleted node by its MAC.
                 Err(error) if exit::code(&error) == Code::NotFound => Ok(mac),
                 Err(error) => Err(error),
             },
@@ -95,7 +95,7 @@ fn as_mac(text: &str) -> Option<String> {
     (parts.len() == 6 && parts.iter().all(is_byte)).then(|| parts.join(":").to_ascii_lowercase())
 }
 
-/// The node that has a MAC now; retired ones count only when there is no other.
+/// Returns the node with a MAC; a retired one only if there is no other.
 async fn by_mac(client: &Client, mac: &str) -> anyhow::Result<Node> {
     let query = Query { field_selector: Some(format!("mac_address={mac}")), ..Query::default() };
     let found = client.nodes(&query).await?.data;
@@ -110,7 +110,7 @@ async fn by_mac(client: &Client, mac: &str) -> anyhow::Result<Node> {
         (None, _) => Err(not_found(Kind::Node, format!("there is no node with the MAC {mac}"))),
         (Some(_), _) => Err(not_found(
             Kind::Node,
-            format!("only retired nodes have the MAC {mac}: give an id: {}", ids.join(", ")),
+            format!("only retired nodes have the MAC {mac}: give one of their ids: {}", ids.join(", ")),
         )),
     }
 }

@@ -7,15 +7,15 @@ use wardroom_api::{
     gpu_node::GpuNode,
     run::{Attempt, Observed, Run, RunDetail},
 };
-use wardroom_server::clock::Clock;
+use wardroom_server::platform::clock::Clock;
 
 use super::{Resource, Selectable, Shape, View, gpu_node, print_one};
 use crate::{
-    advice,
     exit::{Code, failure, not_found},
     fields,
     kind::Kind,
     output::{self, Format},
+    suggest,
     table::{
         Column, Heads,
         Level::{Full, Narrow, Wide},
@@ -39,7 +39,7 @@ impl View for Run {
         column("SITE",          Wide,   |run, _| or_none(run.site.as_deref())),
         column("GOAL",          Wide,   |run, _| run.goal.clone()),
         column("FAILURE CLASS", Wide,   |run, _| or_none(run.failure.as_ref().map(|failure| failure.class.as_str()))),
-        column("WAITING FOR",   Wide,   |run, _| or_none(run.waiting.as_ref().map(|waiting| waiting.reason.as_str()))),
+        column("WAITING FOR",   Wide,   |run, _| or_none(run.waiting.as_ref().map(|waiting| waiting.what.as_str()))),
         column("LAST FAILURE",  Full,   |run, now| or_none(last_failure(run, now).as_deref())),
         column("NEXT LOOK",     Full,   |run, _| or_none(run.next_attempt_at.map(time).as_deref())),
         column("ADOPTED",       Full,   |run, _| run.adopted.to_string()),
@@ -71,7 +71,7 @@ impl Resource for Run {
         Ok(client.run(&Self::id_of(client, id).await?).await?.run)
     }
 
-    /// The hostname of a node stands for its newest run, also when the node is deleted: then its record is wanted most.
+    /// A hostname selects the newest run of its node, also of a deleted one.
     async fn id_of(client: &Client, called: &str) -> anyhow::Result<String> {
         let node = match gpu_node::by_hostname(client, called).await? {
             Some(node) => Some(node),
@@ -80,7 +80,7 @@ impl Resource for Run {
         match node {
             Some(GpuNode { run: Some(run), .. }) => Ok(run),
             Some(GpuNode { run: None, .. }) => {
-                Err(not_found(Kind::Run, format!("nothing was ever done to {called:?}: it has no run")))
+                Err(not_found(Kind::Run, format!("{called:?} never had a run")))
             }
             None => Ok(called.to_owned()),
         }
@@ -94,7 +94,7 @@ impl Resource for Run {
         Some(&self.id)
     }
 
-    /// Programs get all that the API says of one run.
+    /// In json and yaml, one run is written as the API returns it.
     async fn print_one(client: &Client, shape: Shape, item: &Self) -> anyhow::Result<()> {
         match shape.output {
             Format::Json => output::json(&client.run(&item.id).await?),
@@ -106,14 +106,12 @@ impl Resource for Run {
     async fn print_details(&self, client: &Client) -> anyhow::Result<()> {
         let RunDetail { observed, allowed_actions, recommended, attempts, .. } = client.run(&self.id).await?;
         let observed = observed.map(|observed| seen(&observed, Clock.now()));
-        let digest = observed.as_ref().map(|(_, digest)| digest.as_str());
-        let command =
-            recommended.action.as_deref().map(|action| advice::act_on_run(&self.id, action, digest));
+        let allowed: Vec<_> = allowed_actions.iter().map(|action| suggest::kebab(&action.action)).collect();
         output::line("")?;
         fields::print(&[
-            ("Observed in MAAS", or_none(observed.as_ref().map(|(seen, _)| seen.as_str()))),
-            ("Recommended", advice::recommended(command.as_deref(), &recommended.because)),
-            ("Allowed", or_none(Some(&advice::kebab(&allowed_actions.join(", "))))),
+            ("Observed in MAAS", or_none(observed.as_deref())),
+            ("Recommended", suggest::recommended(recommended.action.as_ref(), &recommended.because)),
+            ("Allowed", or_none(Some(&allowed.join(", ")))),
         ])?;
         output::line("\nAttempts, the newest first:")?;
         let rows: Vec<_> = attempts.iter().map(row).collect();
@@ -122,7 +120,7 @@ impl Resource for Run {
     }
 }
 
-/// The API selects runs by parameters, one for each field; of a field that is named twice the last counts.
+/// Turns fields into the parameters of the API; the last of repeated fields counts.
 fn asked(query: &Query) -> anyhow::Result<RunQuery> {
     let Query { state, label_selector: _, field_selector, deleted: _, limit, cursor } = query.clone();
     let mut asked = RunQuery { state, limit, cursor, ..RunQuery::default() };
@@ -132,9 +130,9 @@ fn asked(query: &Query) -> anyhow::Result<RunQuery> {
             Some(("kind", value)) => asked.kind = value,
             Some(("node_id", value)) => asked.node_id = value,
             Some(("site", value)) => asked.site = value,
-            Some(("state", value)) => asked.state = value,
+            Some(("status", value)) => asked.state = value,
             Some(_) | None => {
-                let message = format!("{part:?}: runs are selected by kind=, node_id=, site= and state=");
+                let message = format!("{part:?}: runs are selected by kind=, node_id=, site= and status=");
                 return Err(failure(Code::Usage, message));
             }
         }
@@ -146,7 +144,7 @@ fn stage(run: &Run, _now: Timestamp) -> String {
     if run.undoing { format!("{} (undo)", run.stage) } else { run.stage.clone() }
 }
 
-/// A stage that was not begun has no attempt, and one that was given up with the run is in its history.
+/// A stage that has not begun has no attempt; an attempt that was abandoned with the run is in its history.
 fn attempt(run: &Run, _now: Timestamp) -> String {
     or_none((run.attempt > 0).then(|| run.attempt.to_string()).as_deref())
 }
@@ -157,12 +155,12 @@ fn last_failure(run: &Run, now: Timestamp) -> Option<String> {
 }
 
 /// What was seen, and the digest by which it is adopted.
-fn seen(observed: &Observed, now: Timestamp) -> (String, String) {
+fn seen(observed: &Observed, now: Timestamp) -> String {
     let text = |name: &str| observed.state[name].as_str().map(str::to_owned);
     let status = text("status_name").unwrap_or_else(|| "absent".to_owned());
     let power = text("power").map_or_else(String::new, |power| format!(", power {power}"));
     let ago = age(observed.observed_at, now);
-    (format!("{status}{power}; seen {ago} ago, digest {}", observed.digest), observed.digest.clone())
+    format!("{status}{power}; seen {ago} ago, digest {}", observed.digest)
 }
 
 fn row(attempt: &Attempt) -> Vec<String> {

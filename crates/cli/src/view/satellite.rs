@@ -42,7 +42,7 @@ impl View for Satellite {
 
     const USUAL: &'static [usize] = &[10, 18, 5, 9];
 
-    /// Of a deleted one its id: its name may be another's by now.
+    /// A deleted satellite is named by its id: another satellite may have its name.
     fn name(&self) -> String {
         format!("satellite/{}", if self.deleted { &self.id } else { &self.name })
     }
@@ -65,7 +65,7 @@ impl Resource for Satellite {
         Ok(client.satellite(id).await?)
     }
 
-    /// One that is gone is known by its id only.
+    /// A deleted satellite is found by its id only.
     async fn id_of(client: &Client, called: &str) -> anyhow::Result<String> {
         match client.satellite(called).await {
             Ok(satellite) => Ok(satellite.id),
@@ -83,18 +83,18 @@ impl Resource for Satellite {
         Some(format!("name={}", self.name))
     }
 
-    async fn told(client: &Client, id: &str) -> Result<Option<Vec<EffectProgress>>, client::Error> {
+    async fn effects(client: &Client, id: &str) -> Result<Option<Vec<EffectProgress>>, client::Error> {
         client.satellite_effects(id).await.map(Some)
     }
 }
 
-/// The name of a deleted one may be another's by now: its id tells them apart.
+/// Adds the id to the name of a deleted satellite: another one may have the name now.
 fn name(satellite: &Satellite, _now: Timestamp) -> String {
     if satellite.deleted { format!("{} ({})", satellite.name, satellite.id) } else { satellite.name.clone() }
 }
 
 fn state(satellite: &Satellite) -> String {
-    // It keeps the state it had.
+    // A deleted satellite keeps its last state.
     if satellite.deleted {
         return format!("deleted (was {})", satellite.state);
     }
@@ -102,7 +102,7 @@ fn state(satellite: &Satellite) -> String {
         return format!("{} (refresh)", satellite.state);
     }
     match satellite.silence.as_deref() {
-        // It is not late by much yet, and may well be heard the next moment.
+        // A late member may be heard the next moment.
         None | Some("late") => satellite.state.clone(),
         Some(silence) => format!("{} ({silence})", satellite.state),
     }

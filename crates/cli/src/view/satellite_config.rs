@@ -37,7 +37,7 @@ impl View for SatelliteConfig {
     }
 }
 
-/// What it sets, by its outermost names.
+/// Returns the outermost names of its settings.
 fn sections(config: &SatelliteConfig) -> String {
     let names = config.config.as_object().into_iter().flat_map(|settings| settings.keys().cloned());
     names.collect::<Vec<_>>().join(",")
@@ -58,7 +58,7 @@ impl Resource for SatelliteConfig {
         Ok(client.satellite_config(id).await?)
     }
 
-    async fn told(client: &Client, id: &str) -> Result<Option<Vec<EffectProgress>>, client::Error> {
+    async fn effects(client: &Client, id: &str) -> Result<Option<Vec<EffectProgress>>, client::Error> {
         client.satellite_config_effects(id).await.map(Some)
     }
 

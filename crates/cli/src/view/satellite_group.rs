@@ -57,7 +57,7 @@ impl Resource for SatelliteGroup {
         Ok(client.satellite_group(id).await?)
     }
 
-    async fn told(client: &Client, id: &str) -> Result<Option<Vec<EffectProgress>>, client::Error> {
+    async fn effects(client: &Client, id: &str) -> Result<Option<Vec<EffectProgress>>, client::Error> {
         client.satellite_group_effects(id).await.map(Some)
     }
 
@@ -71,7 +71,7 @@ impl Resource for SatelliteGroup {
         let rows: Vec<_> = page.data.iter().map(member).collect();
         Writer::start(&["NAME", "STATE", "GROUPS", "CONFIG"], &rows, Heads::Shown)?;
         if page.next.is_some() {
-            output::line(&format!("… and more than these {MEMBERS}"))?;
+            output::line(&format!("… and more; only {MEMBERS} are shown"))?;
         }
         Ok(())
     }

@@ -71,7 +71,7 @@ impl Resource for Token {
     async fn id_of(client: &Client, called: &str) -> anyhow::Result<String> {
         match Self::find(client, called).await {
             Ok(token) => Ok(token.id),
-            // Who may read history need not see the list.
+            // Not every role that reads history may list tokens.
             Err(error) if exit::code(&error) == Code::Denied => Ok(called.to_owned()),
             Err(error) => Err(error),
         }

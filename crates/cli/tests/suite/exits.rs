@@ -20,7 +20,7 @@ fn the_command_line_is_checked_first() {
         bare.says(2, &["Usage: wardroom "]);
         assert!(!bare.err.contains("--server"), "{}", bare.err);
     }
-    server.run(&["get", "groups", "-l", "a=b"]).says(2, &["groups cannot be selected from"]);
+    server.run(&["get", "groups", "-l", "a=b"]).says(2, &["groups take no selectors"]);
     server.run(&["get", "nodes", "--server", "not a url"]).says(2, &["not a URL"]);
     assert!(server.ok(&["--help"]).contains("8  some of several"));
 }
@@ -56,7 +56,7 @@ fn wrong_input_names_the_field() {
     for selector in ["site=(", "site!=a b", "site in (a,b!)"] {
         server.run(&["get", "nodes", "-l", selector]).says(1, &["  --selector: ", "letters"]);
     }
-    server.run(&["gpu-node", "retire", "x", "--skip", "drain_node"]).says(2, &["write STAGE=REASON"]);
+    server.run(&["gpu-node", "retire", "x", "--skip", "drain_node"]).says(2, &["write STAGE=COMMENT"]);
     let join = ["satellite", "join-token", "edge", "--selector", "unix:uid:1"];
     server.run(&[&join[..], &["--method", "foo"]].concat()).says(2, &["x509pop"]);
     server.run(&[&join[..], &["--ttl", "0"]].concat()).says(2, &["--ttl"]);
@@ -75,18 +75,18 @@ fn what_is_not_there_is_not_found() {
     server.run(&["get", "token", "nope"]).says(3, &["there is no token"]);
     server
         .run(&["get", "satellite", "gone"])
-        .says(3, &["; of a deleted one: `wardroom history satellite gone`"]);
+        .says(3, &["; if it was deleted: `wardroom history satellite gone`"]);
     server
         .run(&["history", "satellite", "gone"])
         .says(3, &["no satellite \"gone\", and none was deleted", "`wardroom get satellites`"]);
     server
         .run(&["satellite", "unassign", "gone", "--config"])
-        .says(3, &["list what there is: `wardroom get satellites`; of a deleted one"]);
+        .says(3, &["list them: `wardroom get satellites`; if it was deleted"]);
     let several = server.run(&["satellite", "revoke", "a", "b", "--yes"]);
     several.says(3, &["0 done, 2 refused"]);
     assert!(!several.err.contains("KIND"), "{}", several.err);
     server.run(&["why", "gpu-node", "gone"]).says(3, &["gpu-node gone`, `wardroom describe run gone`"]);
-    server.run(&["node", "retire", "-l", "site=nowhere", "--yes"]).says(3, &["no node is selected"]);
+    server.run(&["node", "retire", "-l", "site=nowhere", "--yes"]).says(3, &["no node matches"]);
 }
 
 #[test]
@@ -104,10 +104,10 @@ fn a_conflict_says_what_is_allowed() {
     server
         .run(&["node", "delete", &id])
         .says(4, &["retire it first", &format!("wardroom node move {id} --to retired")]);
-    server.run(&["get", "run", "nope"]).says(3, &["next: list what there is: `wardroom get runs`"]);
+    server.run(&["get", "run", "nope"]).says(3, &["next: list them: `wardroom get runs`"]);
     server
         .run(&["token", "create", "x", "--role", "viewer", "--group", "nobody"])
-        .says(1, &["  --group: ", "`wardroom create group NAME`"]);
+        .says(1, &["  --group: ", "make it first: `wardroom create group nobody --help`"]);
     server.run(&["node", "create", "--mac", "52:54:00:00:00:01"]).says(4, &[&id]);
 }
 
@@ -233,5 +233,7 @@ fn a_server_that_cannot_start_says_what_to_do() {
 fn an_address_that_is_none_is_told_to_no_satellite() {
     let server = Server::start_everywhere();
     server.ok(&["get", "nodes"]);
-    server.run(&["satellite", "create", "edge"]).says(7, &["satellites.url", "WARDROOM_SATELLITES_URL"]);
+    server
+        .run(&["satellite", "create", "edge"])
+        .says(7, &["server.public_url", "WARDROOM_SERVER_PUBLIC_URL"]);
 }

@@ -28,7 +28,9 @@ fn sites_are_made_changed_and_deleted() {
     server.run(&["apply", "-f", "wrong.yaml"]).says(1, &["settings.url: "]);
     write(&server, "site.yaml", SITE);
     assert_eq!(server.ok(&["create", "site", "-f", "site.yaml"]), "site/berlin created\n");
-    server.run(&["create", "satellite-group", "-f", "site.yaml"]).says(1, &["not of kind satellite-group"]);
+    server
+        .run(&["create", "satellite-group", "-f", "site.yaml"])
+        .says(1, &["must be of kind satellite-group"]);
 
     write(&server, "site.yaml", "kind: site\nname: berlin\nsettings: {pool: gpu, boot_disk: {serial: S1}}\n");
     assert_eq!(server.ok(&["apply", "-f", "site.yaml"]), "site/berlin applied\n");
@@ -46,7 +48,7 @@ fn sites_are_made_changed_and_deleted() {
         4,
         &[
             "uses it: take it out first",
-            "next: `wardroom get gpu-nodes --field-selector site=berlin` lists who uses it",
+            "next: `wardroom get gpu-nodes --field-selector site=berlin` lists its users",
         ],
     );
     assert!(server.ok(&["get", "gpu-nodes", "--field-selector", "site=berlin"]).contains("gpu-1"));
@@ -113,11 +115,11 @@ fn satellites_are_assigned_groups_and_configs() {
     assert_eq!(server.ok(&unassign), "satellite/edge-01 groups <none>, config <built-in>\n");
     server.ok(&["delete", "satellite-config", "fast"]);
     server.ok(&["delete", "satellite-group", "base"]);
-    server.ok(&["satellite", "revoke", "edge-01", "--reason", "stolen"]);
-    let again = server.run(&["satellite", "revoke", "edge-01", "--reason", "sold"]);
+    server.ok(&["satellite", "revoke", "edge-01", "--comment", "stolen"]);
+    let again = server.run(&["satellite", "revoke", "edge-01", "--comment", "sold"]);
     again.says(0, &["was revoked already"]);
     assert_eq!(again.out, "satellite/edge-01 revoked\n");
-    server.ok(&["satellite", "reenable", "edge-01", "--mode", "reissue", "--reason", "it was found"]);
+    server.ok(&["satellite", "reenable", "edge-01", "--mode", "reissue", "--comment", "it was found"]);
     server.ok(&["satellite", "delete", "edge-01"]);
     let history = server.ok(&["history", "satellite", "edge-01"]);
     for said in ["deleted", "stolen", "mode reissue; it was found", "   edge-01   "] {
@@ -207,7 +209,9 @@ fn gpu_nodes_and_runs_are_acted_on_by_name() {
     assert!(again.out.lines().count() == 1 && again.out != first, "{}", again.out);
     server.ok(&["gpu-node", "resume", "gpu-1", "--secret-file", "token"]);
     assert!(server.dir.path().join("token").exists());
-    server.run(&["gpu-node", "resume", "gpu-1", "--skip", "a=b"]).says(2, &["resume does not take --skip"]);
+    server
+        .run(&["gpu-node", "resume", "gpu-1", "--skip", "a=b"])
+        .says(2, &["--skip cannot be used with resume"]);
     server.run(&["gpu-node", "retire", "gpu-1"]).says(4, &["allowed now: ", "wardroom run cancel "]);
     server.run(&["gpu-node", "decommission", "gpu-1", "--mode", "gently"]).says(2, &["soft_reset"]);
 
@@ -217,9 +221,11 @@ fn gpu_nodes_and_runs_are_acted_on_by_name() {
     assert!(server.ok(&["get", "runs"]).lines().nth(1).unwrap().contains(" gpu-1 "));
     assert!(server.ok(&["describe", "run", "gpu-1"]).contains(run));
     server.run(&["run", "adopt-observed-state", run]).says(2, &["--digest", "describe run"]);
-    server.run(&["run", "resume", run, "--abandon", "--reason", "x"]).says(2, &["does not take --abandon"]);
+    server
+        .run(&["run", "resume", run, "--abandon", "--comment", "x"])
+        .says(2, &["--abandon cannot be used with resume"]);
     server.run(&["run", "cancel", "nope"]).says(3, &["nope"]);
-    server.run(&["run", "mark_manual_intervention_required", run, "--reason", "look"]).says(0, &[]);
+    server.run(&["run", "mark_manual_intervention_required", run, "--comment", "look"]).says(0, &[]);
     let waited = server.run(&["run", "cancel", run, "--wait", "--wait-timeout", "30s"]);
     waited.says(0, &[]);
     assert!(waited.out.ends_with(&format!("run/{run} cancelled\n")), "{}", waited.out);
@@ -229,13 +235,13 @@ fn gpu_nodes_and_runs_are_acted_on_by_name() {
     assert!(!server.ok(&["describe", "gpu-node", "gpu-1"]).contains("Failure:"));
     server
         .run(&["run", "retry-stage", "gpu-1"])
-        .says(4, &["the run is cancelled", &format!("`wardroom why run {run}`")]);
+        .says(4, &["the run is cancelled", "`wardroom why run gpu-1`"]);
     server.run(&["run", "cancel", "--state", "lost", "--yes"]).says(1, &["failed_retryable"]);
-    server.run(&["run", "cancel", "--state", "failed_retryable", "--yes"]).says(3, &["no run is selected"]);
+    server.run(&["run", "cancel", "--state", "failed_retryable", "--yes"]).says(3, &["no run matches"]);
 
     // What was done to a node that is gone is found by its name.
     server.ok(&["gpu-node", "onboard", "gpu-1"]);
-    server.ok(&["gpu-node", "quarantine", "gpu-1", "--reason", "it is sold"]);
+    server.ok(&["gpu-node", "quarantine", "gpu-1", "--comment", "it is sold"]);
     server.ok(&["run", "cancel", "gpu-1", "--wait"]);
     server.ok(&["gpu-node", "retire", "gpu-1", "--skip", "drain_node=it is sold", "--wait"]);
     server.ok(&["gpu-node", "remove", "gpu-1", "--skip", "remove_gpuaas_node_record=it is sold", "--wait"]);
@@ -264,7 +270,7 @@ fn who_waits_for_a_run_is_told_how_it_ends() {
     // Who waits changes nothing, and is not asked.
     server
         .run(&["gpu-node", "wait", "gpu-2", "gpu-3", "--wait-timeout", "1s"])
-        .says(6, &["still on its way"]);
+        .says(6, &["the run continues"]);
     let run = json(&server, &["get", "gpu", "gpu-3"])["run"].as_str().unwrap().to_owned();
     server.ok(&["run", "cancel", &run]);
     watched.note_with(&format!("run/{run} was cancelled"));

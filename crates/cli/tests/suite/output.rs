@@ -81,7 +81,7 @@ fn why_says_what_is_waited_for() {
     assert!(new.contains(registers) && !new.contains("exchanges its credential, or"), "{new}");
     assert!(new.contains("\n    wardroom satellite reenable edge --mode reissue\n"), "{new}");
     // It has nothing yet that it could come back with.
-    server.ok(&["satellite", "revoke", "edge", "--reason", "too early"]);
+    server.ok(&["satellite", "revoke", "edge", "--comment", "too early"]);
     let revoked = server.ok(&["why", "satellite", "edge"]);
     assert!(revoked.contains("Revoked by first-admin: too early."), "{revoked}");
     assert!(revoked.contains("Next: wardroom satellite reenable edge --mode reissue (hand"), "{revoked}");
@@ -93,7 +93,7 @@ fn why_says_what_is_waited_for() {
     assert!(registered.status.success());
     server.ok(&["satellite", "revoke", "edge"]);
     let revoked = server.ok(&["why", "satellite", "edge"]);
-    assert!(revoked.contains("Revoked by first-admin, without a reason."), "{revoked}");
+    assert!(revoked.contains("Revoked by first-admin, without a comment."), "{revoked}");
     assert!(revoked.contains("`keep` for clients that cannot refresh"), "{revoked}");
     server.ok(&["satellite", "reenable", "edge"]);
     let back = server.ok(&["why", "satellite", "edge"]);
@@ -151,11 +151,12 @@ fn a_node_is_described_with_its_explanation_and_history() {
     let id = server.node("52:54:00:00:00:01", &[]);
     server.ok(&["node", "approve", &id, "--comment", "looks good"]);
     let described = server.ok(&["describe", "node", "52:54:00:00:00:01"]);
-    let next = format!("Next: wardroom node assign {id} --workflow NAME");
-    for text in ["Vendor:", "no workflow is assigned", "looks good", &next] {
+    // A suggestion names the node as the command that asked for it did.
+    let next = |name: &str| format!("Next: wardroom node assign {name} --workflow NAME");
+    for text in ["Vendor:", "no workflow is assigned", "looks good", &next("52:54:00:00:00:01")] {
         assert!(described.contains(text), "{text:?} is missing in {described}");
     }
-    assert!(server.ok(&["why", "node", &id]).contains(&next));
+    assert!(server.ok(&["why", "node", &id]).contains(&next(&id)));
     let why: Value = serde_json::from_str(&server.ok(&["why", "node", &id, "-o", "json"])).unwrap();
     assert_eq!(why[0]["next"]["do"], "call");
 }

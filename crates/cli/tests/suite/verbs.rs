@@ -118,7 +118,7 @@ fn what_get_writes_can_be_applied() {
         }
     }
     std::fs::write(&file, "just words\n").unwrap();
-    server.run(&["apply", "-f", "all.yaml"]).says(1, &["all.yaml: a document has fields"]);
+    server.run(&["apply", "-f", "all.yaml"]).says(1, &["all.yaml: a document must have fields"]);
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn tokens_are_selected_by_their_state() {
     server
         .run(&["get", "tokens", "-l", "a=b"])
         .says(2, &["tokens have neither labels nor fields", "--state"]);
-    server.run(&["get", "sites", "--state", "ready"]).says(2, &["sites cannot be selected from"]);
+    server.run(&["get", "sites", "--state", "ready"]).says(2, &["sites take no selectors"]);
 }
 
 #[test]
@@ -194,6 +194,6 @@ fn what_a_file_does_not_name_stays() {
     let workflow = server.ok(&["get", "workflow", "debian", "-o", "json"]);
     assert!(workflow.contains("http://b/k2") && workflow.contains("quiet"), "{workflow}");
     assert!(server.ok(&["get", "group", "mid", "-o", "json"]).contains("\"top\""));
-    apply("").says(1, &["nothing to apply"]);
+    apply("").says(1, &["contains no document"]);
     apply("name: x\n").says(1, &["kind: workflow, group, node, site"]);
 }

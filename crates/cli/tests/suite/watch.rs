@@ -43,7 +43,7 @@ fn events_go_on_where_they_were_cut() {
     let events = server.watch(&["events", "-w", "-o", "json", "--after", "start"]);
     events.line_with(&seen);
     server.restart();
-    events.note_with("connecting again");
+    events.note_with("reconnecting");
     let missed = server.node("52:54:00:00:00:02", &[]);
     let line = events.line_with("\"kind\":\"node\"");
     assert!(line.contains(&missed), "neither twice nor missed: {line}");

@@ -25,13 +25,13 @@ const CHILDREN: &[Rule] = &[rule("False", "The resources that the cluster owns a
 
 /// Explains the condition `Reconciled` of a cluster, with silence laid over it; nothing when there is none yet.
 #[must_use]
-pub fn why(conditions: &[Condition]) -> Option<Why> {
+pub fn why(id: &str, conditions: &[Condition]) -> Option<Why> {
     let reconciled = conditions.iter().find(|condition| condition.type_ == RECONCILED)?;
     let waits_for_children =
         reconciled.reason.as_deref() == Some(Reason::ReconciledWaitingForChildren.as_str());
     let rules = if waits_for_children { CHILDREN } else { RULES };
     let info = reconciled.message.clone().unwrap_or_default();
-    let mut why = explain_derived(rules, RECONCILED, reconciled.status, info);
+    let mut why = explain_derived(rules, (RECONCILED, id), reconciled.status, info);
     why.since = Some(reconciled.last_transition_time);
     Some(why)
 }

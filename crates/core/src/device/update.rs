@@ -15,8 +15,9 @@ use State::*;
 use jiff::SignedDuration;
 
 use crate::{
+    action::Call,
     names::names,
-    table::{self, Call, Owner, Role, Table, row},
+    table::{self, Owner, Table, row},
 };
 
 /// The moves of an update.
@@ -103,6 +104,10 @@ impl State {
     }
 }
 
+/// Gives a device another spec.
+pub(super) const NEW_SPEC: Call =
+    Call::new("device", "replace", "PUT", "/api/v1/devices/{name}").needing(&["spec"]);
+
 impl table::State for State {
     const INITIAL: &'static [Self] = &[Preparing];
     const SERVICE: &'static [Self] = &[Updated];
@@ -124,11 +129,9 @@ impl table::State for State {
 
     /// A new rendered version ends this update and begins the next.
     fn remedy(self) -> Option<Call> {
-        (!self.is_terminal()).then_some(Call {
-            request: "PUT /api/v1/devices/{name}",
-            role: Role::Operator,
-            precondition: Some("a spec that differs, or a fleet whose template does; the agent answers"),
-        })
+        (!self.is_terminal()).then_some(
+            NEW_SPEC.when("a spec that differs, or a fleet whose template does; the agent answers"),
+        )
     }
 }
 

@@ -4,26 +4,22 @@ use jiff::Timestamp;
 
 use super::{Facts, derive, updated};
 use crate::{
-    table::{Call, Owner, Role},
+    action::Call,
+    table::{Owner, Role},
     why::{Rule, Why, explain_derived},
 };
 
-const NEW_SPEC: Option<Call> = Some(Call {
-    request: "PUT /api/v1/devices/{name}",
-    role: Role::Operator,
-    precondition: Some("for a device of a fleet, change the fleet's template instead"),
-});
-const APPROVE: Option<Call> = Some(Call {
-    request: "PUT /api/v1/enrollmentrequests/{name}/approval",
-    role: Role::Installer,
-    precondition: Some("an enrolment request of the device"),
-});
-
-const REMOVE: Option<Call> = Some(Call {
-    request: "DELETE /api/v1/devices/{name}",
-    role: Role::Operator,
-    precondition: Some("the device is being decommissioned and will not be heard again"),
-});
+const NEW_SPEC: Option<Call> =
+    Some(super::update::NEW_SPEC.when("for a device of a fleet, change the fleet's template instead"));
+const APPROVE: Option<Call> = Some(
+    Call::new("enrollmentrequest", "approve", "PUT", "/api/v1/enrollmentrequests/{name}/approval")
+        .by(Role::Installer)
+        .when("an enrolment request of the device"),
+);
+const REMOVE: Option<Call> = Some(
+    Call::new("device", "delete", "DELETE", "/api/v1/devices/{name}")
+        .when("the device is being decommissioned and will not be heard again"),
+);
 
 /// The ways out of every status that is not a good one.
 #[rustfmt::skip]
@@ -70,7 +66,7 @@ const fn rule(
 
 /// Explains the four statuses of a device: summary, updated, application summary, lifecycle.
 #[must_use]
-pub fn why(facts: &Facts<'_>, now: Timestamp) -> [Why; 4] {
+pub fn why(name: &str, facts: &Facts<'_>, now: Timestamp) -> [Why; 4] {
     let statuses = derive(facts, now);
     let update_rules = match statuses.updated.status {
         updated::Status::OutOfDate if facts.update_error().is_some() => GIVEN_UP,
@@ -80,7 +76,8 @@ pub fn why(facts: &Facts<'_>, now: Timestamp) -> [Why; 4] {
         | updated::Status::Updating
         | updated::Status::Unknown => RULES,
     };
-    let mut summary = explain_derived(RULES, "summary", statuses.summary.status, statuses.summary.info);
+    let mut summary =
+        explain_derived(RULES, ("summary", name), statuses.summary.status, statuses.summary.info);
     if facts.is_disconnected(now) {
         summary.since = facts
             .last_seen
@@ -88,13 +85,13 @@ pub fn why(facts: &Facts<'_>, now: Timestamp) -> [Why; 4] {
     }
     [
         summary,
-        explain_derived(update_rules, "updated", statuses.updated.status, statuses.updated.info),
+        explain_derived(update_rules, ("updated", name), statuses.updated.status, statuses.updated.info),
         explain_derived(
             RULES,
-            "applicationSummary",
+            ("applicationSummary", name),
             statuses.application_summary.status,
             statuses.application_summary.info,
         ),
-        explain_derived(RULES, "lifecycle", statuses.lifecycle.status, statuses.lifecycle.info),
+        explain_derived(RULES, ("lifecycle", name), statuses.lifecycle.status, statuses.lifecycle.info),
     ]
 }

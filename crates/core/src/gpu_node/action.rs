@@ -2,6 +2,7 @@
 
 use super::{Event, State, TABLE, mapping};
 use crate::{
+    action::Call,
     names::names,
     run::{self, plan::Kind},
 };
@@ -16,19 +17,48 @@ names! {
         /// Drain it and take it out of scheduling.
         Retire = "retire",
         /// Stop the drain short of retirement.
-        StopDrain = "stop-drain",
+        StopDrain = "stop_drain",
         /// Take it back into use under its old identity.
         Reactivate = "reactivate",
         /// Remove it for good.
         Remove = "remove",
         /// Roll the removal back.
-        RollbackRemove = "rollback-remove",
+        RollbackRemove = "rollback_remove",
         /// Take up work in progress whose owner was lost or is stuck.
         Resume = "resume",
     }
 }
 
 impl Action {
+    /// How a person asks for it.
+    #[must_use]
+    pub const fn call(self) -> Call {
+        let path = match self {
+            Self::Quarantine => "/api/v1/gpu-nodes/{id}/actions/quarantine",
+            Self::Recover => "/api/v1/gpu-nodes/{id}/actions/recover",
+            Self::Retire => "/api/v1/gpu-nodes/{id}/actions/retire",
+            Self::StopDrain => "/api/v1/gpu-nodes/{id}/actions/stop_drain",
+            Self::Reactivate => "/api/v1/gpu-nodes/{id}/actions/reactivate",
+            Self::Remove => "/api/v1/gpu-nodes/{id}/actions/remove",
+            Self::RollbackRemove => "/api/v1/gpu-nodes/{id}/actions/rollback_remove",
+            Self::Resume => "/api/v1/gpu-nodes/{id}/actions/resume",
+        };
+        let call = Call::new("gpu-node", self.as_str(), "POST", path);
+        match self {
+            Self::Recover => call.when(
+                "no open run, a healthy heartbeat since the quarantine that is not old, no drift in MAAS, and no cleanup that was begun and not proven",
+            ),
+            Self::Retire => {
+                call.when("no other run works on the node; a dead host's drain is skipped with a comment")
+            }
+            Self::Reactivate => call.when(
+                "no open run, the identity was kept (no uninstall, release or revocation), and no drift in MAAS",
+            ),
+            Self::Remove => call.when("a dead host's uninstall is skipped with a comment"),
+            Self::Quarantine | Self::StopDrain | Self::RollbackRemove | Self::Resume => call,
+        }
+    }
+
     /// The move that the action is about; `resume` moves nothing by itself.
     #[must_use]
     pub const fn event(self) -> Option<Event> {
@@ -51,6 +81,26 @@ impl Action {
             Some(event) => TABLE.find(state, event).is_some(),
             None => state.needs_owner() || state == State::BootstrapIssued,
         }
+    }
+
+    /// Why the action is not possible now, as far as the state of the node and its newest run tell: an action that needs
+    /// the node to itself waits for an open run.
+    #[must_use]
+    pub fn refusal(self, state: State, run: Option<(Kind, run::State)>) -> Option<String> {
+        if !self.is_allowed(state) {
+            return Some(format!("the node is {state}, which does not allow {self}"));
+        }
+        let (kind, run) = run.filter(|(_, run)| run.is_open())?;
+        let possible = match self {
+            // A repeat of the action that started the run finds it on its way.
+            Self::Retire => kind == Kind::Retire && run.is_worked_on(),
+            Self::Remove => kind == Kind::Remove && run.is_worked_on(),
+            Self::Recover | Self::Reactivate => false,
+            Self::Quarantine => mapping::check(State::Quarantined, Some((kind, run))).is_ok(),
+            // These are about the run.
+            Self::StopDrain | Self::RollbackRemove | Self::Resume => true,
+        };
+        (!possible).then(|| format!("a {kind} run works on the node and is {run}"))
     }
 
     /// Whether a node in this state is where the action leads, so that a repeat has nothing left to do.
@@ -76,21 +126,9 @@ pub fn allowed(state: State) -> impl Iterator<Item = Action> {
     Action::ALL.iter().copied().filter(move |action| action.is_allowed(state))
 }
 
-/// Those of them that the newest run of the node leaves possible: what needs the node to itself waits for an open one.
+/// Those of them that the newest run of the node leaves possible.
 pub fn allowed_beside(state: State, run: Option<(Kind, run::State)>) -> impl Iterator<Item = Action> {
-    let open = run.filter(|(_, run)| run.is_open());
-    allowed(state).filter(move |action| {
-        let Some((kind, run)) = open else { return true };
-        match action {
-            // A repeat of what started the run finds it on its way.
-            Action::Retire => kind == Kind::Retire && run.is_worked_on(),
-            Action::Remove => kind == Kind::Remove && run.is_worked_on(),
-            Action::Recover | Action::Reactivate => false,
-            Action::Quarantine => mapping::check(State::Quarantined, Some((kind, run))).is_ok(),
-            // These are about the run.
-            Action::StopDrain | Action::RollbackRemove | Action::Resume => true,
-        }
-    })
+    allowed(state).filter(move |action| action.refusal(state, run).is_none())
 }
 
 #[cfg(test)]
@@ -113,6 +151,18 @@ mod tests {
             beside(State::Enrolling, Some((Kind::Onboarding, failed))),
             allowed(State::Enrolling).collect::<Vec<_>>()
         );
+    }
+
+    #[test]
+    fn an_action_that_is_not_possible_says_why() {
+        let check = |action: Action, state, run, expected: &str| {
+            assert_eq!(action.refusal(state, run).unwrap_or_default(), expected, "{action} in {state}");
+        };
+        let soft = Some((Kind::SoftReset, run::State::Running));
+        check(Action::Recover, State::Active, None, "the node is active, which does not allow recover");
+        check(Action::Retire, State::Active, soft, "a soft_reset run works on the node and is running");
+        check(Action::Retire, State::Active, Some((Kind::SoftReset, run::State::Completed)), "");
+        check(Action::StopDrain, State::Draining, soft, "");
     }
 
     #[test]

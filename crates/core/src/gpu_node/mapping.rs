@@ -97,6 +97,8 @@ pub const FITS: &[Fit] = &[
     decision(IN, &[Enrolling, Quarantined], &[Compensating], "what the onboarding did is being undone"),
     decision(IN, &[Active, Offline, Quarantined], &[Cancelled], "given up, the node set aside in the same commit; used again if it was proven healthy since"),
     decision(IN, &[Offline, Quarantined], &[Completed, Reconciled], "onboarded, and silent or set aside since"),
+    decision(IN, &[Deleted], &[Cancelled], "registered by mistake, and deleted"),
+    decision(OUT, &[Deleted], &[Cancelled], "registered by mistake, and deleted after an action that was cancelled"),
 
     document(DRAIN, &[Active, Offline, Quarantined, Draining], &[Running], "cleanup in progress"),
     document(PAST_RETIRED, &[Retired], &[Running], "reimage or removal in progress"),

@@ -10,24 +10,23 @@ use super::{Event, State, TABLE, mapping};
 use crate::{
     names::names,
     run::{
-        self,
+        self, Cause,
         plan::{Kind, Stage},
     },
 };
 
 names! {
-    /// Where a node came from when it was drained: a quarantine is not over because its node was drained and is
-    /// to be used again.
-    pub enum Came {
+    /// Where a node was before a run took it out of use: a drain or a retirement does not end a quarantine.
+    pub enum Origin {
         /// It was in use, or was to be.
         FromUse = "from_use",
-        /// It was quarantined; only who recovers it ends that.
+        /// It was quarantined; only `recover` ends that.
         FromQuarantine = "from_quarantine",
     }
 }
 
-impl Came {
-    /// Where a node in this state comes from, which came from `before` when it was drained last.
+impl Origin {
+    /// The origin of a node in this state, given the origin at its last drain.
     #[must_use]
     pub const fn of(node: State, before: Self) -> Self {
         match node {
@@ -37,7 +36,7 @@ impl Came {
         }
     }
 
-    /// The move instead of one that leads back to use.
+    /// Replaces a move back to use where the node must return to quarantine.
     #[must_use]
     pub fn instead_of(self, event: Event, node: State) -> Event {
         let used = target(node, event) == Some(Offline);
@@ -80,7 +79,7 @@ pub fn on_done(stage: Stage, node: State) -> Option<Event> {
 ///
 /// # Errors
 /// The state from which this kind of run cannot finish: somebody moved the node meanwhile.
-pub fn on_end(kind: Kind, end: run::State, node: State, came: Came) -> Result<Option<Event>, State> {
+pub fn on_end(kind: Kind, end: run::State, node: State, origin: Origin) -> Result<Option<Event>, State> {
     let event = match (kind, node) {
         // Seen by the run before anybody else did; the end follows with the next look.
         (Kind::Bootstrap, BootstrapIssued) => Event::EnrollmentStarted,
@@ -92,32 +91,39 @@ pub fn on_end(kind: Kind, end: run::State, node: State, came: Came) -> Result<Op
         _ if mapping::check(node, Some((kind, end))).is_ok() => return Ok(None),
         _ => return Err(node),
     };
-    Ok(Some(came.instead_of(event, node)))
+    Ok(Some(origin.instead_of(event, node)))
 }
 
-/// The move of the node when a run goes to a state in which it does not work: work in progress that the run's new
-/// state cannot own is taken back.
+/// The move of the node when a run stops working: work in progress that the run's new state cannot own is taken back.
 #[must_use]
-pub fn on_stop(kind: Kind, to: run::State, node: State, came: Came) -> Option<Event> {
+pub fn on_stop(kind: Kind, to: run::State, node: State, origin: Origin, cause: Cause) -> Option<Event> {
     if mapping::check(node, Some((kind, to))).is_ok() {
         return None;
     }
-    match node {
-        Enrolling => Some(Event::OnboardingBlocked),
-        Draining => Some(came.instead_of(Event::DrainFailed, node)),
-        Removing => Some(Event::UninstallFailed),
-        BootstrapIssued | Active | Offline | Quarantined | Retired | Deleted => None,
+    match (node, cause) {
+        (Enrolling, _) => Some(Event::OnboardingBlocked),
+        (Draining, Cause::Failure) => Some(origin.instead_of(Event::DrainFailed, node)),
+        (Draining, Cause::Request) => Some(origin.instead_of(Event::StopDrain, node)),
+        (Removing, Cause::Failure) => Some(Event::UninstallFailed),
+        (Removing, Cause::Request) => Some(Event::RollbackRemove),
+        (BootstrapIssued | Active | Offline | Quarantined | Retired | Deleted, _) => None,
     }
+}
+
+/// Whether an event carries out the request that started a run, or one that stopped it: the history names the person.
+#[must_use]
+pub fn is_requested(event: Event) -> bool {
+    matches!(event, Event::Drain | Event::Remove | Event::StopDrain | Event::RollbackRemove)
 }
 
 /// The next move towards `quarantined` of a node that must not be used; a node in the middle of a drain gets there
 /// by way of `offline`. Nothing for a node that is there, or that nothing is scheduled on anyway.
 #[must_use]
-pub fn towards_quarantine(node: State, came: Came) -> Option<Event> {
+pub fn towards_quarantine(node: State, origin: Origin) -> Option<Event> {
     match node {
         Enrolling => Some(Event::OnboardingBlocked),
         Active | Offline => Some(Event::DriftFound),
-        Draining => Some(came.instead_of(Event::DrainFailed, node)),
+        Draining => Some(origin.instead_of(Event::DrainFailed, node)),
         BootstrapIssued | Quarantined | Retired | Removing | Deleted => None,
     }
 }

@@ -136,7 +136,6 @@ pub struct Guard {
     pub(super) facts: Facts,
     pub(super) incident: bool,
     /// Members that went stale since it last began to hold or release.
-    #[serde(default)]
     pub(super) gone: u32,
     recent: Recent,
     rate: Rate,

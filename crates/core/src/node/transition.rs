@@ -1,7 +1,10 @@
 //! Transitions that a person asks for by naming the state to go to.
 
 use super::{Event, MAX_INSTALL_ATTEMPTS, State, TABLE};
-use crate::table::Row;
+use crate::{
+    action::Call,
+    table::{Event as _, Row},
+};
 
 /// What a person asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +83,11 @@ pub fn judge(from: State, attempts: u32, request: Request) -> Result<Granted, Re
     // A new round of installing, or its success, starts counting afresh; so does force.
     let clears_counters = force || matches!(to, State::Pending | State::Installing | State::Installed);
     Ok(Granted { row, clears_counters })
+}
+
+/// The calls that move a node out of a state: one for each state that it may go to, the preferred one first.
+pub fn calls(from: State) -> impl Iterator<Item = Call> {
+    targets(from).into_iter().filter_map(move |to| TABLE.between(from, to)?.on.call())
 }
 
 /// The states a node may go to, each once, the preferred one first.

@@ -27,10 +27,7 @@ use super::{
     failure::Class,
     plan::{Kind, Stage},
 };
-use crate::{
-    names::names,
-    table::{Call, Event as _},
-};
+use crate::{action::Call, names::names};
 
 names! {
     /// What an operator may ask of a run.
@@ -55,17 +52,30 @@ names! {
 impl Action {
     /// How a person asks for it.
     #[must_use]
-    pub fn call(self) -> Option<Call> {
+    pub const fn call(self) -> Call {
+        let path = match self {
+            Self::RetryStage => "/api/v1/runs/{id}/actions/retry_stage",
+            Self::Resume => "/api/v1/runs/{id}/actions/resume",
+            Self::Rerun => "/api/v1/runs/{id}/actions/rerun",
+            Self::RestartClean => "/api/v1/runs/{id}/actions/restart_clean",
+            Self::Cancel => "/api/v1/runs/{id}/actions/cancel",
+            Self::AdoptObservedState => "/api/v1/runs/{id}/actions/adopt_observed_state",
+            Self::MarkManualInterventionRequired => {
+                "/api/v1/runs/{id}/actions/mark_manual_intervention_required"
+            }
+        };
+        let call = Call::new("run", self.as_str(), "POST", path);
         match self {
-            Self::RetryStage => Event::RetryStage,
-            Self::Resume => Event::Resume,
-            Self::Rerun => Event::Rerun,
-            Self::RestartClean => Event::RestartClean,
-            Self::Cancel => Event::Cancel,
-            Self::AdoptObservedState => Event::Adopt,
-            Self::MarkManualInterventionRequired => Event::MarkManual,
+            Self::AdoptObservedState => call
+                .needing(&["expected_observation_digest"])
+                .when("the digest of the observation to adopt, which must still be the newest"),
+            Self::RetryStage
+            | Self::Resume
+            | Self::Rerun
+            | Self::RestartClean
+            | Self::Cancel
+            | Self::MarkManualInterventionRequired => call,
         }
-        .call()
     }
 }
 

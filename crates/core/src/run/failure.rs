@@ -113,10 +113,3 @@ impl Stage {
         )
     }
 }
-
-/// How long to wait after the n-th failure in a row, before jitter: doubling from `first`, never above `most`.
-#[must_use]
-pub fn backoff(failures: u32, first: SignedDuration, most: SignedDuration) -> SignedDuration {
-    let doublings = failures.saturating_sub(1).min(20);
-    first.checked_mul(1 << doublings).map_or(most, |wait| wait.min(most))
-}

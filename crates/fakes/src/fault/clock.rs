@@ -1,4 +1,4 @@
-//! The one place of the fakes that reads a clock; tests may set it forward.
+//! The only code of these fakes that reads a clock; tests may set it forward.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 

@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 
 use super::{Clock, Faults, Order};
 
-/// What a fake lets itself be asked beside what the real system has.
+/// The parts of a fake that the control endpoint uses.
 pub(crate) trait Controlled: Send + Sync + 'static {
-    /// Its orders and effects.
+    /// Its ordered faults and applied effects.
     fn faults(&self) -> &Faults;
     /// Its clock.
     fn clock(&self) -> &Clock;
-    /// All that it holds, secrets included: it is a fake.
+    /// Its whole state, secrets included: it is a fake.
     fn state(&self) -> Value;
 }
 

@@ -21,7 +21,7 @@ use super::{Cut, control::Controlled};
 #[derive(Debug, Default)]
 pub(crate) struct Server(JoinSet<()>);
 
-/// What a fake answers with: the routes, the name of a call, and a refusal in the fake's own words.
+/// How a fake answers: its routes, the name of a call, and a refusal in its own format.
 pub(crate) struct Front<F> {
     pub(crate) fake: Arc<F>,
     pub(crate) routes: Router,
@@ -98,14 +98,14 @@ impl Server {
             let mut connections = JoinSet::new();
             loop {
                 let Ok(stream) = next().await else {
-                    // A failed handshake is the client's affair; too many open files need time.
+                    // A failed handshake concerns the client only; too many open files need time.
                     tokio::time::sleep(Duration::from_millis(5)).await;
                     continue;
                 };
                 let front = front.clone();
                 connections.spawn(async move {
                     let service = service_fn(move |request| front.clone().answer(request));
-                    // How a connection ends is the client's affair as well, or was ordered.
+                    // The end of a connection concerns the client only, or was ordered.
                     let _ = Builder::new(TokioExecutor::new())
                         .serve_connection(TokioIo::new(stream), service)
                         .await;

@@ -1,4 +1,4 @@
-//! Who is asking, and what a robot may ask for.
+//! Callers, and the permissions of robots.
 
 use axum::http::{HeaderMap, header::AUTHORIZATION};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
@@ -6,7 +6,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use super::{Refusal, Shared};
 use crate::fault::lock;
 
-/// Who is asking.
+/// The caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Caller {
     Admin,
@@ -14,7 +14,7 @@ pub(super) enum Caller {
 }
 
 impl Shared {
-    /// Who sends these headers. A disabled or expired robot is nobody.
+    /// Identifies the caller. A disabled or expired robot is anonymous.
     pub(super) fn caller(&self, headers: &HeaderMap) -> Result<Caller, Refusal> {
         let (name, secret) = basic(headers).ok_or_else(Refusal::unauthorized)?;
         if name == self.options.username && secret == self.options.password {
@@ -27,7 +27,7 @@ impl Shared {
         robot.map(|robot| Caller::Robot(robot.id)).ok_or_else(Refusal::unauthorized)
     }
 
-    /// Lets the administrator pass, and a robot that may do this to robots. None may update one.
+    /// Permits the administrator, and a robot with this permission on robots. No robot may update one.
     pub(super) fn may_manage_robots(&self, headers: &HeaderMap, action: &str) -> Result<(), Refusal> {
         let Caller::Robot(id) = self.caller(headers)? else { return Ok(()) };
         let state = lock(&self.state);
@@ -38,7 +38,7 @@ impl Shared {
         if may && action != "update" { Ok(()) } else { Err(Refusal::forbidden()) }
     }
 
-    /// Lets only the administrator pass.
+    /// Permits only the administrator.
     pub(super) fn must_be_admin(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         if self.caller(headers)? == Caller::Admin { Ok(()) } else { Err(Refusal::forbidden()) }
     }

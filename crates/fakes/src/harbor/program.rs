@@ -8,7 +8,7 @@ use crate::fault::serve::until_told;
 /// A Harbor that keeps everything in memory.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Where to listen; port 0 for any.
+    /// The address to listen on; port 0 chooses a free one.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
     /// A file that keeps the state over a restart.
@@ -20,17 +20,17 @@ pub struct Arguments {
     /// The administrator's password.
     #[arg(long, default_value = "Harbor12345")]
     password: String,
-    /// What goes in front of robots' names.
+    /// The prefix of robots' names.
     #[arg(long, default_value = "robot$")]
     prefix: String,
 }
 
 impl Arguments {
-    /// Runs until it is told to stop.
+    /// Runs until it is stopped.
     ///
     /// # Errors
     /// When it cannot start.
-    #[expect(clippy::print_stdout, reason = "whoever starts it reads the address")]
+    #[expect(clippy::print_stdout, reason = "the caller reads the address")]
     pub async fn run(self) -> anyhow::Result<()> {
         let Arguments { listen, state, username, password, prefix } = self;
         let harbor = Harbor::start(Options { listen, username, password, prefix, state }).await?;

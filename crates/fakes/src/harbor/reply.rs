@@ -1,4 +1,4 @@
-//! How Harbor says no.
+//! Harbor's refusals.
 
 use axum::{
     Json,

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::fault::{lock, random};
 
-/// The body of a robot that is created or updated; what is missing is empty, as in Harbor.
+/// The body of a robot to create or update; missing fields are empty, as in Harbor.
 #[derive(Debug, Deserialize)]
 pub(super) struct Body {
     #[serde(default)]
@@ -44,7 +44,7 @@ impl Shared {
                 level: body.level,
                 description: body.description,
                 duration: body.duration,
-                // Harbor does not look at what a new robot says here.
+                // Harbor ignores this field of a new robot.
                 disable: false,
                 secret: secret(),
                 creation_time: now,
@@ -64,7 +64,7 @@ impl Shared {
         }))
     }
 
-    /// Robots of the system whose name is, or with `~` holds, what the query says.
+    /// Returns robots of the system whose name equals the query or, with `~`, contains it.
     pub(super) fn list_robots(&self, query: &str) -> Result<Vec<Value>, Refusal> {
         let wanted = match query {
             "" => None,
@@ -86,7 +86,7 @@ impl Shared {
         Ok(self.view(robot))
     }
 
-    /// Takes the whole robot. Its name, with the prefix, and its level must be those it has.
+    /// Replaces the whole robot. Its prefixed name and its level must not change.
     pub(super) fn update_robot(&self, id: i64, body: Body) -> Result<(), Refusal> {
         let now = self.clock.now();
         self.change("robot.update", |state| {
@@ -108,7 +108,7 @@ impl Shared {
         })
     }
 
-    /// A new secret, the robot's end where it was. A secret that is given is not repeated.
+    /// Sets a new secret and keeps the expiry. A given secret is not repeated in the answer.
     pub(super) fn refresh_secret(&self, id: i64, given: &str) -> Result<Value, Refusal> {
         if !given.is_empty() && !is_secret(given) {
             return Err(Refusal::bad("the secret is too weak"));

@@ -193,7 +193,7 @@ async fn delete_repository(
     Path((project, repository)): Path<(String, String)>,
 ) -> Answer<()> {
     fake.must_be_admin(&headers)?;
-    // The name is encoded twice; a slash that was encoded once would not have come here.
+    // The name is encoded twice; a slash encoded once would not match this route.
     let name = repository.replace("%2F", "/").replace("%2f", "/").replace("%25", "%");
     let whole = format!("{project}/{name}");
     fake.change("repository.delete", |state| {
@@ -202,7 +202,7 @@ async fn delete_repository(
     })
 }
 
-/// The door of the registry: whether these credentials are good for a pull.
+/// The login of the registry: checks credentials for a pull.
 async fn log_in(Extract(fake): Fake, headers: HeaderMap) -> Response {
     match fake.caller(&headers) {
         Ok(_) => StatusCode::OK.into_response(),
@@ -210,7 +210,7 @@ async fn log_in(Extract(fake): Fake, headers: HeaderMap) -> Response {
     }
 }
 
-/// What a test wants to be there: things that no call of ours makes.
+/// State that a test adds, because no call of ours creates it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Seed {

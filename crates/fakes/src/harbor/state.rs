@@ -1,11 +1,11 @@
-//! What the fake holds.
+//! The state of the fake.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// All of it.
+/// The whole state.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct State {
     pub(super) last_id: i64,

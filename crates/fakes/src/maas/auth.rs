@@ -11,7 +11,7 @@ use crate::wire::{Request, answer, with};
 /// How far the clock of a client may be off.
 const SKEW: i64 = 300;
 
-/// What was used so far: a nonce is taken once. Two generations, so that memory has an end.
+/// Used nonces: each is accepted once. Two generations bound the memory.
 #[derive(Debug, Default)]
 pub(super) struct Nonces {
     young: HashSet<u64>,
@@ -33,7 +33,7 @@ impl Nonces {
 
 type Refusal = Box<Response<Full<Bytes>>>;
 
-/// Whether a request may be answered.
+/// Checks the credentials of a request.
 pub(super) fn check(
     request: &Request,
     op: Option<&str>,

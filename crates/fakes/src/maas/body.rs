@@ -1,5 +1,7 @@
 //! Bodies: multipart or urlencoded, as MAAS takes both.
 
+use percent_encoding::percent_decode_str;
+
 use crate::wire::Request;
 
 /// The fields of a body, in their order.
@@ -32,7 +34,7 @@ impl Fields {
         self.0.iter().filter(move |(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
-    /// A value that means yes.
+    /// Returns whether a value means yes.
     pub(super) fn is_set(&self, name: &str) -> bool {
         matches!(self.text(name).to_ascii_lowercase().as_str(), "1" | "true" | "on" | "yes")
     }
@@ -60,23 +62,7 @@ pub(super) fn pairs(text: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Takes off percent-encoding, and plus signs for spaces.
+/// Decodes percent-encoding, and plus signs as spaces.
 pub(super) fn decoded(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let hex = || u8::from_str_radix(text.get(at + 1..at + 3)?, 16).ok();
-        match bytes[at] {
-            b'%' if let Some(byte) = hex() => {
-                out.push(byte);
-                at += 3;
-                continue;
-            }
-            b'+' => out.push(b' '),
-            other => out.push(other),
-        }
-        at += 1;
-    }
-    String::from_utf8_lossy(&out).into_owned()
+    percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned()
 }

@@ -1,4 +1,4 @@
-//! What tests do to machines behind everybody's back.
+//! Changes to machines that tests make without a request.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use super::{
 pub struct DiskSpec {
     /// The name.
     pub name: String,
-    /// What the vendor calls it.
+    /// The model.
     pub model: String,
     /// Its serial number.
     pub serial: String,
@@ -26,7 +26,7 @@ pub struct DiskSpec {
     pub size: u64,
 }
 
-/// A machine to put there.
+/// A machine to add.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Seed {
@@ -42,7 +42,7 @@ pub struct Seed {
     pub configured: bool,
 }
 
-/// What to change on a machine.
+/// A change to a machine.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Change {
@@ -56,7 +56,7 @@ pub struct Change {
     pub commissioned: Option<bool>,
     /// Whether its deployed system reports the hardware.
     pub sync_works: Option<bool>,
-    /// Who owns it.
+    /// Its owner.
     pub owner: Option<String>,
     /// Whether it is locked.
     pub locked: Option<bool>,
@@ -67,7 +67,7 @@ pub struct Change {
 }
 
 impl World {
-    /// Puts a machine there.
+    /// Adds a machine.
     pub(super) fn seed(&mut self, seed: &Seed, now: Now) -> String {
         let id = self.new_system_id();
         let number = self.ids.interface / 2;
@@ -94,7 +94,7 @@ impl World {
         id
     }
 
-    /// Disks known, boot interface linked.
+    /// Makes a machine ready to deploy: disks known, boot interface linked.
     fn configure(&mut self, id: &str) {
         self.discover(id);
         let link = next(&mut self.ids.link);
@@ -106,7 +106,7 @@ impl World {
         }
     }
 
-    /// What commissioning finds on a machine.
+    /// Adds the disks that commissioning finds.
     pub(super) fn discover(&mut self, id: &str) {
         let Some(machine) = self.machines.get_mut(id) else { return };
         for hardware in &machine.hardware {

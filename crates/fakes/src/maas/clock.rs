@@ -1,4 +1,4 @@
-//! The one place where this fake reads the time.
+//! The only code of this fake that reads the time.
 
 use std::time::Instant;
 

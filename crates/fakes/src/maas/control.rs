@@ -1,4 +1,4 @@
-//! The calls below `/_fake`, by which tests in other processes do what the library offers in this one.
+//! The calls below `/_fake`: the functions of the library, for tests in other processes.
 
 use hyper::Method;
 use serde::de::DeserializeOwned;
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::wire::Request;
 
-/// Answers a call; nothing when it is not for the control.
+/// Answers a call; none if it is not a control call.
 pub(super) fn answer(world: &Shared, request: &Request) -> Option<Answer> {
     // Also below the URL that the program prints.
     let path = request.path.strip_prefix("/MAAS").unwrap_or(&request.path);

@@ -11,10 +11,10 @@ use crate::wire::{Reply, answer, with};
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
-    /// The operation, by its name; nothing for any.
+    /// The operation, by its name; none for any.
     #[serde(default)]
     pub op: Option<String>,
-    /// The machine, also among others; nothing for any.
+    /// The machine, also among others; none for any.
     #[serde(default)]
     pub machine: Option<String>,
     /// How many requests that fit go through unharmed first.
@@ -26,22 +26,22 @@ pub struct Fault {
     /// Whether the request takes effect nevertheless.
     #[serde(default)]
     pub when: When,
-    /// What happens.
+    /// The kind of fault.
     pub kind: FaultKind,
 }
 
-/// Whether a request that goes wrong takes effect.
+/// Whether a faulty request takes effect.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum When {
-    /// It goes wrong before.
+    /// The fault happens before the effect.
     #[default]
     Before,
-    /// It goes wrong after.
+    /// The fault happens after the effect.
     After,
 }
 
-/// What goes wrong.
+/// The kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultKind {
@@ -55,7 +55,7 @@ pub enum FaultKind {
     Gone,
     /// 503 with `Retry-After`.
     Unavailable,
-    /// An answer with this status that asks to come again after so many seconds.
+    /// An answer with this status and a `Retry-After` of this many seconds.
     Later(u16, u64),
     /// The same, as a date.
     LaterAt(u16, i64),
@@ -108,7 +108,7 @@ impl Fault {
     }
 }
 
-/// What happens to this request, if anything; counts it.
+/// Returns the fault for a request, if any, and counts it.
 pub(super) fn take(faults: &mut Vec<Fault>, op: Op, machines: &[String]) -> Option<(When, FaultKind)> {
     let at = faults.iter().position(|fault| fault.times > 0 && fault.fits(op, machines))?;
     let fault = faults.get_mut(at)?;

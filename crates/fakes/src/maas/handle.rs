@@ -1,4 +1,4 @@
-//! The way of a request: its turn, a fault perhaps, the key, and then what it asks for.
+//! The handling of a request: rate limit, ordered fault, key, operation.
 
 use http_body_util::Full;
 use hyper::{Method, Response, body::Bytes};
@@ -18,7 +18,7 @@ use crate::wire::{Reply, Request, answer, with};
 const JSON: &str = "application/json; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// What the fake answers.
+/// An answer of the fake.
 #[derive(Debug)]
 pub(super) struct Answer(pub(super) Box<Response<Full<Bytes>>>);
 
@@ -32,12 +32,12 @@ impl Answer {
         Self(Box::new(answer(200, JSON, json)))
     }
 
-    /// 400 with what is wrong in each field.
+    /// 400 with the errors of each field.
     pub(super) fn refused(fields: &Value) -> Self {
         Self(Box::new(answer(400, JSON, fields.to_string())))
     }
 
-    /// The same from deeper inside MAAS, where the type lacks its character set.
+    /// The same from an inner layer of MAAS, without a character set in its content type.
     pub(super) fn refused_bare(fields: &Value) -> Self {
         Self(Box::new(answer(400, "application/json", fields.to_string())))
     }

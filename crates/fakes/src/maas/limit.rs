@@ -13,7 +13,7 @@ pub enum OverLimit {
     TooMany,
 }
 
-/// How far requests may run ahead before they are refused.
+/// The burst of requests allowed before some are refused.
 const BURST: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ pub(super) struct Limit {
     free: Option<Instant>,
 }
 
-/// What a request must do first.
+/// The treatment of one request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     Wait(Duration),

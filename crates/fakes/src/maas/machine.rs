@@ -51,7 +51,7 @@ pub(super) struct Machine {
     pub(super) outcomes: BTreeMap<i64, Vec<Outcome>>,
 }
 
-/// What became of the last commissioning. A release ends in `Ready` only after one that passed.
+/// The result of the last commissioning. A release ends in `Ready` only after one that passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Commissioning {
     Never,
@@ -72,7 +72,7 @@ impl Commissioning {
         }
     }
 
-    /// What a failure of something else makes of it: scripts that wait will never run.
+    /// Returns the result after other work failed: pending scripts will never run.
     pub(super) const fn failed(self) -> Self {
         if matches!(self, Self::Pending) { Self::Failed } else { self }
     }
@@ -82,10 +82,10 @@ impl Commissioning {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bmc {
-    /// It does.
+    /// It answers.
     #[default]
     Works,
-    /// It does not, or refuses the password: power calls end in 500 after the status has changed.
+    /// It does not answer, or refuses the password: power calls end in 500 after the status has changed.
     Fails,
 }
 
@@ -93,12 +93,12 @@ pub enum Bmc {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Well.
+    /// Success.
     #[default]
     Pass,
-    /// Badly, with this reason in the events.
+    /// Failure, with this reason in the events.
     Fail(String),
-    /// Not at all, until somebody ends it.
+    /// Never, until a test ends it.
     Stall,
 }
 

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::wire::Request;
 
-/// Answers a machine; nothing when the request is not for this service.
+/// Answers a machine; none if the request is not for this service.
 pub(super) fn answer(world: &mut World, request: &Request, now: Now) -> Option<Answer> {
     let path = request.path.strip_prefix("/MAAS/metadata/2012-03-01/by-mac/")?;
     let (mac, rest) = path.split_once('/').unwrap_or((path, ""));

@@ -19,7 +19,7 @@ impl World {
         Answer::json(&json!(shown))
     }
 
-    /// What is asked of one interface.
+    /// An operation on one interface.
     pub(super) fn interface(
         &mut self,
         op: Op,

@@ -122,7 +122,7 @@ impl World {
         self.show(id)
     }
 
-    /// Shows the machine, then powers it on for the work that begins. The status is committed whatever the BMC says.
+    /// Shows the machine, then powers it on for the new work. The status is committed even if the BMC fails.
     fn powered_work(&mut self, id: &str, now: Now) -> Answer {
         let shown = self.show(id);
         self.begin(id, now);
@@ -153,7 +153,7 @@ impl World {
         self.powered_work(id, now)
     }
 
-    /// An allocation also says which wishes the machine fulfils; by id, there are none.
+    /// An allocation also lists the constraints that the machine meets; an allocation by id has none.
     fn show_allocated(&self, id: &str) -> Answer {
         let Some(machine) = self.machines.get(id) else { return Answer::not_found("Machine") };
         let mut shown = super::view::machine(self, id, machine);
@@ -275,7 +275,7 @@ impl World {
         self.powered_work(id, now)
     }
 
-    /// Powering off, and looking at the power: both notice that a machine is off, which ends a release.
+    /// Powering off and querying the power both notice that a machine is off, which ends a release.
     fn power_off(&mut self, op: Op, id: &str, fields: &Fields, now: Now) -> Answer {
         if self.machines.get(id).is_some_and(|machine| machine.status == Status::ExitingRescueMode) {
             // As recorded, where there were no results of tests to return to.
@@ -313,7 +313,7 @@ impl World {
 }
 
 impl Machine {
-    /// Commissioning starts from nothing, unless it was told to keep something.
+    /// Commissioning starts from nothing, except for what the request keeps.
     fn forget_configuration(&mut self, keep_storage: bool, keep_networking: bool) {
         if !keep_storage {
             self.boot_disk = None;

@@ -6,33 +6,33 @@ use clap::{Args, ValueEnum};
 
 use super::{Config, Fake, Op, OverLimit, Pace};
 
-/// What a site and a node can say that fits this fake, and how it is told what to do.
+/// Help: settings of a site and a node for this fake, and its control calls.
 const HELP: &str = "\
 There are two subnets, `provisioning` (10.20.0.0/16) and `roce` (10.30.0.0/16). Every machine, also one that a client
-creates, has the disks `SAMSUNG MZ` (twice) and `DELLBOSS VD`, which is the one to boot from:
+creates, has two disks `SAMSUNG MZ` and the boot disk `DELLBOSS VD`:
 
   wardroom create site lab --url URL --key file:KEY --subnet provisioning --boot-disk-model DELLBOSS
 
-Below URL/_fake it can be told things; a machine is named by its system id or its hostname:
+Control calls, with the system id or hostname of a machine as ID:
 
-  POST   /_fake/machines             a machine: {\"hostname\": \"gpu-1\", \"macs\": [\"52:54:00:12:34:56\"], \"status\": 4,
+  POST   /_fake/machines             adds a machine: {\"hostname\": \"gpu-1\", \"macs\": [\"52:54:00:12:34:56\"], \"status\": 4,
                                      \"configured\": true, \"disks\": [{\"name\": \"sda\", \"model\": \"BOSS\", \"serial\": \"B1\",
-                                     \"size\": 480000000000}]}; all of it can be left out
-  POST   /_fake/machines/ID          a change: {\"status\": 6, \"power\": \"on\", \"outcomes\": {\"deploying\": [{\"fail\": \"no\"}]}}
+                                     \"size\": 480000000000}]}; every field is optional
+  POST   /_fake/machines/ID          changes it: {\"status\": 6, \"power\": \"on\", \"outcomes\": {\"deploying\": [{\"fail\": \"no\"}]}}
   POST   /_fake/machines/ID/finish   ends the work under way: \"pass\", or {\"fail\": \"why\"}
-  GET    /_fake/machines/ID/user-data   what cloud-init gets on a deployed machine
+  GET    /_fake/machines/ID/user-data   the user data for cloud-init on a deployed machine
   DELETE /_fake/machines/ID          removes it
-  POST   /_fake/faults               {\"op\": \"deploy\", \"kind\": {\"status\": 504}, \"when\": \"after\"}
-  DELETE /_fake/faults               no more of them
+  POST   /_fake/faults               orders a fault: {\"op\": \"deploy\", \"kind\": {\"status\": 504}, \"when\": \"after\"}
+  DELETE /_fake/faults               removes all faults
   GET    /_fake/machines, /_fake/effects, /_fake/requests
 
-A fault happens to the next request that fits its `op` and its `machine` (each may be left out), `before` (unless told) or
-`after` it takes effect, `times` times (1), behind `skip` requests that go through (0). Its `kind` is \"busy\", \"conflict\",
+A fault happens to the next requests that match its `op` and `machine` (both optional), `before` (the default) or
+`after` they take effect, `times` times (1), after `skip` requests without a fault (0). Its `kind` is \"busy\", \"conflict\",
 \"unavailable\", \"unauthorized\", \"hang_up\", \"silence\", \"garbage\", \"echo\", {\"status\": 504}, {\"slow\": MILLISECONDS},
 {\"later\": [STATUS, SECONDS]} or {\"later_at\": [STATUS, SECONDS]}, the latter as a date. Its `op` is one of:
 ";
 
-/// All of it, with the operations as the routes name them.
+/// The help, with the names of all operations.
 fn help() -> String {
     let lines = Op::NAMES.chunks(6).map(|names| format!("  {}", names.join(", ")));
     format!("{HELP}\n{}", lines.collect::<Vec<_>>().join(",\n"))
@@ -42,28 +42,28 @@ fn help() -> String {
 #[derive(Debug, Args)]
 #[command(after_help = help())]
 pub struct Options {
-    /// Where to listen; port 0 takes a free one.
+    /// The address to listen on; port 0 chooses a free one.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
     /// The API key to accept.
     #[arg(long, default_value = "consumer:token:secret")]
     key: String,
-    /// How many machines there are in the beginning.
+    /// The number of machines at the start.
     #[arg(long, default_value_t = 0)]
     machines: usize,
-    /// How many milliseconds commissioning, deploying, erasing and testing take; without it they wait to be ended.
+    /// How many milliseconds commissioning, deploying, erasing and testing take; by default they wait for a control call.
     #[arg(long)]
     pace: Option<u64>,
     /// How many milliseconds a release takes.
     #[arg(long, default_value_t = 0)]
     releasing: u64,
-    /// How many requests are answered in a second.
+    /// The most requests answered in a second; default: no limit.
     #[arg(long)]
     requests_per_second: Option<u32>,
-    /// What happens to more.
+    /// The treatment of requests above the limit.
     #[arg(long, value_enum, default_value = "delay")]
     over_limit: Over,
-    /// How many seconds lie between two reports of hardware.
+    /// The interval between two reports of hardware, in seconds.
     #[arg(long, default_value_t = 900)]
     sync_interval: u64,
 }
@@ -75,7 +75,7 @@ enum Over {
     TooMany,
 }
 
-/// Somewhere: two programs one after the other are one MAAS to whoever drives them.
+/// A random first id, so that a restarted program reuses no id of the one before.
 fn random() -> u64 {
     let mut bytes = [0; 4];
     getrandom::fill(&mut bytes).expect("the system has random numbers");

@@ -1,4 +1,4 @@
-//! How work goes on: by time, by what the machine reports, or because a test says so.
+//! Progress of work: by time, by a report of the machine, or by order of a test.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ impl World {
         machine.due = time.filter(|_| !stalls).map(|time| now.instant + time);
     }
 
-    /// Brings a machine up to date before anybody looks at it.
+    /// Brings a machine up to date before it is read.
     pub(super) fn settle(&mut self, id: &str, now: Now) {
         // Erasing is followed by a release, which may be over at once.
         for _ in 0..2 {
@@ -103,7 +103,7 @@ impl World {
         }
     }
 
-    /// What the machine says of its own work to the metadata service.
+    /// Handles a machine's report to the metadata service.
     pub(super) fn signal(&mut self, id: &str, status: &str, now: Now) {
         let Some(machine) = self.machines.get_mut(id) else { return };
         let (ok, failed) = (status == "OK", status == "FAILED");
@@ -138,7 +138,7 @@ impl World {
         machine.go(FailedCommissioning, &mut pen);
     }
 
-    /// cloud-init fetched its data; whether it does anything with them is not known to MAAS.
+    /// Notes that cloud-init fetched its data; MAAS does not learn more.
     pub(super) fn deployed(&mut self, id: &str, now: Now) {
         let Some((machine, mut pen)) = self.with_pen(id, now) else { return };
         let series = machine.series.clone().unwrap_or_default();
@@ -178,7 +178,7 @@ impl World {
         machine.go(status, &mut pen);
     }
 
-    /// The end of a release: nothing is left of the deployment, and nobody owns the machine.
+    /// Ends a release: the deployment is removed, and the machine has no owner.
     pub(super) fn released(&mut self, id: &str, now: Now) {
         let Some((machine, mut pen)) = self.with_pen(id, now) else { return };
         let passed = machine.commissioning == Commissioning::Passed;
@@ -216,7 +216,7 @@ impl World {
 }
 
 impl Machine {
-    /// The one place where a status changes and is noted.
+    /// Changes and records a status; the only function that does.
     pub(super) fn go(&mut self, to: Status, pen: &mut Pen<'_>) {
         if self.status != to {
             self.events.moved(pen, self.status, to);

@@ -8,7 +8,7 @@ use crate::wire::Request;
 /// Lists the operations once, with the names that faults and counters use.
 macro_rules! ops {
     ($($Op:ident = $name:literal: $method:ident $path:literal $operation:literal,)+) => {
-        /// What a request asks for.
+        /// The operation of a request.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[expect(missing_docs, reason = "the names are MAAS's own")]
         pub enum Op { $($Op,)+ }
@@ -79,10 +79,10 @@ ops! {
     Tag             = "update_nodes":                 POST   "tags/*"                           "update_nodes",
 }
 
-/// A request that has found its way.
+/// A routed request.
 pub(super) struct Routed {
     pub(super) op: Op,
-    /// What stands where the pattern has a star: a machine, and a part of it.
+    /// The parts that match a star of the pattern: a machine, and a part of it.
     pub(super) names: Vec<String>,
 }
 

@@ -1,22 +1,22 @@
-//! What an operation does in a status: the recorded matrix, as rows.
+//! The effect of each operation in each status: the recorded matrix, as rows.
 //!
-//! What is not in a row is refused. Two things are not decided by status: powering on and marking broken are for
+//! An operation without a row is refused. Two rules do not depend on the status: powering on and marking broken are for
 //! owned machines, and a locked machine is neither released nor deleted.
 
 use wardroom_core::gpu_node::maas::Status::{self, *};
 
 use super::route::Op;
 
-/// What becomes of the status.
+/// The effect on the status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum To {
-    /// Nothing happens, and that is fine.
+    /// Success without an effect.
     Same,
     /// This status, in the answer and after it.
     Is(Status),
     /// The answer shows the old status; the next look shows this one.
     Late(Status),
-    /// As late as that, the status from before the work.
+    /// The same, with the status from before the work.
     LatePrevious,
     /// The answer shows the exit from rescue mode; the next look shows the status from before.
     Exiting,

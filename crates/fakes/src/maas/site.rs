@@ -61,7 +61,7 @@ impl World {
         machine.take(fields);
         self.machines.insert(id.clone(), machine);
         self.count(&id, Op::Create);
-        // An administrator who does not say otherwise commissions at once.
+        // By default a machine of an administrator is commissioned at once.
         if fields.get("commission").is_none() || fields.is_set("commission") {
             return self.operate(Op::Commission, &id, fields, now);
         }
@@ -223,7 +223,7 @@ fn fits(machine: &Machine, query: &Fields) -> bool {
 }
 
 impl Machine {
-    /// Takes what a create or an update says.
+    /// Applies the fields of a create or an update.
     fn take(&mut self, fields: &Fields) {
         for (name, value) in &fields.0 {
             match name.as_str() {

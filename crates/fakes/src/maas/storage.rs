@@ -15,7 +15,7 @@ impl World {
     pub(super) fn disks(&self, id: &str) -> Answer {
         let Some(machine) = self.machines.get(id) else { return Answer::not_found("Machine") };
         let disks: Vec<_> = machine.disks.iter().map(|disk| view::disk(id, machine, disk)).collect();
-        // The list leaves out what the single view has.
+        // The list omits fields of the single view.
         let mut shown = json!(disks);
         for disk in shown.as_array_mut().into_iter().flatten() {
             if let Some(disk) = disk.as_object_mut() {

@@ -1,4 +1,4 @@
-//! What MAAS shows: the shapes of the recording.
+//! Answers of MAAS, in the shapes of the recording.
 
 use serde_json::{Map, Value, json};
 use wardroom_core::gpu_node::maas::Status;
@@ -124,7 +124,7 @@ fn hardware(machine: &Machine) -> Value {
     })
 }
 
-/// What is the same for every machine here.
+/// Fields that are the same for every machine.
 fn constant() -> Value {
     let mut shown = json!({
         "min_hwe_kernel": "", "disable_ipv4": false, "bios_boot_method": null, "node_type": 0,

@@ -1,4 +1,4 @@
-//! Everything that a fake knows.
+//! The state of the fake.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::{
     route::Op,
 };
 
-/// A request as it arrived: what a linter needs of it.
+/// A recorded request, for tests of the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recorded {
     /// The method.
@@ -104,13 +104,13 @@ impl World {
         self.effects.iter().map(|(id, ops)| (id.clone(), owned(ops))).collect()
     }
 
-    /// The id of a machine that is called by it, or by its hostname.
+    /// Returns the id of a machine, given its id or hostname.
     pub(super) fn named(&self, called: &str) -> Option<String> {
         let fits = |(id, machine): &(&String, &Machine)| *id == called || machine.hostname == called;
         self.machines.iter().find(fits).map(|(id, _)| id.clone())
     }
 
-    /// Notes that an operation did something.
+    /// Counts an effect of an operation.
     pub(super) fn count(&mut self, id: &str, op: Op) {
         *self.effects.entry(id.to_owned()).or_default().entry(op.name()).or_default() += 1;
     }
@@ -140,7 +140,7 @@ impl World {
             .collect()
     }
 
-    /// A machine together with what writes its events.
+    /// A machine together with the writer of its events.
     pub(super) fn with_pen(&mut self, id: &str, now: Now) -> Option<(&mut Machine, Pen<'_>)> {
         let pen = Pen { next: &mut self.ids.event, at: now.wall, user: &self.config.user };
         self.machines.get_mut(id).map(|machine| (machine, pen))

@@ -1,4 +1,4 @@
-//! What the BMC answers.
+//! Answers of the BMC.
 
 use std::{
     sync::{Arc, Mutex},
@@ -77,7 +77,7 @@ fn respond(bmc: &mut Bmc, request: &Request) -> Answer {
 }
 
 impl Bmc {
-    /// Whether the password is right; wrong ones in a row lock the account.
+    /// Checks the password; wrong ones in a row lock the account.
     fn admits(&mut self, request: &Request) -> bool {
         let expected = BASE64_STANDARD.encode(format!("{}:{}", self.config.user, self.config.password));
         let right = request.header("authorization").strip_prefix("Basic ") == Some(expected.as_str());

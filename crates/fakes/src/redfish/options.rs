@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::{Config, Fake};
 
-/// What a site and a node can say that fits this fake.
+/// Help: settings of a site and a node for this fake.
 const HELP: &str = "\
 Without a certificate it speaks plain HTTP, which only a site with `bmc_insecure` allows:
 
@@ -17,7 +17,7 @@ Without a certificate it speaks plain HTTP, which only a site with `bmc_insecure
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct Options {
-    /// Where to listen; port 0 takes a free one.
+    /// The address to listen on; port 0 chooses a free one.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
     /// The user.
@@ -26,13 +26,13 @@ pub struct Options {
     /// The password.
     #[arg(long, default_value = "calvin")]
     password: String,
-    /// How many systems there are.
+    /// The number of systems.
     #[arg(long, default_value_t = 1)]
     systems: usize,
     /// How many milliseconds power takes to change.
     #[arg(long, default_value_t = 0)]
     delay: u64,
-    /// After how many wrong passwords the account is locked.
+    /// The number of wrong passwords after which the account is locked.
     #[arg(long)]
     lock_after: Option<u32>,
     /// The certificate, as a PEM file.

@@ -124,17 +124,17 @@ impl Shared {
                 x509_svid_ttl: 0,
                 created_at: now,
             };
-            // The token is new, so nothing can be like it.
+            // The token is new, so no entry can be equal.
             let _ = self.insert(entry);
         }
         Ok(types::JoinToken { value, expires_at })
     }
 
-    /// The real identity of an agent; an alias is refused.
+    /// Returns the real identity of an agent; an alias is refused.
     pub(super) fn agent_id(&self, id: Option<&types::Spiffeid>) -> Result<String, Status> {
         let id = text(id, &self.options.trust_domain)?;
         let is_real = id.starts_with(&self.id(AGENTS));
-        if is_real { Ok(id) } else { Err(Status::invalid_argument("this is nobody's real identity")) }
+        if is_real { Ok(id) } else { Err(Status::invalid_argument("this is no agent's real identity")) }
     }
 }
 

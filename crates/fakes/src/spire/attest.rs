@@ -1,4 +1,4 @@
-//! Nodes that join, as the control endpoint is told: `POST /_attest`.
+//! Nodes join through the control endpoint: `POST /_attest`.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ pub enum Refused {
 const LIFE: i64 = 3600;
 
 impl Shared {
-    /// Lets a node join and gives its real identity.
+    /// Lets a node join, and returns its real identity.
     pub(super) fn attest(&self, attestation: &Attestation) -> Result<String, Refused> {
         let now = self.clock.now().as_second();
         let (kind, name, selectors) = match attestation {

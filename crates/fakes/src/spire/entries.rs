@@ -1,4 +1,4 @@
-//! Entries: who is to have which identity.
+//! Entries: which workloads get which identity.
 
 use tonic::{Code, Request, Response, Status, codegen::BoxStream};
 use wardroom_spire_proto::{
@@ -96,7 +96,7 @@ impl entry_server::Entry for Service {
 }
 
 impl Shared {
-    /// One of several; an entry that is there is the answer, with a status that says so.
+    /// Creates one entry of a batch; an existing one is returned with a status that says so.
     fn create(&self, wanted: &types::Entry) -> batch_create_entry_response::Result {
         let (status, entry) = match self.checked(wanted) {
             Err(status) => (item(status.code(), status.message()), None),
@@ -133,7 +133,7 @@ impl Shared {
         })
     }
 
-    /// Adds an entry; else the one that is like it.
+    /// Adds an entry, or returns an equal one.
     pub(super) fn insert(&self, new: Entry) -> Result<Entry, Entry> {
         self.change("entry.create", |state| {
             let is_like = |entry: &&Entry| {

@@ -10,13 +10,13 @@ use crate::fault::serve::until_told;
 /// A SPIRE server that keeps everything in memory.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Where to take control calls; port 0 for any.
+    /// The address for control calls; port 0 chooses a free one.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
     /// The private socket.
     #[arg(long, required_unless_present = "tcp")]
     socket: Option<PathBuf>,
-    /// Where to listen with certificates on both sides.
+    /// The address to listen on with mutual TLS.
     #[arg(long, requires_all = ["certificate", "key", "bundle"])]
     tcp: Option<SocketAddr>,
     /// The server's certificate, a PEM file.
@@ -37,12 +37,12 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Runs until it is told to stop. The first line it prints is where it
-    /// takes control calls; the second, with TCP, where it listens there.
+    /// Runs until it is stopped. The first line it prints is the address of
+    /// control calls; the second, with TCP, its TCP address.
     ///
     /// # Errors
     /// When it cannot start.
-    #[expect(clippy::print_stdout, reason = "whoever starts it reads the addresses")]
+    #[expect(clippy::print_stdout, reason = "the caller reads the addresses")]
     pub async fn run(self) -> anyhow::Result<()> {
         let roots = match &self.bundle {
             Some(bundle) => certificates(bundle).with_context(|| bundle.display().to_string())?,

@@ -1,4 +1,4 @@
-//! What the fake holds. Identities are texts here.
+//! The state of the fake. Identities are texts here.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tonic::Status;
 use wardroom_spire_proto::types;
 
-/// All of it.
+/// The whole state.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct State {
     /// Tokens that were not used yet, and when they end.
@@ -40,7 +40,7 @@ pub(super) struct Agent {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Selector(pub(super) String, pub(super) String);
 
-/// An identity as text, when it is one of the trust domain.
+/// Returns an identity as text, if it belongs to the trust domain.
 pub(super) fn text(id: Option<&types::Spiffeid>, trust_domain: &str) -> Result<String, Status> {
     let id = id.ok_or_else(|| Status::invalid_argument("an identity is needed"))?;
     if id.trust_domain != trust_domain {
@@ -52,7 +52,7 @@ pub(super) fn text(id: Option<&types::Spiffeid>, trust_domain: &str) -> Result<S
     Ok(format!("spiffe://{}{}", id.trust_domain, id.path))
 }
 
-/// The same as the protocol has it.
+/// Returns the same in the form of the protocol.
 pub(super) fn id(text: &str) -> Option<types::Spiffeid> {
     let rest = text.strip_prefix("spiffe://")?;
     let (trust_domain, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));

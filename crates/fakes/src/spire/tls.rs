@@ -1,4 +1,4 @@
-//! Certificates on both sides, as on the TCP port of a SPIRE server.
+//! Mutual TLS, as on the TCP port of a SPIRE server.
 
 use std::{io, path::PathBuf, sync::Arc};
 
@@ -8,11 +8,11 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 /// PEM files.
 #[derive(Debug, Clone)]
 pub struct Tls {
-    /// The server's certificate, with what it is signed by.
+    /// The server's certificate and its chain.
     pub certificate: PathBuf,
     /// Its key.
     pub key: PathBuf,
-    /// What certificates of clients are signed by.
+    /// The roots that sign certificates of clients.
     pub bundle: PathBuf,
 }
 

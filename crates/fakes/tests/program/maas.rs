@@ -77,7 +77,7 @@ async fn a_bmc_is_a_program_too() {
     assert_eq!(systems["2"]["resets"], json!({"On": 1}));
 }
 
-/// Whoever drives it keeps the ids of machines: one that is started again must not give them to others.
+/// A server keeps the ids of machines, so a restarted fake must not reuse them.
 #[tokio::test]
 async fn a_program_that_is_started_again_gives_other_ids() {
     let mut ids = std::collections::BTreeSet::new();

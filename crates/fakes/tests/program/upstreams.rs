@@ -1,4 +1,4 @@
-//! The fakes as programs: where they say they listen, what they let themselves be told, and what they remember.
+//! The fakes as programs: the address they print, their control calls, and the state they keep.
 
 use std::{path::Path, process::Command};
 
@@ -52,7 +52,7 @@ async fn harbor_takes_orders_counts_and_remembers() {
     let odd = json!({"on": "POST /robots", "kind": "explode"});
     assert_eq!(harbor.call(Method::POST, "/_fault", Some(odd)).await.0, 400);
 
-    // Orders that nobody has come upon can be taken back.
+    // Orders that were not used can be removed.
     let order = json!({"on": "GET /robots", "kind": "hang", "times": 9});
     assert_eq!(harbor.call(Method::POST, "/_fault", Some(order)).await.0, 200);
     assert_eq!(harbor.call(Method::DELETE, "/_fault", None).await.0, 200);

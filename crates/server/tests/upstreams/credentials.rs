@@ -1,7 +1,7 @@
 //! Credentials of satellites over time: what can be repeated, until when, and what ends with what.
 
 use serde_json::{Value, json};
-use wardroom_server::clock::Clock;
+use wardroom_server::platform::clock::Clock;
 
 use crate::site::{Answer, Credential, Site, eventually, on_both, send};
 
@@ -58,7 +58,7 @@ impl World {
     }
 
     async fn state(&self) -> Value {
-        self.site.get("/api/satellites/edge").await["data"]["state"].clone()
+        self.site.get("/api/satellites/edge").await["data"]["status"].clone()
     }
 
     async fn is_missed(&self) {

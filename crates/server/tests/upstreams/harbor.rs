@@ -258,7 +258,7 @@ async fn a_revocation_waits_for_no_failure_from_before() {
     harbor.faults().clear();
     site.post("/api/satellites/edge/revoke", json!({})).await.expect(200);
     robot_with(&harbor, "edge", "a robot that is disabled", |robot| robot["disable"] == true).await;
-    assert!(wardroom_server::clock::Clock.now() < next, "it was told before that was due again");
+    assert!(wardroom_server::platform::clock::Clock.now() < next, "it was told before that was due again");
 }
 
 /// A satellite whose revocation Harbor is being told of, and does not answer.

@@ -10,5 +10,5 @@ mod publish;
 mod site;
 mod spire;
 mod states;
-#[path = "../../src/testing.rs"]
+#[path = "../../src/platform/testing.rs"]
 mod testing;

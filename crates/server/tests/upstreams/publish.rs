@@ -92,7 +92,7 @@ impl Registry {
 
     /// What a server is told of it. The server's own address is part of the built-in config, so it stays.
     fn section(&self) -> String {
-        format!("[registry]\nurl = {:?}\n[satellites]\nurl = \"http://wardroom.example\"\n", self.url)
+        format!("public_url = \"http://wardroom.example\"\n[registry]\nurl = {:?}\n", self.url)
     }
 
     async fn tags(&self, repository: &str) -> usize {
@@ -414,7 +414,7 @@ async fn servers_with_other_settings_do_not_take_turns() {
             let is_overruled = async |site: &Site| {
                 let request = site.http.get(format!("{}/metrics", site.url)).bearer_auth(site.token());
                 let metrics = request.send().await.unwrap().text().await.unwrap();
-                metrics.contains("wardroom_registry_overruled 1")
+                metrics.lines().any(|line| line == "wardroom_registry_overruled 1")
             };
             eventually("the older one to notice", async || is_overruled(&older).await.then_some(())).await;
             assert!(!is_overruled(&newer).await);

@@ -6,7 +6,7 @@ use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
 use tokio::{sync::watch, task::JoinHandle};
 use wardroom_server::{
-    config::{Sources, resolve},
+    platform::config::{Sources, resolve},
     serve::Server,
 };
 
@@ -77,7 +77,7 @@ impl Answer {
 }
 
 impl Site {
-    /// Starts a server with these sections in its configuration.
+    /// Starts a server with these sections in its configuration, which may begin with keys of `[server]`.
     pub(crate) async fn start(sections: &str) -> Self {
         let database = match DATABASE.get() {
             Backend::Sqlite => None,
@@ -111,7 +111,7 @@ impl Site {
         let data = dir.path().join("data");
         let database_url = database.as_ref().map_or("", |database| &database.url);
         let file = format!(
-            "[server]\nlisten = \"127.0.0.1:0\"\ndata_dir = {data:?}\ndatabase_url = {database_url:?}\nshutdown_seconds = 3\n[boot]\nlisten = \"\"\n{sections}"
+            "[boot]\nlisten = \"\"\n[server]\nlisten = \"127.0.0.1:0\"\ndata_dir = {data:?}\ndatabase_url = {database_url:?}\nshutdown_seconds = 3\n{sections}"
         );
         Self::run(dir, file, database, token).await
     }
@@ -137,7 +137,9 @@ impl Site {
         database: Option<testing::Database>,
         token: Option<String>,
     ) -> Self {
-        let config = resolve(&Sources { file: Some(file.clone()), ..Sources::default() }).unwrap();
+        let config =
+            resolve(&Sources { file: Some(file.clone()), ..Sources::default() }, wardroom_server::KINDS)
+                .unwrap();
         let server = Server::start(config).await.unwrap();
         let first = || std::fs::read_to_string(server.first_token.clone().unwrap()).unwrap();
         let token = token.unwrap_or_else(first).trim().to_owned();

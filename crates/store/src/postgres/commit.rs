@@ -13,7 +13,7 @@ pub(super) fn statement<'a>(change: &'a Prepared, mark: &'a [Value]) -> (&'stati
     if change.is_plain_move() {
         return (dialect::MOVE, change.moved().into_iter().chain(change.entry()).chain([head]).collect());
     }
-    let mut params = Vec::with_capacity(41);
+    let mut params = Vec::with_capacity(42);
     params.extend(change.resource());
     params.extend(change.entry());
     params.push(head);
@@ -35,6 +35,7 @@ pub(super) fn statement<'a>(change: &'a Prepared, mark: &'a [Value]) -> (&'stati
         Param::Ints(held.iter().map(|held| held.version).collect()),
     ]);
     params.extend(mark.iter().map(Param::from));
+    params.push(change.beat().map_or(Param::Null, Param::Int));
     (if change.expected_head.is_none() { dialect::INSERT } else { dialect::UPDATE }, params)
 }
 

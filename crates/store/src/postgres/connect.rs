@@ -1,6 +1,7 @@
 //! Connections to PostgreSQL, and values on their way there and back.
 
 use std::error::Error as StdError;
+use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, RecyclingMethod};
@@ -8,8 +9,9 @@ use futures_util::TryStreamExt as _;
 use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
-use tokio_postgres::{Client, Config, NoTls, RowStream};
+use tokio_postgres::{Client, Config, RowStream};
 
+use super::connector::{Connector, ForPool, Opened, REACH};
 use super::error::server_error;
 use super::transport::Transport;
 use super::{WAIT, dialect};
@@ -36,12 +38,12 @@ const SETTINGS: &str = "SET default_transaction_isolation = 'read committed'; \
 const PRIMARY: &str = "DO $$ BEGIN IF pg_is_in_recovery() THEN RAISE 'the database is a standby' \
                        USING ERRCODE = 'read_only_sql_transaction'; END IF; END $$";
 
-/// How to connect, and over what.
-fn config(url: &str) -> Result<(Config, Transport)> {
+/// What opens connections to the hosts of a URL.
+pub(super) fn connector(url: &str) -> Result<Arc<Connector>> {
     let invalid = |_| Error::Invalid { field: "database URL", reason: "is not a PostgreSQL URL" };
     let mut config: Config = url.parse().map_err(invalid)?;
     if config.get_connect_timeout().is_none() {
-        config.connect_timeout(Duration::from_secs(5));
+        config.connect_timeout(REACH);
     }
     config.application_name("wardroom");
     let hosts = config.get_hosts().len().max(config.get_hostaddrs().len());
@@ -52,7 +54,7 @@ fn config(url: &str) -> Result<(Config, Transport)> {
     // A server that vanished is noticed, and not waited for as long as the system would.
     config.keepalives_idle(VANISHED).tcp_user_timeout(VANISHED);
     let transport = Transport::choose(&mut config)?;
-    Ok((config, transport))
+    Ok(Connector::new(&config, transport))
 }
 
 /// What a connection of a pool is asked and told first, once.
@@ -68,12 +70,10 @@ pub(super) fn settings(further: &str) -> Hook {
     })
 }
 
-pub(super) fn manager(url: &str) -> Result<Manager> {
+/// How a pool makes its connections. The configuration is the connector's.
+pub(super) fn manager(connector: &Arc<Connector>) -> Manager {
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    Ok(match config(url)? {
-        (config, Transport::Plain) => Manager::from_config(config, NoTls, recycling),
-        (config, Transport::Tls(tls)) => Manager::from_config(config, tls, recycling),
-    })
+    Manager::from_connect(Config::new(), ForPool(Arc::clone(connector)), recycling)
 }
 
 /// A connection of its own, with the task that drives it; both end together.
@@ -89,20 +89,14 @@ impl Drop for Connected {
     }
 }
 
+/// Opens a connection for a session, whose statements may take hours: a backup, or the writing anew of a table.
 pub(crate) async fn connect(url: &str) -> Result<Connected> {
-    // Whatever ends the connection is also what the next statement on the client reports.
-    let (client, driver) = match config(url)? {
-        (config, Transport::Plain) => {
-            let (client, connection) = config.connect(NoTls).await.map_err(server_error)?;
-            (client, tokio::spawn(async move { drop(connection.await) }))
-        }
-        (config, Transport::Tls(tls)) => {
-            let (client, connection) = config.connect(tls).await.map_err(server_error)?;
-            (client, tokio::spawn(async move { drop(connection.await) }))
-        }
-    };
-    client.batch_execute(SETTINGS).await.map_err(server_error)?;
-    Ok(Connected { client, driver })
+    let Opened { client, driver, .. } = connector(url)?.open().await.map_err(server_error)?;
+    let connected = Connected { client, driver };
+    let told = tokio::time::timeout(WAIT, connected.client.batch_execute(SETTINGS)).await;
+    let late = |_| Error::Unavailable("the database did not take settings in time".to_owned());
+    told.map_err(late)?.map_err(server_error)?;
+    Ok(connected)
 }
 
 /// A connection to a database of the newest schema. Replicas that start together take turns.

@@ -213,27 +213,71 @@ pub(crate) const NOTE_SEEN: &str = concat!(
 pub(crate) const FORGET_GONE: &str = "DELETE FROM observations o USING resources r WHERE o.kind = $1 AND o.source = $2 \
      AND o.resource_id = ANY ($3::text[]) AND r.kind = o.kind AND r.id = o.resource_id AND r.deleted = 1";
 
-/// Transactions from this one on may still write.
-pub(crate) const SEEN_MARK: &str = concat!("SELECT ", settled!());
-
-/// Members of the kind `$1` with their age, of rows that the transaction `$2` or a later one wrote; all if that is
-/// negative. What is ahead of a clock that was set back is not believed; the next beat puts it right. Rows say by
-/// themselves who wrote them, which costs a flush nothing; their numbers wrap around, and so does their age.
+/// Members of the kind `$1` with the age of their last beats. What lies ahead of a clock that was set back is not
+/// believed; the next beat replaces it.
 pub(crate) const SEEN: &str = concat!(
     "SELECT id, greatest(0, ",
     now!(),
     " - seen_at), every_seconds FROM liveness WHERE kind = $1 AND seen_at <= ",
+    now!()
+);
+
+/// The same for the members `$2`.
+pub(crate) const SEEN_OF: &str = concat!(
+    "SELECT id, greatest(0, ",
     now!(),
-    " AND ($2::bigint < 0 OR age(xmin) <= age(($2::bigint & 4294967295)::text::xid))"
+    " - seen_at), every_seconds FROM liveness WHERE kind = $1 AND id = ANY ($2::text[]) AND seen_at <= ",
+    now!()
+);
+
+/// The age that makes the difference for a row of `liveness`: by its interval, or without one.
+macro_rules! age {
+    () => {
+        "CASE WHEN l.every_seconds = 0 THEN $5::bigint ELSE greatest(l.every_seconds * $3::bigint, $4::bigint) END"
+    };
+}
+
+/// Last beats of the kind `$1`, of members in the states `$2`, that are older than `$3` for each second of their interval
+/// and than `$4`, or, without an interval, than `$5`; and those that lie ahead of a clock that was set back. Few are late,
+/// whatever the planner thinks: their records are found one by one, by their key.
+pub(crate) const OVERDUE: &str = concat!(
+    "WITH clock AS MATERIALIZED (SELECT ",
+    now!(),
+    " AS now) SELECT clock.now, late.id, clock.now - late.seen_at, late.every_seconds, late.seen_at, late.version \
+     FROM clock LEFT JOIN (SELECT l.id, l.seen_at, l.every_seconds, r.version FROM clock c \
+       JOIN liveness l ON l.kind = $1::text AND (c.now - l.seen_at > ",
+    age!(),
+    " OR l.seen_at > c.now + 1000) CROSS JOIN LATERAL (SELECT version FROM resources \
+       WHERE kind = $1::text AND id = l.id AND state = ANY ($2::text[]) AND deleted = 0 LIMIT 1) r) late ON true"
+);
+
+/// The opposite: last beats that are no older than that. Members in such states are few.
+pub(crate) const HEARD_WITHIN: &str = concat!(
+    "WITH clock AS MATERIALIZED (SELECT ",
+    now!(),
+    " AS now) SELECT clock.now, heard.id, clock.now - heard.seen_at, heard.every_seconds, heard.seen_at, heard.version \
+     FROM clock LEFT JOIN (SELECT r.id, l.seen_at, l.every_seconds, r.version FROM clock c \
+       JOIN resources r ON r.kind = $1::text AND r.state = ANY ($2::text[]) AND r.deleted = 0 \
+       CROSS JOIN LATERAL (SELECT seen_at, every_seconds FROM liveness WHERE kind = $1::text AND id = r.id LIMIT 1) l \
+       WHERE c.now - l.seen_at BETWEEN 0 AND ",
+    age!(),
+    ") heard ON true"
 );
 
 /// The time by the database's clock.
 pub(crate) const MOMENT: &str = concat!("SELECT ", now!());
 
-/// Server `$2` has written down all that it heard before the moment `$3`, with something new in it so many times as `$4`
-/// says; `$1` is the kind of such rows.
-pub(crate) const NOTE_TOLD: &str = "INSERT INTO liveness (kind, id, seen_at, every_seconds) VALUES ($1, $2, $3, $4) \
-     ON CONFLICT (kind, id) DO UPDATE SET seen_at = excluded.seen_at, every_seconds = excluded.every_seconds";
+/// Server `$2` has written every beat that it heard before the moment `$3`; `$1` is the kind of such rows.
+pub(crate) const NOTE_WATERMARK: &str = "INSERT INTO liveness (kind, id, seen_at, every_seconds) VALUES ($1, $2, $3, 0) \
+     ON CONFLICT (kind, id) DO UPDATE SET seen_at = excluded.seen_at";
+
+/// Every server with a watermark, and when it refused beats last: rows of the kinds `$1` and `$2`.
+pub(crate) const REPLICAS: &str = concat!(
+    "WITH clock AS MATERIALIZED (SELECT ",
+    now!(),
+    " AS now) SELECT w.id, clock.now, w.seen_at, r.seen_at, coalesce(r.every_seconds, 0) FROM clock, liveness w \
+     LEFT JOIN liveness r ON r.kind = $2::text AND r.id = w.id WHERE w.kind = $1::text"
+);
 
 pub(crate) const FORGET_SEEN: &str = "DELETE FROM liveness WHERE kind = $1 AND id = $2";
 
@@ -300,7 +344,7 @@ macro_rules! further {
 
 /// The lease `$32` in its epoch `$33`, and the resources of the kinds `$34` with the ids `$35` at the versions `$36`,
 /// held until the commit so that they cannot move on in between. What must not exist is kept so by [`LOCK_ABSENT`].
-macro_rules! bonds {
+macro_rules! preconditions {
     () => {
         "fence AS MATERIALIZED (SELECT 1 FROM leases WHERE name = $32 AND epoch = $33 FOR SHARE), \
          wanted AS MATERIALIZED (SELECT kind, id, version \
@@ -310,13 +354,15 @@ macro_rules! bonds {
     };
 }
 
-/// The lease is still in its epoch and everything held at its version, or there is nothing to mind.
+/// The lease is still in its epoch, everything held at its version, and the last beat of the resource `$42`, or there is
+/// nothing to mind.
 macro_rules! bound {
     () => {
         "($32::text IS NULL OR EXISTS (SELECT 1 FROM fence)) AND ($34::text[] = '{}' OR \
          (SELECT count(*) FROM held) = (SELECT count(*) FROM wanted WHERE version > 0) \
          AND NOT EXISTS (SELECT 1 FROM resources r JOIN wanted w ON r.kind = w.kind AND r.id = w.id \
-           WHERE w.version = 0))"
+           WHERE w.version = 0)) AND ($42::bigint IS NULL OR EXISTS (SELECT 1 FROM liveness l \
+           WHERE l.kind = $1::text AND l.id = $2::text AND l.seen_at = $42))"
     };
 }
 
@@ -349,18 +395,21 @@ pub(super) const MOVE: &str = concat!(
 );
 
 /// Many such changes, each for itself: `$1`–`$16` are what [`MOVE`] takes, as arrays; `$17` says whether a change says
-/// when the resource is due, and `$18` when; `$19`, `$20` are the lease that it is made under, if any, and its epoch.
+/// when the resource is due, and `$18` when; `$19`, `$20` are the lease that it is made under, if any, and its epoch; `$21`
+/// is the last beat of the resource that it was decided on, or negative.
 /// Returns the numbers of those that were made. What somebody else has locked is passed over.
 pub(super) const MOVES: &str = concat!(
     "WITH wanted AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], \
        $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], \
-       $15::text[], $16::text[], $17::bigint[], $18::text[], $19::text[], $20::bigint[]) WITH ORDINALITY AS wanted \
+       $15::text[], $16::text[], $17::bigint[], $18::text[], $19::text[], $20::bigint[], $21::bigint[]) WITH ORDINALITY AS wanted \
        (kind, id, version, head, state, document, at, state_changed_at, type, from_state, triggered_by, user_id, \
-        comment, metadata, request_id, before, dated, due_at, fence, epoch, number)), \
+        comment, metadata, request_id, before, dated, due_at, fence, epoch, beat, number)), \
      fenced AS MATERIALIZED (SELECT w.* FROM wanted w JOIN leases l ON l.name = w.fence AND l.epoch = w.epoch \
        FOR SHARE OF l SKIP LOCKED), \
      free AS MATERIALIZED (SELECT w.* FROM (SELECT * FROM fenced UNION ALL SELECT * FROM wanted WHERE fence IS NULL) w \
        JOIN resources r ON r.kind = w.kind AND r.id = w.id AND r.version = w.version - 1 AND r.head = w.before \
+       WHERE w.beat < 0 OR EXISTS (SELECT 1 FROM liveness l \
+         WHERE l.kind = w.kind AND l.id = w.id AND l.seen_at = w.beat) \
        FOR NO KEY UPDATE OF r SKIP LOCKED), \
      moved AS (UPDATE resources r SET version = w.version, head = w.head, state = w.state, document = w.document, \
        updated_at = w.at, state_changed_at = w.state_changed_at, \
@@ -381,10 +430,10 @@ pub(super) const LANE: &str = "SET enable_seqscan = off; SET enable_hashjoin = o
 /// told so. It is within the time that a request has.
 pub(super) const WRITER: &str = "SET lock_timeout = '20s'";
 
-pub(super) const UPDATE: &str = commit!(bonds!(), concat!(update!(), " AND ", bound!()), further!());
+pub(super) const UPDATE: &str = commit!(preconditions!(), concat!(update!(), " AND ", bound!()), further!());
 
 pub(super) const INSERT: &str = commit!(
-    concat!(bonds!(), created!()),
+    concat!(preconditions!(), created!()),
     concat!(
         "INSERT INTO resources (",
         resource_columns!(""),
@@ -396,11 +445,8 @@ pub(super) const INSERT: &str = commit!(
     further!()
 );
 
-/// Writes anew what may have had a secret in clear.
-pub(crate) const COMPACT: [&str; 2] = ["VACUUM (FULL) resources", "VACUUM (FULL) idempotency"];
-
 #[cfg(test)]
-pub(crate) const COMMIT: [&str; 18] = [
+pub(crate) const COMMIT: [&str; 21] = [
     HELD_BACK,
     FOREIGN_TRANSACTIONS,
     FENCE,
@@ -413,9 +459,12 @@ pub(crate) const COMMIT: [&str; 18] = [
     INSERT,
     NOTE_SEEN,
     SEEN,
-    SEEN_MARK,
+    SEEN_OF,
+    OVERDUE,
+    HEARD_WITHIN,
     MOMENT,
-    NOTE_TOLD,
+    NOTE_WATERMARK,
+    REPLICAS,
     FORGET_SEEN,
     FORGET_LAPSED_LEASES,
     FORGET_GONE,

@@ -67,9 +67,8 @@ async fn numbers(pool: &Pool, changes: &[Prepared]) -> Result<HashSet<i64>, Fail
     let columns = columns(changes);
     let lane = begun.client().map_err(Failed::Store)?;
     let rows = tokio::time::timeout(WAIT, run_on(lane, dialect::MOVES, &columns)).await;
-    let late = |_| Failed::Store(Error::Unanswered("it did not answer in time".to_owned()));
-    let rows = rows.map_err(late)?;
-    if !rows.as_ref().is_err_and(Failed::is_read_only) {
+    let rows = rows.unwrap_or(Err(Failed::Late));
+    if !rows.as_ref().is_err_and(Failed::spoils_connection) {
         begun.ended();
     }
     rows?.into_iter().map(|mut row| row.int().map_err(Failed::Store)).collect()
@@ -84,7 +83,10 @@ fn columns(changes: &[Prepared]) -> Vec<Param<'_>> {
     (0..COLUMNS).map(&mut column).collect()
 }
 
-const COLUMNS: usize = 20;
+const COLUMNS: usize = 21;
+
+/// What stands for no beat: columns of numbers have no gaps.
+const NO_BEAT: i64 = -1;
 
 fn row<'a>(change: &'a Prepared, seen: &mut HashSet<(&'a str, &'a str)>) -> [Param<'a>; COLUMNS] {
     let row = &change.committed.row;
@@ -121,5 +123,6 @@ fn row<'a>(change: &'a Prepared, seen: &mut HashSet<(&'a str, &'a str)>) -> [Par
         due_at,
         fence,
         epoch,
+        Param::Int(change.beat().unwrap_or(NO_BEAT)),
     ]
 }

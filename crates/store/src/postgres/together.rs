@@ -5,8 +5,8 @@
 
 use deadpool_postgres::Client;
 
-use super::error::{commit_error, retryable, server_error};
-use super::{ATTEMPTS, Failed, Postgres, commit, run_on};
+use super::error::{retryable, server_error};
+use super::{ATTEMPTS, Failed, Postgres, commit, limited, run_on};
 use crate::error::{Error, Result};
 use crate::prepared::Prepared;
 use crate::resource::field_term;
@@ -77,7 +77,7 @@ impl Drop for Begun {
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
 async fn transact(client: &Client, changes: &[Prepared]) -> Result<Outcome, Failed> {
-    client.batch_execute(BEGIN).await.map_err(Failed::Server)?;
+    tell(client, BEGIN).await?;
     for (at, change) in changes.iter().enumerate() {
         for (lock, params) in commit::locks(change) {
             run_on(client, lock, &params).await?;
@@ -103,18 +103,24 @@ async fn transact(client: &Client, changes: &[Prepared]) -> Result<Outcome, Fail
             return undo(client, Outcome::Lost(at)).await;
         }
     }
-    client.batch_execute("COMMIT").await.map_err(|error| Failed::Store(commit_error(error)))?;
+    let committed = tell(client, "COMMIT").await;
+    committed.map_err(|failed| Failed::Store(failed.into_commit_error()))?;
     Ok(Outcome::Made)
 }
 
 async fn undo(client: &Client, outcome: Outcome) -> Result<Outcome, Failed> {
-    client.batch_execute("ROLLBACK").await.map_err(Failed::Server)?;
+    tell(client, "ROLLBACK").await?;
     Ok(outcome)
+}
+
+/// Runs a statement without parameters and rows.
+async fn tell(client: &Client, sql: &str) -> Result<(), Failed> {
+    limited(async { client.batch_execute(sql).await.map_err(Failed::Server) }).await
 }
 
 async fn used(client: &Client, change: &Prepared) -> Result<Option<Error>, Failed> {
     for used in &change.unused {
-        let params = params![&used.kind, field_term(&used.field), &used.value, &used.unless];
+        let params = params![&used.kind, field_term(&used.field), &used.value];
         if let Some(mut user) = run_on(client, sql::TERM_USER, &params).await?.pop() {
             let id = user.text().map_err(Failed::Store)?;
             return Ok(Some(Error::Used { kind: used.kind.clone(), id }));

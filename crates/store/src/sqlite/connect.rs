@@ -64,7 +64,7 @@ pub(super) fn keep_private(path: &Path) -> Result<()> {
     file.map(drop).map_err(Error::file(path))
 }
 
-pub(super) fn writable(path: &Path) -> Result<Connection> {
+fn writable(path: &Path) -> Result<Connection> {
     keep_private(path)?;
     let connection = Connection::open(path).map_err(sqlite_error)?;
     let set = |name, value: &str| connection.pragma_update(None, name, value).map_err(sqlite_error);

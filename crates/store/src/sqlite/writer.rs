@@ -262,6 +262,12 @@ fn refuse(connection: &Connection, change: &Prepared) -> Result<()> {
     {
         return Err(Error::Fenced { lease: fence.lease.clone() });
     }
+    if change.beat().is_some() {
+        return Err(Error::Invalid {
+            field: "beat",
+            reason: "an embedded database keeps beats in another file",
+        });
+    }
     for held in &change.holds {
         let found = query(connection, dialect::VERSION, &params![&held.kind, &held.id])?.pop();
         if found.map_or(Ok(0), |mut row| row.int())? != held.version {
@@ -269,7 +275,7 @@ fn refuse(connection: &Connection, change: &Prepared) -> Result<()> {
         }
     }
     for used in &change.unused {
-        let params = params![&used.kind, field_term(&used.field), &used.value, &used.unless];
+        let params = params![&used.kind, field_term(&used.field), &used.value];
         if let Some(mut user) = query(connection, sql::TERM_USER, &params)?.pop() {
             return Err(Error::Used { kind: used.kind.clone(), id: user.text()? });
         }

@@ -28,7 +28,7 @@ pub(crate) async fn who_loses_access_is_named_for_other_servers(database: Databa
     let change =
         Change { after: deleted, entry: entry("deleted"), ..crate::sample::to_state(&one, "online") };
     store.commit(change).await.unwrap();
-    // Other kinds are not answered from memory.
+    // Nothing of other kinds is answered from memory.
     let other = store.commit(create(node(2))).await.unwrap().resource;
     moved(&store, &other, "revoked").await;
 
@@ -45,11 +45,46 @@ pub(crate) async fn who_loses_access_is_named_for_other_servers(database: Databa
     let two = store.commit(change).await.unwrap().resource;
     let two = moved(&store, &two, "stale").await.resource;
 
+    // A token once it is revoked.
+    let token = Content { kind: "token".to_owned(), state: "active".to_owned(), ..node(4) };
+    let token = store.commit(create(token)).await.unwrap().resource;
+    let token = moved(&store, &token, "revoked").await.resource;
+
+    // An active GPU node with every change, any other one when its agent loses its credential.
+    let with_agent = |hash: Option<&str>| {
+        let agent = hash.map(|hash| serde_json::json!({"hash": hash}));
+        Document::of(&serde_json::json!({"agent": agent})).unwrap()
+    };
+    let gpu = Content { kind: "gpu-node".to_owned(), state: "enrolling".to_owned(), ..node(5) };
+    let mut gpu = store.commit(create(gpu)).await.unwrap().resource;
+    let steps = [
+        (Some("a"), "enrolling"),
+        (Some("a"), "active"),
+        (Some("a"), "active"),
+        (Some("a"), "offline"),
+        (Some("a"), "retired"),
+        (Some("b"), "retired"),
+        (None, "retired"),
+        (None, "offline"),
+    ];
+    for (hash, state) in steps {
+        let after = Content { document: with_agent(hash), state: state.to_owned(), ..gpu.content.clone() };
+        let change = Change { after, ..crate::sample::to_state(&gpu, state) };
+        gpu = store.commit(change).await.unwrap().resource;
+    }
+
     let id = one.content.id;
-    let expected = [(id.clone(), 4), (id.clone(), 5), (id, 7), (two.content.id, 2)];
-    assert_eq!(denied(&store).await, if is_shared { expected.to_vec() } else { Vec::new() });
+    let gpu = |version| (gpu.content.id.clone(), version);
+    let satellites = [(id.clone(), 4), (id.clone(), 5), (id, 7), (two.content.id, 2)];
+    let others = [(token.content.id, 2), gpu(4), gpu(5), gpu(7), gpu(8)];
+    let expected: Vec<_> = satellites.into_iter().chain(others).collect();
+    assert_eq!(denied(&store).await, if is_shared { expected.clone() } else { Vec::new() });
     store.sweep_denied().await.unwrap();
-    assert_eq!(denied(&store).await.len(), if is_shared { 4 } else { 0 }, "what is young is kept");
+    assert_eq!(
+        denied(&store).await.len(),
+        if is_shared { expected.len() } else { 0 },
+        "what is young is kept"
+    );
 }
 
 pub(crate) async fn the_deleted_are_listed_apart(database: Database) {

@@ -201,8 +201,8 @@ impl Side<'_> {
             }
             Operation::Unused { node, label } => {
                 let Some(before) = self.read(node).await else { return "absent".to_owned() };
-                let (kind, field, unless) = (self.kind.clone(), "workflow".to_owned(), "unused".to_owned());
-                let used = Use { kind, field, value: label, unless };
+                let (kind, field) = (self.kind.clone(), "workflow".to_owned());
+                let used = Use { kind, field, value: label };
                 format!("{:?}", self.store.commit_unused(to_state(&before, "unused"), vec![used], None).await)
             }
             Operation::Observe { node, version } => {

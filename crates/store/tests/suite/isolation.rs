@@ -24,10 +24,7 @@ pub(crate) async fn a_read_only_database_is_named(database: Database) {
     let store = database.open().await;
     let (one, two) = (created(&store, 1).await, created(&store, 2).await);
     set(&database, "default_transaction_read_only = on").await;
-    let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
-               WHERE datname = current_database() AND pid <> pg_backend_pid()";
-    database.execute(cut).await.unwrap();
-    wait_until(&database, OTHERS, 0).await;
+    end_sessions(&database).await;
     let together = store.commit_together(vec![to_state(&two, "pending"), create(node(4))]).await.map(drop);
     let one_moved = store.commit(to_state(&one, "pending")).await.map(drop);
     let made = store.commit(create(node(3))).await.map(drop);
@@ -57,8 +54,8 @@ pub(crate) async fn what_waits_sees_what_it_waited_for(database: Database) {
 
     let mut delete = to_state(&used, "retired");
     delete.after.deleted = true;
-    let (kind, field, unless) = ("node".to_owned(), "parent".to_owned(), String::new());
-    let uses = vec![Use { kind, field, value: id(1), unless }];
+    let (kind, field) = ("node".to_owned(), "parent".to_owned());
+    let uses = vec![Use { kind, field, value: id(1) }];
     let deleting = tokio::spawn(async move { store.commit_unused(delete, uses, None).await });
     wait_until(&database, WAITING, 1).await;
     user.batch_execute("COMMIT").await.unwrap();
@@ -87,8 +84,18 @@ const WAITING: &str =
 const AT_WORK: &str = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND state = 'active' \
                        AND pid <> pg_backend_pid()";
 
-const OTHERS: &str =
-    "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+/// Ends the sessions that clients have in the database, and waits until those are gone. Others may come and go
+/// meanwhile, autovacuum workers among them.
+async fn end_sessions(database: &Database) {
+    let Database::Postgres(cluster) = database else { panic!("PostgreSQL only") };
+    let end = "SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() \
+               AND pid <> pg_backend_pid() AND backend_type = 'client backend'";
+    let ended = connect(&cluster.url).await.query(end, &[]).await.unwrap();
+    let pids: Vec<_> = ended.iter().map(|row| row.get::<_, i32>(0).to_string()).collect();
+    assert!(!pids.is_empty(), "the store has no session");
+    let left = format!("SELECT pid FROM pg_stat_activity WHERE pid IN ({})", pids.join(", "));
+    wait_until(database, &left, 0).await;
+}
 
 /// Over a connection of its own: a transaction sees the same activity until it ends.
 async fn wait_until(database: &Database, sql: &str, rows: usize) {

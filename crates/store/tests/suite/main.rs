@@ -3,9 +3,7 @@
 
 mod access;
 mod backups;
-mod bonds;
 mod commit;
-mod compaction;
 mod database;
 mod denied;
 mod differential;
@@ -17,6 +15,7 @@ mod lists;
 mod liveness;
 mod observations;
 mod opening;
+mod preconditions;
 mod private;
 mod sample;
 mod standby;
@@ -53,9 +52,6 @@ on_both! {
         reads_see_acknowledged_writes,
         refuses_what_no_database_keeps,
         effects_are_pending_until_done;
-    compaction:
-        is_owed_until_it_is_done,
-        answers_are_forgotten_by_what_is_in_them;
     denied:
         who_loses_access_is_named_for_other_servers,
         the_deleted_are_listed_apart;
@@ -83,7 +79,7 @@ on_both! {
         a_lease_ends_whoever_has_it,
         an_epoch_never_comes_back,
         one_holder_per_lease;
-    bonds:
+    preconditions:
         a_change_holds_what_it_was_decided_on,
         two_that_hold_each_other_never_both_win,
         what_belongs_together_is_all_or_nothing,
@@ -108,7 +104,6 @@ on_both! {
         last_seen_survives_as_an_age;
     opening:
         opens_again_with_everything_in_place,
-        keeps_the_rows_of_the_first_schema,
         makes_guards_again_that_were_taken,
         refuses_a_newer_schema;
     backups:
@@ -122,7 +117,7 @@ on_both! {
 /// A PostgreSQL is set up by others: what its transactions are by default changes nothing.
 mod strict {
     use crate::isolation::strict;
-    use crate::{bonds, commit, isolation};
+    use crate::{commit, isolation, preconditions};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn what_waits_sees_what_it_waited_for() {
@@ -134,8 +129,8 @@ mod strict {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn promises_are_kept() {
         for isolation in ["repeatable read", "serializable"] {
-            bonds::what_is_used_does_not_go(strict(isolation).await).await;
-            bonds::two_that_hold_each_other_never_both_win(strict(isolation).await).await;
+            preconditions::what_is_used_does_not_go(strict(isolation).await).await;
+            preconditions::two_that_hold_each_other_never_both_win(strict(isolation).await).await;
             commit::one_winner_per_version(strict(isolation).await).await;
         }
     }
@@ -169,6 +164,21 @@ mod servers {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_standby_answers_for_nobody() {
         standby::a_standby_answers_for_nobody().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_hung_primary_is_left_for_its_standby() {
+        standby::a_hung_primary_is_left_for_its_standby().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_silent_way_is_left_for_another() {
+        standby::a_silent_way_is_left_for_another(Database::postgres().await).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn who_stands_still_keeps_its_connections() {
+        standby::who_stands_still_keeps_its_connections().await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -212,13 +222,18 @@ mod servers {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn what_is_written_late_is_seen() {
-        liveness::what_is_written_late_is_seen(Database::postgres().await).await;
+    async fn a_watermark_is_as_old_as_its_moment() {
+        liveness::a_watermark_is_as_old_as_its_moment(Database::postgres().await).await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn what_is_told_is_as_old_as_its_moment() {
-        liveness::what_is_told_is_as_old_as_its_moment(Database::postgres().await).await;
+    async fn overdue_beats_are_found() {
+        liveness::overdue_beats_are_found(Database::postgres().await).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_beat_comes_before_the_mark() {
+        liveness::a_beat_comes_before_the_mark(Database::postgres().await).await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,11 +4,10 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
-use refinery::{SchemaVersion, Target};
-use wardroom_store::{Content, Error, Fault, Location, Store, backup, verify};
+use wardroom_store::{Error, Fault, Location, Store, backup, verify};
 
-use crate::database::{Database, connect};
-use crate::sample::{create, created, feed_of, id, moved, node};
+use crate::database::Database;
+use crate::sample::{created, moved};
 
 pub(crate) async fn opens_again_with_everything_in_place(database: Database) {
     let store = database.open().await;
@@ -18,46 +17,6 @@ pub(crate) async fn opens_again_with_everything_in_place(database: Database) {
     let store = database.open().await;
     assert_eq!(store.get("node", &kept.content.id).await.unwrap(), Some(kept));
     store.feed_after(&cursor, 1).await.unwrap();
-}
-
-/// What the first schema held is there after all migrations since, verifies, and goes on.
-pub(crate) async fn keeps_the_rows_of_the_first_schema(database: Database) {
-    migrate_to(&database, 1).await;
-    database.execute(include_str!("opening_v1.sql")).await.unwrap();
-    let store = database.open().await;
-    for number in [1, 2] {
-        let found = store.get("node", &id(number)).await.unwrap().unwrap();
-        assert_eq!(found.content, Content { state: "state-2".to_owned(), ..node(number) });
-        assert_eq!(moved(&store, &found, "pending").await.resource.version, 4);
-    }
-    assert_eq!(verify(&database.location(), None, &[]).await.unwrap().fault, None);
-    assert_eq!(feed_of(&store, 8).await.len(), 8);
-    let same_key = Content { id: id(3), ..node(1) };
-    let refused = store.commit(create(same_key)).await.map(drop);
-    assert!(matches!(&refused, Err(Error::KeyTaken { holder, .. }) if *holder == id(1)), "{refused:?}");
-}
-
-/// Migrates a database as far as an older program would.
-async fn migrate_to(database: &Database, version: SchemaVersion) {
-    let target = Target::Version(version);
-    match database {
-        Database::Sqlite(dir) => {
-            let mut connection = rusqlite::Connection::open(dir.path().join("wardroom.db")).unwrap();
-            sqlite::migrations::runner().set_target(target).run(&mut connection).unwrap();
-        }
-        Database::Postgres(cluster) => {
-            let mut client = connect(&cluster.url).await;
-            postgres::migrations::runner().set_target(target).run_async(&mut client).await.unwrap();
-        }
-    }
-}
-
-mod sqlite {
-    refinery::embed_migrations!("../../migrations/sqlite");
-}
-
-mod postgres {
-    refinery::embed_migrations!("../../migrations/postgres");
 }
 
 pub(crate) async fn refuses_a_newer_schema(database: Database) {

@@ -61,6 +61,34 @@ impl Private {
         self.control(&["--mode", "fast", "stop"]);
     }
 
+    /// Stops all its processes where they are: whoever is connected waits, and so does whoever connects.
+    pub(crate) fn pause(&self) {
+        let pids = self.processes();
+        signal("-STOP", &pids);
+        // Those that were started meanwhile.
+        signal("-STOP", &self.processes());
+    }
+
+    /// Lets its processes go on.
+    pub(crate) fn go_on(&self) {
+        signal("-CONT", &self.processes());
+    }
+
+    /// The server's processes: the first one, and those it started.
+    fn processes(&self) -> Vec<String> {
+        let file = std::fs::read_to_string(self.folder.path().join("data/postmaster.pid")).unwrap();
+        let first = file.lines().next().unwrap().trim().to_owned();
+        let parent = |pid: &str| {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            stat.rsplit_once(')')?.1.split_whitespace().nth(1).map(str::to_owned)
+        };
+        let all = std::fs::read_dir("/proc").unwrap();
+        let all = all.filter_map(|entry| entry.unwrap().file_name().into_string().ok());
+        let mut pids: Vec<_> = all.filter(|pid| parent(pid).as_ref() == Some(&first)).collect();
+        pids.insert(0, first);
+        pids
+    }
+
     /// From its next start on it follows, though nobody in particular.
     pub(crate) fn demote(&self) {
         std::fs::write(self.folder.path().join("data/standby.signal"), "").unwrap();
@@ -113,9 +141,15 @@ impl Private {
 impl Drop for Private {
     fn drop(&mut self) {
         if self.folder.path().join("data/postmaster.pid").exists() {
+            self.go_on();
             self.control(&["--mode", "immediate", "stop"]);
         }
     }
+}
+
+/// Some of the processes may have ended by themselves.
+fn signal(signal: &str, pids: &[String]) {
+    let _ = Command::new("kill").arg(signal).args(pids).stderr(std::process::Stdio::null()).status().unwrap();
 }
 
 /// How to reach these, in their order.

@@ -1,7 +1,14 @@
 //! Servers that follow another one, or keep less than they say, and what they may be asked.
 
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use wardroom_store::{Error, Location, Store};
 
+use crate::database::Database;
 use crate::private::{Private, url};
 use crate::sample::{create, created, id, moved, node, to_state};
 
@@ -34,6 +41,118 @@ pub(crate) async fn a_standby_answers_for_nobody() {
     // Also when the standby is named first.
     let other = Store::open(&Location::Postgres { url: url(&[&standby, &primary]) }).await.unwrap();
     assert_eq!(other.get("node", &id(1)).await.unwrap(), Some(after));
+}
+
+/// The primary takes connections and answers nothing any more: its standby takes over, and writes go there.
+pub(crate) async fn a_hung_primary_is_left_for_its_standby() {
+    let primary = Private::create().await;
+    let standby = primary.standby();
+    let store = Store::open(&Location::Postgres { url: url(&[&primary, &standby]) }).await.unwrap();
+    let before = created(&store, 1).await;
+    standby.wait_until("SELECT to_regclass('resources') IS NOT NULL").await;
+    standby.wait_until("SELECT count(*) = 1 FROM resources").await;
+    primary.pause();
+    let hung = begun(&store);
+    standby.execute("SELECT pg_promote()").await;
+    writes_are_back(&store, hung).await;
+    assert_eq!(store.get("node", &id(1)).await.unwrap(), Some(before));
+    // A server that starts now is not kept by the first host either.
+    let started = Store::open(&Location::Postgres { url: url(&[&primary, &standby]) }).await.unwrap();
+    created(&started, 80).await;
+}
+
+/// What is between a server and its database passes nothing on any more, and another way leads there.
+pub(crate) async fn a_silent_way_is_left_for_another(database: Database) {
+    let Database::Postgres(cluster) = &database else { panic!("PostgreSQL only") };
+    let (over, is_silent) = silent_way(&cluster.url);
+    let store = Store::open(&Location::Postgres { url: over }).await.unwrap();
+    created(&store, 1).await;
+    is_silent.store(true, Ordering::SeqCst);
+    let hung = begun(&store);
+    writes_are_back(&store, hung).await;
+}
+
+/// A database that stands still for longer than a server waits for a sign of life, and goes on: so do its connections.
+pub(crate) async fn who_stands_still_keeps_its_connections() {
+    let only = Private::create().await;
+    let store = Store::open(&Location::Postgres { url: url(&[&only]) }).await.unwrap();
+    created(&store, 1).await;
+    only.pause();
+    let commit = tokio::spawn({
+        let store = store.clone();
+        async move { store.commit(create(node(2))).await }
+    });
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    only.go_on();
+    commit.await.unwrap().unwrap();
+    created(&store, 3).await;
+}
+
+type Hung = Vec<tokio::task::JoinHandle<bool>>;
+
+/// Reads and writes that were begun and not answered.
+fn begun(store: &Store) -> Hung {
+    let begin = |number: usize| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let known = id(1);
+            let (get, commit) = (store.get("node", &known), store.commit(create(node(100 + number))));
+            let together =
+                store.commit_together(vec![create(node(200 + number)), create(node(300 + number))]);
+            let (get, commit, together) = tokio::join!(get, commit, together);
+            get.is_ok() && commit.is_ok() && together.is_ok()
+        })
+    };
+    (0..30).map(begin).collect()
+}
+
+/// The limit that users are promised, from the moment at which another server takes changes.
+async fn writes_are_back(store: &Store, hung: Hung) {
+    let written = async {
+        let mut number = 1000;
+        while store.commit(create(node(number))).await.is_err() {
+            number += 1;
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        for hung in hung {
+            hung.await.unwrap();
+        }
+        // Connections that nobody uses are closed a moment later.
+        while store.get("node", &id(1)).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(15), written)
+        .await
+        .expect("writes are not back within 15 seconds");
+}
+
+/// A URL that leads to a database in two ways, and what silences the first one.
+fn silent_way(url: &str) -> (String, Arc<AtomicBool>) {
+    let (head, rest) = url.split_once('@').unwrap();
+    let (target, tail) = rest.split_once('/').unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let over = format!("{head}@{},{target}/{tail}", listener.local_addr().unwrap());
+    let (target, is_silent) = (target.to_owned(), Arc::new(AtomicBool::new(false)));
+    let silenced = Arc::clone(&is_silent);
+    std::thread::spawn(move || {
+        for near in listener.incoming().map_while(Result::ok) {
+            let far = TcpStream::connect(&target).unwrap();
+            let (near_again, far_again) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+            for (mut from, mut to) in [(near, far), (far_again, near_again)] {
+                let is_silent = Arc::clone(&silenced);
+                std::thread::spawn(move || {
+                    let mut bytes = [0; 4096];
+                    while let Ok(count @ 1..) = from.read(&mut bytes) {
+                        if !is_silent.load(Ordering::SeqCst) && to.write_all(&bytes[..count]).is_err() {
+                            break;
+                        }
+                    }
+                });
+            }
+        }
+    });
+    (over, is_silent)
 }
 
 /// As after a switch: the only host is a standby for a while, then it leads again.

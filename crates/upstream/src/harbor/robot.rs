@@ -1,4 +1,4 @@
-//! Robot accounts: what they may do, how they are called, and how long they live.
+//! Robot accounts: their permissions, names and expiry.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ pub fn robot_name(satellite: &str) -> String {
 pub struct Robot {
     /// Its number.
     pub id: i64,
-    /// Its name with Harbor's prefix: what it logs in with.
+    /// Its name with Harbor's prefix, used to log in.
     pub name: String,
     /// `system`, or `project`.
     #[serde(default)]
@@ -55,7 +55,7 @@ pub struct NewRobot {
     pub description: String,
     /// How long it lives.
     pub lifetime: Lifetime,
-    /// What it may do; never empty.
+    /// Its permissions; never empty.
     pub permissions: Vec<Permission>,
 }
 
@@ -64,7 +64,7 @@ pub struct NewRobot {
 pub struct Created {
     /// Its number.
     pub id: i64,
-    /// Its name with Harbor's prefix: what it logs in with.
+    /// Its name with Harbor's prefix, used to log in.
     pub name: String,
     /// Its secret, which Harbor tells only now.
     pub secret: Secret,
@@ -74,7 +74,7 @@ pub struct Created {
     pub expires_at: i64,
 }
 
-/// All that can be changed of a robot. There is no default: what is left out would be changed as well.
+/// All changeable fields of a robot. There is no default: a field left out would be changed too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
     /// What it is for.
@@ -83,18 +83,18 @@ pub struct Wanted {
     pub disable: bool,
     /// How long it lives, counted from its creation.
     pub lifetime: Lifetime,
-    /// What it may do; never empty.
+    /// Its permissions; never empty.
     pub permissions: Vec<Permission>,
 }
 
-/// What a robot may do in one project.
+/// The permissions of a robot in one project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Permission {
     /// `project`, or `system`.
     pub kind: String,
     /// The name of the project.
     pub namespace: String,
-    /// What it may do there.
+    /// Its permissions there.
     #[serde(default)]
     pub access: Vec<Access>,
 }

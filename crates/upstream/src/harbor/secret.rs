@@ -17,7 +17,7 @@ impl Harbor {
         let path = ["robots", &id.to_string()];
         match self.call(Method::PATCH, &path, &[], Some(&body), &[200]).await {
             Ok(_) => Ok(()),
-            // What Harbor says may repeat what it was sent.
+            // Harbor's text may repeat the request.
             Err(Failure::Refused { status, .. }) => {
                 Err(Failure::Refused { status, detail: "the secret is not accepted".to_owned() })
             }

@@ -12,12 +12,12 @@ use serde::de::DeserializeOwned;
 use super::{Class, Error, Key, form::Form};
 use crate::reply::{self, Cut};
 
-/// What MAAS itself says of what it does not have. A proxy, or another server at that address, has other words, and
-/// nothing may be believed to be gone because of those.
+/// MAAS's own texts for a missing object. A proxy, or another server at that address, has other texts, and
+/// those do not prove that an object is gone.
 const SIGNATURE: &str = "x-maas-api-hash";
 const NOBODY: &str = " matches the given query";
 
-/// What an operation does to MAAS.
+/// The effect of an operation on MAAS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     /// Nothing.
@@ -28,7 +28,7 @@ pub enum Effect {
     Once,
 }
 
-/// An operation: MAAS's name for it, and what it does.
+/// An operation: MAAS's name for it, and its effect.
 pub(super) struct Op(pub(super) &'static str, pub(super) Effect);
 
 /// Where a MAAS is and how to speak with it.
@@ -36,7 +36,7 @@ pub(super) struct Op(pub(super) &'static str, pub(super) Effect);
 pub struct Settings {
     /// The address as people know it, such as `https://maas.example/MAAS`.
     pub url: String,
-    /// Who we are.
+    /// Our API key.
     pub key: Key,
     /// Certificates to trust instead of the system's, as PEM.
     pub ca: Option<Vec<u8>>,
@@ -60,7 +60,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// Answers are cut off here: a real machine takes 4 to 60 kB, and a site has thousands of them.
 const MOST: usize = 256 << 20;
 
-/// What is read of a refusal.
+/// The most that is read of a refusal.
 const MOST_OF_A_REFUSAL: usize = 64 << 10;
 
 /// When MAAS asks to come again and does not say when.
@@ -161,7 +161,7 @@ impl Maas {
 
     fn url(&self, path: &[&str], query: &[(&str, String)]) -> Url {
         let mut url = self.base.clone();
-        // A name that somebody chose stays one segment, whatever is in it.
+        // A chosen name stays one segment, whatever characters it has.
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().extend(path);
         }
@@ -218,7 +218,7 @@ impl Maas {
     }
 }
 
-/// What MAAS says of the fields, as people read it: what JSON writes in another way is a secret all the same.
+/// Returns the errors of the fields as plain text, without secrets, also where JSON escapes them.
 fn refused(body: &str, secrets: &[&str]) -> Option<BTreeMap<String, Vec<String>>> {
     let fields: BTreeMap<String, Vec<String>> = serde_json::from_str(body).ok()?;
     let without = |said: &String| without(said, secrets);

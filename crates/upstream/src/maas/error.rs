@@ -1,4 +1,4 @@
-//! What can go wrong between us and MAAS, by what the caller may do next.
+//! Failures of calls to MAAS, by the caller's next step.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,13 +10,13 @@ use super::Effect;
 pub struct Error {
     /// MAAS's name of the operation.
     pub op: &'static str,
-    /// What the operation does to MAAS.
+    /// The effect of the operation on MAAS.
     pub effect: Effect,
-    /// What happened.
+    /// The class of the failure.
     pub class: Class,
 }
 
-/// The classes of failures. Texts are MAAS's own, cut short and without what we sent as secret.
+/// The classes of failures. Texts are MAAS's own, shortened and without secrets from the request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Class {
     /// Nothing was sent: no route, no name, no TLS, or no such address.
@@ -43,19 +43,19 @@ pub enum Class {
     Unavailable {
         /// When to try again.
         after: Duration,
-        /// What MAAS said.
+        /// The text of MAAS.
         said: String,
     },
     /// 409 without `Retry-After`: the machine is not in a status that allows it.
     #[error("the status does not allow it: {0}")]
     WrongState(String),
-    /// 401: the key, or the difference between two clocks. What MAAS said is not kept.
+    /// 401: a wrong key, or clocks that differ. The text of MAAS is not kept.
     #[error("MAAS does not accept the API key, or the clocks differ by minutes")]
     Credentials,
     /// 403: the user may not, or the machine is locked.
     #[error("MAAS does not permit it: {0}")]
     Forbidden(String),
-    /// 404 by MAAS itself: there is no such thing, or no longer.
+    /// 404 by MAAS itself: the object does not exist, or no longer.
     #[error("MAAS does not know it")]
     Gone,
     /// 400 with fields: what we want is impossible with this machine or this site.
@@ -66,10 +66,10 @@ pub enum Class {
     Malformed {
         /// The status of the answer.
         status: u16,
-        /// What MAAS said.
+        /// The text of MAAS.
         said: String,
     },
-    /// It was done, but the answer is too large or not what MAAS answers.
+    /// It was done, but the answer is too large or malformed.
     #[error("the answer cannot be read: {0}")]
     Unreadable(String),
 }
@@ -79,14 +79,14 @@ pub enum Class {
 pub enum Repeat {
     /// Yes, without looking first, after this long if MAAS named a time.
     Blind(Option<Duration>),
-    /// Only after an observation: it may have been done, or somebody moved the machine.
+    /// Only after an observation: it may have been done, or another user changed the machine.
     Observe,
     /// No: the answer would be the same.
     Never,
 }
 
 impl Error {
-    /// Whether the same request may be sent again, and what must come first.
+    /// Returns whether the same request may be sent again, and whether an observation must come first.
     #[must_use]
     pub fn repeat(&self) -> Repeat {
         let harmless = self.effect != Effect::Once;

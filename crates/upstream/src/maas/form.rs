@@ -25,7 +25,7 @@ impl Form {
         self
     }
 
-    /// Sets a field unless there is nothing to set it to; MAAS then does what it does by default.
+    /// Sets a field if there is a value; otherwise MAAS uses its default.
     pub(crate) fn maybe(self, name: &str, value: Option<impl fmt::Display>) -> Self {
         match value {
             Some(value) => self.set(name, value),
@@ -42,7 +42,7 @@ impl Form {
         self.set(name, &value.0)
     }
 
-    /// What must be taken out of any text that MAAS answers.
+    /// Returns the secrets to remove from any text of MAAS.
     pub(crate) fn secrets(&self) -> &[String] {
         &self.secrets
     }
@@ -61,7 +61,7 @@ impl Form {
     }
 }
 
-/// A name inside quotes: what would end them is written as browsers do.
+/// Quotes a name; characters that would end the quotes are encoded as browsers do.
 fn quoted(name: &str) -> String {
     name.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A")
 }

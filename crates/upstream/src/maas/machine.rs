@@ -1,4 +1,4 @@
-//! What MAAS says of a machine, as far as we use it; what we do not know is left out, what is missing has a default.
+//! The fields of a machine in MAAS that we use. Unknown fields are ignored, missing ones have a default.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub struct Machine {
     /// The last event that mattered, for people.
     #[serde(default)]
     pub status_message: Option<String>,
-    /// What the last event was about, in one word.
+    /// The type of the last event.
     #[serde(default)]
     pub status_action: Option<String>,
     /// The power as MAAS saw it last.
@@ -40,7 +40,7 @@ pub struct Machine {
     /// The text that people wrote.
     #[serde(default, deserialize_with = "or_default")]
     pub description: String,
-    /// What names the results of its last commissioning: another one since somebody asked for the next.
+    /// The id of the results of its last commissioning; a new commissioning has a new id.
     #[serde(default, rename = "current_commissioning_result_id")]
     pub commissioning: Option<i64>,
     /// The interface it boots from.
@@ -58,10 +58,10 @@ pub struct Machine {
     /// The tags.
     #[serde(default, rename = "tag_names")]
     pub tags: Vec<String>,
-    /// Who holds it; nobody unless it is worked on or deployed.
+    /// Its owner; none unless it is worked on or deployed.
     #[serde(default)]
     pub owner: Option<String>,
-    /// What its owner noted; gone with the release.
+    /// Notes of its owner; deleted with the release.
     #[serde(default)]
     pub owner_data: BTreeMap<String, String>,
     /// Whether it boots from the network the next time.
@@ -76,7 +76,7 @@ pub struct Machine {
     /// The release of that system.
     #[serde(default, deserialize_with = "or_default")]
     pub distro_series: String,
-    /// What the firmware calls itself.
+    /// The UUID in the firmware.
     #[serde(default)]
     pub hardware_uuid: Option<String>,
     /// The disks.
@@ -130,7 +130,7 @@ pub struct BlockDevice {
     /// The name, which may change with each boot.
     #[serde(default)]
     pub name: String,
-    /// What the vendor calls it.
+    /// The model.
     #[serde(default, deserialize_with = "or_default")]
     pub model: String,
     /// Its serial number.
@@ -139,7 +139,7 @@ pub struct BlockDevice {
     /// Its size in bytes.
     #[serde(default)]
     pub size: u64,
-    /// What MAAS uses it for, for people.
+    /// Its use in MAAS, for display.
     #[serde(default)]
     pub used_for: String,
 }

@@ -71,7 +71,7 @@ pub struct NewMachine<'a> {
     pub description: &'a str,
 }
 
-/// What to change on a machine.
+/// Changes to a machine.
 #[derive(Debug, Clone, Default)]
 pub struct Update<'a> {
     /// The name.
@@ -93,18 +93,18 @@ pub struct Commission<'a> {
     pub scripts: &'a [&'a str],
     /// Tests to run; none means none.
     pub testing_scripts: &'a [&'a str],
-    /// What to leave as it is: storage.
+    /// Whether to keep the storage settings.
     pub keep_storage: bool,
-    /// What to leave as it is: network.
+    /// Whether to keep the network settings.
     pub keep_networking: bool,
 }
 
-/// What to deploy.
+/// A deployment.
 #[derive(Debug, Clone)]
 pub struct Deploy<'a> {
     /// The release of the operating system.
     pub distro_series: &'a str,
-    /// What cloud-init gets, already in base64; it holds a token.
+    /// The user data for cloud-init, already in base64; it contains a token.
     pub user_data: &'a Secret,
     /// Whether the system reports its hardware afterwards.
     pub enable_hw_sync: bool,
@@ -132,7 +132,7 @@ pub enum Erase {
 /// How to release.
 #[derive(Debug, Clone, Copy)]
 pub struct Release<'a> {
-    /// What happens to the disks.
+    /// How the disks are erased.
     pub erase: Erase,
     /// For the log of MAAS.
     pub comment: &'a str,
@@ -239,7 +239,7 @@ impl Maas {
         self.post(Op("commission", Once), &["machines", id, "op-commission"], form).await
     }
 
-    /// Stops what MAAS is doing: commissioning, deploying, erasing or testing. The answer still shows the old status.
+    /// Aborts commissioning, deploying, erasing or testing. The answer still shows the old status.
     ///
     /// # Errors
     /// When MAAS does not stop it.
@@ -290,7 +290,7 @@ impl Maas {
         self.act("release", "op-release", id, form).await
     }
 
-    /// Makes MAAS refuse release and deletion, whoever asks.
+    /// Locks a machine: MAAS then refuses its release and deletion by any user.
     ///
     /// # Errors
     /// When MAAS does not lock it.

@@ -72,7 +72,7 @@ impl Maas {
         self.put(Op("update_interface", Declares), &path, form).await
     }
 
-    /// Adds a link, also when there is one like it.
+    /// Adds a link, even if an equal one exists.
     ///
     /// # Errors
     /// When MAAS does not make it.

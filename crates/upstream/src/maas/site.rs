@@ -1,4 +1,4 @@
-//! What belongs to a site rather than to a machine, and the evidence that MAAS keeps of machines.
+//! Data of a site rather than of a machine, and the evidence that MAAS keeps about machines.
 
 use serde::Deserialize;
 
@@ -15,12 +15,12 @@ pub struct Version {
     /// Such as `3.5.0`.
     #[serde(default)]
     pub version: String,
-    /// What it can do.
+    /// Its capabilities.
     #[serde(default)]
     pub capabilities: Vec<String>,
 }
 
-/// Who the API key belongs to.
+/// The user of the API key.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct User {
     /// The name, which machines show as their owner.
@@ -41,7 +41,7 @@ pub enum Level {
     Error,
 }
 
-/// What happened to a machine.
+/// An event of a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Event {
     /// Grows with time.
@@ -49,7 +49,7 @@ pub struct Event {
     /// Such as `INFO`.
     #[serde(default)]
     pub level: String,
-    /// What kind of event.
+    /// The type of event.
     #[serde(default, rename = "type")]
     pub kind: String,
     /// The details.
@@ -95,7 +95,7 @@ pub struct ScriptResult {
     /// Such as `Failed`.
     #[serde(default)]
     pub status_name: String,
-    /// What it exited with.
+    /// Its exit code.
     #[serde(default)]
     pub exit_status: Option<i64>,
 }
@@ -120,7 +120,7 @@ impl Maas {
         self.get("version", &["version", ""], &[]).await
     }
 
-    /// Who we are: the cheapest proof that the key works.
+    /// Returns the user of the key: the cheapest proof that the key works.
     ///
     /// # Errors
     /// When MAAS does not answer, or does not accept the key.
@@ -185,7 +185,7 @@ impl Maas {
         Ok(page.events)
     }
 
-    /// What the scripts on a machine ended with.
+    /// The results of scripts on a machine.
     ///
     /// # Errors
     /// When MAAS does not answer with them.

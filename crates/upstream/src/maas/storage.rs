@@ -58,7 +58,7 @@ impl Maas {
         self.post(Op("set_storage_layout", Declares), &path, form).await
     }
 
-    /// Makes the storage what it was after commissioning.
+    /// Restores the storage to its state after commissioning.
     ///
     /// # Errors
     /// When MAAS does not.

@@ -21,7 +21,7 @@ pub struct Settings {
     pub user: String,
     /// The password.
     pub password: Password,
-    /// How the BMC proves who it is.
+    /// How the BMC proves its identity.
     pub trust: Trust,
     /// The longest that one call may take.
     pub timeout: Duration,
@@ -35,10 +35,10 @@ pub struct Redfish {
     authorization: HeaderValue,
 }
 
-/// What is asked of the BMC, and whether asking twice is asking once.
+/// A request to the BMC, and whether it is idempotent.
 pub(super) struct Op(pub(super) &'static str, pub(super) bool);
 
-/// An answer, and the version of what it shows.
+/// An answer, and the version of the resource it shows.
 pub(super) struct Answer {
     pub(super) body: Vec<u8>,
     pub(super) etag: Option<HeaderValue>,
@@ -147,7 +147,7 @@ fn is_untrusted(error: &reqwest::Error) -> bool {
         if matches!(found.downcast_ref(), Some(rustls::Error::InvalidCertificate(_))) {
             return true;
         }
-        // An I/O error names the cause of what it wraps, not what it wraps.
+        // An I/O error reports the cause of its inner error, not the inner error itself.
         let wrapped = found.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
         cause = match wrapped {
             Some(wrapped) => Some(wrapped),
@@ -175,7 +175,7 @@ async fn refusal(response: Response) -> Class {
     }
 }
 
-/// The messages of a Redfish error, or whatever there is instead.
+/// Returns the messages of a Redfish error, or the text of the body.
 fn said(body: &[u8]) -> String {
     let error: Value = serde_json::from_slice(body).unwrap_or_default();
     let error = &error["error"];

@@ -1,4 +1,4 @@
-//! What can go wrong between us and a BMC, by what the caller may do next.
+//! Failures of calls to a BMC, by the caller's next step.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{op}: {class}")]
 pub struct Error {
-    /// What was asked for.
+    /// The request.
     pub op: &'static str,
     /// Whether asking for it twice is asking for it once.
     pub harmless: bool,
-    /// What happened.
+    /// The class of the failure.
     pub class: Class,
 }
 
@@ -20,10 +20,10 @@ pub enum Class {
     /// Nothing was sent: the BMC does not answer at its address.
     #[error("the BMC cannot be reached: {0}")]
     Unreachable(String),
-    /// Nothing was sent: whoever answers has not the certificate that it should have.
+    /// Nothing was sent: the machine that answered does not have the expected certificate.
     #[error("the certificate of the BMC is not the expected one: {0}")]
     Untrusted(String),
-    /// 401: wrong user or password, or the account is locked. Another try may lock it; what the BMC said is not kept.
+    /// 401: wrong user or password, or a locked account. Another try may lock it. The text of the BMC is not kept.
     #[error("the BMC does not accept user and password")]
     Credentials,
     /// 403: the user may not.
@@ -37,7 +37,7 @@ pub enum Class {
     Refused {
         /// The status of the answer.
         status: u16,
-        /// What the BMC said.
+        /// The text of the BMC.
         said: String,
     },
     /// 429 or 503: the BMC has too much to do, and did nothing.
@@ -66,7 +66,7 @@ pub enum Repeat {
 }
 
 impl Error {
-    /// Whether the same request may be sent again, and what must come first.
+    /// Returns whether the same request may be sent again, and whether an observation must come first.
     #[must_use]
     pub const fn repeat(&self) -> Repeat {
         match self.class {

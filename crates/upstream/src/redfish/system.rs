@@ -21,7 +21,7 @@ pub struct System {
     /// The name for people.
     #[serde(default, rename = "Name", deserialize_with = "or_default")]
     pub name: String,
-    /// What the firmware calls it.
+    /// The UUID in the firmware.
     #[serde(default, rename = "UUID")]
     pub uuid: Option<String>,
     /// The serial number.
@@ -30,7 +30,7 @@ pub struct System {
     /// The vendor.
     #[serde(default, rename = "Manufacturer")]
     pub manufacturer: Option<String>,
-    /// What the vendor calls it.
+    /// The model.
     #[serde(default, rename = "Model")]
     pub model: Option<String>,
     /// Whether it is on.
@@ -60,7 +60,7 @@ pub enum PowerState {
     Unknown,
 }
 
-/// What a system boots from instead of what it usually does.
+/// A boot source instead of the usual one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Override {
     /// `Disabled`, `Once` or `Continuous`.
@@ -84,7 +84,7 @@ struct ResetAction {
     allowed: Vec<String>,
 }
 
-/// What to do with the power.
+/// A change of power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reset {
     /// Turn it on.

@@ -1,4 +1,4 @@
-//! Whom to believe that it is the BMC, and what to tell only it.
+//! How a BMC is authenticated, and the secrets that only it gets.
 
 use std::{fmt, sync::Arc};
 
@@ -20,16 +20,16 @@ impl fmt::Debug for Password {
     }
 }
 
-/// How a BMC proves who it is.
+/// How a BMC proves its identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trust {
     /// By a certificate that the system trusts.
     System,
     /// By a certificate of these authorities, as PEM.
     Authorities(Vec<u8>),
-    /// By exactly the certificate with this SHA-256, whoever signed it: what most BMCs have.
+    /// Exactly the certificate with this SHA-256, whatever its signer: suits most BMCs.
     Fingerprint([u8; 32]),
-    /// Not at all. Whoever answers gets the password.
+    /// No check: any machine that answers gets the password.
     Insecure,
 }
 

@@ -24,10 +24,10 @@ pub const CONFIG: &str = "application/vnd.docker.container.image.v1+json";
 /// The media type of the layer.
 pub const LAYER: &str = "application/vnd.docker.image.rootfs.diff.tar.gzip";
 
-/// Bytes, and what they are called by.
+/// Bytes, their media type and their digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blob {
-    /// What it is.
+    /// The media type.
     pub media_type: &'static str,
     /// `sha256:` and 64 digits.
     pub digest: String,
@@ -82,7 +82,7 @@ pub fn digest(bytes: &[u8]) -> String {
     format!("sha256:{}", hex(&Sha256::digest(bytes)))
 }
 
-/// JSON with sorted keys: whether a JSON value sorts them by itself depends on who else uses the library.
+/// JSON with sorted keys: whether `serde_json` sorts them by itself depends on features that other crates enable.
 fn canonical(value: &Value) -> String {
     let list = |parts: Vec<String>, open: char, close: char| format!("{open}{}{close}", parts.join(","));
     match value {
@@ -124,7 +124,7 @@ impl<'a> Descriptor<'a> {
     }
 }
 
-/// What readers of images insist on, though nothing here is ever run.
+/// Fields that readers of images require, although the image is never run.
 #[derive(Serialize)]
 struct Config<'a> {
     architecture: &'a str,

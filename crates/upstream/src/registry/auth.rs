@@ -1,4 +1,4 @@
-//! What a registry asks for when it says 401: a password, or a token from somewhere else.
+//! The demand in a registry's 401: a password, or a token from a token server.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use reqwest::{Url, header::HeaderValue};
@@ -58,7 +58,7 @@ async fn token(
     if let Some(service) = service {
         url.query_pairs_mut().append_pair("service", service);
     }
-    // All at once: a token for what the first request needs would not do for the next one.
+    // All scopes at once: a token for the first request alone would not suffice for the next.
     url.query_pairs_mut().append_pair("scope", &format!("repository:{repository}:pull,push,delete"));
     let mut request = registry.http.get(url);
     let mut hidden = "";

@@ -1,6 +1,6 @@
 //! Pushing images to a registry, and removing them.
 //!
-//! Everything here is idempotent: parts are named by what they hold, and a tag moves to what was pushed last.
+//! Everything here is idempotent: parts are named by their digest, and a tag moves to the last pushed image.
 
 use std::{collections::BTreeSet, fmt, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::{
     exchange::{self, Reply},
 };
 
-/// Who pushes.
+/// The account to push with.
 #[derive(Debug, Clone)]
 pub struct Credentials {
     /// The user or robot.
@@ -27,12 +27,12 @@ pub struct Credentials {
     pub password: Secret,
 }
 
-/// Where the registry is, and who pushes.
+/// The address of the registry and the account to push with.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Such as `https://registry.example`.
     pub url: String,
-    /// Who pushes; nobody when absent.
+    /// The account to push with; anonymous when absent.
     pub credentials: Option<Credentials>,
     /// The only certificates to trust, as PEM; the system's when absent.
     pub certificates: Option<Vec<u8>>,
@@ -55,7 +55,7 @@ impl fmt::Debug for Registry {
     }
 }
 
-/// What became of a repository.
+/// The result of deleting a repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deleted {
     /// So many images were removed, or all there were.
@@ -70,7 +70,7 @@ const PAGE: usize = 100;
 /// Images that are removed after a push.
 const MOST_AT_ONCE: usize = 20;
 
-/// Tags of somebody else in a repository that is looked through for old images: each of them is looked at first.
+/// The most foreign tags in a repository that is searched for old images: each one costs a request.
 const MOST_OF_OTHERS: usize = 100;
 
 /// The tag that readers ask for.
@@ -88,7 +88,7 @@ impl Registry {
         Ok(Self { http, base, credentials: options.credentials, timeout })
     }
 
-    /// Uploads the parts of an image, which nobody sees before it is tagged. Doing it again does no harm.
+    /// Uploads the parts of an image, which is invisible until it is tagged. Idempotent.
     ///
     /// # Errors
     /// See [`Failure`].
@@ -104,7 +104,7 @@ impl Registry {
         Ok(Uploaded { session, manifest: &image.manifest })
     }
 
-    /// The digest of what a tag stands for; nothing when there is no such tag.
+    /// Returns the digest of a tag, if the tag exists.
     ///
     /// # Errors
     /// See [`Failure`]; nothing is changed.
@@ -112,14 +112,14 @@ impl Registry {
         Session::new(self, repository).digest(tag).await
     }
 
-    /// Whether anybody may read a repository, without credentials.
+    /// Returns whether a repository can be read without credentials.
     ///
     /// # Errors
     /// See [`Failure`]; nothing is changed.
     pub async fn is_public(&self, repository: &str) -> Result<bool, Failure> {
         let anybody = Self { credentials: None, ..self.clone() };
         match anybody.digest(repository, LATEST).await {
-            // Who is told that there is nothing would be told what there is.
+            // A caller that gets 404 could read the repository if it existed.
             Ok(_) => Ok(true),
             Err(failure) if failure.is_denied() => Ok(false),
             Err(failure) => Err(failure),
@@ -134,8 +134,8 @@ impl Registry {
         Session::new(self, repository).remove_all().await
     }
 
-    /// Removes images that were pushed before the one with this digest, some at a time: what they said may be secret.
-    /// Tags that somebody else gave stay, and what they stand for; where there are many of them, everything does.
+    /// Removes images pushed before the one with this digest, some at a time, because they may contain secrets.
+    /// Foreign tags stay with their images; if there are many of them, all images stay.
     ///
     /// # Errors
     /// See [`Failure`]; doing it again goes on with the rest.
@@ -217,7 +217,7 @@ impl<'a> Session<'a> {
         digest.map(Some).ok_or_else(|| Failure::Unexpected("a manifest without a digest".to_owned()))
     }
 
-    /// Page by page, so that what was done counts although the rest takes longer than there is time.
+    /// Page by page, so that finished pages count if the rest runs out of time.
     async fn remove_all(&mut self) -> Result<Deleted, Failure> {
         let (mut removed, mut last) = (0, None);
         loop {
@@ -239,7 +239,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// An image goes with all its tags: one that has a tag of somebody else stays, and so do our tags on it.
+    /// Deleting an image deletes all its tags, so an image with a foreign tag stays, with our tags on it.
     async fn prune(&mut self, newest: &str) -> Result<Deleted, Failure> {
         let (ours, others): (Vec<_>, Vec<_>) =
             self.all_tags().await?.into_iter().partition(|tag| is_time(tag));
@@ -336,7 +336,7 @@ impl<'a> Session<'a> {
         self.send(method, url, with, expected).await
     }
 
-    /// Sends a request, and once more when the registry first wants to know who asks.
+    /// Sends a request, and sends it again with credentials if the registry demands them.
     async fn send(
         &mut self,
         method: Method,

@@ -1,4 +1,4 @@
-//! The documents that satellites fetch: where each one is, and what the real client insists on.
+//! The documents that satellites fetch: their locations, and the fields that the real client requires.
 //!
 //! A satellite reads its own state, which names the states of its groups and a configuration.
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::name;
 
-/// What a state is about.
+/// The subject of a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum About<'a> {
     /// One satellite.
@@ -72,7 +72,7 @@ pub struct Image {
     pub r#type: String,
     /// Its digest, where known.
     pub digest: String,
-    /// The client does not look at it: what is deleted has to be left out.
+    /// The client ignores it, so deleted artifacts must be left out.
     pub deleted: bool,
     /// Labels, where there are any.
     pub labels: Option<Vec<String>>,

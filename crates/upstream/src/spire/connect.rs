@@ -1,7 +1,7 @@
 //! Ways to a SPIRE server: its private socket, or TCP with certificates on both sides.
 //!
-//! The certificates of SPIRE name an identity, not a host, and live for an hour or so: whom we talk to is decided by
-//! the identity, and the files are read again for each connection.
+//! The certificates of SPIRE name an identity, not a host, and live for about an hour: the peer is checked by
+//! its identity, and the files are read again for each connection.
 
 use std::{
     future::Future,
@@ -39,7 +39,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// Where the server is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
-    /// Its private socket; whoever can open it is an administrator.
+    /// Its private socket; any process that can open it is an administrator.
     Socket(PathBuf),
     /// TCP; the certificate is that of an administrator.
     Tcp(Box<Tls>),
@@ -54,7 +54,7 @@ pub struct Tls {
     pub server: Id,
     /// The roots of its trust domain, as a PEM file.
     pub bundle: PathBuf,
-    /// Our certificate with what it is signed by, as a PEM file.
+    /// Our certificate and its chain, as a PEM file.
     pub certificate: PathBuf,
     /// Its key, as a PEM file.
     pub key: PathBuf,
@@ -156,7 +156,7 @@ impl ServerCertVerifier for Verifier {
         verify_server_cert_signed_by_trust_anchor(&parsed, &self.roots, intermediates, now, algorithms)?;
         let certificate = webpki::EndEntityCert::try_from(end_entity)
             .map_err(|error| rustls::Error::General(error.to_string()))?;
-        // A certificate with two identities is nobody's.
+        // A certificate with two identities is valid for neither.
         let mut names = certificate.valid_uri_names();
         match (names.next(), names.next()) {
             (Some(name), None) if name == self.server => Ok(ServerCertVerified::assertion()),

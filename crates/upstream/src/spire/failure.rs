@@ -1,4 +1,4 @@
-//! The classes of what gRPC can end with.
+//! Maps gRPC results to classes of failure.
 
 use std::error::Error as _;
 
@@ -39,7 +39,7 @@ fn class(code: Code, message: &str) -> Failure {
         Code::AlreadyExists | Code::Aborted => Failure::Conflict(detail()),
         Code::ResourceExhausted => Failure::Busy { after: None },
         Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange => refused(400, detail()),
-        // What a server says about credentials may quote them.
+        // A server's text about credentials may quote them.
         Code::Unauthenticated => refused(401, "the credentials are not accepted".to_owned()),
         Code::PermissionDenied => refused(403, detail()),
         Code::Unimplemented => refused(501, detail()),
@@ -50,7 +50,7 @@ fn class(code: Code, message: &str) -> Failure {
     }
 }
 
-/// Why no connection was made, when that is what happened.
+/// Returns the reason if no connection was made.
 fn connecting(status: &Status) -> Option<String> {
     let mut cause = status.source();
     let mut is_connecting = false;

@@ -8,7 +8,7 @@ use super::Spire;
 use crate::{Failure, Secret};
 
 impl Spire {
-    /// Makes a join token with this value. One that is there, or was used, is as good: it is valid once, whoever asks.
+    /// Creates a join token with this value. An existing or used one counts as success, because it is valid once in any case.
     ///
     /// # Errors
     /// See [`Failure`]; it may be asked for again.
@@ -20,7 +20,7 @@ impl Spire {
             Ok(_) | Err(Failure::Conflict(_)) => Ok(()),
             // Servers say so in the words of their database.
             Err(Failure::Failed { detail, .. }) if is_duplicate(&detail) => Ok(()),
-            // What the server says may repeat what it was sent.
+            // The server's text may repeat the request.
             Err(Failure::Refused { status, detail }) => {
                 Err(Failure::Refused { status, detail: detail.replace(value.expose(), "…") })
             }

@@ -116,7 +116,7 @@ async fn every_call(fake: &wardroom_fakes::maas::Fake) {
     maas.delete(&other).await.unwrap();
 }
 
-/// What the description does not allow in a request, if anything.
+/// Returns the violation of the API description by a request, if any.
 fn wrong_with(description: &Value, request: &Recorded) -> Option<String> {
     let paths = description["paths"].as_object().unwrap();
     let mut fitting: Vec<_> = paths.iter().filter(|(pattern, _)| fits(pattern, &request.path)).collect();

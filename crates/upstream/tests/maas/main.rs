@@ -274,7 +274,7 @@ async fn hardware_reports_come_or_do_not() {
 async fn a_date_says_when_to_come_again() {
     let fake = start(Config::default()).await;
     let maas = client(&fake);
-    // What is left of five minutes when it is read depends on how long that took.
+    // The rest of the five minutes depends on how long reading took.
     let year = 365 * 24 * 3600;
     for (named, least, most) in [(300, 200, 300), (year, 600, 600), (0, 0, 0), (-year, 0, 0)] {
         for status in [409, 429, 503] {

@@ -31,8 +31,8 @@ pub(crate) async fn a_class_that_keeps_failing_stops_the_run_where_it_should(dat
         let expected = TABLE.find(State::Running, stage.when_spent(class)).unwrap().to;
         assert_eq!(rig.settle(&id).await, expected, "{kind} {stage} {class}");
         let record = rig.run(&id).await.record;
-        assert_eq!(record.attempt, stage.budget(class) + 1, "{kind} {stage} {class}");
-        assert_eq!(record.failure.unwrap().class, class);
+        assert_eq!(record.progress.attempt, stage.budget(class) + 1, "{kind} {stage} {class}");
+        assert_eq!(record.progress.failure.unwrap().class, class);
         assert!(!matches!(rig.node(&id).await, Node::Removing), "the identity is kept");
         rig.world.heal(&id);
         rig.act(&id, Action::RetryStage).await.unwrap();
@@ -48,7 +48,7 @@ pub(crate) async fn a_stage_that_comes_down_takes_nobody_with_it(database: Datab
     let other = rig.start(Kind::Onboarding).await;
     assert_eq!(rig.settle(&other).await, State::Completed);
     assert_eq!(rig.settle(&poison).await, State::FailedManualIntervention);
-    let failure = rig.run(&poison).await.record.failure.unwrap();
+    let failure = rig.run(&poison).await.record.progress.failure.unwrap();
     assert_eq!(failure.class, Class::Crashed);
     assert!(failure.evidence.contains("as scripted"), "{failure:?}");
     assert_eq!(rig.node(&poison).await, Node::Enrolling);
@@ -59,7 +59,7 @@ pub(crate) async fn a_server_that_dies_every_time_is_noticed(database: Database)
     let id = rig.start(Kind::Retire).await;
     rig.world.plan(&id, Stage::DrainNode, Doing::Perform, Fault::DieAtOnce, FOREVER);
     assert_eq!(rig.settle(&id).await, State::FailedManualIntervention);
-    assert_eq!(rig.run(&id).await.record.failure.unwrap().class, Class::Crashed);
+    assert_eq!(rig.run(&id).await.record.progress.failure.unwrap().class, Class::Crashed);
     assert_eq!(rig.node(&id).await, Node::Draining);
 }
 
@@ -82,7 +82,7 @@ pub(crate) async fn a_detour_is_bounded(database: Database) {
                 assert_eq!((state, repaired), (State::Completed, usize::try_from(rounds).unwrap()), "{kind}");
             } else {
                 assert_eq!((state, repaired), (State::FailedManualIntervention, 2), "{kind}");
-                assert_eq!(run.record.failure.unwrap().class, Class::Datasource);
+                assert_eq!(run.record.progress.failure.unwrap().class, Class::Datasource);
             }
         }
     }
@@ -120,7 +120,7 @@ pub(crate) async fn a_wait_is_bounded_and_leaves_no_trail(database: Database) {
         tokio::time::sleep(std::time::Duration::from_millis(4)).await;
     }
     let before = rig.run(&id).await;
-    assert_eq!(before.record.waiting.as_ref().unwrap().reason, "as scripted");
+    assert_eq!(before.record.hold.waiting.as_ref().unwrap().reason, "as scripted");
     for _ in 0..5 {
         engine().tick().await.unwrap();
         tokio::time::sleep(std::time::Duration::from_millis(4)).await;
@@ -136,12 +136,12 @@ pub(crate) async fn a_wait_is_bounded_and_leaves_no_trail(database: Database) {
     let patience = kind.patience_at(stage).as_mins();
     for minutes in (0..patience).step_by(5) {
         look(&rig, patience + 5 - minutes).await;
-        assert_eq!(rig.run(&id).await.record.failure, None, "after {minutes} minutes");
+        assert_eq!(rig.run(&id).await.record.progress.failure, None, "after {minutes} minutes");
     }
     look(&rig, 0).await;
     let run = rig.run(&id).await;
     assert_eq!(run.state, TABLE.find(State::Running, stage.when_spent(Class::Overdue)).unwrap().to);
-    assert_eq!(run.record.failure.unwrap().class, Class::Overdue);
+    assert_eq!(run.record.progress.failure.unwrap().class, Class::Overdue);
 }
 
 static BEHIND: AtomicI64 = AtomicI64::new(0);
@@ -175,7 +175,7 @@ pub(crate) async fn who_is_busy_is_borne_for_long_and_not_for_ever(database: Dat
         plan(Fault::Busy(minutes - 1));
         look(&rig, minutes + 1).await;
         let run = rig.run(&id).await;
-        assert!(run.record.waiting.is_some_and(|waiting| waiting.busy), "{kind} {stage}");
+        assert!(run.record.hold.waiting.is_some_and(|waiting| waiting.busy), "{kind} {stage}");
         plan(Fault::Busy(0));
         look(&rig, 2).await;
         assert_eq!(rig.run(&id).await.state, State::Running, "{kind} {stage}");
@@ -183,7 +183,7 @@ pub(crate) async fn who_is_busy_is_borne_for_long_and_not_for_ever(database: Dat
         plan(Fault::Fail(Class::Unanswered));
         look(&rig, 2).await;
         let run = rig.run(&id).await;
-        assert_eq!((run.state, run.record.failures.len()), (State::Running, 1), "{kind} {stage}");
+        assert_eq!((run.state, run.record.progress.failures.len()), (State::Running, 1), "{kind} {stage}");
         plan(Fault::Busy(2));
         look(&rig, 2).await;
         assert_eq!(rig.run(&id).await.state, State::Running, "{kind} {stage}");
@@ -191,7 +191,7 @@ pub(crate) async fn who_is_busy_is_borne_for_long_and_not_for_ever(database: Dat
         look(&rig, 0).await;
         let run = rig.run(&id).await;
         assert_eq!(run.state, State::FailedRetryable, "{kind} {stage}: {:?}", run.record);
-        let failure = run.record.failure.unwrap();
+        let failure = run.record.progress.failure.unwrap();
         assert_eq!(failure.class, Class::Unanswered);
         assert!(failure.evidence.contains(&format!("more than {minutes} minutes")), "{failure:?}");
         rig.act(&id, Action::RetryStage).await.unwrap();
@@ -222,7 +222,7 @@ pub(crate) async fn a_busy_moment_starts_no_patience_anew(database: Database) {
     see(Fault::Busy(0), patience / 4 + 1).await;
     let run = see(Fault::Wait, BUSY).await;
     assert_eq!(run.state, State::FailedManualIntervention, "{:?}", run.record);
-    assert_eq!(run.record.failure.unwrap().class, Class::Overdue);
+    assert_eq!(run.record.progress.failure.unwrap().class, Class::Overdue);
 }
 
 /// Nobody looks for longer than any patience: that is not charged to the stage that waits, nor excused for ever.
@@ -237,7 +237,7 @@ pub(crate) async fn an_outage_is_charged_to_no_stage(database: Database) {
         look(&rig, behind).await;
         let run = rig.run(&id).await;
         assert_eq!(run.state, State::Running, "{:?}", run.record);
-        assert!(run.record.waiting.is_some(), "{:?}", run.record);
+        assert!(run.record.hold.waiting.is_some(), "{:?}", run.record);
     }
     // Somebody looks every few minutes.
     let restarted = 600 - 6 * patience;
@@ -247,7 +247,7 @@ pub(crate) async fn an_outage_is_charged_to_no_stage(database: Database) {
     }
     look(&rig, restarted - patience - 5).await;
     let run = rig.run(&id).await;
-    assert_eq!(run.record.failure.map(|failure| failure.class), Some(Class::Overdue));
+    assert_eq!(run.record.progress.failure.map(|failure| failure.class), Some(Class::Overdue));
 }
 
 /// What counts is for how long somebody was asked and busy: not while no server was there to ask, and not from before
@@ -270,11 +270,11 @@ pub(crate) async fn who_was_not_asked_was_not_busy(database: Database) {
             look(&rig, 0).await;
             let run = rig.run(&id).await;
             assert_eq!(run.state, State::Running, "{between:?}: {:?}", run.record);
-            assert!(run.record.busy_since.is_some());
+            assert!(run.record.hold.busy_since.is_some());
         }
         plan(Fault::Fail(Class::Retryable));
         look(&rig, 0).await;
-        assert_eq!(rig.run(&id).await.record.busy_since, None, "it was answered");
+        assert_eq!(rig.run(&id).await.record.hold.busy_since, None, "it was answered");
         assert_eq!(rig.settle(&id).await, State::Completed);
     }
 }
@@ -308,7 +308,7 @@ pub(crate) async fn who_had_no_place_did_not_ask(database: Database) {
             look(&rig, 0).await;
             let run = rig.run(&id).await;
             assert_eq!(run.state, State::Running, "{between:?}: {:?}", run.record);
-            assert!(run.record.busy_since.is_some() && run.record.unasked_since.is_none());
+            assert!(run.record.hold.busy_since.is_some() && run.record.hold.no_slot_since.is_none());
         }
         assert_eq!(rig.settle(&id).await, State::Completed);
     }
@@ -336,7 +336,7 @@ pub(crate) async fn who_is_asked_seldom_is_not_borne_for_ever(database: Database
         answers += engine.tick().await.unwrap();
     }
     assert!(answers > 20, "given up after {answers} answers");
-    assert_eq!(rig.run(&id).await.record.failure.unwrap().class, Class::Unanswered);
+    assert_eq!(rig.run(&id).await.record.progress.failure.unwrap().class, Class::Unanswered);
 }
 
 /// A try counts from before it is made: who dies before the answer is written down has tried it all the same.

@@ -10,6 +10,7 @@ mod database;
 mod leases;
 mod recovery;
 mod rig;
+mod subject;
 mod undoing;
 mod world;
 

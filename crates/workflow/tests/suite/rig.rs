@@ -12,7 +12,7 @@ use std::{
 use jiff::SignedDuration;
 use wardroom_core::{
     Named,
-    gpu_node::{self, mapping, moves::Came},
+    gpu_node::{self, mapping, moves::Origin},
     run::{
         State,
         action::Action,
@@ -21,15 +21,18 @@ use wardroom_core::{
 };
 use wardroom_store::{Change, Content, Document, Entry, HistoryRow, Rows, Store};
 use wardroom_workflow::{
-    Actor, Adoption, Answer, Ask, Engine, NODE, Order, Problem, RUN, Run, Settings, act,
+    Actor, Adoption, Answer, Ask, Engine, Order, Problem, RUN, Run, Settings, Subject, act,
 };
 
 use crate::{
     database::Database,
+    subject::GpuNode,
     world::{Known, World, now},
 };
 
 pub(crate) type Node = gpu_node::State;
+
+const NODE: &str = <GpuNode as Subject>::KIND;
 
 pub(crate) struct Rig {
     pub(crate) store: Store,
@@ -118,12 +121,13 @@ impl Rig {
         let mut order = Order {
             id: id.clone(),
             kind,
-            node: id.clone(),
+            subject: id.clone(),
             site: Some("here".to_owned()),
             with: with.map(|step| step.stage).collect(),
             skip: BTreeMap::new(),
-            came: Came::of(node, Came::FromUse),
+            origin: Origin::of(node, Origin::FromUse),
             unproven: BTreeSet::new(),
+            requested_by: Actor { user: Some("sue".to_owned()), ..Actor::default() },
             data: Known { given: "given".to_owned(), ..Known::default() },
         };
         change(&mut order);
@@ -186,7 +190,7 @@ impl Rig {
     pub(crate) async fn settle(&self, id: &str) -> State {
         for _ in 0..400 {
             let run = self.run(id).await;
-            if !run.state.is_worked_on() && !run.record.set_aside {
+            if !run.state.is_worked_on() && !run.record.hold.quarantine_pending {
                 self.check(id).await;
                 return run.state;
             }
@@ -196,7 +200,10 @@ impl Rig {
             self.expire().await;
         }
         let run = self.run(id).await;
-        panic!("the run is still {} at {} after a long time: {:?}", run.state, run.record.stage, run.record);
+        panic!(
+            "the run is still {} at {} after a long time: {:?}",
+            run.state, run.record.progress.stage, run.record
+        );
     }
 
     pub(crate) async fn history(&self, kind: &str, id: &str) -> Vec<HistoryRow> {
@@ -207,7 +214,7 @@ impl Rig {
 
     /// Every pair of states that was ever committed is sound, and nothing was done twice.
     pub(crate) async fn check(&self, id: &str) {
-        let kind = self.run(id).await.record.kind;
+        let kind = self.run(id).await.record.plan.kind;
         let mut rows = self.history(RUN, id).await;
         rows.extend(self.history(NODE, id).await);
         // What was committed together was decided at the same time.
@@ -239,7 +246,8 @@ impl Rig {
         adoption: Adoption,
         abandon: bool,
     ) -> Result<Answer, Problem> {
-        let actor = Actor { user: Some("ann".to_owned()), reason: Some("because".to_owned()), request: None };
+        let actor =
+            Actor { user: Some("ann".to_owned()), comment: Some("because".to_owned()), request_id: None };
         act::<Known>(&self.store, id, &Ask { action, abandon, adoption, at: None, actor }, now()).await
     }
 }

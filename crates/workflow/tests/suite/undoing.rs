@@ -22,7 +22,7 @@ async fn waiting_at(rig: &Rig, kind: Kind, stage: Stage) -> String {
     rig.world.plan(&id, stage, Doing::Perform, Fault::Wait, FOREVER);
     for _ in 0..100 {
         rig.live().await;
-        if rig.run(&id).await.record.waiting.is_some() {
+        if rig.run(&id).await.record.hold.waiting.is_some() {
             return id;
         }
     }
@@ -80,7 +80,7 @@ pub(crate) async fn an_undo_that_keeps_failing_needs_a_person(database: Database
         rig.world.plan(&id, undone, Doing::Undo, Fault::Fail(Class::Retryable), FOREVER);
         rig.act(&id, Action::Cancel).await.unwrap();
         assert_eq!(rig.settle(&id).await, State::FailedManualIntervention, "{kind} {undone}");
-        assert_eq!(rig.run(&id).await.record.attempt, undone.budget(Class::Retryable) + 1);
+        assert_eq!(rig.run(&id).await.record.progress.attempt, undone.budget(Class::Retryable) + 1);
         let refused = rig.act(&id, Action::Rerun).await;
         assert!(refused.is_err(), "what is half undone is not run again");
         rig.world.heal(&id);

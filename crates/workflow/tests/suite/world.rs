@@ -92,6 +92,8 @@ pub(crate) struct Known {
 }
 
 impl Data for Known {
+    type Subject = crate::subject::GpuNode;
+
     fn restarted(&self) -> Self {
         Self { given: self.given.clone(), ..Self::default() }
     }
@@ -213,7 +215,7 @@ impl World {
 
 impl World {
     async fn act(&self, mut attempt: Attempt<'_, Known>) -> Result<Outcome<Known>, Lost> {
-        let (node, stage) = (attempt.node.to_owned(), attempt.stage);
+        let (node, stage) = (attempt.subject.to_owned(), attempt.stage);
         if let Some(rate) = self.rate {
             attempt.limits.take("upstream", rate).await;
         }
@@ -257,7 +259,7 @@ impl Stages for World {
     }
 
     async fn undo(&self, attempt: Attempt<'_, Known>) -> Result<Outcome<Known>, Lost> {
-        let (node, stage) = (attempt.node, attempt.stage);
+        let (node, stage) = (attempt.subject, attempt.stage);
         let fault = self.fault(node, stage, Doing::Undo);
         if let Some(outcome) = self.early(fault, &attempt).await {
             return Ok(outcome);

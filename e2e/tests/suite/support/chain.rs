@@ -1,4 +1,4 @@
-//! The chain of history, recomputed from what the API shows; and what `wardroom audit verify` says of it.
+//! The chain of history, recomputed from the API; and the result of `wardroom audit verify`.
 
 use std::{collections::BTreeMap, process::Command};
 
@@ -83,7 +83,7 @@ fn seal(row: &Value, previous: &str) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether this program can verify by itself, and if so what it says.
+/// Returns whether history verifies, and the output, if this program has the command.
 pub(crate) fn audit(site: &Site) -> Option<(bool, String)> {
     let help = Command::new(binary()).arg("--help").output().unwrap();
     if !String::from_utf8_lossy(&help.stdout).contains("audit") {

@@ -90,7 +90,7 @@ impl Database {
         })
     }
 
-    /// Whether somebody waits for a lock of PostgreSQL.
+    /// Returns whether a session waits for a lock of PostgreSQL.
     pub(crate) fn waits(&self) -> bool {
         let waiting =
             "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
@@ -110,7 +110,7 @@ impl Database {
 impl Drop for Database {
     fn drop(&mut self) {
         if let Self::Postgres { admin, name, .. } = self {
-            // What is left is gone with the cluster.
+            // The rest is removed with the cluster.
             let _ = run(admin, &format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"));
         }
     }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{Api, site};
 
-/// What a Harbor lets its administrator in with.
+/// The credentials of Harbor's administrator.
 pub(crate) const PASSWORD: &str = "Administrator-of-Harbor-0123456789-0123456789";
 
 /// A fake that runs, or that was killed.
@@ -49,7 +49,7 @@ impl Fake {
         self.child.wait().unwrap();
     }
 
-    /// Starts it again where it was, with what it kept.
+    /// Restarts it on the same address with its saved state.
     pub(crate) fn restart(&mut self) {
         let at = self.arguments.len() - 2;
         self.child = run(&self.arguments[..at], &self.address.to_string()).0;

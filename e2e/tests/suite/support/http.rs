@@ -1,4 +1,4 @@
-//! A plain HTTP/1.1 client, small enough to send what no decent client would.
+//! A minimal HTTP/1.1 client that can also send malformed requests.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -19,7 +19,7 @@ pub(crate) struct Api {
     patience: Duration,
 }
 
-/// What was answered.
+/// The answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -44,7 +44,7 @@ impl Api {
         api
     }
 
-    /// The same, by somebody who gives up sooner.
+    /// The same, by a caller that gives up sooner.
     pub(crate) fn within(&self, patience: Duration) -> Self {
         Self { patience, ..self.clone() }
     }
@@ -119,7 +119,7 @@ impl Api {
         stream.set_read_timeout(Some(self.patience))?;
         stream.set_write_timeout(Some(self.patience))?;
         stream.set_nodelay(true)?;
-        let mut head = format!("{method} {path} HTTP/1.1\r\nhost: wardroom\r\nconnection: {connection}\r\n");
+        let mut head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: {connection}\r\n");
         if length > 0 || matches!(method, "POST" | "PUT" | "PATCH") {
             head += &format!("content-length: {length}\r\n");
         }
@@ -244,10 +244,18 @@ pub(crate) struct Events {
     lines: BufReader<Chunks<BufReader<TcpStream>>>,
 }
 
-/// What comes over a stream of events.
+/// A stream of events.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Sent {
-    Event { id: String, name: String, row: Value },
+    /// The first frame: where the stream begins.
+    Place {
+        id: String,
+    },
+    /// An event has no name: that is what every client listens for.
+    Event {
+        id: String,
+        row: Value,
+    },
     Comment,
     End,
 }
@@ -255,7 +263,7 @@ pub(crate) enum Sent {
 impl Events {
     /// The next event or comment.
     pub(crate) fn next(&mut self) -> Sent {
-        let (mut id, mut name, mut data) = (String::new(), String::new(), String::new());
+        let (mut id, mut data) = (String::new(), String::new());
         let mut text = String::new();
         loop {
             text.clear();
@@ -265,21 +273,23 @@ impl Events {
             match text.trim_end().split_once(':') {
                 Some(("", _)) => return Sent::Comment,
                 Some(("id", value)) => id = value.trim().to_owned(),
-                Some(("event", value)) => name = value.trim().to_owned(),
                 Some(("data", value)) => data += value.trim(),
-                Some(_) => {}
-                None if data.is_empty() => {}
-                None => return Sent::Event { id, name, row: serde_json::from_str(&data).unwrap() },
+                Some(other) => panic!("unexpected: {other:?}"),
+                None if !data.is_empty() => {
+                    return Sent::Event { id, row: serde_json::from_str(&data).unwrap() };
+                }
+                None if !id.is_empty() => return Sent::Place { id },
+                None => {}
             }
         }
     }
 
     /// The next event; a stream that only shows signs of life has none.
     pub(crate) fn event(&mut self) -> (String, Value) {
-        for _ in 0..2 {
+        for _ in 0..3 {
             match self.next() {
-                Sent::Event { id, row, .. } => return (id, row),
-                Sent::Comment => {}
+                Sent::Event { id, row } => return (id, row),
+                Sent::Comment | Sent::Place { .. } => {}
                 Sent::End => break,
             }
         }

@@ -40,7 +40,7 @@ impl Line {
         (line, over)
     }
 
-    /// Keeps back what the database answers from now on.
+    /// Holds back the answers of the database from now on.
     pub(crate) fn hold_answers(&self) {
         self.gate.set(true);
     }

@@ -13,7 +13,7 @@ pub(crate) struct Robot {
 }
 
 impl Robot {
-    /// What a registration or a refresh answered.
+    /// The answer to a registration or a refresh.
     #[track_caller]
     pub(crate) fn of(reply: &Reply) -> Self {
         let auth = &reply.expect(200)["auth"];
@@ -42,7 +42,7 @@ impl Robot {
 #[track_caller]
 pub(crate) fn create(site: &Site, name: &str) -> String {
     let made = site.admin().post("/api/satellites", &json!({"name": name})).expect(200);
-    assert_eq!(made["data"]["state"], "pending");
+    assert_eq!(made["data"]["status"], "pending");
     made["token"].as_str().unwrap().to_owned()
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn get(site: &Site, name: &str) -> Value {
 
 #[track_caller]
 pub(crate) fn revoke(site: &Site, name: &str) -> Value {
-    site.admin().post(&format!("/api/satellites/{name}/revoke"), &json!({"reason": "lost"})).expect(200)
+    site.admin().post(&format!("/api/satellites/{name}/revoke"), &json!({"comment": "lost"})).expect(200)
 }
 
 #[track_caller]

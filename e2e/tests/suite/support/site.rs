@@ -104,7 +104,7 @@ impl Site {
         self.dir.path().join(index.to_string())
     }
 
-    /// What a server wrote to its log.
+    /// Returns the log of a server.
     pub(crate) fn log(&self, index: usize) -> String {
         fs::read_to_string(self.log_file(index)).unwrap()
     }
@@ -169,10 +169,15 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server, or gives what it said instead.
-    pub(crate) fn start(mut command: Command, log: &Path) -> Result<Self, String> {
+    /// Starts a server, or returns its error output.
+    pub(crate) fn start(command: Command, log: &Path) -> Result<Self, String> {
         let log_file = fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log_file).spawn().unwrap();
+        Self::with_log(command, log_file.into()).map_err(|_| fs::read_to_string(log).unwrap())
+    }
+
+    /// Starts a server with this as its standard error, or gives how it ended instead.
+    pub(crate) fn with_log(mut command: Command, log: Stdio) -> Result<Self, ExitStatus> {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         let mut address = |words: &str| {
             let line = lines.next()?;
@@ -181,10 +186,7 @@ impl Server {
         let addresses = (address("wardroom listens on http://"), address("machines boot from http://"));
         match addresses {
             (Some(address), Some(boot_address)) => Ok(Self { address, boot_address, child }),
-            _ => {
-                child.wait().unwrap();
-                Err(fs::read_to_string(log).unwrap())
-            }
+            _ => Err(child.wait().unwrap()),
         }
     }
 

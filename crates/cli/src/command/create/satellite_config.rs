@@ -10,19 +10,19 @@ use crate::{
     view::{Made, print_made},
 };
 
-/// Makes a satellite config, from a file with its settings, or from one that describes all of it.
+/// Creates a satellite config, from a file with its settings or from a complete document.
 #[derive(Args)]
 pub(crate) struct SatelliteConfig {
     /// The name: lower case letters and digits, with single '.', '_' or '-' between them.
     #[arg(required_unless_present = "file")]
     name: Option<String>,
-    /// A file that describes it, as `wardroom apply` takes it; - for standard input.
+    /// A file as for `wardroom apply`; - for standard input.
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["name", "settings", "registry"])]
     file: Option<String>,
     /// A file with the settings that satellites read, YAML or JSON; - for standard input.
     #[arg(long, value_name = "FILE", required_unless_present = "file")]
     settings: Option<String>,
-    /// The registry that satellites replicate from, for people; what counts is in the settings.
+    /// The registry that satellites replicate from, for display; the settings decide.
     #[arg(long, value_name = "URL")]
     registry: Option<String>,
     #[command(flatten)]

@@ -11,16 +11,16 @@ use crate::{
     view::{Made, print_made},
 };
 
-/// Makes a satellite group, from options or from a file.
+/// Creates a satellite group, from options or from a file.
 #[derive(Args)]
 pub(crate) struct SatelliteGroup {
     /// The name: lower case letters and digits, with single '.', '_' or '-' between them.
     #[arg(required_unless_present = "file")]
     name: Option<String>,
-    /// A file that describes it, as `wardroom apply` takes it; - for standard input.
+    /// A file as for `wardroom apply`; - for standard input.
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["name", "registry", "artifacts"])]
     file: Option<String>,
-    /// The registry that the artifacts are in, such as `https://registry.example.com`.
+    /// The registry of the artifacts, such as `https://registry.example.com`.
     #[arg(long, value_name = "URL", required_unless_present = "file")]
     registry: Option<String>,
     /// An artifact to replicate, such as library/nginx:1.27,1.28. Can be repeated.
@@ -50,10 +50,10 @@ impl SatelliteGroup {
             },
         };
         let client = self.connection.client()?;
-        // The API only knows how to replace; who says create does not want to.
+        // The API creates or replaces; `create` must not replace.
         match client.satellite_group(&group.group).await {
             Ok(_) => {
-                let there = format!("there is a satellite group {:?} already", group.group);
+                let there = format!("the satellite group {:?} already exists", group.group);
                 Err(failure(Code::Conflict, format!("{there}\nnext: change it with `wardroom apply`")))
             }
             Err(error) if error.is_not_found() => {

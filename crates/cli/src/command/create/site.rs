@@ -11,19 +11,19 @@ use crate::{
     view::{Made, print_made},
 };
 
-/// Makes a site, from options or, with all its settings, from a file.
+/// Creates a site, from options or from a file with all its settings.
 #[derive(Args)]
 pub(crate) struct Site {
-    /// The name by which nodes refer to it.
+    /// The name.
     #[arg(required_unless_present = "file")]
     name: Option<String>,
-    /// A file that describes it, as `wardroom apply` takes it; - for standard input.
+    /// A file as for `wardroom apply`; - for standard input.
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["name", "url", "key", "subnet"])]
     file: Option<String>,
     /// The address of its MAAS, such as `https://maas.example/MAAS`.
     #[arg(long, value_name = "URL", required_unless_present = "file")]
     url: Option<String>,
-    /// Where the API key is: file:NAME in the server's folder of secrets, or env:WARDROOM_SECRET_NAME.
+    /// A reference to the API key: file:NAME in the server's folder of secrets, or env:WARDROOM_SECRET_NAME.
     #[arg(long, value_name = "REFERENCE", required_unless_present = "file")]
     key: Option<String>,
     /// The subnet that machines boot in, by its name or network.
@@ -35,7 +35,7 @@ pub(crate) struct Site {
     /// The disk that machines boot from, by its serial number.
     #[arg(long, value_name = "TEXT", conflicts_with = "file")]
     boot_disk_serial: Option<String>,
-    /// The release of the operating system; jammy unless told.
+    /// The release of the operating system; default: jammy.
     #[arg(long, value_name = "NAME", conflicts_with = "file")]
     series: Option<String>,
     /// The resource pool that machines are put into.
@@ -47,7 +47,7 @@ pub(crate) struct Site {
     /// The URL under which nodes reach this server.
     #[arg(long, value_name = "URL", conflicts_with = "file")]
     server_url: Option<String>,
-    /// Any other setting, such as bmc_insecure=true or boot_disk.serial=B1; the page on site settings lists them. Can be
+    /// Any other setting, such as bmc_insecure=true or boot_disk.serial=B1; docs/site-settings.md lists them. Can be
     /// repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair, conflicts_with = "file")]
     set: Vec<(String, String)>,

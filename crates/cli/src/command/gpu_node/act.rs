@@ -18,15 +18,15 @@ use crate::{
 pub(crate) struct Act {
     #[command(flatten)]
     targets: Targets,
-    /// A stage to skip for a dead host, with a reason: drain_node="the board burnt". Can be repeated.
-    #[arg(long, value_name = "STAGE=REASON", value_parser = text::skip)]
+    /// A stage to skip for a dead host, with a comment: drain_node="the board burnt". Can be repeated.
+    #[arg(long, value_name = "STAGE=COMMENT", value_parser = text::skip)]
     skip: Vec<(String, String)>,
-    /// Use a node whose cleanup was begun and never proven as it is; takes a reason.
-    #[arg(long, requires = "reason")]
+    /// Use the node although its cleanup was not proven; needs a comment.
+    #[arg(long, requires = "comment")]
     unproven: bool,
-    /// Why, for history.
+    /// The reason, kept in history.
     #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    comment: Option<String>,
     #[command(flatten)]
     secret: SecretFile,
     #[command(flatten)]
@@ -51,9 +51,9 @@ impl Act {
     pub(crate) async fn run(self, action: Action) -> anyhow::Result<()> {
         let (client, ids) = self.targets.find::<GpuNode>(action.as_str()).await?;
         if ids.len() > 1 && self.secret.is_given() {
-            return Err(failure(Code::Usage, "one file takes the secret of one node"));
+            return Err(failure(Code::Usage, "--secret-file holds the secret of one node: select one"));
         }
-        let wanted = ActionRequest { reason: self.reason, skip: skips(self.skip), unproven: self.unproven };
+        let wanted = ActionRequest { comment: self.comment, skip: skips(self.skip), unproven: self.unproven };
         let (mut outcome, mut runs) = (Outcome::default(), Vec::new());
         for id in &ids {
             let paper = self.secret.open()?;

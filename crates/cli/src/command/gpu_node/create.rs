@@ -16,7 +16,7 @@ use crate::{
 /// Registers a node: with a site it is onboarded through MAAS, without one its token is written once.
 #[derive(Args)]
 pub(crate) struct Create {
-    /// The name of the host.
+    /// The hostname.
     hostname: String,
     /// The site that manages the machine.
     #[arg(long, value_name = "NAME")]
@@ -27,13 +27,14 @@ pub(crate) struct Create {
     /// The address of its BMC, such as https://10.0.0.7.
     #[arg(long, value_name = "URL", requires = "bmc_credential")]
     bmc: Option<String>,
-    /// Where user and password of the BMC are: file:bmc/NAME in the server's folder of secrets, or env:WARDROOM_SECRET_BMC_NAME.
+    /// A reference to user and password of the BMC: file:bmc/NAME in the server's folder of secrets, or
+    /// env:WARDROOM_SECRET_BMC_NAME.
     #[arg(long, value_name = "REFERENCE", requires = "bmc")]
     bmc_credential: Option<String>,
-    /// Which system of the BMC.
+    /// The system of the BMC.
     #[arg(long, value_name = "ID", requires = "bmc")]
     bmc_system: Option<String>,
-    /// Which model it is.
+    /// The model.
     #[arg(long, value_name = "TEXT")]
     model: Option<String>,
     /// Its serial number.

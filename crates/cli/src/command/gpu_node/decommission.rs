@@ -25,18 +25,18 @@ const MODES: [&str; 4] = [
 pub(crate) struct Decommission {
     #[command(flatten)]
     targets: Targets,
-    /// How far it goes.
+    /// The mode.
     #[arg(long, value_parser = PossibleValuesParser::new(MODES))]
     mode: String,
-    /// End what runs on the node instead of waiting for it.
+    /// End running work on the node instead of waiting for it.
     #[arg(long)]
     force: bool,
-    /// A stage to skip for a dead host, with a reason: drain_node="the board burnt". Can be repeated.
-    #[arg(long, value_name = "STAGE=REASON", value_parser = text::skip)]
+    /// A stage to skip for a dead host, with a comment: drain_node="the board burnt". Can be repeated.
+    #[arg(long, value_name = "STAGE=COMMENT", value_parser = text::skip)]
     skip: Vec<(String, String)>,
-    /// Why, for history.
+    /// The reason, kept in history.
     #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    comment: Option<String>,
     #[command(flatten)]
     wait: Wait,
 }
@@ -45,7 +45,7 @@ impl Decommission {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let (client, ids) = self.targets.find::<GpuNode>(&self.mode).await?;
         let (mode, skip) = (self.mode, skips(self.skip));
-        let wanted = DecommissionCreate { mode, force: self.force, skip, reason: self.reason };
+        let wanted = DecommissionCreate { mode, force: self.force, skip, comment: self.comment };
         let (mut outcome, mut runs) = (Outcome::default(), Vec::new());
         for id in &ids {
             let begun = client.decommission_gpu_node(id, &wanted).await.map(|node| {

@@ -9,20 +9,21 @@ use crate::{
     output,
     progress::{Wait, Wish},
     secret::SecretFile,
+    suggest,
     view::Resource as _,
 };
 
-/// Starts an onboarding; one by hand gives a new token.
+/// Starts an onboarding; without a site it issues a new token.
 #[derive(Args)]
 pub(crate) struct Onboard {
     /// Its id or hostname.
     id: String,
-    /// The site to onboard through; the node's own when absent.
+    /// The site to onboard through; default: the node's own.
     #[arg(long, value_name = "NAME")]
     site: Option<String>,
-    /// Why, for history.
+    /// The reason, kept in history.
     #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    comment: Option<String>,
     #[command(flatten)]
     secret: SecretFile,
     #[command(flatten)]
@@ -33,9 +34,10 @@ pub(crate) struct Onboard {
 
 impl Onboard {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
-        let wanted = OnboardingCreate { site: self.site, reason: self.reason };
+        let wanted = OnboardingCreate { site: self.site, comment: self.comment };
         let client = self.connection.client()?;
         let id = GpuNode::id_of(&client, &self.id).await?;
+        suggest::remember(&id, &self.id);
         let paper = self.secret.open()?;
         let begun = client.onboard_gpu_node(&id, &wanted).await?;
         if let Some(token) = &begun.token {
@@ -44,7 +46,7 @@ impl Onboard {
         let run = begun.node.run.as_deref().map_or_else(String::new, |run| format!(", run/{run}"));
         output::note(&format!("gpu-node/{} {}{run}", begun.node.id, begun.node.state));
         if begun.node.state == State::Quarantined.as_str() {
-            output::note("it stays quarantined, also onboarded, until `wardroom gpu-node recover`");
+            output::note("it stays quarantined after the onboarding, until `wardroom gpu-node recover`");
         }
         self.wait.until_over(&client, begun.node.run.as_slice(), Wish::Done).await
     }

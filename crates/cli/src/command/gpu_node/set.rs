@@ -8,39 +8,39 @@ use wardroom_api::gpu_node::{Bmc, GpuNode, GpuNodePatch};
 use crate::{
     connection::Connection,
     exit::{Code, failure},
-    output,
+    output, suggest,
     text::label,
     view::Resource as _,
 };
 
-/// Corrects what is known of a GPU node. What is not given stays; an empty text clears.
+/// Corrects the data of a GPU node. Options not given change nothing; an empty text clears.
 #[derive(Args)]
 pub(crate) struct Set {
     /// Its id or hostname.
     id: String,
-    /// The name of the host.
+    /// The hostname.
     #[arg(long, value_name = "NAME")]
     hostname: Option<String>,
-    /// A MAC, the one it boots from first; these replace all it has. Can be repeated.
+    /// A MAC, the one it boots from first; they replace all earlier ones. Can be repeated.
     #[arg(long = "mac", value_name = "MAC")]
     macs: Vec<String>,
     /// The address of its BMC, such as https://10.0.0.7.
     #[arg(long, value_name = "URL")]
     bmc: Option<String>,
-    /// Where user and password of the BMC are: file:bmc/NAME in the server's folder of secrets, or
+    /// A reference to user and password of the BMC: file:bmc/NAME in the server's folder of secrets, or
     /// env:WARDROOM_SECRET_BMC_NAME.
     #[arg(long, value_name = "REFERENCE")]
     bmc_credential: Option<String>,
-    /// Which system of the BMC.
+    /// The system of the BMC.
     #[arg(long, value_name = "ID")]
     bmc_system: Option<String>,
-    /// Which model it is.
+    /// The model.
     #[arg(long, value_name = "TEXT")]
     model: Option<String>,
     /// Its serial number.
     #[arg(long, value_name = "TEXT")]
     serial_number: Option<String>,
-    /// Set a label, or take it off: key=value or key-. Can be repeated.
+    /// A label to set or remove: key=value or key-. Can be repeated.
     #[arg(long = "label", value_name = "LABEL", value_parser = label)]
     labels: Vec<(String, Option<String>)>,
     #[command(flatten)]
@@ -66,6 +66,7 @@ impl Set {
             return Err(failure(Code::Usage, options));
         }
         let id = GpuNode::id_of(&client, &self.id).await?;
+        suggest::remember(&id, &self.id);
         if bmc != (None, None, None) {
             let known = client.gpu_node(&id).await?.bmc;
             patch.bmc = Some(changed(known, bmc)?);
@@ -76,7 +77,7 @@ impl Set {
     }
 }
 
-/// A BMC with what is given changed; nothing when its address is empty.
+/// Returns the BMC with the given changes; none if its address is set to empty.
 fn changed(
     known: Option<Bmc>,
     (address, credential, system): (Option<String>, Option<String>, Option<String>),

@@ -12,21 +12,21 @@ use crate::{
     text::label,
 };
 
-/// Says what nodes install, and where they belong. What is not given stays; an empty text clears.
+/// Sets the workflow, group, hostname and labels of nodes. Options not given change nothing; an empty text clears.
 #[derive(Args)]
 pub(crate) struct Assign {
     #[command(flatten)]
     targets: Targets,
-    /// What they install; "" for nothing.
+    /// The workflow to install; "" for none.
     #[arg(long, value_name = "NAME")]
     workflow: Option<String>,
-    /// The device group they belong to; "" for none.
+    /// The device group; "" for none.
     #[arg(long, value_name = "NAME")]
     group: Option<String>,
-    /// The name of the host.
+    /// The hostname.
     #[arg(long, value_name = "NAME")]
     hostname: Option<String>,
-    /// Set a label, or take it off: key=value or key-. Can be repeated.
+    /// A label to set or remove: key=value or key-. Can be repeated.
     #[arg(long = "label", value_name = "LABEL", value_parser = label)]
     set_labels: Vec<(String, Option<String>)>,
 }

@@ -17,22 +17,22 @@ pub(crate) struct Create {
     /// The MAC address, with colons or hyphens.
     #[arg(long, value_name = "MAC")]
     mac: String,
-    /// The name of the host.
+    /// The hostname.
     #[arg(long, value_name = "NAME")]
     hostname: Option<String>,
-    /// The device group it belongs to.
+    /// The device group.
     #[arg(long, value_name = "NAME")]
     group: Option<String>,
-    /// What it shall install.
+    /// The workflow to install.
     #[arg(long, value_name = "NAME")]
     workflow: Option<String>,
     /// A label. Can be repeated.
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = pair)]
     labels: Vec<(String, String)>,
-    /// Who made it.
+    /// The manufacturer.
     #[arg(long, value_name = "TEXT")]
     vendor: Option<String>,
-    /// Which model it is.
+    /// The model.
     #[arg(long, value_name = "TEXT")]
     model: Option<String>,
     /// Its serial number.

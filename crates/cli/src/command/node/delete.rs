@@ -5,7 +5,7 @@ use wardroom_api::node::Node;
 
 use crate::{outcome::Outcome, targets::Targets};
 
-/// Takes retired nodes out of the lists; their history stays.
+/// Deletes retired nodes; their history stays.
 #[derive(Args)]
 pub(crate) struct Delete {
     #[command(flatten)]

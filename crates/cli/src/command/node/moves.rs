@@ -17,7 +17,7 @@ const MOST: usize = 1000;
 pub(crate) struct Verb {
     #[command(flatten)]
     targets: Targets,
-    /// Why, for history.
+    /// The reason, kept in history.
     #[arg(long, value_name = "TEXT")]
     comment: Option<String>,
 }
@@ -25,10 +25,10 @@ pub(crate) struct Verb {
 /// Moves nodes to a state.
 #[derive(Args)]
 pub(crate) struct Move {
-    /// The state to go to; `wardroom why node ID` says which are possible.
+    /// The new state; `wardroom why node ID` lists the possible ones.
     #[arg(long, value_name = "STATE")]
     to: String,
-    /// Lift the retry limit and clear the counters; opens no move that does not exist.
+    /// Ignore the retry limit and clear the counters; allows no other move.
     #[arg(long)]
     force: bool,
     #[command(flatten)]

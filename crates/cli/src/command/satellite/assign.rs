@@ -14,22 +14,22 @@ use crate::{
     table::or_none,
 };
 
-/// Puts satellites into groups, and says which config they read.
+/// Adds satellites to groups, and assigns their config.
 #[derive(Args)]
 pub(crate) struct Assign {
     #[command(flatten)]
     who: Who,
-    /// The config to read.
+    /// The config.
     #[arg(long, value_name = "NAME")]
     config: Option<String>,
 }
 
-/// Takes satellites out of groups, and gives them the built-in config back.
+/// Removes satellites from groups, or returns them to the built-in config.
 #[derive(Args)]
 pub(crate) struct Unassign {
     #[command(flatten)]
     who: Who,
-    /// Back to the built-in config.
+    /// Return to the built-in config.
     #[arg(long)]
     config: bool,
 }
@@ -78,7 +78,7 @@ impl Who {
         let mut outcome = Outcome::default();
         for name in &self.names {
             let changed = one(&client, name, &self.groups, change, config.as_ref()).await;
-            outcome.add(&format!("satellite/{name}"), changed.map(told).map_err(Into::into))?;
+            outcome.add(&format!("satellite/{name}"), changed.map(describe).map_err(Into::into))?;
         }
         outcome.finish()
     }
@@ -108,7 +108,7 @@ async fn one(
     Ok(member)
 }
 
-fn told(member: Option<Member>) -> String {
+fn describe(member: Option<Member>) -> String {
     let Some(Member { groups, config, .. }) = member else { return "unchanged".to_owned() };
     let config = config.as_deref().unwrap_or("<built-in>");
     format!("groups {}, config {config}", or_none(Some(&groups.join(","))))

@@ -12,16 +12,16 @@ use crate::{
     text::label,
 };
 
-/// Changes labels of satellites, and the interval they are given. What is not given stays.
+/// Changes the labels and heartbeat interval of satellites. Options not given change nothing.
 #[derive(Args)]
 pub(crate) struct Set {
     /// Their names.
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
-    /// How often they shall beat, such as "@every 30s"; empty to leave it to them.
+    /// The interval of their heartbeats, such as "@every 30s"; empty to let them decide.
     #[arg(long, value_name = "INTERVAL")]
     heartbeat_interval: Option<String>,
-    /// Set a label, or take it off: key=value or key-. Can be repeated.
+    /// A label to set or remove: key=value or key-. Can be repeated.
     #[arg(long = "label", value_name = "LABEL", value_parser = label)]
     labels: Vec<(String, Option<String>)>,
     #[command(flatten)]

@@ -1,0 +1,233 @@
+//! The actions that the server offers, as commands that can be pasted: people type those, not requests.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+};
+
+use clap::ValueEnum as _;
+use serde_json::Value;
+use wardroom_api::action::Action;
+use wardroom_core::action::READ;
+
+use crate::kind::Kind;
+
+/// The name by which the user called each resource, by its id.
+static TYPED: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
+
+/// Notes what the user typed for a resource: suggestions name it in the same way.
+pub(crate) fn remember(id: &str, typed: &str) {
+    TYPED.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), typed.to_owned());
+}
+
+/// The name that the user typed for a resource, or its id.
+pub(crate) fn typed(id: &str) -> String {
+    TYPED.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned().unwrap_or_else(|| id.to_owned())
+}
+
+/// The command that carries out an action, or the request where no command does.
+pub(crate) fn command(action: &Action) -> String {
+    match words(action) {
+        Some(words) => words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+        None => {
+            let body = action.body.as_ref().map_or_else(String::new, |body| format!(" {body}"));
+            format!("{} {}{body}", action.method, action.path)
+        }
+    }
+}
+
+/// The command of a recommended action with the reason for it, or only the reason.
+pub(crate) fn recommended(action: Option<&Action>, why: &str) -> String {
+    match action {
+        Some(action) => format!("{} ({why})", command(action)),
+        None => why.to_owned(),
+    }
+}
+
+/// A name of the API as commands spell it.
+pub(crate) fn kebab(name: &str) -> String {
+    name.replace('_', "-")
+}
+
+/// The words of the command; nothing where no command makes this request.
+fn words(action: &Action) -> Option<Vec<String>> {
+    let id = typed(&action.id);
+    let kind = Kind::from_str(&action.kind, false).ok()?;
+    let verb = kebab(&action.action);
+    let (start, complete): (Vec<&str>, _) = match (kind, &*action.action) {
+        (_, READ) => (vec!["describe", kind.as_str(), &id], true),
+        (Kind::Node, "assign") => (vec!["node", "assign", &id], false),
+        (Kind::Node, _) if action.path.ends_with("/state") => (vec!["node", "move", &id], false),
+        (Kind::GpuNode, "delete") => (vec!["delete", "gpu-node", &id], true),
+        (Kind::GpuNode, _) => (vec!["gpu-node", &verb, &id], false),
+        (Kind::Run, _) => (vec!["run", &verb, &id], false),
+        (Kind::Satellite, "revoke" | "reenable") => (vec!["satellite", &verb, &id], false),
+        (Kind::Satellite, "assign_config") if has_null(action, "config_name") => {
+            (vec!["satellite", "unassign", &id, "--config"], true)
+        }
+        (Kind::Satellite, "assign_config") => (vec!["satellite", "assign", &id], false),
+        (Kind::SatelliteGroup, "list_satellites") => {
+            let group = format!("group={id}");
+            return Some(
+                ["wardroom", "get", "satellites", "--field-selector", &group].map(str::to_owned).into(),
+            );
+        }
+        (Kind::Token, "create") => (vec!["token", "create", "NAME"], false),
+        // It takes more than fits into a suggestion.
+        (
+            Kind::Group | Kind::Workflow | Kind::Site | Kind::SatelliteGroup | Kind::SatelliteConfig,
+            "create" | "sync",
+        ) => (vec!["create", kind.as_str(), &id, "--help"], true),
+        (Kind::Group | Kind::Workflow | Kind::Site | Kind::SatelliteConfig, "replace" | "update") => {
+            (vec!["apply", "-f", "FILE"], true)
+        }
+        _ => return None,
+    };
+    let mut words: Vec<_> = ["wardroom"].into_iter().chain(start).map(str::to_owned).collect();
+    if !complete {
+        words.extend(options(action));
+    }
+    Some(words)
+}
+
+fn has_null(action: &Action, field: &str) -> bool {
+    action.body.as_ref().is_some_and(|body| body.get(field).is_some_and(Value::is_null))
+}
+
+/// The fields of the body as options, and those that the caller has to fill in.
+fn options(action: &Action) -> Vec<String> {
+    let body = action.body.as_ref().and_then(Value::as_object);
+    let mut words = Vec::new();
+    for (field, value) in body.into_iter().flatten() {
+        match value {
+            // The resource is named already.
+            Value::String(text) if *text == action.id => {}
+            Value::String(text) => words.extend([option(field), text.clone()]),
+            Value::Bool(true) => words.push(option(field)),
+            Value::Null => words.extend([option(field), String::new()]),
+            Value::Array(skips) => words.extend(skips.iter().flat_map(|skip| {
+                let text = |name: &str| skip[name].as_str().unwrap_or_default().to_owned();
+                [option(field), format!("{}={}", text("stage"), text("comment"))]
+            })),
+            Value::Bool(false) | Value::Number(_) | Value::Object(_) => {}
+        }
+    }
+    for field in action.needs.iter().filter(|field| !field.contains('.')) {
+        let option = option(field);
+        let placeholder = match &**field {
+            "comment" => "TEXT".to_owned(),
+            "workflow_id" => "NAME".to_owned(),
+            _ => option.trim_start_matches('-').to_uppercase(),
+        };
+        // A new token is named without an option.
+        if field != "name" {
+            words.extend([option, placeholder]);
+        }
+    }
+    words
+}
+
+/// The option behind a field of a body.
+fn option(field: &str) -> String {
+    let name = match field {
+        "state" => "to",
+        "workflow_id" => "workflow",
+        "group_id" => "group",
+        "config_name" => "config",
+        "expected_observation_digest" => "digest",
+        field => field,
+    };
+    format!("--{}", kebab(name))
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |character: char| character.is_ascii_alphanumeric() || "-_=./:@%+,".contains(character);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    if word.is_empty() { "\"\"".to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+    use wardroom_core::{
+        action::{self, Call, Value},
+        gpu_node, lifecycles, node, run, satellite,
+    };
+
+    use super::{Action, command, quoted, remember, words};
+    use crate::arguments::Arguments;
+
+    fn check(action: action::Action, expected: &str) {
+        let action = Action::from(action);
+        assert_eq!(command(&action), expected);
+        parses(&action);
+    }
+
+    fn parses(action: &Action) {
+        let words = words(action).unwrap_or_else(|| panic!("no command for {action:?}"));
+        let parsed = Arguments::command().try_get_matches_from(&words);
+        assert!(parsed.is_ok(), "{words:?}: {}", parsed.unwrap_err());
+    }
+
+    #[test]
+    fn actions_become_commands() {
+        check(node::ASSIGN.of("n1"), "wardroom node assign n1 --workflow NAME");
+        check(node::RELEASE_WORKFLOW.of("n1"), "wardroom node assign n1 --workflow \"\"");
+        check(node::RELEASE_GROUP.of("n1"), "wardroom node assign n1 --group \"\"");
+        check(node::READ.of("n1"), "wardroom describe node n1");
+        check(satellite::REISSUE.of("edge"), "wardroom satellite reenable edge --mode reissue");
+        check(
+            gpu_node::DECOMMISSION.of("g1").with("mode", "reimage"),
+            "wardroom gpu-node decommission g1 --mode reimage",
+        );
+        check(gpu_node::LIFECYCLE.of("g1"), "wardroom describe gpu-node g1");
+        let recover = gpu_node::action::Action::Recover.call().needing(&["comment"]);
+        check(
+            recover.of("g1").with("unproven", Value::Flag(true)),
+            "wardroom gpu-node recover g1 --unproven --comment TEXT",
+        );
+        let skip = vec![[("stage", "drain_node".into()), ("comment", "it is dead".into())].into()];
+        check(
+            gpu_node::action::Action::Retire.call().of("g1").with("skip", Value::List(skip)),
+            "wardroom gpu-node retire g1 --skip 'drain_node=it is dead'",
+        );
+        let adopt = run::action::Action::AdoptObservedState.call();
+        check(adopt.of("r1"), "wardroom run adopt-observed-state r1 --digest DIGEST");
+        check(
+            adopt.of("r1").with("expected_observation_digest", "d1"),
+            "wardroom run adopt-observed-state r1 --digest d1",
+        );
+    }
+
+    #[test]
+    fn a_resource_is_named_as_the_user_typed_it() {
+        remember("0197-id", "edge one");
+        check(satellite::REISSUE.of("0197-id"), "wardroom satellite reenable 'edge one' --mode reissue");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+    }
+
+    /// Every action of the tables has a command that the command line takes.
+    #[test]
+    fn every_action_of_the_tables_is_a_command() {
+        let tables = lifecycles::all();
+        let calls = tables.iter().flat_map(|table| {
+            let moves = table.moves.iter().filter_map(|row| row.call);
+            moves.chain(table.states.iter().filter_map(|state| state.remedy))
+        });
+        // Devices have no commands yet.
+        let calls: Vec<Call> = calls.filter(|call| call.kind != "device").collect();
+        assert!(calls.len() > 50, "{}", calls.len());
+        for call in calls {
+            parses(&call.of("x1").into());
+        }
+    }
+
+    #[test]
+    fn a_request_without_a_command_is_shown_as_it_is() {
+        let call = Call::new("device", "replace", "PUT", "/api/v1/devices/{name}");
+        assert_eq!(command(&call.of("d1").into()), "PUT /api/v1/devices/d1");
+    }
+}

@@ -1,0 +1,39 @@
+//! The row of GPU nodes: what the platform has to know of them.
+
+use super::{
+    document,
+    identity::Agents,
+    offline,
+    problems::PROBLEMS,
+    proof::Reports,
+    routes::{ACCESS, WORDS, routes},
+    run, settings, sites, why,
+};
+use crate::platform::kind::{Kind, Stored};
+
+/// Bare metal behind MAAS.
+pub(crate) static ROW: Kind = Kind {
+    name: document::KIND,
+    settings: settings::resolve,
+    parts: |parts, _| {
+        let agents = Agents::new(parts);
+        let reports = Reports(parts.reports());
+        parts.put(agents);
+        parts.put(reports);
+    },
+    access: ACCESS,
+    routes,
+    stores: &[
+        Stored { why: Some(|app, id| Box::pin(why::why(app, id))), ..Stored::of(document::KIND) },
+        Stored {
+            why: Some(|app, id| Box::pin(run::why::why(app, id))),
+            ..Stored::of(wardroom_workflow::RUN)
+        },
+        Stored::of(sites::SITES.kind),
+    ],
+    beats: Some(&offline::BEATING),
+    jobs: super::work::jobs,
+    words: &WORDS,
+    problems: PROBLEMS,
+    dialect: None,
+};

@@ -1,0 +1,67 @@
+//! `[gpu_nodes]`: how long tokens and tasks stay with an agent.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::platform::config::{Config, ConfigError, Resolving};
+
+/// What holds for every GPU node; what belongs to a site is set with the site.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// How long a token can be used to enrol.
+    pub token: Duration,
+    /// How long an exchange whose answer got lost may be repeated.
+    pub exchange: Duration,
+    /// How long a task stays with an agent that says nothing.
+    pub task_lease: Duration,
+    /// How often nodes that need an owner are looked after.
+    pub owners: Duration,
+}
+
+impl Settings {
+    /// The settings in a configuration.
+    #[must_use]
+    pub fn of(config: &Config) -> &Self {
+        config.of()
+    }
+}
+
+/// Reads the section.
+pub(crate) fn resolve(sections: &mut Resolving<'_>) {
+    if let Some(settings) = sections.section("gpu_nodes", RawGpuNodes::resolve) {
+        sections.keep(settings);
+    }
+}
+
+#[derive(Deserialize)]
+struct RawGpuNodes {
+    token_minutes: u64,
+    exchange_seconds: u64,
+    task_lease_seconds: u64,
+    owners_seconds: u64,
+}
+
+impl RawGpuNodes {
+    fn resolve(self) -> Result<Settings, ConfigError> {
+        let Self { token_minutes, exchange_seconds, task_lease_seconds, owners_seconds } = self;
+        // A run that waits for an agent by hand is given up after a day: no token outlives it.
+        for (key, value, range) in [
+            ("token_minutes", token_minutes, 1..=1440),
+            ("exchange_seconds", exchange_seconds, 1..=3600),
+            ("task_lease_seconds", task_lease_seconds, 5..=3600),
+            ("owners_seconds", owners_seconds, 1..=3600),
+        ] {
+            if !range.contains(&value) {
+                let (least, most) = (range.start(), range.end());
+                return Err(ConfigError(format!("gpu_nodes.{key}: must be from {least} to {most}")));
+            }
+        }
+        Ok(Settings {
+            token: Duration::from_secs(token_minutes * 60),
+            exchange: Duration::from_secs(exchange_seconds),
+            task_lease: Duration::from_secs(task_lease_seconds),
+            owners: Duration::from_secs(owners_seconds),
+        })
+    }
+}

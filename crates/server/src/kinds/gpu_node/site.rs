@@ -1,0 +1,64 @@
+//! A site as a run sees it: what was configured when the run loaded it, frozen.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use wardroom_api::site::Budget;
+pub(crate) use wardroom_api::site::{BootDisk, Erase, SiteSettings as Settings};
+
+use super::document::Document;
+use crate::platform::{app::App, http::error::Error, identity::secret};
+
+/// The kind under which sites are stored.
+pub(crate) const KIND: &str = "site";
+
+/// A site, frozen.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Snapshot {
+    pub(crate) name: String,
+    /// Names these settings: another digest means that somebody changed them since.
+    pub(crate) digest: String,
+    /// Whose API key it is: what machines show as their owner.
+    pub(crate) user: String,
+    pub(crate) settings: Settings,
+}
+
+/// The settings of a site as they are now, and their digest; nothing when there is no such site.
+pub(crate) async fn load(app: &App, name: &str) -> Result<Option<(Settings, String)>, Error> {
+    let found = app.store.get(KIND, name).await?.filter(|found| !found.content.deleted);
+    let Some(found) = found else { return Ok(None) };
+    let digest = secret::encode(&Sha256::digest(found.content.document.as_str())[..12]);
+    Ok(Some((found.content.document.read()?, digest)))
+}
+
+/// The budgets that a site sets for the stages of its runs; none without a site.
+pub(crate) async fn budgets(app: &App, name: Option<&str>) -> Result<BTreeMap<String, Budget>, Error> {
+    let Some(name) = name else { return Ok(BTreeMap::new()) };
+    Ok(load(app, name).await?.map(|(settings, _)| settings.budgets).unwrap_or_default())
+}
+
+/// Refuses a BMC without TLS where the site does not allow that: its password would be there to read for anybody.
+pub(crate) async fn check_bmc(app: &App, name: &str, node: &Document) -> Result<(), Error> {
+    let Some(bmc) = node.bmc.as_ref().filter(|bmc| is_plain(&bmc.address)) else { return Ok(()) };
+    match load(app, name).await? {
+        Some((settings, _)) if !settings.bmc_insecure => {
+            Err(Error::invalid("bmc.address", plain_refused(&bmc.address, name)))
+        }
+        // A site that is not there is refused where it is held.
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Whether an address is spoken to without TLS.
+pub(crate) fn is_plain(address: &str) -> bool {
+    address.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http://"))
+}
+
+/// Why a BMC without TLS is not spoken to, and what would allow it.
+pub(crate) fn plain_refused(address: &str, site: &str) -> String {
+    format!(
+        "{address} is without TLS, where anybody can read the password: use https://, or set bmc_insecure of the \
+         site {site:?} to true"
+    )
+}

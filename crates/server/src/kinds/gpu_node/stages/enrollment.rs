@@ -1,0 +1,146 @@
+//! The agent: it enrolled for this run, it is heard, and its checks pass. Only this is success.
+
+use jiff::SignedDuration;
+use wardroom_core::{gpu_node::maas::Status, run::plan::Kind};
+use wardroom_store::Resource;
+use wardroom_upstream::maas::Machine;
+
+use super::{
+    StageError, StageResult, Try, Workers, by_hand, disagrees, done, in_vain, require_ours, wait_until,
+};
+use crate::{
+    kinds::gpu_node::{
+        document::{self, Document},
+        proof,
+    },
+    platform::app::{Decided, by_system},
+};
+
+/// How often to look.
+const LOOK: SignedDuration = SignedDuration::from_secs(2);
+
+/// What becomes of a token whose identity is revoked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Token {
+    Kept,
+    Void,
+}
+
+impl Workers {
+    /// Waits for the agent; the engine moves the node in the commit that ends the run. Meanwhile the machine must stay
+    /// what the run made of it.
+    pub(super) async fn wait_for_agent(&self, attempt: &mut Try<'_>) -> StageResult {
+        let until = attempt.now.saturating_add(LOOK).unwrap_or(attempt.now);
+        if attempt.kind != Kind::Bootstrap {
+            // Nobody waits for this: it is looked at once more when the agent is there.
+            if let Some(machine) = self.seen(attempt).await? {
+                self.still_deployed(attempt, &machine)?;
+            }
+        }
+        let node = self.node(attempt).await?;
+        let agent = node.agent.as_ref().filter(|agent| agent.run == attempt.run);
+        let Some(agent) = agent else {
+            let expired = node.enrollment.as_ref().is_none_or(|token| token.expires_at <= attempt.now);
+            if expired {
+                return Err(expiry(attempt.kind));
+            }
+            let reason = match &node.agent {
+                None => "the agent has not enrolled yet",
+                Some(_) => {
+                    "the agent has not enrolled yet; the one of before still speaks for the node: start it with the new token \
+                     and an empty --state-dir"
+                }
+            };
+            return Ok(wait_until(until, reason));
+        };
+        let heard = proof::latest(&self.app, attempt.subject).await?.health;
+        let heard = heard.filter(|(health, _)| health.epoch == agent.epoch);
+        let Some((health, at)) = heard else {
+            return Ok(wait_until(until, "the agent has enrolled and not been heard yet"));
+        };
+        if !proof::is_fresh(&self.app, Some(&health), at, attempt.now) {
+            return Ok(wait_until(until, "the agent has enrolled, and is silent since it was last heard"));
+        }
+        if !health.is_healthy() {
+            let reason = format!("the agent is not healthy: {}", health.complaints());
+            return Ok(wait_until(until, &reason));
+        }
+        if attempt.kind != Kind::Bootstrap {
+            self.look_and_lock(attempt).await?;
+        }
+        done(attempt)
+    }
+
+    /// What was deployed for this run is still there, and nobody else's.
+    fn still_deployed(&self, attempt: &Try<'_>, machine: &Machine) -> Result<(), StageError> {
+        let (site, _) = self.site(attempt)?;
+        require_ours(&site, machine)?;
+        if machine.status == Status::Deployed { Ok(()) } else { Err(disagrees(attempt.stage, machine)) }
+    }
+
+    /// Looks at the machine once more, and locks it in MAAS, if the site wants that: the only guard there against a
+    /// release by somebody else.
+    async fn look_and_lock(&self, attempt: &mut Try<'_>) -> Result<(), StageError> {
+        let (site, session) = self.site(attempt)?;
+        let id = self.system_id(attempt).await?;
+        let machine = self.observe(attempt, &session, &id).await?;
+        self.still_deployed(attempt, &machine)?;
+        if site.settings.lock && !machine.locked {
+            session.turn().await.lock(&id, attempt.run).await?;
+        }
+        Ok(())
+    }
+
+    /// Revokes the identity that enrolled for this run, and the token of a bootstrap by hand; another one's token goes
+    /// with the user data it is in.
+    pub(super) async fn undo_agent(&self, attempt: &mut Try<'_>) -> StageResult {
+        let token = if attempt.kind == Kind::Bootstrap { Token::Void } else { Token::Kept };
+        self.revoke(attempt, token).await?;
+        done(attempt)
+    }
+
+    /// The token is void, and so is the identity that it was exchanged for: whoever enrolled with it before anybody
+    /// waited for that is on a machine that is not the node's any more.
+    pub(super) async fn undo_token(&self, attempt: &mut Try<'_>) -> StageResult {
+        self.revoke(attempt, Token::Void).await?;
+        attempt.data.rendered = None;
+        attempt.data.round += 1;
+        done(attempt)
+    }
+
+    /// Revokes the identity that enrolled for this run, and its token if nobody is to enrol with it any more.
+    async fn revoke(&self, attempt: &Try<'_>, token: Token) -> Result<(), StageError> {
+        let run = attempt.run;
+        let revoke = |node: &Resource| {
+            let mut document = Document::of(node)?;
+            let agent = document.agent.take_if(|agent| agent.run == run);
+            let token = document.enrollment.take_if(|issued| token == Token::Void && issued.run == run);
+            if agent.is_none() && token.is_none() {
+                return Ok(Decided::Nothing(()));
+            }
+            // A host whose agent is not listened to any more has no identity that could be used again.
+            document.identity_kept &= agent.is_none();
+            let content = document.into_content_of(node, document::state(node)?)?;
+            let revoked = |is: bool| is.then_some("revoked");
+            let metadata = serde_json::json!({
+                "identity": revoked(agent.is_some()), "token": revoked(token.is_some()), "run": run,
+            });
+            Ok(Decided::Commit(Box::new((content, by_system(&self.app, "credential", metadata))), ()))
+        };
+        self.change(attempt, revoke).await?;
+        // No server accepts the credential from here on.
+        crate::kinds::gpu_node::identity::Agents::of(&self.app).settle().await;
+        Ok(())
+    }
+}
+
+/// Nobody can enrol for the run any more. By hand another token is all it takes; the one of a deployed system is in its
+/// user data.
+fn expiry(kind: Kind) -> StageError {
+    const WHAT: &str = "the token expired, or was revoked, before an agent enrolled with it";
+    if kind == Kind::Bootstrap {
+        by_hand(format!("{WHAT}: repeat the stage, which issues another one"))
+    } else {
+        in_vain(WHAT)
+    }
+}

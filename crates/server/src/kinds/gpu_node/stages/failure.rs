@@ -1,0 +1,170 @@
+//! A deployment that failed: why, and whether it is tried again.
+
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a stage names the statuses it knows what to do with; any other needs a person"
+)]
+
+use wardroom_core::{gpu_node::maas::Status, run::failure::Class};
+use wardroom_upstream::maas::{Erase, Level, Release};
+
+use super::{
+    StageResult, Try, Workers, agent::End, by_hand, disagrees, done, machine::start, name, require_ours,
+    wait_for, word,
+};
+use crate::kinds::gpu_node::data::{Cause, DeployFailure};
+
+/// What MAAS's words mean; the first row that fits wins. Everyday events use the same words, so only lines that tell of
+/// something going wrong are looked at.
+#[rustfmt::skip]
+const RULES: &[(&str, Cause)] = &[
+    ("datasource",                 Cause::Datasource),
+    ("data source",                Cause::Datasource),
+    ("searching for network data", Cause::Datasource),
+    ("timed out",                  Cause::Datasource),
+    ("installation fail",          Cause::Installation),
+    ("installation has failed",    Cause::Installation),
+    ("curtin",                     Cause::Installation),
+    ("power",                      Cause::Power),
+    ("bmc",                        Cause::Power),
+];
+
+/// Words by which a line tells of something going wrong.
+const WRONG: &[&str] =
+    &["fail", "timed out", "error", "datasource", "data source", "searching for network data"];
+
+/// Events that are saved as evidence.
+const EVENTS: u32 = 50;
+/// How much of it.
+const MOST_EVIDENCE: usize = 20;
+/// How often an installation may fail.
+const INSTALLS: u32 = 1;
+
+impl Workers {
+    /// Saves what MAAS says of the failure, and decides by that, or by the word of a person.
+    pub(super) async fn classify(&self, attempt: &mut Try<'_>) -> StageResult {
+        let (_, session) = self.site(attempt)?;
+        let id = self.system_id(attempt).await?;
+        // A person who was told, and sends the run on from here, has looked; MAAS would only say the same again. Their word is kept before
+        // MAAS is asked, which may not answer.
+        let looked = word(attempt, |told| told.class == Class::Manual).await?;
+        let events = session.turn().await.events(&id, Level::Debug, EVENTS, None).await?;
+        let results = session.turn().await.results(&id).await?;
+        let failed = results
+            .iter()
+            .flat_map(|set| &set.results)
+            .filter(|result| result.exit_status.is_some_and(|status| status != 0));
+        let mut evidence: Vec<_> =
+            failed.map(|result| format!("{} {}", result.name, result.status_name)).collect();
+        evidence.extend(events.iter().map(|event| format!("{}: {}", event.kind, event.description)));
+        // What went wrong comes first.
+        evidence.sort_by_key(|line| !tells_of_trouble(line));
+        evidence.truncate(MOST_EVIDENCE);
+        let told = evidence.join("; ");
+        let cause = cause(&evidence);
+        if cause.is_none() && !looked {
+            return Err(by_hand(format!(
+                "nothing that MAAS says explains why the deployment failed; a repeat of the stage has it deployed once \
+                 more: {told}"
+            )));
+        }
+        if cause == Some(Cause::Installation) && !looked {
+            attempt.data.failed_installs += 1;
+            if attempt.data.failed_installs > INSTALLS {
+                attempt.data.failed_installs = 0;
+                attempt.save().await?;
+                return Err(by_hand(format!("the installation failed again: {told}")));
+            }
+        }
+        let cause = cause.unwrap_or(Cause::Unexplained);
+        attempt.data.deploy_failure = Some(DeployFailure { cause, evidence });
+        attempt.data.recovering = Some(attempt.data.round);
+        done(attempt)
+    }
+
+    /// Releases the machine, makes it ready, and deploys it again with a new token. How often, the engine counts.
+    pub(super) async fn recover(&self, attempt: &mut Try<'_>) -> StageResult {
+        let (site, session) = self.site(attempt)?;
+        let id = self.system_id(attempt).await?;
+        let began = *attempt.data.recovering.get_or_insert(attempt.data.round);
+        let machine = self.observe(attempt, &session, &id).await?;
+        require_ours(&site, &machine)?;
+        match machine.status {
+            Status::FailedDeployment | Status::Allocated if attempt.data.round == began => {
+                attempt.save().await?;
+                self.end_identity(attempt, End::Released).await?;
+                let how = Release { erase: Erase::No, comment: attempt.run };
+                session.turn().await.release(&id, &how).await?;
+                Ok(wait_for(attempt, &site, "MAAS releases the machine"))
+            }
+            Status::Releasing | Status::DiskErasing => {
+                Ok(wait_for(attempt, &site, "MAAS releases the machine"))
+            }
+            // A release ends in New when the last commissioning did not pass.
+            Status::New => {
+                start(&session, &site, &id, true).await?;
+                Ok(wait_for(attempt, &site, "MAAS commissions the machine"))
+            }
+            Status::Commissioning | Status::Testing => {
+                Ok(wait_for(attempt, &site, "MAAS commissions the machine"))
+            }
+            Status::Ready => {
+                if attempt.data.round == began {
+                    // Whoever enrolled until the release took effect is gone too.
+                    self.end_identity(attempt, End::Released).await?;
+                    attempt.data.round += 1;
+                    // Nothing of the run is on the machine until it is deployed again.
+                    attempt.data.deployed = None;
+                }
+                self.link_pxe(attempt, &machine).await?;
+                attempt.save().await?;
+                self.start_deploy(attempt, &site, &session, &machine).await?;
+                attempt.data.recovering = None;
+                done(attempt)
+            }
+            // Asked for before, and the answer got lost.
+            Status::Deploying | Status::Deployed | Status::FailedDeployment
+                if attempt.data.round > began && attempt.data.deployed.is_some() =>
+            {
+                attempt.data.recovering = None;
+                done(attempt)
+            }
+            Status::FailedCommissioning
+            | Status::FailedReleasing
+            | Status::FailedDiskErasing
+            | Status::Broken => {
+                Err(by_hand(format!("{id} is {} and cannot be deployed again", name(&machine))))
+            }
+            _ => Err(disagrees(attempt.stage, &machine)),
+        }
+    }
+}
+
+fn tells_of_trouble(line: &str) -> bool {
+    let line = line.to_ascii_lowercase();
+    WRONG.iter().any(|word| line.contains(word))
+}
+
+fn cause(evidence: &[String]) -> Option<Cause> {
+    let told = evidence.iter().filter(|line| tells_of_trouble(line)).map(|line| line.to_ascii_lowercase());
+    let told: Vec<_> = told.collect();
+    let rule = RULES.iter().find(|(words, _)| told.iter().any(|line| line.contains(words)));
+    rule.map(|(_, cause)| *cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_maas_have_a_meaning_or_need_a_person() {
+        let of = |line: &str| cause(&[line.to_owned()]);
+        assert_eq!(of("Loading ephemeral: Searching for network DataSource"), Some(Cause::Datasource));
+        assert_eq!(of("Node operation 'Deploying' timed out after 30 minutes."), Some(Cause::Datasource));
+        assert_eq!(of("Installation failed (refer to the log)"), Some(Cause::Installation));
+        assert_eq!(of("Failed to power on node - BMC unreachable"), Some(Cause::Power));
+        assert_eq!(of("Something else"), None);
+        assert_eq!(of("Powering on: Node powered on"), None, "an everyday event");
+        assert_eq!(of("Marking node failed: the moon was full"), None);
+    }
+}

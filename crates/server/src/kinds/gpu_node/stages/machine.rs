@@ -1,0 +1,406 @@
+//! The machine in MAAS: found or created, commissioned, ready.
+
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a stage names the statuses it knows what to do with; any other needs a person"
+)]
+
+use wardroom_core::{gpu_node::maas::Status, run::plan::Kind};
+use wardroom_upstream::maas::{
+    Class, Commission, Error as MaasError, Filter, Machine, NewMachine, PowerDriver, Secret,
+};
+
+use super::{
+    StageError, StageResult, Try, Workers, again, by_hand,
+    claim::{claim, give_back},
+    disagrees, done, gone, is_past_preparation, lost, name, require_ours, wait_for,
+};
+use crate::{
+    kinds::gpu_node::{
+        data,
+        document::{self, Document, KIND},
+        site::Snapshot,
+        upstream::Session,
+    },
+    platform::app::{Decided, by_system},
+};
+
+impl Workers {
+    /// The stored id, else all MACs, else the name. None found: the machine is created, not yet commissioned. One
+    /// found: it is adopted, unless it is somebody else's. More than one: a person has to say which.
+    pub(super) async fn create_or_find(&self, attempt: &mut Try<'_>) -> StageResult {
+        let (site, session) = self.site(attempt)?;
+        let node = self.node(attempt).await?;
+        let known = attempt.data.machine.as_ref().map(|machine| machine.system_id.clone());
+        // What another MAAS calls by an id is another machine.
+        let is_here =
+            |machine: &&document::Machine| machine.site == site.name && machine.is_at(&site.settings.url);
+        let stored = node.machine.as_ref().filter(is_here);
+        let known = known.or_else(|| stored.map(|machine| machine.system_id.clone()));
+        let found = self.candidates(&session, known.as_deref(), &node).await?;
+        let marker = marker(attempt.run);
+        let machine = match &found[..] {
+            [] => {
+                let login = node.bmc.as_ref().map(|bmc| self.login(&bmc.credential)).transpose()?;
+                attempt.data.creating = true;
+                attempt.save().await?;
+                create(&session, &site, &node, &marker, login).await?
+            }
+            [machine] => machine.clone(),
+            several => return Err(conflict(several)),
+        };
+        let created = machine.description == marker;
+        let is_known = known.as_deref() == Some(machine.system_id.as_str());
+        self.refuse_taken(attempt, &site, &machine.system_id).await?;
+        attempt.data.turn_to(&machine.system_id);
+        if attempt.data.deployed.is_none() {
+            if matches!(machine.status, Status::Releasing | Status::DiskErasing) {
+                return Ok(wait_for(attempt, &site, "MAAS releases the machine"));
+            }
+            refuse_in_use(&machine)?;
+        }
+        if !created && !is_known && !machine.has_tag(&site.settings.tag) {
+            refuse_foreign(&site, &machine)?;
+        }
+        // Nothing is done to a machine, now or in an undo, before it belongs to this node and to no other.
+        self.remember(attempt, &site, &machine.system_id).await?;
+        attempt.data.creating = false;
+        attempt.data.machine = Some(data::Machine { system_id: machine.system_id.clone(), created });
+        attempt.save().await?;
+        // What was seen of a machine that the node had before says nothing of this one.
+        self.note(attempt, &site.name, &machine.system_id, Some(&machine), attempt.now).await;
+        claim(attempt, &session, &site, &machine).await?;
+        done(attempt)
+    }
+
+    async fn candidates(
+        &self,
+        session: &Session,
+        known: Option<&str>,
+        node: &Document,
+    ) -> Result<Vec<Machine>, StageError> {
+        if let Some(id) = known {
+            match session.turn().await.machine(id).await {
+                Ok(machine) => return Ok(vec![machine]),
+                Err(MaasError { class: Class::Gone, .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let macs: Vec<_> = node.macs.iter().map(String::as_str).collect();
+        let filter = Filter { macs: &macs, ..Filter::default() };
+        let found = session.turn().await.find(&filter).await?;
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        let hostnames = [node.hostname.as_str()];
+        let filter = Filter { hostnames: &hostnames, ..Filter::default() };
+        Ok(session.turn().await.find(&filter).await?)
+    }
+
+    /// Writes down which machine the node is.
+    async fn remember(&self, attempt: &Try<'_>, site: &Snapshot, system_id: &str) -> Result<(), StageError> {
+        let machine = document::Machine::new(system_id, &site.name, &site.settings.url, attempt.run);
+        let remember = |node: &wardroom_store::Resource| {
+            let mut document = Document::of(node)?;
+            let known = document.machine.take().filter(|known| known.is(&machine));
+            if known.as_ref().is_some_and(|known| known.maas == machine.maas) {
+                return Ok(Decided::Nothing(()));
+            }
+            // Whoever found it first stays the one who did.
+            let run = known.map_or_else(|| machine.run.clone(), |known| known.run);
+            let machine = document::Machine { run, ..machine.clone() };
+            document.machine = Some(machine.clone());
+            let content = document.into_content_of(node, document::state(node)?)?;
+            let metadata = serde_json::json!({"machine": machine});
+            Ok(Decided::Commit(Box::new((content, by_system(&self.app, "changed", metadata))), ()))
+        };
+        self.change(attempt, remember).await?;
+        Ok(())
+    }
+
+    /// A machine that another node has is not taken from it. Whoever is taken over between this look and what is written
+    /// down, looks again with the next attempt.
+    async fn refuse_taken(
+        &self,
+        attempt: &Try<'_>,
+        site: &Snapshot,
+        system_id: &str,
+    ) -> Result<(), StageError> {
+        let machine = document::Machine::new(system_id, &site.name, &site.settings.url, attempt.run);
+        for key in machine.keys() {
+            let holder = self.app.store.get_by_key(KIND, &key).await?;
+            if let Some(holder) = holder.filter(|holder| holder.content.id != attempt.subject) {
+                return Err(by_hand(format!(
+                    "{system_id} is the machine of GPU node {} ({}) already: remove that node first, or register this \
+                     one with the MACs and the name of its own machine",
+                    holder.content.id, holder.content.name
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Has MAAS commission the machine; one that it is at, or that was commissioned for this run, is left alone. A
+    /// machine that was `Ready` before is commissioned too: what it has may have changed since.
+    pub(super) async fn commission(&self, attempt: &mut Try<'_>) -> StageResult {
+        let (site, session) = self.site(attempt)?;
+        let id = self.system_id(attempt).await?;
+        let machine = self.observe(attempt, &session, &id).await?;
+        if is_past_preparation(attempt, &machine) {
+            return done(attempt);
+        }
+        match machine.status {
+            Status::Commissioning | Status::Testing => {}
+            Status::Ready if attempt.kind == Kind::Reimage => {}
+            Status::Ready | Status::FailedCommissioning if arrived(attempt, &machine) => {}
+            Status::New | Status::Ready | Status::FailedCommissioning | Status::Broken => {
+                ask(attempt, &session, &site, &machine).await?;
+            }
+            Status::FailedTesting => {
+                return Err(by_hand("the tests of the machine failed: accept that in MAAS, or repair it"));
+            }
+            _ => return Err(disagrees(attempt.stage, &machine)),
+        }
+        done(attempt)
+    }
+
+    /// Waits until MAAS calls the machine ready. A commissioning that failed is asked for once more.
+    pub(super) async fn wait_for_ready(&self, attempt: &mut Try<'_>) -> StageResult {
+        let (site, session) = self.site(attempt)?;
+        let machine = self.sighted(attempt, "MAAS commissions the machine").await?;
+        if is_past_preparation(attempt, &machine) {
+            return done(attempt);
+        }
+        match machine.status {
+            Status::Ready => {
+                attempt.data.recommissioned = false;
+                done(attempt)
+            }
+            Status::Commissioning | Status::Testing => {
+                Ok(wait_for(attempt, &site, "MAAS commissions the machine"))
+            }
+            Status::FailedCommissioning if !attempt.data.recommissioned => {
+                attempt.data.recommissioned = true;
+                ask(attempt, &session, &site, &machine).await?;
+                // Not what was seen before this.
+                Err(again("the commissioning failed; it was asked for once more"))
+            }
+            Status::FailedCommissioning => {
+                let now = self.observe(attempt, &session, &machine.system_id).await?;
+                if now.status != Status::FailedCommissioning {
+                    return Ok(wait_for(attempt, &site, "MAAS commissions the machine once more"));
+                }
+                if !arrived(attempt, &now) {
+                    ask(attempt, &session, &site, &now).await?;
+                    return Err(again("the commissioning failed; it was asked for once more"));
+                }
+                attempt.data.recommissioned = false;
+                attempt.save().await?;
+                Err(by_hand("the commissioning failed twice: look at its results in MAAS"))
+            }
+            Status::FailedTesting => {
+                Err(by_hand("the tests of the machine failed: accept that in MAAS, or repair it"))
+            }
+            Status::Broken => Err(by_hand("MAAS calls the machine broken")),
+            _ => Err(disagrees(attempt.stage, &machine)),
+        }
+    }
+
+    /// Deletes the machine if this run created it, it carries our tag and it never got further than that. One that was found
+    /// becomes as it was.
+    pub(super) async fn undo_create(&self, attempt: &mut Try<'_>) -> StageResult {
+        let Some((site, session)) = self.site_to_undo(attempt)? else { return done(attempt) };
+        let node = self.node(attempt).await?;
+        let mut machine = attempt.data.machine.clone();
+        if attempt.data.creating {
+            // The answer to the create got lost: if it took effect, the marker says so, also where there was one before.
+            let found = self.candidates(&session, None, &node).await?;
+            let ours = found.into_iter().find(|machine| machine.description == marker(attempt.run));
+            machine = ours.map(|ours| data::Machine { system_id: ours.system_id, created: true }).or(machine);
+        }
+        let Some(machine) = machine else {
+            // What the node remembers may be newer than what the run does.
+            return if attempt.data.creating { done(attempt) } else { self.forget(attempt).await };
+        };
+        if machine.created {
+            let seen = match session.turn().await.machine(&machine.system_id).await {
+                Ok(seen) => seen,
+                Err(MaasError { class: Class::Gone, .. }) => return self.forget(attempt).await,
+                Err(error) => return Err(error.into()),
+            };
+            let tag = &site.settings.tag;
+            if !matches!(
+                seen.status,
+                Status::New | Status::Ready | Status::FailedCommissioning | Status::FailedTesting
+            ) {
+                return Err(by_hand(format!(
+                    "{} is {}, and not deleted: release it in MAAS first, if it is not needed",
+                    machine.system_id,
+                    name(&seen)
+                )));
+            }
+            if !seen.has_tag(tag) && seen.description != marker(attempt.run) {
+                return Err(by_hand(format!(
+                    "{} does not carry the tag {tag}, and is not deleted",
+                    machine.system_id
+                )));
+            }
+            match session.turn().await.delete(&machine.system_id).await {
+                Ok(()) | Err(MaasError { class: Class::Gone, .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        } else {
+            give_back(attempt, &session, &site, &machine.system_id).await?;
+        }
+        self.forget(attempt).await
+    }
+
+    /// The node has no machine any more, if it was this run that gave it one.
+    async fn forget(&self, attempt: &mut Try<'_>) -> StageResult {
+        let run = attempt.run;
+        let forget = |node: &wardroom_store::Resource| {
+            let mut document = Document::of(node)?;
+            let ours = |machine: &mut document::Machine| machine.run == run;
+            if document.machine.take_if(ours).is_none() {
+                return Ok(Decided::Nothing(()));
+            }
+            let content = document.into_content_of(node, document::state(node)?)?;
+            let metadata = serde_json::json!({"machine": null});
+            Ok(Decided::Commit(Box::new((content, by_system(&self.app, "changed", metadata))), ()))
+        };
+        self.change(attempt, forget).await?;
+        attempt.data.machine = None;
+        done(attempt)
+    }
+
+    /// Aborts the commissioning that the run asked for, or the tests that are part of it, if they are still going on. One
+    /// that somebody else began goes on.
+    pub(super) async fn undo_commission(&self, attempt: &mut Try<'_>) -> StageResult {
+        let Some((site, session)) = self.site_to_undo(attempt)? else { return done(attempt) };
+        let Some(machine) = attempt.data.machine.clone() else { return done(attempt) };
+        if attempt.data.commissioning.is_none() {
+            return done(attempt);
+        }
+        match session.turn().await.machine(&machine.system_id).await {
+            Ok(seen) if matches!(seen.status, Status::Commissioning | Status::Testing) => {
+                require_ours(&site, &seen)?;
+                session.turn().await.abort(&machine.system_id, attempt.run).await?;
+                done(attempt)
+            }
+            Ok(_) | Err(MaasError { class: Class::Gone, .. }) => done(attempt),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// What a machine that a run created says of itself.
+fn marker(run: &str) -> String {
+    format!("wardroom run {run}")
+}
+
+async fn create(
+    session: &Session,
+    site: &Snapshot,
+    node: &Document,
+    marker: &str,
+    login: Option<(String, String)>,
+) -> Result<Machine, StageError> {
+    let macs: Vec<_> = node.macs.iter().map(String::as_str).collect();
+    let login = login.map(|(user, password)| (user, Secret(password)));
+    let power = match node.bmc.as_ref().zip(login.as_ref()) {
+        Some((bmc, (user, password))) => {
+            let node_id = bmc.system.as_deref().unwrap_or_default();
+            PowerDriver::Redfish { address: &bmc.address, user, password, node_id }
+        }
+        None => PowerDriver::Manual,
+    };
+    let new = NewMachine {
+        hostname: &node.hostname,
+        architecture: &site.settings.architecture,
+        macs: &macs,
+        power,
+        description: marker,
+    };
+    match session.turn().await.create(&new).await {
+        Ok(machine) => Ok(machine),
+        // The echo of a create whose answer got lost; or somebody else was faster. The next attempt looks.
+        Err(error) if error.is_taken() => Err(again(error.to_string())),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A machine that is in use is never taken: by somebody else, or by a node that was removed and left its system there.
+fn refuse_in_use(machine: &Machine) -> Result<(), StageError> {
+    let idle = matches!(
+        machine.status,
+        Status::New
+            | Status::Ready
+            | Status::Commissioning
+            | Status::FailedCommissioning
+            | Status::Testing
+            | Status::FailedTesting
+            | Status::Broken
+    );
+    if idle {
+        return Ok(());
+    }
+    let (id, status) = (&machine.system_id, name(machine));
+    Err(by_hand(format!(
+        "{id} is {status}, and not for this run: if its data is not needed, release it in MAAS, then repeat the stage"
+    )))
+}
+
+/// A machine that belongs to somebody else is never taken.
+fn refuse_foreign(site: &Snapshot, machine: &Machine) -> Result<(), StageError> {
+    let owner = machine.owner.as_deref().filter(|owner| !owner.is_empty());
+    let (id, user) = (&machine.system_id, &site.user);
+    if let Some(owner) = owner.filter(|owner| *owner != user) {
+        return Err(by_hand(format!("{id} belongs to {owner}: release it first")));
+    }
+    Ok(())
+}
+
+fn conflict(several: &[Machine]) -> StageError {
+    let ids: Vec<_> = several.iter().map(|machine| machine.system_id.as_str()).collect();
+    by_hand(format!("the MACs of the node lead to several machines, {}: MAAS must have one", ids.join(", ")))
+}
+
+/// Whether a commissioning that this run meant to ask for was asked for.
+fn arrived(attempt: &Try<'_>, machine: &Machine) -> bool {
+    attempt.data.commissioning.is_some_and(|asked| asked.before != machine.commissioning)
+}
+
+/// Writes the intent down, and asks for a commissioning.
+async fn ask(
+    attempt: &mut Try<'_>,
+    session: &Session,
+    site: &Snapshot,
+    machine: &Machine,
+) -> Result<(), StageError> {
+    attempt.data.commissioning = Some(data::Commissioning { before: machine.commissioning });
+    attempt.save().await?;
+    // What a reimage kept must survive; what an onboarding starts with is laid out afterwards.
+    start(session, site, &machine.system_id, attempt.kind == Kind::Reimage).await
+}
+
+/// Starts a commissioning.
+pub(super) async fn start(
+    session: &Session,
+    site: &Snapshot,
+    id: &str,
+    keep: bool,
+) -> Result<(), StageError> {
+    let scripts: Vec<_> = site.settings.commissioning_scripts.iter().map(String::as_str).collect();
+    let tests: Vec<_> = site.settings.testing_scripts.iter().map(String::as_str).collect();
+    let how =
+        Commission { scripts: &scripts, testing_scripts: &tests, keep_storage: keep, keep_networking: keep };
+    match session.turn().await.commission(id, &how).await {
+        Ok(_) => Ok(()),
+        Err(MaasError { class: Class::Gone, .. }) => Err(gone()),
+        // MAAS refuses with 400 what the status does not allow: the next attempt looks.
+        Err(error) if matches!(error.class, Class::Refused(_) | Class::Malformed { .. }) => {
+            Err(again(error.to_string()))
+        }
+        Err(error) => Err(lost(error)),
+    }
+}

@@ -1,0 +1,180 @@
+//! What can be found wrong without touching the machine: the site, and the password of the BMC.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use wardroom_api::gpu_node::Bmc;
+use wardroom_core::run::failure::Class;
+use wardroom_upstream::redfish::{self, Password, Redfish, Settings, Trust};
+
+use super::{
+    StageError, StageResult, Try, Workers, by_hand, by_settings, done, failed, unanswered, wait_until,
+};
+use crate::{
+    kinds::gpu_node::{
+        document,
+        site::{self, Settings as SiteSettings, Snapshot},
+    },
+    platform::identity::{
+        reference::{self, Use},
+        secret::{self, Key},
+    },
+};
+
+/// A BMC answers within this or not at all.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// How long to wait for the run that asks it now.
+const PAUSE: SignedDuration = SignedDuration::from_millis(500);
+
+impl Workers {
+    /// Freezes the settings of the site, and proves that its MAAS answers to the key.
+    pub(super) async fn load_site_config(&self, attempt: &mut Try<'_>) -> StageResult {
+        let name = attempt.site.ok_or_else(|| by_hand("the run has no site"))?.to_owned();
+        let loaded = site::load(&self.app, &name).await?;
+        let (settings, digest) =
+            loaded.ok_or_else(|| by_settings(format!("there is no site {name:?} any more")))?;
+        let session = self.clients.session(&name, &settings, &self.limits).map_err(by_settings)?;
+        let user = session.user().await?;
+        attempt.data.budgets.clone_from(&settings.budgets);
+        attempt.data.site = Some(Snapshot { name, digest, user, settings });
+        done(attempt)
+    }
+
+    /// Proves that user and password of the BMC work, with one read. A wrong password is tried twice by all runs
+    /// together, because a BMC locks the account of who keeps trying.
+    pub(super) async fn resolve_power_credentials(&self, attempt: &mut Try<'_>) -> StageResult {
+        let node = self.node(attempt).await?;
+        // A machine that people power by hand has no BMC to ask.
+        let Some(bmc) = node.bmc else { return done(attempt) };
+        let address = document::address(&bmc.address);
+        let Some(turn) = attempt.breaker.turn(&address, attempt.run).await? else {
+            let until = attempt.now.saturating_add(PAUSE).unwrap_or(attempt.now);
+            return Ok(wait_until(until, "another run asks the BMC"));
+        };
+        let came = self.ask_bmc(attempt, &bmc, &address).await;
+        attempt.breaker.end(&turn).await?;
+        came
+    }
+
+    /// Asks a BMC, which is known by its address however that is written.
+    async fn ask_bmc(&self, attempt: &mut Try<'_>, bmc: &Bmc, known_by: &str) -> StageResult {
+        let (site, _) = self.site(attempt)?;
+        let (user, password) = self.login(&bmc.credential)?;
+        let fingerprint = fingerprint(&self.app.key, &user, &password);
+        if site::is_plain(&bmc.address) && !site.settings.bmc_insecure {
+            return Err(by_hand(format!(
+                "{}, then enter the run again from the top (rerun), which reads the site anew",
+                site::plain_refused(&bmc.address, &site.name)
+            )));
+        }
+        let trust = self.trust(&site.settings)?;
+        let settings = Settings {
+            url: bmc.address.clone(),
+            user,
+            password: Password(password),
+            trust,
+            timeout: TIMEOUT,
+        };
+        let client = Redfish::new(settings).map_err(by_hand)?;
+        let breaker = attempt.breaker;
+        if attempt.confirmed && attempt.data.forgiven_in != Some(attempt.generation) {
+            // A person looked, and says that it may be tried again: once, however often the server dies over it.
+            attempt.data.forgiven_in = Some(attempt.generation);
+            attempt.save().await?;
+            breaker.forgive(known_by, attempt.now).await?;
+        }
+        // Counted before it is tried: whoever dies in between has tried it all the same.
+        if !breaker.try_once(known_by, &fingerprint, attempt.now).await? {
+            let evidence = format!(
+                "the BMC at {} was given this password twice, and refused it, or the server ended before it heard the \
+                 answer, so that it may be right: try it by hand, correct the secret if it is wrong, before its account \
+                 is locked, then repeat the stage",
+                bmc.address
+            );
+            return Err(failed(Class::Credentials, evidence));
+        }
+        match client.check_credentials().await {
+            Ok(()) => {
+                breaker.forgive(known_by, attempt.now).await?;
+                done(attempt)
+            }
+            Err(error) => {
+                if !matches!(error.class, redfish::Class::Credentials) {
+                    breaker.not_judged(known_by, &fingerprint, attempt.now).await?;
+                }
+                Err(refusal(bmc, &error))
+            }
+        }
+    }
+
+    /// User and password behind a reference, as `user:password`.
+    pub(super) fn login(&self, at: &str) -> Result<(String, String), StageError> {
+        let found = reference::resolve(at, Use::Bmc, &self.app.config.secrets).map_err(by_hand)?;
+        let pair = found.split_once(':').map(|(user, password)| (user.to_owned(), password.to_owned()));
+        pair.ok_or_else(|| by_hand(format!("the secret at {at} must be USER:PASSWORD")))
+    }
+
+    /// Whom the BMCs of a site are known by.
+    fn trust(&self, settings: &SiteSettings) -> Result<Trust, StageError> {
+        if settings.bmc_insecure {
+            return Ok(Trust::Insecure);
+        }
+        let Some(ca) = &settings.bmc_ca else { return Ok(Trust::System) };
+        let ca = reference::resolve(ca, Use::Site, &self.app.config.secrets).map_err(by_hand)?;
+        Ok(Trust::Authorities(ca.into_bytes()))
+    }
+}
+
+/// Tells passwords apart. It is stored, so that it must tell nothing to who guesses at it without the server's key.
+fn fingerprint(key: &Key, user: &str, password: &str) -> String {
+    secret::encode(&key.sign("bmc", &[user, password]))
+}
+
+fn refusal(bmc: &Bmc, error: &redfish::Error) -> StageError {
+    let evidence = match error.class {
+        redfish::Class::Credentials => {
+            format!("{error} (the BMC at {}, the secret at {})", bmc.address, bmc.credential)
+        }
+        redfish::Class::Unreachable(_)
+        | redfish::Class::Untrusted(_)
+        | redfish::Class::Busy { .. }
+        | redfish::Class::Ambiguous(_)
+        | redfish::Class::Unreadable(_)
+        | redfish::Class::Forbidden(_)
+        | redfish::Class::Gone
+        | redfish::Class::Refused { .. } => {
+            format!(
+                "{error} (the BMC at {}; `wardroom gpu-node set --bmc` corrects the address)",
+                bmc.address
+            )
+        }
+    };
+    match &error.class {
+        redfish::Class::Credentials => failed(Class::Credentials, evidence),
+        redfish::Class::Busy { after } => {
+            StageError::Failed { class: Class::Unanswered, evidence, after: *after }
+        }
+        redfish::Class::Unreachable(_) | redfish::Class::Ambiguous(_) | redfish::Class::Unreadable(_) => {
+            unanswered(evidence)
+        }
+        redfish::Class::Untrusted(_)
+        | redfish::Class::Forbidden(_)
+        | redfish::Class::Gone
+        | redfish::Class::Refused { .. } => by_hand(evidence),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stored_fingerprint_needs_the_key() {
+        let dir = tempfile::tempdir().unwrap();
+        let [one, other] = ["one", "other"].map(|name| Key::create(&dir.path().join(name)).unwrap());
+        let shown = fingerprint(&one, "root", "calvin");
+        assert_eq!(shown, fingerprint(&one, "root", "calvin"));
+        assert_ne!(shown, fingerprint(&one, "root", "hobbes"));
+        assert_ne!(shown, fingerprint(&other, "root", "calvin"));
+    }
+}

@@ -1,0 +1,65 @@
+//! The hardware inventory that a deployed machine keeps in MAAS.
+
+use jiff::SignedDuration;
+use wardroom_core::gpu_node::maas::Status;
+
+use super::{StageResult, Try, Workers, again, disagrees, done, in_vain, is_left_out, wait_for};
+
+/// Reports that may be missed before a machine counts as silent, as MAAS itself counts, in tenths of an interval.
+const LATE: i64 = 15;
+/// Intervals within which the first report must come.
+const PATIENCE: i32 = 3;
+
+/// How long the first report of a machine that reports so often is waited for.
+pub(crate) fn borne(interval: SignedDuration) -> SignedDuration {
+    interval.saturating_mul(PATIENCE)
+}
+
+impl Workers {
+    /// The machine was deployed so that it reports its hardware.
+    pub(super) async fn ensure_sync(&self, attempt: &mut Try<'_>) -> StageResult {
+        if is_left_out(attempt) {
+            return done(attempt);
+        }
+        let (_, session) = self.site(attempt)?;
+        let id = self.system_id(attempt).await?;
+        let machine = self.observe(attempt, &session, &id).await?;
+        if machine.status != Status::Deployed {
+            return Err(disagrees(attempt.stage, &machine));
+        }
+        // A deployment that a person adopted was not seen to end: what MAAS wrote by itself is not known from then.
+        attempt.data.synced_at_deploy = attempt.data.synced_at_deploy.or(machine.last_sync);
+        attempt.data.sync_seconds = machine.sync_interval.and_then(|seconds| u32::try_from(seconds).ok());
+        if machine.enable_hw_sync && machine.sync_interval.is_some_and(|seconds| seconds > 0) {
+            return done(attempt);
+        }
+        Err(in_vain("the machine was deployed without hardware sync: MAAS shows it off"))
+    }
+
+    /// Waits for a report that is newer than the one MAAS wrote by itself at the end of the deployment.
+    pub(super) async fn wait_for_sync(&self, attempt: &mut Try<'_>) -> StageResult {
+        const WHAT: &str = "the machine has not reported its hardware since it was deployed";
+        if is_left_out(attempt) {
+            return done(attempt);
+        }
+        let (site, _) = self.site(attempt)?;
+        let machine = self.sighted(attempt, WHAT).await?;
+        if machine.status != Status::Deployed {
+            return Err(disagrees(attempt.stage, &machine));
+        }
+        let interval = machine.sync_interval.and_then(|seconds| i64::try_from(seconds).ok()).unwrap_or(900);
+        let interval = SignedDuration::from_secs(interval);
+        let newer =
+            machine.last_sync.filter(|last| attempt.data.synced_at_deploy.is_none_or(|first| *last > first));
+        let fresh = newer.is_some_and(|last| {
+            attempt.now.duration_since(last).as_millis() * 10 <= interval.as_millis() * i128::from(LATE)
+        });
+        if fresh {
+            return done(attempt);
+        }
+        if attempt.now.duration_since(attempt.since) > borne(interval) {
+            return Err(again(format!("{WHAT}: nothing within {PATIENCE} intervals")));
+        }
+        Ok(wait_for(attempt, &site, WHAT))
+    }
+}

@@ -1,0 +1,404 @@
+//! The MAAS of a site, as stages speak to it: at the rate that the site allows.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+use wardroom_store as store;
+use wardroom_upstream::maas::{
+    Class, Effect, Error as MaasError, Key, Maas, Machine, Settings as Client, Subnet,
+};
+use wardroom_workflow::{Limits, Rate, Slots};
+
+use super::{
+    cache::Cache,
+    document,
+    gather::{Look, Looks, Memo},
+    site::Settings,
+};
+use crate::platform::{
+    clock::Clock,
+    config::secrets::Secrets,
+    identity::reference::{self, Use},
+};
+
+/// A single call must end before the lease of a run does.
+const TIMEOUT: Duration = Duration::from_secs(70);
+
+/// Clients of the sites, made once for each setting.
+#[derive(Debug)]
+pub(crate) struct Clients {
+    secrets: Secrets,
+    /// How long a single call may take.
+    timeout: Duration,
+    made: Mutex<Made>,
+    /// What each site allows, as far as it is known here.
+    allowed: Mutex<HashMap<String, Allowed>>,
+}
+
+#[derive(Debug, Default)]
+struct Made {
+    /// By what tells their settings apart: sites that say the same share what they hear.
+    clients: HashMap<String, Arc<Site>>,
+    /// What each site uses.
+    used: HashMap<String, String>,
+}
+
+/// What a site allows its MAAS to be asked. Sites that have the same MAAS share one limit, which is the strictest of them.
+#[derive(Debug, Clone)]
+struct Allowed {
+    /// The address of the MAAS, however the site writes it.
+    maas: String,
+    per_second: f64,
+    deploys_per_minute: f64,
+    deploys_at_once: u32,
+}
+
+impl Allowed {
+    fn by(settings: &Settings) -> Self {
+        Self {
+            maas: document::address(&settings.url),
+            per_second: settings.requests_per_second,
+            deploys_per_minute: settings.deploys_per_minute,
+            deploys_at_once: settings.deploys_at_once,
+        }
+    }
+
+    /// How often its MAAS may be called.
+    fn rate(&self) -> Rate {
+        Rate { per_second: self.per_second.max(0.01), burst: 4 }
+    }
+
+    fn stricter(self, other: &Self) -> Self {
+        Self {
+            maas: self.maas,
+            per_second: self.per_second.min(other.per_second),
+            deploys_per_minute: self.deploys_per_minute.min(other.deploys_per_minute),
+            deploys_at_once: self.deploys_at_once.min(other.deploys_at_once),
+        }
+    }
+}
+
+/// The MAAS of one site or several, and what all who speak to it share.
+#[derive(Debug)]
+struct Site {
+    maas: Maas,
+    looks: Looks,
+    user: Memo<String>,
+    tag: Memo<()>,
+    subnets: Memo<Arc<Vec<Subnet>>>,
+}
+
+/// A site's MAAS within its limits.
+#[derive(Debug, Clone)]
+pub(crate) struct Session {
+    shared: Arc<Site>,
+    limits: Limits,
+    /// Names its MAAS among the limits.
+    maas: String,
+    #[cfg(test)]
+    rate: Rate,
+    deploys: Rate,
+    deploys_at_once: usize,
+    /// How long a run waits when as many deployments are under way.
+    pause: Duration,
+}
+
+impl Clients {
+    /// None yet; their keys are where the settings say.
+    pub(crate) fn new(secrets: Secrets) -> Self {
+        Self { secrets, timeout: TIMEOUT, made: Mutex::default(), allowed: Mutex::default() }
+    }
+
+    /// The same with less patience, for a test that does not wait for a minute.
+    #[cfg(test)]
+    pub(crate) fn within(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
+    }
+
+    /// These are all sites, as they are now.
+    pub(crate) fn know<'a>(&self, sites: impl Iterator<Item = (&'a str, &'a Settings)>, limits: &Limits) {
+        let all: Vec<_> = sites.collect();
+        let allowed =
+            all.iter().map(|(name, settings)| ((*name).to_owned(), Allowed::by(settings))).collect();
+        *self.allowed.lock().unwrap_or_else(PoisonError::into_inner) = allowed;
+        for (name, settings) in all {
+            let allowed = self.allowed(name, settings);
+            limits.pace(name, &allowed.maas, allowed.rate());
+        }
+    }
+
+    /// What a site and all that have the same MAAS allow together, as they are now: the settings that a run began with
+    /// say which MAAS it speaks to, and no more.
+    fn allowed(&self, name: &str, settings: &Settings) -> Allowed {
+        let own = Allowed::by(settings);
+        let mut known = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = known.entry(name.to_owned()).or_insert_with(|| own.clone()).clone();
+        let own = if now.maas == own.maas { now } else { own };
+        let maas = own.maas.clone();
+        known.values().filter(|other| other.maas == maas).fold(own, Allowed::stricter)
+    }
+
+    /// The client of a site.
+    ///
+    /// # Errors
+    /// What is wrong with the site's settings or secrets, in words.
+    pub(crate) fn session(
+        &self,
+        name: &str,
+        settings: &Settings,
+        limits: &Limits,
+    ) -> Result<Session, String> {
+        let secret = |at: &str| reference::resolve(at, Use::Site, &self.secrets);
+        let key = secret(&settings.key)?;
+        let ca = settings.ca.as_deref().map(secret).transpose()?;
+        let id = fingerprint(settings, &key, ca.as_deref());
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = match made.clients.get(&id) {
+            Some(shared) => Arc::clone(shared),
+            None => {
+                let key: Key =
+                    key.parse().map_err(|error| format!("the secret at {}: {error}", settings.key))?;
+                let client = Client {
+                    url: settings.url.clone(),
+                    key,
+                    ca: ca.map(String::into_bytes),
+                    timeout: self.timeout,
+                    clock: || Clock.now(),
+                };
+                let maas = Maas::new(client)?;
+                let (looks, user, tag, subnets) = Default::default();
+                let shared = Arc::new(Site { maas, looks, user, tag, subnets });
+                made.clients.insert(id.clone(), Arc::clone(&shared));
+                shared
+            }
+        };
+        if made.used.insert(name.to_owned(), id.clone()) != Some(id) {
+            // A setting that nobody uses any more is of no use any more.
+            let Made { clients, used } = &mut *made;
+            clients.retain(|id, _| used.values().any(|used| used == id));
+        }
+        drop(made);
+        let allowed = self.allowed(name, settings);
+        let rate = allowed.rate();
+        limits.pace(name, &allowed.maas, rate);
+        Ok(Session {
+            shared,
+            limits: limits.clone(),
+            maas: allowed.maas,
+            #[cfg(test)]
+            rate,
+            deploys: Rate { per_second: (allowed.deploys_per_minute / 60.0).max(0.001), burst: 4 },
+            deploys_at_once: usize::try_from(allowed.deploys_at_once).unwrap_or(usize::MAX),
+            pause: Cache::pause(settings),
+        })
+    }
+}
+
+/// Tells settings apart without keeping a secret.
+fn fingerprint(settings: &Settings, key: &str, ca: Option<&str>) -> String {
+    let url = document::address(&settings.url);
+    super::secret::hash(&format!("{url}\n{key}\n{}\n{}", ca.unwrap_or_default(), settings.tag))
+}
+
+impl Session {
+    /// How often it may be called.
+    #[cfg(test)]
+    pub(crate) const fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// MAAS, when it is this call's turn.
+    pub(crate) async fn turn(&self) -> &Maas {
+        self.limits.turn(&self.maas).await;
+        &self.shared.maas
+    }
+
+    /// Takes a place among the deployments of the MAAS for a run, or says when to come back: not more than its sites
+    /// allow are begun in a minute, nor under way at once.
+    pub(crate) async fn begin_deploy(&self, slots: &Slots, run: &str) -> store::Result<Result<(), Duration>> {
+        let group = self.deployments();
+        let turn = match self.limits.ask(&group, self.deploys, run, Instant::now()) {
+            Ok(turn) => turn,
+            Err(wait) => return Ok(Err(wait)),
+        };
+        if slots.take(&group, self.deploys_at_once, run).await? {
+            return Ok(Ok(()));
+        }
+        self.limits.give_back(&group, self.deploys, run, turn, Instant::now());
+        Ok(Err(self.pause))
+    }
+
+    /// What the places of the deployments are called.
+    pub(crate) fn deployments(&self) -> String {
+        // A slash would make a MAAS below another one's path part of that one's places.
+        format!("deploy/{}", self.maas.replace('/', "|"))
+    }
+
+    /// Keeps the place of a deployment that is still under way.
+    pub(crate) async fn keep_deploying(&self, slots: &Slots, run: &str) -> store::Result<bool> {
+        slots.take(&self.deployments(), self.deploys_at_once, run).await
+    }
+}
+
+/// Machines that are asked for in one request.
+pub(crate) const BATCH: usize = 100;
+
+/// Who looks at machines beside the runs. However many sites and machines there are, runs keep a quarter of the turns.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Looker {
+    /// Those that runs wait for.
+    Poll,
+    /// All others, for drift.
+    Sweep,
+}
+
+impl Looker {
+    const fn part(self) -> (&'static str, f64) {
+        match self {
+            Self::Poll => ("poll", 0.5),
+            Self::Sweep => ("sweep", 0.25),
+        }
+    }
+}
+
+impl Session {
+    /// Machines by id. Those that MAAS does not have are missing.
+    pub(crate) async fn list(&self, ids: &[&str], looker: Looker) -> Result<Vec<Machine>, MaasError> {
+        self.turn_of(looker).await.machines(ids).await
+    }
+
+    /// One machine by itself, unless MAAS does not have it.
+    pub(crate) async fn show(&self, id: &str, looker: Looker) -> Result<Option<Machine>, MaasError> {
+        match self.turn_of(looker).await.machine(id).await {
+            Ok(machine) => Ok(Some(machine)),
+            Err(MaasError { class: Class::Gone, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn turn_of(&self, looker: Looker) -> &Maas {
+        let (who, part) = looker.part();
+        self.limits.turn_of(&self.maas, who, part).await;
+        &self.shared.maas
+    }
+}
+
+impl Session {
+    /// How a machine is now. Whoever asks while the request waits for its turn is answered by the same one, because a
+    /// MAAS lists a hundred machines as readily as it shows one.
+    pub(crate) async fn observe(&self, id: &str) -> Result<Machine, MaasError> {
+        loop {
+            let mut hears = self.shared.looks.ask(id);
+            let heard = tokio::select! {
+                biased;
+                heard = &mut hears => heard,
+                door = self.shared.looks.door.lock() => {
+                    if !self.shared.looks.is_empty() {
+                        let maas = self.turn().await;
+                        let looks = self.shared.looks.first(BATCH);
+                        drop(door);
+                        self.answer(maas, looks).await;
+                    }
+                    hears.await
+                }
+            };
+            match heard {
+                Ok(Ok(Some(machine))) => return Ok(machine),
+                Ok(Ok(None)) => return self.turn().await.machine(id).await,
+                Ok(Err(error)) => return Err(error),
+                // Whoever asked for all of us was cut off.
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Whose key it is, which proves that MAAS answers to it.
+    pub(crate) async fn user(&self) -> Result<String, MaasError> {
+        let ask = async {
+            soon("version", self.turn().await.version()).await?;
+            Ok(soon("whoami", self.turn().await.whoami()).await?.username)
+        };
+        self.shared.user.get(ask).await
+    }
+
+    /// The subnets of the site.
+    pub(crate) async fn subnets(&self) -> Result<Arc<Vec<Subnet>>, MaasError> {
+        let ask = async { Ok(Arc::new(soon("subnets", self.turn().await.subnets()).await?)) };
+        self.shared.subnets.get(ask).await
+    }
+
+    /// Gives a machine the tag of the site, which is made if there is none.
+    pub(crate) async fn tag(&self, tag: &str, comment: &str, id: &str) -> Result<(), MaasError> {
+        let make = async {
+            match soon("create_tag", self.turn().await.create_tag(tag, comment)).await {
+                // It exists already, which is as good.
+                Ok(()) | Err(MaasError { class: Class::Refused(_), .. }) => Ok(()),
+                Err(error) => Err(error),
+            }
+        };
+        self.shared.tag.get(make).await?;
+        let tagged = self.turn().await.tag(tag, &[id], &[]).await;
+        if tagged.is_err() {
+            self.shared.tag.forget().await;
+        }
+        tagged.map(drop)
+    }
+
+    /// Sends one request for everybody who asked. A MAAS that does not answer is not asked by each of them; one that
+    /// shows a machine and cannot list them is, or a machine that it cannot show would hide the others.
+    async fn answer(&self, maas: &Maas, looks: Vec<Look>) {
+        let ids: Vec<_> = looks.iter().map(|look| look.id.as_str()).collect();
+        let began = Instant::now();
+        let found = match maas.machines(&ids).await {
+            Ok(found) => found,
+            Err(error) if is_away(&error.class) => {
+                // Whoever took its time to fail would do so again.
+                let alone = looks.first().filter(|_| began.elapsed() < SOON);
+                let shown = match alone {
+                    Some(look) => self.turn().await.machine(&look.id).await.ok(),
+                    None => None,
+                };
+                let Some(shown) = shown else { return self.shared.looks.fail(looks, &error) };
+                vec![shown]
+            }
+            Err(_) => Vec::new(),
+        };
+        for look in looks {
+            let machine = found.iter().find(|machine| machine.system_id == look.id).cloned();
+            look.tell(Ok(machine));
+        }
+    }
+}
+
+/// Whether another request would fare no better, whatever it asks for.
+pub(crate) fn is_away(class: &Class) -> bool {
+    match class {
+        Class::Unreachable(_)
+        | Class::Ambiguous(_)
+        | Class::Busy { .. }
+        | Class::Throttled { .. }
+        | Class::Unavailable { .. }
+        | Class::Credentials => true,
+        Class::WrongState(_)
+        | Class::Forbidden(_)
+        | Class::Gone
+        | Class::Refused(_)
+        | Class::Malformed { .. }
+        | Class::Unreadable(_) => false,
+    }
+}
+
+/// How long a call may take that others wait for, and that only looks something up.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+
+/// Bounds a call that others wait for.
+async fn soon<T>(op: &'static str, call: impl Future<Output = Result<T, MaasError>>) -> Result<T, MaasError> {
+    tokio::time::timeout(SOON, call).await.unwrap_or_else(|_| {
+        let class = Class::Ambiguous(format!("no answer within {} s", SOON.as_secs()));
+        Err(MaasError { op, effect: Effect::None, class })
+    })
+}

@@ -1,0 +1,173 @@
+//! What works on GPU nodes in the background: the engine, the poller, the reconciler and the sweeper of owners.
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    future::ready,
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::future::BoxFuture;
+use tokio::{
+    sync::watch,
+    task::{AbortHandle, JoinSet},
+};
+use uuid::Uuid;
+use wardroom_upstream::maas::Repeat;
+use wardroom_workflow::{Engine, Settings};
+
+use super::{
+    cache::{self, Batch},
+    drift,
+    listing::Listing,
+    owners, proof,
+    stages::Workers,
+    upstream::{Clients, Looker},
+};
+use crate::platform::{
+    app::App,
+    work::schedule::{Failed, Job, Next, Task},
+};
+
+/// How often to see whether a site is due.
+const TICK: Duration = Duration::from_millis(100);
+/// How often to see whether a site is to be swept.
+const SWEEP: Duration = Duration::from_secs(5);
+
+/// The jobs of GPU nodes.
+pub(crate) fn jobs(app: &App) -> Vec<Job> {
+    let workers = Workers::new(app.clone());
+    let holder = format!("server {}", Uuid::now_v7());
+    let (clock, mut settings) = (app.clock, Settings::new(holder.clone()));
+    settings.limits = workers.limits.clone();
+    if !app.store.is_shared() {
+        // There is no other server to count.
+        settings.presence = Duration::from_hours(1);
+    }
+    let engine = Engine::new(app.store.clone(), workers.clone(), settings, move || clock.now());
+    let executing = app.clone();
+    vec![
+        Job::service("runs", |stop| execute(executing, engine, stop)),
+        polling(workers.clone()),
+        sweeping(workers, holder),
+        Job::every("owners", super::settings::Settings::of(&app.config).owners, |app| {
+            Box::pin(owners::sweep(app))
+        }),
+    ]
+}
+
+/// Executes runs until the server stops.
+async fn execute(app: App, engine: Engine<Workers>, stop: watch::Receiver<bool>) {
+    if !app.store.is_shared()
+        && let Err(error) = engine.take_over().await
+    {
+        tracing::warn!(%error, "runs of the server before this one wait until their leases expire");
+    }
+    Arc::new(engine).run(stop).await;
+}
+
+impl Workers {
+    pub(crate) fn new(app: App) -> Self {
+        let clients = Arc::new(Clients::new(app.config.secrets.clone()));
+        Self { app, clients, cache: Arc::default(), limits: wardroom_workflow::Limits::default() }
+    }
+}
+
+/// Looks at the machines that stages wait for, a batch for each MAAS.
+pub(crate) fn polling(workers: Workers) -> Job {
+    Job::of("machines", TICK, Poll { workers, sites: Sites::default() })
+}
+
+struct Poll {
+    workers: Workers,
+    sites: Sites,
+}
+
+impl Task for Poll {
+    fn run<'a>(&'a mut self, app: &'a App) -> BoxFuture<'a, Result<Next, Failed>> {
+        for batch in self.workers.cache.due(app.now()) {
+            let workers = self.workers.clone();
+            self.sites.start(batch.maas.clone(), async move { look(&workers, batch).await });
+        }
+        Box::pin(ready(Ok(Next::Period)))
+    }
+}
+
+/// Compares the nodes of each site with its MAAS when its time has come.
+pub(crate) fn sweeping(workers: Workers, holder: String) -> Job {
+    Job::of("drift", SWEEP, Sweep { workers, holder, sites: Sites::default() })
+}
+
+struct Sweep {
+    workers: Workers,
+    holder: String,
+    sites: Sites,
+}
+
+impl Task for Sweep {
+    fn run<'a>(&'a mut self, _: &'a App) -> BoxFuture<'a, Result<Next, Failed>> {
+        Box::pin(async move {
+            for (name, settings) in drift::due(&self.workers, &self.holder).await? {
+                let workers = self.workers.clone();
+                self.sites.start(name.clone(), async move {
+                    if let Err(error) = drift::sweep_site(&workers, &name, &settings).await {
+                        tracing::warn!(site = name, %error, "a site could not be compared with its MAAS");
+                    }
+                });
+            }
+            Ok(Next::Period)
+        })
+    }
+}
+
+/// Work at sites, each by itself: a MAAS that does not answer delays only its own site. All of it ends when this is
+/// dropped.
+#[derive(Default)]
+struct Sites {
+    tasks: JoinSet<()>,
+    at: HashMap<String, AbortHandle>,
+}
+
+impl Sites {
+    /// Begins the work at a site, unless the last one is still under way.
+    fn start(&mut self, site: String, work: impl Future<Output = ()> + Send + 'static) {
+        while self.tasks.try_join_next().is_some() {}
+        self.at.retain(|_, task| !task.is_finished());
+        if let Entry::Vacant(free) = self.at.entry(site) {
+            free.insert(self.tasks.spawn(work));
+        }
+    }
+}
+
+/// Looks at the machines of a batch once, for who waits and for the record.
+pub(crate) async fn look(workers: &Workers, batch: Batch) {
+    let Batch { maas, site, settings, machines } = batch;
+    let session = match workers.clients.session(&site, &settings, &workers.limits) {
+        Ok(session) => session,
+        Err(error) => {
+            tracing::warn!(site, error, "the machines of a site cannot be looked at");
+            return;
+        }
+    };
+    let ids: Vec<_> = machines.iter().map(|(which, _)| which.system_id.as_str()).collect();
+    let mut listing = Listing::new(&session, &ids, Looker::Poll);
+    loop {
+        let at = workers.app.now();
+        let Some((asked, found)) = listing.next().await else { break };
+        let mut seen = Vec::with_capacity(asked.len());
+        for (which, node) in machines.iter().filter(|(which, _)| asked.contains(&which.system_id.as_str())) {
+            let machine = found.iter().find(|machine| machine.system_id == which.system_id).cloned();
+            let document = cache::seen(&which.site, &which.system_id, machine.as_ref());
+            if let Err(error) = proof::note(&workers.app, node, &document, at).await {
+                tracing::info!(node, %error, "what was seen of a machine could not be kept");
+            }
+            seen.push((which.clone(), machine));
+        }
+        workers.cache.keep(at, seen);
+    }
+    let Some(error) = listing.error() else { return };
+    tracing::info!(site, %error, "not all machines of a site were seen this time");
+    if let Repeat::Blind(Some(after)) = error.repeat() {
+        workers.cache.put_off(&maas, workers.app.now() + after);
+    }
+}

@@ -1,0 +1,431 @@
+//! Reports of machines: what they are, and how their installation goes.
+
+use std::collections::BTreeMap;
+
+use axum::{
+    Extension, Json,
+    extract::State,
+    response::{IntoResponse as _, Response},
+};
+use serde_json::json;
+use wardroom_api::{
+    Envelope,
+    node::{InstallationStatus, Node, NodeCreate, NodeReport},
+};
+use wardroom_core::node::{
+    State as NodeState, TABLE,
+    report::{Facts, InstallStatus, Outcome, judge},
+};
+use wardroom_store::{Content, Entry, Resource, TRANSITION};
+
+use crate::kinds::node::proof::Machine;
+use crate::kinds::node::settings::Settings;
+use crate::{
+    kinds::{
+        node::{
+            self,
+            document::{self, Document, KIND},
+            progress,
+        },
+        node::{discovery, install_token, promote},
+    },
+    platform::{
+        app::{App, Decided},
+        http::{body::Reported, error::Error, path::Path, problems::Problems, text},
+        identity::auth::Caller,
+    },
+};
+
+/// A node reports what it is and how its installation goes; a machine that nobody knows is registered.
+///
+/// What an approved node says of itself is noted with its install token only; to who shows none, the answer says where
+/// the node stands and nothing else of it.
+#[utoipa::path(
+    post, path = "/api/v1/report", request_body = NodeReport, security((), ("token" = [])),
+    responses((status = 200, body = Envelope<Node>), Problems)
+)]
+pub(crate) async fn report(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Reported { value: report, ignored }: Reported<NodeReport>,
+) -> Result<Response, Error> {
+    let mac = text::mac("mac_address", &report.mac_address)?;
+    let news = News::of_report(&report)?;
+    let resource = match node::find_by_mac(&app, &mac).await? {
+        Some(resource) => resource,
+        // What it shows is good for a node that there is, or for nothing.
+        None if shows_token(&caller, report.install_token.as_deref()) && must_prove(&app, &caller) => {
+            return Err(install_token::BAD);
+        }
+        None => discovery::discover(&app, &caller, &mac, &news.hardware).await?,
+    };
+    let mut response = take(&app, &caller, &resource, &news, report.install_token.as_deref()).await?;
+    ignored.warn(&mut response);
+    Ok(response)
+}
+
+/// A node reports how its installation goes, and nothing else.
+#[utoipa::path(
+    post, path = "/api/v1/nodes/{id}/installation-status", request_body = InstallationStatus, security((), ("token" = [])),
+    params(("id" = String, Path)), responses((status = 200, body = Envelope<Node>), Problems)
+)]
+pub(crate) async fn installation_status(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    Reported { value: status, ignored }: Reported<InstallationStatus>,
+) -> Result<Response, Error> {
+    let news = News::of_status(&status)?;
+    let resource = node::find(&app, &id).await?;
+    let mut response = take(&app, &caller, &resource, &news, status.install_token.as_deref()).await?;
+    ignored.warn(&mut response);
+    Ok(response)
+}
+
+/// What a report says, checked.
+struct News {
+    hardware: Hardware,
+    installation: Option<Installation>,
+}
+
+/// What a machine says of itself; absent says nothing.
+#[derive(Default, Clone)]
+pub(crate) struct Hardware {
+    pub(crate) ip_address: Option<String>,
+    pub(crate) hostname: Option<String>,
+    pub(crate) vendor: Option<String>,
+    pub(crate) model: Option<String>,
+    pub(crate) serial_number: Option<String>,
+    pub(crate) system_uuid: Option<String>,
+}
+
+impl Hardware {
+    fn check(&self) -> Result<(), Error> {
+        let texts = [
+            ("ip_address", &self.ip_address),
+            ("hostname", &self.hostname),
+            ("vendor", &self.vendor),
+            ("model", &self.model),
+            ("serial_number", &self.serial_number),
+            ("system_uuid", &self.system_uuid),
+        ];
+        texts.iter().try_for_each(|(field, text)| text::check_reported(field, text.as_deref()))
+    }
+}
+
+struct Installation {
+    status: InstallStatus,
+    progress: Option<u8>,
+    error: Option<String>,
+    attempt: Option<String>,
+}
+
+impl Installation {
+    /// How far it says it is; only a report of progress is taken at its word.
+    fn said(&self) -> Option<u8> {
+        self.progress.filter(|_| self.status == InstallStatus::Progress)
+    }
+}
+
+impl News {
+    fn of_report(report: &NodeReport) -> Result<Self, Error> {
+        let status = report.installation_status.as_deref();
+        let progress = percent("installation_progress", report.installation_progress)?;
+        let error = words("installation_error", report.installation_error.as_ref())?;
+        text::check_some("attempt_id", report.attempt_id.as_deref(), 100)?;
+        let installation = match status {
+            Some(status) => Some(Installation {
+                status: parse("installation_status", status)?,
+                progress,
+                error,
+                attempt: report.attempt_id.clone(),
+            }),
+            None => None,
+        };
+        let hardware = Hardware {
+            ip_address: report.ip_address.clone(),
+            hostname: report.hostname.clone(),
+            vendor: report.vendor.clone(),
+            model: report.model.clone(),
+            serial_number: report.serial_number.clone(),
+            system_uuid: report.system_uuid.clone(),
+        };
+        hardware.check()?;
+        Ok(Self { hardware, installation })
+    }
+
+    fn of_status(status: &InstallationStatus) -> Result<Self, Error> {
+        let error = words("error", status.error.as_ref())?;
+        text::check_some("attempt_id", status.attempt_id.as_deref(), 100)?;
+        let installation = Installation {
+            status: parse("status", &status.status)?,
+            progress: percent("progress", status.progress)?,
+            error,
+            attempt: status.attempt_id.clone(),
+        };
+        Ok(Self { hardware: Hardware::default(), installation: Some(installation) })
+    }
+}
+
+impl News {
+    fn completes(&self) -> bool {
+        self.installation.as_ref().is_some_and(|installation| installation.status == InstallStatus::Complete)
+    }
+}
+
+/// Why an installation failed, in the words of an installer.
+fn words(field: &str, error: Option<&String>) -> Result<Option<String>, Error> {
+    text::check_reported(field, error.map(String::as_str))?;
+    let mut error = error.cloned();
+    error.iter_mut().for_each(|error| text::scrub_prose(error, 4000));
+    Ok(error)
+}
+
+fn parse(field: &str, text: &str) -> Result<InstallStatus, Error> {
+    text.parse().map_err(|error: wardroom_core::UnknownName| Error::invalid(field, error.to_string()))
+}
+
+fn percent(field: &str, value: Option<i64>) -> Result<Option<u8>, Error> {
+    let Some(value) = value else { return Ok(None) };
+    let percent = u8::try_from(value).ok().filter(|percent| *percent <= 100);
+    percent.map(Some).ok_or_else(|| Error::invalid(field, "must be a whole number from 0 to 100"))
+}
+
+/// Takes a report in: one commit, whatever it says.
+async fn take(
+    app: &App,
+    caller: &Caller,
+    found: &Resource,
+    news: &News,
+    token_in_body: Option<&str>,
+) -> Result<Response, Error> {
+    let id = &found.content.id;
+    let promotion = if news.completes() { promote::setting(app, &Document::of(found)?).await? } else { None };
+    let seen = progress::of(app, found).await?.and_then(|seen| seen.percent);
+    let (resource, Said { message, alive, is_known }) = app
+        .change(KIND, id, |node| {
+            let mut document = Document::of(node)?;
+            let known = authenticate(app, caller, node, &document, token_in_body);
+            // A machine that shows a token is held to it, whatever it says.
+            if news.installation.is_some() || shows_token(caller, token_in_body) {
+                known.clone()?;
+            }
+            let unheard = unheard(document::state(node)?, known.is_ok());
+            if unheard.is_none() {
+                note(&mut document, &news.hardware);
+                document.check()?;
+            }
+            let Step { state, entry_type, metadata, message, alive } =
+                step(app, node, &mut document, news, seen)?;
+            let message = unheard.filter(|_| news.installation.is_none()).map_or(message, str::to_owned);
+            let said = Said { message, alive, is_known: known.is_ok() };
+            if state == NodeState::Installed && entry_type == TRANSITION {
+                document.promotion.clone_from(&promotion);
+            }
+            let content = document.content_of(node, state.as_str(), node.content.labels.clone())?;
+            if content == node.content {
+                return Ok(Decided::Nothing(said));
+            }
+            let entry = by_report(app, caller, entry_type, metadata);
+            Ok(Decided::Commit(Box::new((content, entry)), said))
+        })
+        .await?;
+    if alive {
+        let percent = news.installation.as_ref().and_then(Installation::said);
+        progress::note(app, &resource, percent).await?;
+    }
+    let installed = resource.content.state.clone();
+    let resource = promote::carry_out(app, resource).await?;
+    let state = &resource.content.state;
+    let message = if *state == installed { message } else { format!("The node is {state}.") };
+    if is_known {
+        node::answer(app, &resource, Some(&message)).await
+    } else {
+        outline(&resource, Some(message))
+    }
+}
+
+/// What is answered to a report.
+struct Said {
+    message: String,
+    alive: bool,
+    /// Whether the caller may speak for the node.
+    is_known: bool,
+}
+
+/// Why what a machine says of itself is not noted. Anybody can claim to be a machine that nobody has approved yet;
+/// afterwards it has to be proven.
+fn unheard(state: NodeState, is_known: bool) -> Option<&'static str> {
+    if state == NodeState::Retired {
+        Some("The report was not noted: the node is retired.")
+    } else if state == NodeState::Discovered || is_known {
+        None
+    } else {
+        Some("The report was not noted: it takes the install token of the boot script.")
+    }
+}
+
+/// Where a node stands, for a caller that has not proven to be it, and nothing of what others know of it.
+pub(crate) fn outline(resource: &Resource, message: Option<String>) -> Result<Response, Error> {
+    let (node, _) = document::view_and_etag(resource, Document::of(resource)?)?;
+    let data = Node {
+        hostname: None,
+        ip_address: None,
+        workflow_id: None,
+        group_id: None,
+        vendor: None,
+        model: None,
+        serial_number: None,
+        system_uuid: None,
+        labels: BTreeMap::new(),
+        last_install_error: None,
+        ..node
+    };
+    Ok(Json(Envelope { success: true, data, message }).into_response())
+}
+
+/// What a report leads to.
+struct Step {
+    state: NodeState,
+    entry_type: &'static str,
+    metadata: serde_json::Value,
+    message: String,
+    /// Whether it shows that the installation goes on, and nothing else.
+    alive: bool,
+}
+
+/// `seen` is how far the installation was before.
+fn step(
+    app: &App,
+    node: &Resource,
+    document: &mut Document,
+    news: &News,
+    seen: Option<u8>,
+) -> Result<Step, Error> {
+    let state = document::state(node)?;
+    let still = |message: &str, alive| Step {
+        state,
+        entry_type: "reported",
+        metadata: serde_json::Value::Null,
+        message: message.to_owned(),
+        alive,
+    };
+    let Some(installation) = &news.installation else {
+        return Ok(still("The report was noted.", false));
+    };
+    let facts =
+        Facts { state, attempts: document.install_attempts, counted_attempts: &document.counted_attempts };
+    let outcome = judge(facts, installation.status, installation.attempt.as_deref());
+    if !matches!(outcome, Outcome::Progress | Outcome::Ignored(_)) {
+        document.last_install_report = Some(app.now());
+        document.install_progress = seen.or(document.install_progress);
+    }
+    Ok(match outcome {
+        Outcome::Ignored(reason) => {
+            use wardroom_core::Named as _;
+            still(reason.meaning(), state == NodeState::Installing)
+        }
+        Outcome::Progress => still("The progress was noted.", true),
+        Outcome::Attempt { attempts } => {
+            failed(document, installation, attempts);
+            let metadata = json!({"attempt": attempts, "error": installation.error});
+            Step {
+                state,
+                entry_type: "attempt",
+                metadata,
+                message: format!("Attempt {attempts} failed; the next boot tries again."),
+                alive: false,
+            }
+        }
+        Outcome::Move { event, attempts } => {
+            let to = TABLE.find(state, event).ok_or(Error::Internal)?.to;
+            let metadata = if to == NodeState::InstallFailed {
+                failed(document, installation, attempts);
+                json!({"attempt": attempts, "error": installation.error})
+            } else {
+                document.enter(to, true, None);
+                serde_json::Value::Null
+            };
+            if to == NodeState::Installed {
+                document.install_progress = Some(100);
+            }
+            let message = format!("The node is {to}.");
+            Step { state: to, entry_type: TRANSITION, metadata, message, alive: false }
+        }
+    })
+}
+
+fn failed(document: &mut Document, installation: &Installation, attempts: u32) {
+    document.install_attempts = attempts;
+    document.last_install_error.clone_from(&installation.error);
+    document.counted_attempts.extend(installation.attempt.clone());
+}
+
+/// Notes what a machine says of itself. What is written in a firmware is cleaned and cut: nobody can correct it.
+fn note(document: &mut Document, hardware: &Hardware) {
+    let pairs = [
+        (&mut document.ip_address, &hardware.ip_address),
+        (&mut document.reported_hostname, &hardware.hostname),
+        (&mut document.vendor, &hardware.vendor),
+        (&mut document.model, &hardware.model),
+        (&mut document.serial_number, &hardware.serial_number),
+        (&mut document.system_uuid, &hardware.system_uuid),
+    ];
+    for (slot, said) in pairs {
+        if let Some(said) = said {
+            text::scrub(slot.insert(said.clone()), 255);
+        }
+    }
+}
+
+/// Whether a caller has to show the install token of the node that it speaks for. A site may do without, in the
+/// networks that machines boot in.
+fn must_prove(app: &App, caller: &Caller) -> bool {
+    let settings = Settings::of(&app.config);
+    caller.identity().is_none()
+        && (settings.require_install_token || !settings.is_boot_network(caller.address))
+}
+
+/// Whether a caller shows what should be the install token of a node.
+fn shows_token(caller: &Caller, token_in_body: Option<&str>) -> bool {
+    caller.member::<Machine>().is_some() || token_in_body.is_some()
+}
+
+/// Who may speak for a node: the node with the token of its boot script, or an operator.
+fn authenticate(
+    app: &App,
+    caller: &Caller,
+    node: &Resource,
+    document: &Document,
+    token_in_body: Option<&str>,
+) -> Result<(), Error> {
+    if !must_prove(app, caller) {
+        return Ok(());
+    }
+    let presented = caller.member().map(|Machine { token }| &**token).or(token_in_body);
+    let presented = presented.ok_or(Error::Unauthenticated(
+        "send the install token of the boot script as Authorization: Bearer … or as install_token",
+    ))?;
+    install_token::verify(&app.key, presented, &node.content.id, document.install_round, app.now())
+}
+
+/// A history entry for what a machine says.
+pub(crate) fn by_report(app: &App, caller: &Caller, entry_type: &str, metadata: serde_json::Value) -> Entry {
+    Entry {
+        entry_type: entry_type.to_owned(),
+        triggered_by: "node_report".to_owned(),
+        user_id: caller.identity().map(|identity| identity.name.clone()),
+        comment: None,
+        metadata,
+        request_id: Some(caller.request_id.to_string()),
+        at: app.now(),
+    }
+}
+
+/// The content of a node that was just discovered.
+pub(crate) fn discovered(mac: &str, hardware: &Hardware) -> Result<Content, Error> {
+    let mut document = Document::new(NodeCreate { mac_address: mac.to_owned(), ..NodeCreate::default() })?;
+    note(&mut document, hardware);
+    document.check()?;
+    document.into_content(NodeState::Discovered, None)
+}

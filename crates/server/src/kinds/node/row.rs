@@ -1,0 +1,55 @@
+//! The row of nodes: what the platform has to know of them.
+
+use axum::http::StatusCode;
+
+use super::{
+    answer,
+    discovery::Discoveries,
+    document, group,
+    problems::PROBLEMS,
+    report,
+    routes::{ACCESS, WORDS, routes},
+    settings, why, workflow,
+};
+use crate::platform::kind::{Kind, Stored};
+
+/// Machines that are installed over the network.
+pub(crate) static ROW: Kind = Kind {
+    name: document::KIND,
+    settings: settings::resolve,
+    parts: |parts, config| {
+        parts.put(Discoveries::new(settings::Settings::of(config)));
+    },
+    access: ACCESS,
+    routes,
+    stores: &[
+        Stored {
+            why: Some(|app, id| Box::pin(why::why(app, id))),
+            again: Some(|app, node, repeat| {
+                Box::pin(async move {
+                    // A caller without credentials sees no more of it than at first.
+                    if repeat.is_stranger {
+                        report::outline(node, None)
+                    } else {
+                        answer(app, node, None).await
+                    }
+                })
+            }),
+            ..Stored::of(document::KIND)
+        },
+        Stored {
+            again: Some(|_, profile, _| Box::pin(async move { workflow::answer(StatusCode::OK, profile) })),
+            ..Stored::of(workflow::KIND)
+        },
+        Stored {
+            again: Some(|app, group, _| Box::pin(group::answer(app, StatusCode::OK, group))),
+            joined: Some(|app, id| Box::pin(group::require_user_group(app, id))),
+            ..Stored::of(group::KIND)
+        },
+    ],
+    beats: None,
+    jobs: |_| super::jobs(),
+    words: &WORDS,
+    problems: PROBLEMS,
+    dialect: None,
+};

@@ -1,0 +1,34 @@
+//! Why a node is in its state.
+
+use wardroom_core::{
+    node::{self, TABLE},
+    why::{Stay, Why, explain},
+};
+
+use super::{
+    document::{self, Document, KIND},
+    find, installs, progress,
+};
+use crate::platform::{app::App, http::error::Error, liveness::view};
+
+/// Explains the state of a node.
+pub(super) async fn why(app: &App, id: &str) -> Result<Vec<Why>, Error> {
+    let resource = find(app, id).await?;
+    let (state, document) = (document::state(&resource)?, Document::of(&resource)?);
+    let mut blockers = node::blockers(
+        id,
+        state,
+        document.workflow_id.is_some(),
+        document.install_attempts,
+        document.last_install_error.as_deref(),
+    );
+    blockers.extend(view::blockers(app, KIND, id).await?);
+    // An installation is overdue when it has been silent for too long, not when it is long.
+    let mut stay = Stay::of(state, resource.state_changed_at);
+    if state == node::State::Installing {
+        let seen = progress::of(app, &resource).await?;
+        stay.counted_from = installs::heard(app, &resource, seen.as_ref())?;
+        stay.patience = Some(installs::patience(app));
+    }
+    Ok(vec![explain(TABLE, id, state, stay, app.now(), blockers)])
+}

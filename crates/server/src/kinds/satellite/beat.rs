@@ -1,0 +1,55 @@
+//! A beat, as liveness sees it.
+
+use wardroom_core::{
+    liveness::{Interval, in_force},
+    satellite::State,
+};
+use wardroom_store::Resource;
+
+use super::{document::KIND, identity::Known};
+use crate::kinds::satellite::identity::Identities;
+use crate::platform::{
+    app::App,
+    http::error::Error,
+    liveness::{Beat, NewSeat},
+};
+
+/// What a satellite is told that has no seat, because it has to come back first.
+const UNTIL_THEN: u32 = 30;
+
+/// Notes that a satellite was heard, and says when it shall be heard next. Only who is online is watched.
+pub(crate) fn heard(app: &App, known: &Known, said: Option<Interval>) -> Beat {
+    if known.state != State::Online {
+        let next = in_force(said, known.given).or(Interval::from_seconds(UNTIL_THEN));
+        let member =
+            known.name().bytes().fold(0, |sum: u64, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+        return app.liveness.answer(member, next.unwrap_or(Interval::LONGEST));
+    }
+    let id = known.id();
+    let seat = app.liveness.find(KIND, &id).unwrap_or_else(|| {
+        let new = NewSeat { zone: known.zone.as_deref(), given: known.given, last_seen: None, said: None };
+        app.liveness.seat(KIND, &id, new)
+    });
+    app.liveness.beat(seat, said)
+}
+
+/// Registering or refreshing counts as a beat; it says what is given and where the satellite is.
+pub(crate) fn first(app: &App, satellite: &Resource) -> Result<(), Error> {
+    let known = Identities::of(app).read(satellite, app.moment())?;
+    if known.state == State::Online {
+        let new = NewSeat { zone: known.zone.as_deref(), given: known.given, last_seen: None, said: None };
+        let seat = app.liveness.seat(KIND, &satellite.content.id, new);
+        app.liveness.beat(seat, None);
+    }
+    Ok(())
+}
+
+/// Notes that a satellite was heard, before the commit that brings it online: no replica may find it online with an old beat.
+pub(crate) fn comes_online(app: &App, satellite: &Resource) {
+    app.liveness.hear(KIND, &satellite.content.id, None);
+}
+
+/// A satellite that need not be heard any more.
+pub(crate) fn rests(app: &App, id: &str) {
+    app.liveness.unseat(KIND, id);
+}

@@ -1,0 +1,341 @@
+//! The worker that performs effects: it tells Harbor, SPIRE and the registry what records say, and does what
+//! concerns too many records for one request.
+//!
+//! What must stay true: every effect is "make the upstream fit the record", so it is performed at least once,
+//! in any number of servers, and the last one performed is right. An effect that does not work is tried
+//! again later and keeps no other waiting, and an upstream that hangs holds up its own effects only. Clients of upstreams live here and nowhere else: a handler cannot
+//! reach them.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::{sync::watch, task::JoinSet};
+use uuid::Uuid;
+use wardroom_core::backoff::Backoff;
+use wardroom_store::ClaimedEffect;
+use wardroom_upstream::Failure;
+use wardroom_workflow::jitter;
+
+use crate::{
+    kinds::satellite::asked::{GROUP_MEMBERS, GROUP_ROBOTS, HARBOR_ROBOT, PUBLISH_STATE, SPIRE_ENTRY},
+    platform::{
+        app::App,
+        config::Config,
+        http::error::Error,
+        identity::spiffe::Trust,
+        work::schedule::{Failed, Job},
+    },
+};
+
+mod agents;
+mod agreed;
+mod circuit;
+mod claim;
+mod group;
+mod harbor;
+mod publish;
+mod published;
+mod spire;
+#[cfg(test)]
+mod tests;
+mod trust;
+mod upkeep;
+mod upstreams;
+
+use circuit::Circuits;
+use claim::CLAIM;
+pub(crate) use upstreams::Upstreams;
+
+/// Effects under way at once in each lane.
+const AT_ONCE: usize = 16;
+
+/// Which types of effects are taken on together: each upstream has a lane of its own.
+const LANES: &[&[&str]] =
+    &[&[HARBOR_ROBOT, GROUP_ROBOTS], &[SPIRE_ENTRY], &[PUBLISH_STATE], &[GROUP_MEMBERS]];
+
+/// How long an effect may take.
+const LONGEST: Duration = Duration::from_secs(120);
+
+/// How long to wait before the next attempt of an effect.
+const BACKOFF: Backoff =
+    Backoff { first: SignedDuration::from_millis(500), longest: SignedDuration::from_secs(60) };
+
+/// How often we look for work when there was none.
+const IDLE: Duration = Duration::from_millis(500);
+
+/// Performs effects.
+pub(crate) struct Worker {
+    app: App,
+    upstreams: Upstreams,
+    /// Tells this worker from those of other servers.
+    holder: String,
+    circuits: Circuits,
+    agreed: agreed::Agreed,
+}
+
+/// What keeps an effect from being performed.
+#[derive(Debug, thiserror::Error)]
+enum Trouble {
+    /// The upstream.
+    #[error("{0}")]
+    Upstream(#[from] Failure),
+    /// The database.
+    #[error("{0}")]
+    Own(#[from] Error),
+    /// The upstream did not answer for a while: it is left alone until then.
+    #[error("is left alone because it did not answer: {0}")]
+    Open(String, Duration),
+    /// The name is taken there, by a robot that is not ours.
+    #[error(
+        "has a robot {0} that was not made for this satellite: delete it there, or set harbor.adopt_robots to take it over"
+    )]
+    NotOurs(String),
+    /// Something else has to be done first.
+    #[error("{0}")]
+    Waiting(&'static str),
+    /// The record says something else by now: it is begun again.
+    #[error("was about to be told what is not so any more")]
+    Changed,
+}
+
+impl Trouble {
+    /// The same as the failure of a job that works with an upstream.
+    fn of(self, upstream: Upstream) -> Failed {
+        match self {
+            Self::Own(error) => Failed::Own(error),
+            Self::Upstream(_) | Self::Open(..) | Self::NotOurs(_) | Self::Waiting(_) | Self::Changed => {
+                Failed::Other(format!("{} {self}", upstream.as_str()))
+            }
+        }
+    }
+}
+
+/// Who an effect is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Upstream {
+    Harbor,
+    Spire,
+    Registry,
+}
+
+impl Upstream {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Harbor => "Harbor",
+            Self::Spire => "SPIRE",
+            Self::Registry => "the registry",
+        }
+    }
+
+    /// Nobody, for effects that only ask for others, or that this worker does not know.
+    fn of(effect_type: &str) -> Option<Self> {
+        match effect_type {
+            HARBOR_ROBOT => Some(Self::Harbor),
+            SPIRE_ENTRY => Some(Self::Spire),
+            PUBLISH_STATE => Some(Self::Registry),
+            _ => None,
+        }
+    }
+}
+
+impl Worker {
+    pub(crate) fn new(app: App, upstreams: Upstreams) -> Arc<Self> {
+        let holder = format!("effects {}", Uuid::now_v7());
+        Arc::new(Self {
+            app,
+            upstreams,
+            holder,
+            circuits: Circuits::default(),
+            agreed: agreed::Agreed::default(),
+        })
+    }
+
+    /// Performs the effects of a lane until `stop` says so, and then finishes those under way.
+    async fn run(self: Arc<Self>, lane: &'static [&'static str], mut stop: watch::Receiver<bool>) {
+        let mut tasks = JoinSet::new();
+        while !*stop.borrow() {
+            let free = AT_ONCE - tasks.len();
+            let claimed = self.claim(lane, free).await;
+            let may_be_more = claimed.len() == free;
+            for effect in claimed {
+                tasks.spawn(Arc::clone(&self).perform(effect));
+            }
+            tokio::select! {
+                _ = stop.wait_for(|stop| *stop) => break,
+                Some(ended) = tasks.join_next() => lost(ended),
+                () = tokio::time::sleep(IDLE), if !may_be_more || tasks.is_empty() => {}
+            }
+            while let Some(ended) = tasks.try_join_next() {
+                lost(ended);
+            }
+        }
+        while let Some(ended) = tasks.join_next().await {
+            lost(ended);
+        }
+    }
+
+    async fn claim(&self, lane: &[&str], limit: usize) -> Vec<ClaimedEffect> {
+        let claimed = async {
+            if lane.contains(&PUBLISH_STATE) && !self.agreed.publishes(&self.app).await? {
+                return Ok(Vec::new());
+            }
+            Ok::<_, Error>(self.app.store.claim_effects(&self.holder, CLAIM, limit, lane).await?)
+        };
+        match claimed.await {
+            Ok(claimed) => claimed,
+            Err(error) => {
+                tracing::warn!(%error, "effects could not be claimed; it is tried again");
+                Vec::new()
+            }
+        }
+    }
+
+    async fn perform(self: Arc<Self>, effect: ClaimedEffect) {
+        let app = &self.app;
+        let (name, kind, id) = (&*effect.effect.effect_type, &*effect.kind, &*effect.resource_id);
+        let outcome = tokio::select! {
+            outcome = self.attempt(&effect) => Some(outcome),
+            () = self.hold(&effect, claim::RENEW) => None,
+        };
+        // What was told while it was ours may have arrived when it was not any more.
+        let outcome = match outcome {
+            Some(outcome) if self.keep(&effect).await.is_ok() => outcome,
+            Some(_) | None => {
+                tracing::warn!(
+                    effect = name,
+                    kind,
+                    id,
+                    "the claim of an effect was lost; it is performed once more"
+                );
+                if let Err(error) = self.ask_again(&effect).await {
+                    tracing::error!(effect = name, kind, id, %error, "that could not be asked for");
+                }
+                return;
+            }
+        };
+        let written = match outcome {
+            Ok(()) => {
+                tracing::info!(effect = name, kind, id, attempts = effect.attempts, "performed");
+                upkeep::let_go(app, &effect).await;
+                app.store.finish_effect(effect.id, app.now()).await
+            }
+            Err(trouble) => {
+                let text = explain(&effect, &trouble);
+                tracing::warn!(effect = name, kind, id, attempts = effect.attempts, error = text, "put off");
+                let next = next_attempt(app.now(), &effect, &trouble);
+                app.store.retry_effect(effect.id, &self.holder, next, &text).await
+            }
+        };
+        if let Err(error) = written {
+            // Its claim lapses, and it is performed again.
+            tracing::warn!(effect = name, kind, id, %error, "the outcome of an effect could not be kept");
+        }
+    }
+
+    async fn attempt(&self, effect: &ClaimedEffect) -> Result<(), Trouble> {
+        let Some(upstream) = Upstream::of(&effect.effect.effect_type) else {
+            return self.reconcile(effect).await;
+        };
+        self.circuits.check(upstream, self.app.clock.steady())?;
+        let late = |_| Err(Failure::Ambiguous("it took too long".to_owned()).into());
+        let outcome = tokio::time::timeout(LONGEST, self.reconcile_anew(effect)).await.unwrap_or_else(late);
+        self.circuits.note(upstream, outcome.as_ref().err(), self.app.clock.steady());
+        outcome
+    }
+
+    /// Begins again, and at once, when the record changes meanwhile: it may be a revocation.
+    async fn reconcile_anew(&self, effect: &ClaimedEffect) -> Result<(), Trouble> {
+        loop {
+            match self.reconcile(effect).await {
+                Err(Trouble::Changed) => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn reconcile(&self, effect: &ClaimedEffect) -> Result<(), Trouble> {
+        let Upstreams { harbor, spire, registry } = &self.upstreams;
+        match &*effect.effect.effect_type {
+            HARBOR_ROBOT => harbor::fit(self, configured(harbor.as_ref())?, effect).await,
+            GROUP_ROBOTS => upkeep::ask_members(self, effect).await,
+            GROUP_MEMBERS => group::empty(self, effect).await,
+            SPIRE_ENTRY => spire::fit(self, configured(spire.as_ref())?, effect).await,
+            PUBLISH_STATE => publish::fit(self, configured(registry.as_ref())?, effect).await,
+            _ => Err(Trouble::Waiting("is told of by a server that knows such effects")),
+        }
+    }
+}
+
+/// Every type of effects, and whether this server can perform it.
+pub(crate) fn known(config: &Config) -> [(&'static str, bool); 5] {
+    let settings = crate::kinds::satellite::settings::Settings::of(config);
+    [
+        (HARBOR_ROBOT, settings.harbor.is_some()),
+        (GROUP_ROBOTS, settings.harbor.is_some()),
+        (GROUP_MEMBERS, true),
+        (SPIRE_ENTRY, settings.spire.is_some()),
+        (PUBLISH_STATE, settings.registry.is_some()),
+    ]
+}
+
+fn can_perform(config: &Config, effect_type: &str) -> bool {
+    known(config).into_iter().any(|(name, can)| name == effect_type && can)
+}
+
+/// Why an effect is not even tried by this server, if that is so.
+pub(crate) fn unperformed(config: &Config, effect_type: &str) -> Option<String> {
+    let can = can_perform(config, effect_type);
+    let upstream = Upstream::of(effect_type).map_or("the upstream", Upstream::as_str);
+    (!can).then(|| format!("{upstream} is not configured here: see its section in the configuration"))
+}
+
+fn configured<T>(client: Option<&T>) -> Result<&T, Trouble> {
+    client.ok_or(Trouble::Waiting("is not configured any more: see its section in the configuration"))
+}
+
+fn lost(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(%error, "an effect panicked; it is tried again when its claim lapses");
+    }
+}
+
+/// What people read. The identity of an agent that joined with a token has the token in it.
+fn explain(effect: &ClaimedEffect, trouble: &Trouble) -> String {
+    let text = match Upstream::of(&effect.effect.effect_type) {
+        Some(upstream) => format!("{} {trouble}", upstream.as_str()),
+        None => trouble.to_string(),
+    };
+    spire::scrub(&text)
+}
+
+fn next_attempt(now: Timestamp, effect: &ClaimedEffect, trouble: &Trouble) -> Timestamp {
+    let attempts = u32::try_from(effect.attempts).unwrap_or(u32::MAX);
+    let least = match trouble {
+        Trouble::Upstream(Failure::Busy { after: Some(after) }) => *after,
+        Trouble::Open(_, remaining) => *remaining,
+        Trouble::Upstream(_)
+        | Trouble::Own(_)
+        | Trouble::NotOurs(_)
+        | Trouble::Waiting(_)
+        | Trouble::Changed => Duration::ZERO,
+    };
+    let least = SignedDuration::try_from(least).unwrap_or(BACKOFF.longest);
+    let wait = BACKOFF.spread(attempts, jitter()).max(least);
+    now.saturating_add(wait).unwrap_or(Timestamp::MAX)
+}
+
+/// The jobs that perform effects, and those that ask for effects without a change.
+pub(crate) fn jobs(worker: &Arc<Worker>, trust: Option<Arc<Trust>>) -> Vec<Job> {
+    // What this server cannot perform waits for one that can.
+    let can = |lane: &&&[&str]| lane.iter().all(|name| can_perform(&worker.app.config, name));
+    let lane = |lane: &'static &'static [&'static str]| {
+        let worker = Arc::clone(worker);
+        Job::service("effects", move |stop| worker.run(lane, stop))
+    };
+    let mut jobs: Vec<_> = LANES.iter().filter(can).map(lane).collect();
+    jobs.extend(upkeep::jobs(worker));
+    jobs.extend(published::jobs(worker));
+    jobs.extend(agents::jobs(worker));
+    jobs.extend(trust.into_iter().flat_map(|trust| trust::jobs(worker, &trust)));
+    jobs
+}

@@ -1,0 +1,190 @@
+//! Claims: who performs an effect has it for as long as that takes, and no longer.
+//!
+//! A claim is short and renewed, so that what a server that died was at waits for moments, not for as long as an effect
+//! may take: it may be a revocation's. Who cannot renew it gives up before anybody else can have it. A process that stands
+//! still notices nothing of this, so it asks before each word to an upstream whether it still has the claim, and whether
+//! the record still says what was planned. What was on its way by then may arrive late: who finds out afterwards that it
+//! lost the claim has the effect performed once more, and that one is right.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use wardroom_store::{Change, ClaimedEffect, Resource, attempts, unless_conflict};
+
+use super::{Trouble, Worker};
+use crate::platform::{
+    app::{App, by_system},
+    http::error::Error,
+};
+
+/// How long a claim holds.
+pub(super) const CLAIM: Duration = Duration::from_secs(20);
+
+/// How often it is renewed, how long that may take, and how much sooner than others we take it for lost.
+pub(super) const RENEW: Duration = Duration::from_secs(5);
+
+/// How long the end of a server waits for the database to take its claims back.
+const LAST: Duration = Duration::from_secs(2);
+
+/// What a plan rests on, of a record; whatever else changes does not concern it.
+pub(super) type Basis = fn(&App, &Resource) -> Result<Value, Error>;
+
+/// Leave to carry out a plan, which is asked for anew before each word to an upstream.
+pub(super) struct Leave<'a> {
+    worker: &'a Worker,
+    effect: &'a ClaimedEffect,
+    basis: Basis,
+    planned: Value,
+}
+
+impl<'a> Leave<'a> {
+    /// For a plan that is made of this record.
+    pub(super) fn of(
+        worker: &'a Worker,
+        effect: &'a ClaimedEffect,
+        record: &Resource,
+        basis: Basis,
+    ) -> Result<Self, Error> {
+        Ok(Self { worker, effect, basis, planned: basis(&worker.app, record)? })
+    }
+
+    /// The upstream, to tell it one thing, as long as this is ours to tell and true.
+    pub(super) async fn to<'u, T>(&self, upstream: &'u T) -> Result<&'u T, Trouble> {
+        let (app, effect) = (&self.worker.app, self.effect);
+        self.worker.keep(effect).await?;
+        let record = app.store.get(&effect.kind, &effect.resource_id).await.map_err(Error::from)?;
+        let now = record.as_ref().map(|record| (self.basis)(app, record)).transpose()?;
+        if now.as_ref() == Some(&self.planned) { Ok(upstream) } else { Err(Trouble::Changed) }
+    }
+}
+
+impl Worker {
+    /// Keeps an effect that takes long, unless another server has it by now.
+    pub(super) async fn keep(&self, effect: &ClaimedEffect) -> Result<(), Trouble> {
+        let renewed = self.app.store.renew_effect(effect.id, &self.holder, CLAIM).await;
+        match renewed.map_err(Error::from)? {
+            true => Ok(()),
+            false => Err(Trouble::Waiting("another server goes on with it")),
+        }
+    }
+
+    /// Renews the claim of an effect again and again, and ends when it is lost.
+    pub(super) async fn hold(&self, effect: &ClaimedEffect, every: Duration) {
+        let (store, clock) = (&self.app.store, &self.app.clock);
+        let mut renewed_at = clock.instant();
+        loop {
+            let past = clock.instant().saturating_duration_since(renewed_at);
+            let Some(left) = (CLAIM - RENEW).checked_sub(past) else { return };
+            let renewal = async {
+                tokio::time::sleep(every).await;
+                let asked = clock.instant();
+                let renewed = store.renew_effect(effect.id, &self.holder, CLAIM).await;
+                renewed.map(|is_ours| is_ours.then_some(asked))
+            };
+            match tokio::time::timeout(left.min(every + RENEW), renewal).await {
+                Ok(Ok(Some(asked))) => renewed_at = asked,
+                Ok(Ok(None)) => return,
+                // Perhaps the next time.
+                Ok(Err(_)) | Err(_) => {}
+            }
+        }
+    }
+
+    /// Has an effect whose claim was lost performed once more. A server that stood still may have told an upstream what
+    /// was true before, after somebody else told it what is true now.
+    pub(super) async fn ask_again(&self, effect: &ClaimedEffect) -> Result<(), Error> {
+        let app = &self.app;
+        attempts(async || {
+            let Some(record) = app.store.get(&effect.kind, &effect.resource_id).await? else {
+                return Ok(Some(()));
+            };
+            let cause = json!({"asked_for": effect.effect.effect_type, "cause": "claim_lost"});
+            let change = Change {
+                after: record.content.clone(),
+                before: Some(record),
+                entry: by_system(app, "effect", cause),
+                effects: vec![effect.effect.clone()],
+                fence: None,
+                holds: Vec::new(),
+            };
+            Ok(unless_conflict(app.commit(change).await)?.map(drop))
+        })
+        .await
+    }
+
+    /// Lets go of what servers were at that are gone. An embedded database lets one in at a time, so whoever had
+    /// something there is; of several servers, each lets go of its own, and the claims of one that died lapse.
+    pub(crate) async fn begin(&self) {
+        if self.app.store.is_shared() {
+            return;
+        }
+        match self.app.store.release_all_effects().await {
+            Ok(0) => {}
+            Ok(count) => tracing::info!(count, "effects that were under way are begun again"),
+            Err(error) => tracing::warn!(%error, "effects that were under way wait until their claims lapse"),
+        }
+    }
+
+    /// Lets go of what was cut off.
+    pub(crate) async fn end(&self) {
+        match tokio::time::timeout(LAST, self.app.store.release_effects(&self.holder)).await {
+            Ok(Ok(0)) => {}
+            Ok(Ok(count)) => tracing::info!(count, "effects were cut off; they are begun again"),
+            Ok(Err(_)) | Err(_) => tracing::warn!("effects that were cut off wait until their claims lapse"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wardroom_store::Effect;
+
+    use super::{super::Upstreams, *};
+    use crate::{
+        kinds::{
+            satellite::asked::GROUP_MEMBERS,
+            satellite::group::{Document, GROUPS},
+        },
+        platform::app::by_system,
+    };
+
+    const MOMENT: Duration = Duration::from_millis(1);
+
+    /// A claim is renewed for as long as it is ours, and given up when it is not.
+    #[tokio::test]
+    async fn a_claim_is_held_until_somebody_else_has_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let app = crate::platform::bare::app(&dir).await;
+        let effects =
+            vec![Effect { effect_type: GROUP_MEMBERS.to_owned(), payload: serde_json::Value::Null }];
+        let after = GROUPS.content("g", &Document::default()).unwrap();
+        let entry = by_system(&app, "registered", serde_json::Value::Null);
+        let (before, fence, holds) = (None, None, Vec::new());
+        app.commit(wardroom_store::Change { before, after, entry, effects, fence, holds }).await.unwrap();
+        let worker = Worker::new(app.clone(), Upstreams::default());
+        let claim = async |holder: &str| {
+            app.store.claim_effects(holder, MOMENT, 9, &[GROUP_MEMBERS]).await.unwrap().pop()
+        };
+        let effect = claim(&worker.holder).await.unwrap();
+        let is_renewed = async {
+            loop {
+                let claimed = app.store.effects_of(GROUPS.kind, "g").await.unwrap()[0].claimed_until;
+                if claimed > Some(app.now()) {
+                    break;
+                }
+                tokio::time::sleep(MOMENT).await;
+            }
+        };
+        tokio::select! {
+            () = worker.hold(&effect, MOMENT) => panic!("nobody else has it"),
+            () = is_renewed => {}
+        }
+        assert!(claim("another").await.is_none(), "it is held");
+        worker.end().await;
+        let other = claim("another").await.expect("it is let go of");
+        worker.hold(&effect, MOMENT).await;
+        app.store.finish_effect(other.id, app.now()).await.unwrap();
+        worker.ask_again(&effect).await.unwrap();
+        assert!(claim("a third").await.is_some(), "what was told in between may not hold");
+    }
+}

@@ -1,0 +1,38 @@
+//! Groups that are removed: their satellites are taken out of them page by page, however many there are.
+
+use wardroom_store::{ClaimedEffect, Entry};
+
+use super::{Trouble, Worker};
+use crate::{
+    kinds::{
+        satellite::asked::of_group,
+        satellite::{
+            assignment::{self, Removal},
+            group::GROUPS,
+        },
+    },
+    platform::app::{App, by_system},
+};
+
+/// Goes on with a removal that a request began, until the group is gone. Who is out of it already is not met again,
+/// so nothing has to be remembered between two attempts.
+pub(super) async fn empty(worker: &Worker, effect: &ClaimedEffect) -> Result<(), Trouble> {
+    let (app, group) = (&worker.app, &*effect.resource_id);
+    loop {
+        match assignment::take_out(app, group, || entry(app, group, "assigned")).await? {
+            Removal::Over => return Ok(()),
+            Removal::Empty(closed) => {
+                let (entry, effects) = (entry(app, group, "deleted"), of_group(app, "deleted"));
+                GROUPS.end_removal(app, &closed, entry, effects).await?;
+            }
+            Removal::UnderWay => {}
+        }
+        worker.keep(effect).await?;
+    }
+}
+
+/// The history of the group names who asked for it.
+fn entry(app: &App, group: &str, entry_type: &str) -> Entry {
+    let comment = Some(format!("the satellite group {group} is removed"));
+    Entry { comment, ..by_system(app, entry_type, serde_json::Value::Null) }
+}

@@ -1,0 +1,199 @@
+//! States in the registry, made to fit their records.
+//!
+//! What must stay true: nothing is pushed into a project that everybody may read, because configs may hold
+//! secrets of a site; and who was given the name of a satellite that is gone keeps its state, however late the
+//! registry removes the other one.
+
+use wardroom_store::{ClaimedEffect, Resource};
+use wardroom_upstream::{
+    Failure,
+    harbor::Harbor,
+    registry::{Registry, artifact::Artifact, state::About},
+};
+
+use super::{Trouble, Worker, claim::Leave, published, upkeep};
+use crate::kinds::satellite::settings::Settings;
+use crate::{
+    kinds::{
+        satellite::document::{Document, KIND, name_key},
+        satellite::{
+            artifact::{self, DEFAULT, LATEST, PROJECT, repository},
+            config::{self as satellite_config, CONFIGS},
+            group::GROUPS,
+        },
+    },
+    platform::{app::App, http::error::Error},
+};
+
+/// Makes the published state of a satellite, a group or a config fit its record.
+pub(super) async fn fit(worker: &Worker, registry: &Registry, effect: &ClaimedEffect) -> Result<(), Trouble> {
+    let (app, harbor, id) = (&worker.app, worker.upstreams.harbor.as_ref(), &*effect.resource_id);
+    let Some(record) = app.store.get(&effect.kind, id).await.map_err(Error::from)? else { return Ok(()) };
+    let kind = published::KINDS.into_iter().find(|kind| *kind == effect.kind);
+    let (Some(kind), Some(about)) = (kind, about(&effect.kind, &record)) else {
+        return Err(Trouble::Waiting("there is no state of this kind"));
+    };
+    let leave = &Leave::of(worker, effect, &record, basis)?;
+    if record.content.deleted {
+        let harbor = harbor.filter(|_| is_harbors(app));
+        let_go(app, leave, registry, harbor, about, effect.attempts).await?;
+        return Ok(published::forget(app, kind, id).await?);
+    }
+    prepare(app, harbor).await?;
+    if kind == KIND {
+        // A satellite's state names what must be there: what is built in is pushed first.
+        for (about, document) in built_in(app, &Document::of(&record)?)? {
+            push(app, leave, registry, about, &document).await?;
+        }
+    }
+    check_readers(app, registry, about, &record).await?;
+    let digest = push(app, leave, registry, about, &state(app, about, &record)?).await?;
+    Ok(published::keep(app, kind, id, &digest).await?)
+}
+
+/// What is published, or that nothing is.
+fn basis(app: &App, record: &Resource) -> Result<serde_json::Value, Error> {
+    match about(&record.content.kind, record).filter(|_| !record.content.deleted) {
+        Some(about) => state(app, about, record),
+        None => Ok(serde_json::Value::Null),
+    }
+}
+
+/// What a record has a state about; nothing for a kind that has none.
+pub(super) fn about<'a>(kind: &str, record: &'a Resource) -> Option<About<'a>> {
+    match kind {
+        KIND => Some(About::Satellite(&record.content.name)),
+        kind if kind == GROUPS.kind => Some(About::Group(&record.content.id)),
+        kind if kind == CONFIGS.kind => Some(About::Config(&record.content.id)),
+        _ => None,
+    }
+}
+
+/// The state of a record.
+pub(super) fn state(app: &App, about: About<'_>, record: &Resource) -> Result<serde_json::Value, Error> {
+    match about {
+        About::Satellite(_) => artifact::satellite_state(app, &Document::of(record)?),
+        About::Group(name) => artifact::group_state(app, name, Some(record)),
+        About::Config(name) => artifact::config_state(app, name, Some(record)),
+    }
+}
+
+/// What a satellite's state names and no record is about.
+pub(super) fn built_in<'a>(
+    app: &App,
+    satellite: &'a Document,
+) -> Result<Vec<(About<'a>, serde_json::Value)>, Error> {
+    let mut states = Vec::new();
+    if satellite.groups.is_empty() {
+        states.push((About::Group(DEFAULT), artifact::group_state(app, DEFAULT, None)?));
+    }
+    if satellite.config.is_none() {
+        let name = artifact::config(satellite);
+        states.push((About::Config(name), artifact::config_state(app, name, None)?));
+    }
+    Ok(states)
+}
+
+/// Sees to it that there is a place for states, which nobody reads who may not.
+pub(super) async fn prepare(app: &App, harbor: Option<&Harbor>) -> Result<(), Trouble> {
+    let Some(harbor) = harbor.filter(|_| is_harbors(app)) else { return Ok(()) };
+    if harbor.ensure_project(PROJECT).await?.is_public {
+        return Err(Trouble::Waiting("has made the project of states public: make it private first"));
+    }
+    Ok(())
+}
+
+/// Secrets are not for everybody. Of Harbor's registry this is asked of the project.
+async fn check_readers(
+    app: &App,
+    registry: &Registry,
+    about: About<'_>,
+    record: &Resource,
+) -> Result<(), Trouble> {
+    let allowed = is_harbors(app)
+        || Settings::of(&app.config).registry.as_ref().is_some_and(|registry| registry.allow_public);
+    if allowed || !matches!(about, About::Config(_)) || !satellite_config::has_secrets(record)? {
+        return Ok(());
+    }
+    if registry.is_public(&repository(about)).await? {
+        return Err(Trouble::Waiting(
+            "lets anybody read it, and this config has secrets: let it ask for credentials, or set registry.allow_public",
+        ));
+    }
+    Ok(())
+}
+
+/// The digest of what is there by then.
+async fn push(
+    app: &App,
+    leave: &Leave<'_>,
+    registry: &Registry,
+    about: About<'_>,
+    document: &serde_json::Value,
+) -> Result<String, Trouble> {
+    let image = Artifact::of(document);
+    let repository = repository(about);
+    let digest = &image.manifest.digest;
+    if registry.digest(&repository, LATEST).await?.as_ref() != Some(digest) {
+        let uploaded = registry.upload(&repository, &image).await?;
+        leave.to(&uploaded).await?.tag(app.now().as_second()).await?;
+        // What is published is published; the next one takes the old ones along.
+        if let Err(error) = leave.to(registry).await?.prune(&repository, digest).await {
+            tracing::warn!(repository, %error, "what was published before could not be removed");
+        }
+    }
+    Ok(image.manifest.digest)
+}
+
+/// Removes what was published of a record that is gone.
+async fn let_go(
+    app: &App,
+    leave: &Leave<'_>,
+    registry: &Registry,
+    harbor: Option<&Harbor>,
+    about: About<'_>,
+    attempts: i64,
+) -> Result<(), Trouble> {
+    // An attempt before this one may have removed it although nobody heard of that.
+    let mut may_be_gone = attempts > 1;
+    if successor(app, about).await?.is_none() {
+        remove(leave, registry, harbor, about).await?;
+        may_be_gone = true;
+    }
+    // The name may have been given again while the registry took its time. The new one is asked to publish by itself,
+    // so that what it says meanwhile is not overtaken from here.
+    if may_be_gone && let Some(successor) = successor(app, about).await? {
+        upkeep::ask_for(app, successor, upkeep::Cause::Removed).await?;
+    }
+    Ok(())
+}
+
+/// Who has the name of a satellite that is gone. Groups and configs that are made anew are the same record.
+async fn successor(app: &App, about: About<'_>) -> Result<Option<Resource>, Error> {
+    match about {
+        About::Satellite(name) => Ok(app.store.get_by_key(KIND, &name_key(name)).await?),
+        About::Group(_) | About::Config(_) => Ok(None),
+    }
+}
+
+async fn remove(
+    leave: &Leave<'_>,
+    registry: &Registry,
+    harbor: Option<&Harbor>,
+    about: About<'_>,
+) -> Result<(), Trouble> {
+    match harbor {
+        Some(harbor) => Ok(leave.to(harbor).await?.delete_repository(PROJECT, &about.repository()).await?),
+        None => match leave.to(registry).await?.delete(&repository(about)).await {
+            // A registry that does not let go of anything keeps it; nobody is told where it is.
+            Ok(_) | Err(Failure::NotFound) => Ok(()),
+            Err(error) => Err(error.into()),
+        },
+    }
+}
+
+/// Whether the registry is Harbor's own.
+fn is_harbors(app: &App) -> bool {
+    let registry = Settings::of(&app.config).registry.as_ref().map(|registry| &registry.url);
+    registry.is_some() && registry == Settings::of(&app.config).harbor.as_ref().map(|harbor| &harbor.url)
+}

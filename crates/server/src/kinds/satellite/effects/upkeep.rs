@@ -1,0 +1,254 @@
+//! What asks for effects without a change: robots that end, groups whose projects changed, states that went with another
+//! one of their name; and what becomes of effects that are done.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+use wardroom_core::satellite::State;
+use wardroom_store::{Change, ClaimedEffect, Effect, EffectProgress, Error as StoreError, List, Resource};
+
+use super::{Trouble, Worker};
+use crate::kinds::satellite::settings::Settings;
+use crate::{
+    kinds::satellite::{
+        asked::{HARBOR_ROBOT, PUBLISH_STATE, SPIRE_ENTRY},
+        document::{Document, KIND, group_field, state},
+    },
+    platform::{
+        app::{App, by_system},
+        http::error::Error,
+        work::schedule::{Failed, Job, Next, Task},
+    },
+};
+
+/// How often it is asked whether a robot is due, and for how long one that was is left alone.
+const PERIOD: Duration = Duration::from_secs(10);
+const LEFT_ALONE: Duration = Duration::from_secs(600);
+
+/// The lease under which one server looks for robots that are missing.
+const LEASE: &str = "effects/upkeep";
+
+/// How often open effects are counted, and done ones looked through: so many at once, so many times.
+const COUNT: Duration = Duration::from_secs(10);
+const FORGET: Duration = Duration::from_secs(300);
+const BATCH: usize = 2000;
+const BATCHES: usize = 10;
+
+/// Members that are read at once.
+const PAGE: usize = 500;
+
+/// Why something is asked for without a change of the record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// A robot is missing, or nobody knows when it is due.
+    Upkeep,
+    /// A robot is about to end.
+    Ending,
+    /// Another record that the robot follows has changed.
+    GroupChanged,
+    /// The state may be gone: one that had its name before was removed late.
+    Removed,
+    /// The state is not in the registry, or was published to another one.
+    Missing,
+    /// Another agent vouches for the satellite.
+    OtherAgent,
+}
+
+impl Cause {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Upkeep => "upkeep",
+            Self::Ending => "about to end",
+            Self::GroupChanged => "group changed",
+            Self::Removed => "removed with the one before",
+            Self::Missing => "not in the registry",
+            Self::OtherAgent => "another agent",
+        }
+    }
+
+    fn effect_type(self) -> &'static str {
+        match self {
+            Self::Upkeep | Self::Ending | Self::GroupChanged => HARBOR_ROBOT,
+            Self::Removed | Self::Missing => PUBLISH_STATE,
+            Self::OtherAgent => SPIRE_ENTRY,
+        }
+    }
+
+    /// Whether this effect does what is asked for. One that was begun may have come before what happened elsewhere;
+    /// where nothing happened, it is enough.
+    fn is_met_by(self, progress: &EffectProgress) -> bool {
+        let begun_is_enough = match self {
+            Self::Upkeep | Self::Ending | Self::Missing | Self::OtherAgent => true,
+            Self::GroupChanged | Self::Removed => false,
+        };
+        progress.effect_type == self.effect_type()
+            && progress.done_at.is_none()
+            && (progress.attempts == 0 || begun_is_enough)
+    }
+}
+
+/// The jobs that ask for effects without a change, and those that look after what is asked for.
+pub(super) fn jobs(worker: &Arc<Worker>) -> Vec<Job> {
+    let mut jobs = vec![
+        Job::every("open effects", COUNT, |app| Box::pin(count(app))).at_once(),
+        Job::of("old effects", FORGET, Forget::default()).at_once(),
+    ];
+    if Settings::of(&worker.app.config).harbor.is_some() {
+        // A Harbor that was configured later has not been told of the satellites there were.
+        let missing = Job::once("missing robots", PERIOD, |app| Box::pin(look_through(app)));
+        jobs.push(missing.under(LEASE, &worker.holder, LEFT_ALONE));
+        jobs.push(Job::of("ending robots", PERIOD, Extend(Arc::clone(worker))).at_once());
+    }
+    jobs
+}
+
+/// Finds robots that are about to end.
+struct Extend(Arc<Worker>);
+
+impl Task for Extend {
+    fn run<'a>(&'a mut self, app: &'a App) -> BoxFuture<'a, Result<Next, Failed>> {
+        Box::pin(async move { Ok(extend(app, &self.0.holder).await.map(|()| Next::Period)?) })
+    }
+}
+
+/// Forgets what was done long ago, from where the last run stopped.
+#[derive(Default)]
+struct Forget {
+    after: i64,
+}
+
+impl Task for Forget {
+    fn run<'a>(&'a mut self, app: &'a App) -> BoxFuture<'a, Result<Next, Failed>> {
+        Box::pin(async move {
+            self.after = forget(app, self.after).await?;
+            Ok(Next::Period)
+        })
+    }
+}
+
+async fn count(app: &App) -> Result<(), Error> {
+    let types = super::known(&app.config).map(|(name, _)| name);
+    app.metrics.effects(&types, &app.store.open_effects().await?, app.now());
+    Ok(())
+}
+
+/// Looks through some effects after one, and gives where to go on the next time: all are seen in turn, and no round
+/// takes long.
+async fn forget(app: &App, mut after: i64) -> Result<i64, Error> {
+    let kept = SignedDuration::try_from(Settings::of(&app.config).satellites.effects_kept)
+        .unwrap_or(SignedDuration::MAX);
+    let before = app.now().saturating_sub(kept).unwrap_or(Timestamp::MIN);
+    for _ in 0..BATCHES {
+        match app.store.sweep_effects(after, BATCH, before).await? {
+            Some((next, _)) => after = next,
+            None => return Ok(0),
+        }
+    }
+    Ok(after)
+}
+
+/// Asks for the robots that are missing, or of which it is not known when they are due.
+async fn look_through(app: &App) -> Result<(), Error> {
+    let is_unknown = |satellite: &Resource| {
+        if state(satellite)? == State::Revoked {
+            return Ok(false);
+        }
+        let robot = Document::of(satellite)?.robot;
+        Ok(robot.is_none_or(|robot| robot.renew_at.is_none() && robot.expires_at < Timestamp::MAX))
+    };
+    let mut all = List { kind: KIND.to_owned(), limit: PAGE, ..List::default() };
+    while ask_page(app, &mut all, Cause::Upkeep, is_unknown).await? {}
+    Ok(())
+}
+
+/// Asks for the robots whose time has come. One that is asked for is left alone for a while, so that a Harbor that is
+/// away is not told the same thing over and over.
+async fn extend(app: &App, holder: &str) -> Result<(), Error> {
+    loop {
+        let due = app.store.claim_due(KIND, holder, LEFT_ALONE, PAGE).await?;
+        let is_last = due.len() < PAGE;
+        for (satellite, _) in due {
+            ask_for(app, satellite, Cause::Ending).await?;
+        }
+        if is_last {
+            return Ok(());
+        }
+    }
+}
+
+/// A robot that was seen to need not be left alone any longer.
+pub(super) async fn let_go(app: &App, effect: &ClaimedEffect) {
+    if effect.effect.effect_type != HARBOR_ROBOT {
+        return;
+    }
+    if let Err(error) = app.store.forget_lease(KIND, &effect.resource_id).await {
+        tracing::info!(%error, id = effect.resource_id, "the robot is left alone a while longer");
+    }
+}
+
+/// Asks for the robots of all satellites of a group, for as long as that takes.
+pub(super) async fn ask_members(worker: &Worker, effect: &ClaimedEffect) -> Result<(), Trouble> {
+    let (app, group) = (&worker.app, &*effect.resource_id);
+    let fields = [(group_field(group), "1".to_owned())].into();
+    let mut members = List { kind: KIND.to_owned(), fields, limit: PAGE, ..List::default() };
+    while ask_page(app, &mut members, Cause::GroupChanged, |_| Ok(true)).await? {
+        worker.keep(effect).await?;
+    }
+    Ok(())
+}
+
+/// True: there are more.
+async fn ask_page(
+    app: &App,
+    list: &mut List,
+    cause: Cause,
+    is_due: impl Fn(&Resource) -> Result<bool, Error>,
+) -> Result<bool, Error> {
+    let page = app.store.list(list).await?;
+    for satellite in page.items {
+        if is_due(&satellite)? {
+            ask_for(app, satellite, cause).await?;
+        }
+    }
+    list.after = page.next;
+    Ok(list.after.is_some())
+}
+
+/// A row in the history of a satellite or group that carries the effect.
+pub(super) async fn ask_for(app: &App, mut record: Resource, cause: Cause) -> Result<(), Error> {
+    let (kind, id) = (record.content.kind.clone(), record.content.id.clone());
+    loop {
+        if ask_once(app, record, cause).await? {
+            return Ok(());
+        }
+        match app.store.get(&kind, &id).await?.filter(|found| !found.content.deleted) {
+            Some(changed) => record = changed,
+            None => return Ok(()),
+        }
+    }
+}
+
+/// False when somebody else changed the record first.
+async fn ask_once(app: &App, record: Resource, cause: Cause) -> Result<bool, Error> {
+    let open = app.store.effects_of(&record.content.kind, &record.content.id).await?;
+    if open.iter().any(|progress| cause.is_met_by(progress)) {
+        return Ok(true);
+    }
+    let (effect_type, cause) = (cause.effect_type(), cause.as_str());
+    let effect = Effect { effect_type: effect_type.to_owned(), payload: json!({"cause": cause}) };
+    let change = Change {
+        after: record.content.clone(),
+        before: Some(record),
+        entry: by_system(app, "effect", json!({"asked_for": effect_type, "cause": cause})),
+        effects: vec![effect],
+        fence: None,
+        holds: Vec::new(),
+    };
+    match app.commit(change).await {
+        Ok(_) => Ok(true),
+        Err(StoreError::Conflict) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}

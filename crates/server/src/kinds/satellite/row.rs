@@ -1,0 +1,51 @@
+//! The row of satellites: what the platform has to know of them.
+
+use axum::{Json, response::IntoResponse as _};
+use wardroom_api::Envelope;
+
+use super::{
+    artifact, config, document,
+    facts::Facts,
+    group,
+    identity::Identities,
+    problems::PROBLEMS,
+    registry,
+    routes::{ACCESS, WORDS, routes},
+    settings, stale, view, why,
+};
+use crate::platform::kind::{Dialect, Kind, Stored};
+
+/// Registries at the edge.
+pub(crate) static ROW: Kind = Kind {
+    name: document::KIND,
+    settings: settings::resolve,
+    parts: |parts, config| {
+        let identities = Identities::new(parts, config);
+        let facts = Facts(parts.reports());
+        parts.put(identities);
+        parts.put(facts);
+        parts.put(artifact::Cache::default());
+    },
+    access: ACCESS,
+    routes,
+    stores: &[
+        Stored {
+            why: Some(|app, name| Box::pin(why::why(app, name))),
+            again: Some(|app, satellite, _| {
+                Box::pin(async move {
+                    // Its server may have died before every other one had noticed.
+                    Identities::of(app).settle().await;
+                    Ok(Json(Envelope::new(view::whole(app, satellite).await?)).into_response())
+                })
+            }),
+            ..Stored::of(document::KIND)
+        },
+        Stored::of(group::GROUPS.kind),
+        Stored::of(config::CONFIGS.kind),
+    ],
+    beats: Some(&stale::BEATING),
+    jobs: |_| Vec::new(),
+    words: &WORDS,
+    problems: PROBLEMS,
+    dialect: Some(Dialect { speaks: registry::is_path, refuse: registry::refuse }),
+};

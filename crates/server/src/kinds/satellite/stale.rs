@@ -1,0 +1,42 @@
+//! Satellites that fell silent become stale, and are online again when they were heard.
+
+use wardroom_core::satellite::{Event, State};
+use wardroom_store::Resource;
+
+use super::{document, step};
+use crate::platform::{
+    http::error::Error,
+    liveness::{
+        kinds::Beating,
+        stale::{self, Target},
+        unwatched::Back,
+    },
+};
+
+/// How satellites beat.
+pub(super) static BEATING: Beating = Beating {
+    kind: document::KIND,
+    states: &[State::Online.as_str()],
+    event: Event::HeartbeatsMissed.as_str(),
+    given: |member, _| stale::given_interval(member),
+    heard: |_, _| Box::pin(async { Ok(None) }),
+    ends: &[],
+    targets: |_, members| Box::pin(async { targets(members) }),
+    marked: &[State::Stale.as_str()],
+    back,
+};
+
+/// Where satellites go that fell silent.
+fn targets(silent: &[Resource]) -> Result<Vec<Option<Target>>, Error> {
+    let to = step("", State::Online, Event::HeartbeatsMissed)?.to.as_str();
+    Ok(vec![Some(Target { to, holds: Vec::new() }); silent.len()])
+}
+
+/// Where a satellite goes that is stale and was heard.
+fn back(satellite: &Resource) -> Result<Option<Back>, Error> {
+    if document::state(satellite)? != State::Stale {
+        return Ok(None);
+    }
+    let to = step("", State::Stale, Event::Heartbeat)?.to.as_str();
+    Ok(Some(Back { to, event: Event::Heartbeat.as_str() }))
+}

@@ -1,0 +1,20 @@
+//! What every kind plugs into: HTTP, identity, changes, the feed, liveness, work in the background, configuration.
+
+pub mod app;
+#[cfg(test)]
+pub(crate) mod bare;
+pub(crate) mod change;
+pub mod clock;
+pub mod config;
+pub(crate) mod feed;
+pub mod http;
+pub(crate) mod id;
+pub mod identity;
+pub mod kind;
+pub mod liveness;
+pub mod log;
+pub(crate) mod observed;
+pub mod parts;
+#[cfg(test)]
+pub(crate) mod testing;
+pub(crate) mod work;

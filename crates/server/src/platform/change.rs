@@ -1,0 +1,5 @@
+//! Reads, decides, commits: how every resource is changed.
+
+pub(crate) mod changing;
+pub(crate) mod named;
+pub(crate) mod preconditions;

@@ -1,0 +1,8 @@
+//! What happened and how things are: history, events, counts, explanations, over all kinds.
+
+pub(crate) mod events;
+pub(crate) mod follow;
+pub(crate) mod history;
+pub(crate) mod lifecycle;
+pub(crate) mod summary;
+pub(crate) mod why;

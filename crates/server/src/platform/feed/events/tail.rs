@@ -1,0 +1,290 @@
+//! The end of the feed, in memory, for all who follow it: one task reads the database, however many follow.
+//!
+//! What must stay true: the ring holds every change between its start and its end, so that a follower that is in
+//! between misses nothing and sees nothing twice; one that is older reads the database until it is. And nobody
+//! finds a change here that came after its token was revoked: tokens are looked at between reading and showing.
+
+use std::{
+    collections::{BTreeSet, HashMap, VecDeque},
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use axum::response::sse;
+use tokio::sync::{Notify, Semaphore, watch};
+use wardroom_api::history::Row;
+use wardroom_store::{Cursor, FeedItem};
+
+use super::shown;
+use crate::platform::{
+    app::App,
+    http::error::Error,
+    identity::auth::{Identity, TOKEN},
+};
+
+/// Changes that are read at a time.
+pub(super) const PAGE: usize = 500;
+
+/// Changes that are kept, and how long they may be as text. Who is further behind reads the database.
+const MOST: usize = 4096;
+const MOST_BYTES: usize = 16 << 20;
+
+/// How long changes are gathered before they are read.
+const GATHER: Duration = Duration::from_millis(10);
+
+/// How long a database that does not answer is left alone.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// Reads of followers that catch up, at a time: they are not to take the database from everybody else.
+const CATCHING_UP: usize = 4;
+
+/// One change, as it is sent to everybody.
+pub(super) struct Change {
+    pub(super) cursor: Cursor,
+    pub(super) row: Row,
+    pub(super) event: sse::Event,
+    size: usize,
+}
+
+impl Change {
+    pub(super) fn of(FeedItem { cursor, row }: FeedItem) -> Result<Arc<Self>, Error> {
+        let id = cursor.to_string();
+        let row = shown(row, id.clone());
+        let text = serde_json::to_string(&row).map_err(|error| {
+            tracing::error!(%error, cursor = id, "a change cannot be shown");
+            Error::Internal
+        })?;
+        // No name of its own: a client that listens for messages gets every event, and its data says what changed.
+        let event = sse::Event::default().id(id).data(&text);
+        Ok(Arc::new(Self { cursor, row, event, size: text.len() }))
+    }
+}
+
+/// What the followers of this server share.
+pub(crate) struct Tail {
+    ring: RwLock<Ring>,
+    followed: Mutex<HashMap<String, Followed>>,
+    /// How many one token may have; 0 for any number.
+    most: u32,
+    /// Changes when there is something to look at; who follows listens here.
+    pub(super) news: watch::Sender<()>,
+    /// Somebody began to follow.
+    wake: Notify,
+    pub(super) catching_up: Semaphore,
+    reads: AtomicU64,
+}
+
+/// The streams and waiting requests of one token.
+#[derive(Default)]
+struct Followed {
+    count: u32,
+    /// The token does not let anybody in any more.
+    over: bool,
+}
+
+/// The newest changes, all of those after `start`; nothing until somebody follows.
+struct Ring {
+    start: Option<Cursor>,
+    changes: VecDeque<Arc<Change>>,
+    size: usize,
+    most: usize,
+}
+
+impl Tail {
+    pub(crate) fn new(most: u32) -> Self {
+        Self {
+            ring: RwLock::new(Ring { start: None, changes: VecDeque::new(), size: 0, most: MOST }),
+            followed: Mutex::default(),
+            most,
+            news: watch::Sender::new(()),
+            wake: Notify::new(),
+            catching_up: Semaphore::new(CATCHING_UP),
+            reads: AtomicU64::new(0),
+        }
+    }
+
+    /// A ring that is passed soon.
+    #[cfg(test)]
+    pub(super) fn keep(&self, most: usize) {
+        self.ring.write().unwrap_or_else(PoisonError::into_inner).most = most;
+    }
+
+    /// How many follow now.
+    pub(crate) fn followers(&self) -> usize {
+        self.news.receiver_count()
+    }
+
+    /// How often the database was asked for all of them together.
+    pub(crate) fn reads(&self) -> u64 {
+        self.reads.load(Relaxed)
+    }
+
+    pub(super) fn count_read(&self) {
+        self.reads.fetch_add(1, Relaxed);
+    }
+
+    /// The changes after a place; nothing when some of them may not be here.
+    pub(super) fn after(&self, place: &Cursor, most: usize) -> Option<Vec<Arc<Change>>> {
+        self.ring.read().unwrap_or_else(PoisonError::into_inner).after(place, most)
+    }
+
+    /// Takes a place for a token, which must not have too many.
+    pub(super) fn enter(&self, id: &str) -> Result<(), Error> {
+        let mut followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = followed.entry(id.to_owned()).or_default();
+        if self.most > 0 && of.count >= self.most {
+            return Err(Error::TooManyStreams(self.most));
+        }
+        of.count += 1;
+        self.wake.notify_one();
+        Ok(())
+    }
+
+    pub(super) fn leave(&self, id: &str) {
+        let mut followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(of) = followed.get_mut(id) {
+            of.count -= 1;
+            if of.count == 0 {
+                followed.remove(id);
+            }
+        }
+    }
+
+    /// Whether a token that is followed by was found to be revoked.
+    pub(super) fn is_over(&self, id: &str) -> bool {
+        let followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
+        followed.get(id).is_none_or(|of| of.over)
+    }
+
+    /// Looks at the tokens of all followers at once.
+    async fn check_tokens(&self, app: &App) -> Result<(), Error> {
+        let ids: Vec<_> = {
+            let followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
+            followed.keys().cloned().collect()
+        };
+        self.count_read();
+        let found = app.store.get_all(TOKEN, &ids).await?;
+        let valid: BTreeSet<_> = found.iter().filter_map(Identity::of).map(|identity| identity.id).collect();
+        let mut followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
+        for id in ids.iter().filter(|id| !valid.contains(*id)) {
+            if let Some(of) = followed.get_mut(id) {
+                of.over = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins where the feed ends now. What came while nobody followed is left to who wants it.
+    async fn begin(&self, app: &App) -> Result<(), Error> {
+        self.count_read();
+        let end = app.store.feed_tail().await?;
+        if self.end().as_ref() == Some(&end) {
+            return Ok(());
+        }
+        // A revocation may be among what is left out.
+        self.check_tokens(app).await?;
+        self.ring.write().unwrap_or_else(PoisonError::into_inner).start_at(end);
+        self.news.send_replace(());
+        Ok(())
+    }
+
+    /// Takes in what is new; whether there may be more.
+    async fn take_in(&self, app: &App) -> Result<bool, Error> {
+        let Some(end) = self.end() else { return Ok(false) };
+        self.count_read();
+        let items = app.store.feed_after(&end, PAGE).await?;
+        if items.is_empty() {
+            return Ok(false);
+        }
+        let (more, tokens) = (items.len() == PAGE, items.iter().any(|item| item.row.kind == TOKEN));
+        let changes = items.into_iter().map(Change::of).collect::<Result<Vec<_>, _>>()?;
+        if tokens {
+            self.check_tokens(app).await?;
+        }
+        self.ring.write().unwrap_or_else(PoisonError::into_inner).extend(changes);
+        self.news.send_replace(());
+        Ok(more)
+    }
+
+    fn end(&self) -> Option<Cursor> {
+        self.ring.read().unwrap_or_else(PoisonError::into_inner).end()
+    }
+}
+
+impl Ring {
+    fn end(&self) -> Option<Cursor> {
+        self.changes.back().map(|last| last.cursor.clone()).or_else(|| self.start.clone())
+    }
+
+    fn start_at(&mut self, place: Cursor) {
+        self.changes.clear();
+        (self.start, self.size) = (Some(place), 0);
+    }
+
+    fn after(&self, place: &Cursor, most: usize) -> Option<Vec<Arc<Change>>> {
+        if self.start.as_ref().is_none_or(|start| place < start) {
+            return None;
+        }
+        let passed = self.changes.partition_point(|change| change.cursor <= *place);
+        Some(self.changes.iter().skip(passed).take(most).cloned().collect())
+    }
+
+    fn extend(&mut self, changes: Vec<Arc<Change>>) {
+        for change in changes {
+            self.size += change.size;
+            self.changes.push_back(change);
+            while self.changes.len() > self.most || self.size > MOST_BYTES {
+                let Some(oldest) = self.changes.pop_front() else { break };
+                self.size -= oldest.size;
+                self.start = Some(oldest.cursor.clone());
+            }
+        }
+    }
+}
+
+/// Reads the feed while somebody follows it, until `stop` says so.
+pub(crate) async fn run(app: App, mut stop: watch::Receiver<bool>) {
+    tokio::select! {
+        () = serve(&app) => {}
+        _ = stop.wait_for(|stop| *stop) => {}
+    }
+}
+
+async fn serve(app: &App) {
+    let tail = &app.tail;
+    let mut hint = app.store.watch();
+    loop {
+        tail.wake.notified().await;
+        tokio::select! {
+            () = follow(app, &mut hint) => return,
+            () = tail.news.closed() => {}
+        }
+    }
+}
+
+/// Ends when the store is about to close.
+async fn follow(app: &App, hint: &mut watch::Receiver<u64>) {
+    while let Err(error) = app.tail.begin(app).await {
+        tracing::warn!(%error, "the end of the feed cannot be found; it is tried again");
+        tokio::time::sleep(QUIET).await;
+    }
+    loop {
+        hint.mark_unchanged();
+        match app.tail.take_in(app).await {
+            Ok(true) => continue,
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(%error, "the feed cannot be read for those who follow it; it is tried again");
+                tokio::time::sleep(QUIET).await;
+                continue;
+            }
+        }
+        if hint.changed().await.is_err() {
+            return;
+        }
+        tokio::time::sleep(GATHER).await;
+    }
+}

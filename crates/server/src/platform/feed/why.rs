@@ -1,0 +1,33 @@
+//! Why a resource is where it is.
+
+use axum::{Extension, Json, extract::State};
+use wardroom_api::{Envelope, client::Why as Explanation};
+use wardroom_core::why::Why;
+
+use super::events;
+use crate::platform::{
+    app::App,
+    http::{error::Error, path::Path, problems::Problems},
+    identity::auth::Caller,
+};
+
+/// What must hold to leave the state, who can act, since when, and what to do next.
+#[utoipa::path(
+    get, path = "/api/v1/resources/{kind}/{id}/why", params(("kind" = String, Path), ("id" = String, Path)),
+    responses((status = 200, description = "The explanations", body = Envelope<Vec<Explanation>>), Problems)
+)]
+pub(crate) async fn why(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path((kind, id)): Path<(String, String)>,
+) -> Result<Json<Envelope<Vec<Why>>>, Error> {
+    let Some(explain) = app.stored(&kind).and_then(|stored| stored.why) else {
+        let stored = app.kinds.iter().flat_map(|row| row.stores);
+        let known: Vec<_> = stored.filter(|stored| stored.why.is_some()).map(|stored| stored.kind).collect();
+        return Err(Error::invalid("kind", format!("must be one of: {}", known.join(", "))));
+    };
+    if !events::may_see(&caller, &kind) {
+        return Err(Error::Forbidden(format!("the token does not cover {kind}")));
+    }
+    explain(&app, &id).await.map(|explained| Json(Envelope::new(explained)))
+}

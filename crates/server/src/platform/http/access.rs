@@ -1,0 +1,282 @@
+//! The access table: which callers may use which route.
+//!
+//! Deny by default: a route without a row is refused to everybody, and a test walks the routes of `openapi.json` and
+//! fails for one that has none. Shared routes are here, those of a kind in the kind's folder. Rules that depend on the
+//! object (an installer may only approve, a machine may only speak of itself) are checked by the handler.
+
+use std::{
+    collections::BTreeMap,
+    net::IpAddr,
+    sync::{Mutex, PoisonError},
+};
+
+use Allow::{Anyone, Proven, Roles};
+use wardroom_core::table::Role::{self, Admin, Auditor, Installer, Operator, Viewer};
+
+use crate::platform::{
+    app::App,
+    http::error::Error,
+    identity::{
+        auth::{Caller, Who},
+        member::Proof,
+    },
+    kind::Kind,
+};
+
+/// The callers that may use a route.
+#[derive(Debug, Clone, Copy)]
+pub enum Allow {
+    /// Everybody, with credentials or without.
+    Anyone,
+    /// Tokens with one of these roles, within their kinds.
+    Roles(&'static [Role]),
+    /// Callers that prove themselves in a way of their kind, and tokens with one of these roles.
+    Proven(&'static Proof, &'static [Role]),
+}
+
+/// Which bucket a request counts against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Class {
+    /// Reads.
+    Read,
+    /// Writes by people and programs.
+    Write,
+    /// Boots and reports of machines.
+    Report,
+    /// Registrations, which are limited by their failures.
+    Register,
+    /// Questions after the server's health, which are always answered.
+    Health,
+}
+
+impl Class {
+    /// The name of the class among the numbers.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Report => "report",
+            Self::Register => "register",
+            Self::Health => "health",
+        }
+    }
+}
+
+/// One route.
+#[derive(Debug, Clone, Copy)]
+pub struct Route {
+    /// The method.
+    pub method: &'static str,
+    /// The path as it is registered.
+    pub path: &'static str,
+    /// The kind that a token's scope must cover; empty for one that belongs to no kind.
+    pub kind: &'static str,
+    /// The callers that may use it.
+    pub allow: Allow,
+    /// The bucket that it counts against.
+    pub class: Class,
+    /// Whether a GET may change something, for clients that know no other way.
+    pub changes: bool,
+    /// Whether a HEAD of it would use up what it is called with, and is refused.
+    pub is_spent: bool,
+    /// Whether a member says with it that it is alive.
+    pub beats: bool,
+    /// Whether its answer holds a secret, which is shown once and not kept for a repeat.
+    pub shows_secret: bool,
+    /// Whether it answers repeats in a way of its own instead of by `Idempotency-Key`.
+    pub repeats: bool,
+}
+
+impl Route {
+    /// A GET that may change something.
+    #[must_use]
+    pub const fn changing(self) -> Self {
+        Self { changes: true, ..self }
+    }
+
+    /// A GET that uses up what it is called with.
+    #[must_use]
+    pub const fn spending(self) -> Self {
+        Self { changes: true, is_spent: true, ..self }
+    }
+
+    /// A heartbeat.
+    #[must_use]
+    pub const fn beating(self) -> Self {
+        Self { beats: true, ..self }
+    }
+
+    /// An answer with a secret.
+    #[must_use]
+    pub const fn showing_secret(self) -> Self {
+        Self { shows_secret: true, ..self }
+    }
+
+    /// Repeats that are answered by the handler.
+    #[must_use]
+    pub const fn repeating(self) -> Self {
+        Self { repeats: true, ..self }
+    }
+}
+
+/// Roles that may read.
+pub const READERS: Allow = Roles(&[Viewer, Operator, Admin, Installer, Auditor]);
+/// Roles that may change what members do.
+pub const OPERATORS: Allow = Roles(&[Operator, Admin]);
+/// Roles that may approve.
+pub const APPROVERS: Allow = Roles(&[Operator, Admin, Installer]);
+/// Roles that may change who may do what.
+pub const ADMINS: Allow = Roles(&[Admin]);
+/// Roles that may read history.
+pub const AUDITORS: Allow = Roles(&[Viewer, Operator, Admin, Auditor]);
+
+/// The routes that belong to no kind.
+#[rustfmt::skip]
+pub(crate) const SHARED: &[Route] = &[
+    route("GET",    "/livez",                                      "",         Anyone,    Class::Health),
+    route("GET",    "/readyz",                                     "",         Anyone,    Class::Health),
+    route("GET",    "/openapi.json",                               "",         Anyone,    Class::Read),
+    route("GET",    "/api/v1/lifecycles",                          "",         READERS,   Class::Read),
+    route("GET",    "/api/v1/summary",                             "",         READERS,   Class::Read),
+    route("GET",    "/api/v1/history",                             "",         AUDITORS,  Class::Read),
+    route("GET",    "/api/v1/events",                              "",         AUDITORS,  Class::Read),
+    route("GET",    "/api/v1/resources/{kind}/{id}/why",           "",         READERS,   Class::Read),
+    route("GET",    "/api/v1/liveness",                            "",         READERS,   Class::Read),
+    route("GET",    "/api/v1/incidents",                           "incident", READERS,   Class::Read),
+    route("GET",    "/api/v1/incidents/{id}",                      "incident", READERS,   Class::Read),
+    route("GET",    NUMBERS,                                       "",         READERS,   Class::Read),
+    route("GET",    "/api/v1/tokens",                              "token",    ADMINS,    Class::Read),
+    route("POST",   "/api/v1/tokens",                              "token",    ADMINS,    Class::Write).showing_secret(),
+    route("DELETE", "/api/v1/tokens/{id}",                         "token",    ADMINS,    Class::Write),
+];
+
+/// Every route of a server.
+#[derive(Debug)]
+pub(crate) struct Routes(Vec<&'static Route>);
+
+/// The shared routes and those of the kinds.
+pub fn every(kinds: &[&'static Kind]) -> impl Iterator<Item = &'static Route> {
+    SHARED.iter().chain(kinds.iter().flat_map(|kind| kind.access))
+}
+
+/// The path that Prometheus reads, also while the database does not answer.
+pub(crate) const NUMBERS: &str = "/metrics";
+
+impl Routes {
+    pub(crate) fn of(kinds: &[&'static Kind]) -> Self {
+        Self(every(kinds).collect())
+    }
+
+    /// All of them, in order.
+    pub(crate) fn all(&self) -> &[&'static Route] {
+        &self.0
+    }
+
+    /// The row of a route.
+    pub(crate) fn find(&self, method: &str, path: &str) -> Option<&'static Route> {
+        // A HEAD is answered like the GET it asks about, unless that uses something up.
+        let (method, is_head) = if method == "HEAD" { ("GET", true) } else { (method, false) };
+        let found = self.0.iter().copied().find(|route| route.path == path && route.method == method);
+        found.filter(|route| !(is_head && route.is_spent))
+    }
+}
+
+/// A row of an access table.
+#[must_use]
+pub const fn route(
+    method: &'static str,
+    path: &'static str,
+    kind: &'static str,
+    allow: Allow,
+    class: Class,
+) -> Route {
+    Route {
+        method,
+        path,
+        kind,
+        allow,
+        class,
+        changes: false,
+        is_spent: false,
+        beats: false,
+        shows_secret: false,
+        repeats: false,
+    }
+}
+
+/// Whether the route is open to every caller at this address.
+pub(crate) fn is_open(app: &App, route: &Route, address: IpAddr) -> bool {
+    match route.allow {
+        Anyone => true,
+        Proven(proof, _) => (proof.opens)(app, address),
+        Roles(_) => false,
+    }
+}
+
+/// Whether the caller may use the route at all.
+pub(crate) fn check(app: &App, route: &Route, caller: &Caller) -> Result<(), Error> {
+    if is_open(app, route, caller.address) {
+        return Ok(());
+    }
+    let roles = match (route.allow, &caller.who) {
+        // Its kind recognised it; what the member may do beyond that, the handler says.
+        (Anyone, _) | (Proven(..), Who::Member(_)) => return Ok(()),
+        (Proven(proof, _), Who::Nobody) if (proof.trusts)(app, caller.address) => return Ok(()),
+        (Roles(roles) | Proven(_, roles @ [_, ..]), Who::Token(_)) => roles,
+        (Proven(proof, _), Who::Nobody | Who::Token(_)) => return Err(proof.missing.clone()),
+        (Roles(_), Who::Member(_)) => {
+            return Err(Error::Unauthenticated("the token is not valid: it is unknown or was revoked"));
+        }
+        (Roles(_), Who::Nobody) => {
+            return Err(Error::Unauthenticated("send an API token as Authorization: Bearer …"));
+        }
+    };
+    let Some(identity) = caller.identity() else { return Err(Error::Internal) };
+    if !roles.contains(&identity.role) {
+        let needed: Vec<_> = roles.iter().map(|role| role.as_str()).collect();
+        let (role, needed) = (identity.role, needed.join(", "));
+        return Err(Error::Forbidden(format!("the role {role} may not do this; it takes one of: {needed}")));
+    }
+    if !route.kind.is_empty() && !identity.covers(route.kind) {
+        return Err(Error::Forbidden(format!(
+            "the token covers {}, not {}",
+            identity.kinds.join(", "),
+            route.kind
+        )));
+    }
+    Ok(())
+}
+
+/// How often whom what was refused: caller, path and status.
+pub(crate) type Counts = BTreeMap<(String, &'static str, u16), u64>;
+
+/// Denials since the last time they were recorded: counted, not a row each.
+#[derive(Debug, Default)]
+pub(crate) struct Denials(Mutex<Counts>);
+
+/// Different denials that are told apart; past that they are counted together.
+const MOST_DENIALS: usize = 1000;
+
+impl Denials {
+    pub(crate) fn count(&self, caller: &str, path: &'static str, status: u16) {
+        self.add((caller.to_owned(), path, status), 1);
+    }
+
+    pub(crate) fn take(&self) -> Counts {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Counts again what could not be recorded.
+    pub(crate) fn put_back(&self, counts: Counts) {
+        for (key, count) in counts {
+            self.add(key, count);
+        }
+    }
+
+    fn add(&self, key: (String, &'static str, u16), count: u64) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = counts.contains_key(&key) || counts.len() < MOST_DENIALS;
+        let key = if known { key } else { ("others".to_owned(), "", key.2) };
+        *counts.entry(key).or_default() += count;
+    }
+}

@@ -1,0 +1,349 @@
+//! Reading bodies: JSON of bounded size and depth, with errors that name the field.
+
+use axum::{
+    body::{Bytes, HttpBody as _},
+    extract::{FromRequest, Request},
+    http::{HeaderMap, HeaderValue, header},
+    response::Response,
+};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+
+use crate::platform::http::error::Error;
+
+mod salvage;
+
+const DEPTH: usize = 32;
+
+/// What agents and members may send.
+const MOST_REPORTED: usize = 64 << 10;
+
+/// What anybody may send at most.
+pub(crate) const MOST_BYTES: usize = 1 << 20;
+
+/// What people send: up to 1 MiB.
+pub(crate) struct Body<T>(pub(crate) T);
+
+/// What people may send: the same, or nothing at all for the default.
+pub(crate) struct Asked<T>(pub(crate) T);
+
+/// What agents send: up to 64 KiB. A newer agent may say more than we understand; what was ignored is told back.
+pub(crate) struct Reported<T> {
+    pub(crate) value: T,
+    pub(crate) ignored: Ignored,
+}
+
+/// What members say of themselves with a heartbeat: the same, where no body at all is the default, and a fact that
+/// cannot be read is left out and told back. That a member is there must not depend on one of its numbers, nor on how
+/// much it says: of a report that is too large, only what is needed is read.
+pub(crate) struct Facts<T> {
+    pub(crate) value: T,
+    pub(crate) ignored: Ignored,
+}
+
+/// A report whose fields are facts, but for some.
+pub(crate) trait Report {
+    /// What the answer depends on: when one of these cannot be read, neither can the report.
+    const NEEDED: &'static [&'static str];
+}
+
+/// The fields of a report that were not understood.
+#[derive(Default)]
+pub(crate) struct Ignored {
+    unknown: Vec<String>,
+    bad: Vec<String>,
+    /// Why all else was not even read.
+    rest: Option<String>,
+}
+
+/// How many ignored fields are named.
+const MOST_IGNORED: usize = 10;
+
+impl Ignored {
+    /// A field that was read and makes no sense is told back too.
+    pub(crate) fn add(&mut self, field: &str) {
+        self.bad.push(field.to_owned());
+    }
+
+    /// Whether a field could not be read.
+    pub(crate) fn misses(&self, field: &str) -> bool {
+        self.bad.iter().any(|bad| bad == field)
+    }
+
+    /// Adds the header that tells the agent.
+    pub(crate) fn warn(&self, response: &mut Response) {
+        let lists = [("unknown fields were ignored", &self.unknown), ("these could not be read", &self.bad)];
+        let said: Vec<_> = lists
+            .iter()
+            .filter(|(_, names)| !names.is_empty())
+            .map(|(what, names)| format!("{what}: {}", names.join(", ")))
+            .chain(self.rest.clone())
+            .collect();
+        if said.is_empty() {
+            return;
+        }
+        let decent = |byte: u8| {
+            if (byte.is_ascii_graphic() || byte == b' ') && byte != b'"' && byte != b'\\' {
+                char::from(byte)
+            } else {
+                '?'
+            }
+        };
+        let said: String = said.join("; ").bytes().take(500).map(decent).collect();
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{said}\"")) {
+            response.headers_mut().insert(header::WARNING, value);
+        }
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Error> {
+        let bytes = read(request, MOST_BYTES).await?;
+        parse(&bytes, |_| {}).map(Self)
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for Asked<T> {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Error> {
+        let json = is_json(request.headers());
+        let bytes = collect(request.into_body(), MOST_BYTES).await?;
+        match (bytes.is_empty(), json) {
+            (true, _) => Ok(Self(T::default())),
+            (false, true) => parse(&bytes, |_| {}).map(Self),
+            (false, false) => Err(Error::ContentType),
+        }
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Reported<T> {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Error> {
+        let bytes = read(request, MOST_REPORTED).await?;
+        let (value, ignored) = tolerant(&bytes)?;
+        Ok(Self { value, ignored })
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned + Default + Report> FromRequest<S> for Facts<T> {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Error> {
+        let json = is_json(request.headers());
+        let bytes = collect(request.into_body(), MOST_BYTES).await?;
+        if bytes.len() > MOST_REPORTED {
+            return Ok(Self::too_large(&bytes));
+        }
+        if bytes.is_empty() {
+            return Ok(Self { value: T::default(), ignored: Ignored::default() });
+        }
+        if !json {
+            return Err(Error::ContentType);
+        }
+        match tolerant(&bytes) {
+            Ok((value, ignored)) => Ok(Self { value, ignored }),
+            Err(error) => {
+                let shallow = !is_deep(&bytes);
+                let read = if shallow { salvage::salvage(&bytes, T::NEEDED) } else { None };
+                let (value, bad) = read.ok_or(error)?;
+                let bad = bad.into_iter().collect();
+                Ok(Self { value, ignored: Ignored { bad, ..Ignored::default() } })
+            }
+        }
+    }
+}
+
+impl<T: DeserializeOwned + Default + Report> Facts<T> {
+    /// What is needed of a report that is too large to be read as a whole.
+    fn too_large(bytes: &[u8]) -> Self {
+        let value = salvage::only(bytes, T::NEEDED);
+        let read =
+            if value.is_some() { format!("only {}", T::NEEDED.join(", ")) } else { "nothing".to_owned() };
+        let rest = format!("larger than {MOST_REPORTED} bytes: {read} was read");
+        Self { value: value.unwrap_or_default(), ignored: Ignored { rest: Some(rest), ..Ignored::default() } }
+    }
+}
+
+fn tolerant<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, Ignored), Error> {
+    let mut ignored = Vec::new();
+    let value = parse(bytes, |path| {
+        if ignored.len() < MOST_IGNORED {
+            ignored.push(path.to_string());
+        }
+    })?;
+    Ok((value, Ignored { unknown: ignored, ..Ignored::default() }))
+}
+
+async fn read(request: Request, limit: usize) -> Result<Bytes, Error> {
+    if !is_json(request.headers()) {
+        return Err(Error::ContentType);
+    }
+    collect(request.into_body(), limit).await
+}
+
+/// All of a body.
+pub(crate) async fn collect(body: axum::body::Body, limit: usize) -> Result<Bytes, Error> {
+    // Who says that more will come is told at once, not when it has come.
+    if body.size_hint().lower() > limit as u64 {
+        return Err(Error::TooLarge(limit));
+    }
+    match Limited::new(body, limit).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Error::TooLarge(limit)),
+        Err(_) => Err(Error::invalid("body", "ended before it was complete")),
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let given = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = given.split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case("application/json") || essence.to_ascii_lowercase().ends_with("+json")
+}
+
+fn parse<T: DeserializeOwned>(
+    bytes: &[u8],
+    ignored: impl FnMut(serde_ignored::Path<'_>),
+) -> Result<T, Error> {
+    if is_deep(bytes) {
+        return Err(Error::invalid("body", format!("is nested deeper than {DEPTH} levels")));
+    }
+    // A list would be taken for the fields in their order.
+    match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        Some(b'{') => {}
+        Some(_) => return Err(Error::invalid("body", "must be a JSON object")),
+        None => return Err(Error::invalid("body", "is empty, and must be a JSON object")),
+    }
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_ignored::deserialize(&mut json, ignored).map_err(|_| misread::<T>(bytes))?;
+    json.end().map_err(|_| Error::invalid("body", "has something after the JSON value"))?;
+    Ok(value)
+}
+
+/// Where a body cannot be read, and why. To know the place costs more than to read, so only who is refused pays for it.
+fn misread<T: DeserializeOwned>(bytes: &[u8]) -> Error {
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let mut track = serde_path_to_error::Track::new();
+    let tracked = serde_path_to_error::Deserializer::new(&mut json, &mut track);
+    let read: Result<T, _> = serde_ignored::deserialize(tracked, |_| {});
+    read.err().map_or(Error::Internal, |error: serde_json::Error| {
+        let (field, message) = named(&track.path().to_string(), &error.to_string());
+        Error::invalid(field, message)
+    })
+}
+
+/// The field that is wrong, and how. What is missing or there twice is named itself, not what it should be in.
+fn named(path: &str, message: &str) -> (String, String) {
+    // The body is on one line, which its sender never saw.
+    let message = message.rsplit_once(" at line ").map_or(message, |(message, _)| message);
+    let place = path.trim_end_matches('?').trim_matches('.');
+    let inside = |name: &str| if place.is_empty() { name.to_owned() } else { format!("{place}.{name}") };
+    for (start, said) in [("missing field `", "is missing"), ("duplicate field `", "is there twice")] {
+        if let Some(name) = message.strip_prefix(start).and_then(|rest| rest.strip_suffix('`')) {
+            return (inside(name), said.to_owned());
+        }
+    }
+    if let Some((_, known)) =
+        message.strip_prefix("unknown field `").and_then(|rest| rest.split_once("`, expected "))
+    {
+        return (place.to_owned(), format!("is not known here; expected {}", known.replace('`', "")));
+    }
+    // The names of our types mean nothing to who sends.
+    let message = match message.split_once("expected struct ") {
+        Some((found, _)) => format!("{found}expected an object"),
+        None => message.to_owned(),
+    };
+    if place.is_empty() {
+        return ("body".to_owned(), format!("is not what is expected: {message}"));
+    }
+    (place.to_owned(), message)
+}
+
+/// Who has few brackets is not looked at further: to count them is quick.
+fn is_deep(bytes: &[u8]) -> bool {
+    let brackets = bytes.iter().filter(|byte| matches!(byte, b'[' | b'{')).count();
+    brackets > DEPTH && depth(bytes) > DEPTH
+}
+
+/// How deep arrays and objects are nested; brackets inside texts do not count.
+fn depth(bytes: &[u8]) -> usize {
+    let (mut depth, mut deepest, mut in_text, mut escaped) = (0usize, 0, false, false);
+    for byte in bytes {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_text => escaped = true,
+            b'"' => in_text = !in_text,
+            b'[' | b'{' if !in_text => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !in_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{depth, named, parse};
+    use crate::platform::http::error::Error;
+
+    #[test]
+    fn a_body_is_an_object() {
+        for (text, said) in [
+            ("", "is empty, and must be a JSON object"),
+            (" \n", "is empty, and must be a JSON object"),
+            ("null", "must be a JSON object"),
+            ("[1]", "must be a JSON object"),
+            ("nonsense", "must be a JSON object"),
+        ] {
+            let read = parse::<wardroom_api::token::TokenCreate>(text.as_bytes(), |_| {});
+            let Err(Error::Invalid(errors)) = read else { panic!("{text:?} was taken") };
+            assert_eq!((&*errors[0].field, &*errors[0].message), ("body", said), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn errors_name_the_field_and_say_it_plainly() {
+        let cases = [
+            (".", "missing field `role` at line 1 column 12", "role", "is missing"),
+            ("settings", "missing field `url` at line 1 column 2", "settings.url", "is missing"),
+            (".", "duplicate field `name` at line 1 column 18", "name", "is there twice"),
+            (
+                "a.foo",
+                "unknown field `foo`, expected `b` or `c` at line 1 column 3",
+                "a.foo",
+                "is not known here; expected b or c",
+            ),
+            ("?", "trailing comma at line 1 column 13", "body", "is not what is expected: trailing comma"),
+            (
+                "kinds[0]",
+                "invalid type: integer `1`, expected a string at line 1 column 22",
+                "kinds[0]",
+                "invalid type: integer `1`, expected a string",
+            ),
+            (
+                "settings",
+                "invalid type: null, expected struct SiteSettings at line 1 column 18",
+                "settings",
+                "invalid type: null, expected an object",
+            ),
+        ];
+        for (path, given, field, message) in cases {
+            assert_eq!(named(path, given), (field.to_owned(), message.to_owned()));
+        }
+    }
+
+    #[test]
+    fn depth_counts_brackets_outside_of_texts() {
+        for (text, expected) in
+            [("1", 0), ("[]", 1), (r#"{"a":[{}]}"#, 3), (r#"["[[[", "\"[["]"#, 1), ("[[", 2)]
+        {
+            assert_eq!(depth(text.as_bytes()), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! The layers around every handler: request id, time limit, caller, access, rate limit, idempotency; and the
+//! body of every refusal.
+
+use std::{
+    net::IpAddr,
+    panic::AssertUnwindSafe,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::{
+    Router,
+    extract::{ConnectInfo, MatchedPath, Request, State},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use futures_util::{FutureExt as _, future::BoxFuture};
+use hyper::body::Body as _;
+use tower::Service as _;
+use uuid::Uuid;
+
+use crate::platform::{
+    app::App,
+    http::{
+        access::{self, Allow, Class, Route},
+        body,
+        error::Error,
+        host, idempotency, list,
+        listen::Peer,
+    },
+    identity::{
+        auth::{self, Caller, Who},
+        member::Shown,
+        spiffe::SpiffeId,
+    },
+    kind::Dialect,
+};
+
+const REQUEST_ID: &str = "x-request-id";
+
+/// How long an answer may be held back on request.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// Around all routes: names the request, limits its time, and writes the body of a refusal.
+pub(crate) async fn answer(app: App, mut request: Request, mut routes: Router) -> Response {
+    let id = request_id(request.headers());
+    request.extensions_mut().insert(Arc::clone(&id));
+    let method = request.method().clone();
+    // Who waits for events asks for it; a stream is answered at once, and goes on after its answer.
+    let (dialect, kinds) = (app.dialect(request.uri().path()), app.kinds);
+    let waits = request.uri().path() == "/api/v1/events";
+    let limit = app.config.request_timeout + if waits { LONGEST_WAIT } else { Duration::ZERO };
+    let answered = match host::check(&request) {
+        Err(refused) => refused.into_response(),
+        Ok(()) => {
+            let work = AssertUnwindSafe(routes.call(request)).catch_unwind();
+            match tokio::time::timeout(limit, work).await {
+                Ok(Ok(Ok(response))) => response,
+                Ok(Err(_)) => panicked(),
+                Err(_) => late(&method).into_response(),
+            }
+        }
+    };
+    let allowed = answered.headers().get(header::ALLOW).cloned();
+    let mut response = match answered.extensions().get::<Error>() {
+        Some(error) => {
+            let refused = error.respond(kinds, &id);
+            match dialect {
+                Some(Dialect { refuse, .. }) => refuse(error, refused),
+                None => refused,
+            }
+        }
+        None => answered,
+    };
+    if let Some(allowed) = allowed {
+        response.headers_mut().insert(header::ALLOW, allowed);
+    }
+    if response.status().is_server_error() {
+        tracing::warn!(request_id = &*id, %method, status = response.status().as_u16(), "failed");
+    }
+    let headers = response.headers_mut();
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        headers.insert(REQUEST_ID, value);
+    }
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// What changes something is carried to its end, also when nobody waits for it any more.
+fn late(method: &Method) -> Error {
+    Error::Unavailable(if method.is_safe() {
+        "the request took too long: repeat"
+    } else {
+        "the request took too long: it may have been done, or may yet be; read before you repeat"
+    })
+}
+
+/// The layer inside the router: knows the route, so it decides who may go on.
+pub(crate) async fn admit(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let began = app.clock.instant();
+    let (route, caller) = match admitted(&app, &mut request).await {
+        Ok(admitted) => admitted,
+        Err(error) => {
+            app.metrics.refused();
+            return error.into_response();
+        }
+    };
+    let response = if request.method().is_safe() && !route.changes {
+        next.run(request).await
+    } else {
+        // The body has a part of the time only, so that who is slow is told that, and not that the server is.
+        let limit = app.config.request_timeout * 9 / 10;
+        match tokio::time::timeout(limit, whole(request)).await.unwrap_or(Err(Error::BodyLate)) {
+            Ok(request) => to_its_end(app.clone(), route, request, next).await,
+            Err(error) => error.into_response(),
+        }
+    };
+    let response = still_counts(&app, &caller.who, response).await;
+    if response.status().is_server_error()
+        && route.beats
+        && let Who::Member(member) = &caller.who
+    {
+        app.liveness.was_there(member.kind(), member.id());
+    }
+    if matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+        app.denials.count(caller.name(), route.path, response.status().as_u16());
+    }
+    app.metrics.answered(&app.routes, route, response.status().as_u16(), began.elapsed());
+    response
+}
+
+/// Judges a member once more before it gets its answer: it may have been judged by a slow database, or the process may
+/// have stood still since. No member whose revocation was acknowledged meanwhile is told that all is well.
+async fn still_counts(app: &App, who: &Who, response: Response) -> Response {
+    if let Who::Member(member) = who
+        && response.status().is_success()
+        && let Some(judged) = member.still_counts(app)
+        && let Err(refused) = judged.await
+    {
+        return refused.into_response();
+    }
+    response
+}
+
+/// The request with all of its body, which must come within the time limit: what is carried out to its end must not
+/// wait for its caller.
+async fn whole(request: Request) -> Result<Request, Error> {
+    if request.body().is_end_stream() {
+        return Ok(request);
+    }
+    let (parts, body) = request.into_parts();
+    let bytes = body::collect(body, body::MOST_BYTES).await?;
+    Ok(Request::from_parts(parts, bytes.into()))
+}
+
+fn panicked() -> Response {
+    tracing::error!("a request panicked");
+    Error::Internal.into_response()
+}
+
+/// What changes something is carried out to its end, also when its caller hangs up in the middle: what follows
+/// a commit must follow it. Only then it becomes a task of its own.
+fn to_its_end(app: App, route: &'static Route, request: Request, next: Next) -> ToItsEnd {
+    let work = {
+        let app = app.clone();
+        async move {
+            let run = AssertUnwindSafe(idempotency::run(&app, route, request, next));
+            run.catch_unwind().await.unwrap_or_else(|_| panicked())
+        }
+    };
+    ToItsEnd(Some(Box::pin(work)), app)
+}
+
+struct ToItsEnd(Option<BoxFuture<'static, Response>>, App);
+
+impl Future for ToItsEnd {
+    type Output = Response;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Response> {
+        let Some(work) = &mut self.0 else { return Poll::Pending };
+        let answered = work.as_mut().poll(context);
+        if answered.is_ready() {
+            self.0 = None;
+        }
+        answered
+    }
+}
+
+impl Drop for ToItsEnd {
+    fn drop(&mut self) {
+        // Without a runtime the server has ended, and nothing follows any more.
+        if let (Some(rest), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
+            // The server's end waits for whoever listens here.
+            let under_way = self.1.detached.subscribe();
+            runtime.spawn(async move {
+                rest.await;
+                drop(under_way);
+            });
+        }
+    }
+}
+
+async fn admitted(app: &App, request: &mut Request) -> Result<(&'static Route, Caller), Error> {
+    let matched = request.extensions().get::<MatchedPath>().ok_or(Error::NoRoute)?;
+    let route = app.routes.find(request.method().as_str(), matched.as_str()).ok_or(Error::Method)?;
+    let shown = once(request.headers()).and_then(|()| credentials(request.headers()));
+    let extensions = request.extensions();
+    let request_id = extensions.get::<Arc<str>>().cloned().ok_or(Error::Internal)?;
+    let peer = extensions.get::<ConnectInfo<Peer>>();
+    let address = peer.map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0.0.ip());
+
+    let svid = extensions.get::<SpiffeId>().cloned();
+    let challenges = matches!(route.allow, Allow::Proven(proof, _) if proof.challenges);
+    let is_told = challenges && svid.is_none() && matches!(shown, Ok(None));
+    let who = match (shown, &svid) {
+        // Open routes look at no credentials, so that health depends on nothing.
+        _ if access::is_open(app, route, address) => Ok(Who::Nobody),
+        // On a listener for certificates nothing else counts.
+        (_, Some(svid)) => proven(app, route, Shown::Certificate(svid), address).await,
+        (Ok(shown), None) => who(app, shown.as_ref(), route, address).await,
+        (Err(error), None) => Err(error),
+    };
+    let (who, refused) = match who {
+        Ok(who) => (who, None),
+        Err(error) => (Who::Nobody, Some(error)),
+    };
+    let caller = Caller { who, address, request_id };
+    match &refused {
+        // It costs nothing, and a whole site may ask from one address.
+        None if is_told => {}
+        // Its credential was one: nobody guesses here, and its neighbours do not pay for each other.
+        Some(Error::Revoked) => app.limiter.check_revoked(route, recognised(request).as_deref(), &caller)?,
+        // Who is refused counts as well, or guessing would be free.
+        Some(_) | None => app.limiter.check(route, &caller)?,
+    }
+    let checked = refused.map_or_else(|| access::check(app, route, &caller), Err);
+    if let Err(error) = &checked {
+        let known = matches!(error, Error::Revoked).then(|| recognised(request)).flatten();
+        app.denials.count(known.as_deref().unwrap_or(caller.name()), route.path, error.status().as_u16());
+    }
+    checked?;
+    // Machines and their programs send what they like; what people ask for in vain they are told.
+    if matches!(route.class, Class::Read | Class::Write)
+        && request.uri().query().is_some()
+        && !app.reads_a_query(route)
+    {
+        list::refuse_query(request.uri())?;
+    }
+    request.extensions_mut().insert(caller.clone());
+    Ok((route, caller))
+}
+
+/// Whom a caller shows to be who is refused although it was recognised.
+fn recognised(request: &Request) -> Option<String> {
+    match (request.extensions().get::<SpiffeId>(), credentials(request.headers())) {
+        (Some(svid), _) => Some(svid.id.to_string()),
+        (None, Ok(Some(Credentials::Basic(user, _)))) => Some(user),
+        (None, Ok(Some(Credentials::Bearer(_)) | None) | Err(_)) => None,
+    }
+}
+
+async fn who(app: &App, shown: Option<&Credentials>, route: &Route, from: IpAddr) -> Result<Who, Error> {
+    let shown = match shown {
+        None => return Ok(Who::Nobody),
+        Some(Credentials::Bearer(token)) if token.starts_with("wrt_") => {
+            let is_numbers = route.path == access::NUMBERS;
+            return Ok(Who::Token(match is_numbers {
+                true => auth::by_token_in_outage(app, token, from).await?,
+                false => auth::by_token(app, token, from).await?,
+            }));
+        }
+        Some(Credentials::Bearer(token)) => Shown::Bearer(token),
+        Some(Credentials::Basic(user, secret)) => Shown::Basic(user, secret),
+    };
+    proven(app, route, shown, from).await
+}
+
+/// The member that a route's proof recognises in what is shown.
+async fn proven(app: &App, route: &Route, shown: Shown<'_>, from: IpAddr) -> Result<Who, Error> {
+    let is_basic = matches!(shown, Shown::Basic(..));
+    if let Allow::Proven(proof, _) = route.allow
+        && let Some(member) = (proof.identify)(app, shown, from).await?
+    {
+        return Ok(Who::Member(member));
+    }
+    Err(Error::Unauthenticated(if is_basic {
+        "the header must be Authorization: Bearer …"
+    } else {
+        "the token is not valid: it is unknown or was revoked"
+    }))
+}
+
+/// What a request shows; never printed.
+enum Credentials {
+    Bearer(String),
+    /// User and secret; a secret may have colons, a user has none.
+    Basic(String, String),
+}
+
+/// Refuses headers that are there twice and mean one thing: which of them was meant is anybody's guess.
+fn once(headers: &HeaderMap) -> Result<(), Error> {
+    const ONCE: &[&str] = &["Authorization", "Content-Type", "Host", "Idempotency-Key", "Last-Event-ID"];
+    if headers.len() == headers.keys_len() {
+        return Ok(());
+    }
+    let twice = ONCE.iter().find(|name| headers.get_all(**name).iter().nth(1).is_some());
+    twice.map_or(Ok(()), |name| Err(Error::invalid(*name, "is there twice")))
+}
+
+fn credentials(headers: &HeaderMap) -> Result<Option<Credentials>, Error> {
+    let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
+    let (scheme, shown) = value.to_str().ok().and_then(|text| text.split_once(' ')).unwrap_or_default();
+    if scheme.eq_ignore_ascii_case("bearer") {
+        return Ok(Some(Credentials::Bearer(shown.trim().to_owned())));
+    }
+    let basic = || {
+        let bytes = BASE64_STANDARD.decode(shown.trim()).ok()?;
+        let text = String::from_utf8(bytes).ok()?;
+        text.split_once(':').map(|(user, secret)| Credentials::Basic(user.to_owned(), secret.to_owned()))
+    };
+    match basic().filter(|_| scheme.eq_ignore_ascii_case("basic")) {
+        Some(basic) => Ok(Some(basic)),
+        None => Err(Error::Unauthenticated(
+            "the header must be Authorization: Bearer …, or Basic … of a member that has a user and a secret",
+        )),
+    }
+}
+
+/// The caller's own id if it is a decent one, so that it can find its request in our log.
+fn request_id(headers: &HeaderMap) -> Arc<str> {
+    let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
+    let decent = |id: &&str| {
+        (1..=128).contains(&id.len())
+            && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+    };
+    let new = || Arc::from(&*Uuid::now_v7().hyphenated().encode_lower(&mut Uuid::encode_buffer()));
+    given.filter(decent).map_or_else(new, Arc::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_that_means_one_thing_is_there_once() {
+        let mut headers = HeaderMap::new();
+        for name in ["accept", "accept", "authorization", "content-type"] {
+            headers.append(name, HeaderValue::from_static("x"));
+        }
+        assert!(once(&headers).is_ok());
+        headers.append("authorization", HeaderValue::from_static("x"));
+        let Err(Error::Invalid(errors)) = once(&headers) else { panic!("was taken") };
+        assert_eq!(errors[0].field, "Authorization");
+    }
+
+    /// C4: the user name of a robot has a dollar sign, and its secret may have colons.
+    #[test]
+    fn a_secret_may_have_colons() {
+        let mut headers = HeaderMap::new();
+        let shown = format!("Basic {}", BASE64_STANDARD.encode("robot$edge:a:b::c"));
+        headers.insert(header::AUTHORIZATION, shown.parse().unwrap());
+        let Ok(Some(Credentials::Basic(user, secret))) = credentials(&headers) else {
+            panic!("no credentials")
+        };
+        assert_eq!((&*user, &*secret), ("robot$edge", "a:b::c"));
+    }
+}

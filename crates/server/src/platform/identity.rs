@@ -1,0 +1,13 @@
+//! Callers and secrets: who is calling, what they show, and how secrets are kept.
+
+pub(crate) mod auth;
+pub(crate) mod cache;
+pub(crate) mod deny;
+pub(crate) mod first_token;
+pub mod member;
+pub(crate) mod reference;
+pub(crate) mod seal;
+pub mod secret;
+pub(crate) mod spiffe;
+pub(crate) mod token;
+pub(crate) mod token_name;

@@ -1,0 +1,201 @@
+//! The caller of a request, and the API tokens of people and programs.
+
+use std::{any::Any, net::IpAddr, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use wardroom_core::table::Role;
+use wardroom_store::Resource;
+
+use crate::platform::{
+    app::App,
+    clock::Moment,
+    http::error::Error,
+    identity::{
+        cache::{Cached, Record},
+        member::Member,
+        secret, token,
+    },
+};
+
+/// The kind under which tokens are stored.
+pub(crate) const TOKEN: &str = "token";
+
+/// Who is calling, and in which request.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    pub(crate) who: Who,
+    /// The address the request came from.
+    pub(crate) address: IpAddr,
+    pub(crate) request_id: Arc<str>,
+}
+
+/// The identity of a caller.
+#[derive(Clone)]
+pub(crate) enum Who {
+    /// A caller without credentials.
+    Nobody,
+    /// A person or program with an API token.
+    Token(Arc<Identity>),
+    /// A member, or a machine that becomes one, which proved itself in the way of its kind.
+    Member(Arc<dyn Member>),
+}
+
+/// What a member shows may be a secret.
+impl std::fmt::Debug for Who {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Nobody => f.write_str("Nobody"),
+            Self::Token(identity) => f.debug_tuple("Token").field(&identity.name).finish(),
+            Self::Member(member) => f.debug_tuple("Member").field(&member.name()).finish(),
+        }
+    }
+}
+
+/// What a token says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) role: Role,
+    pub(crate) kinds: Vec<String>,
+    pub(crate) group_id: Option<String>,
+    pub(crate) expires_at: Timestamp,
+}
+
+/// What is stored of a token.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct TokenDocument {
+    pub(crate) role: Role,
+    pub(crate) kinds: Vec<String>,
+    pub(crate) group_id: Option<String>,
+    pub(crate) expires_at: Timestamp,
+}
+
+impl Caller {
+    /// The name that history gets.
+    pub(crate) fn name(&self) -> &str {
+        match &self.who {
+            Who::Token(identity) => &identity.name,
+            Who::Member(member) => member.name(),
+            Who::Nobody => "nobody",
+        }
+    }
+
+    /// The token of a person or program.
+    pub(crate) fn identity(&self) -> Option<&Identity> {
+        match &self.who {
+            Who::Token(identity) => Some(identity),
+            Who::Member(_) | Who::Nobody => None,
+        }
+    }
+
+    /// The member that calls, if it is of this type.
+    pub(crate) fn member<T: Member>(&self) -> Option<&T> {
+        match &self.who {
+            Who::Member(member) => (&**member as &dyn Any).downcast_ref(),
+            Who::Token(_) | Who::Nobody => None,
+        }
+    }
+}
+
+impl Identity {
+    /// Whether the token's scope covers a kind.
+    pub(crate) fn covers(&self, kind: &str) -> bool {
+        self.kinds.is_empty() || self.kinds.iter().any(|covered| covered == kind)
+    }
+
+    /// The identity that a stored token gives, unless it was revoked.
+    pub(crate) fn of(resource: &Resource) -> Option<Self> {
+        let content = &resource.content;
+        if content.deleted || content.state != "active" {
+            return None;
+        }
+        let document: TokenDocument = content.document.read().ok()?;
+        let TokenDocument { role, kinds, group_id, expires_at } = document;
+        Some(Self { id: content.id.clone(), name: content.name.clone(), role, kinds, group_id, expires_at })
+    }
+}
+
+/// More tokens than this are not kept in memory at once.
+const MOST_KEPT: usize = 10_000;
+
+const UNKNOWN: Error = Error::Unauthenticated("the token is not valid: it is unknown or was revoked");
+
+/// A token in memory.
+pub(crate) struct KnownToken {
+    record: Record,
+    /// The keys of its record that are no names: its hash is among them.
+    hashes: Box<[String]>,
+    /// Nothing once it was revoked.
+    identity: Option<Arc<Identity>>,
+}
+
+impl Cached for KnownToken {
+    const KIND: &'static str = TOKEN;
+    const MOST: Option<usize> = Some(MOST_KEPT);
+    const UNKNOWN: Error = UNKNOWN;
+    type Setup = ();
+    /// A token is known by its hash, which is all that it shows.
+    type Shown = ();
+    type Standing = Arc<Identity>;
+
+    fn read((): &(), resource: &Resource, read_at: Moment) -> Result<Self, Error> {
+        let keys = resource.content.keys.iter().filter(|key| !key.starts_with(token::NAME));
+        let identity = Identity::of(resource).map(Arc::new);
+        Ok(Self { record: Record::of(resource, read_at), hashes: keys.cloned().collect(), identity })
+    }
+
+    async fn look_up(app: &App, name: &str) -> Result<Option<Resource>, Error> {
+        let found = app.store.get_by_key(TOKEN, name).await?;
+        let is_held = |found: &Resource| {
+            found.content.keys.iter().any(|key| secret::same(key.as_bytes(), name.as_bytes()))
+        };
+        Ok(found.filter(is_held))
+    }
+
+    fn record(&self) -> &Record {
+        &self.record
+    }
+
+    fn known_as(&self, number: u8) -> Option<&str> {
+        self.hashes.get(usize::from(number)).map(String::as_str)
+    }
+
+    fn has(&self, (): (), _: Timestamp) -> bool {
+        self.identity.is_some()
+    }
+
+    fn judge(self: &Arc<Self>, (): (), _: Timestamp) -> Result<Arc<Identity>, Error> {
+        self.identity.clone().ok_or(UNKNOWN)
+    }
+}
+
+/// Recognises the caller that shows a bearer token.
+pub(crate) async fn by_token(app: &App, token: &str, from: IpAddr) -> Result<Arc<Identity>, Error> {
+    let identity = app.tokens.identify(app, &app.key.hash_token(token), (), from).await?;
+    // No guess, so it does not count as one.
+    if identity.expires_at <= app.now() {
+        return Err(Error::Unauthenticated("the token has expired: ask an administrator for a new one"));
+    }
+    Ok(identity)
+}
+
+/// How long the database may take to say whether a token may read the numbers of this server.
+const AT_ONCE: Duration = Duration::from_millis(500);
+
+/// How long a token may read them while the database does not answer.
+const OUTAGE: Duration = Duration::from_secs(3600);
+
+/// Recognises the caller that asks for the numbers of this server. They matter most while the database does not answer:
+/// a token that this server has accepted within [`OUTAGE`] is enough then.
+pub(crate) async fn by_token_in_outage(app: &App, token: &str, from: IpAddr) -> Result<Arc<Identity>, Error> {
+    let unavailable = match tokio::time::timeout(AT_ONCE, by_token(app, token, from)).await {
+        Ok(Err(error @ Error::Unavailable(_))) => error,
+        Ok(found) => return found,
+        Err(_) => Error::Unavailable("the database does not answer: repeat"),
+    };
+    let known = app.tokens.kept(&app.key.hash_token(token), OUTAGE, app.moment());
+    let identity = known.and_then(|known| known.identity.clone());
+    identity.filter(|identity| app.now() < identity.expires_at).ok_or(unavailable)
+}

@@ -1,0 +1,412 @@
+//! Callers that are recognised from memory: one cache for every kind of credential.
+//!
+//! A kind brings a [`Cached`]: what is kept of one of its records, and how a request is judged by that. The cache keeps
+//! members under the names that callers show, reads a record once when a caller is not known, and forgets it when the
+//! record changes.
+//!
+//! What must stay true: once the answer to a revocation, deletion or reissue was sent, no server accepts the old
+//! credential. An embedded database has one server; its store tells the cache of each commit before the caller is told
+//! ([`super::deny`]). With PostgreSQL another server may have changed anything: what is kept counts for [`TRUSTED`] from
+//! before the read that found it, or from before the last read of the deny set that did not name it, and a handler that
+//! takes access away waits for [`Cache::settle`] before it answers. A server of several refuses nobody from memory,
+//! because another server may have issued the credential.
+//!
+//! Guessing is paid for by the caller that guesses: a lookup for an unknown name waits for a turn once its address failed
+//! often, and a known member never waits.
+
+mod index;
+
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+
+use index::Index;
+use jiff::Timestamp;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use wardroom_store::{Denied, Resource};
+
+use super::deny::Forgets;
+use crate::platform::{app::App, clock::Moment, http::error::Error, id::Id};
+
+/// How long a server of several believes what it has not confirmed.
+pub(crate) const TRUSTED: Duration = Duration::from_secs(1);
+
+/// What clocks of different machines may differ in speed over that time, many times over.
+const MARGIN: Duration = Duration::from_millis(50);
+
+/// How long a version below which nothing is believed is remembered: longer than any read takes.
+const ANNOUNCED: Duration = Duration::from_secs(120);
+
+/// Lookups at a time for addresses that fail often, as many for callers whose credential is not the known one, and how
+/// long a caller waits for its turn. Both together are fewer than there are connections to read with.
+const TURNS: usize = 2;
+const LONGEST_TURN: Duration = Duration::from_secs(5);
+
+/// One record of a kind, as far as requests are judged by it.
+pub(crate) trait Cached: Send + Sync + Sized + 'static {
+    /// The kind under which the records are stored.
+    const KIND: &'static str;
+    /// How many members are kept; nothing for all of them, which are loaded at the start then.
+    const MOST: Option<usize>;
+    /// The refusal of a caller that no record is found for.
+    const UNKNOWN: Error;
+    /// What reading a record needs beside the record.
+    type Setup: Send + Sync;
+    /// What a caller shows beside its name.
+    type Shown: Copy + Send + Sync;
+    /// What a request is answered by.
+    type Standing: Send;
+
+    /// Reads a record.
+    fn read(setup: &Self::Setup, resource: &Resource, read_at: Moment) -> Result<Self, Error>;
+    /// Finds the living record that has a name.
+    fn look_up(app: &App, name: &str) -> impl Future<Output = Result<Option<Resource>, Error>> + Send;
+    /// Which record this is.
+    fn record(&self) -> &Record;
+    /// The names that callers show, numbered from 0 without a gap.
+    fn known_as(&self, number: u8) -> Option<&str>;
+    /// Whether a name stays with this member when another one is found by it.
+    fn goes_before(&self, _other: &Self, _name: &str) -> bool {
+        false
+    }
+    /// Whether a caller shows a credential of this member, however it is answered.
+    fn has(&self, shown: Self::Shown, now: Timestamp) -> bool;
+    /// Judges a request.
+    fn judge(self: &Arc<Self>, shown: Self::Shown, now: Timestamp) -> Result<Self::Standing, Error>;
+}
+
+/// Which version of which record a member was read from, and when.
+#[derive(Debug, Clone)]
+pub(crate) struct Record {
+    pub(crate) id: Id,
+    pub(crate) version: i64,
+    pub(crate) deleted: bool,
+    pub(crate) read_at: Moment,
+}
+
+impl Record {
+    pub(crate) fn of(resource: &Resource, read_at: Moment) -> Self {
+        let content = &resource.content;
+        Self { id: Id::new(&content.id), version: resource.version, deleted: content.deleted, read_at }
+    }
+}
+
+/// Turns of lookups that guesses would make too many; all kinds share them.
+pub(crate) struct Turns {
+    strangers: Semaphore,
+    /// Callers with a known name and an unknown credential do not queue behind strangers: a member that got a new
+    /// credential from another server is among them.
+    doubts: Semaphore,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        let [strangers, doubts] = [TURNS, TURNS].map(Semaphore::new);
+        Self { strangers, doubts }
+    }
+}
+
+/// What is known of the members of a kind.
+pub(crate) struct Cache<M: Cached> {
+    memory: RwLock<Memory<M>>,
+    setup: M::Setup,
+    /// Whether other servers change records too.
+    shared: bool,
+    turns: Arc<Turns>,
+}
+
+struct Memory<M: Cached> {
+    known: Index<M>,
+    /// For records that were changed lately, the version below which nothing is believed.
+    floor: HashMap<Id, (i64, Moment)>,
+    /// When the last read of the deny set began.
+    confirmed: Option<Moment>,
+    /// Whether every member there is is known.
+    complete: bool,
+}
+
+/// What is known under a name.
+struct Recalled<M> {
+    /// The member, if it may be believed.
+    believed: Option<Arc<M>>,
+    /// The member, if there is one, or was a moment ago.
+    living: Option<Arc<M>>,
+    complete: bool,
+}
+
+impl<M: Cached> Cache<M> {
+    pub(crate) fn new(setup: M::Setup, shared: bool, turns: Arc<Turns>) -> Self {
+        let memory =
+            Memory { known: Index::default(), floor: HashMap::new(), confirmed: None, complete: false };
+        Self { memory: RwLock::new(memory), setup, shared, turns }
+    }
+
+    /// Reads a record without keeping it.
+    pub(crate) fn read(&self, resource: &Resource, read_at: Moment) -> Result<M, Error> {
+        M::read(&self.setup, resource, read_at)
+    }
+
+    /// Keeps a record as it was read or committed, unless a newer version is known.
+    pub(crate) fn note(&self, resource: &Resource, read_at: Moment) {
+        // The log has the error; the record is read again for the next caller that shows its name.
+        if let Ok(member) = self.read(resource, read_at) {
+            let memory = &mut *self.memory.write().unwrap_or_else(PoisonError::into_inner);
+            memory.keep(&Arc::new(member));
+        }
+    }
+
+    /// Returns a member that was believed within this time, for answers that are given while the database is silent.
+    pub(crate) fn kept(&self, name: &str, within: Duration, now: Moment) -> Option<Arc<M>> {
+        let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
+        let is_confirmed = memory.confirmed.is_some_and(|confirmed| now.is_within(within, confirmed));
+        let known = memory.known.get(name).filter(|known| {
+            let record = known.record();
+            let is_lately = is_confirmed || now.is_within(within, record.read_at);
+            !record.deleted && memory.floor_of(&record.id) <= record.version && is_lately
+        });
+        known.cloned()
+    }
+
+    /// Waits until every other server has noticed that access was taken away.
+    pub(crate) async fn settle(&self) {
+        if self.shared {
+            tokio::time::sleep(TRUSTED + MARGIN).await;
+        }
+    }
+
+    /// Recognises the caller of a request from an address; a refusal counts against the address.
+    pub(crate) async fn identify(
+        &self,
+        app: &App,
+        name: &str,
+        shown: M::Shown,
+        from: IpAddr,
+    ) -> Result<M::Standing, Error> {
+        self.find(app, name, shown, Some(from)).await
+    }
+
+    /// Judges a caller again that was recognised before: its body, or its answer, may have taken a while.
+    pub(crate) async fn standing(
+        &self,
+        app: &App,
+        name: &str,
+        shown: M::Shown,
+    ) -> Result<M::Standing, Error> {
+        self.find(app, name, shown, None).await
+    }
+
+    async fn find(
+        &self,
+        app: &App,
+        name: &str,
+        shown: M::Shown,
+        from: Option<IpAddr>,
+    ) -> Result<M::Standing, Error> {
+        let asked = app.moment();
+        let Recalled { believed, living, complete } = self.recall(name, asked);
+        match believed.map(|known| known.judge(shown, asked.time())) {
+            Some(Ok(standing)) => return Ok(standing),
+            Some(Err(refused)) if !self.shared => return count(app, from, refused),
+            None if complete && !self.shared => return count(app, from, M::UNKNOWN),
+            // Another server may have changed the record meanwhile.
+            Some(Err(_)) | None => {}
+        }
+        let _turn = match (from, living) {
+            (Some(from), None) => self.turn(app, from).await?,
+            (Some(_), Some(known)) if !known.has(shown, asked.time()) => {
+                Some(wait(&self.turns.doubts).await?)
+            }
+            (Some(_), Some(_)) | (None, _) => None,
+        };
+        let now = app.moment();
+        // Guesses at one member come many at once: one read that began since then answers all of them.
+        let is_new = |known: &Arc<M>| {
+            let Record { deleted, read_at, .. } = *known.record();
+            !deleted && !read_at.is_before(asked)
+        };
+        if let Some(known) = self.recall(name, now).believed.filter(is_new) {
+            return known.judge(shown, now.time()).or_else(|refused| count(app, from, refused));
+        }
+        let Some(resource) = M::look_up(app, name).await? else {
+            return count(app, from, M::UNKNOWN);
+        };
+        let known = Arc::new(self.read(&resource, now)?);
+        self.memory.write().unwrap_or_else(PoisonError::into_inner).keep(&known);
+        let standing = known.judge(shown, now.time()).or_else(|refused| count(app, from, refused))?;
+        // While the answer was on its way, a revocation may have been acknowledged elsewhere.
+        if self.shared && !app.moment().is_within(TRUSTED, now) {
+            app.liveness.refuses();
+            return Err(Error::Unavailable(
+                "the database answers too slowly to say whether the credential still counts: repeat",
+            ));
+        }
+        Ok(standing)
+    }
+
+    /// Has a caller with an unknown name wait for a turn if its address fails often: a neighbour that guesses costs a
+    /// newcomer a moment, not its request, and the database next to nothing.
+    async fn turn(&self, app: &App, from: IpAddr) -> Result<Option<SemaphorePermit<'_>>, Error> {
+        if !app.limiter.has_failed_a_lot(from, app.clock.instant()) {
+            return Ok(None);
+        }
+        wait(&self.turns.strangers).await.map(Some)
+    }
+
+    fn recall(&self, name: &str, now: Moment) -> Recalled<M> {
+        let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
+        let is_confirmed = memory.confirmed.is_some_and(|confirmed| now.is_within(TRUSTED, confirmed));
+        let known = memory.known.get(name);
+        let living = known.filter(|known| !known.record().deleted).cloned();
+        let believed = known.filter(|known| {
+            let record = known.record();
+            memory.floor_of(&record.id) <= record.version
+                && (!self.shared || is_confirmed || now.is_within(TRUSTED, record.read_at))
+        });
+        Recalled { believed: believed.cloned(), living, complete: memory.complete }
+    }
+}
+
+impl<M: Cached> Memory<M> {
+    fn floor_of(&self, id: &Id) -> i64 {
+        self.floor.get(id).map_or(0, |(version, _)| *version)
+    }
+
+    fn keep(&mut self, member: &Arc<M>) {
+        let Record { id, version, deleted, read_at } = member.record();
+        let names = || (0..).map_while(|number| Some((number, member.known_as(number)?)));
+        let older = names().find_map(|(_, name)| self.known.get(name).filter(|old| old.record().id == *id));
+        let older = older.cloned();
+        // What was read before another change knows less than what is known.
+        if older.as_ref().is_some_and(|older| older.record().version > *version) {
+            return;
+        }
+        for name in older.iter().flat_map(|older| (0..).map_while(|number| older.known_as(number))) {
+            let is_its = self.known.get(name).is_some_and(|found| found.record().id == *id);
+            if is_its && names().all(|(_, kept)| kept != name) {
+                self.known.remove(name);
+            }
+        }
+        let is_outdated = self.floor_of(id) > *version;
+        let mut has_all = true;
+        for (number, name) in names() {
+            let stays = |old: &Arc<M>| match old.record().id == *id {
+                true => old.record().version > *version,
+                false => is_outdated || old.goes_before(member, name),
+            };
+            if self.known.get(name).is_some_and(stays) {
+                has_all = false;
+            } else {
+                self.make_room();
+                self.known.insert(number, Arc::clone(member));
+            }
+        }
+        // Otherwise the member itself says which version is known.
+        if *deleted || !has_all {
+            self.announce(id.clone(), *version, *read_at);
+        }
+    }
+
+    fn make_room(&mut self) {
+        if M::MOST.is_some_and(|most| self.known.len() >= most) {
+            self.known.clear();
+        }
+    }
+
+    fn announce(&mut self, id: Id, version: i64, now: Moment) {
+        let (known, seen) = self.floor.entry(id).or_insert((version, now));
+        (*known, *seen) = ((*known).max(version), now);
+    }
+}
+
+impl<M: Cached> Forgets for Cache<M> {
+    fn kind(&self) -> &'static str {
+        M::KIND
+    }
+
+    fn keeps_all(&self) -> bool {
+        M::MOST.is_none()
+    }
+
+    fn committed(&self, resource: &Resource, began: Moment) {
+        if self.keeps_all() {
+            self.note(resource, began);
+        } else {
+            self.announce(&resource.content.id, resource.version, began);
+        }
+    }
+
+    fn found(&self, resource: &Resource, asked: Moment) {
+        self.note(resource, asked);
+    }
+
+    fn announce(&self, id: &str, version: i64, now: Moment) {
+        let memory = &mut *self.memory.write().unwrap_or_else(PoisonError::into_inner);
+        memory.announce(Id::new(id), version, now);
+    }
+
+    fn doubt(&self, id: &str, version: i64, now: Moment) {
+        let memory = &mut *self.memory.write().unwrap_or_else(PoisonError::into_inner);
+        memory.announce(Id::new(id), version, now);
+        memory.complete = false;
+    }
+
+    fn confirm(&self, denied: &[Denied], asked: Moment, longest_gap: Duration) {
+        let memory = &mut *self.memory.write().unwrap_or_else(PoisonError::into_inner);
+        let missed = |last: Moment| asked.since(last) > longest_gap;
+        match memory.confirmed {
+            Some(last) if missed(last) => memory.known.clear(),
+            Some(_) => {}
+            None => memory.known.retain(|known| !missed(known.record().read_at)),
+        }
+        for row in denied.iter().filter(|row| row.kind == M::KIND) {
+            memory.announce(Id::new(&row.id), row.version, asked);
+        }
+        memory.confirmed = Some(asked);
+    }
+
+    fn complete(&self) {
+        self.memory.write().unwrap_or_else(PoisonError::into_inner).complete = true;
+    }
+
+    fn sweep(&self, now: Moment) {
+        let memory = &mut *self.memory.write().unwrap_or_else(PoisonError::into_inner);
+        let Memory { known, floor, .. } = memory;
+        known.retain(|known| {
+            let Record { id, version, .. } = known.record();
+            floor.get(id).is_none_or(|(least, _)| least <= version)
+        });
+        floor.retain(|_, (_, seen)| now.since(*seen) < ANNOUNCED);
+        floor.shrink_to(floor.len() * 2);
+    }
+}
+
+async fn wait(turns: &Semaphore) -> Result<SemaphorePermit<'_>, Error> {
+    match tokio::time::timeout(LONGEST_TURN, turns.acquire()).await {
+        Ok(permit) => permit.map_err(|_| Error::Internal),
+        Err(_) => Err(Error::TooMany(1)),
+    }
+}
+
+/// Counts a refusal by the address it goes to: guessing must not be free, and members must not pay for it.
+fn count<T>(app: &App, from: Option<IpAddr>, refused: Error) -> Result<T, Error> {
+    if let Some(from) = from {
+        app.limiter.count_failure(from, app.clock.instant());
+    }
+    Err(refused)
+}
+
+#[cfg(test)]
+impl<M: Cached> Cache<M> {
+    /// The member that is believed under a name.
+    pub(crate) fn believed(&self, name: &str, now: Moment) -> Option<Arc<M>> {
+        self.recall(name, now).believed
+    }
+
+    /// Whether every member there is is known.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.memory.read().unwrap_or_else(PoisonError::into_inner).complete
+    }
+}

@@ -1,0 +1,96 @@
+//! A kind as it plugs into the platform: one row, which the kind's own folder fills in.
+//!
+//! Shared code asks the row, never for a name. A new kind writes such a row, and the server adds it to its list.
+
+use axum::response::Response;
+use futures_util::future::BoxFuture;
+use utoipa_axum::router::OpenApiRouter;
+use wardroom_core::why::Why;
+use wardroom_store::{Held, Marker, Resource};
+
+use super::{
+    app::App,
+    config::{Config, Resolving},
+    http::{
+        access::Route,
+        error::{Class, Error},
+        vocabulary::Words,
+    },
+    liveness::kinds::Beating,
+    parts::Parts,
+    work::schedule::Job,
+};
+
+/// One kind of members with all that belongs to it.
+#[derive(Debug)]
+pub struct Kind {
+    /// The name of the kind's room.
+    pub name: &'static str,
+    /// Reads the kind's sections of the configuration.
+    pub settings: fn(&mut Resolving<'_>),
+    /// Makes what the kind keeps in memory: see `App::part`.
+    pub parts: fn(&mut Parts, &Config),
+    /// The kind's routes, and the callers that may use each.
+    pub access: &'static [Route],
+    /// The handlers of these routes.
+    pub routes: fn() -> OpenApiRouter<App>,
+    /// The stored resources that belong to the kind, itself among them.
+    pub stores: &'static [Stored],
+    /// How its members beat; nothing for a kind that does not.
+    pub beats: Option<&'static Beating>,
+    /// What happens without a request.
+    pub(crate) jobs: fn(&App) -> Vec<Job>,
+    /// The words of its schemas and parameters in the OpenAPI document.
+    pub words: &'static Words,
+    /// The problems that only this kind has.
+    pub problems: &'static [Class],
+    /// How clients of a foreign protocol are refused; nothing for our own problems only.
+    pub dialect: Option<Dialect>,
+}
+
+/// A sort of resource in the store.
+#[derive(Debug, Clone, Copy)]
+pub struct Stored {
+    /// Its kind in the store, in history, and in scopes of tokens.
+    pub kind: &'static str,
+    /// Explains why a resource is in its state.
+    pub why: Option<Explain>,
+    /// Answers a repeated request whose first answer was lost.
+    pub again: Option<Again>,
+    /// Holds the resource that a new token is about to join.
+    pub joined: Option<Join>,
+}
+
+impl Stored {
+    /// A resource that shared code knows by name only.
+    pub const fn of(kind: &'static str) -> Self {
+        Self { kind, why: None, again: None, joined: None }
+    }
+}
+
+/// Explains the state of a resource with this name or id, and of what works on it.
+pub type Explain = for<'a> fn(&'a App, &'a str) -> BoxFuture<'a, Result<Vec<Why>, Error>>;
+
+/// Shows a resource as the answer to the request that changed it; without its secrets to a caller without credentials.
+pub type Again = for<'a> fn(&'a App, &'a Resource, Repeat<'a>) -> BoxFuture<'a, Result<Response, Error>>;
+
+/// Holds the resource of this id, for a token that refers to it.
+pub type Join = for<'a> fn(&'a App, &'a str) -> BoxFuture<'a, Result<Held, Error>>;
+
+/// A request that was carried out before.
+#[derive(Debug, Clone, Copy)]
+pub struct Repeat<'a> {
+    /// Whether the caller shows no credentials.
+    pub is_stranger: bool,
+    /// The change that was made.
+    pub marker: &'a Marker,
+}
+
+/// A protocol with refusals of its own.
+#[derive(Debug, Clone, Copy)]
+pub struct Dialect {
+    /// Whether a path belongs to it.
+    pub speaks: fn(&str) -> bool,
+    /// Puts a refusal into its words.
+    pub refuse: fn(&Error, Response) -> Response,
+}

@@ -1,0 +1,121 @@
+//! Seats follow the feed: whoever moved a member, and on whichever server, it is watched exactly while its
+//! state is one that beats.
+//!
+//! What must stay true: where a member went through on its way, while the feed was late, is neither a reason to watch it no
+//! longer nor one to think that it was heard just now.
+
+use std::{collections::HashMap, time::Duration};
+
+use tokio::sync::watch;
+use wardroom_core::liveness::Interval;
+use wardroom_store::{Cursor, FeedItem, HistoryRow, TRANSITION};
+
+use super::kinds::{Beating, LastHeard};
+use crate::platform::{app::App, http::error::Error, observed};
+
+const PAGE: usize = 500;
+
+/// How long changes are gathered before they are read.
+const GATHER: Duration = Duration::from_millis(20);
+
+/// Follows the feed from a place until `stop` says so.
+pub(super) async fn run(app: &App, mut from: Cursor, mut stop: watch::Receiver<bool>) {
+    let mut hint = app.store.watch();
+    loop {
+        hint.mark_unchanged();
+        match catch_up(app, &mut from).await {
+            Ok(()) => {}
+            Err(error) => {
+                tracing::warn!(%error, "the feed could not be followed; it is tried again");
+                tokio::select! {
+                    () = tokio::time::sleep(app.liveness.settings.sweep) => continue,
+                    _ = stop.wait_for(|stop| *stop) => return,
+                }
+            }
+        }
+        tokio::select! {
+            // A store without its sender is about to close.
+            changed = hint.changed() => if changed.is_err() { return },
+            _ = stop.wait_for(|stop| *stop) => return,
+        }
+        // Who is moved here is seated at once; of the others many come together.
+        tokio::time::sleep(GATHER).await;
+    }
+}
+
+pub(super) async fn catch_up(app: &App, from: &mut Cursor) -> Result<(), Error> {
+    let kinds: Vec<_> = app.liveness.kinds.iter().map(|row| row.kind).collect();
+    loop {
+        let (page, next) = app.store.feed_of(&kinds, from, PAGE).await?;
+        for passed in passed(app, &page) {
+            take_in(app, &passed).await?;
+        }
+        *from = next;
+        if page.len() < PAGE {
+            return Ok(());
+        }
+    }
+}
+
+/// What became of a member in a page of the feed.
+struct Passed<'a> {
+    row: &'static Beating,
+    newest: &'a HistoryRow,
+    /// Whether it is gone for good, whatever was written of it after that.
+    is_gone: bool,
+    /// Whether it was moved only: any other change may have given it another zone or interval.
+    is_moved_only: bool,
+}
+
+fn passed<'a>(app: &App, page: &'a [FeedItem]) -> Vec<Passed<'a>> {
+    let mut all: Vec<Passed<'a>> = Vec::new();
+    let mut places = HashMap::new();
+    for FeedItem { row: change, .. } in page {
+        let Some(row) = app.liveness.kinds.iter().find(|row| row.kind == change.kind) else { continue };
+        let place = *places.entry((row.kind, change.resource_id.as_str())).or_insert(all.len());
+        if place == all.len() {
+            all.push(Passed { row, newest: change, is_gone: false, is_moved_only: true });
+        }
+        let passed = &mut all[place];
+        passed.newest = change;
+        passed.is_gone |=
+            change.entry.entry_type == "deleted" || row.ends.contains(&change.to_state.as_str());
+        passed.is_moved_only &= change.entry.entry_type == TRANSITION;
+    }
+    all
+}
+
+async fn take_in(app: &App, passed: &Passed<'_>) -> Result<(), Error> {
+    let Passed { row, newest: change, is_gone, is_moved_only } = *passed;
+    let (live, id) = (&app.liveness, change.resource_id.as_str());
+    if is_gone {
+        live.forget(row.kind, id);
+        app.store.forget_seen(row.kind, id).await?;
+        // The server that deleted it may have ended before it came to that.
+        observed::forget(app, row.kind, id).await?;
+        return Ok(());
+    }
+    if !row.states.contains(&change.to_state.as_str()) {
+        live.unseat(row.kind, id);
+        return Ok(());
+    }
+    // Who moved it here has seated it already.
+    if is_moved_only && live.find(row.kind, id).is_some() {
+        return Ok(());
+    }
+    let found = app.store.get(row.kind, id).await?;
+    let beats = |found: &wardroom_store::Resource| row.states.contains(&found.content.state.as_str());
+    if let Some(found) = found.filter(|found| !found.content.deleted && beats(found)) {
+        let (last, every) = match live.find(row.kind, id) {
+            // It was not heard by this.
+            Some(_) => (i64::MIN, None),
+            None => match (row.heard)(app, id).await? {
+                Some(LastHeard { at, every }) => (live.steady_of(at), every),
+                // It was heard a moment ago, wherever that was.
+                None => (live.clock.steady_millis(), None),
+            },
+        };
+        live.seat_stored(row, &found, last, every.map_or(0, Interval::seconds));
+    }
+    Ok(())
+}

@@ -1,0 +1,302 @@
+//! The other replicas: which are present, and up to when each has written every beat that it heard.
+//!
+//! What must stay true: a replica takes beats only while the others count it as present, and no member is judged past the
+//! least watermark of the replicas that are present. A replica that vanishes is one deaf period, from its watermark until
+//! the others noticed: `core` sets a bound to how much of that is an excuse.
+//!
+//! ```text
+//! watermark   each flush ends with: every beat that I heard before it began is in the table (a row for each replica)
+//! presence    a lease for each replica, taken after its first watermark, renewed in a loop of its own
+//! known       the least of: the last look at the replicas, the watermark of each that is present
+//! ```
+//!
+//! Moments are told by the database's clock and read as ages, so that no two servers' clocks are compared. That clock may be
+//! set: it is compared with this server's own at each look, and so is whether a lease is renewed.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::atomic::Ordering::Relaxed,
+    time::Duration,
+};
+
+use jiff::{SignedDuration, Timestamp};
+use wardroom_core::liveness::{Cause, Period};
+use wardroom_store::{Moment, Refused, Replica};
+
+use super::{Liveness, flush};
+use crate::platform::{app::App, http::error::Error};
+
+/// The prefix of presence leases. Nobody is judged past the watermark of a replica that crashed until its lease lapsed: so
+/// it is short. A replica that is too slow to renew it is sent no beats until it is back.
+const PRESENCE: &str = "replica/";
+pub(super) const LENGTH: Duration = Duration::from_secs(4);
+pub(super) const RENEWAL: Duration = Duration::from_secs(1);
+
+/// How long a renewal may take: later it would hold for moments only.
+pub(super) const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The longest that a replica takes to write its last beats after its lease lapsed.
+const ALONE: Duration = Duration::from_secs(60);
+
+/// A name is not used again so long after its last watermark.
+const GONE: Duration = Duration::from_secs(86_400);
+
+/// Two clocks that are not set may differ by so much between two looks.
+const SLACK: SignedDuration = SignedDuration::from_secs(1);
+
+/// A lease, by this server's own clock. That of the database may be set back, and then a lease that is not renewed seems to
+/// last for as long as that.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Renewal {
+    /// When it lapses by what the database said when it was renewed last.
+    lapses: Timestamp,
+    /// When it has lapsed unless it is renewed.
+    until: Timestamp,
+}
+
+/// A lease that was renewed lapses later than before by more than this, or earlier if the database's clock was set back.
+const RENEWED: SignedDuration = SignedDuration::from_millis(500);
+
+impl Renewal {
+    /// Looks at a lease of a length again.
+    pub(super) fn look(before: Option<Self>, remaining: Duration, length: Duration, now: Timestamp) -> Self {
+        let lapses = after(now, remaining);
+        match before.filter(|before| lapses.duration_since(before.lapses).abs() <= RENEWED) {
+            Some(before) => before,
+            None => Self { lapses, until: after(now, remaining.min(length)) },
+        }
+    }
+
+    pub(super) fn lasts(&self, now: Timestamp) -> bool {
+        now < self.until
+    }
+}
+
+/// Up to when a replica has written every beat that it heard.
+#[derive(Debug, Clone, Copy)]
+struct Watermark {
+    /// As the replica wrote it.
+    written: Moment,
+    /// The same on this server's axis, as of the look that found it: a clock that is set later does not move it.
+    at: Timestamp,
+}
+
+/// The other replicas.
+#[derive(Debug, Default)]
+pub(super) struct Replicas {
+    /// Their leases, also those that only seem to last.
+    leases: BTreeMap<String, Renewal>,
+    /// Those that are present, and the last look before they were: until then they had heard nothing.
+    present: BTreeMap<String, Timestamp>,
+    watermarks: HashMap<String, Watermark>,
+    refused: HashMap<String, Refused>,
+    /// When another replica was present last.
+    together: Option<Timestamp>,
+    looked: Option<Timestamp>,
+    /// The database's clock, as it was read last.
+    reading: Option<Reading>,
+}
+
+/// Makes this server known to the others before it takes its first beat.
+pub(super) async fn arrive(app: &App) -> Result<(), Error> {
+    flush::flush(app).await?;
+    announce(app).await
+}
+
+/// Renews the presence of this server, if it can write what it hears and has begun to.
+pub(super) async fn announce(app: &App) -> Result<(), Error> {
+    let live = &app.liveness;
+    let writes = {
+        let status = live.status();
+        status.flushed.at.is_some() && !status.flush_failed
+    };
+    if !live.settings.shared || !writes {
+        return Ok(());
+    }
+    let began = live.clock.steady_millis();
+    let name = format!("{PRESENCE}{}", live.name);
+    let presence = app.store.reserved().acquire_lease(&name, &live.name, LENGTH).await?;
+    let until = began.saturating_add(i64::try_from(LENGTH.as_millis()).unwrap_or(0));
+    live.present_until.store(if presence.is_some() { until } else { i64::MIN }, Relaxed);
+    live.status().presence = presence;
+    Ok(())
+}
+
+/// Whether a server is present, as far as the database knows.
+pub(crate) async fn is_present(app: &App, server: &str) -> Result<bool, Error> {
+    let presence = app.store.lease(&format!("{PRESENCE}{server}")).await?;
+    Ok(presence.is_some_and(|presence| !presence.remaining.is_zero()))
+}
+
+/// Ends the presence of this server: it takes no beats any more.
+pub(super) async fn leave(app: &App) {
+    app.liveness.present_until.store(i64::MIN, Relaxed);
+    let presence = app.liveness.status().presence.take();
+    if let Some(presence) = presence
+        && let Err(error) = app.store.reserved().release_lease(&presence).await
+    {
+        tracing::warn!(%error, lease = presence.name, "a lease could not be released; it lapses by itself");
+    }
+}
+
+/// What replicas have written, and when that was read.
+#[derive(Debug)]
+pub(super) struct Written {
+    asked: Timestamp,
+    answered: Timestamp,
+    rows: Vec<Replica>,
+}
+
+/// Reads what replicas have written.
+pub(super) async fn written(app: &App) -> Result<Written, Error> {
+    let live = &app.liveness;
+    let asked = live.clock.steady();
+    let rows = app.store.reserved().replicas().await?;
+    Ok(Written { asked, answered: live.clock.steady(), rows })
+}
+
+impl Replicas {
+    /// Looks which replicas are present. Each that vanished is a deaf period.
+    pub(super) async fn look(&mut self, app: &App) -> Result<(), Error> {
+        let live = &app.liveness;
+        let now = live.clock.steady();
+        let leases = app.store.reserved().leases(PRESENCE).await?.into_iter();
+        let answered = live.clock.steady();
+        self.leases = leases
+            .filter(|lease| !lease.remaining.is_zero() && lease.holder != live.name)
+            .map(|lease| {
+                let before = self.leases.get(&lease.holder).copied();
+                (lease.holder, Renewal::look(before, lease.remaining, LENGTH, answered))
+            })
+            .collect();
+        let present = self.leases.iter().filter(|(_, lease)| lease.lasts(answered)).map(|(name, _)| {
+            let since = self.present.get(name).copied().or(self.looked);
+            (name.clone(), since.unwrap_or(Timestamp::MIN))
+        });
+        let present: BTreeMap<_, _> = present.collect();
+        for (gone, since) in self.present.iter().filter(|(name, _)| !present.contains_key(*name)) {
+            let from = self.known_of(gone, *since).min(before(now, LENGTH));
+            live.judge_state().was_deaf(Period { cause: Cause::Replica, from, to: answered });
+            live.status().gone += 1;
+        }
+        if !present.is_empty() || !self.present.is_empty() {
+            self.together = Some(now);
+        }
+        (self.present, self.looked) = (present, Some(now));
+        Ok(())
+    }
+
+    /// Takes in what replicas have written.
+    pub(super) fn take(&mut self, live: &Liveness, written: Written) {
+        let Written { asked, answered, rows } = written;
+        if let Some(row) = rows.first() {
+            self.compare_clocks(live, Reading { asked, moment: row.now, answered });
+        }
+        for row in rows.into_iter().filter(|row| *row.name != *live.name) {
+            self.note_watermark(&row, asked);
+            self.note_refusal(live, &row, answered);
+        }
+    }
+
+    fn note_watermark(&mut self, row: &Replica, asked: Timestamp) {
+        let age = row.now.since(row.watermark);
+        let is_new = self.watermarks.get(&*row.name).is_none_or(|known| known.written != row.watermark);
+        // What lies ahead of a clock that was set back is not believed: the next one comes soon.
+        if is_new && !age.is_negative() {
+            let at = asked.checked_sub(age).unwrap_or(Timestamp::MIN);
+            self.watermarks.insert(row.name.to_string(), Watermark { written: row.watermark, at });
+        }
+    }
+
+    fn note_refusal(&mut self, live: &Liveness, row: &Replica, answered: Timestamp) {
+        let Some(refused) = row.refused else { return };
+        if self.refused.insert(row.name.to_string(), refused) == Some(refused) {
+            return;
+        }
+        let age = row.now.since(refused.until).max(SignedDuration::ZERO);
+        let to = answered.checked_sub(age).unwrap_or(Timestamp::MIN);
+        let from = before(to, Duration::from_secs(refused.seconds.into()));
+        live.judge_state().was_deaf(Period { cause: Cause::Replica, from, to });
+    }
+
+    /// Notices that the database's clock was set. Ages that it tells of earlier beats are wrong then, so that silence
+    /// counts from that moment on. A server that is alone knows better than the table.
+    fn compare_clocks(&mut self, live: &Liveness, reading: Reading) {
+        let before = self.reading.replace(reading).filter(|_| !self.is_alone(reading.answered));
+        if let Some(before) = before.filter(|before| reading.is_off(before)) {
+            tracing::warn!("the database's clock was set; silence counts from now on");
+            let period = Period { cause: Cause::Database, from: before.asked, to: reading.answered };
+            let mut judge = live.judge_state();
+            judge.was_deaf(period);
+            judge.counts_from = reading.answered;
+        }
+    }
+
+    /// Forgets replicas that are gone for good.
+    pub(super) async fn forget_gone(&mut self, app: &App, now: Timestamp) -> Result<(), Error> {
+        app.store.reserved().forget_lapsed_leases(PRESENCE).await?;
+        let gone = self.watermarks.iter().filter(|(_, known)| known.at < before(now, GONE));
+        for name in gone.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+            app.store.reserved().forget_replica(&name).await?;
+            self.watermarks.remove(&name);
+            self.refused.remove(&name);
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.present.is_empty()
+    }
+
+    /// True if no other replica was ever present as far as this one knows.
+    pub(super) fn never_met(&self) -> bool {
+        self.together.is_none()
+    }
+
+    /// True once no other replica was present for [`ALONE`]: nothing more is written by one.
+    pub(super) fn is_alone(&self, now: Timestamp) -> bool {
+        self.together.is_none_or(|together| together < before(now, ALONE))
+    }
+
+    /// When the replicas were looked at last: one that came later had heard nothing by then.
+    pub(super) fn looked(&self) -> Timestamp {
+        self.looked.unwrap_or(Timestamp::MIN)
+    }
+
+    /// Up to when every beat is in the table, or was heard here.
+    pub(super) fn known_until(&self) -> Timestamp {
+        let all = self.present.iter().map(|(name, since)| self.known_of(name, *since));
+        all.fold(self.looked(), Timestamp::min)
+    }
+
+    /// Up to when every beat of a replica is in the table that was not present before.
+    fn known_of(&self, name: &str, since: Timestamp) -> Timestamp {
+        self.watermarks.get(name).map_or(since, |known| known.at.max(since))
+    }
+}
+
+/// The database's clock, read between two instants of the steady axis.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    asked: Timestamp,
+    moment: Moment,
+    answered: Timestamp,
+}
+
+impl Reading {
+    /// Whether less or more time went by for the database than can have gone by here.
+    fn is_off(&self, before: &Self) -> bool {
+        let passed = self.moment.since(before.moment);
+        let least = self.asked.duration_since(before.answered).saturating_sub(SLACK);
+        let most = self.answered.duration_since(before.asked).saturating_add(SLACK);
+        passed < least || passed > most
+    }
+}
+
+fn after(now: Timestamp, by: Duration) -> Timestamp {
+    now.checked_add(by).unwrap_or(Timestamp::MAX)
+}
+
+pub(super) fn before(now: Timestamp, by: Duration) -> Timestamp {
+    now.checked_sub(by).unwrap_or(Timestamp::MIN)
+}

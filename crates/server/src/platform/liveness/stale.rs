@@ -1,0 +1,135 @@
+//! Members that fell silent move on, many in a commit, each with its own row of history.
+//!
+//! What must stay true: who was heard a moment ago stays; a sweeper that lost its lease changes nothing; and one member
+//! that cannot be moved keeps no other waiting.
+
+use std::collections::HashMap;
+
+use serde_json::json;
+use wardroom_core::liveness::{Interval, Standing};
+use wardroom_store::{BeatAt, Change, Content, Error as StoreError, Fence, Held, Resource, TRANSITION};
+
+use super::kinds::Beating;
+use crate::platform::{
+    app::{App, by_system},
+    http::error::Error,
+};
+
+/// Members that are looked at and then written together: few enough that hardly one is heard in between.
+const TOGETHER: usize = 250;
+
+/// Where a silent member goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    /// The state.
+    pub(crate) to: &'static str,
+    /// What that was decided on.
+    pub(crate) holds: Vec<Held>,
+}
+
+/// A member that fell silent, and its row if it was judged by that.
+#[derive(Debug)]
+pub(super) struct Silent {
+    pub(super) id: String,
+    pub(super) beat: Option<BeatAt>,
+}
+
+/// The interval that a member's document says it was given.
+pub(crate) fn given_interval(resource: &Resource) -> Option<Interval> {
+    #[derive(serde::Deserialize)]
+    struct Given {
+        #[serde(default)]
+        heartbeat_interval: Option<String>,
+    }
+    let given = resource.content.document.read::<Given>().ok()?.heartbeat_interval?;
+    Interval::parse("heartbeat_interval", &given).ok()
+}
+
+/// Marks members of a kind that fell silent, and says who need not be watched any more: those that were marked, and
+/// those that beat no longer. Who is left out is judged again by the next sweep.
+pub(super) async fn go_stale(
+    app: &App,
+    row: &Beating,
+    silent: &[Silent],
+    fence: Option<&Fence>,
+) -> Result<Vec<String>, Error> {
+    let mut done = Vec::new();
+    for silent in silent.chunks(TOGETHER) {
+        match mark(app, row, silent, fence, &mut done).await {
+            Ok(()) => {}
+            Err(error) if done.is_empty() => return Err(error),
+            Err(error) => {
+                let (kind, marked) = (row.kind, done.len());
+                tracing::warn!(%error, kind, marked, "not all who are silent could be marked; it is tried again");
+                break;
+            }
+        }
+    }
+    Ok(done)
+}
+
+/// Adds to `done` also when some of them fail.
+async fn mark(
+    app: &App,
+    row: &Beating,
+    silent: &[Silent],
+    fence: Option<&Fence>,
+    done: &mut Vec<String>,
+) -> Result<(), Error> {
+    let ids: Vec<_> = silent.iter().map(|silent| silent.id.clone()).collect();
+    let found = app.store.get_all(row.kind, &ids).await?;
+    let mut found: HashMap<_, _> = found.into_iter().map(|found| (found.content.id.clone(), found)).collect();
+    let (mut members, mut beats) = (Vec::new(), Vec::new());
+    for Silent { id, beat } in silent {
+        match found.remove(id).filter(|found| row.must_beat(found)) {
+            // It was moved meanwhile; the mover sees to its seat.
+            None => done.push(id.clone()),
+            Some(before) if app.liveness.is_due(row.kind, id) => {
+                members.push(before);
+                beats.push(*beat);
+            }
+            // It was heard while its neighbours were looked at.
+            Some(_) => {}
+        }
+    }
+    let targets = (row.targets)(app, &members).await?;
+    let moved = members.into_iter().zip(beats).zip(targets);
+    let changes = moved.filter_map(|((before, beat), target)| {
+        let fence = fence.cloned().map(|fence| fence.on_beat(beat));
+        change(app, row, before, target?, fence)
+    });
+    let mut failed = Ok(());
+    for committed in app.commit_all(changes.collect()).await {
+        match committed {
+            Ok(marked) => done.push(marked.content.id),
+            // It was moved or heard meanwhile: it is judged again.
+            Err(StoreError::Conflict) => {}
+            Err(error) if error.leaves_doubt() || matches!(error, StoreError::Fenced { .. }) => {
+                failed = Err(error.into());
+            }
+            Err(error) => tracing::error!(%error, kind = row.kind, "a silent member cannot be marked"),
+        }
+    }
+    failed
+}
+
+/// A mark with the beat that it is decided on, so that a later one can be told from it. Nothing for one that was heard since.
+fn change(
+    app: &App,
+    row: &Beating,
+    before: Resource,
+    target: Target,
+    fence: Option<Fence>,
+) -> Option<Change> {
+    let silence = app.liveness.standing(row.kind, &before.content.id)?;
+    if !matches!(silence.standing, Standing::Due | Standing::Suspected) {
+        return None;
+    }
+    let last_seen = app.liveness.last_seen(row.kind, &before.content.id);
+    let metadata = json!({"last_seen": last_seen, "interval": silence.interval, "missed": silence.missed, "due": silence.due});
+    let mut entry = by_system(app, TRANSITION, metadata);
+    entry.comment = Some(row.event.to_owned());
+    let after = Content { state: target.to.to_owned(), ..before.content.clone() };
+    let holds = target.holds;
+    Some(Change { before: Some(before), after, entry, effects: Vec::new(), fence, holds })
+}

@@ -1,0 +1,40 @@
+//! What the sweep and the flusher did last, for people and metrics.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
+use wardroom_store::Lease;
+
+use super::flush::Flushed;
+
+/// What happened last; times are on the steady axis.
+#[derive(Debug, Default)]
+pub(super) struct Status {
+    /// Whether the members are in memory.
+    pub(super) loaded: bool,
+    /// Whether this server sweeps, and since when.
+    pub(super) sweeping: Option<Timestamp>,
+    /// The last sweep, and how long it took to judge.
+    pub(super) swept: Option<(Timestamp, Duration)>,
+    /// As the last sweep counted: silent, due, and due but held.
+    pub(super) silent: u32,
+    pub(super) due: u32,
+    pub(super) held: u32,
+    pub(super) flushed: Flushed,
+    pub(super) flush_failed: bool,
+    /// Whether the presence of this server has lapsed although it tried to renew it.
+    pub(super) absent: bool,
+    /// The presence of this server, as the other replicas know it.
+    pub(super) presence: Option<Lease>,
+    /// How far the beats that are known of all replicas were behind at the last sweep.
+    pub(super) behind: SignedDuration,
+    /// When this server refused beats, as it wrote it last, in milliseconds.
+    pub(super) refused: Option<(i64, i64)>,
+    /// Incidents that are known to be releasing.
+    pub(super) releasing: BTreeSet<String>,
+    /// Counted since the start.
+    pub(super) rows_flushed: u64,
+    pub(super) sweeps: u64,
+    pub(super) stale: u64,
+    pub(super) gone: u64,
+}

@@ -1,0 +1,4 @@
+//! Work in the background.
+
+pub(crate) mod jobs;
+pub(crate) mod schedule;

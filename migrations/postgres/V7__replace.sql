@@ -1,1 +1,0 @@
--- PostgreSQL replaces rows only by an update, which is refused already.

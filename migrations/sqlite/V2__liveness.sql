@@ -1,1 +1,0 @@
--- When members were last heard is in a file of its own, liveness.db, so that beats and history never wait for each other.

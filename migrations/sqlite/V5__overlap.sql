@@ -1,1 +1,0 @@
--- What other servers have to be told; an embedded database has none.
