@@ -34,11 +34,11 @@ pub struct Ask {
     pub adoption: Adoption,
     /// Only while the run is at this version, for a caller that decided by what it read.
     pub at: Option<i64>,
-    /// Who asks.
+    /// The person or server that asks.
     pub actor: Actor,
 }
 
-/// Who asks, and why.
+/// The person or server that asks, and the comment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Actor {
     /// The person; nothing when the server itself asks.
@@ -153,7 +153,8 @@ pub async fn act<D: Data>(store: &Store, id: &str, ask: &Ask, now: Timestamp) ->
     Err(Problem::Busy)
 }
 
-/// Gathers what the legality of an action depends on; what the request or the subject's kind adds is left at its default.
+/// Gathers the facts that decide whether an action is allowed. Those of the request or of the subject's kind
+/// keep their defaults.
 pub async fn facts<D: Data>(store: &Store, run: &Run<D>, now: Timestamp) -> wardroom_store::Result<Facts> {
     let record = &run.record;
     let due_later = run.resource.content.due_at.is_some_and(|due| due > now);

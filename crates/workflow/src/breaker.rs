@@ -1,8 +1,9 @@
-//! A circuit breaker per BMC: a wrong password is tried twice, by whichever run, and then a person has to look.
+//! Stops the tries of a wrong BMC password: after two failures, by any runs, a person has to look.
 //!
-//! Accounts are locked by those who keep trying. Therefore one run at a time asks a BMC: whoever comes next knows what the
-//! one before heard. A try is counted in the store before it is made, for every server and across restarts, until the BMC
-//! takes the secret, did not judge it, the secret is another one, or somebody says that it may be tried again.
+//! BMCs lock accounts after repeated failures. Therefore one run at a time asks a BMC, and the next run knows
+//! the answer that the run before got. A try is counted in the store before it is made, for every server and
+//! across restarts. The count ends when the BMC accepts the secret, when it answered without judging it, when
+//! the secret changes, or when a person allows another try.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -81,7 +82,7 @@ impl Breaker {
         self.change(bmc, now, "forgiven", none).await.map(drop)
     }
 
-    /// Writes down what becomes of what is known, if anything; says whether it did.
+    /// Writes the next count, if `next` returns one; true if it was written.
     async fn change(
         &self,
         bmc: &str,

@@ -71,8 +71,8 @@ impl<D: Data> RunHandle<'_, D> {
         commit_step(self.store, &self.run, subject, state, step, entry, fence).await
     }
 
-    /// Reads the run again after a conflict. An operator who moved the run has taken it away from this worker; one who only
-    /// changed its goal has not.
+    /// Reads the run again after a conflict. If an operator moved the run, this worker has lost it; if only
+    /// its goal changed, the worker continues.
     async fn reload(&mut self) -> Result<(), Lost> {
         let found = self.store.get(RUN, self.run.id()).await.map_err(|error| self.lost(&error))?;
         let fresh = found.ok_or(Error::Conflict).and_then(Run::<D>::read);

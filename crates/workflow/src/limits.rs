@@ -1,8 +1,9 @@
-//! Limits that everything on this server shares: how many runs of a site are executed at once, and how often
-//! something outside is called.
+//! Limits that everything on this server shares: runs executed at once at a site, and the rate of calls to
+//! upstreams.
 //!
-//! Several servers on one store have the same limits: each keeps to its part, so that together they keep to the whole.
-//! Nothing is reserved for who waits: whoever gives up, or is cut off, has taken nothing from the others.
+//! Several servers on one store have the same limits: each keeps to its share, so that together they keep to
+//! the whole. Waiting reserves nothing: a caller that gives up or is cut off has taken nothing from the
+//! others.
 
 mod bucket;
 mod line;
@@ -42,7 +43,7 @@ const CALLS: u32 = 16;
 /// However slow a site is, a stage ends after this.
 const LONGEST_TURNS: Duration = Duration::from_hours(1);
 
-/// Whoever waits for a turn sees within this that the rate was raised.
+/// A waiting caller notices within this time that the rate was raised.
 const NOTICE: Duration = Duration::from_secs(1);
 
 /// Runs that find no place at their site come back this far apart.
@@ -64,7 +65,7 @@ impl Limits {
         self.lock().others.saturating_add(1)
     }
 
-    /// Waits for its turn at a bucket; whoever came first goes first.
+    /// Waits for a turn at a bucket; callers are served in the order they came.
     pub async fn take(&self, bucket: &str, rate: Rate) {
         self.wait_at(bucket, |_| Some(rate)).await;
     }
@@ -74,18 +75,18 @@ impl Limits {
         self.wait_at(&format!("turn/{upstream}"), |inner| inner.pace(upstream)).await;
     }
 
-    /// The same for somebody who may have no more than a part of the turns, however often they ask.
-    pub async fn turn_of(&self, upstream: &str, who: &str, part: f64) {
+    /// Waits for a turn like [`Limits::turn`], for a caller that may take only a part of all turns.
+    pub async fn turn_of(&self, upstream: &str, caller: &str, part: f64) {
         let pace = |inner: &Inner| {
             let Rate { per_second, .. } = inner.pace(upstream)?;
             Some(Rate { per_second: per_second * part, burst: 1 })
         };
         // No URL has a space: a MAAS at a path that ends like this is another one.
-        self.wait_at(&format!("turn/{upstream} {who}"), pace).await;
+        self.wait_at(&format!("turn/{upstream} {caller}"), pace).await;
         self.turn(upstream).await;
     }
 
-    /// Waits at a bucket that is counted by whatever its rate is; one that has none lets everybody pass.
+    /// Waits at a bucket with the rate of each moment; without a rate every caller passes.
     async fn wait_at(&self, bucket: &str, rate: impl Fn(&Inner) -> Option<Rate> + Send) {
         let door = Arc::clone(&self.lock().bucket(bucket, Instant::now()).door);
         let _turn = door.lock().await;
@@ -107,18 +108,17 @@ impl Limits {
         }
     }
 
-    /// Takes a turn at a bucket, or says when to come back. Whoever comes back in time keeps the place in the line,
-    /// whoever does not is forgotten.
+    /// Takes a turn at a bucket, or returns when to ask again. A caller that asks again in time keeps its
+    /// place in the line; one that is late loses it.
     ///
-    /// # Errors
-    /// How long to wait.
-    pub fn ask(&self, bucket: &str, rate: Rate, who: &str, now: Instant) -> Result<Turn, Duration> {
+    /// # Errors How long to wait.
+    pub fn ask(&self, bucket: &str, rate: Rate, caller: &str, now: Instant) -> Result<Turn, Duration> {
         let mut inner = self.lock();
         let (rate, others) = (inner.part_of(rate), inner.others);
         let bucket = inner.bucket(bucket, now);
         bucket.keep_to(rate, now);
-        bucket.line.retain(|waiter| waiter.lost > now || waiter.who == who);
-        let place = bucket.line.iter().position(|waiter| waiter.who == who);
+        bucket.line.retain(|waiter| waiter.lost > now || waiter.caller == caller);
+        let place = bucket.line.iter().position(|waiter| waiter.caller == caller);
         let wait = bucket.wait(rate, ahead(&bucket.line, place, others, now), now).min(LOOK);
         let came = place.and_then(|place| bucket.line.get(place)).map_or(bucket.came, |waiter| waiter.came);
         bucket.came += u64::from(place.is_none());
@@ -127,19 +127,19 @@ impl Limits {
             place.and_then(|place| bucket.line.remove(place));
             return Ok(Turn { came });
         }
-        stand(&mut bucket.line, place, (who, came), now + wait);
+        stand(&mut bucket.line, place, (caller, came), now + wait);
         Err(wait)
     }
 
-    /// Gives a turn back that could not be used, and stands in the line again: behind those who came before, also when
-    /// several give theirs back.
-    pub fn give_back(&self, bucket: &str, rate: Rate, who: &str, turn: Turn, now: Instant) {
+    /// Gives back a turn that could not be used, and returns the caller to its old place in the line. Callers
+    /// that give back several turns keep their order.
+    pub fn give_back(&self, bucket: &str, rate: Rate, caller: &str, turn: Turn, now: Instant) {
         let mut inner = self.lock();
         let rate = inner.part_of(rate);
         let bucket = inner.bucket(bucket, now);
         bucket.full = bucket.full.checked_sub(rate.interval()).unwrap_or(now);
         let place = bucket.line.partition_point(|waiter| waiter.came < turn.came);
-        let waiter = Waiter { who: who.to_owned(), came: turn.came, due: now + LOOK, lost: now + LOOK };
+        let waiter = Waiter { caller: caller.to_owned(), came: turn.came, due: now + LOOK, lost: now + LOOK };
         bucket.line.insert(place, waiter);
     }
 
@@ -150,7 +150,7 @@ impl Limits {
         inner.upstreams.insert(site.to_owned(), upstream.to_owned());
     }
 
-    /// Whether anybody said how often the upstream of a site may be called.
+    /// Whether a call rate is known for the upstream of a site.
     pub(crate) fn knows(&self, site: &str) -> bool {
         self.lock().upstreams.contains_key(site)
     }
@@ -168,13 +168,13 @@ impl Limits {
         inner.part_of(pace).interval().saturating_mul(calls).min(LONGEST_TURNS)
     }
 
-    /// Takes one of the places at a site, or says when to come back. Whoever came first goes first: chance would let
-    /// some of a thousand wait until all others are done.
+    /// Takes one of the places at a site, or returns when to ask again. Runs are served in the order they
+    /// came: by chance, some of a thousand would wait until all others are done.
     pub(crate) fn enter(
         &self,
         site: Option<&str>,
         room: Room,
-        who: &str,
+        caller: &str,
         now: Instant,
     ) -> Result<Place, Duration> {
         let Some(site) = site else { return Ok(Place(None)) };
@@ -184,8 +184,8 @@ impl Limits {
         let upstream = inner.upstream(site).to_owned();
         let entry = inner.sites.entry(upstream.clone()).or_default();
         let cap = room.places(entry.pace, servers, inside);
-        entry.line.retain(|waiter| waiter.lost > now || waiter.who == who);
-        let place = entry.line.iter().position(|waiter| waiter.who == who);
+        entry.line.retain(|waiter| waiter.lost > now || waiter.caller == caller);
+        let place = entry.line.iter().position(|waiter| waiter.caller == caller);
         let before = ahead(&entry.line, place, others, now);
         if before < cap.saturating_sub(entry.inside) {
             place.and_then(|place| entry.line.remove(place));
@@ -194,8 +194,8 @@ impl Limits {
         }
         let spacing = SPACING.saturating_mul(u32::try_from(before).unwrap_or(u32::MAX));
         let wait = (PAUSE + spacing).min(LONGEST);
-        // Nobody comes back into the middle of this line.
-        stand(&mut entry.line, place, (who, 0), now + wait);
+        // // No place in this line is given back, so the order of coming is not needed.
+        stand(&mut entry.line, place, (caller, 0), now + wait);
         Err(wait)
     }
 

@@ -28,7 +28,7 @@ pub struct Record<D: Data> {
     pub plan: Plan,
     /// How far it is.
     pub progress: Progress<OriginOf<D>>,
-    /// Why it stands still, and who may work on it.
+    /// Why the run stands still, and the engines that may work on it.
     pub hold: Hold,
     /// What the stages know, saved after each of them.
     pub data: D,
@@ -84,7 +84,7 @@ pub struct Progress<O> {
     pub inherited: BTreeSet<Stage>,
 }
 
-/// Why a run stands still, and who may work on it.
+/// Why a run stands still, and the engines that may work on it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Hold {
     /// The attempt under way, or the one whose worker was lost.
@@ -97,7 +97,7 @@ pub struct Hold {
     pub busy_since: Option<Timestamp>,
     /// Since when it has found no free slot at its site.
     pub no_slot_since: Option<Timestamp>,
-    /// Who froze it, and why, until it is sent on.
+    /// The person or server that froze it, and the reason, until it is sent on.
     pub frozen: Option<Frozen>,
     /// Whether its subject still has to be brought to quarantine.
     pub quarantine_pending: bool,
@@ -129,7 +129,7 @@ pub struct Waiting {
     pub busy: bool,
 }
 
-/// Who froze a run, and why.
+/// The person or server that froze a run, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frozen {
     /// The person; nothing when the server did.
@@ -175,7 +175,7 @@ pub struct Order<D: Data> {
     pub origin: OriginOf<D>,
     /// Erasures that earlier runs began and that were not proven complete since, by stage.
     pub unproven: BTreeSet<Stage>,
-    /// Who starts it, and why.
+    /// The person or server that starts it, and the reason.
     pub requested_by: Actor,
     /// What the stages start with.
     pub data: D,

@@ -18,11 +18,11 @@ pub trait Data: Debug + PartialEq + Serialize + DeserializeOwned + Clone + Send 
     /// What its runs work on.
     type Subject: Subject;
 
-    /// What a run that starts again from nothing begins with: what it was given, nothing it found out.
+    /// Returns the data for a run that starts again from nothing: its inputs, without its findings.
     #[must_use]
     fn restarted(&self) -> Self;
 
-    /// The proof of what a completed stage did, for people who ask for it.
+    /// Returns the proof that a completed stage worked, for people who ask for it.
     #[must_use]
     fn evidence(&self, _stage: Stage) -> Option<String> {
         None

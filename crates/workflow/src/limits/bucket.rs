@@ -38,13 +38,13 @@ impl Rate {
 
 #[derive(Debug)]
 pub(super) struct Bucket {
-    /// When it is full again, if nobody takes anything until then.
+    /// When it is full again, if no caller takes a turn until then.
     pub(super) full: Instant,
     /// The rate that it is counted by.
     rate: Option<Rate>,
-    /// Whoever waits in a task, in the order they came.
+    /// Callers that wait in a task, in the order they came.
     pub(super) door: Arc<tokio::sync::Mutex<()>>,
-    /// Whoever was sent away to come back, in the order they came first.
+    /// Callers that were told to ask again, in the order they first came.
     pub(super) line: VecDeque<Waiter>,
     /// How many have come.
     pub(super) came: u64,
@@ -54,7 +54,7 @@ pub(super) struct Bucket {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub struct Turn {
-    /// When its owner came first, among all who came.
+    /// Its caller's place in the order of all callers that came.
     pub(super) came: u64,
 }
 
@@ -63,8 +63,8 @@ impl Bucket {
         Self { full: now, rate: None, door: Arc::default(), line: VecDeque::new(), came: 0 }
     }
 
-    /// Counts by this rate from now on. What was taken before counts as so many calls, not as so much time: after a rate
-    /// was raised nobody waits as long as before.
+    /// Counts by this rate from now on. Earlier turns count as calls, not as time, so after a rate is raised
+    /// every wait gets shorter.
     pub(super) fn keep_to(&mut self, rate: Rate, now: Instant) {
         let before = self.rate.replace(rate).filter(|before| *before != rate);
         let owed = self.full.saturating_duration_since(now);
@@ -74,7 +74,7 @@ impl Bucket {
         }
     }
 
-    /// How long until somebody with so many before them may take.
+    /// Returns how long a caller with so many others before it has to wait.
     pub(super) fn wait(&self, rate: Rate, before: usize, now: Instant) -> Duration {
         let ahead = rate.interval().saturating_mul(u32::try_from(before).unwrap_or(u32::MAX));
         let turn = (self.full.max(now) + ahead).checked_sub(rate.tolerance()).unwrap_or(now);

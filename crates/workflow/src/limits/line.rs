@@ -1,17 +1,17 @@
-//! Lines in which whoever was sent away keeps a place until it comes back.
+//! Lines in which callers that have to ask again keep their place.
 
 use std::{collections::VecDeque, time::Duration};
 
 use tokio::time::Instant;
 
-/// Whoever stands in a line looks this often at least, and keeps the place for as long again.
+/// A waiting caller asks again at least this often, and keeps its place for as long again.
 pub(super) const LOOK: Duration = Duration::from_secs(60);
-/// Whoever is later than this is not waited for.
+/// A caller that is later than this is skipped.
 pub(super) const LATE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Waiter {
-    pub(super) who: String,
+    pub(super) caller: String,
     /// The order of coming.
     pub(super) came: u64,
     /// When it was told to come back.
@@ -20,8 +20,9 @@ pub(super) struct Waiter {
     pub(super) lost: Instant,
 }
 
-/// How many before a place are waited for. Where others serve the same runs, whoever is late may have been served by
-/// one of them, and holds up nobody; a server by itself keeps the places of those it is late for.
+/// Counts the callers before a place that are waited for. Where other servers serve the same runs, one of
+/// them may have served a late caller, so it is skipped; a server that is alone keeps the places of late
+/// callers.
 pub(super) fn ahead(line: &VecDeque<Waiter>, place: Option<usize>, others: u32, now: Instant) -> usize {
     let before = line.iter().take(place.unwrap_or(line.len()));
     before.filter(|waiter| others == 0 || waiter.due + LATE > now).count()
@@ -31,12 +32,12 @@ pub(super) fn ahead(line: &VecDeque<Waiter>, place: Option<usize>, others: u32, 
 pub(super) fn stand(
     line: &mut VecDeque<Waiter>,
     place: Option<usize>,
-    (who, came): (&str, u64),
+    (caller, came): (&str, u64),
     due: Instant,
 ) {
     let lost = due + LOOK;
     match place.and_then(|place| line.get_mut(place)) {
         Some(waiter) => (waiter.due, waiter.lost) = (due, lost),
-        None => line.push_back(Waiter { who: who.to_owned(), came, due, lost }),
+        None => line.push_back(Waiter { caller: caller.to_owned(), came, due, lost }),
     }
 }

@@ -4,11 +4,11 @@ use std::{collections::VecDeque, time::Duration};
 
 use super::{bucket::Rate, line::Waiter};
 
-/// Who is at a site, or at all that share its upstream, and who waits for a place there.
+/// The runs at a site, or at all sites that share its upstream, and those that wait for a place there.
 #[derive(Debug, Default)]
 pub(super) struct Site {
     pub(super) inside: usize,
-    /// How often it may be called, as far as anybody said.
+    /// How often it may be called, if known.
     pub(super) pace: Option<Rate>,
     /// Runs that found no place, in the order they came first.
     pub(super) line: VecDeque<Waiter>,

@@ -15,7 +15,7 @@ async fn a_bucket_gives_its_burst_at_once_and_the_rest_in_turn() {
     let (limits, now) = (Limits::default(), Instant::now());
     let waits = |bucket: &'static str, now| {
         let limits = limits.clone();
-        (0..6).map(move |who| match limits.ask(bucket, TEN, &format!("{who}"), now) {
+        (0..6).map(move |caller| match limits.ask(bucket, TEN, &format!("{caller}"), now) {
             Ok(_) => 0,
             Err(wait) => wait.as_millis(),
         })
@@ -31,17 +31,17 @@ async fn a_bucket_gives_its_burst_at_once_and_the_rest_in_turn() {
 async fn each_of_several_servers_has_its_part() {
     let (limits, now) = (Limits::default(), Instant::now());
     limits.share_among(3);
-    let ask = |who: &str| limits.ask("site", TEN, who, now).map(drop);
+    let ask = |caller: &str| limits.ask("site", TEN, caller, now).map(drop);
     assert_eq!(ask("a"), Ok(()));
     assert_eq!(ask("b"), Err(Duration::from_millis(300)));
-    let enter = |who| limits.enter(Some("site"), room(7), who, now);
+    let enter = |caller| limits.enter(Some("site"), room(7), caller, now);
     let places: Vec<_> = ["a", "b", "c", "d"].into_iter().map(enter).collect();
     assert_eq!(places.iter().filter(|place| place.is_ok()).count(), 2);
     limits.share_among(1);
     assert!(enter("c").is_ok());
 }
 
-/// Whoever is cut off while waiting has taken nothing.
+/// A caller that is cut off while it waits has taken nothing.
 #[tokio::test]
 async fn who_gives_up_takes_nothing() {
     let limits = Limits::default();
@@ -51,7 +51,7 @@ async fn who_gives_up_takes_nothing() {
     for _ in 0..50 {
         assert!(limits.take("site", TEN).now_or_never().is_none());
     }
-    let wait = limits.ask("site", TEN, "who stays", Instant::now()).err();
+    let wait = limits.ask("site", TEN, "stays", Instant::now()).err();
     assert!(wait <= Some(Duration::from_millis(100)), "{wait:?}");
 }
 
@@ -71,7 +71,7 @@ async fn who_does_not_come_back_holds_up_nobody() {
     limits.share_among(1);
     assert!(
         limits.enter(Some("site"), room(1), "newcomer", late).is_err(),
-        "nobody else can have served them"
+        "no other server can have served them"
     );
     limits.share_among(2);
     assert!(limits.enter(Some("site"), room(1), "newcomer", late).is_ok());
@@ -80,8 +80,8 @@ async fn who_does_not_come_back_holds_up_nobody() {
 #[tokio::test]
 async fn a_line_is_kept_for_who_comes_back_and_closed_up_for_who_does_not() {
     let (limits, now) = (Limits::default(), Instant::now());
-    let turn = |who: &str, now| limits.ask("deploy", Rate { per_second: 0.1, burst: 1 }, who, now);
-    let ask = |who: &str, now| turn(who, now).map(drop);
+    let turn = |caller: &str, now| limits.ask("deploy", Rate { per_second: 0.1, burst: 1 }, caller, now);
+    let ask = |caller: &str, now| turn(caller, now).map(drop);
     let seconds = Duration::from_secs;
     assert_eq!(ask("a", now), Ok(()));
     assert_eq!(ask("b", now), Err(seconds(10)));
@@ -97,38 +97,44 @@ async fn a_line_is_kept_for_who_comes_back_and_closed_up_for_who_does_not() {
     assert_eq!(ask("c", later), Ok(()), "its turn has come");
 }
 
-/// Three turns come at once and cannot be used: whoever came first is the first again.
+/// Three turns are taken at once and given back: the callers keep their order.
 #[tokio::test]
 async fn a_burst_that_is_given_back_keeps_its_order() {
     let (limits, now) = (Limits::default(), Instant::now());
-    let ask = |who: &str, now| limits.ask("deploy", TEN, who, now);
+    let ask = |caller: &str, now| limits.ask("deploy", TEN, caller, now);
     for _ in 0..4 {
-        let turns: Vec<_> = ["a", "b", "c"].map(|who| (who, ask(who, now).unwrap())).into();
+        let turns: Vec<_> = ["a", "b", "c"].map(|caller| (caller, ask(caller, now).unwrap())).into();
         assert!(ask("d", now).is_err());
-        for (who, turn) in turns {
-            limits.give_back("deploy", TEN, who, turn, now);
+        for (caller, turn) in turns {
+            limits.give_back("deploy", TEN, caller, turn, now);
         }
         let inner = limits.lock();
-        let line: Vec<_> = inner.buckets["deploy"].line.iter().map(|waiter| waiter.who.as_str()).collect();
+        let line: Vec<_> = inner.buckets["deploy"].line.iter().map(|waiter| waiter.caller.as_str()).collect();
         assert_eq!(line, ["a", "b", "c", "d"]);
     }
 }
 
-/// Whoever waits at a slow site holds a worker: no more of them than its pace keeps busy, and all sites together
-/// leave some for others.
+/// A run that waits at a slow site occupies a worker. A site gets no more workers than its rate keeps busy,
+/// and all sites together leave some for others.
 #[tokio::test]
 async fn slow_sites_leave_workers_for_others() {
     let (limits, now) = (Limits::default(), Instant::now());
     let room = Room { site: 32, all: 64 };
     let fill = |site: &str| -> Vec<_> {
-        (0..40).filter_map(|who| limits.enter(Some(site), room, &format!("{site} {who}"), now).ok()).collect()
+        (0..40)
+            .filter_map(|caller| limits.enter(Some(site), room, &format!("{site} {caller}"), now).ok())
+            .collect()
     };
     limits.pace("slow", "slow", Rate { per_second: 0.5, burst: 4 });
     limits.pace("slower", "slower", Rate { per_second: 0.01, burst: 4 });
     let slow = [fill("slow"), fill("slower")];
     assert_eq!(slow.each_ref().map(Vec::len), [5, 1]);
     let busy = [fill("one"), fill("two"), fill("three"), fill("four")];
-    assert_eq!(busy.each_ref().map(Vec::len), [32, 10, 4, 4], "the last quarter is for those who have few");
+    assert_eq!(
+        busy.each_ref().map(Vec::len),
+        [32, 10, 4, 4],
+        "the last quarter is for sites with few workers"
+    );
 }
 
 /// A stage has time for its turns, however far apart they are.
@@ -147,10 +153,11 @@ async fn turns_take_the_time_they_need() {
 #[tokio::test]
 async fn a_site_has_so_many_places_and_who_came_first_goes_first() {
     let (limits, now) = (Limits::default(), Instant::now());
-    let enter = |who| limits.enter(Some("a"), room(2), who, now);
+    let enter = |caller| limits.enter(Some("a"), room(2), caller, now);
     let first = enter("first").unwrap();
     let _second = enter("second").unwrap();
-    let waits: Vec<_> = ["third", "fourth", "third"].into_iter().map(|who| enter(who).unwrap_err()).collect();
+    let waits: Vec<_> =
+        ["third", "fourth", "third"].into_iter().map(|caller| enter(caller).unwrap_err()).collect();
     assert!(waits[0] < waits[1] && waits[0] == waits[2], "{waits:?}");
     assert!(limits.enter(Some("b"), room(2), "third", now).is_ok(), "other sites have their own");
     assert!(limits.enter(None, room(0), "third", now).is_ok());
@@ -170,7 +177,7 @@ async fn sites_that_share_an_upstream_share_its_places() {
     for site in 0..12 {
         limits.pace(&format!("{site}"), "maas", rate);
     }
-    let enter = |site: usize, who: &str| limits.enter(Some(&format!("{site}")), room, who, now);
+    let enter = |site: usize, caller: &str| limits.enter(Some(&format!("{site}")), room, caller, now);
     let inside: Vec<_> = (0..12).filter_map(|site| enter(site, &format!("run {site}")).ok()).collect();
     assert_eq!(inside.len(), rate.within(BUSY), "one call in five seconds");
     drop(inside);
@@ -182,8 +189,8 @@ async fn sites_that_share_an_upstream_share_its_places() {
 async fn a_rate_that_is_raised_holds_at_once() {
     let (limits, now) = (Limits::default(), Instant::now());
     let (slow, fast) = (Rate { per_second: 0.05, burst: 4 }, Rate { per_second: 20.0, burst: 4 });
-    for who in 0..4 {
-        let turn = limits.ask("maas", slow, &format!("{who}"), now);
+    for caller in 0..4 {
+        let turn = limits.ask("maas", slow, &format!("{caller}"), now);
         assert!(turn.is_ok(), "the burst");
     }
     assert!(limits.ask("maas", slow, "slow", now).unwrap_err() > Duration::from_secs(15));
@@ -191,8 +198,8 @@ async fn a_rate_that_is_raised_holds_at_once() {
     assert!(wait < Duration::from_secs(1), "{wait:?}");
 }
 
-/// Whoever waits at a slow upstream already does not wait on when its pace is raised, and who comes after it is lowered
-/// waits.
+/// A caller that waits at a slow upstream passes as soon as its rate is raised, and a later one waits when
+/// the rate is lowered.
 #[tokio::test]
 async fn a_turn_is_taken_at_the_pace_of_now() {
     let limits = Limits::default();
@@ -210,10 +217,10 @@ async fn a_turn_is_taken_at_the_pace_of_now() {
     pace(0.01);
     limits.turn("maas").now_or_never();
     assert!(limits.turn("maas").now_or_never().is_none());
-    limits.turn("nobody said how often").await;
+    limits.turn("upstream without a rate").await;
 }
 
-/// However often somebody asks who may have a part of the turns, the rest is for the others.
+/// A caller that may have a part of the turns leaves the rest to others, however often it asks.
 #[tokio::test]
 async fn a_part_of_the_turns_leaves_the_rest() {
     let limits = Limits::default();
@@ -226,7 +233,7 @@ async fn a_part_of_the_turns_leaves_the_rest() {
     assert_eq!(left, 3);
 }
 
-/// Also when the path of one MAAS is that of another and the name of who asks there.
+/// Holds also when the address of one MAAS is that of another plus the name of a caller.
 #[tokio::test]
 async fn a_part_of_the_turns_is_of_one_upstream() {
     let limits = Limits::default();
@@ -245,7 +252,7 @@ async fn who_is_inside_when_the_pace_is_lowered_has_the_time() {
     let pace = |per_second| limits.pace("site", "maas", Rate { per_second, burst: 4 });
     pace(20.0);
     let inside: Vec<_> =
-        (0..32).map(|who| limits.enter(Some("site"), room, &format!("{who}"), now).unwrap()).collect();
+        (0..32).map(|caller| limits.enter(Some("site"), room, &format!("{caller}"), now).unwrap()).collect();
     pace(0.2);
     assert_eq!(limits.turns(Some("site"), room).as_secs(), 5 * 32 * 16);
     drop(inside);
