@@ -145,7 +145,7 @@ struct Writer {
     partial: Partial,
 }
 
-/// A file that nobody else writes to, gone when it is let go of.
+/// A file that only this backup writes to; dropping it removes the file.
 struct Partial(PathBuf);
 
 impl Partial {
@@ -168,7 +168,7 @@ impl Partial {
         }
     }
 
-    /// Gives the file its name, unless somebody else was first.
+    /// Gives the file its name, unless another process created that name first.
     fn become_whole(&self, to: &Path) -> Result<()> {
         match std::fs::hard_link(&self.0, to) {
             // Not every file system has links.
@@ -182,7 +182,7 @@ impl Partial {
 
 impl Drop for Partial {
     fn drop(&mut self) {
-        // It may have been moved to its name, and whoever could not write cannot be helped here.
+        // // It may have its final name already, and a failed removal has no remedy here.
         let _ = std::fs::remove_file(&self.0);
     }
 }

@@ -15,11 +15,11 @@ pub struct Change {
     pub before: Option<Resource>,
     /// What it shall be.
     pub after: Content,
-    /// Why, and by whom: becomes exactly one history row.
+    /// The actor and the reason: becomes exactly one history row.
     pub entry: Entry,
     /// What workers shall do because of it.
     pub effects: Vec<Effect>,
-    /// The lease this was decided under, if any: the commit fails once somebody else holds it.
+    /// The lease this was decided under, if any: the commit fails once another holder has it.
     pub fence: Option<Fence>,
     /// Other resources that this was decided on: the commit is a conflict once one of them was changed.
     pub holds: Vec<Held>,

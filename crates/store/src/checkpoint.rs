@@ -76,7 +76,8 @@ impl Checkpoint {
         encoder.finish()
     }
 
-    /// Whether the key signed exactly this. Whoever asks has the key, so the time it takes tells nothing new.
+    /// Whether the key signed exactly this. The caller has the key, so the time this takes tells it nothing
+    /// new.
     pub(crate) fn is_signed_by(&self, key: &SealKey) -> bool {
         self.signature == key.mac(&self.signed())
     }

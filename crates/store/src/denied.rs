@@ -1,7 +1,7 @@
 //! The deny set: resources that lately lost access, for servers that answer from memory.
 //!
-//! It is written by the transaction that takes the access away and read whole, not through the feed: the feed waits
-//! for the oldest transaction that is still running, and a denial waits for nobody.
+//! It is written by the transaction that takes the access away and is read whole, not through the feed: the
+//! feed waits for the oldest running transaction, and a denial must not wait.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::value::{Row, params};
 /// How long a denial is named. A server that has not read the set for longer forgets all it remembers.
 const KEPT: Duration = Duration::from_secs(600);
 
-/// A resource whose versions before this one let nobody in any more.
+/// A resource whose credentials from before this version are denied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denied {
     /// The kind.
@@ -34,7 +34,7 @@ impl Store {
         rows.into_iter().map(denied).collect()
     }
 
-    /// Forgets denials that everybody has seen.
+    /// Forgets denials that every server has read.
     pub async fn sweep_denied(&self) -> Result<()> {
         // Twice as long as they are named: no reader looks for them any more.
         self.database.write(self.database.dialect().denied_sweep, params![millis() * 2]).await.map(drop)

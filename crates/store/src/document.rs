@@ -7,7 +7,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::error::{Error, Result};
 use crate::value::json_text;
 
-/// JSON text that its kind can read. It is parsed by whoever needs it, straight into the type of the kind.
+/// JSON text that its kind can read. Each reader parses it straight into the type of the kind.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Document(String);
 

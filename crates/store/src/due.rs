@@ -1,6 +1,7 @@
-//! Resources that somebody has to look at again, each by one server at a time.
+//! Resources that have to be looked at again at a certain time, each by one server at a time.
 //!
-//! What must stay true: who looks has the lease `<kind>/<id>` of the resource, and no two have it in one epoch.
+//! What must stay true: a server looks under the lease `<kind>/<id>` of the resource, and no two servers have
+//! it in one epoch.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::store::Store;
 use crate::value::{Row, params, to_micros};
 
 impl Store {
-    /// Living resources of a kind whose time has come by the database's clock and that nobody is at, the longest
+    /// Claims living resources of a kind that are due by the database's clock and not leased, the longest
     /// overdue first. Each comes with its lease, which changes that are made under it carry as their fence.
     pub async fn claim_due(
         &self,
@@ -37,14 +38,15 @@ impl Store {
         Ok(claimed)
     }
 
-    /// When a resource of a kind is next due, of those that nobody is at; a time that has passed says now.
+    /// Returns when a resource of a kind is next due, of those without a lease; a time that has passed means
+    /// now.
     pub async fn next_due(&self, kind: &str) -> Result<Option<Timestamp>> {
         let row = self.database.read_one(self.database.dialect().due_next, params![kind]).await?;
         row.map(|mut row| row.time()).transpose()
     }
 
-    /// Lets a resource be due at another time, unless it was changed since it was read, or somebody else has its lease
-    /// by now. When somebody looks again is no change of the resource, so this leaves its version and its history alone.
+    /// Makes a resource due at another time, unless it was changed since it was read or its lease was lost. A
+    /// new due time is no change of the resource: its version and history stay as they are.
     pub async fn put_off(&self, lease: &Lease, found: &Resource, until: Timestamp) -> Result<bool> {
         let Content { kind, id, .. } = &found.content;
         let params = params![kind, id, found.version, to_micros(until), &lease.name, lease.epoch];

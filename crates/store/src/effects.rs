@@ -68,7 +68,7 @@ pub struct EffectProgress {
     pub next_attempt_at: Option<Timestamp>,
     /// When it was done.
     pub done_at: Option<Timestamp>,
-    /// Until when whoever is at it may be, by the clock of the database.
+    /// When its claim expires, by the clock of the database.
     pub claimed_until: Option<Timestamp>,
 }
 
@@ -133,8 +133,9 @@ impl Store {
         rows.into_iter().map(|mut row| PendingEffect::from_row(&mut row)).collect()
     }
 
-    /// Takes on effects of these types that are due and that nobody is at, oldest first. Of one type for one resource it is the
-    /// oldest one that is not done; the next one waits for it. Who does not finish in time is taken for dead.
+    /// Claims effects of these types that are due and unclaimed, oldest first. Effects of one type for one
+    /// resource run in order: the next one waits until the oldest is done. A claim that expires may be taken
+    /// by another worker.
     pub async fn claim_effects(
         &self,
         holder: &str,
@@ -152,7 +153,7 @@ impl Store {
         Ok(claimed)
     }
 
-    /// Goes on with an effect that takes longer than it was claimed for; false when somebody else has it by now.
+    /// Renews the claim of an effect that takes longer; false if another worker has claimed it.
     pub async fn renew_effect(&self, id: i64, holder: &str, length: Duration) -> Result<bool> {
         let millis = i64::try_from(length.as_millis()).unwrap_or(i64::MAX / 2);
         let sql = self.database.dialect().effect_renew;
@@ -164,8 +165,8 @@ impl Store {
         Ok(!self.database.write(sql::EFFECT_DONE, params![id, at]).await?.is_empty())
     }
 
-    /// Lets go of an effect that did not work, to be tried again from a time on; false when it is done already, or when
-    /// somebody else has it by now.
+    /// Releases an effect that failed, to be tried again from `at` on; false if it is done or claimed by
+    /// another worker.
     pub async fn retry_effect(
         &self,
         id: i64,
@@ -183,7 +184,7 @@ impl Store {
         Ok(self.database.write(sql::EFFECTS_RELEASE, params![holder]).await?.len())
     }
 
-    /// Lets go of every effect that somebody is at. Only for who knows that nobody is there any more.
+    /// Releases every claimed effect. Only for a caller that knows that no worker is left.
     pub async fn release_all_effects(&self) -> Result<usize> {
         Ok(self.database.write(sql::EFFECTS_RELEASE_ALL, params![]).await?.len())
     }

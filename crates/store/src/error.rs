@@ -1,4 +1,4 @@
-//! What can go wrong, sorted by what a caller does about it.
+//! Errors of the store, sorted by how a caller reacts to them.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,8 +9,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Everything the store answers instead of a result.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Somebody else changed or created the resource first: read it again and decide again.
-    #[error("the resource was changed by somebody else first")]
+    /// Another writer changed or created the resource first: read it again and decide again.
+    #[error("another request changed the resource first")]
     Conflict,
     /// Another living resource of the kind has this key.
     #[error("the key {key:?} belongs to {holder}")]
@@ -20,7 +20,7 @@ pub enum Error {
         /// The id of the resource that has it.
         holder: String,
     },
-    /// Somebody uses what was to go.
+    /// A resource is still in use and cannot be removed.
     #[error("{kind} {id} uses it")]
     Used {
         /// The kind of the user.
@@ -28,7 +28,7 @@ pub enum Error {
         /// The id of the user.
         id: String,
     },
-    /// The lease the change was made under belongs to somebody else by now.
+    /// Another holder has the lease that the change was made under.
     #[error("the lease {lease:?} has moved on")]
     Fenced {
         /// The name of that lease.
@@ -69,7 +69,7 @@ pub enum Error {
         /// The newest version this program knows.
         known: i64,
     },
-    /// The database is older than this program and nobody has started a server on it yet.
+    /// The database is older than this program, and no server has been started on it yet.
     #[error(
         "the database has schema {found}, this program needs {known}; start the server once to migrate it"
     )]
@@ -107,7 +107,7 @@ pub enum Error {
 /// What the database did not wait for any longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// A lock that somebody else keeps.
+    /// Another session holds a lock for too long.
     Lock,
     /// The end of a statement.
     Statement,
@@ -116,7 +116,7 @@ pub enum Wait {
 impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Lock => "somebody keeps a lock for longer than lock_timeout; pg_blocking_pids() tells who",
+            Self::Lock => "a session holds a lock for longer than lock_timeout; pg_blocking_pids() names it",
             Self::Statement => {
                 "a statement took longer than statement_timeout, or was cancelled; pg_stat_activity tells what it waits for"
             }
@@ -125,8 +125,8 @@ impl fmt::Display for Wait {
 }
 
 impl Error {
-    /// Whether who remembers something must look again after a commit that ended like this: it may have happened as
-    /// far as anybody can tell, or the database changes nothing at all now.
+    /// Whether a cache must be read again after a commit that failed so. The commit may have happened, or the
+    /// database refuses every change now.
     #[must_use]
     pub fn leaves_doubt(&self) -> bool {
         matches!(self, Self::Unavailable(_) | Self::Unanswered(_) | Self::CutShort(_) | Self::ReadOnly)

@@ -65,13 +65,13 @@ pub struct FeedItem {
 pub struct HeldBack {
     /// How long the oldest of them has been waiting.
     pub since: Duration,
-    /// Who has had a transaction open for the longest.
+    /// The session or transaction that has been open for the longest.
     pub by: String,
 }
 
 impl Store {
-    /// Whether changes wait for a transaction that somebody keeps open, which only PostgreSQL has. A moment is nothing:
-    /// every change waits for its own.
+    /// Returns the transaction that changes wait for, if one is held open, which only PostgreSQL has. A
+    /// moment is normal: every change waits for its own.
     pub async fn feed_held_back(&self) -> Result<Option<HeldBack>> {
         let Database::Postgres(postgres) = &*self.database else { return Ok(None) };
         let rows = postgres.read::<Value>(postgres::dialect::HELD_BACK, &[]).await?;

@@ -1,7 +1,7 @@
 //! The triggers that keep history and checkpoints append-only.
 //!
-//! Who may change the schema can drop them, so their absence is a fault of a verification, and a start makes them
-//! again. Their text is that of the migrations; a test compares.
+//! A user that may change the schema can drop them, so a verification reports their absence, and a start
+//! makes them again. Their text is that of the migrations; a test compares.
 
 use crate::error::Result;
 use crate::sql::Dialect;

@@ -12,7 +12,7 @@ use crate::sql;
 use crate::store::Store;
 use crate::value::{Value, json_text, params};
 
-/// A key within the scope of whoever sent it, and what it was sent with.
+/// A key within the scope of its sender, and the request it was sent with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdempotencyKey {
     /// Whose key it is, and for what: one caller cannot see another's answers.
@@ -28,7 +28,7 @@ pub struct IdempotencyKey {
 pub enum Claim {
     /// It is this caller's: do the work, then answer or release.
     Claimed,
-    /// Somebody is at it.
+    /// Another request with this key is under way.
     InFlight,
     /// It was done, with this answer.
     Answered(Answer),

@@ -1,7 +1,7 @@
-//! Leases: who does a job that only one server may do, by the database's clock.
+//! Leases: give a job to one server at a time, by the database's clock.
 //!
-//! What must stay true: an epoch belongs to one holder without a break. Whoever writes under a lease puts its
-//! [`Fence`] into the change, so that a holder that lost it without noticing changes nothing.
+//! What must stay true: an epoch belongs to one holder without a break. A change under a lease carries its
+//! [`Fence`], so that a holder that lost the lease without noticing changes nothing.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::value::{Row, params};
 pub struct Lease {
     /// What it is about.
     pub name: String,
-    /// Who has it.
+    /// The server that holds it.
     pub holder: String,
     /// Grows whenever it changes hands or had lapsed.
     pub epoch: i64,
@@ -39,7 +39,7 @@ impl Lease {
 }
 
 impl Store {
-    /// Takes a free lease or renews an own one; nothing comes back while somebody else has it.
+    /// Takes a free lease or renews its own; returns nothing while another holder has it.
     pub async fn acquire_lease(&self, name: &str, holder: &str, length: Duration) -> Result<Option<Lease>> {
         let millis = i64::try_from(length.as_millis()).unwrap_or(i64::MAX / 2);
         let sql = self.database.dialect().lease_acquire;
@@ -57,7 +57,7 @@ impl Store {
         Ok(!self.database.write(sql::LEASE_RELEASE, params).await?.is_empty())
     }
 
-    /// Ends a lease, whoever has it: for who knows that its holder is gone.
+    /// Ends a lease of any holder: for a caller that knows that the holder is gone.
     pub async fn void_lease(&self, name: &str) -> Result<()> {
         self.database.write(sql::LEASE_VOID, params![name]).await.map(drop)
     }
@@ -68,8 +68,8 @@ impl Store {
         Ok(self.database.write(self.database.dialect().lease_sweep, params![millis]).await?.len())
     }
 
-    /// Forgets the lease of a due resource that was seen to, whoever has it: nobody need be kept from it any more. Who
-    /// claims it next has a higher epoch than anybody had.
+    /// Removes the lease of a due resource that was seen to, whichever server holds it: its protection is not
+    /// needed any more. The next claim gets a higher epoch than every earlier one.
     pub async fn forget_lease(&self, kind: &str, id: &str) -> Result<()> {
         let name = format!("{kind}/{id}");
         self.database.write(sql::LEASE_FORGET, params![&name]).await.map(drop)
@@ -82,7 +82,7 @@ impl Store {
         rows.into_iter().map(Lease::from_row).collect()
     }
 
-    /// One lease, held or lapsed; nothing when nobody had it lately.
+    /// Returns a lease, held or expired; nothing if it was not held lately.
     pub async fn lease(&self, name: &str) -> Result<Option<Lease>> {
         let row = self.database.read_one(self.database.dialect().lease, params![name]).await?;
         row.map(Lease::from_row).transpose()

@@ -16,7 +16,7 @@ pub trait CommitListener: Send + Sync {
     fn begins(&self, kind: &str, id: &str, version: i64) -> Option<Box<dyn PendingCommit>>;
 }
 
-/// A commit under way. Dropping it means that nobody knows whether the commit happened.
+/// A commit under way. Dropping it means that its outcome is unknown.
 pub trait PendingCommit: Send {
     /// The commit is durable.
     fn committed(self: Box<Self>, resource: &Resource);

@@ -1,8 +1,8 @@
 //! When members were last heard: one narrow row each, rewritten again and again.
 //!
 //! Ages go in and come out instead of times, and the database's own clock turns one into the other, so that
-//! no server's clock is compared with another's. What is lost with the newest rows is only how recently
-//! somebody was heard, so this is no part of a backup.
+//! no server's clock is compared with another's. Losing the newest rows loses only how recently members were
+//! heard, so this is no part of a backup.
 
 use std::time::Duration;
 

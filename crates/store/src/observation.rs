@@ -1,7 +1,7 @@
-//! What was seen of resources: kept beside them, one row for each source, without history.
+//! Observations of resources: kept beside them, one row for each source, without history.
 //!
-//! What must stay true: an observation never changes the version of its resource, so that who observes and who
-//! decides are never in each other's way.
+//! What must stay true: an observation never changes the version of its resource, so observers and deciders
+//! never conflict.
 
 use jiff::Timestamp;
 
@@ -19,7 +19,7 @@ pub struct Observation {
     pub kind: String,
     /// The id of the resource.
     pub resource_id: String,
-    /// Who saw it.
+    /// The source of the observation.
     pub source: String,
     /// Starts at 1 and grows by one with every observation of the source.
     pub version: i64,
@@ -51,8 +51,8 @@ impl Observation {
 }
 
 impl Store {
-    /// Keeps an observation whose version is one above the kept one, or 1 if there is none; false when somebody else
-    /// was faster: read what is there and decide again.
+    /// Keeps an observation whose version is one above the kept one, or 1 if there is none. Returns false if
+    /// another writer was faster: read and decide again.
     pub async fn observe(&self, seen: &Observation) -> Result<bool> {
         for (field, text) in [("kind", &seen.kind), ("id", &seen.resource_id), ("source", &seen.source)] {
             refuse_nul(field, text)?;
@@ -70,8 +70,8 @@ impl Store {
         Ok(!self.database.write(sql, params).await?.is_empty())
     }
 
-    /// Keeps what one source saw of many living resources, each with when; of two observations the newer one. Whoever
-    /// deletes a resource forgets its observations afterwards, so none stays of one that is gone, however late this is.
+    /// Keeps one source's observations of many living resources, each with its time; the newer of two stays.
+    /// The deletion of a resource removes its observations afterwards, so a late write leaves none behind.
     pub async fn observe_all(
         &self,
         kind: &'static str,

@@ -12,7 +12,7 @@ use crate::{postgres, sqlite};
 /// Rows of the list: enough that a database has a choice.
 const ROWS: usize = 20_000;
 
-/// The index of those who are gone: that of ids would do for the order, and look through all of them.
+/// The index of deleted resources. The index of ids has the right order, but would read all of them.
 const GONE: &str = "resources_gone";
 
 #[tokio::test]
@@ -130,7 +130,7 @@ fn pages(dialect: &sql::Dialect) -> Vec<Statement> {
         (dialect.history_before, params![i64::MAX, 19_000, 1000]),
         (dialect.feed_tail, params![]),
         (dialect.due_next, params!["node"]),
-        (sql::LAST_DELETED, params!["node", "nobody", 1]),
+        (sql::LAST_DELETED, params!["node", "unknown", 1]),
     ];
     let history = history.into_iter().map(|(sql, params)| Statement { sql: sql.to_owned(), params });
     lists.chain(history).collect()

@@ -126,7 +126,7 @@ impl Postgres {
         Box::pin(self.commit_alone(&change)).await.map(|()| change)
     }
 
-    /// One statement; no row back means that somebody else was first.
+    /// Commits one statement; no row back means that another writer was first.
     async fn commit_alone(&self, change: &Prepared) -> Result<()> {
         if !commit::locks(change).is_empty() {
             return self.commit_together(std::slice::from_ref(change)).await;
@@ -142,7 +142,7 @@ impl Postgres {
         }
     }
 
-    /// Why no row came back: the lease moved on, or somebody else was first.
+    /// Returns why no row came back: the lease moved on, or another writer was first.
     async fn lost(&self, change: &Prepared) -> Result<Error> {
         if let Some(fence) = &change.fence
             && self.run(dialect::FENCE, &commit::fence_params(fence)).await?.is_empty()
@@ -152,7 +152,8 @@ impl Postgres {
         Ok(Error::Conflict)
     }
 
-    /// Who has one of the keys; when nobody has it any more, the caller should simply decide again.
+    /// Returns the holder of a key of the change; a conflict if the key is free again, so that the caller
+    /// decides again.
     async fn taken(&self, change: &Prepared) -> Result<Error> {
         for key in &change.keys.added {
             let params = crate::value::params![&change.committed.row.kind, key];

@@ -1,6 +1,6 @@
 //! A change worked out down to its columns, before any database sees it.
 //!
-//! Everything is here once: what a commit returns is what it binds, so nothing is copied on the way.
+//! Everything is here once: a commit returns the values that it binds, so nothing is copied on the way.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ pub(crate) struct Prepared {
     pub(crate) keys: Difference<String>,
     pub(crate) fence: Option<Fence>,
     pub(crate) holds: Vec<Held>,
-    /// Nobody may use it so.
+    /// Uses that must not exist when it commits.
     pub(crate) unused: Vec<Use>,
     /// The request that is carried out with it.
     pub(crate) mark: Option<Mark>,
@@ -91,7 +91,7 @@ impl Change {
         let row = HistoryRow { hash, ..row };
 
         let keeps_names = before.as_ref().is_some_and(|before| same_names(&before.content, &after));
-        // A time that is due moves without a new version, so what was read says nothing of what is there.
+        // // A due time moves without a new version, so the one that was read may be outdated.
         let is_dated = |content: &Content| content.due_at.is_some();
         let is_same =
             keeps_names && !is_dated(&after) && !before.as_ref().is_some_and(|it| is_dated(&it.content));
@@ -167,8 +167,8 @@ impl Prepared {
         self.made.rest.is_none()
     }
 
-    /// Whether it writes nothing but the state, the document and the due time of a resource, and its history, whatever
-    /// others do; at most as long as somebody has a lease.
+    /// Whether it writes only the state, document and due time of a resource, and its history, and depends on
+    /// no other row except a lease.
     pub(crate) fn is_move(&self) -> bool {
         let alone = self.holds.is_empty() && self.mark.is_none() && self.unused.is_empty();
         self.expected_head.is_some() && self.made.keeps_names && self.effects.is_empty() && alone
@@ -226,7 +226,7 @@ impl Prepared {
         [kind, id, version, head, state, document, updated_at, state_changed_at]
     }
 
-    /// What history has beyond the resource: type, state before, who, why, and in which request.
+    /// Returns the columns that history has beyond the resource: type, state before, actor, comment, request.
     pub(crate) fn entry(&self) -> [Param<'_>; 7] {
         let HistoryRow { from_state, entry, .. } = &self.committed.row;
         [

@@ -30,7 +30,7 @@ pub struct Content {
     pub keys: BTreeSet<String>,
     /// A deleted resource keeps its row and its history, gives up its keys and is in no list.
     pub deleted: bool,
-    /// When somebody has to look at it again; nothing for most kinds.
+    /// When it has to be looked at again; nothing for most kinds.
     pub due_at: Option<Timestamp>,
 }
 

@@ -35,7 +35,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Writes into a database, migrated if need be, and nobody else meanwhile.
+    /// Opens a database for writing, migrated if need be, with no other writer beside.
     pub(crate) async fn alone(location: &Location) -> Result<Self> {
         let session = match location {
             Location::Sqlite { dir } => {

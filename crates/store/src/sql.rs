@@ -88,7 +88,7 @@ pub(crate) struct Dialect {
     /// Takes the lease of due resources of the kind `$1` for `$2`, `$3` milliseconds, at most `$4`; returns the epoch
     /// of each, and the id on SQLite, the resource on PostgreSQL.
     pub(crate) due_claim: &'static str,
-    /// The earliest time at which a resource of the kind `$1` is due that nobody is at.
+    /// The earliest due time of the resources of the kind `$1` whose lease is free.
     pub(crate) due_next: &'static str,
     /// Takes effects for `$1`, `$2` milliseconds, at most `$3`, of the types in the JSON array `$4`.
     pub(crate) effects_claim: &'static str,
@@ -102,7 +102,7 @@ pub(crate) struct Dialect {
     pub(crate) observe_all: &'static str,
     /// Starts a transaction that reads one state of everything.
     pub(crate) begin_snapshot: &'static str,
-    /// Starts a transaction that nobody else writes beside.
+    /// Starts a transaction without another writer beside it.
     pub(crate) begin_alone: &'static [&'static str],
     /// The xid of rows that this transaction writes.
     pub(crate) current_xid: &'static str,
@@ -274,7 +274,7 @@ statements! {
          SELECT $1, $2, $3, $4, $5, $6, $7 WHERE NOT EXISTS (SELECT 1 FROM checkpoints WHERE number = $1) \
          ON CONFLICT (number) DO NOTHING RETURNING number";
 
-    /// Takes the key, unless somebody has it and it has not expired.
+    /// Takes the key, unless it is held and has not expired.
     IDEMPOTENCY_CLAIM =
         "INSERT INTO idempotency (scope, key, request_hash, expires_at) VALUES ($1, $2, $3, $5) \
          ON CONFLICT (scope, key) DO UPDATE SET request_hash = excluded.request_hash, status = NULL, \

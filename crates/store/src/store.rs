@@ -214,8 +214,8 @@ impl Store {
         self.commit_unused(change, Vec::new(), None)
     }
 
-    /// Commits one change unless a living resource uses what it changes; whoever begins to use it must hold it.
-    /// With it a request is carried out: whoever claims its key from then on learns of it.
+    /// Commits one change unless a living resource uses what it changes; a change that begins to use it must
+    /// hold it. It completes a request: later requests with its key get this answer.
     ///
     /// The change is worked out at once, so that a caller that waits holds no copy of it.
     pub fn commit_unused(
@@ -256,7 +256,7 @@ impl Store {
         self.commit_together_for(changes, None).await
     }
 
-    /// The same, and with it a request is carried out: whoever claims its key from then on learns of the first change.
+    /// Commits together and completes a request: later requests with its key get the first change.
     pub async fn commit_together_for(
         &self,
         changes: Vec<Change>,

@@ -197,7 +197,7 @@ pub(crate) fn time_text(time: Timestamp) -> String {
     format!("{time:.6}")
 }
 
-/// The time as the store keeps it, so that what a commit returns equals what a read returns.
+/// Returns the time as the store keeps it, so that a commit and a read return the same time.
 pub(crate) fn to_micros(time: Timestamp) -> Timestamp {
     Timestamp::from_microsecond(time.as_microsecond()).unwrap_or(time)
 }

@@ -48,7 +48,7 @@ pub(super) fn fence_params(fence: &Fence) -> Vec<Value> {
     params![&fence.lease, fence.epoch]
 }
 
-/// What has to be locked before the statement of the change looks, so that it sees all who came before.
+/// Returns the locks to take before the statement of the change reads, so that it sees all earlier commits.
 pub(super) fn locks(change: &Prepared) -> Vec<(&'static str, Vec<Value>)> {
     let absent = change.holds.iter().filter(|held| held.version == 0);
     let (kinds, ids): (Vec<_>, Vec<_>) = absent.map(|held| (held.kind.clone(), held.id.clone())).unzip();

@@ -26,15 +26,15 @@ const MIGRATION_UNLOCK: &str = "SELECT pg_advisory_unlock(7712038841)";
 /// How long a server may leave what was sent to it without any answer of its system.
 const VANISHED: Duration = Duration::from_secs(15);
 
-/// What must not depend on how others set up the database or the role: each statement sees what was committed before
-/// it (`together.rs`), and a commit is answered when it is on disk; what waits for more than the disk stays. Said when
-/// the connection is there and not on the way: poolers refuse to start with settings.
+/// Settings that must not depend on the database or the role. Each statement sees what was committed before
+/// it (`together.rs`), and a commit is answered when it is on disk. They are set on the open connection, not
+/// in its start-up message: poolers refuse to start with settings.
 const SETTINGS: &str = "SET default_transaction_isolation = 'read committed'; \
                         SELECT set_config('synchronous_commit', \
                         coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), false)";
 
-/// A standby shows less than what was acknowledged elsewhere, so nobody is served from it. It answers as it would
-/// answer a change.
+/// Refuses a standby: it shows less than was acknowledged elsewhere, so no request is served from it. The
+/// error is the one that a change would get.
 const PRIMARY: &str = "DO $$ BEGIN IF pg_is_in_recovery() THEN RAISE 'the database is a standby' \
                        USING ERRCODE = 'read_only_sql_transaction'; END IF; END $$";
 

@@ -17,7 +17,7 @@ macro_rules! now_text {
     };
 }
 
-/// Living resources of the kind `$1` that nobody has the lease of.
+/// Living resources of the kind `$1` whose lease is free.
 macro_rules! unclaimed {
     () => {
         concat!(
@@ -175,14 +175,14 @@ const GUARDS: [Guard; 2] = [
          FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();" },
 ];
 
-/// The oldest row that the feed does not show yet: for how many milliseconds, and who keeps a transaction open for the
-/// longest. Anybody may see who has a transaction, if not what it does.
+/// The oldest row that the feed does not show yet: its age in milliseconds, and the session whose transaction
+/// has been open for the longest. Every role may see which sessions have a transaction, if not their queries.
 pub(crate) const HELD_BACK: &str = concat!(
     "SELECT greatest(0, floor(extract(epoch FROM clock_timestamp() - created_at::timestamptz) * 1000))::bigint, \
      coalesce((SELECT who FROM (\
      SELECT age(backend_xid) AS age, 'the session with pid ' || pid AS who FROM pg_stat_activity WHERE backend_xid IS NOT NULL \
      UNION ALL SELECT age(transaction), 'the prepared transaction ' || quote_literal(gid) FROM pg_prepared_xacts) AS open \
-     ORDER BY age DESC LIMIT 1), 'somebody who is gone by now') FROM history WHERE xid >= ",
+     ORDER BY age DESC LIMIT 1), 'a session that has ended') FROM history WHERE xid >= ",
     settled!(),
     " ORDER BY xid, position LIMIT 1"
 );
@@ -285,7 +285,7 @@ pub(crate) const FORGET_SEEN: &str = "DELETE FROM liveness WHERE kind = $1 AND i
 pub(crate) const RESOURCES: &str =
     concat!("SELECT ", resource_columns!(""), " FROM resources WHERE kind = $1 AND id = ANY ($2::text[])");
 
-/// Locks the resource until the end of the transaction, so that nobody begins to hold it.
+/// Locks the resource until the end of the transaction, so that no other change begins to hold it.
 pub(super) const LOCK: &str = "SELECT 'locked' FROM resources WHERE kind = $1 AND id = $2 FOR UPDATE";
 
 /// Keeps resources that do not exist from being created until the end of the transaction.
@@ -366,7 +366,7 @@ macro_rules! bound {
     };
 }
 
-/// Who creates a resource waits for those who rely on its absence.
+/// Creating a resource waits for transactions that rely on its absence.
 macro_rules! created {
     () => {
         "created AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtextextended($1::text || '/' || $2::text, 0))), "
@@ -394,10 +394,11 @@ pub(super) const MOVE: &str = concat!(
     ") SELECT $1, $2, $3, $9, $10, $5, $11, $12, $13, $14, $15, $7, $4 FROM moved RETURNING position"
 );
 
-/// Many such changes, each for itself: `$1`–`$16` are what [`MOVE`] takes, as arrays; `$17` says whether a change says
-/// when the resource is due, and `$18` when; `$19`, `$20` are the lease that it is made under, if any, and its epoch; `$21`
-/// is the last beat of the resource that it was decided on, or negative.
-/// Returns the numbers of those that were made. What somebody else has locked is passed over.
+/// Makes many such changes, each for itself. `$1`–`$16` are the parameters of [`MOVE`], as arrays; `$17` is
+/// whether a change sets the due time, and `$18` that time; `$19`, `$20` are the lease that it is made under,
+/// if any, and its epoch; `$21` is the last beat of the resource that it was decided on, or negative.
+///
+/// Returns the numbers of those that were made. Rows that another session has locked are passed over.
 pub(super) const MOVES: &str = concat!(
     "WITH wanted AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], \
        $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], \
@@ -426,8 +427,8 @@ pub(super) const MOVES: &str = concat!(
 /// statement. The server gives a statement up sooner than the lane does ([`super::WAIT`]), so that its end is known.
 pub(super) const LANE: &str = "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET statement_timeout = '7s'";
 
-/// For writers: who keeps a lock for longer than this keeps them no longer, and nothing is made when they have been
-/// told so. It is within the time that a request has.
+/// For writers: a wait for a lock ends after this time, with an error and without a change. It is shorter
+/// than the time limit of a request.
 pub(super) const WRITER: &str = "SET lock_timeout = '20s'";
 
 pub(super) const UPDATE: &str = commit!(preconditions!(), concat!(update!(), " AND ", bound!()), further!());

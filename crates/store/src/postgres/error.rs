@@ -1,4 +1,4 @@
-//! What PostgreSQL says, sorted by what a caller does about it.
+//! PostgreSQL's errors, sorted by how a caller reacts to them.
 
 use std::error::Error as _;
 use std::io;
@@ -46,8 +46,8 @@ pub(super) fn server_error(error: tokio_postgres::Error) -> Error {
     }
 }
 
-/// The server said that it takes no changes, to one who asked for some: it may be another one's turn by now, or
-/// its settings may have changed for those who connect again.
+/// Whether the server refused a change because it is read-only. Another server may lead by now, or its
+/// settings may have changed for new connections.
 pub(super) fn read_only(error: &tokio_postgres::Error) -> bool {
     error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION)
 }

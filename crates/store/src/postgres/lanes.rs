@@ -1,6 +1,7 @@
-//! What many callers ask for at once, asked once.
+//! Batches: requests of many callers that are sent to the database together.
 //!
-//! While a lane waits for the database, the next batch queues; who is alone waits for nobody.
+//! While a lane waits for the database, the next batch queues; a single caller does not wait for a batch to
+//! fill.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Changes of many callers in one statement.
 //!
-//! What must stay true: each change is made or not for itself, exactly as the statement of one change would make it.
-//! A batch waits for nobody: what somebody else is about to change is left to its caller, who waits alone. So two
-//! batches never wait for each other in a circle either.
+//! What must stay true: each change is made or not for itself, exactly as the statement of one change would
+//! make it. A batch never waits: a row that another session is about to change is left to its caller, which
+//! waits alone. So two batches never deadlock.
 
 use std::collections::HashSet;
 
@@ -15,14 +15,14 @@ use crate::error::{Error, Result, Wait};
 use crate::prepared::Prepared;
 use crate::value::Param;
 
-/// Changes in one statement: few enough that nobody waits long for one of its rows.
+/// Most changes in one statement: few enough that waits for one of its rows stay short.
 pub(super) const MOST: usize = 250;
 
 /// What became of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Moved {
     Made,
-    /// It did not work, or had to wait for somebody: by itself it gets its answer.
+    /// It failed, or had to wait for another session: it is committed by itself.
     Left,
     /// The server cannot do anything now; it was not made.
     Refused(String),

@@ -16,15 +16,15 @@ use crate::value::params;
 /// What became of the changes; everything is undone unless all were made.
 enum Outcome {
     Made,
-    /// Somebody else was first, or has a key.
+    /// Another writer was first, or has a key.
     Lost(usize),
     Taken(usize),
-    /// Somebody uses what was to go.
+    /// A resource to be removed is in use.
     Used(Error),
 }
 
 impl Postgres {
-    /// Commits all changes or none. Who waits for each other in a circle is sent back by the server, and tries again.
+    /// Commits all changes or none. The database ends a deadlock by an error, and the commit is tried again.
     pub(crate) async fn commit_together(&self, changes: &[Prepared]) -> Result<()> {
         let mut attempt = 1;
         let outcome = loop {
@@ -47,8 +47,8 @@ impl Postgres {
     }
 }
 
-/// A connection in the middle of a transaction. Whoever is given up in between must not leave it to others: then it
-/// is closed, which undoes what was begun.
+/// A connection in the middle of a transaction. If its task is dropped, the connection is closed, which rolls
+/// the transaction back, and never goes back to the pool.
 pub(super) struct Begun(Option<Client>);
 
 impl Begun {

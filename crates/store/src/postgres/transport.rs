@@ -1,7 +1,7 @@
 //! Whether a connection is encrypted.
 //!
 //! What must stay true: nothing leaves this machine in the clear unless the URL asks for it by name
-//! (`sslmode=disable`), and an encrypted connection proves who answers.
+//! (`sslmode=disable`), and an encrypted connection proves the identity of the server.
 
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};

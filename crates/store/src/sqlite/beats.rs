@@ -19,7 +19,7 @@ const SCHEMA: &str = "\
 
 const NOW: &str = "SELECT CAST(unixepoch('now', 'subsec') * 1000 AS INTEGER)";
 
-/// Nobody else writes here, so what is given is newer than what is there, whatever the clock did meanwhile.
+/// This process is the only writer, so a given beat is newer than the kept one, even if the clock jumped.
 const NOTE: &str = "\
      INSERT INTO liveness (kind, id, seen_at, every_seconds) VALUES (?1, ?2, ?3, ?4) \
      ON CONFLICT (kind, id) DO UPDATE SET seen_at = excluded.seen_at, every_seconds = excluded.every_seconds";

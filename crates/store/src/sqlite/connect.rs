@@ -72,7 +72,7 @@ fn writable(path: &Path) -> Result<Connection> {
     set("synchronous", "FULL")?;
     // A long read keeps the log from being reused; afterwards it shrinks again.
     set("journal_size_limit", "67108864")?;
-    // Pages that change with every commit are copied back once for many; meanwhile nobody writes.
+    // // Pages that change with every commit are copied back once for many; meanwhile no write can run.
     set("wal_autocheckpoint", "8192")?;
     prepare_connection(connection)
 }
@@ -188,7 +188,7 @@ impl ToSql for Param<'_> {
     }
 }
 
-/// What the machine does to a database is `Unavailable`; what a program does wrong is a bug.
+/// Sorts an error: failures of the machine are `Unavailable`, mistakes of the program are bugs.
 pub(crate) fn sqlite_error(error: rusqlite::Error) -> Error {
     const MACHINE: [ErrorCode; 10] = [
         ErrorCode::CannotOpen,

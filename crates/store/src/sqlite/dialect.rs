@@ -24,7 +24,7 @@ macro_rules! due {
     };
 }
 
-/// Nobody has the lease of the resource.
+/// Whether the lease of the resource is free.
 macro_rules! unclaimed {
     () => {
         concat!(

@@ -1,7 +1,7 @@
-//! Resources as they were last committed, for those who come back to them.
+//! A cache of resources as they were last committed.
 //!
-//! Only the writer puts something in, after it is durable and before anybody is answered; and it takes out what a
-//! commit changes before that commit. So what is here is never older than what a reader of the file would see.
+//! Only the writer adds to it, after the commit is durable and before its callers are answered; and it
+//! removes what a commit changes before that commit. So an entry is never older than the file.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,9 +1,9 @@
 //! The one thread that writes: it commits whatever has queued up with a single sync.
 //!
-//! While one batch syncs, the next one queues. Callers that were answered together come back together, so the next
-//! batch waits for them a little, as far as that is short beside a sync; who is alone waits for nobody. A command that may find out too late
-//! that it cannot be runs in a savepoint, so that it undoes only itself; the others refuse before they write.
-//! Nobody is answered before the batch is durable.
+//! While one batch syncs, the next one queues. Callers that were answered together come back together, so the
+//! next batch waits for them a little, as far as that is short beside a sync; a single caller does not wait.
+//! A command that may fail late runs in a savepoint, so that it undoes only itself; the others refuse before
+//! they write. Callers are answered after the batch is durable.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -111,10 +111,10 @@ fn run(connection: &Connection, recent: &Recent, mut jobs: mpsc::Receiver<Job>) 
     }
 }
 
-/// What nobody should find any more.
+/// Cache entries that were removed.
 type Forgotten = Vec<[Option<Arc<Resource>>; 2]>;
 
-/// Lets go of what is about to change: from the commit on, the file has what is newer.
+/// Removes what is about to change from the cache: from the commit on, the file is newer.
 fn forget(recent: &Recent, batch: &[Work]) -> Forgotten {
     let mut forgotten = Vec::with_capacity(batch.len());
     for work in batch {
@@ -162,8 +162,8 @@ struct Batch {
 const LONGEST: Duration = Duration::from_millis(3);
 const LOOK: Duration = Duration::from_micros(50);
 
-/// Takes what is there, and what comes while as many as were answered before are not back yet; not when nobody came
-/// between two looks, because then the rest does something else.
+/// Collects the waiting commands, and new ones until as many came as were answered before. Stops when none
+/// came between two looks, because then the other callers are busy elsewhere.
 fn gather(first: Job, jobs: &mut mpsc::Receiver<Job>, before: &Batch) -> Vec<Job> {
     let (mut batch, began) = (vec![first], now());
     let patience = (before.sync / 2).min(LONGEST);
@@ -206,7 +206,7 @@ fn transact(connection: &Connection, recent: &Recent, batch: &[Work]) -> Transac
     };
     transaction().unwrap_or_else(|error| {
         if !connection.is_autocommit() {
-            // Nothing to add: everybody in the batch hears of the first error.
+            // // Nothing to add: every caller in the batch gets the first error.
             let _ = execute(connection, "ROLLBACK", []);
         }
         let answers = batch.iter().map(|_| Err(Error::Unavailable(error.to_string()))).collect();
