@@ -24,7 +24,7 @@ pub struct Action {
     pub needs: Vec<String>,
     /// The least role that may make it.
     pub role: String,
-    /// What must hold before it succeeds, or what to see to before.
+    /// The condition for its success, or a step to take before it.
     pub precondition: Option<String>,
     /// Whether it would be accepted now, as far as the server knows.
     pub possible: bool,

@@ -167,7 +167,7 @@ pub struct Action {
     pub needs: Vec<&'static str>,
     /// The least role that may make it.
     pub role: Role,
-    /// What must hold before it succeeds, or what to see to before.
+    /// The condition for its success, or a step to take before it.
     pub precondition: Option<Cow<'static, str>>,
     /// Whether it would be accepted now, as far as is known.
     pub possible: bool,
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_filled_in_is_needed_no_more() {
+    fn a_filled_in_field_is_needed_no_more() {
         let call = Call::new("node", "assign", "PATCH", "/api/v1/nodes/{id}").needing(&["workflow_id"]);
         assert_eq!(call.of("n1").needs, ["workflow_id"]);
         assert!(call.of("n1").with("workflow_id", Value::Null).needs.is_empty());

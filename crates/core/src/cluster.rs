@@ -64,7 +64,7 @@ names! {
         True = "True",
         /// The condition does not hold.
         False = "False",
-        /// Nobody can say whether the condition holds.
+        /// Whether the condition holds is not known.
         Unknown = "Unknown",
     }
 }

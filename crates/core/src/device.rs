@@ -1,11 +1,11 @@
 //! Device: an edge machine whose statuses are derived from what its agent last reported.
 //!
-//! Nobody stores a status of a device as truth: each is a function of [`Facts`] and the clock, so after a
-//! reconnect all of them are right at once, without a new report and without a sweep. The one exception is
-//! `lifecycle`, which never goes backwards: the furthest status reached is itself a fact.
+//! A status is never stored as truth: each is a function of [`Facts`] and the clock, so after a reconnect all
+//! of them are right at once, without a new report and without a sweep. The one exception is `lifecycle`,
+//! which never goes backwards: the furthest status reached is itself a fact.
 //!
-//! An info text names what keeps a device in its status and what would let it leave. It gives points in
-//! time, never ages: a cached copy must not grow wrong while it lies in a database.
+//! An info text names the cause of a status and the way out of it. It gives points in time, never ages: a
+//! cached copy must not grow wrong while it lies in a database.
 
 use std::borrow::Cow;
 
@@ -31,7 +31,7 @@ pub use why::{RULES, why};
 pub struct Derived<S> {
     /// The status.
     pub status: S,
-    /// What keeps the device in this status, and what it waits for.
+    /// The cause of the status, and what the device waits for.
     pub info: Cow<'static, str>,
 }
 

@@ -127,7 +127,8 @@ names! {
         DrainFailed = "drain_failed",
         /// A person stops the drain short of retirement.
         StopDrain = "stop_drain",
-        /// The node would be used again, but it was drained out of quarantine, and nobody has recovered it since.
+        /// The node would be used again, but it was drained out of quarantine and has not been recovered
+        /// since.
         SetAsideAgain = "set_aside_again",
         /// A person takes the node back into use under its old identity.
         Reactivate = "reactivate",

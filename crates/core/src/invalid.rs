@@ -5,7 +5,7 @@
 pub struct Invalid {
     /// Path of the field inside the input, e.g. `conditions[2].status`.
     pub field: String,
-    /// What is wrong and what would be right.
+    /// The mistake, and what is expected.
     pub message: String,
 }
 

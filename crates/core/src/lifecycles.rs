@@ -55,7 +55,7 @@ pub struct MoveView {
     pub on: &'static str,
     /// The state after.
     pub to: &'static str,
-    /// Who makes it happen in the normal course.
+    /// The person or program that makes it happen in the normal course.
     pub by: Owner,
     /// What must happen.
     pub when: &'static str,

@@ -1,4 +1,4 @@
-//! Liveness: who is silent, and whether that says something about them or about us.
+//! Liveness: which members are silent, and whether the cause lies with them or with the server.
 //!
 //! A derivation for every kind that beats: facts and `now` go in, a ruling comes out, nothing is read from
 //! a clock. The time axis is our receive time on an axis that does not jump (steady inside a process, the

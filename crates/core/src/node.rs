@@ -153,9 +153,8 @@ impl table::Event for Event {
             Migrate => to("migrate", &[("state", Fixed::Text("migrating"))]),
             Requeue => to("requeue", PENDING),
             FinishMigration => to("finish_migration", ACTIVE),
-            FinishErasure => to("finish_erasure", RETIRED).map(|call| {
-                call.when("the erasure is complete, as its report or the person who did it says")
-            }),
+            FinishErasure => to("finish_erasure", RETIRED)
+                .map(|call| call.when("the erasure is complete, by its report or by the person that did it")),
             Retire => to("retire", RETIRED),
         }
     }
@@ -178,7 +177,7 @@ const PENDING: &[(&str, Fixed)] = &[("state", Fixed::Text("pending"))];
 const ACTIVE: &[(&str, Fixed)] = &[("state", Fixed::Text("active"))];
 const RETIRED: &[(&str, Fixed)] = &[("state", Fixed::Text("retired"))];
 
-/// What keeps a node where it is, beyond what its state says.
+/// Returns the causes that keep a node in its state, beyond those of the state itself.
 #[must_use]
 pub fn blockers(
     id: &str,

@@ -167,7 +167,7 @@ impl table::State for State {
 
     fn patience(self) -> Option<SignedDuration> {
         match self {
-            // Somebody should take it within a few ticks of the workers.
+            // A worker should take it within a few ticks.
             Pending => Some(SignedDuration::from_mins(5)),
             // Longer than the longest plan; the stage at work has a patience of its own, which says more.
             Running => Some(SignedDuration::from_hours(26)),
@@ -213,7 +213,7 @@ const ABANDON: Call = Call::new("run", "cancel", "POST", "/api/v1/runs/{id}/acti
     .by(Role::Admin)
     .when("nothing is undone, and a person has to clean up by hand");
 
-/// What keeps a run where it is, beyond what its state says.
+/// Returns the causes that keep a run in its state, beyond those of the state itself.
 #[must_use]
 pub fn blockers(
     state: State,

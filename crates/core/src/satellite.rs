@@ -28,7 +28,7 @@ pub const TABLE: Table<State, Event> = Table(&[
 ]);
 
 names! {
-    /// What the control plane knows of a satellite; it says nothing of what it cannot observe.
+    /// The control plane's knowledge of a satellite; it leaves out what cannot be observed.
     pub enum State {
         /// Created or re-enabled; it still has to register, or to exchange its credential.
         Pending = "pending",
@@ -79,7 +79,7 @@ impl table::State for State {
 
     fn patience(self) -> Option<SignedDuration> {
         match self {
-            // The registration token lives for a day: after that nobody can complete the registration.
+            // The registration token lives for a day: after that the registration cannot be completed.
             Self::Pending => Some(SignedDuration::from_hours(24)),
             Self::Online | Self::Stale | Self::Revoked => None,
         }
@@ -150,10 +150,10 @@ pub struct Presented {
     pub credential: Credential,
 }
 
-/// The reply to a heartbeat; deletion decides first, then the state.
+/// Returns the reply to a heartbeat; deletion decides first, then the state.
 ///
-/// A pending satellite that was never registered has no credential to beat with: whoever presents one for
-/// it gets 401.
+/// A pending satellite that was never registered has no credential to beat with: a caller that presents one
+/// for it gets 401.
 #[must_use]
 pub const fn heartbeat_reply(satellite: Presented) -> Reply {
     if satellite.deleted {

@@ -17,7 +17,7 @@ pub struct Row<S, E> {
     pub on: E,
     /// The state it is in afterwards.
     pub to: S,
-    /// Who makes it happen in the normal course.
+    /// The person or program that makes it happen in the normal course.
     pub by: Owner,
     /// Why it exists, for a move that the design document does not have.
     pub reason: Option<&'static str>,
@@ -84,7 +84,7 @@ pub trait Event: Named {
 }
 
 names! {
-    /// Who makes a move happen in the normal course.
+    /// The person or program that makes a move happen in the normal course.
     pub enum Owner {
         /// A person, or automation with a person's rights, through the API.
         Admin = "admin",

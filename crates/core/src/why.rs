@@ -30,7 +30,7 @@ pub struct Why {
     pub patience_ends: Option<Timestamp>,
     /// Whether it has run out.
     pub overdue: bool,
-    /// What keeps this resource where it is, beyond what its state says.
+    /// The causes that keep this resource in its state, beyond those of the state itself.
     pub blockers: Vec<Blocker>,
     /// The ways out, the preferred one first.
     pub exits: Vec<Exit>,
@@ -56,7 +56,7 @@ pub struct Exit {
     pub to: &'static str,
     /// What must happen.
     pub when: Cow<'static, str>,
-    /// Who makes it happen in the normal course.
+    /// The person or program that makes it happen in the normal course.
     pub by: Owner,
     /// How a person makes it happen.
     pub call: Option<Action>,
@@ -87,9 +87,9 @@ impl Exit {
 pub enum Next {
     /// Nothing: all is well, or it is over.
     Nothing,
-    /// Wait for somebody else to act.
+    /// Wait for another person or program to act.
     Wait {
-        /// Who acts.
+        /// The person or program that acts.
         by: Owner,
         /// What is waited for.
         until: Cow<'static, str>,
@@ -114,7 +114,7 @@ pub struct Rule {
     pub to: &'static str,
     /// What must happen.
     pub when: &'static str,
-    /// Who makes it happen.
+    /// The person or program that makes it happen.
     pub by: Owner,
     /// How a person makes it happen.
     pub call: Option<Call>,
@@ -204,8 +204,8 @@ pub fn explain<S: State, E: Event>(
     }
 }
 
-/// The first that applies: what is in the way, then a way out of what is overdue, then the preferred move of the
-/// state. Work in progress is left alone while its patience lasts.
+/// Returns the first that applies: the first blocker, then a way out of an overdue state, then the preferred
+/// move of the state. Work in progress is left alone while its patience lasts.
 fn next<S: State, E: Event>(
     table: Table<S, E>,
     id: &str,

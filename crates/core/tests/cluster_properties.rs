@@ -48,8 +48,8 @@ impl Stored {
             let available = status.condition(cluster::AVAILABLE).map(|condition| condition.status);
             status.observed_generation == generation && available == Some(Status::True)
         };
-        let everybody = self.statuses.len() == ADAPTERS.len() && self.statuses.iter().all(agrees);
-        everybody.then_some(generation)
+        let agreed = self.statuses.len() == ADAPTERS.len() && self.statuses.iter().all(agrees);
+        agreed.then_some(generation)
     }
 }
 
@@ -308,7 +308,7 @@ proptest! {
                     assert!(shown.last_transition_time < second(now));
                 }
             }
-            // Everybody speaks.
+            // Every adapter reports.
             let mut fresh = stored.conditions.clone();
             let received_at = second(now);
             let spoken: Vec<_> = heard.iter().map(|heard| Heard { received_at: Some(received_at), ..*heard }).collect();

@@ -354,7 +354,7 @@ fn success_that_a_new_generation_keeps_has_not_moved() {
 }
 
 #[test]
-fn what_cannot_count_is_missing() {
+fn a_report_that_cannot_count_is_missing() {
     let required = names(&["future", "unknown", "silent"]);
     let statuses = [stored("future", 3, 1, True), stored("unknown", 2, 1, Unknown)];
     let conditions = folds(
@@ -371,7 +371,7 @@ fn what_cannot_count_is_missing() {
 }
 
 #[test]
-fn a_cluster_that_requires_nobody_is_not_reconciled_and_claims_no_past() {
+fn a_cluster_without_required_adapters_is_not_reconciled_and_claims_no_past() {
     let required = names(&["a"]);
     let before = fold(&desired(4, &required), &[stored("a", 4, 1, True)], &[]);
     folds(
@@ -512,7 +512,7 @@ fn silence_past_patience_is_said() {
 }
 
 #[test]
-fn only_who_must_speak_can_be_silent() {
+fn only_a_required_adapter_can_be_silent() {
     let required = names(&["a", "b"]);
     let told = |cluster: &Desired<'_>, a, b| at_minute(100, a, b, cluster).1;
 
@@ -545,8 +545,8 @@ fn patience_may_be_endless() {
     assert_eq!(silent_for(SignedDuration::ZERO, minute(2)), Some(minute(1)));
 }
 
-/// Who has said nothing about what is desired now is counted from when it was desired, not from its last word
-/// about something else; and nobody is charged for the time in which we did not listen.
+/// An adapter that has not reported on the desired generation is counted from when it was desired, not from
+/// an older report; and time in which the server did not listen does not count.
 #[test]
 fn silence_counts_from_the_last_word_or_the_last_change() {
     let required = names(&["a"]);

@@ -156,7 +156,7 @@ fn updated_says_how_far_an_update_is() {
 }
 
 #[test]
-fn out_of_date_says_what_differs_and_who_acts() {
+fn out_of_date_names_the_difference_and_the_one_that_acts() {
     let idle = Report::default();
     let failed = |message| updating(Status::False, "Error", message);
 
@@ -278,12 +278,12 @@ fn lifecycle_says_what_follows() {
     let finished = "Its agent has finished decommissioning; nothing follows.";
 
     for (facts, status, info) in [
-        (Facts::default(), Unknown, "Not enrolled; someone has to approve its enrolment request."),
+        (Facts::default(), Unknown, "Not enrolled; an operator has to approve its enrolment request."),
         (enrolled(Report::default()), Enrolled, "Enrolled; it may be given work."),
         (
             enrolled(agent(Status::True, "Started", "")),
             Enrolled,
-            "Enrolled, but its agent decommissions it and nobody requested that.",
+            "Enrolled, but its agent decommissions it without a request.",
         ),
         (
             requested(Report::default()),

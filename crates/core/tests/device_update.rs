@@ -139,6 +139,6 @@ fn a_hook_is_found_at_its_move_and_at_no_other() {
 }
 
 #[test]
-fn nobody_moves_an_update_through_the_api() {
+fn no_api_call_moves_an_update() {
     assert!(Event::ALL.iter().all(|event| event.call().is_none()));
 }

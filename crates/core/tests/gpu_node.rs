@@ -92,7 +92,7 @@ const WHILE_OPEN: &str = "
     removing    New Releasing DiskErasing Broken failed";
 
 #[test]
-fn what_a_run_causes_is_not_drift() {
+fn a_change_caused_by_a_run_is_not_drift() {
     for &state in State::ALL {
         let line = WHILE_OPEN.lines().map(str::trim).find(|line| line.starts_with(&format!("{state} ")));
         let words: Vec<_> = line.map(|line| line.split_whitespace().skip(1).collect()).unwrap_or_default();

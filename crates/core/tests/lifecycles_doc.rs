@@ -40,8 +40,8 @@ fn page() -> String {
     let mut page = String::from(
         "# Lifecycles\n\n\
          Generated from the tables in `crates/core` by `./dev bless`; do not edit.\n\n\
-         A move that nobody finds here does not exist: the server refuses it and answers with what is allowed.\n\
-         The first move of a state is the one to prefer. Whoever owns a move makes it happen in the normal\n\
+         A move that is not listed here does not exist: the server refuses it and answers with what is allowed.\n\
+         The first move of a state is the one to prefer. The owner of a move makes it happen in the normal\n\
          course; where there is a call, a person with that role may cause it too.\n",
     );
     for lifecycle in lifecycles::all() {

@@ -123,7 +123,7 @@ fn healthy() -> impl Strategy<Value = Healthy> {
 }
 
 proptest! {
-    /// Nobody is charged for our deafness: a member that is well is not even late, at any instant.
+    /// Deafness of the server does not count: a healthy member is not even late, at any instant.
     #[test]
     fn a_healthy_member_is_never_late(member in healthy().prop_map(ours), probes in prop::collection::vec(0.0..1.0, 20)) {
         let Healthy { interval, beats, deaf } = &member;
@@ -144,8 +144,8 @@ proptest! {
         }
     }
 
-    /// One server that is gone is an excuse in full for who is not due when it begins; and however many are gone, and how
-    /// often, a dead member is due after its rule twice and twice the longest of these times.
+    /// One server that is gone excuses a member in full that is not due when it begins. However many are
+    /// gone, and how often, a dead member is due after its rule twice and twice the longest of these times.
     #[test]
     fn other_servers_excuse_once_in_full_and_never_for_ever(
         interval in prop::option::of(1..=3_600_u32),
@@ -168,7 +168,7 @@ proptest! {
         prop_assert!(due(&all) >= at(0) + policy.allowance(interval));
     }
 
-    /// Nobody is forgotten: a dead member is due once we listened for so long without a break.
+    /// No member is forgotten: a dead one is due once the server listened for so long without a break.
     #[test]
     fn a_dead_member_is_due_within_the_bound(
         interval in prop::option::of(1..=3_600_u32),
@@ -201,7 +201,7 @@ proptest! {
         }
     }
 
-    /// More deafness never makes anyone staler, and an open period no less than one that is over.
+    /// More deafness never makes a member staler, and an open period no less than one that is over.
     #[test]
     fn the_deadline_only_grows_with_deaf_time(
         interval in prop::option::of(1..=3_600_u32),
@@ -407,7 +407,7 @@ impl World {
         Ok(())
     }
 
-    /// Nobody waits for longer than the bound and for those who were released meanwhile.
+    /// No member waits for longer than the bound and for those that were released meanwhile.
     fn check_bound(&self, now: i64) -> Result<(), TestCaseError> {
         let hold = self.limits.hold.as_secs();
         for overdue in self.members.iter().filter_map(|member| member.overdue(now)) {
@@ -448,7 +448,7 @@ proptest! {
     /// Whatever falls silent and returns: one incident per episode, the rate is kept, the bound holds, and in
     /// the end exactly the dead are stale and every guard only watches.
     #[test]
-    fn guards_hold_for_a_while_and_forget_nobody(
+    fn guards_hold_for_a_while_and_forget_no_member(
         sizes in prop::collection::vec(0..30_usize, 1..5),
         limits in limits(),
         happenings in prop::collection::vec(happening(), 1..12),

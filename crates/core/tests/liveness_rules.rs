@@ -263,7 +263,7 @@ mod due {
         check(every(30), &[(StartUp, 10, 20), (Pause, 30, 40)], 320, 320);
     }
 
-    /// A server that crashes again and again excuses nobody for ever: the rule once more, and twice 10 s.
+    /// A server that crashes again and again excuses no member for ever: the rule once more, and twice 10 s.
     #[test]
     fn other_servers_are_an_excuse_with_a_bound() {
         use Cause::*;
@@ -294,7 +294,7 @@ mod due {
     }
 
     #[test]
-    fn nobody_is_due_while_the_server_is_deaf() {
+    fn no_member_is_due_while_the_server_is_deaf() {
         let mut record = Listening::default();
         record.begin(Cause::Database, at(10));
         let heard = Heard { last: at(0), interval: every(30) };
@@ -434,7 +434,7 @@ mod one_guard {
             (600, facts(10, 10, 4, 0), Releasing, AtMost(0)),
             (601, facts(10, 10, 4, 0), Releasing, AtMost(2)),
             (602, facts(8, 8, 2, 0), Releasing, AtMost(2)),
-            // Nobody is due, but most are silent: the episode goes on.
+            // No member is due, but most are silent: the episode goes on.
             (603, facts(6, 6, 0, 0), Releasing, AtMost(2)),
             (604, facts(6, 6, 6, 604), Releasing, AtMost(4)),
             (605, facts(2, 2, 2, 604), Releasing, AtMost(2)),
@@ -463,7 +463,7 @@ mod one_guard {
     }
 
     #[test]
-    fn nobody_is_held_for_longer_than_the_bound_past_its_deadline() {
+    fn no_member_is_held_for_longer_than_the_bound_past_its_deadline() {
         check(&[(0, facts(10, 10, 10, -600), Releasing, AtMost(0))]);
         check(&[
             (0, facts(10, 10, 10, -599), Holding, AtMost(0)),
@@ -541,7 +541,7 @@ mod fleet {
     }
 
     #[test]
-    fn what_a_zone_holds_does_not_add_up_in_the_whole() {
+    fn members_held_by_a_zone_do_not_count_twice_in_the_whole() {
         let mut fleet = Fleet::default();
         for now in 1..100 {
             let said = sweep(&mut fleet, &[("paris", dark(20, 20)), ("rome", dark(50, 0))], now);
@@ -643,7 +643,7 @@ mod fleet {
 
     /// The end of an incident says whether its members came back or went stale.
     #[test]
-    fn an_end_says_who_went_stale() {
+    fn the_end_of_an_incident_names_the_stale_members() {
         let check = |left: Facts, expected: &str| {
             let mut fleet = Fleet::default();
             let rule = |fleet: &mut Fleet, paris: Facts, now: i64| {

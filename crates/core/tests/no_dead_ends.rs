@@ -136,7 +136,7 @@ fn check(lifecycle: &Lifecycle, way: &Way) {
     let mut state = way.state;
     for event in way.people {
         let row = take(lifecycle, state, event);
-        assert!(row.call.is_some(), "{}: nobody can cause {event} from {state}", way.state);
+        assert!(row.call.is_some(), "{}: no call can cause {event} from {state}", way.state);
         state = row.to;
     }
     for event in way.then {

@@ -214,7 +214,7 @@ fn a_run_that_failed_in_its_undo_can_be_undone_again_or_abandoned_but_not_contin
     }
 }
 
-/// Who recorded a cancel must not find the run going on as if nothing had been said.
+/// A run whose cancel was recorded must not continue as if it had not been.
 #[test]
 fn a_recorded_goal_survives_a_failure() {
     for state in [State::FailedRetryable, State::FailedManualIntervention] {
@@ -369,7 +369,7 @@ fn plans_are_in_an_order_that_can_work() {
 
 /// What is recommended is never refused, has something to do, and is there whenever a run stands still.
 #[test]
-fn what_is_recommended_helps() {
+fn a_recommended_action_helps() {
     for run in every_run() {
         let run = Facts { abandon: false, ..run };
         let classes = Class::ALL.iter().map(|&class| Some(class)).chain([None]);
@@ -393,9 +393,9 @@ fn what_is_recommended_helps() {
     }
 }
 
-/// What is on a machine and is of no use is deployed anew; a machine that somebody else uses is not this run's to undo.
+/// A useless system is deployed anew; a machine in use by others is not this run's to undo.
 #[test]
-fn what_is_recommended_depends_on_whose_the_machine_is() {
+fn the_recommended_action_depends_on_the_owner_of_the_machine() {
     let failed = |observation| Facts { observation, ..failed(State::FailedManualIntervention) };
     let check = |observation, kind, class, action| {
         assert_eq!(
@@ -408,10 +408,10 @@ fn what_is_recommended_depends_on_whose_the_machine_is() {
     check(Observation::InUse, Kind::Reimage, Class::Disagreement, Action::Cancel);
     check(Observation::Nothing, Kind::Onboarding, Class::Disagreement, Action::RestartClean);
     let run = failed(Observation::Nothing);
-    let nobody = |kind, stage| recommended(run, kind, Some((stage, Class::NoAgent)));
-    assert_eq!(nobody(Kind::Retire, Stage::DrainNode), None, "the node is asked to skip it");
-    assert_eq!(nobody(Kind::FullDecommission, Stage::ScrubGpu), None, "so it is for what erases");
-    assert_eq!(nobody(Kind::SoftReset, Stage::ScrubGpu), Some(Action::Cancel), "the node is used as it is");
+    let no_agent = |kind, stage| recommended(run, kind, Some((stage, Class::NoAgent)));
+    assert_eq!(no_agent(Kind::Retire, Stage::DrainNode), None, "the node is asked to skip it");
+    assert_eq!(no_agent(Kind::FullDecommission, Stage::ScrubGpu), None, "so it is for stages that erase");
+    assert_eq!(no_agent(Kind::SoftReset, Stage::ScrubGpu), Some(Action::Cancel), "the node is used as it is");
     let late = |kind, stage, silent| {
         let run = Facts { silent, ..self::failed(State::FailedRetryable) };
         recommended(run, kind, Some((stage, Class::Overdue)))

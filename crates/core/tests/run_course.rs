@@ -70,7 +70,7 @@ fn every_budget_ends_in_a_row() {
 }
 
 #[test]
-fn what_needs_a_live_agent_can_be_skipped_and_what_proves_only_before_a_release() {
+fn stages_of_the_agent_can_be_skipped_and_proofs_only_before_a_release() {
     use Stage::{CleanupStorage, DrainNode, RemoveGpuaasNodeRecord, ScrubGpu, ValidateCleanNode};
     for (kind, expected) in [
         (Kind::Onboarding, &[][..]),
@@ -160,7 +160,7 @@ fn the_node_follows_every_plan() {
 #[track_caller]
 fn unused(start: Node, node: Node) {
     let used = matches!(node, Node::Active | Node::Offline);
-    assert!(start != Node::Quarantined || !used, "a quarantined node became {node}, and nobody recovered it");
+    assert!(start != Node::Quarantined || !used, "a quarantined node became {node} without a recovery");
 }
 
 /// A node that must not be used gets to a state in which nothing is scheduled on it, whatever its run is.
@@ -182,7 +182,7 @@ fn an_unsafe_node_is_set_aside() {
 }
 
 #[test]
-fn a_run_cannot_finish_from_where_somebody_else_put_the_node() {
+fn a_run_cannot_finish_from_a_state_set_by_others() {
     let end = |kind, node| moves::on_end(kind, run::State::Completed, node, Origin::FromUse);
     assert_eq!(end(Kind::FullDecommission, Node::Retired), Err(Node::Retired));
     assert_eq!(end(Kind::Onboarding, Node::Quarantined), Ok(None), "set aside meanwhile");
@@ -227,9 +227,9 @@ fn adopting_only_goes_forwards() {
     }
 }
 
-/// Nobody can enrol for a run from a system that the run did not have deployed.
+/// A system that the run did not deploy cannot enrol for it.
 #[test]
-fn a_system_of_somebody_else_is_not_adopted() {
+fn a_foreign_system_is_not_adopted() {
     for status in [Status::Allocated, Status::Deploying, Status::Deployed] {
         let observed = Observed::Present { status, power: Power::On };
         for &kind in Kind::ALL {

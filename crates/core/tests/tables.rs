@@ -104,7 +104,7 @@ fn a_move_beside_the_document_carries_its_reason() {
     }
 }
 
-/// Section 3.3 of document 001: who owns each transition, in its own words; `|` is its "or".
+/// Section 3.3 of document 001: the owner of each transition, in its own words; `|` is its "or".
 const OWNERS: &str = "
     bootstrap_issued -> enrolling   admin | workflow
     enrolling -> active             workflow

@@ -94,7 +94,7 @@ fn an_install_is_waited_for_until_its_patience_ends() {
 }
 
 #[test]
-fn what_is_in_the_way_comes_first() {
+fn blockers_come_first() {
     let blockers = node::blockers("x1", node::State::Pending, false, 0, None);
     let why = explain(
         node::TABLE,
@@ -335,9 +335,9 @@ fn a_run_says_what_failed() {
     }
 }
 
-/// Who has to act on a device that is out of date depends on what is in the way.
+/// The one that has to act on a device that is out of date depends on the blocker.
 #[test]
-fn a_device_that_is_out_of_date_names_who_acts() {
+fn a_device_that_is_out_of_date_names_the_one_that_acts() {
     let report = device::Report { rendered_version: Some("3"), ..Default::default() };
     let facts = device::Facts {
         last_seen: Some(at(0)),

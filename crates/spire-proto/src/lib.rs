@@ -4,7 +4,7 @@
 
 mod generated {
     #![expect(missing_docs, reason = "the protocol files have their own comments")]
-    #![expect(clippy::allow_attributes, clippy::too_many_lines, reason = "nobody reads generated code")]
+    #![expect(clippy::allow_attributes, clippy::too_many_lines, reason = "generated code is not read")]
     #![expect(unreachable_pub, reason = "what is of use is exported below")]
 
     include!(concat!(env!("OUT_DIR"), "/spire.rs"));

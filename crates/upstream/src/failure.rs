@@ -28,7 +28,7 @@ pub enum Failure {
         /// The text, without secrets.
         detail: String,
     },
-    /// There already is such a thing, or someone else moved first; nothing was applied.
+    /// The object exists already, or another writer changed it first; nothing was applied.
     #[error("conflict: {0}")]
     Conflict(String),
     /// There is no such thing.

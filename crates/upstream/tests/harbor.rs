@@ -183,10 +183,10 @@ async fn projects_are_made_once_and_private() {
     let project = harbor.ensure_project("satellite").await.unwrap();
     assert!(!project.is_new && !project.is_public);
     let library = harbor.ensure_project("library").await.unwrap();
-    assert!(!library.is_new && library.is_public, "a project that anybody can read is noticed");
+    assert!(!library.is_new && library.is_public, "a public project is noticed");
     assert_eq!(fake.faults().count("project.create"), 1);
 
-    // Someone else is first between the question and the creation.
+    // Another client is first between the question and the creation.
     fake.faults().order(Order::once("HEAD /projects", "404")).unwrap();
     let raced = harbor.ensure_project("satellite").await.unwrap();
     assert!(!raced.is_new);
@@ -310,7 +310,7 @@ async fn conflicts_are_told_from_failures() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_harmless() {
+async fn an_absent_server_is_harmless() {
     let (fake, harbor) = pair().await;
     drop(fake);
     let failure = harbor.create_robot(&new_robot("edge-01")).await.unwrap_err();

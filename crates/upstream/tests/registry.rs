@@ -225,7 +225,7 @@ async fn a_real_registry_takes_the_image_and_gives_it_back() {
 
 /// Another user tags a published image to keep it. Deleting an image deletes all its tags, so it stays.
 #[tokio::test]
-async fn what_somebody_else_tagged_is_not_pruned() {
+async fn images_with_foreign_tags_are_not_pruned() {
     let Some(real) = Real::start(true) else { return };
     let (client, repository) = (registry(&real.url, ALICE), "satellite/a/state");
     let [first, second, third] = [1, 2, 3].map(|number| Artifact::of(&json!({"number": number})));
@@ -247,7 +247,7 @@ async fn what_somebody_else_tagged_is_not_pruned() {
     assert_eq!(tagged("latest").await, Some(third.manifest.digest.clone()));
 }
 
-/// A tag of somebody else may be on another page than ours; where there are very many, nothing is looked through.
+/// A foreign tag may be on another page than ours; where there are very many, nothing is looked through.
 #[tokio::test]
 async fn tags_of_others_are_looked_for_on_every_page() {
     for (others, removed) in [(1, 2), (101, 0)] {

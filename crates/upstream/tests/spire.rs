@@ -240,7 +240,7 @@ async fn a_failure_says_what_is_known() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_harmless_and_coming_back_is_noticed() {
+async fn an_absent_server_is_harmless_and_its_return_is_noticed() {
     let Site { fake, spire, folder } = Site::start().await;
     spire.bundle().await.unwrap();
     drop(fake);
@@ -278,7 +278,7 @@ fn domain(folder: &Path, name: &str) -> Issuer<'static, KeyPair> {
 }
 
 #[tokio::test]
-async fn over_tcp_both_sides_show_who_they_are() {
+async fn over_tcp_both_sides_prove_their_identity() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let ours = domain(folder.path(), "bundle.pem");

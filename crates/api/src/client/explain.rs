@@ -33,7 +33,7 @@ pub struct Why {
     pub patience_ends: Option<Timestamp>,
     /// Whether it has run out.
     pub overdue: bool,
-    /// What keeps this resource where it is, beyond what its state says.
+    /// The causes that keep this resource in its state, beyond those of the state itself.
     pub blockers: Vec<Blocker>,
     /// The ways out, the preferred one first.
     pub exits: Vec<Exit>,
@@ -59,7 +59,7 @@ pub struct Exit {
     pub to: String,
     /// What must happen.
     pub when: String,
-    /// Who makes it happen in the normal course.
+    /// The person or program that makes it happen in the normal course.
     pub by: String,
     /// How a person makes it happen.
     pub call: Option<Action>,
@@ -71,9 +71,9 @@ pub struct Exit {
 pub enum Next {
     /// Nothing: all is well, or it is over.
     Nothing,
-    /// Wait for somebody else to act.
+    /// Wait for another person or program to act.
     Wait {
-        /// Who acts.
+        /// The person or program that acts.
         by: String,
         /// What is waited for.
         until: String,

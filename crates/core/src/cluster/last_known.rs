@@ -11,13 +11,13 @@ use super::{
 enum Basis<'a> {
     /// Every adapter is available, all at one generation.
     Agreed(i64),
-    /// An earlier agreement that nobody has taken back.
+    /// An earlier agreement that still holds.
     Held(&'a Condition),
-    /// Somebody has not said whether it is available, or nobody is asked.
+    /// An adapter has not said whether it is available, or none is required.
     Missing,
-    /// Somebody is not available.
+    /// An adapter is not available.
     Failing,
-    /// Everybody is available, but not at one generation.
+    /// Every adapter is available, but not at one generation.
     Scattered,
 }
 
@@ -49,7 +49,7 @@ pub(super) fn last_known(
     let (generation, updated) = match basis {
         Basis::Agreed(generation) => (Some(generation), oldest_at(adapters, generation)),
         Basis::Held(held) => (Some(held.observed_generation), Some(held.last_updated_time)),
-        // Nobody is asked any more: nothing of the past is claimed.
+        // No adapter is required any more: nothing of the past is claimed.
         Basis::Missing if adapters.is_empty() => (None, None),
         Basis::Missing | Basis::Failing | Basis::Scattered => lost(adapters, before),
     };
@@ -58,8 +58,8 @@ pub(super) fn last_known(
     Next::new(LAST_KNOWN_RECONCILED, finding(&basis, adapters), generation, updated).after(previous, desired)
 }
 
-/// A lost condition speaks of the newest generation that anybody reported; the time is new only when somebody
-/// fails there.
+/// A lost condition speaks of the newest generation that any adapter reported; its time is new only when an
+/// adapter fails there.
 fn lost(adapters: &[Adapter<'_>], before: Option<&Condition>) -> (Option<i64>, Option<Timestamp>) {
     let newest = counted(adapters).map(|report| report.generation).max();
     let failing = newest.filter(|&newest| fails_at(adapters, newest));

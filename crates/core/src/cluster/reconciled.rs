@@ -12,8 +12,8 @@ fn finding(desired: &Desired<'_>, adapters: &[Adapter<'_>]) -> Finding {
     let undone = |adapter: &Adapter<'_>| lacks(desired, adapter).is_some();
 
     if adapters.is_empty() {
-        // True would be a guess: nobody has looked.
-        let message = "no adapter is required, so nobody can confirm this generation";
+        // True would be a guess: no adapter has looked.
+        let message = "no adapter is required, so no adapter can confirm this generation";
         (Status::False, Reason::ReconciledMissingAdapters, message.into())
     } else if adapters.iter().any(undone) {
         (Status::False, Reason::ReconciledMissingAdapters, waiting(desired, adapters).into())
@@ -55,7 +55,7 @@ pub(super) fn reconciled(
     let updated = oldest_at(adapters, desired.generation).unwrap_or(desired.updated_time);
     let mut next = Next::new(RECONCILED, finding, desired.generation, updated).after(previous, desired);
 
-    // A new generation ends the old success by itself, when it was asked for, not when somebody reports.
+    // A new generation ends the old success by itself, from when it was asked for, not from the first report.
     let superseded = before(previous, RECONCILED).is_some_and(|before| {
         before.status == Status::True && before.observed_generation < desired.generation
     });

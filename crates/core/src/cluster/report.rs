@@ -11,7 +11,7 @@ use super::{AVAILABLE, Status};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct RawReport {
-    /// Who reports.
+    /// The adapter that reports.
     pub adapter: Option<String>,
     /// The generation that was acted on.
     pub observed_generation: Option<i64>,
@@ -39,7 +39,7 @@ pub struct RawCondition {
 /// A report that passed [`validate`](fn@super::validate).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// Who reports.
+    /// The adapter that reports.
     pub adapter: String,
     /// The generation that was acted on.
     pub observed_generation: i64,

@@ -1,8 +1,9 @@
-//! Silence: what the clock adds to stored conditions when somebody reads them.
+//! Silence: what the clock adds to stored conditions when they are read.
 //!
-//! A success is only as good as the last time it was confirmed. When a required adapter has not been heard for
-//! longer than its patience, a `Reconciled` that was true is no longer known to be, and one that is false says
-//! who fell silent. Stored conditions stay as they are: the adapter's next report ends the silence by itself.
+//! A success is only as good as the last time it was confirmed. When a required adapter has not been heard
+//! for longer than its patience, a `Reconciled` that was true becomes unknown, and one that is false names
+//! the silent adapter. Stored conditions stay as they are: the adapter's next report ends the silence by
+//! itself.
 //!
 //! Silence is judged by the time of arrival on our clock, never by the adapter's own.
 
@@ -68,18 +69,19 @@ pub struct Heard<'a> {
     pub adapter: &'a str,
     /// What it last said; nothing if it never spoke.
     pub status: Option<&'a AdapterStatus>,
-    /// When its last valid report arrived, a discarded one included: who repeats himself is not silent.
+    /// When its last valid report arrived, a discarded one included: an adapter that repeats itself is not
+    /// silent.
     pub received_at: Option<Timestamp>,
     /// How long it may say nothing.
     pub patience: SignedDuration,
-    /// How long since then we did not listen ourselves: that silence is charged to nobody.
+    /// How long since then the server did not listen: that time does not count as silence.
     pub excused: SignedDuration,
 }
 
 /// An adapter that is silent past its patience.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Silent<'a> {
-    /// Who is silent.
+    /// The silent adapter.
     pub adapter: &'a str,
     /// When it was last heard; nothing if never.
     pub received_at: Option<Timestamp>,

@@ -35,7 +35,7 @@ pub fn upsert(stored: Option<&AdapterStatus>, report: Report) -> AdapterStatus {
 /// The last stored report of one adapter about one cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdapterStatus {
-    /// Who reported.
+    /// The adapter that reported.
     pub adapter: String,
     /// The generation it speaks of.
     pub observed_generation: i64,

@@ -15,7 +15,7 @@ pub const RULES: &[Rule] = &[
     rule("False", "Every required adapter is done at the current generation.", Owner::Adapter),
     rule(
         "Unknown",
-        "The adapters that fell silent report again; somebody has to look at them.",
+        "The adapters that fell silent report again; an operator has to look at them.",
         Owner::Admin,
     ),
 ];

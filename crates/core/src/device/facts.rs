@@ -30,7 +30,7 @@ pub struct Facts<'a> {
     pub last_seen: Option<Timestamp>,
     /// How long it may be silent, from [`disconnection_timeout`].
     pub timeout: SignedDuration,
-    /// How long since then we did not listen ourselves: that silence is charged to nobody.
+    /// How long since then the server did not listen: that time does not count as silence.
     pub excused: SignedDuration,
     /// The agent's last report; nothing if it never sent one.
     pub report: Option<Report<'a>>,

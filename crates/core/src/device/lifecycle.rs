@@ -83,9 +83,9 @@ fn progress<'a>(facts: &Facts<'a>) -> Option<(Reason, Condition<'a>)> {
 fn explained(holds: Status, progress: Option<(Reason, Condition<'_>)>) -> Derived<Status> {
     let reason = progress.map(|(reason, _)| reason);
     let info = match (holds, reason) {
-        (Status::Unknown, _) => "Not enrolled; someone has to approve its enrolment request.",
+        (Status::Unknown, _) => "Not enrolled; an operator has to approve its enrolment request.",
         (Status::Enrolled, None) => "Enrolled; it may be given work.",
-        (Status::Enrolled, Some(_)) => "Enrolled, but its agent decommissions it and nobody requested that.",
+        (Status::Enrolled, Some(_)) => "Enrolled, but its agent decommissions it without a request.",
         (Status::Decommissioning, None) => "Decommissioning was requested; its agent has to pick that up.",
         (Status::Decommissioning, Some(_)) => "Its agent has started to decommission it and has to finish.",
         (Status::Decommissioned, Some(Reason::Error)) => {
@@ -106,7 +106,7 @@ fn failed(message: &str) -> String {
 
 fn kept(reached: Status) -> Derived<Status> {
     let info = match reached {
-        // Nothing is less than `Unknown`, so nobody is kept in it.
+        // Nothing is less than `Unknown`, so the furthest status never holds a device there.
         Status::Unknown => "Not enrolled.",
         Status::Enrolled => "Was enrolled before, and a lifecycle never goes back.",
         Status::Decommissioning => {

@@ -9,8 +9,8 @@ use super::{
 };
 use crate::names::names;
 
-/// The first rule that holds wins: whoever cannot be heard cannot be judged, and a device that reboots
-/// reports nothing about its health that would outlive the reboot.
+/// The first rule that holds wins. A silent device cannot be judged, and one that reboots reports nothing
+/// about its health that would outlive the reboot.
 #[must_use]
 pub fn derive(facts: &Facts<'_>, now: Timestamp) -> Derived<Status> {
     let resources = facts.report.map(|report| report.resources).unwrap_or_default();

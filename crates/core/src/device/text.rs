@@ -7,7 +7,7 @@ use std::fmt::{self, Display, Formatter};
 const SHOWN_CHARS: usize = 250;
 const SHOWN_ITEMS: usize = 5;
 
-/// A text of someone else inside a sentence of ours: cut when long, and without its own full stop.
+/// A text from another program inside a sentence of ours: cut when long, and without its own full stop.
 pub(super) struct Quoted<'a>(pub(super) &'a str);
 
 impl Display for Quoted<'_> {

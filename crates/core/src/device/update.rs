@@ -136,7 +136,7 @@ impl table::State for State {
 }
 
 impl table::Event for Event {
-    /// Nobody but the agent moves an update; a person who wants another outcome changes the spec.
+    /// Returns no call: only the agent moves an update; a person who wants another outcome changes the spec.
     fn call(self) -> Option<Call> {
         None
     }

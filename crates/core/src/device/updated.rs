@@ -25,7 +25,7 @@ pub fn derive(facts: &Facts<'_>, now: Timestamp) -> Derived<Status> {
 }
 
 names! {
-    /// How what a device runs compares with what it should run.
+    /// How the running version of a device compares with the wanted one.
     pub enum Status {
         /// It runs the spec rendered for it, made from the current template of its fleet if it has one.
         UpToDate = "UpToDate",
@@ -73,7 +73,7 @@ fn up_to_date(facts: &Facts<'_>, now: Timestamp) -> Derived<Status> {
     Derived::new(Status::UpToDate, info)
 }
 
-/// Every reason there is, with who has to act: one that is left out is found only after the others.
+/// Lists every reason with the one who has to act: a reason left out would only be found after the others.
 fn out_of_date(facts: &Facts<'_>, now: Timestamp) -> Derived<Status> {
     let offline =
         facts.is_disconnected(now).then(|| "Offline: nothing changes before it is heard again.".into());

@@ -36,7 +36,7 @@ pub const RULES: &[Rule] = &[
     rule("applicationSummary", "Error",    "Healthy", "The applications that fail are mended.", Owner::Admin, None),
     rule("lifecycle", "Unknown",         "Enrolled",       "Its enrolment is approved.",                  Owner::Admin, APPROVE),
     rule("lifecycle", "Decommissioning", "Decommissioned", "Its agent ends the decommissioning, or fails.", Owner::Agent, None),
-    rule("lifecycle", "Decommissioning", "Decommissioned", "Somebody removes a device that will not come back.", Owner::Admin, REMOVE),
+    rule("lifecycle", "Decommissioning", "Decommissioned", "An admin removes a device that will not come back.", Owner::Admin, REMOVE),
 ];
 
 /// An update that its agent gave up is not repeated: only a new version leads on.

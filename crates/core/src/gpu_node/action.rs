@@ -1,4 +1,4 @@
-//! What an operator may ask of a node itself; what may be asked of its run is [`crate::run::action`].
+//! The actions of an operator on a node itself; those on its run are in [`crate::run::action`].
 
 use super::{Event, State, TABLE, mapping};
 use crate::{
@@ -137,7 +137,7 @@ mod tests {
     use crate::Named as _;
 
     #[test]
-    fn what_needs_the_node_to_itself_waits_for_its_run() {
+    fn an_exclusive_action_waits_for_the_run_of_the_node() {
         let beside = |state, run| allowed_beside(state, run).collect::<Vec<_>>();
         let failed = run::State::FailedManualIntervention;
         let both = [Action::Recover, Action::Retire];

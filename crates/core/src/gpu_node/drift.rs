@@ -18,7 +18,7 @@ use super::{
 };
 use crate::run;
 
-/// What follows from what MAAS says of a node.
+/// The consequence of MAAS's answer about a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Nothing.

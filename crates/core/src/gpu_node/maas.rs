@@ -1,4 +1,4 @@
-//! What MAAS says of a machine, and what it should say: observed upstream truth that we never own.
+//! MAAS's answers about a machine, and the ones expected: observed upstream truth that we never own.
 
 use Expect::{Absent, Any, Failed, PoweredOff};
 use Status::*;
@@ -186,16 +186,16 @@ const fn expect(
     Expectation { state, expected, while_worked_on }
 }
 
-/// Who may have caused what is observed.
+/// The work of ours that may have caused an observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
-    /// Nobody of ours: whatever changed in MAAS, somebody else did it.
+    /// None: a change in MAAS was made outside of Wardroom.
     Nobody,
     /// A run that is open, whether it is worked on or stuck.
     Run,
 }
 
-/// Whether an observation fits the node's state; if not, somebody else moved the machine: drift.
+/// Whether an observation fits the node's state; if not, the machine was moved outside of Wardroom: drift.
 #[must_use]
 pub fn fits(state: State, observed: Observed, work: Work) -> bool {
     EXPECTATIONS.iter().filter(|row| row.state == state).any(|row| {

@@ -75,13 +75,13 @@ pub fn on_done(stage: Stage, node: State) -> Option<Event> {
     }
 }
 
-/// The move of the node that a run which reached its end makes.
+/// Returns the move of the node when its run ends.
 ///
 /// # Errors
-/// The state from which this kind of run cannot finish: somebody moved the node meanwhile.
+/// The state from which this kind of run cannot finish: the node was moved meanwhile.
 pub fn on_end(kind: Kind, end: run::State, node: State, origin: Origin) -> Result<Option<Event>, State> {
     let event = match (kind, node) {
-        // Seen by the run before anybody else did; the end follows with the next look.
+        // The run sees this first; the end follows with the next look.
         (Kind::Bootstrap, BootstrapIssued) => Event::EnrollmentStarted,
         (Kind::Onboarding | Kind::Bootstrap, Enrolling) => Event::Onboarded,
         (Kind::SoftReset | Kind::StorageCleanup, Draining) => Event::CleanupFinished,

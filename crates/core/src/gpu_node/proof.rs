@@ -78,8 +78,8 @@ fn unfit(facts: &Facts, state: State) -> Option<&Sight> {
     facts.sight.as_ref().filter(|sight| !maas::fits(state, sight.observed, Work::Nobody))
 }
 
-/// The newest run, if an erasure that it or an earlier one began was never proven complete. A person who accepted that,
-/// and a newly deployed system, end it.
+/// Returns the newest run, if an erasure that it or an earlier one began was never proven complete. A person
+/// who accepts that, or a newly deployed system, ends it.
 #[must_use]
 pub fn unproven(facts: &Facts) -> Option<&NewestRun> {
     facts.run.as_ref().filter(|run| !run.unproven.is_empty() && !run.accepted && !deployed_anew(run))

@@ -36,7 +36,7 @@ names! {
         Failed = "failed",
         /// The agent will not do it, and trying again changes nothing.
         Refused = "refused",
-        /// Nobody wants it any more.
+        /// The server no longer wants it.
         Withdrawn = "withdrawn",
     }
 }

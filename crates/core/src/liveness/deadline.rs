@@ -10,11 +10,11 @@
 //!             start or an outage the time in which members that backed off return
 //! ```
 //!
-//! Other servers that were gone, or sent members away, are an excuse as well, but all of that together puts a deadline off
-//! by no more than the rule once more and twice the longest of these times. One such time is excused in full by that,
+//! Time in which other servers were gone, or refused members, is excused as well. All of it together puts a deadline off
+//! by at most the rule once more and twice the longest of these times. One such time is excused in full by that,
 //! wherever it falls: it began before the member was due, and is over after its length, and then the member has its
-//! grace. A member that is well is not heard only if every one of its beats for twice the rule went to a server that was
-//! about to go; a server that crashes again and again would keep everybody else from being found if that were not enough.
+//! grace. A healthy member is missed only if each of its beats for twice the rule went to a server that was about to go.
+//! The bound is needed because a server that crashes again and again would keep dead members from being found.
 //!
 //! What must stay true: no deaf period of ours, however short and wherever it falls, makes a member that is well
 //! due; and a dead member is due once we listened without a break for [`Policy::at_most`]. A deaf

@@ -16,7 +16,7 @@ use super::{
     why::Held,
 };
 
-/// A zone's label; nothing for members without one, whom only the guard of the whole watches.
+/// A zone's label; nothing for members without one, which only the guard of the whole watches.
 pub type Zone = Option<String>;
 
 /// The guards of a fleet; stored between sweeps.
@@ -27,7 +27,7 @@ pub struct Fleet {
     zones: BTreeMap<String, Guard>,
 }
 
-/// What a sweep may do, and what people have to be told.
+/// The marks that a sweep may make, and the incidents to report.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ruling {
     /// How many members of a zone go stale now, the longest due first; zones in which none does are left out.
@@ -58,7 +58,7 @@ pub enum Change {
 }
 
 impl Fleet {
-    /// Takes in what a sweep counted in every zone and says what may go stale.
+    /// Takes the facts that a sweep counted in every zone and returns which members may go stale.
     pub fn rule(&mut self, facts: &BTreeMap<Zone, Facts>, limits: &Limits, now: Timestamp) -> Ruling {
         let whole = facts.values().copied().fold(Facts::default(), Facts::and);
         let mut room = self.whole.rule(whole, limits, now);
@@ -154,7 +154,8 @@ fn sentence(guard: &Guard, zone: &Zone, limits: &Limits) -> String {
     }
 }
 
-/// Who went stale is not watched any more, and does not count: nobody shall read that it came back.
+/// Returns the text of an incident's end. Stale members are not watched any more, so they are not counted:
+/// the text must not say that they came back.
 fn over(guard: &Guard) -> String {
     let Facts { watched, silent, due, .. } = *guard.facts();
     let gone = match guard.gone {

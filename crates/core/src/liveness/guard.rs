@@ -6,7 +6,7 @@
 //! | watching  | the same, and one is due for longer than the bound already  | releasing |
 //! | holding   | no more than half are silent                                | watching  |
 //! | holding   | the bound has passed                                        | releasing |
-//! | releasing | nobody is due and no more than half are silent              | watching  |
+//! | releasing | no member is due and no more than half are silent           | watching  |
 //!
 //! Watching lets every due member go stale, holding none, releasing so many a second. Silent are those past
 //! what a member that is well needs, so the guard closes before the first of them goes stale; those
@@ -51,8 +51,8 @@ impl Default for Limits {
 /// What a sweep counted in a zone.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Facts {
-    /// Members that are judged: everyone who beats and is not stale yet. One that cannot be made stale does
-    /// not belong here: it would use up the bound for its neighbours.
+    /// Members that are judged: all that beat and are not stale yet. One that cannot be made stale does not
+    /// belong here: it would use up the bound for its neighbours.
     pub watched: u32,
     /// Of these, those whose standing is late or due.
     pub silent: u32,
@@ -180,8 +180,8 @@ impl Guard {
         self.phase == Phase::Watching && !self.incident && self.recent.is_empty()
     }
 
-    /// Takes in what a sweep counted and says how many may go stale. Not to be asked while the server is
-    /// deaf: then nobody is silent.
+    /// Takes the facts that a sweep counted and returns how many members may go stale. Must not be called
+    /// while the server is deaf: then no member counts as silent.
     pub fn rule(&mut self, facts: Facts, limits: &Limits, now: Timestamp) -> Release {
         self.facts = facts;
         self.recent.forget(later(now, SignedDuration::ZERO.saturating_sub(self.window(limits))));

@@ -95,7 +95,7 @@ impl Interval {
     }
 }
 
-/// The interval in force: the longer of what the member says and what it was given.
+/// Returns the interval in force: the longer of the stated and the given one.
 #[must_use]
 pub fn in_force(said: Option<Interval>, given: Option<Interval>) -> Option<Interval> {
     said.max(given)

@@ -1,11 +1,11 @@
-//! Listening: the record of periods in which the server was deaf, which are charged to nobody.
+//! Listening: the record of periods in which the server was deaf, which do not count as silence.
 //!
-//! What must stay true: time counts as deaf once, however many causes overlap, and forgetting only ever
-//! adds deaf time. The record is bounded; when it is full, the two neighbours with the shortest listening
-//! between them become one period, so a member can gain credit by it and never lose any.
+//! What must stay true: time counts as deaf once, however many causes overlap, and forgetting only ever adds
+//! deaf time. The record is bounded; when it is full, the two neighbours with the shortest listening between
+//! them become one period, so a member can gain credit by it and never lose any.
 //!
-//! What other servers did not hear, or heard and took with them, is kept apart ([`Cause::Replica`]): this server
-//! listened, so that is an excuse with a bound, which [`super::deadline()`] sets.
+//! Beats that other servers missed, or heard and lost, are kept apart ([`Cause::Replica`]): this server
+//! listened, so the excuse has a bound, which [`super::deadline()`] sets.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -69,7 +69,7 @@ pub struct Listening {
     over: Vec<Period>,
     /// What goes on, each cause at most once.
     open: Vec<(Cause, Timestamp)>,
-    /// What other servers did not hear: like what is over.
+    /// Periods that other servers missed, kept like those that are over.
     elsewhere: Vec<Elsewhere>,
 }
 
@@ -230,10 +230,10 @@ fn ended_after<T: Stretch>(record: &[T], at: Timestamp) -> impl Iterator<Item = 
     record.iter().rev().take_while(move |stretch| stretch.period().to > at)
 }
 
-/// The pause that a tick reveals by coming much later than it should have.
+/// Returns the pause that a late tick reveals.
 ///
 /// The whole time since the tick before counts: when within it the process stood still is not known. It has
-/// to be recorded before anyone is judged at this tick.
+/// to be recorded before members are judged at this tick.
 #[must_use]
 pub fn pause(before: Timestamp, now: Timestamp, expected: SignedDuration) -> Option<Period> {
     let late = now.duration_since(before).saturating_sub(expected);

@@ -37,7 +37,8 @@ pub struct Silence {
 }
 
 impl Silence {
-    /// What is known of a member's silence at a moment; `held` is what [`super::Fleet::held`] says of its zone.
+    /// Returns the facts of a member's silence at a moment; `held` is the result of [`super::Fleet::held`]
+    /// for its zone.
     #[must_use]
     pub fn of(
         heard: &Heard,
@@ -85,9 +86,9 @@ impl Display for Silence {
             Standing::Suspected | Standing::Due => write!(f, "; it has counted as silent since {due}")?,
         }
         if self.credit > SignedDuration::ZERO {
-            let who = if self.bound.is_some() { "a" } else { "the" };
+            let article = if self.bound.is_some() { "a" } else { "the" };
             let credit = SignedDuration::from_secs(self.credit.as_secs());
-            write!(f, ", with {credit:#} added in which {who} server did not listen")?;
+            write!(f, ", with {credit:#} added in which {article} server did not listen")?;
         }
         f.write_str(".")?;
         match self.bound.filter(|_| matches!(self.standing, Standing::Heard | Standing::Late)) {
@@ -162,7 +163,7 @@ impl Display for Held {
     }
 }
 
-/// To the second: nobody reads more of it.
+/// Cuts a time to the second, which is precise enough to read.
 fn whole(at: Timestamp) -> Timestamp {
     Timestamp::from_second(at.as_second()).unwrap_or(at)
 }

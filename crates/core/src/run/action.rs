@@ -13,8 +13,8 @@
 //! ¹ unless the run is still at its first stage: then the rerun happened already.
 //! ² unless the run adopted what was observed: then it goes on from there already.
 //!
-//! A run whose next attempt is put off because the last one failed is not queued yet: who asks it to go on queues it,
-//! and the budgets stay as they are.
+//! A run whose next attempt is put off because the last one failed is not queued yet: an action that sends it on queues
+//! it, and the budgets stay as they are.
 //!
 //! Every action is idempotent: pressed twice, or by two operators at once, it has one effect, and the second
 //! press is told what the first one did. A worker that holds a live lease is never overtaken in the middle
@@ -82,9 +82,9 @@ impl Action {
 /// Whether a worker has the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lease {
-    /// Nobody has it: it is queued for the next free worker.
+    /// No worker has it: it is queued for the next free one.
     Queued,
-    /// Nobody has it: an attempt failed, and the next one is put off.
+    /// No worker has it: an attempt failed, and the next one is put off.
     PutOff,
     /// A worker has it and its lease is running.
     Live,
@@ -111,7 +111,7 @@ pub enum Observation {
     Nothing,
     /// The operator looked at an observation that is not the newest any more.
     Outdated,
-    /// Somebody else has the machine in use.
+    /// The machine is in use outside of Wardroom.
     InUse,
     /// The run can go on from what is observed.
     Continues,
@@ -145,7 +145,7 @@ pub struct Facts {
 /// What an action does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// The run moves by this event, heading for this goal; whoever held it is fenced off.
+    /// The run moves by this event, heading for this goal; its worker is fenced off.
     Move(Event, Goal),
     /// The goal is recorded, and the worker turns to it at its next safe point.
     Head(Goal),
@@ -258,13 +258,13 @@ pub fn allowed(run: Facts) -> impl Iterator<Item = Action> {
     Action::ALL.iter().copied().filter(move |&action| decide(action, run).is_ok())
 }
 
-/// The action that gets the run on, for whoever has seen to why its stage failed; nothing while it is on its way.
+/// Returns the action that gets the run on once the cause of its failure is fixed; nothing while it is on its way.
 ///
 /// | failed in                | action                                                                           |
 /// |--------------------------|----------------------------------------------------------------------------------|
 /// | an undo, or on its way to one | `retry_stage`: what was undone halfway is not continued                     |
 /// | `settings`               | `rerun`: the run goes by what it loaded at its top, which is loaded once more    |
-/// | `disagreement`           | `adopt_observed_state` where that leads on; else an onboarding begins anew, at its top (`rerun`) where somebody else has the machine in use, and what takes a node out is cancelled |
+/// | `disagreement`           | `adopt_observed_state` where that leads on; else an onboarding begins anew, at its top (`rerun`) where the machine is in use otherwise, and what takes a node out is cancelled |
 /// | `no_agent`               | none of these where the stage can be skipped, which is asked of the node; else `cancel` |
 /// | `overdue`                | none of these, likewise, where the agent is silent and a skip gets the run to its end; else `retry_stage` |
 /// | `redeploy`               | an onboarding begins anew, and what takes a node out is cancelled                |
@@ -346,7 +346,7 @@ fn rerun(run: Facts) -> Result<Decision, Refusal> {
 
 fn restart(run: Facts) -> Result<Decision, Refusal> {
     match run.state {
-        // Who stopped it first wins; frozen, an operator may decide anew.
+        // The first one that stopped it wins; once it is frozen, an operator may decide anew.
         State::Running | State::Compensating if run.goal == Goal::Cancel => Err(Refusal::BeingCancelled),
         State::Pending if !run.has_effects => Ok(Decision::Nothing(Already::Clean)),
         State::Compensating => Ok(Decision::Nothing(Already::Undoing)),
@@ -362,7 +362,7 @@ fn restart(run: Facts) -> Result<Decision, Refusal> {
     }
 }
 
-/// A cancel wins over a restart: who wants to stop must always be able to.
+/// A cancel wins over a restart: stopping must always be possible.
 fn cancel(run: Facts) -> Result<Decision, Refusal> {
     match run.state {
         State::Running if run.lease == Lease::Live => Ok(head(run, Goal::Cancel)),

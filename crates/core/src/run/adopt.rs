@@ -1,7 +1,7 @@
-//! Adopting what is observed: where a run goes on when somebody else has advanced the machine.
+//! Adopting the observed state: where a run continues when the machine was advanced outside of it.
 //!
-//! Only ever forwards, and never past what MAAS cannot know: that the agent enrolled, that a disk is clean. A system that
-//! the run did not have deployed has no token to enrol with for it, so that it is never adopted.
+//! Only ever forwards, and never past a fact that MAAS cannot know: that the agent enrolled, that a disk is
+//! clean. A system that the run did not deploy has no token to enrol with for it, so it is never adopted.
 
 use super::plan::{Kind, Stage};
 use crate::gpu_node::maas::{
@@ -12,17 +12,17 @@ use crate::gpu_node::maas::{
     },
 };
 
-/// Who had the system deployed that is, or is to be, on the machine.
+/// The origin of the system that is, or is to be, on the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum System {
     /// The run itself.
     OfTheRun,
-    /// Somebody else, or an earlier run.
+    /// Deployed outside of the run, or by an earlier run.
     OfOthers,
 }
 
-/// The stage at which a run that is stuck `at` a stage goes on, given what MAAS says; nothing when what is observed
-/// is not something that the run would have brought about from there.
+/// Returns the stage at which a run that is stuck `at` a stage continues, given the observation; nothing if
+/// the run would not have brought that about from there.
 #[must_use]
 pub fn goes_on_at(kind: Kind, at: Stage, observed: Observed, system: System) -> Option<Stage> {
     let point = match kind {
@@ -41,7 +41,7 @@ pub fn goes_on_at(kind: Kind, at: Stage, observed: Observed, system: System) -> 
     point.filter(|&point| kind.is_past(point, at))
 }
 
-/// Whether somebody has the machine, so that MAAS must release it before a run can bring it in.
+/// Whether the machine is in use, so that MAAS must release it before a run can bring it in.
 #[must_use]
 pub const fn is_in_use(observed: Observed) -> bool {
     matches!(

@@ -51,7 +51,7 @@ impl Kind {
         (plan[at].when != When::OnFailure && next.when == When::OnFailure).then_some(next.stage)
     }
 
-    /// How long the run may be at a stage. Who bootstraps a node by hand has as long as the token lives.
+    /// Returns how long the run may be at a stage. A bootstrap by hand has as long as the token lives.
     #[must_use]
     pub const fn patience_at(self, stage: Stage) -> SignedDuration {
         if matches!(self, Self::Bootstrap) { SignedDuration::from_hours(24) } else { stage.patience() }
@@ -67,14 +67,15 @@ impl Kind {
         able && self.plan().iter().any(|step| step.stage == stage)
     }
 
-    /// What can be skipped from a stage on: all that a host has to do which nobody speaks for any more.
+    /// Returns the stages that can be skipped from a stage on: those that need a host whose agents are all
+    /// gone.
     pub fn skippable_from(self, stage: Stage) -> impl Iterator<Item = Stage> {
         let ahead = self.plan().iter().map(|step| step.stage).skip_while(move |&ahead| ahead != stage);
         ahead.filter(move |&ahead| self.can_skip(ahead))
     }
 
-    /// Whether a run that waits for a silent host gets to its end when that is skipped from a stage on: what erases or
-    /// proves is not skipped any more while somebody speaks for the node.
+    /// Whether a run that waits for a silent host reaches its end when stages are skipped from this one on.
+    /// Stages that erase or prove are not skipped while an agent speaks for the node.
     #[must_use]
     pub fn gets_past(self, stage: Stage) -> bool {
         self.can_skip(stage)
@@ -136,7 +137,7 @@ impl Stage {
         }
     }
 
-    /// Stages that only the agent on the host can carry out, and that protect nobody but who uses the host.
+    /// Stages that only the agent on the host can carry out, and that protect only users of the host.
     const fn asks_the_host(self) -> bool {
         matches!(self, Self::DrainNode | Self::RemoveGpuaasNodeRecord)
     }

@@ -22,11 +22,11 @@ names! {
         Crashed = "crashed",
         /// What the site, or the node, was registered with is missing or does not fit the machine.
         Settings = "settings",
-        /// What is observed is not what the run caused, and automation does not adopt it.
+        /// The observed state was not caused by the run, and automation does not adopt it.
         Disagreement = "disagreement",
         /// The machine was deployed, and what is on it cannot enrol, or does not report: only another deployment helps.
         Redeploy = "redeploy",
-        /// No agent speaks for the node that could carry the stage out: only whoever skips it, with a reason, gets past it.
+        /// No agent of the node can carry the stage out; a person has to skip it, with a reason.
         NoAgent = "no_agent",
         /// Only a person can decide how to go on.
         Manual = "manual",

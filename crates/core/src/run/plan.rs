@@ -24,7 +24,7 @@ names! {
     pub enum When {
         /// In every run.
         Always = "always",
-        /// If whoever started the run asked for it.
+        /// If the request that started the run asked for it.
         OnRequest = "on_request",
         /// If the site's settings ask for it.
         ByPolicy = "by_policy",

@@ -58,7 +58,7 @@ pub struct Event {
     /// When, in MAAS's words.
     #[serde(default)]
     pub created: String,
-    /// Who caused it.
+    /// The user that caused it.
     #[serde(default)]
     pub username: String,
 }

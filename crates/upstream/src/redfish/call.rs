@@ -61,7 +61,8 @@ impl Redfish {
         }
         if base.scheme() == "http" && settings.trust != Trust::Insecure {
             return Err(
-                "without TLS anybody can read the password; use https://, or trust it without".to_owned()
+                "without TLS any machine on the way can read the password; use https://, or trust it without"
+                    .to_owned(),
             );
         }
         let mut builder = Client::builder()

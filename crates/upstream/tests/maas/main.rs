@@ -269,7 +269,7 @@ async fn hardware_reports_come_or_do_not() {
     assert_eq!(maas.machine(&id).await.unwrap().last_sync, last, "a system that is silent stays silent");
 }
 
-/// A proxy may say when to come again by a date, and is understood as who names seconds is.
+/// A proxy may name the time to come again by a date, which is understood like seconds.
 #[tokio::test]
 async fn a_date_says_when_to_come_again() {
     let fake = start(Config::default()).await;

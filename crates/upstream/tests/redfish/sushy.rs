@@ -1,4 +1,4 @@
-//! The client against a Redfish of somebody else: sushy-tools with its fake driver.
+//! The client against a Redfish that is not ours: sushy-tools with its fake driver.
 
 #![expect(clippy::print_stdout, reason = "a test says what it leaves out")]
 
