@@ -21,7 +21,7 @@ pub mod token;
 pub mod workflow;
 
 pub use envelope::{Envelope, Page};
-pub use problem::{FieldError, Problem};
+pub use problem::{FieldError, MissingResource, Problem};
 
 /// Deserialises a field that may be absent, null or a value, and keeps the three apart.
 ///

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::action::Action;
 
-/// What went wrong, and what to do about it.
+/// An error, and the next step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
     /// Names the kind of problem; documented under this name.
@@ -24,12 +24,24 @@ pub struct Problem {
     /// Which fields are wrong.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FieldError>,
-    /// What may be done instead, when the state does not allow what was asked for.
+    /// The actions that are possible instead, when the state does not allow the requested one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_actions: Option<Vec<Action>>,
+    /// The resource that does not exist; the path of the request may name another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<MissingResource>,
     /// The path that was asked for, as a client knows it; it is not sent.
     #[serde(skip)]
     pub asked: String,
+}
+
+/// A resource that does not exist.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MissingResource {
+    /// Its kind.
+    pub kind: String,
+    /// The name or id that was asked for.
+    pub id: String,
 }
 
 /// One field that is wrong.
@@ -37,7 +49,7 @@ pub struct Problem {
 pub struct FieldError {
     /// The path of the field.
     pub field: String,
-    /// What is wrong and what would be right.
+    /// The mistake, and what is expected.
     pub message: String,
     /// How to make what the field names and is not there.
     #[serde(default, skip_serializing_if = "Option::is_none")]

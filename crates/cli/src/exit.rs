@@ -175,10 +175,10 @@ fn list(kind: Kind) -> String {
     format!("list them: `wardroom get {}s`", kind.as_str())
 }
 
-/// Returns the missing resource that the detail of a refusal names, if its path does not.
-fn named(detail: &str) -> Option<Subject> {
-    let (kind, id) = detail.strip_prefix("there is no ")?.strip_suffix('"')?.split_once(" \"")?;
-    Some(Subject { kind: Kind::from_str(&kind.replace(' ', "-"), false).ok()?, id: id.to_owned() })
+/// Returns the missing resource that a refusal names.
+fn named(problem: &Problem) -> Option<Subject> {
+    let missing = problem.resource.as_ref()?;
+    Some(Subject { kind: Kind::from_str(&missing.kind, false).ok()?, id: missing.id.clone() })
 }
 
 /// Returns the next step after an error.
@@ -218,7 +218,7 @@ fn after(problem: &Problem) -> Option<String> {
             "check --server and WARDROOM_SERVER_URL: this may be the listener for booting machines"
                 .to_owned(),
         ),
-        404 => subject.or_else(|| named(&problem.detail)).map(|subject| list(subject.kind) + &past(subject)),
+        404 => subject.or_else(|| named(problem)).map(|subject| list(subject.kind) + &past(subject)),
         409 if problem.code == "in_use" => subject.and_then(users),
         409 => {
             let Subject { kind, id } = subject.filter(|subject| is_explained(subject.kind))?;
@@ -285,6 +285,19 @@ mod tests {
             assert_eq!(of_client(&error), Code::Failed);
             assert!(next_step(&error).unwrap().contains("--server"));
         }
+    }
+
+    /// A path without a name, such as that of a change of many, leaves the name to the problem.
+    #[test]
+    fn a_missing_resource_is_named_by_the_problem() {
+        let problem = serde_json::json!({
+            "type": "t", "title": "t", "status": 404, "detail": "d", "code": "not_found", "request_id": "r",
+            "resource": {"kind": "satellite-group", "id": "south"},
+        });
+        let error = client::Error::Problem(Box::new(serde_json::from_value(problem).unwrap()));
+        let next = next_step(&error).unwrap();
+        assert!(next.contains("`wardroom get satellite-groups`"), "{next}");
+        assert!(next.contains("`wardroom history satellite-group south`"), "{next}");
     }
 
     #[test]

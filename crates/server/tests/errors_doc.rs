@@ -12,7 +12,8 @@ fn the_page_says_what_the_code_says() {
          Generated from the code by `./dev bless`; do not edit.\n\n\
          A refusal or failure is an RFC 9457 problem, `application/problem+json`: `type`, `title`, `status`, `detail`\n\
          with the next step, `code`, `request_id` (also in `X-Request-ID`, in the log and in history), `errors[]`\n\
-         with a field and a message each, and on a conflict `allowed_actions[]`. Every `code` there is:\n\n\
+         with a field and a message each, on a conflict `allowed_actions[]`, and with `not_found` the missing\n\
+         `resource` (`kind` and `id`). Every `code` there is:\n\n\
          | Code | Status | What it means, and what to do |\n|---|---|---|\n",
     );
     for class in error::every(KINDS) {

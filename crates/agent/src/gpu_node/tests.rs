@@ -193,7 +193,7 @@ async fn a_beat_comes_through_whatever_checks_say() {
 }
 
 #[test]
-fn what_is_brief_keeps_what_failed() {
+fn a_summary_keeps_the_failures() {
     let check = |number: usize, ok| Check {
         name: format!("\u{7}{number}{}", "é".repeat(200)),
         ok,
@@ -221,6 +221,7 @@ fn told(status: u16) -> Problem {
         request_id: text(),
         errors: Vec::new(),
         allowed_actions: None,
+        resource: None,
         asked: text(),
     }
 }

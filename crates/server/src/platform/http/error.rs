@@ -4,7 +4,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use wardroom_api::{FieldError, Problem};
+use wardroom_api::{FieldError, MissingResource, Problem};
 use wardroom_core::action::Action;
 
 use crate::platform::kind::Kind;
@@ -52,7 +52,7 @@ const SHARED: &[Class] = &[
     class("body_late",         408, "The request came too slowly", "The body of the request did not come in time; nothing was done."),
     MOVE,
     class("name_taken",        409, "The name is taken", "The name is in use, or was."),
-    class("last_admin",        409, "It is the last one", "Nobody could let anybody in without this token; make another admin token first."),
+    class("last_admin",        409, "It is the last one", "Without this token no admin would be left to create tokens; make another admin token first."),
     class("in_use",            409, "It is in use", "Something still refers to it; `detail` says what."),
     class("in_flight",         409, "The request is being answered", "A request with this `Idempotency-Key` is being answered; repeat it in a moment."),
     class("shown_once",        409, "The secret was shown", "The request was done before, and its secret is not shown again."),
@@ -146,7 +146,7 @@ pub enum Error {
         /// What is allowed instead.
         allowed: Vec<Action>,
     },
-    /// Somebody changed the resource since the caller read it.
+    /// The resource changed since the caller read it.
     #[error("the resource changed since it was read: read it again and look at the change")]
     Precondition,
     /// The idempotency key was used for something else.
@@ -248,6 +248,11 @@ impl Error {
         } else {
             None
         };
+        let resource = if let Self::NotFound { kind, id } = self {
+            Some(MissingResource { kind: (*kind).to_owned(), id: id.clone() })
+        } else {
+            None
+        };
         Problem {
             type_: format!("urn:wardroom:problem:{code}"),
             title: title.to_owned(),
@@ -257,6 +262,7 @@ impl Error {
             request_id: request_id.to_owned(),
             errors,
             allowed_actions: allowed,
+            resource,
             asked: String::new(),
         }
     }
@@ -269,8 +275,8 @@ impl Error {
         let retry = match self {
             Self::TooMany(seconds) => Some(*seconds),
             Self::Unavailable(_) => Some(1),
-            // Streams stay open for long: who is at the limit by mistake is not to knock all the time. Neither is who
-            // waits for an operator.
+            // Streams stay open for long: a client over the limit by mistake should not retry all the
+            // time, nor should one that // waits for an operator.
             Self::TooManyStreams(_) | Self::ReadOnly => Some(10),
             // Today's clients do not listen; tomorrow's may.
             Self::Revoked => Some(60),
@@ -351,7 +357,7 @@ impl From<wardroom_store::Error> for Error {
                 tracing::error!(%error, "a statement was cut short");
                 Self::Unavailable(match wait {
                     Wait::Lock => {
-                        "somebody keeps a part of the database locked for too long, nothing was changed: repeat; if it stays so, an operator has to end who holds the lock"
+                        "a session holds a lock in the database for too long, nothing was changed: repeat; if it stays so, an operator has to end that session"
                     }
                     Wait::Statement => {
                         "the database took too long and gave up, nothing was changed: repeat; if it stays so, an operator has to see what it waits for"
