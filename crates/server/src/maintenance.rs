@@ -74,11 +74,12 @@ pub async fn restore(from: &Path, config: &Config) -> Result<(), Error> {
     wardroom_store::restore(from, &config.location).await
 }
 
-/// Makes an admin token for who has the key of the server and its database, and gives its secret: the way back in when
-/// nobody has a token any more. An embedded database must not be in use.
+/// Makes an admin token for the holder of the server's key and database, and returns its secret: the way back
+/// in when every token is lost. An embedded database must not be in use.
 ///
 /// # Errors
-/// When there is no such store, the key is another one, or the name was used before; nothing is changed then.
+/// When there is no such store, the key is another one, or the name was used before; nothing is
+/// changed then.
 pub async fn admin_token(config: Config, name: &str) -> Result<String, StartError> {
     crate::platform::identity::token_name::check(name)
         .map_err(|error| StartError::Setup(error.to_string()))?;

@@ -171,7 +171,7 @@ impl Server {
         let _ = stopped.wait_for(|stop| *stop).await;
         let limit = tokio::time::Instant::now() + grace;
         while tasks.join_next().await.is_some() {}
-        // Who hung up is owed the end of what it began, as who stayed is.
+        // Changes whose callers hung up are finished like those of callers that stayed.
         if tokio::time::timeout_at(limit, self.app.detached.closed()).await.is_err() {
             tracing::warn!("some changes whose callers hung up did not finish in time and were cut off");
         }
@@ -180,7 +180,7 @@ impl Server {
             tracing::warn!("the last jobs did not finish in time and were cut off");
             self.worker.end().await;
         }
-        // Nor may whoever else does not answer keep what was heard from being written down.
+        // Other slow jobs must not keep beats from being stored either.
         if tokio::time::timeout(grace, jobs::finish(&self.app)).await.is_err() {
             tracing::warn!("what was heard last could not be written down in time");
         }
@@ -192,7 +192,7 @@ async fn take_over(app: &App) -> Result<(), StartError> {
     if !app.store.mended().is_empty() {
         tracing::warn!(
             triggers = app.store.mended().join(", "),
-            "what keeps history append-only was missing in the database and was made again: somebody took it away"
+            "the triggers that keep history append-only were missing and were created again; a database user had dropped them"
         );
     }
     if !app.store.is_shared() {
@@ -318,7 +318,7 @@ pub fn stop_on_signal() -> watch::Receiver<bool> {
         tokio::spawn(async move {
             signals.recv().await;
             let _ = sender.send(true);
-            // Whoever asks twice does not want to wait.
+            // A second signal ends the wait.
             signals.recv().await;
             std::process::exit(1);
         });
@@ -340,7 +340,7 @@ mod tests {
 
     /// A server that was killed while it registered a machine, or whose clock was set back since.
     #[tokio::test]
-    async fn the_dead_keep_nobody_from_discovering() {
+    async fn the_lease_of_a_dead_server_does_not_stop_discovery() {
         let dir = tempfile::tempdir().unwrap();
         let app = bare::app(&dir).await;
         let hour = Duration::from_secs(3600);
@@ -368,7 +368,7 @@ mod tests {
         let app = App::new(Store::open(&location).await.unwrap(), config, key, crate::kinds::KINDS);
         take_over(&app).await.unwrap();
         let told = lines.with(
-            "what keeps history append-only was missing in the database and was made again: somebody took it away",
+            "the triggers that keep history append-only were missing and were created again; a database user had dropped them",
         );
         assert_eq!(told[0]["fields"]["triggers"], "history_append_only");
     }

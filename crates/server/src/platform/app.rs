@@ -54,17 +54,17 @@ pub struct Inner {
     queries: OnceLock<BTreeSet<String>>,
     /// The server's key.
     pub key: Key,
-    /// Since when this server listens without a break: silence before that is charged to nobody.
+    /// Since when this server listens without a break: earlier silence does not count.
     listening_since: Mutex<Timestamp>,
-    /// Who beats, and who fell silent.
+    /// The members that beat, and those that fell silent.
     pub liveness: Liveness,
     pub(crate) metrics: Metrics,
     pub(crate) tokens: Arc<Cache<KnownToken>>,
     pub(crate) limiter: Limiter,
     pub(crate) denials: Denials,
-    /// The end of the feed, for those who follow it.
+    /// The end of the feed, for its followers.
     pub(crate) tail: Tail,
-    /// Says that the server is about to stop, so that nobody is kept waiting.
+    /// Says that the server is about to stop, so that long requests end early.
     pub(crate) stopping: watch::Sender<bool>,
     /// Changes that are carried to their end without their callers; each listens here until it is done.
     pub(crate) detached: watch::Sender<()>,

@@ -1,4 +1,4 @@
-//! Callers and secrets: who is calling, what they show, and how secrets are kept.
+//! Callers and secrets: the identities of callers, their credentials, and how secrets are kept.
 
 pub(crate) mod auth;
 pub(crate) mod cache;

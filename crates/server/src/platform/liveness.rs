@@ -1,4 +1,4 @@
-//! Liveness of every kind that beats: who was heard when, and who fell silent.
+//! Liveness of every kind that beats: when each member was last heard, and which members fell silent.
 //!
 //! ```text
 //! beat ─▶ seat (memory) ─▶ flush ─▶ table ─▶ load at start
@@ -55,7 +55,7 @@ use zones::Zones;
 
 use crate::platform::{clock::Timepiece, http::error::Error};
 
-/// Everybody who beats.
+/// All members that beat.
 #[derive(Debug)]
 pub struct Liveness {
     clock: Timepiece,
@@ -126,7 +126,7 @@ pub struct Beat {
 }
 
 impl Liveness {
-    /// Nobody yet.
+    /// Starts without members.
     pub(crate) fn new(clock: Timepiece, settings: Settings, kinds: Vec<&'static Beating>) -> Self {
         let slab = Slab::new(clock.steady_millis());
         let judge = Mutex::new(Judge::new(clock));
@@ -187,7 +187,8 @@ impl Liveness {
         self.answer(u64::from(seat.index), base)
     }
 
-    /// What a member is told: when to be heard next, each at another time than who is told at the same moment.
+    /// Returns the reply to a beat: when to beat next, spread out so that members answered together come
+    /// apart.
     pub(crate) fn answer(&self, member: u64, base: Interval) -> Beat {
         let next = base.spread(self.settings.jitter, random(member, self.clock.steady_millis()));
         Beat { next, server_time: self.clock.now() }
@@ -197,8 +198,9 @@ impl Liveness {
         chunk.beat(at, now, interval, self.late_step(now, interval));
     }
 
-    /// A member that is known was sent away, for a reason that is not its own: it was there, however often it beats. The
-    /// others are not excused by that, or what ails one would keep everybody from being found.
+    /// Counts a known member as heard although its beat was refused, for a reason that lies elsewhere. The
+    /// other members are not excused by that: otherwise one broken member would keep silent ones from being
+    /// found.
     pub(crate) fn was_there(&self, kind: &str, id: &str) {
         let seat = self.kind(kind).and_then(|kind| self.directory.find(&self.slab, kind, id));
         let Some((chunk, at)) = seat.and_then(|seat| self.slab.at(seat)) else { return };
@@ -300,7 +302,7 @@ impl Liveness {
         let beats = self.beats.iter().map(|count| count.0.load(Relaxed)).sum();
         let status = self.status();
         let Status { stale, sweeps, rows_flushed: flushed, gone, .. } = *status;
-        // Who does not sweep reads what others heard for people only, and seldom.
+        // A server that does not sweep reads the beats of other servers for views only, and seldom.
         let behind = status.sweeping.map_or(SignedDuration::ZERO, |_| status.behind);
         Totals { beats, stale, sweeps, flushed, gone, behind }
     }
@@ -333,8 +335,8 @@ impl Liveness {
         !self.settings.shared || self.clock.steady_millis() < self.present_until.load(Relaxed)
     }
 
-    /// Refuses a beat that may be lost; nobody is charged for that. Asked before one is taken and, because the server may
-    /// have stood still in between, once more after that.
+    /// Refuses a beat that may be lost; the time of refusals does not count as silence. Checked before a beat
+    /// is taken and once more after, because the server may have stood still in between.
     pub(crate) fn takes_beats(&self) -> Result<(), Error> {
         if self.is_cut_off() {
             self.refuses();
@@ -343,7 +345,8 @@ impl Liveness {
         Ok(())
     }
 
-    /// Members are sent away, for a reason that they all share: nobody is charged for that.
+    /// Notes that beats are refused for a reason that all members share, so this time does not count as
+    /// silence.
     pub(crate) fn refuses(&self) {
         self.refusals.note(self.clock.steady_millis());
     }
@@ -439,7 +442,7 @@ fn millis(millis: i64) -> Timestamp {
     Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MIN)
 }
 
-/// A number that differs from seat to seat and from beat to beat; nobody has to be unable to guess it.
+/// Returns a number that differs from seat to seat and from beat to beat; it need not be unpredictable.
 fn random(member: u64, now: i64) -> u32 {
     let mut mixed = (now as u64) ^ (member << 32);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

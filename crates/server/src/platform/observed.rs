@@ -38,7 +38,7 @@ const BATCH: Amount = Amount { rows: 500, bytes: 1 << 20 };
 const MOST: Amount = Amount { rows: 5_000, bytes: 16 << 20 };
 const ALL: Amount = Amount { rows: usize::MAX, bytes: usize::MAX };
 
-/// What the members of a kind report. What a report leaves out stays as it was.
+/// A report of a member of a kind. Fields that a report leaves out stay as they were.
 pub(crate) trait Report: Clone + Send + Sync + 'static {
     /// The kind of the members.
     const KIND: &'static str;
@@ -223,7 +223,7 @@ impl<R: Report> Buffer<R> {
         Some((Arc::clone(kept.said.as_ref()?), time(kept.received_at)))
     }
 
-    /// What was written, with what is known here of later.
+    /// Returns the stored report with later fields from memory laid over it.
     pub(crate) fn overlaid(
         &self,
         id: &str,
@@ -309,7 +309,7 @@ impl<R: Report> Buffer<R> {
         Ok(())
     }
 
-    /// Writes reports over what was written before, so that what they leave out is not lost.
+    /// Writes reports over the stored ones, so that fields they leave out are kept.
     async fn write_batch(&self, store: &Store, batch: &[Taken<R>]) -> Result<(), Error> {
         let ids: Vec<_> = batch.iter().map(|taken| taken.id.to_string()).collect();
         let partial: Vec<_> = batch.iter().zip(&ids).filter(|(taken, _)| !taken.said.is_whole()).collect();

@@ -6,7 +6,7 @@ use crate::site::{Credential, Site, on_both, send};
 
 on_both! {
     a_beat_counts_however_much_it_says,
-    what_a_beat_says_nothing_of_stays_known,
+    fields_missing_in_a_beat_stay_known,
     a_revoked_satellite_that_knocks_is_named,
 }
 
@@ -25,7 +25,7 @@ async fn seen(site: &Site) -> Value {
     site.get("/api/satellites/edge").await["data"].clone()
 }
 
-/// The client lists every image that it holds, and nobody keeps it from holding many.
+/// The client lists every image that it holds, and may hold many.
 async fn a_beat_counts_however_much_it_says() {
     let site = Site::start("").await;
     let edge = registered(&site).await;
@@ -45,7 +45,7 @@ async fn a_beat_counts_however_much_it_says() {
     assert_eq!(say(&site, &edge, &wrong).await.status(), 400, "what it decides on must be right");
 }
 
-async fn what_a_beat_says_nothing_of_stays_known() {
+async fn fields_missing_in_a_beat_stay_known() {
     let site = Site::start("").await;
     let edge = registered(&site).await;
     let image = json!({"reference": "host/repo:tag", "size_bytes": 352});
@@ -69,7 +69,7 @@ async fn what_a_beat_says_nothing_of_stays_known() {
     assert_eq!(seen(&site).await["reported"]["image_count"], 3);
 }
 
-/// Whoever reads of denials sees which satellite it is that goes on.
+/// The metrics of denials name the revoked satellite that keeps calling.
 async fn a_revoked_satellite_that_knocks_is_named() {
     let site = Site::start("").await;
     let edge = registered(&site).await;
@@ -85,5 +85,5 @@ async fn a_revoked_satellite_that_knocks_is_named() {
         let found = denials.iter().find(|denial| denial["status"] == status);
         found.unwrap_or_else(|| panic!("{denials:?}"))["caller"].clone()
     };
-    assert_eq!((by(403), by(401)), (json!(edge.username), json!("nobody")));
+    assert_eq!((by(403), by(401)), (json!(edge.username), json!("anonymous")));
 }

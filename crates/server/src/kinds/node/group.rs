@@ -139,7 +139,8 @@ pub(crate) async fn auto_promotes(app: &App, id: &str) -> Result<bool, Error> {
 struct Tree(HashMap<String, GroupSpec>);
 
 impl Tree {
-    /// Reads a level at a time, so that a page costs what its tree is deep, not what it is long.
+    /// Reads a level at a time, so that the cost of a page depends on the depth of its tree, not on its
+    /// length.
     async fn above<F: Future<Output = Result<Vec<Resource>, Error>>>(
         groups: &[Resource],
         read: impl Fn(Vec<String>) -> F,
@@ -203,8 +204,8 @@ async fn require(app: &App, field: &str, id: &str, type_: GroupType) -> Result<R
     Err(Error::missing(field, format!("there is no {kind} group {id:?}: make it first"), fix))
 }
 
-/// Everything above a group, which is held: a change up there could close a circle, and what is held is what was
-/// checked, not what a second look would find.
+/// Reads and holds every group above one. A change up there could close a circle, and the held versions are
+/// those that were checked, not those of a second look.
 async fn check(app: &App, spec: &GroupSpec) -> Result<Vec<Held>, Error> {
     text::check_name("name", &spec.name)?;
     let Some(parent) = &spec.parent_id else { return Ok(Vec::new()) };
@@ -348,7 +349,7 @@ mod tests {
     async fn the_deletion_of_a_group_is_one_change() {
         use crate::platform::{
             app::by_system,
-            identity::{auth::TokenDocument, auth::Who, token},
+            identity::{auth::Principal, auth::TokenDocument, token},
         };
         let dir = tempfile::tempdir().unwrap();
         let app = crate::platform::bare::app(&dir).await;
@@ -365,14 +366,14 @@ mod tests {
             app.store.list(&all).await.unwrap().items
         };
         let address = std::net::Ipv4Addr::LOCALHOST.into();
-        let caller = Caller { who: Who::Nobody, address, request_id: "test".into() };
+        let caller = Caller { principal: Principal::Anonymous, address, request_id: "test".into() };
         let go_if = async |headers| {
             delete(State(app.clone()), Extension(caller.clone()), Path("users".to_owned()), headers).await
         };
         let go = async || go_if(HeaderMap::new()).await;
         match go().await {
             Err(Error::Conflict { detail, .. }) => assert!(detail.contains(&working.content.id), "{detail}"),
-            other => panic!("somebody is in it: {other:?}"),
+            other => panic!("a node is in it: {other:?}"),
         }
         let if_match = HeaderMap::from_iter([(axum::http::header::IF_MATCH, "\"other\"".parse().unwrap())]);
         assert_eq!(go_if(if_match).await.unwrap_err().status(), StatusCode::PRECONDITION_FAILED);
@@ -396,7 +397,7 @@ mod tests {
 
     /// Twenty racks under each of nine chains: a page of 180 groups, seven levels below the settings.
     #[tokio::test]
-    async fn a_page_costs_what_its_tree_is_deep() {
+    async fn the_cost_of_a_page_depends_on_the_depth_of_its_tree() {
         let mut above = Vec::new();
         let mut page = Vec::new();
         for chain in 0..9 {

@@ -79,8 +79,9 @@ impl Report for Beat {
 /// What a beat changes, if anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Due {
-    /// It is heard with this credential: it was missed, or this is the first use of a new one, which voids the one
-    /// before. What of both is so is decided on its record, which may be ahead of what this server knows.
+    /// It is heard with this credential: it was missed, or this is the first use of a new one, which voids
+    /// the one before. Which of both holds is decided on its record, which may be newer than this server's
+    /// cache.
     Heard(Which),
     /// It comes back with the credential it was left.
     Kept,
@@ -119,7 +120,8 @@ pub(crate) async fn heard_again(app: &App, caller: &Caller, satellite: Resource)
         Ok(Document::of(satellite)?.credential.map(|issued| issued.hash))
     };
     match super::change(app, &satellite.content.id, None, back).await {
-        // What was decided on is what is handed out: a credential of meanwhile is for who asks anew.
+        // Only the credential that was decided on is handed out; one that was issued meanwhile needs a new
+        // request.
         Ok((after, _)) if issued(&after)? != issued(&satellite)? => {
             Err(Error::Unavailable("the credential was exchanged at the same moment: repeat"))
         }
@@ -152,7 +154,7 @@ fn decide(app: &App, caller: &Caller, satellite: &Resource, due: Due) -> Result<
         Due::Kept if state == SatelliteState::Pending && document.may_refresh(app.now()) => {
             Some(Event::Refreshed)
         }
-        // Somebody else moved it meanwhile: what it is now decides.
+        // Another request moved it meanwhile: its new state decides.
         Due::Heard(_) | Due::Kept => return Ok(Decided::Nothing(Void::Nothing)),
     };
     if due == Due::Kept {
@@ -186,7 +188,7 @@ mod tests {
     use wardroom_store::Content;
 
     use super::*;
-    use crate::{kinds::satellite::document::Credential, platform::identity::auth::Who};
+    use crate::{kinds::satellite::document::Credential, platform::identity::auth::Principal};
 
     /// What a server believed of the satellite has no say in it: with a new credential it is heard, or was missed.
     #[tokio::test]
@@ -194,7 +196,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let app = crate::platform::bare::app(&dir).await;
         let address = IpAddr::from([127, 0, 0, 1]);
-        let caller = Caller { who: Who::Nobody, address, request_id: "r".into() };
+        let caller = Caller { principal: Principal::Anonymous, address, request_id: "r".into() };
         let decided = |state: SatelliteState, which, previous: Option<&str>| {
             let decided = decide(&app, &caller, &satellite(state, previous), Due::Heard(which)).unwrap();
             let (change, void) = match decided {

@@ -1,9 +1,9 @@
 //! Resources that people name: one way to list, read, make, change and delete them.
 //!
-//! The name is the id. What must stay true: nothing refers to a resource that is gone. Whoever refers to one
-//! commits on the condition that it is still the version that was read ([`Named::held`]); and a deletion commits
-//! on the condition that nobody does. One that takes its references along first moves to [`REMOVING`], from where
-//! on no new one succeeds.
+//! The name is the id. What must stay true: every reference leads to an existing resource. A change that
+//! refers to one commits on the condition that it is still the version that was read ([`Named::held`]); a
+//! deletion commits on the condition that there is no reference. A deletion that takes its references along
+//! first moves to [`REMOVING`], from where on new references fail.
 
 use axum::{
     Json,
@@ -50,7 +50,7 @@ pub(crate) struct Named {
     pub(crate) users: Users,
 }
 
-/// Who asks for a change, and on which condition.
+/// The caller of a change, and its conditions.
 pub(crate) struct Asked<'a> {
     pub(crate) app: &'a App,
     pub(crate) caller: &'a Caller,
@@ -63,7 +63,7 @@ impl Asked<'_> {
         Step { content, entry: by_person(self.app, self.caller, entry_type, None), effects }
     }
 
-    /// The step of who says again what is there: it is asked for once more, where there is something to ask for.
+    /// Returns the step for a request that changes nothing: repeats the effects, if there are any.
     pub(crate) fn again(&self, before: &Resource, effects: Vec<Effect>) -> Option<Step> {
         (!effects.is_empty()).then(|| self.step("effect", before.content.clone(), effects))
     }
@@ -175,7 +175,7 @@ impl Named {
         self.bound(asked, name, &[], holds, decide).await
     }
 
-    /// Deletes a resource that nobody refers to.
+    /// Deletes a resource that nothing refers to.
     pub(crate) async fn delete(
         &self,
         asked: &Asked<'_>,

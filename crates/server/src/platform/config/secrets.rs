@@ -24,7 +24,8 @@ pub(super) struct RawSecrets {
 impl RawSecrets {
     pub(super) fn resolve(self, data_dir: &Path) -> Result<Secrets, ConfigError> {
         let Self { directory, env_prefix } = self;
-        // Without one, whoever registers a node could have any variable of the server sent away.
+        // Without a prefix, a caller that registers a node could have any variable of the server sent
+        // away.
         if env_prefix.is_empty() {
             return Err(ConfigError(
                 "secrets.env_prefix: must not be empty, such as WARDROOM_SECRET_".to_owned(),

@@ -32,7 +32,7 @@ mod tests;
 use follower::Follower;
 use tail::Change;
 
-/// Silence on a stream is broken this often, so that nobody in between closes it.
+/// A stream without events sends a comment this often, so that proxies do not close it.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Where to start, and how to be answered.
@@ -84,7 +84,7 @@ pub(crate) async fn events(
         }
         None => {
             let place = sse::Event::default().id(after.to_string());
-            let follower = Follower::join(&app, &caller.who, after).await?;
+            let follower = Follower::join(&app, &caller.principal, after).await?;
             let events = stream::once(async { Ok(place) }).chain(stream(&app, caller, follower));
             let keep_alive = sse::KeepAlive::new().interval(KEEP_ALIVE);
             Ok(Sse::new(events).keep_alive(keep_alive).into_response())
@@ -117,12 +117,12 @@ async fn wait_for_page(
     wait: Duration,
 ) -> Result<Rows, Error> {
     let deadline = tokio::time::Instant::now() + wait;
-    let mut follower = Follower::join(app, &caller.who, after).await?;
+    let mut follower = Follower::join(app, &caller.principal, after).await?;
     let mut stopping = app.stopping.subscribe();
     loop {
         let found = follower.look(limit).await?;
         let data: Vec<Row> = visible(caller, &found).map(|change| change.row.clone()).collect();
-        // Who may see little is not kept longer than it wanted to wait.
+        // A caller that may see few of the changes is not kept longer than it wanted to wait.
         let is_over = !data.is_empty() || deadline <= tokio::time::Instant::now();
         let goes_on = !is_over
             && (!found.is_empty()

@@ -65,7 +65,7 @@ async fn of_resource(
     let list = format!("history of {kind} {id}");
     let read = |text| cursor::place(&list, text).and_then(|place| place.parse().ok());
     let before: Option<i64> = cursor.map(|text| read(text).ok_or_else(|| foreign("continue"))).transpose()?;
-    // Who is gone is found by its name too, the last one that had it.
+    // A deleted resource is found by its name too: the last one that had it.
     let (_, mut total) = app.store.history(kind, id, Which::All, 1, 0).await?;
     let gone = if total == 0 { app.store.last_deleted(kind, id).await? } else { None };
     let id = gone.as_deref().unwrap_or(id);

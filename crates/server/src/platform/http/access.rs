@@ -1,8 +1,9 @@
 //! The access table: which callers may use which route.
 //!
-//! Deny by default: a route without a row is refused to everybody, and a test walks the routes of `openapi.json` and
-//! fails for one that has none. Shared routes are here, those of a kind in the kind's folder. Rules that depend on the
-//! object (an installer may only approve, a machine may only speak of itself) are checked by the handler.
+//! Deny by default: a route without a row is refused to every caller, and a test walks the routes of
+//! `openapi.json` and fails for one that has none. Shared routes are here, those of a kind in the kind's
+//! folder. Rules that depend on the object (an installer may only approve, a machine may only report on
+//! itself) are checked by the handler.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +18,7 @@ use crate::platform::{
     app::App,
     http::error::Error,
     identity::{
-        auth::{Caller, Who},
+        auth::{Caller, Principal},
         member::Proof,
     },
     kind::Kind,
@@ -26,7 +27,7 @@ use crate::platform::{
 /// The callers that may use a route.
 #[derive(Debug, Clone, Copy)]
 pub enum Allow {
-    /// Everybody, with credentials or without.
+    /// Every caller, with credentials or without.
     Anyone,
     /// Tokens with one of these roles, within their kinds.
     Roles(&'static [Role]),
@@ -125,7 +126,7 @@ pub const READERS: Allow = Roles(&[Viewer, Operator, Admin, Installer, Auditor])
 pub const OPERATORS: Allow = Roles(&[Operator, Admin]);
 /// Roles that may approve.
 pub const APPROVERS: Allow = Roles(&[Operator, Admin, Installer]);
-/// Roles that may change who may do what.
+/// Roles that may change access rights.
 pub const ADMINS: Allow = Roles(&[Admin]);
 /// Roles that may read history.
 pub const AUDITORS: Allow = Roles(&[Viewer, Operator, Admin, Auditor]);
@@ -218,16 +219,16 @@ pub(crate) fn check(app: &App, route: &Route, caller: &Caller) -> Result<(), Err
     if is_open(app, route, caller.address) {
         return Ok(());
     }
-    let roles = match (route.allow, &caller.who) {
+    let roles = match (route.allow, &caller.principal) {
         // Its kind recognised it; what the member may do beyond that, the handler says.
-        (Anyone, _) | (Proven(..), Who::Member(_)) => return Ok(()),
-        (Proven(proof, _), Who::Nobody) if (proof.trusts)(app, caller.address) => return Ok(()),
-        (Roles(roles) | Proven(_, roles @ [_, ..]), Who::Token(_)) => roles,
-        (Proven(proof, _), Who::Nobody | Who::Token(_)) => return Err(proof.missing.clone()),
-        (Roles(_), Who::Member(_)) => {
+        (Anyone, _) | (Proven(..), Principal::Member(_)) => return Ok(()),
+        (Proven(proof, _), Principal::Anonymous) if (proof.trusts)(app, caller.address) => return Ok(()),
+        (Roles(roles) | Proven(_, roles @ [_, ..]), Principal::Token(_)) => roles,
+        (Proven(proof, _), Principal::Anonymous | Principal::Token(_)) => return Err(proof.missing.clone()),
+        (Roles(_), Principal::Member(_)) => {
             return Err(Error::Unauthenticated("the token is not valid: it is unknown or was revoked"));
         }
-        (Roles(_), Who::Nobody) => {
+        (Roles(_), Principal::Anonymous) => {
             return Err(Error::Unauthenticated("send an API token as Authorization: Bearer …"));
         }
     };
@@ -247,7 +248,7 @@ pub(crate) fn check(app: &App, route: &Route, caller: &Caller) -> Result<(), Err
     Ok(())
 }
 
-/// How often whom what was refused: caller, path and status.
+/// How often requests were refused, by caller, path and status.
 pub(crate) type Counts = BTreeMap<(String, &'static str, u16), u64>;
 
 /// Denials since the last time they were recorded: counted, not a row each.

@@ -18,7 +18,7 @@ const DEPTH: usize = 32;
 /// What agents and members may send.
 const MOST_REPORTED: usize = 64 << 10;
 
-/// What anybody may send at most.
+/// The largest body that a route without its own limit reads.
 pub(crate) const MOST_BYTES: usize = 1 << 20;
 
 /// What people send: up to 1 MiB.
@@ -27,7 +27,8 @@ pub(crate) struct Body<T>(pub(crate) T);
 /// What people may send: the same, or nothing at all for the default.
 pub(crate) struct Asked<T>(pub(crate) T);
 
-/// What agents send: up to 64 KiB. A newer agent may say more than we understand; what was ignored is told back.
+/// A body from an agent: up to 64 KiB. A newer agent may send fields that are unknown here; the reply names
+/// the ignored ones.
 pub(crate) struct Reported<T> {
     pub(crate) value: T,
     pub(crate) ignored: Ignored,
@@ -187,7 +188,7 @@ async fn read(request: Request, limit: usize) -> Result<Bytes, Error> {
 
 /// All of a body.
 pub(crate) async fn collect(body: axum::body::Body, limit: usize) -> Result<Bytes, Error> {
-    // Who says that more will come is told at once, not when it has come.
+    // A caller that announces a longer body is refused at once, not when the body has come.
     if body.size_hint().lower() > limit as u64 {
         return Err(Error::TooLarge(limit));
     }
@@ -223,7 +224,8 @@ fn parse<T: DeserializeOwned>(
     Ok(value)
 }
 
-/// Where a body cannot be read, and why. To know the place costs more than to read, so only who is refused pays for it.
+/// Returns where and why a body cannot be read. Finding the place costs more than reading, so it is done only
+/// for a refusal.
 fn misread<T: DeserializeOwned>(bytes: &[u8]) -> Error {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let mut track = serde_path_to_error::Track::new();
@@ -235,7 +237,8 @@ fn misread<T: DeserializeOwned>(bytes: &[u8]) -> Error {
     })
 }
 
-/// The field that is wrong, and how. What is missing or there twice is named itself, not what it should be in.
+/// Returns the wrong field and the mistake. A missing or repeated field is named itself, not the object
+/// around it.
 fn named(path: &str, message: &str) -> (String, String) {
     // The body is on one line, which its sender never saw.
     let message = message.rsplit_once(" at line ").map_or(message, |(message, _)| message);
@@ -251,7 +254,7 @@ fn named(path: &str, message: &str) -> (String, String) {
     {
         return (place.to_owned(), format!("is not known here; expected {}", known.replace('`', "")));
     }
-    // The names of our types mean nothing to who sends.
+    // The names of our types mean nothing to the caller.
     let message = match message.split_once("expected struct ") {
         Some((found, _)) => format!("{found}expected an object"),
         None => message.to_owned(),
@@ -262,7 +265,7 @@ fn named(path: &str, message: &str) -> (String, String) {
     (place.to_owned(), message)
 }
 
-/// Who has few brackets is not looked at further: to count them is quick.
+/// Whether the text may be nested too deeply. Texts with few brackets pass at once: counting them is quick.
 fn is_deep(bytes: &[u8]) -> bool {
     let brackets = bytes.iter().filter(|byte| matches!(byte, b'[' | b'{')).count();
     brackets > DEPTH && depth(bytes) > DEPTH

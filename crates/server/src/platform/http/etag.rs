@@ -21,8 +21,8 @@ pub(crate) fn set(response: &mut Response, tag: &str) {
     }
 }
 
-/// Refuses a change of something that is not what its caller read; the tag is made only for who asks. The tags may
-/// come in several lines.
+/// Refuses a change of a resource that differs from the version its caller read. The tag is computed only if
+/// the caller sent a condition. The tags may come in several lines.
 pub(crate) fn check(headers: &HeaderMap, tag: impl FnOnce() -> Result<String, Error>) -> Result<(), Error> {
     if !headers.contains_key(header::IF_MATCH) {
         return Ok(());

@@ -21,7 +21,7 @@ use crate::platform::{
         etag,
     },
     identity::{
-        auth::{self, Caller, Who},
+        auth::{self, Caller, Principal},
         secret::{self, Key},
     },
     kind::Repeat,
@@ -32,7 +32,8 @@ pub(crate) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// How long an answer is remembered.
 const MEMORY: SignedDuration = SignedDuration::from_hours(24);
 
-/// And for who shows no token: anybody in the networks that machines boot in may send as many keys as he likes.
+/// How long keys of callers without a token are kept: any machine in the boot networks may send as many keys
+/// as it likes.
 const MEMORY_OF_STRANGERS: SignedDuration = SignedDuration::from_mins(10);
 
 /// How much longer than a request a claim holds when its server dies over it.
@@ -47,7 +48,7 @@ pub(crate) async fn run(app: &App, route: &Route, request: Request, next: Next) 
     if route.repeats || request.method() != Method::POST || !request.headers().contains_key(KEY) {
         return next.run(request).await;
     }
-    // Boxed, so that who has no key does not carry the room for one.
+    // Boxed, so that a request without a key does not carry the room for one.
     Box::pin(remembered(app, route, request, next)).await.unwrap_or_else(IntoResponse::into_response)
 }
 
@@ -58,7 +59,7 @@ async fn remembered(app: &App, route: &Route, request: Request, next: Next) -> R
         key.ok_or_else(|| Error::invalid("Idempotency-Key", "must be 1 to 255 printable characters"))?;
     let caller = request.extensions().get::<Caller>().ok_or(Error::Internal)?;
     let (scope, memory) = scope(caller);
-    let is_stranger = matches!(caller.who, Who::Nobody);
+    let is_stranger = matches!(caller.principal, Principal::Anonymous);
     let (parts, body) = request.into_parts();
     let bytes = body::collect(body, body::MOST_BYTES).await?;
     let key = IdempotencyKey { scope, key, request_hash: hash(&app.key, &parts.uri.to_string(), &bytes) };
@@ -85,12 +86,13 @@ async fn remembered(app: &App, route: &Route, request: Request, next: Next) -> R
     finish(app, &running, response, is_secret).await
 }
 
-/// Whose key it is, and for how long. Who shows something is known by that, wherever it calls from.
+/// Returns the scope of a key and how long it is kept. A caller with credentials is known by them, from any
+/// address.
 fn scope(caller: &Caller) -> (String, SignedDuration) {
-    match &caller.who {
-        Who::Token(identity) => (identity.id.clone(), MEMORY),
-        Who::Nobody => (format!("anonymous {}", caller.address), MEMORY_OF_STRANGERS),
-        Who::Member(member) => (member.scope(), MEMORY),
+    match &caller.principal {
+        Principal::Token(identity) => (identity.id.clone(), MEMORY),
+        Principal::Anonymous => (format!("anonymous {}", caller.address), MEMORY_OF_STRANGERS),
+        Principal::Member(member) => (member.scope(), MEMORY),
     }
 }
 
@@ -161,7 +163,7 @@ async fn finish(
     }
     let (parts, body) = response.into_parts();
     let bytes = body.collect().await.map_err(|_| Error::Internal)?.to_bytes();
-    // A secret is shown once and not kept: who lost it makes another.
+    // A secret is shown once and not kept: a caller that lost it makes another.
     let kept = if is_secret { String::new() } else { kept(&parts.headers, &bytes) };
     let answer = Answer { status: parts.status.as_u16(), body: kept };
     app.store.answer_key(key, &answer, app.now() + *memory).await?;
@@ -205,7 +207,7 @@ fn shown_once() -> Error {
     }
 }
 
-/// It is stored, so that it must tell nothing to who guesses at a body without the server's key.
+/// Hashes a request with the server's key, so that the stored hash does not help to guess its body.
 fn hash(key: &Key, uri: &str, body: &[u8]) -> String {
     secret::encode(&key.sign("idempotency", &[uri, &secret::encode(&Sha256::digest(body))]))
 }

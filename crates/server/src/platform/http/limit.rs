@@ -1,4 +1,4 @@
-//! Rate limits: a bucket for each identity and class of route, so that nobody can use up another's.
+//! Rate limits: a bucket for each identity and class of route, so that no caller can use up another's share.
 
 use std::{
     collections::HashMap,
@@ -19,7 +19,7 @@ use crate::platform::{
         access::{Class, Route},
         error::Error,
     },
-    identity::auth::{Caller, Who},
+    identity::auth::{Caller, Principal},
 };
 
 type Buckets = DefaultKeyedRateLimiter<(Class, String)>;
@@ -30,7 +30,7 @@ pub(crate) struct Limiter {
     write: Option<Buckets>,
     report: Option<Buckets>,
     anonymous: Option<Buckets>,
-    /// Registrations, by address: only against a flood, because who has a token must get through.
+    /// Registrations, by address: only against a flood, because a satellite with a token must get through.
     register: Buckets,
     failures: Failures,
 }
@@ -62,19 +62,19 @@ impl Limiter {
             return until(self.register.check_key(&(route.class, caller.address.to_string())));
         }
         let address = || caller.address.to_string();
-        let (buckets, identity) = match &caller.who {
-            Who::Token(identity) => (self.of(route.class), identity.id.clone()),
-            Who::Member(member) => match member.bucket() {
+        let (buckets, identity) = match &caller.principal {
+            Principal::Token(identity) => (self.of(route.class), identity.id.clone()),
+            Principal::Member(member) => match member.bucket() {
                 Some(name) => (self.of(route.class), name.to_owned()),
                 None => (self.of(Class::Report), address()),
             },
-            Who::Nobody => (&self.anonymous, address()),
+            Principal::Anonymous => (&self.anonymous, address()),
         };
         let Some(buckets) = buckets else { return Ok(()) };
         until(buckets.check_key(&(route.class, identity)))
     }
 
-    /// Counts a request of somebody who was recognised and is refused all the same.
+    /// Counts a request of a recognised caller that is refused all the same.
     pub(crate) fn check_revoked(
         &self,
         route: &Route,
@@ -90,8 +90,9 @@ impl Limiter {
         }
     }
 
-    /// Counts a registration that failed: by address, and by the first letters of the token, which all who try one
-    /// token share. Only failures pay, so that a neighbour who guesses keeps nobody from registering.
+    /// Counts a registration that failed: by address, and by the first letters of the token, which all
+    /// attempts at one token share. Only failures count, so that a guessing neighbour cannot keep others from
+    /// registering.
     pub(crate) fn check_guess(&self, from: IpAddr, token: &str) -> Result<(), Error> {
         let Some(buckets) = &self.anonymous else { return Ok(()) };
         let prefix: String = token.chars().take(8).collect();
@@ -135,8 +136,8 @@ pub(crate) fn until(checked: Result<(), Wait>) -> Result<(), Error> {
         .map_err(|until| Error::TooMany(whole_seconds(until.wait_time_from(DefaultClock::default().now()))))
 }
 
-/// Failed credentials by address, second by second: who succeeds is not counted, so that a site behind one address
-/// is not.
+/// Failed credentials by address, second by second. Successes are not counted, so a whole site behind one
+/// address passes.
 struct Failures {
     /// How many a second; 0 for any number.
     most: u32,
@@ -170,6 +171,7 @@ fn is_this_second(since: Instant, now: Instant) -> bool {
 }
 
 fn whole_seconds(wait: Duration) -> u64 {
-    // The wait may have passed while it was asked for; "at once" would be no answer to who is too fast.
+    // The wait may have passed while it was asked for; a caller that is too fast must never be told "at
+    // once".
     (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1)
 }

@@ -31,7 +31,7 @@ fn read<T: DeserializeOwned>(uri: &Uri) -> Result<T, Error> {
     query.map(|query| query.0).map_err(|error| wrong_query(&error.body_text()))
 }
 
-/// Refuses parameters where none are read: who sends some would believe that they count.
+/// Refuses parameters on routes that read none: the caller would believe that they count.
 pub(crate) fn refuse_query(uri: &Uri) -> Result<(), Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_where_nothing_is_asked_is_told() {
+    fn parameters_on_a_route_without_any_are_refused() {
         let refused = |query: &str| match refuse_query(&format!("/livez{query}").parse().unwrap()) {
             Err(Error::Invalid(mut errors)) => Some(errors.remove(0)),
             _ => None,

@@ -44,7 +44,7 @@ pub(crate) struct Listener {
     /// The names it answers to; nothing for any name.
     pub(crate) loopback: Option<Loopback>,
     pub(crate) tls: Option<TlsAcceptor>,
-    /// Whom client certificates must be of; nothing where none are asked for.
+    /// The authorities that client certificates must come from; nothing where none are asked for.
     pub(crate) trust: Option<Arc<Trust>>,
     /// Networks that may connect; nothing for all.
     pub(crate) networks: Option<Vec<IpNet>>,
@@ -53,7 +53,7 @@ pub(crate) struct Listener {
     pub(crate) members: Option<Door>,
 }
 
-/// Who is told when members cannot connect to a listener.
+/// The receiver of failed connections of members to a listener.
 pub(crate) struct Door {
     app: App,
     refuses: AtomicBool,

@@ -25,7 +25,7 @@ use crate::platform::{
     log,
 };
 
-/// Where numbers are kept until somebody asks.
+/// Metrics between two scrapes.
 pub(crate) struct Metrics {
     recorder: PrometheusRecorder,
     handle: PrometheusHandle,
@@ -84,7 +84,7 @@ const NUMBERS: &[(&str, &str)] = &[
     ("wardroom_liveness_deaf", "1 while this server cannot hear."),
     ("wardroom_liveness_sweeping", "1 on the server that sweeps."),
     ("wardroom_liveness_replicas_gone_total", "How often another server was gone, with what it heard last."),
-    ("wardroom_liveness_behind_seconds", "How far what all servers have told is behind, on the server that sweeps (0 elsewhere); nobody is judged past that."),
+    ("wardroom_liveness_behind_seconds", "How far the watermark of all servers is behind, on the server that sweeps (0 elsewhere); no member is judged past it."),
     ("wardroom_liveness_sweeps_total", "Sweeps of this server."),
     ("wardroom_liveness_sweep_seconds", "How long the last sweep took to judge."),
     ("wardroom_liveness_flushed_rows_total", "Beats that were written down."),
@@ -260,7 +260,7 @@ impl Metrics {
         self.set("wardroom_registry_overruled", f64::from(u8::from(is_so)));
     }
 
-    /// What is only looked up when somebody asks.
+    /// Reads the metrics that are only computed for a scrape.
     fn look_up(&self, app: &App) {
         let live = &app.liveness;
         let view = live.view();

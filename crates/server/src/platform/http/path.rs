@@ -1,4 +1,4 @@
-//! Parameters in the path, with refusals like everybody else's.
+//! Parameters in the path, with refusals like those of other parts of a request.
 
 use axum::{extract::FromRequestParts, http::request::Parts};
 use serde::de::DeserializeOwned;

@@ -17,7 +17,7 @@ impl IntoResponses for Problems {
         let schema = utoipa::openapi::Ref::from_schema_name(Problem::name());
         let content = ContentBuilder::new().schema(Some(schema)).build();
         let response = ResponseBuilder::new()
-            .description("A refusal or failure: what is wrong, where, and what to do")
+            .description("A refusal or failure: the mistake, its place, and the next step")
             .content("application/problem+json", content)
             .build();
         BTreeMap::from([("default".to_owned(), response.into())])

@@ -33,7 +33,7 @@ use crate::platform::{
         listen::Peer,
     },
     identity::{
-        auth::{self, Caller, Who},
+        auth::{self, Caller, Principal},
         member::Shown,
         spiffe::SpiffeId,
     },
@@ -50,7 +50,8 @@ pub(crate) async fn answer(app: App, mut request: Request, mut routes: Router) -
     let id = request_id(request.headers());
     request.extensions_mut().insert(Arc::clone(&id));
     let method = request.method().clone();
-    // Who waits for events asks for it; a stream is answered at once, and goes on after its answer.
+    // A caller that waits for events sets its own time; a stream is answered at once, and continues after
+    // its answer.
     let (dialect, kinds) = (app.dialect(request.uri().path()), app.kinds);
     let waits = request.uri().path() == "/api/v1/events";
     let limit = app.config.request_timeout + if waits { LONGEST_WAIT } else { Duration::ZERO };
@@ -91,7 +92,8 @@ pub(crate) async fn answer(app: App, mut request: Request, mut routes: Router) -
     response
 }
 
-/// What changes something is carried to its end, also when nobody waits for it any more.
+/// Returns the error for a request that took too long. A change is carried out to its end, also without its
+/// caller.
 fn late(method: &Method) -> Error {
     Error::Unavailable(if method.is_safe() {
         "the request took too long: repeat"
@@ -100,7 +102,7 @@ fn late(method: &Method) -> Error {
     })
 }
 
-/// The layer inside the router: knows the route, so it decides who may go on.
+/// The layer inside the router: it knows the route, so it decides whether the caller may use it.
 pub(crate) async fn admit(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let began = app.clock.instant();
     let (route, caller) = match admitted(&app, &mut request).await {
@@ -113,17 +115,18 @@ pub(crate) async fn admit(State(app): State<App>, mut request: Request, next: Ne
     let response = if request.method().is_safe() && !route.changes {
         next.run(request).await
     } else {
-        // The body has a part of the time only, so that who is slow is told that, and not that the server is.
+        // The body has a part of the time only, so that a slow caller gets that error, and not one that
+        // blames the server.
         let limit = app.config.request_timeout * 9 / 10;
         match tokio::time::timeout(limit, whole(request)).await.unwrap_or(Err(Error::BodyLate)) {
             Ok(request) => to_its_end(app.clone(), route, request, next).await,
             Err(error) => error.into_response(),
         }
     };
-    let response = still_counts(&app, &caller.who, response).await;
+    let response = still_counts(&app, &caller.principal, response).await;
     if response.status().is_server_error()
         && route.beats
-        && let Who::Member(member) = &caller.who
+        && let Principal::Member(member) = &caller.principal
     {
         app.liveness.was_there(member.kind(), member.id());
     }
@@ -136,8 +139,8 @@ pub(crate) async fn admit(State(app): State<App>, mut request: Request, next: Ne
 
 /// Judges a member once more before it gets its answer: it may have been judged by a slow database, or the process may
 /// have stood still since. No member whose revocation was acknowledged meanwhile is told that all is well.
-async fn still_counts(app: &App, who: &Who, response: Response) -> Response {
-    if let Who::Member(member) = who
+async fn still_counts(app: &App, principal: &Principal, response: Response) -> Response {
+    if let Principal::Member(member) = principal
         && response.status().is_success()
         && let Some(judged) = member.still_counts(app)
         && let Err(refused) = judged.await
@@ -163,8 +166,8 @@ fn panicked() -> Response {
     Error::Internal.into_response()
 }
 
-/// What changes something is carried out to its end, also when its caller hangs up in the middle: what follows
-/// a commit must follow it. Only then it becomes a task of its own.
+/// Carries a change out to its end, also when its caller hangs up in the middle: the steps after a commit
+/// must follow it. Only then it becomes a task of its own.
 fn to_its_end(app: App, route: &'static Route, request: Request, next: Next) -> ToItsEnd {
     let work = {
         let app = app.clone();
@@ -195,7 +198,7 @@ impl Drop for ToItsEnd {
     fn drop(&mut self) {
         // Without a runtime the server has ended, and nothing follows any more.
         if let (Some(rest), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
-            // The server's end waits for whoever listens here.
+            // The shutdown waits for all receivers of this channel.
             let under_way = self.1.detached.subscribe();
             runtime.spawn(async move {
                 rest.await;
@@ -217,25 +220,25 @@ async fn admitted(app: &App, request: &mut Request) -> Result<(&'static Route, C
     let svid = extensions.get::<SpiffeId>().cloned();
     let challenges = matches!(route.allow, Allow::Proven(proof, _) if proof.challenges);
     let is_told = challenges && svid.is_none() && matches!(shown, Ok(None));
-    let who = match (shown, &svid) {
+    let principal = match (shown, &svid) {
         // Open routes look at no credentials, so that health depends on nothing.
-        _ if access::is_open(app, route, address) => Ok(Who::Nobody),
+        _ if access::is_open(app, route, address) => Ok(Principal::Anonymous),
         // On a listener for certificates nothing else counts.
         (_, Some(svid)) => proven(app, route, Shown::Certificate(svid), address).await,
-        (Ok(shown), None) => who(app, shown.as_ref(), route, address).await,
+        (Ok(shown), None) => principal(app, shown.as_ref(), route, address).await,
         (Err(error), None) => Err(error),
     };
-    let (who, refused) = match who {
-        Ok(who) => (who, None),
-        Err(error) => (Who::Nobody, Some(error)),
+    let (principal, refused) = match principal {
+        Ok(principal) => (principal, None),
+        Err(error) => (Principal::Anonymous, Some(error)),
     };
-    let caller = Caller { who, address, request_id };
+    let caller = Caller { principal, address, request_id };
     match &refused {
         // It costs nothing, and a whole site may ask from one address.
         None if is_told => {}
-        // Its credential was one: nobody guesses here, and its neighbours do not pay for each other.
+        // The credential was valid once: this is no guess, and neighbours do not pay for each other.
         Some(Error::Revoked) => app.limiter.check_revoked(route, recognised(request).as_deref(), &caller)?,
-        // Who is refused counts as well, or guessing would be free.
+        // Refused callers count as well, or guessing would be free.
         Some(_) | None => app.limiter.check(route, &caller)?,
     }
     let checked = refused.map_or_else(|| access::check(app, route, &caller), Err);
@@ -244,7 +247,8 @@ async fn admitted(app: &App, request: &mut Request) -> Result<(&'static Route, C
         app.denials.count(known.as_deref().unwrap_or(caller.name()), route.path, error.status().as_u16());
     }
     checked?;
-    // Machines and their programs send what they like; what people ask for in vain they are told.
+    // Machines and their programs send arbitrary headers; people get an error for headers that have no
+    // effect.
     if matches!(route.class, Class::Read | Class::Write)
         && request.uri().query().is_some()
         && !app.reads_a_query(route)
@@ -255,7 +259,7 @@ async fn admitted(app: &App, request: &mut Request) -> Result<(&'static Route, C
     Ok((route, caller))
 }
 
-/// Whom a caller shows to be who is refused although it was recognised.
+/// Returns the identity that a recognised but refused caller shows.
 fn recognised(request: &Request) -> Option<String> {
     match (request.extensions().get::<SpiffeId>(), credentials(request.headers())) {
         (Some(svid), _) => Some(svid.id.to_string()),
@@ -264,12 +268,17 @@ fn recognised(request: &Request) -> Option<String> {
     }
 }
 
-async fn who(app: &App, shown: Option<&Credentials>, route: &Route, from: IpAddr) -> Result<Who, Error> {
+async fn principal(
+    app: &App,
+    shown: Option<&Credentials>,
+    route: &Route,
+    from: IpAddr,
+) -> Result<Principal, Error> {
     let shown = match shown {
-        None => return Ok(Who::Nobody),
+        None => return Ok(Principal::Anonymous),
         Some(Credentials::Bearer(token)) if token.starts_with("wrt_") => {
             let is_numbers = route.path == access::NUMBERS;
-            return Ok(Who::Token(match is_numbers {
+            return Ok(Principal::Token(match is_numbers {
                 true => auth::by_token_in_outage(app, token, from).await?,
                 false => auth::by_token(app, token, from).await?,
             }));
@@ -281,12 +290,12 @@ async fn who(app: &App, shown: Option<&Credentials>, route: &Route, from: IpAddr
 }
 
 /// The member that a route's proof recognises in what is shown.
-async fn proven(app: &App, route: &Route, shown: Shown<'_>, from: IpAddr) -> Result<Who, Error> {
+async fn proven(app: &App, route: &Route, shown: Shown<'_>, from: IpAddr) -> Result<Principal, Error> {
     let is_basic = matches!(shown, Shown::Basic(..));
     if let Allow::Proven(proof, _) = route.allow
         && let Some(member) = (proof.identify)(app, shown, from).await?
     {
-        return Ok(Who::Member(member));
+        return Ok(Principal::Member(member));
     }
     Err(Error::Unauthenticated(if is_basic {
         "the header must be Authorization: Bearer …"
@@ -302,7 +311,7 @@ enum Credentials {
     Basic(String, String),
 }
 
-/// Refuses headers that are there twice and mean one thing: which of them was meant is anybody's guess.
+/// Refuses headers that appear more than once although they mean one thing.
 fn once(headers: &HeaderMap) -> Result<(), Error> {
     const ONCE: &[&str] = &["Authorization", "Content-Type", "Host", "Idempotency-Key", "Last-Event-ID"];
     if headers.len() == headers.keys_len() {

@@ -1,4 +1,4 @@
-//! Every route, in one place. Who may use them is in [`crate::platform::http::access`].
+//! Every route, in one place. The callers that may use them are in [`crate::platform::http::access`].
 
 use std::{
     collections::BTreeSet,

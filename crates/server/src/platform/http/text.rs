@@ -36,8 +36,8 @@ pub(crate) fn check_prose(field: &str, text: Option<&str>, most: usize) -> Resul
     Ok(())
 }
 
-/// A text that a program wrote: without control characters, and no longer than it may be. It is never refused, because
-/// nobody is there who could correct it.
+/// Cleans a text that a program wrote: without control characters, cut to its limit. It is never refused,
+/// because a program cannot correct it.
 pub(crate) fn scrub(text: &mut String, most: usize) {
     clean(text, most, char::is_control);
 }
@@ -58,7 +58,7 @@ fn breaks_prose(character: char) -> bool {
     character.is_control() && !matches!(character, '\n' | '\t' | '\r')
 }
 
-/// Refuses of what a machine reports only what none says by itself; the rest is scrubbed.
+/// Refuses in a machine's report only text that no machine sends by itself; the rest is cleaned.
 pub(crate) fn check_reported(field: &str, text: Option<&str>) -> Result<(), Error> {
     match text {
         Some(text) if text.contains('\0') => Err(Error::invalid(field, "contains control characters")),
@@ -66,7 +66,7 @@ pub(crate) fn check_reported(field: &str, text: Option<&str>) -> Result<(), Erro
     }
 }
 
-/// A URL that names a host, and no user or password: whoever may see the record would see them too.
+/// Checks a URL: it names a host, and no user or password, because every reader of the record would see them.
 pub(crate) fn check_url(
     field: &str,
     url: &str,

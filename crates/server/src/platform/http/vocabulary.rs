@@ -147,7 +147,7 @@ mod tests {
 
     /// A copy of a schema inside another one would not have the words.
     #[test]
-    fn what_is_shown_is_referred_to() {
+    fn every_schema_is_referred_to() {
         let document = serde_json::to_value(router::openapi(KINDS)).unwrap();
         let schemas = document["components"]["schemas"].as_object().unwrap();
         for name in schemas.keys().filter(|name| name.starts_with("Envelope_") || name.starts_with("Page_")) {

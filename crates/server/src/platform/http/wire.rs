@@ -1,7 +1,7 @@
 //! What goes over a connection: the same bytes, except for refusals that the HTTP parser writes by itself.
 //!
-//! The parser refuses a head that it cannot read before there is a request, with a status and nothing else. That answer
-//! is held back here, and whoever serves the connection sends a problem in its place.
+//! The parser refuses a head that it cannot read before there is a request, with a status and nothing else.
+//! That answer is held back here, and the connection's task sends a problem in its place.
 
 use std::{
     io,
@@ -22,8 +22,8 @@ pub(crate) struct Wire<S> {
     refused: Option<Error>,
 }
 
-/// How long somebody has to take a refusal, and how much that it still sends is read past: a connection that is closed
-/// over unread bytes takes the answer with it.
+/// Time to deliver a refusal, and how much further input is read and dropped meanwhile: closing a connection
+/// over unread bytes loses the answer.
 const LINGER: Duration = Duration::from_secs(2);
 const UNREAD: u64 = 1 << 20;
 
@@ -53,7 +53,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             self.stream.shutdown().await?;
             tokio::io::copy(&mut self.stream.take(UNREAD), &mut tokio::io::sink()).await
         };
-        // Whoever is not there any more need not be told.
+        // A caller that has gone needs no answer.
         let _ = tokio::time::timeout(LINGER, tell).await;
     }
 }

@@ -21,10 +21,10 @@ use crate::platform::{
 /// The kind under which tokens are stored.
 pub(crate) const TOKEN: &str = "token";
 
-/// Who is calling, and in which request.
+/// A caller and its request.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
-    pub(crate) who: Who,
+    pub(crate) principal: Principal,
     /// The address the request came from.
     pub(crate) address: IpAddr,
     pub(crate) request_id: Arc<str>,
@@ -32,9 +32,9 @@ pub(crate) struct Caller {
 
 /// The identity of a caller.
 #[derive(Clone)]
-pub(crate) enum Who {
+pub(crate) enum Principal {
     /// A caller without credentials.
-    Nobody,
+    Anonymous,
     /// A person or program with an API token.
     Token(Arc<Identity>),
     /// A member, or a machine that becomes one, which proved itself in the way of its kind.
@@ -42,10 +42,10 @@ pub(crate) enum Who {
 }
 
 /// What a member shows may be a secret.
-impl std::fmt::Debug for Who {
+impl std::fmt::Debug for Principal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Nobody => f.write_str("Nobody"),
+            Self::Anonymous => f.write_str("Anonymous"),
             Self::Token(identity) => f.debug_tuple("Token").field(&identity.name).finish(),
             Self::Member(member) => f.debug_tuple("Member").field(&member.name()).finish(),
         }
@@ -75,26 +75,26 @@ pub(crate) struct TokenDocument {
 impl Caller {
     /// The name that history gets.
     pub(crate) fn name(&self) -> &str {
-        match &self.who {
-            Who::Token(identity) => &identity.name,
-            Who::Member(member) => member.name(),
-            Who::Nobody => "nobody",
+        match &self.principal {
+            Principal::Token(identity) => &identity.name,
+            Principal::Member(member) => member.name(),
+            Principal::Anonymous => "anonymous",
         }
     }
 
     /// The token of a person or program.
     pub(crate) fn identity(&self) -> Option<&Identity> {
-        match &self.who {
-            Who::Token(identity) => Some(identity),
-            Who::Member(_) | Who::Nobody => None,
+        match &self.principal {
+            Principal::Token(identity) => Some(identity),
+            Principal::Member(_) | Principal::Anonymous => None,
         }
     }
 
     /// The member that calls, if it is of this type.
     pub(crate) fn member<T: Member>(&self) -> Option<&T> {
-        match &self.who {
-            Who::Member(member) => (&**member as &dyn Any).downcast_ref(),
-            Who::Token(_) | Who::Nobody => None,
+        match &self.principal {
+            Principal::Member(member) => (&**member as &dyn Any).downcast_ref(),
+            Principal::Token(_) | Principal::Anonymous => None,
         }
     }
 }

@@ -1,18 +1,19 @@
 //! Callers that are recognised from memory: one cache for every kind of credential.
 //!
-//! A kind brings a [`Cached`]: what is kept of one of its records, and how a request is judged by that. The cache keeps
-//! members under the names that callers show, reads a record once when a caller is not known, and forgets it when the
-//! record changes.
+//! A kind brings a [`Cached`]: what is kept of one of its records, and how a request is judged by that. The
+//! cache keeps members under the names that callers show, reads a record once when a caller is not known, and
+//! forgets it when the record changes.
 //!
-//! What must stay true: once the answer to a revocation, deletion or reissue was sent, no server accepts the old
-//! credential. An embedded database has one server; its store tells the cache of each commit before the caller is told
-//! ([`super::deny`]). With PostgreSQL another server may have changed anything: what is kept counts for [`TRUSTED`] from
-//! before the read that found it, or from before the last read of the deny set that did not name it, and a handler that
-//! takes access away waits for [`Cache::settle`] before it answers. A server of several refuses nobody from memory,
-//! because another server may have issued the credential.
+//! What must stay true: once the answer to a revocation, deletion or reissue was sent, no server accepts the
+//! old credential. An embedded database has one server; its store tells the cache of each commit before the
+//! caller is told ([`super::deny`]). With PostgreSQL another server may have changed anything: an entry
+//! counts for [`TRUSTED`] from before the read that found it, or from before the last read of the deny set
+//! that did not name it, and a handler that takes access away waits for [`Cache::settle`] before it answers.
+//! With several servers no caller is refused from memory, because another server may have issued the
+//! credential.
 //!
-//! Guessing is paid for by the caller that guesses: a lookup for an unknown name waits for a turn once its address failed
-//! often, and a known member never waits.
+//! Guessing is paid for by the caller that guesses: a lookup for an unknown name waits for a turn once its
+//! address failed often, and a known member never waits.
 
 mod index;
 
@@ -279,7 +280,7 @@ impl<M: Cached> Memory<M> {
         let names = || (0..).map_while(|number| Some((number, member.known_as(number)?)));
         let older = names().find_map(|(_, name)| self.known.get(name).filter(|old| old.record().id == *id));
         let older = older.cloned();
-        // What was read before another change knows less than what is known.
+        // A read from before another change is older than the entry.
         if older.as_ref().is_some_and(|older| older.record().version > *version) {
             return;
         }

@@ -41,8 +41,8 @@ pub(crate) trait Forgets: Send + Sync {
     fn announce(&self, id: &str, version: i64, now: Moment);
     /// A change to this version may have happened, or may happen yet: the record is read again.
     fn doubt(&self, id: &str, version: i64, now: Moment);
-    /// Believes what is known for a while longer, but for what the deny set names; `asked` is from before the read.
-    /// After a gap in which something may have been missed, everything is forgotten.
+    /// Extends the trust in entries, except for those that the deny set names; `asked` is from before the
+    /// read. After a gap in which a denial may have been missed, everything is forgotten.
     fn confirm(&self, denied: &[Denied], asked: Moment, longest_gap: Duration);
     /// Every member there is is known now.
     fn complete(&self);

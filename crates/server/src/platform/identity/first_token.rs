@@ -1,8 +1,9 @@
 //! The first admin token of an empty store, in a file that only its owner reads.
 //!
-//! Several servers may start at once over one folder, a folder may have served another store before, and a server may
-//! end at any point. So the token has a file of its own from the start, which is named `admin.token` once the store has
-//! the token; and a file that is there is the only copy of somebody's token: it is kept.
+//! Several servers may start at once over one folder, a folder may have served another store before, and a
+//! server may end at any point. So the token has a file of its own from the start, which is named
+//! `admin.token` once the store has the token. An existing file may be the only copy of a token, so it is
+//! kept.
 
 use std::{
     fs,
@@ -35,7 +36,7 @@ const FILE: &str = "admin.token";
 /// How the name of its file begins until the store has it.
 const NEW: &str = "admin.token.new-";
 
-/// On an empty store somebody has to be let in: makes an admin token, and gives the file that it is in.
+/// Makes an admin token on an empty store, which has no caller that could make one, and returns its file.
 pub(crate) async fn make(app: &App, folder: &Path) -> Result<Option<PathBuf>, StartError> {
     let any = app.store.list(&List { kind: TOKEN.to_owned(), limit: 1, ..List::default() }).await?;
     if !any.items.is_empty() {

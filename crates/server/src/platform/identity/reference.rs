@@ -1,7 +1,7 @@
 //! Secrets by reference: `file:PATH` in the folder of secrets, or `env:NAME` with their prefix.
 //!
-//! What a reference leads to is sent to an address that whoever wrote the reference has chosen too. Therefore it leads
-//! nowhere but to what an administrator put there for this, and what operators may refer to is apart from the rest.
+//! The author of a reference also chooses the address that the secret is sent to. Therefore references lead
+//! only to what an administrator put there for this, and operators have a folder apart from the rest.
 
 use std::path::{Component, Path};
 

@@ -54,7 +54,7 @@ impl Key {
         mac.finalize().into_bytes().into()
     }
 
-    /// What is stored of an API token. Who can write to the database but has not the key cannot make one.
+    /// Returns the stored hash of an API token. Write access to the database without the key cannot make one.
     #[must_use]
     pub fn hash_token(&self, token: &str) -> String {
         format!("mac/{}", encode(&self.sign("api token", &[&hash_token(token)])))
@@ -80,7 +80,7 @@ pub fn new_token() -> String {
     format!("wrt_{}", random_text())
 }
 
-/// What a token of 256 random bits is known by to who need not prove anything.
+/// Returns a fingerprint of a token of 256 random bits, made without a key: a name, not a proof.
 #[must_use]
 pub fn hash_token(token: &str) -> String {
     let mut hash = Sha256::new();

@@ -144,7 +144,8 @@ impl fmt::Debug for Trust {
 }
 
 impl Trust {
-    /// Reads the files; without a bundle file nobody is let in until [`set_roots`](Self::set_roots) is called.
+    /// Reads the files; without a bundle file every caller is refused until [`set_roots`](Self::set_roots) is
+    /// called.
     pub(crate) fn new(settings: &Settings) -> Result<Self, String> {
         let own = RwLock::new(Arc::new(certified(&settings.certificate, &settings.key)?));
         let trust = Self { trust_domain: settings.trust_domain.clone(), verifier: RwLock::new(None), own };
@@ -154,7 +155,7 @@ impl Trust {
         Ok(trust)
     }
 
-    /// Reads the files again. What is wrong with one leaves what was there in force.
+    /// Reads the files again. If one is wrong, the one before stays in force.
     pub(crate) fn reload(&self, settings: &Settings) -> Result<(), String> {
         let own = Arc::new(certified(&settings.certificate, &settings.key)?);
         *self.own.write().unwrap_or_else(PoisonError::into_inner) = own;

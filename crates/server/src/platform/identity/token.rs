@@ -154,7 +154,7 @@ pub(crate) async fn revoke(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
-    // Another admin is held, so that two cannot go at once and leave nobody.
+    // Another admin is held, so that two deletions at once cannot remove the last one.
     let holds = || other_admin(&app, &id);
     let (resource, ()) = app
         .changing(TOKEN, &id)
@@ -178,7 +178,7 @@ pub(crate) async fn revoke(
     Ok(response)
 }
 
-/// What history says of a token beside its id: who may read history need not see the list.
+/// Returns the name of a token for history: readers of history need not see the list of tokens.
 pub(crate) fn named(name: &str) -> serde_json::Value {
     serde_json::json!({"name": name})
 }
@@ -204,7 +204,7 @@ async fn user_group(app: &App, id: Option<&str>) -> Result<Vec<Held>, Error> {
     Ok(vec![join(app, id).await?])
 }
 
-/// Who can let others in when this token is gone; refuses to let the last one go. Nobody is asked for when it is none.
+/// Returns another admin token to hold; refuses to delete the last one. Empty if the token is no admin's.
 async fn other_admin(app: &App, id: &str) -> Result<Vec<Held>, Error> {
     let is_admin = |token: &Resource| {
         Identity::of(token).is_some_and(|identity| {
@@ -277,7 +277,7 @@ mod tests {
     use super::*;
     use crate::platform::{app::by_system, identity::auth};
 
-    /// Write access to the database without the server's key lets nobody in.
+    /// A caller with write access to the database but without the server's key cannot make a token.
     #[tokio::test]
     async fn a_hash_made_without_the_key_is_refused() {
         let dir = tempfile::tempdir().unwrap();

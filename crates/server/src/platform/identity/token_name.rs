@@ -4,7 +4,7 @@ use crate::platform::http::{error::Error, text};
 
 /// Words by which history and the log name callers that are no tokens.
 const RESERVED: &[&str] =
-    &["system", "admin", "workflow", "node_report", "agent_report", "machine", "nobody", "others"];
+    &["system", "admin", "workflow", "node_report", "agent_report", "machine", "anonymous", "others"];
 
 /// Characters that count as printable and show nothing, or only change how the one before looks.
 const UNSEEN: &[std::ops::RangeInclusive<char>] = &[
@@ -87,7 +87,7 @@ mod tests {
             "ADMIN",
             "workflow",
             "Node_Report",
-            "nobody",
+            "anonymous",
         ] {
             let Err(Error::Invalid(errors)) = check(name) else { panic!("{name:?} was taken") };
             assert_eq!(errors[0].field, "name", "{name:?}");

@@ -1,7 +1,7 @@
 //! From a member's kind and id to its seat.
 //!
 //! Only seat numbers are kept here; the names they are compared with are in the slab, once. The map is cut
-//! into shards so that beats do not wait for each other, nor for somebody who takes a seat.
+//! into shards so that beats wait neither for each other nor for a new member's seat.
 
 use std::{
     hash::BuildHasher as _,

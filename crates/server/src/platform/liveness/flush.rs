@@ -26,13 +26,13 @@ const LONGEST: Duration = Duration::from_secs(25);
 /// The last time something was written down or read.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Flushed {
-    /// When it ended, as it is shown: the same however often somebody looks.
+    /// When it ended, as it is shown: the same in every view.
     pub(super) at: Option<Timestamp>,
     pub(super) rows: u64,
     pub(super) took: Duration,
 }
 
-/// What is stored while the server runs: only what moved by the granularity.
+/// Stores beats while the server runs: only those that moved by the granularity.
 pub(crate) async fn flush(app: &App) -> Result<(), Error> {
     write(app, app.liveness.settings.granularity).await
 }
@@ -110,8 +110,8 @@ pub(super) async fn read_all(app: &App) -> Result<(), Error> {
     Ok(())
 }
 
-/// Gives a seat to everyone who has to beat, and remembers when everyone else was last heard.
-/// Answers when this or another server was last known to listen, on the steady axis.
+/// Gives a seat to every member that has to beat, and remembers when the others were last heard. Returns when
+/// this or another server was last known to listen, on the steady axis.
 pub(super) async fn load(app: &App) -> Result<Option<Timestamp>, Error> {
     let live = &app.liveness;
     // What this server itself heard and wrote while it loads does not say that another one listened before.
@@ -163,7 +163,7 @@ impl Liveness {
         self.take(row.kind, &member.content.id, self.zone_named(member), given, interval, last)
     }
 
-    /// Who falls silent together with a member: the zone that its label names, or else its site.
+    /// Returns the zone of a member, whose members tend to fall silent together: its label, or else its site.
     pub(crate) fn zone_named<'a>(&self, member: &'a Resource) -> Option<&'a str> {
         let Content { labels, fields, .. } = &member.content;
         labels.get(&self.settings.zone_label).or_else(|| fields.get("site")).map(String::as_str)

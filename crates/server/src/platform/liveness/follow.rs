@@ -1,8 +1,8 @@
-//! Seats follow the feed: whoever moved a member, and on whichever server, it is watched exactly while its
-//! state is one that beats.
+//! Seats follow the feed: a member is watched exactly while its state is one that beats, whichever server
+//! moved it.
 //!
-//! What must stay true: where a member went through on its way, while the feed was late, is neither a reason to watch it no
-//! longer nor one to think that it was heard just now.
+//! What must stay true: states that a member passed through while the feed was late neither end its watch nor
+//! count as a beat.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -38,7 +38,7 @@ pub(super) async fn run(app: &App, mut from: Cursor, mut stop: watch::Receiver<b
             changed = hint.changed() => if changed.is_err() { return },
             _ = stop.wait_for(|stop| *stop) => return,
         }
-        // Who is moved here is seated at once; of the others many come together.
+        // Members moved by this server get a seat at once; changes of other servers are gathered.
         tokio::time::sleep(GATHER).await;
     }
 }
@@ -99,7 +99,7 @@ async fn take_in(app: &App, passed: &Passed<'_>) -> Result<(), Error> {
         live.unseat(row.kind, id);
         return Ok(());
     }
-    // Who moved it here has seated it already.
+    // The server that moved it has given it a seat already.
     if is_moved_only && live.find(row.kind, id).is_some() {
         return Ok(());
     }

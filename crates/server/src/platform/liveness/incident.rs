@@ -1,7 +1,7 @@
 //! Incidents: one resource for many members that fell silent together, with a history of its own.
 //!
-//! What must stay true: a zone, or the fleet, has at most one open incident, whoever sweeps; a sweeper that
-//! takes over goes on with the one it finds.
+//! What must stay true: a zone, or the fleet, has at most one open incident, whichever server sweeps; a
+//! sweeper that takes over continues the one it finds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -96,7 +96,7 @@ async fn raise(
             tracing::warn!(incident = id, of, why, "members fell silent together");
             Ok(id)
         }
-        // Whoever swept before raised it a moment ago.
+        // The sweeper before raised it a moment ago.
         Err(StoreError::KeyTaken { holder, .. }) => Ok(holder),
         Err(error) => Err(error.into()),
     }

@@ -33,7 +33,7 @@ pub(super) struct Judge {
 /// What a sweep may do now.
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
-    /// Who goes stale, by the number of the kind; the longest silent first.
+    /// The members that go stale, by the number of the kind; the longest silent first.
     pub(super) release: BTreeMap<u8, Vec<Due>>,
     /// What people are told.
     pub(super) incidents: Vec<Incident>,
@@ -47,7 +47,7 @@ pub(super) struct Verdict {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Due {
     pub(super) seat: Seat,
-    /// How often somebody had asked to watch it when it was judged.
+    /// How many requests for its seat there were when it was judged.
     pub(super) claims: u32,
     /// When it had been heard last then, in milliseconds of the steady axis.
     pub(super) last: i64,
@@ -91,8 +91,8 @@ impl Judge {
         self.since = now;
     }
 
-    /// Reads the clocks, and notes when the process stood still or a clock jumped since the last time. Has to
-    /// be called before anyone is judged.
+    /// Reads the clocks, and notes a pause of the process or a jump of a clock since the last call. Must run
+    /// before members are judged.
     pub(super) fn pulse(&mut self, clock: Timepiece, expected: SignedDuration) -> Option<Cause> {
         let (now, wall) = (clock.steady(), clock.now());
         let (before, wall_before) = std::mem::replace(&mut self.read, (now, wall));
@@ -246,8 +246,8 @@ impl Liveness {
         deadline(&heard(record, judge), &self.settings.policy, &judge.listening, now)
     }
 
-    /// Whether a member that does not have to beat is silent, having been heard last at that wall time: judged as if it
-    /// had to, so that nobody is charged for what this server could not hear.
+    /// Whether a member that does not have to beat is silent, last heard at that wall time. Judged by the
+    /// same rules as one that must, so that time in which this server could not listen does not count.
     pub(crate) fn is_silent(&self, heard: Timestamp, interval: Option<Interval>) -> bool {
         let (last, now) = (millis(self.steady_of(heard)), self.clock.steady());
         let heard = Heard { last, interval };

@@ -22,7 +22,7 @@ pub struct Beating {
     pub(crate) given: fn(&Resource, &Settings) -> Option<Interval>,
     /// When a member was last heard that came to such a state; nothing for one that came by being heard.
     pub(crate) heard: Ask,
-    /// The states that nobody comes back from.
+    /// The states without a way back.
     pub(crate) ends: &'static [&'static str],
     /// Where members that fell silent go.
     pub(crate) targets: Targets,

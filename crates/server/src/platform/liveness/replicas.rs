@@ -26,8 +26,9 @@ use wardroom_store::{Moment, Refused, Replica};
 use super::{Liveness, flush};
 use crate::platform::{app::App, http::error::Error};
 
-/// The prefix of presence leases. Nobody is judged past the watermark of a replica that crashed until its lease lapsed: so
-/// it is short. A replica that is too slow to renew it is sent no beats until it is back.
+/// The prefix of presence leases. They are short, because no member is judged past the watermark of a crashed
+/// replica until its lease expires. A replica that is too slow to renew its lease gets no beats until it is
+/// back.
 const PRESENCE: &str = "replica/";
 pub(super) const LENGTH: Duration = Duration::from_secs(4);
 pub(super) const RENEWAL: Duration = Duration::from_secs(1);

@@ -68,8 +68,8 @@ impl RawSettings {
         };
         let sweep = positive("sweep_seconds", self.sweep_seconds)?.get();
         let flush = Duration::from_secs(flush.get().into());
-        // Others judge by what is stored, so they are told of every beat. One server stores a little of everything all
-        // the time instead of everybody at once.
+        // Other servers judge by the table, so every beat is stored. A single server stores a part of the
+        // members at a time // instead of all at once.
         let (flush, granularity) = if shared { (flush, Duration::ZERO) } else { (flush.min(ALONE), flush) };
         Ok(Settings {
             policy: Policy {

@@ -107,7 +107,7 @@ impl Slab {
         (life % 2 == 1).then_some(Seat { index, life })
     }
 
-    /// The chunk of a seat and its place there, unless somebody else has it by now.
+    /// Returns the chunk of a seat and its place there, unless another member has the seat by now.
     pub(super) fn at(&self, seat: Seat) -> Option<(&Chunk, usize)> {
         let chunk = self.chunks.get((seat.index >> BITS) as usize)?.get()?;
         let at = place(seat.index);
@@ -150,7 +150,7 @@ impl Slab {
     pub(super) fn late(&self, step: u32, mut each: impl FnMut(u32)) {
         for (number, chunk) in self.made() {
             for (block, steps) in chunk.late.chunks(64).enumerate() {
-                // Without a branch per seat: in most blocks there is nobody to look at.
+                // Without a branch per seat: most blocks have no late member.
                 let any = steps.iter().fold(false, |any, late| any | (late.load(Relaxed) <= step));
                 if any {
                     let first = number * CHUNK + block * 64;
@@ -161,7 +161,7 @@ impl Slab {
         }
     }
 
-    /// Zone and interval in force of everyone who is watched.
+    /// Calls `each` with the zone and the interval in force of every watched member.
     pub(super) fn watched(&self, mut each: impl FnMut(u8, u32, u32)) {
         for (_, chunk) in self.made() {
             for (at, late) in chunk.late.iter().enumerate() {
@@ -245,7 +245,7 @@ impl Chunk {
         self.interval[at].store(number(interval), Relaxed);
     }
 
-    /// Counts that somebody wants this seat watched.
+    /// Counts a request to watch this seat.
     pub(super) fn claim(&self, at: usize) {
         self.claims[at].fetch_add(1, Release);
     }

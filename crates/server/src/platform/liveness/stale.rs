@@ -1,7 +1,7 @@
 //! Members that fell silent move on, many in a commit, each with its own row of history.
 //!
-//! What must stay true: who was heard a moment ago stays; a sweeper that lost its lease changes nothing; and one member
-//! that cannot be moved keeps no other waiting.
+//! What must stay true: a member that was heard a moment ago stays; a sweeper that lost its lease changes
+//! nothing; and one member that cannot be moved does not delay the others.
 
 use std::collections::HashMap;
 
@@ -45,8 +45,8 @@ pub(crate) fn given_interval(resource: &Resource) -> Option<Interval> {
     Interval::parse("heartbeat_interval", &given).ok()
 }
 
-/// Marks members of a kind that fell silent, and says who need not be watched any more: those that were marked, and
-/// those that beat no longer. Who is left out is judged again by the next sweep.
+/// Marks silent members of a kind, and returns those that need no watch any more: the marked ones, and those
+/// that must not beat. The next sweep judges the rest again.
 pub(super) async fn go_stale(
     app: &App,
     row: &Beating,
@@ -60,7 +60,7 @@ pub(super) async fn go_stale(
             Err(error) if done.is_empty() => return Err(error),
             Err(error) => {
                 let (kind, marked) = (row.kind, done.len());
-                tracing::warn!(%error, kind, marked, "not all who are silent could be marked; it is tried again");
+                tracing::warn!(%error, kind, marked, "some silent members were not marked; the next sweep tries again");
                 break;
             }
         }

@@ -40,7 +40,7 @@ const MOST_FAILED: u32 = 10;
 /// Members in one call to their kind.
 const BATCH: usize = 1000;
 
-/// Sweeps between two looks for what nobody else ends: incidents, leases.
+/// Sweeps between two clean-ups of abandoned incidents and leases.
 const STRAYS: u64 = 60;
 
 /// Lets a server take beats from its first moment on. A database that does not answer must not keep it from starting: it
@@ -119,8 +119,8 @@ async fn announce_always(app: &App, mut stop: watch::Receiver<bool>) {
     }
 }
 
-/// Beats, and then what members report. Others wait for beats: what is written beside them is a task of its own, and holds
-/// up the next flush for no longer than flushes are apart.
+/// Stores beats, and then the reports of members. Other servers wait for beats: reports are written in a task
+/// of their own, which delays the next flush by at most one period.
 async fn flush_always(app: &App, mut stop: watch::Receiver<bool>) {
     let period = app.liveness.settings.flush;
     let mut ticks = interval(period);
@@ -134,7 +134,7 @@ async fn flush_always(app: &App, mut stop: watch::Receiver<bool>) {
         if writing.is_empty() {
             writing.spawn(write_reports(app.clone()));
         }
-        // Whoever waits in vain finds it still under way the next time.
+        // If this times out, the next round waits for the same task.
         let _ = tokio::time::timeout(period, writing.join_next()).await;
     }
     // What was taken to be written counts as written: it is not left half way.
@@ -159,7 +159,7 @@ async fn sweep_always(app: &App, mut stop: watch::Receiver<bool>) {
     sweep.let_go(app).await;
 }
 
-/// Begins at once; what takes longer than a period puts off what comes after it.
+/// Starts at once; a tick that comes late shifts the ones after it.
 fn interval(period: Duration) -> Interval {
     let mut ticks = tokio::time::interval(period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -461,8 +461,8 @@ impl Sweep {
                 continue;
             };
             let lease = app.store.reserved().acquire_lease(LEASE, &live.name, LENGTH).await?;
-            // One that lapsed has another epoch now. If somebody had it in between, as whoever lost it, the next batch is
-            // refused.
+            // A lease that expired has a higher epoch now. If another server had it in between, the next
+            // batch is refused, as it // is for any server that lost the lease.
             if let Some(lease) = lease.filter(|lease| lease.epoch <= before + 1) {
                 (self.lease, self.asked) = (Some(lease), Some(now));
             }
@@ -531,7 +531,7 @@ pub(super) async fn mark(app: &App, kind: u8, batch: &[Due], fence: Option<&Fenc
     live.status().stale += done.len() as u64;
     for (id, due) in named.iter().filter(|(id, _)| done.contains(id)) {
         let mut claims = due.claims;
-        // Somebody asked for the seat meanwhile: the stored state says whether the member beats again.
+        // The seat was asked for meanwhile: the stored state says whether the member beats again.
         while let Some(newer) = live.leave(due.seat, claims) {
             if app.store.get(row.kind, id).await?.is_some_and(|found| row.must_beat(&found)) {
                 break;
@@ -552,11 +552,11 @@ impl Liveness {
         let (noticed, refused) = {
             let mut judge = self.judge_state();
             let noticed = judge.pulse(self.clock, expected);
-            // After the clocks were read: whoever is judged by that is not charged for what was refused before.
+            // After the clocks were read, so that beats refused before that do not count as silence.
             (noticed, self.refused().map(|period| judge.was_deaf(period)))
         };
         if let Some(cause) = noticed {
-            tracing::warn!(%cause, "the server was deaf for a while; nobody is charged for it");
+            tracing::warn!(%cause, "the server did not listen for a while; this time does not count as silence of members");
         }
         // Why they are refused was said when it began.
         if noticed.or(refused).is_some() {
@@ -577,7 +577,7 @@ impl Liveness {
         Some(held)
     }
 
-    /// Watches a member no longer, unless somebody asked for its seat since; then answers how often.
+    /// Stops watching a member, unless its seat was asked for since; then returns the new count of requests.
     pub(super) fn leave(&self, seat: super::Seat, claims: u32) -> Option<u32> {
         let (chunk, at) = self.slab.at(seat)?;
         chunk.rest(at);

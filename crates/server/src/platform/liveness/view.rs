@@ -30,7 +30,7 @@ use crate::platform::{
 /// Periods that are shown.
 const PERIODS: usize = 10;
 
-/// Whether this server listens, who judges, and what is held back.
+/// Whether this server listens, which server judges, and which marks are held back.
 #[utoipa::path(get, path = "/api/v1/liveness", responses((status = 200, body = Envelope<api::Liveness>), Problems))]
 pub(crate) async fn liveness(
     State(app): State<App>,
@@ -88,14 +88,15 @@ pub(crate) async fn refresh_ids(app: &App, kind: &'static str, ids: &[String]) -
     Ok(())
 }
 
-/// What keeps a watched member from being judged, or what it is judged by; with the incident that holds it.
+/// Returns why a watched member is not judged yet, or the rule that judges it, with the incident that holds
+/// it.
 pub(crate) async fn blockers(app: &App, kind: &'static str, id: &str) -> Result<Vec<Blocker>, Error> {
     refresh_ids(app, kind, &[id.to_owned()]).await?;
     let Some(silence) = app.liveness.standing(kind, id) else { return Ok(Vec::new()) };
     let incident = match silence.standing {
         Standing::Heard if !silence.spared => return Ok(Vec::new()),
         Standing::Late => None,
-        // Who is spared may be in an incident from before the server was away.
+        // A member within the grace may be in an incident from before the server was away.
         Standing::Heard | Standing::Suspected | Standing::Due => held_by(app, kind, id).await?,
     };
     let what = sentence(&silence, incident.as_deref());
@@ -144,7 +145,7 @@ impl Liveness {
         let listening = self.listening(&judge);
         drop(judge);
         let (members, status) = (self.members(), self.status());
-        // The guard itself is not asked while nobody is late.
+        // The guard itself is not asked while no member is late.
         fleet.watched = members.values().sum::<u64>().try_into().unwrap_or(u32::MAX);
         (fleet.silent, fleet.due) = (status.silent, status.due);
         let wall = |at: Timestamp| self.clock.wall_of(at);

@@ -22,7 +22,7 @@ fn write_some(buffer: &Buffer<Beat>, rows: usize) -> usize {
 }
 
 #[test]
-fn what_changed_is_written_once() {
+fn a_change_is_written_once() {
     let buffer = Buffer::<Beat>::default();
     buffer.keep("a", beat(1, 0.5), at(0));
     buffer.keep("a", beat(1, 0.6), at(30));
@@ -68,7 +68,7 @@ fn news_during_a_flush_are_written_by_the_next_one() {
 }
 
 #[test]
-fn what_is_written_at_once_is_bounded_in_bytes() {
+fn a_batch_is_bounded_in_bytes() {
     let buffer = Buffer::<Beat>::default();
     let image = CachedImage { reference: "r".repeat(300), ..CachedImage::default() };
     for number in 0..600 {
@@ -106,7 +106,7 @@ fn what_is_written_at_once_is_bounded_in_bytes() {
 
 /// A report that there is no room for counts as new when it is repeated.
 #[test]
-fn what_waits_is_bounded() {
+fn waiting_reports_are_bounded() {
     let buffer = Buffer::<Beat>::with_room(beat(1, 0.5).size() * 10);
     let say =
         |seconds| (0..15).for_each(|number| buffer.keep(&number.to_string(), beat(1, 0.5), at(seconds)));

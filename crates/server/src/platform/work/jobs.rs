@@ -44,10 +44,11 @@ pub(crate) async fn finish(app: &App) {
     }
 }
 
-/// How long changes may wait before they are shown, for whom it is no longer a matter of course.
+/// How long changes may wait before they are shown until a warning is due.
 const HELD_BACK: Duration = Duration::from_secs(60);
 
-/// Somebody's transaction that stays open on the same PostgreSQL holds back the feed and the seals of all: tells whose.
+/// Warns when an open transaction on the same PostgreSQL holds back the feed and the seals of all, and names
+/// its session.
 async fn look_after_feed(app: &App) -> Result<(), Error> {
     let held = app.store.feed_held_back().await?;
     app.metrics.feed_held_back(held.as_ref().map_or(Duration::ZERO, |held| held.since));
@@ -152,9 +153,9 @@ mod tests {
     use super::*;
     use crate::platform::{bare::Lines, config, identity::secret::Key, testing};
 
-    /// Somebody keeps a transaction open, and a change was made an hour ago.
+    /// A session keeps a transaction open, and a change was made an hour ago.
     #[tokio::test]
-    async fn who_holds_the_feed_back_is_told() {
+    async fn a_session_that_holds_back_the_feed_is_logged() {
         let (database, folder) = (testing::database().await, tempfile::tempdir().unwrap());
         let store = Store::open(&Location::Postgres { url: database.url.clone() }).await.unwrap();
         let config = config::resolve(&config::Sources::default(), crate::kinds::KINDS).unwrap();

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::platform::{
     app::{Decided, by_system},
-    identity::auth::{Caller, Who},
+    identity::auth::{Caller, Principal},
 };
 
 pub(super) async fn enrolled(rig: &Rig, number: u32) -> (String, String) {
@@ -75,8 +75,8 @@ async fn a_bootstrap_by_hand_ends_with_a_healthy_heartbeat() {
     assert_eq!((&node["status"], &node["schedulable"]), (&json!("active"), &json!(false)));
 }
 
-/// Nobody is at a node who could correct what a command wrote: it is cut, not refused.
-async fn what_commands_write_never_costs_a_heartbeat() {
+/// The output of a command cannot be corrected on the node: it is cut, not refused.
+async fn a_long_output_never_costs_a_heartbeat() {
     let rig = Rig::new().await;
     let (id, token) = rig.by_hand(1).await;
     let enroll = json!({"token": token, "hostname": "gpu\u{1b}[1", "model": "x".repeat(300)});
@@ -160,13 +160,13 @@ async fn a_new_token_voids_the_old_one() {
     assert_eq!(rig.state(&id).await, "enrolling");
 }
 
-/// Two who look at the same token and press `resume` have one effect: the second voids nothing.
-async fn a_token_is_issued_once_for_what_was_seen() {
+/// Two operators that see the same token and press `resume` have one effect: the second voids nothing.
+async fn a_token_is_issued_once_for_two_requests() {
     let rig = Rig::new().await;
     let (id, _) = rig.by_hand(1).await;
     let seen = begin::read(&rig.app, &id).await.unwrap();
     let address = std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
-    let caller = Caller { who: Who::Nobody, address, request_id: "test".into() };
+    let caller = Caller { principal: Principal::Anonymous, address, request_id: "test".into() };
     let (app, action) = (&rig.app, Action::Resume);
     let order = Order { app, caller: &caller, id: &id, action, reason: None, unproven: false };
     let first = resume::reissue(&order, &seen).await.unwrap();
@@ -179,7 +179,7 @@ async fn a_token_is_issued_once_for_what_was_seen() {
     assert!(late.to_string().contains("no run of it waits for a token"), "{late}");
 }
 
-/// A token whose run is being cancelled is not issued: nobody would wait for its agent.
+/// A token whose run is being cancelled is not issued: its agent would not be waited for.
 async fn no_token_is_issued_for_a_run_that_turns_back() {
     let rig = Rig::new().await;
     let (id, old) = rig.by_hand(1).await;
@@ -214,9 +214,9 @@ async fn a_task_has_one_holder_and_one_end() {
     let held = rig.app.store.lease(&task::lease(first["id"].as_str().unwrap())).await.unwrap().unwrap();
     assert!(held.remaining > std::time::Duration::from_secs(120), "as configured: {held:?}");
     let other = rig.as_agent(&credential, &claim, json!({"holder": "b"})).await.ok();
-    assert_eq!(other["task"], Value::Null, "somebody has it");
+    assert_eq!(other["task"], Value::Null, "another claim has it");
     let mine = rig.as_agent(&credential, &claim, json!({"holder": "a"})).await.ok()["task"].clone();
-    assert_eq!(mine, first, "who claims again gets its own back");
+    assert_eq!(mine, first, "a repeated claim gets its own task back");
     let held = json!({"tasks": [{"task": first["id"], "epoch": first["epoch"]}]});
     assert_eq!(beat(&rig, &id, &credential, held).await["lost"], json!([]));
 
@@ -290,7 +290,7 @@ async fn a_task_that_its_agent_forgot_can_be_claimed_again() {
     assert_eq!(other["id"], json!(made));
 }
 
-/// An agent that enrolled, was heard and fell silent before anybody waited for it makes no node active.
+/// An agent that enrolled, beat and fell silent before its run waited for it makes no node active.
 async fn an_old_heartbeat_proves_nothing() {
     let mut rig = Rig::new().await;
     let (id, credential) = enrolled(&rig, 1).await;
@@ -312,7 +312,8 @@ async fn an_old_heartbeat_proves_nothing() {
     rig.until(&id, "active").await;
 }
 
-/// Who claims a task while `resume` is about to queue it again keeps it: `resume` decided on what it had read.
+/// An agent that claims a task while `resume` is about to queue it again keeps it: `resume` decided on an
+/// older state.
 async fn a_task_that_was_claimed_in_between_is_not_queued_again() {
     let rig = Rig::new().await;
     let (id, credential) = enrolled(&rig, 1).await;
@@ -339,8 +340,8 @@ async fn a_task_that_was_claimed_in_between_is_not_queued_again() {
     rig.as_agent(&credential, &path, json!({"epoch": second["epoch"], "outcome": "succeeded"})).await.ok();
 }
 
-/// A node that is not proven clean goes to quarantine by way of `offline`: a healthy beat between the two commits does
-/// not bring it into use, and neither does an operator who gives the run up there.
+/// A node that is not proven clean goes to quarantine by way of `offline`. Neither a healthy beat between the
+/// two commits nor an operator who gives the run up there brings it into use.
 async fn a_node_on_its_way_to_quarantine_is_not_brought_back() {
     use wardroom_core::{gpu_node::State, run::plan::Kind};
     let rig = Rig::new().await;
@@ -374,7 +375,7 @@ async fn a_beat_that_fails_is_one_of_its_agent_alone() {
     let path = format!("/api/v1/gpu-nodes/{id}/heartbeat");
     let reply = rig.as_agent(&credential, &path, json!({"tasks": [{"task": "broken", "epoch": 1}]})).await;
     assert_eq!(reply.status, 500, "{reply:?}");
-    assert!(rig.app.liveness.refused().is_none(), "nobody else was sent away");
+    assert!(rig.app.liveness.refused().is_none(), "no other member was refused");
 }
 
 /// What becomes of a run.
@@ -421,9 +422,9 @@ async fn a_task_that_its_run_does_not_want_any_more_is_lost() {
     }
 }
 
-/// What a cancelled run had asked of an agent is taken back with the cancel, not when somebody asks for it; and the
-/// sweeper takes back what a server that died in between left.
-async fn a_cancel_takes_back_what_the_run_had_asked_for() {
+/// A cancel withdraws the task that its run had given to an agent at once; the sweeper withdraws tasks left
+/// by a server that crashed in between.
+async fn a_cancel_withdraws_the_tasks_of_its_run() {
     for swept in [false, true] {
         let rig = Rig::new().await;
         let (id, _) = enrolled(&rig, 1).await;
@@ -458,8 +459,8 @@ async fn a_run_that_is_to_turn_back_gives_no_task_out() {
     assert_eq!(claimed["task"], Value::Null);
 }
 
-/// Whoever freezes a run takes back what it had asked for; whoever sends it on has the agent asked again, and nothing
-/// is held against the node for it.
+/// Freezing a run withdraws its task; sending it on asks the agent again, and the node has no disadvantage by
+/// it.
 async fn a_run_that_is_sent_on_asks_its_agent_again() {
     let mut rig = Rig::new().await;
     rig.work();
@@ -504,7 +505,7 @@ async fn a_run_that_is_sent_on_asks_its_agent_again() {
     assert_eq!(run["attempts"].as_array().unwrap().iter().filter(failed).count(), 0, "{run:#}");
 }
 
-/// One record that cannot be read keeps nobody else waiting.
+/// One unreadable record does not delay the others.
 async fn an_unreadable_task_stops_no_sweep() {
     let rig = Rig::new().await;
     let (id, _) = enrolled(&rig, 1).await;
@@ -558,8 +559,7 @@ async fn put(rig: &Rig, id: &str, state: &str, ago: jiff::SignedDuration) {
     rig.app.change(document::KIND, id, moved).await.unwrap();
 }
 
-/// A node that was healthy and fell silent is not brought back by what it said before; and nobody is heard by being
-/// brought back.
+/// A node that was healthy and fell silent is not brought back by its old report; and a recovery is no beat.
 async fn an_old_heartbeat_brings_no_node_back() {
     use jiff::SignedDuration;
     let rig = Rig::new().await;
@@ -602,7 +602,7 @@ async fn a_heartbeat_counts_until_the_next_ones_are_missed() {
     }
 }
 
-/// When a node was last seen is told by each heartbeat, also while nobody has to beat.
+/// Each heartbeat updates when a node was last seen, also in states without a duty to beat.
 async fn a_heartbeat_is_seen_in_every_state() {
     let mut rig = Rig::new().await;
     rig.work();
@@ -735,7 +735,7 @@ async fn a_node_that_is_not_proven_clean_is_set_aside_when_its_run_is_stopped() 
         }
         rig.until_run(&id, "cancelled").await;
         assert_eq!(beat(&rig, &id, &credential, json!({})).await["status"], "quarantined", "{mode} {last}");
-        // Nobody has proven it clean: whoever uses it as it is says so, and why.
+        // It is not proven clean: using it as it is takes a statement and a reason.
         let refused = rig.act(&id, "recover", json!({})).await;
         assert_eq!(
             (refused.status.as_u16(), refused.code()),
@@ -748,7 +748,7 @@ async fn a_node_that_is_not_proven_clean_is_set_aside_when_its_run_is_stopped() 
 }
 
 /// What an agent did to each disk can be read with the run, as evidence of the attempt and with the task itself.
-async fn what_an_agent_did_can_be_read_with_its_run() {
+async fn tasks_of_an_agent_can_be_read_with_its_run() {
     let mut rig = Rig::new().await;
     let (id, credential) = cleaning(&mut rig, "storage_cleanup").await;
     let run = rig.lifecycle(&id).await["run"]["id"].as_str().unwrap().to_owned();
@@ -778,17 +778,17 @@ on_both! {
     a_heartbeat_is_seen_in_every_state
     unreadable_checks_bring_no_node_back
     a_node_that_is_not_proven_clean_is_set_aside_when_its_run_is_stopped
-    what_an_agent_did_can_be_read_with_its_run
+    tasks_of_an_agent_can_be_read_with_its_run
     a_server_that_is_cut_off_takes_no_heartbeat
     a_run_that_is_sent_on_asks_its_agent_again
     an_unreadable_task_stops_no_sweep
     a_token_works_once_and_a_lost_answer_can_be_asked_for_again
     a_bootstrap_by_hand_ends_with_a_healthy_heartbeat
-    what_commands_write_never_costs_a_heartbeat
+    a_long_output_never_costs_a_heartbeat
     a_bad_number_never_costs_a_heartbeat
     an_agent_speaks_only_of_its_own_node
     a_new_token_voids_the_old_one
-    a_token_is_issued_once_for_what_was_seen
+    a_token_is_issued_once_for_two_requests
     no_token_is_issued_for_a_run_that_turns_back
     a_task_has_one_holder_and_one_end
     a_lapsed_lease_fences_its_holder_off
@@ -798,6 +798,6 @@ on_both! {
     a_node_on_its_way_to_quarantine_is_not_brought_back
     a_beat_that_fails_is_one_of_its_agent_alone
     a_task_that_its_run_does_not_want_any_more_is_lost
-    a_cancel_takes_back_what_the_run_had_asked_for
+    a_cancel_withdraws_the_tasks_of_its_run
     a_run_that_is_to_turn_back_gives_no_task_out
 }

@@ -1,4 +1,5 @@
-//! One who follows the feed: from a place on, out of what all share, or out of the database until it is there.
+//! A follower of the feed: reads the database from its place on until it reaches the shared memory, then from
+//! that.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +10,7 @@ use super::tail::Change;
 use crate::platform::{
     app::App,
     http::error::Error,
-    identity::auth::{Identity, TOKEN, Who},
+    identity::auth::{Identity, Principal, TOKEN},
 };
 
 /// The clock is looked at this often although nothing happens: a token may expire.
@@ -25,9 +26,9 @@ pub(super) struct Follower {
 
 impl Follower {
     /// Begins to follow after a place.
-    pub(super) async fn join(app: &App, who: &Who, after: Cursor) -> Result<Self, Error> {
-        let Who::Token(identity) = who else { return Err(Error::Internal) };
-        // Who is woken finds somebody to read for.
+    pub(super) async fn join(app: &App, principal: &Principal, after: Cursor) -> Result<Self, Error> {
+        let Principal::Token(identity) = principal else { return Err(Error::Internal) };
+        // Subscribed before reading, so that no wake-up is missed.
         let news = app.tail.news.subscribe();
         app.tail.enter(&identity.id)?;
         let this = Self { app: app.clone(), identity: Arc::clone(identity), after, news };

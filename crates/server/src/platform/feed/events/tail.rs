@@ -1,8 +1,8 @@
-//! The end of the feed, in memory, for all who follow it: one task reads the database, however many follow.
+//! The end of the feed, in memory, for all followers: one task reads the database, however many follow.
 //!
-//! What must stay true: the ring holds every change between its start and its end, so that a follower that is in
-//! between misses nothing and sees nothing twice; one that is older reads the database until it is. And nobody
-//! finds a change here that came after its token was revoked: tokens are looked at between reading and showing.
+//! What must stay true: the ring holds every change between its start and its end, so that a follower in
+//! between misses nothing and sees nothing twice; an older one reads the database until it is there. A
+//! follower whose token was revoked gets no later change: tokens are checked between reading and showing.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -28,7 +28,7 @@ use crate::platform::{
 /// Changes that are read at a time.
 pub(super) const PAGE: usize = 500;
 
-/// Changes that are kept, and how long they may be as text. Who is further behind reads the database.
+/// Changes that are kept, and how long they may be as text. A follower further behind reads the database.
 const MOST: usize = 4096;
 const MOST_BYTES: usize = 16 << 20;
 
@@ -38,10 +38,10 @@ const GATHER: Duration = Duration::from_millis(10);
 /// How long a database that does not answer is left alone.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Reads of followers that catch up, at a time: they are not to take the database from everybody else.
+/// How many followers catch up from the database at a time: they must leave it to other requests.
 const CATCHING_UP: usize = 4;
 
-/// One change, as it is sent to everybody.
+/// One change, as it is sent to every follower.
 pub(super) struct Change {
     pub(super) cursor: Cursor,
     pub(super) row: Row,
@@ -69,9 +69,9 @@ pub(crate) struct Tail {
     followed: Mutex<HashMap<String, Followed>>,
     /// How many one token may have; 0 for any number.
     most: u32,
-    /// Changes when there is something to look at; who follows listens here.
+    /// Changes when there is a new change; followers wait for it.
     pub(super) news: watch::Sender<()>,
-    /// Somebody began to follow.
+    /// Notified when a follower begins.
     wake: Notify,
     pub(super) catching_up: Semaphore,
     reads: AtomicU64,
@@ -81,11 +81,11 @@ pub(crate) struct Tail {
 #[derive(Default)]
 struct Followed {
     count: u32,
-    /// The token does not let anybody in any more.
+    /// Whether the token is revoked or has expired.
     over: bool,
 }
 
-/// The newest changes, all of those after `start`; nothing until somebody follows.
+/// The newest changes, all of those after `start`; nothing until the first follower.
 struct Ring {
     start: Option<Cursor>,
     changes: VecDeque<Arc<Change>>,
@@ -177,7 +177,7 @@ impl Tail {
         Ok(())
     }
 
-    /// Begins where the feed ends now. What came while nobody followed is left to who wants it.
+    /// Begins where the feed ends now. Followers read older changes from the database.
     async fn begin(&self, app: &App) -> Result<(), Error> {
         self.count_read();
         let end = app.store.feed_tail().await?;
@@ -245,7 +245,7 @@ impl Ring {
     }
 }
 
-/// Reads the feed while somebody follows it, until `stop` says so.
+/// Reads the feed while there are followers, until `stop` says so.
 pub(crate) async fn run(app: App, mut stop: watch::Receiver<bool>) {
     tokio::select! {
         () = serve(&app) => {}
@@ -277,7 +277,7 @@ async fn follow(app: &App, hint: &mut watch::Receiver<u64>) {
             Ok(true) => continue,
             Ok(false) => {}
             Err(error) => {
-                tracing::warn!(%error, "the feed cannot be read for those who follow it; it is tried again");
+                tracing::warn!(%error, "the feed was not read; its followers wait for the next try");
                 tokio::time::sleep(QUIET).await;
                 continue;
             }

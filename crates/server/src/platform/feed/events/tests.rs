@@ -12,7 +12,7 @@ use crate::platform::{
     app::{App, by_system},
     config::{self, Sources},
     identity::{
-        auth::{Identity, TokenDocument, Who},
+        auth::{Identity, Principal, TokenDocument},
         secret::Key,
         token,
     },
@@ -25,7 +25,7 @@ const CHANGES: usize = 60;
 
 struct Server {
     app: App,
-    who: Who,
+    principal: Principal,
     _jobs: JoinSet<()>,
     /// Ends the job when it is gone.
     _stop: watch::Sender<bool>,
@@ -42,11 +42,11 @@ async fn server(location: Option<Location>) -> Server {
     let document = TokenDocument { role: Role::Auditor, kinds: Vec::new(), group_id: None, expires_at };
     let content = token::content(&app.key, "follower", &document, "wrt_follower").unwrap();
     let made = app.create(content, by_system(&app, "registered", serde_json::Value::Null)).await.unwrap();
-    let who = Who::Token(Arc::new(Identity::of(&made).unwrap()));
+    let principal = Principal::Token(Arc::new(Identity::of(&made).unwrap()));
     let (stop, stopped) = watch::channel(false);
     let mut jobs = JoinSet::new();
     jobs.spawn(tail::run(app.clone(), stopped));
-    Server { app, who, _jobs: jobs, _stop: stop, _folder: folder }
+    Server { app, principal, _jobs: jobs, _stop: stop, _folder: folder }
 }
 
 /// Makes a resource and changes it again and again.
@@ -64,8 +64,14 @@ async fn write(app: App, number: usize) {
 }
 
 /// Follows until that many changes were seen, a few at a time, and slowly if told so.
-async fn follow(app: App, who: Who, from: Cursor, count: usize, (most, pause): (usize, u64)) -> Vec<Cursor> {
-    let mut follower = Follower::join(&app, &who, from).await.unwrap();
+async fn follow(
+    app: App,
+    principal: Principal,
+    from: Cursor,
+    count: usize,
+    (most, pause): (usize, u64),
+) -> Vec<Cursor> {
+    let mut follower = Follower::join(&app, &principal, from).await.unwrap();
     let mut seen = Vec::new();
     while seen.len() < count {
         let found = follower.look(most).await.unwrap();
@@ -78,7 +84,7 @@ async fn follow(app: App, who: Who, from: Cursor, count: usize, (most, pause): (
     seen
 }
 
-async fn who_falls_behind_misses_nothing(location: Option<Location>) {
+async fn a_slow_follower_misses_nothing(location: Option<Location>) {
     let server = server(location).await;
     let app = &server.app;
     app.tail.keep(8);
@@ -86,7 +92,7 @@ async fn who_falls_behind_misses_nothing(location: Option<Location>) {
     let (start, count) = (app.store.feed_start(), 1 + 4 * CHANGES);
     let mut followers = JoinSet::new();
     for pace in [(1, 0), (3, 1), (500, 0), (500, 40), (7, 3), (500, 5)] {
-        followers.spawn(follow(app.clone(), server.who.clone(), start.clone(), count, pace));
+        followers.spawn(follow(app.clone(), server.principal.clone(), start.clone(), count, pace));
     }
     let mut writers = JoinSet::new();
     for number in 0..4 {
@@ -104,25 +110,25 @@ async fn who_falls_behind_misses_nothing(location: Option<Location>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_falls_behind_misses_nothing_on_sqlite() {
-    who_falls_behind_misses_nothing(None).await;
+async fn a_slow_follower_misses_nothing_on_sqlite() {
+    a_slow_follower_misses_nothing(None).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_falls_behind_misses_nothing_on_postgres() {
+async fn a_slow_follower_misses_nothing_on_postgres() {
     let database = testing::database().await;
-    who_falls_behind_misses_nothing(Some(Location::Postgres { url: database.url.clone() })).await;
+    a_slow_follower_misses_nothing(Some(Location::Postgres { url: database.url.clone() })).await;
 }
 
-/// Changes that were made while nobody followed are there for who comes later, from memory or not.
+/// Changes from a time without followers are there for a later one, from memory or not.
 #[tokio::test]
-async fn who_comes_back_misses_nothing() {
+async fn a_follower_that_returns_misses_nothing() {
     let server = server(None).await;
     let app = &server.app;
     let (mut from, mut seen) = (app.store.feed_start(), 0);
     for number in 0..5 {
         write(app.clone(), number).await;
-        let found = follow(app.clone(), server.who.clone(), from, CHANGES, (500, 0)).await;
+        let found = follow(app.clone(), server.principal.clone(), from, CHANGES, (500, 0)).await;
         seen += found.len();
         from = found.last().unwrap().clone();
     }

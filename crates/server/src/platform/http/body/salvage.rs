@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_wanted_is_passed_over() {
+    fn unwanted_fields_are_skipped() {
         let interval = |text: &str| only::<Report>(text.as_bytes(), &["interval"]);
         let found = Report { interval: Some("1m".to_owned()), ..Report::default() };
         assert_eq!(interval(r#"{"images": "three", "interval": "1m", "load": [1]}"#), Some(found));

@@ -98,7 +98,7 @@ impl rustls::client::danger::ServerCertVerifier for AnyServer {
     }
 }
 
-/// Whom the server takes the client for, if it lets it in at all.
+/// The identity that the server sees of the client, if it lets it in at all.
 async fn present(trust: &Arc<Trust>, pair: Option<Pair>) -> Option<SpiffeId> {
     let config = rustls::ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
@@ -175,7 +175,7 @@ async fn the_bundle_of_today_counts() {
     assert!(present(&trust, Some(mint(&old, &params(|_| {})))).await.is_some());
     assert!(
         trust.set_roots(Vec::new()).is_err(),
-        "an empty bundle is a mistake, not a reason to trust nobody"
+        "an empty bundle is a mistake and must not lock every caller out"
     );
     assert!(present(&trust, Some(mint(&new, &params(|_| {})))).await.is_some());
 }

@@ -1,4 +1,4 @@
-//! What other servers and the clock of their database are an excuse for, and what not.
+//! Which failures of other servers and of the database's clock excuse silence.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -19,7 +19,7 @@ use crate::platform::{
     testing::database,
 };
 
-/// The interval of everybody here: three of these are the rule.
+/// The interval of every member here: three of these are the rule.
 const EVERY: u32 = 2;
 
 /// Lets seconds pass, in each of which the other server tells what it heard; when one of them is stale.
@@ -52,9 +52,10 @@ async fn tell(app: &App) {
     replicas::announce(app).await.unwrap();
 }
 
-/// Each life of such a server may have heard somebody that it did not tell of. That is an excuse, and not for ever.
+/// Each life of such a server may have heard members without storing it. That excuses silence, but not for
+/// ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_crashes_again_and_again_keeps_nobody_from_being_found() {
+async fn a_server_that_crashes_repeatedly_does_not_hide_dead_members() {
     let database = database().await;
     let mut pair = Pair::start(&database.url).await;
     let (dead, heard) =
@@ -80,9 +81,9 @@ async fn a_server_that_crashes_again_and_again_keeps_nobody_from_being_found() {
     assert!(periods.iter().any(|period| period.cause == "replica"), "{periods:?}");
 }
 
-/// A server that refuses beats is there and tells: whoever sweeps is told of that too.
+/// A server that refuses beats is present and reports it: the sweeper learns of that too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_is_refused_elsewhere_is_not_charged() {
+async fn refusals_of_another_server_do_not_count_as_silence() {
     let database = database().await;
     let mut pair = Pair::start(&database.url).await;
     let refused = satellite_every(&pair.here, None, EVERY).await;
@@ -100,14 +101,15 @@ async fn who_is_refused_elsewhere_is_not_charged() {
         tell(&pair.other).await;
     };
     assert_eq!(found(&mut pair, &refused, 20, taken).await, None, "it is heard again");
-    // Who refuses for ever is no excuse for ever: the rule twice, and twice the minute that is told of.
+    // A server that refuses for ever excuses silence for a limited time: the rule twice, and twice the
+    // minute of reports.
     let at = found(&mut pair, &refused, 200, cut_off).await;
     assert!(at.is_some_and(|at| at > 12), "{at:?}");
 }
 
-/// Whoever sweeps looks at its own refusals before it judges, however short they were.
+/// The sweeper takes its own refusals into account before it judges, however short they were.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_is_refused_here_is_not_charged() {
+async fn refusals_of_this_server_do_not_count_as_silence() {
     let database = database().await;
     let mut pair = Pair::start(&database.url).await;
     let refused = satellite_every(&pair.here, None, EVERY).await;
@@ -127,12 +129,12 @@ async fn who_is_refused_here_is_not_charged() {
 
 /// Whatever ails one member, at every beat of it, excuses no other; and it was there itself.
 #[tokio::test]
-async fn who_is_sent_away_again_and_again_excuses_nobody_else() {
+async fn a_member_that_is_refused_repeatedly_excuses_no_other() {
     let mut site = Site::new(tempfile::tempdir().unwrap()).await;
     site.start().await;
     let (ill, dead) =
         (satellite_every(&site.app, None, EVERY).await, satellite_every(&site.app, None, EVERY).await);
-    // Longer than what everybody is given after a start.
+    // Longer than the grace after a start.
     for _ in 0..400 {
         site.hand.pass(SignedDuration::from_secs(1));
         site.app.liveness.was_there(KIND, &ill);
@@ -141,7 +143,8 @@ async fn who_is_sent_away_again_and_again_excuses_nobody_else() {
     assert_eq!([state(&site.app, &ill).await, state(&site.app, &dead).await], ["online", "stale"]);
 }
 
-/// Whoever sweeps is gone like any other server: what it did not tell is excused, and the dead are found soon.
+/// A sweeper crashes like any other server: beats it did not store are excused, and dead members are found
+/// soon.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_dead_are_found_soon_when_the_sweeper_crashes() {
     let database = database().await;
@@ -191,7 +194,7 @@ async fn the_dead_are_found_soon_when_the_sweeper_crashes() {
 
 /// The clock of the database is set back by an hour, and one server crashed: its presence seems to last for that hour.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_clock_that_is_set_back_keeps_nobody_waiting() {
+async fn a_clock_that_is_set_back_delays_no_member() {
     let database = database().await;
     let mut pair = Pair::start(&database.url).await;
     let dead = satellite_every(&pair.here, None, EVERY).await;
@@ -200,7 +203,7 @@ async fn a_clock_that_is_set_back_keeps_nobody_waiting() {
     assert!(at.is_some_and(|at| (7..=28).contains(&at)), "{at:?}");
 }
 
-/// The same for the lease of who sweeps.
+/// The same for the lease of the sweeper.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sweeper_that_is_gone_is_followed_although_the_clock_was_set_back() {
     let database = database().await;
@@ -222,7 +225,7 @@ async fn a_sweeper_that_is_gone_is_followed_although_the_clock_was_set_back() {
 
 /// What was written down just before the clock was set back lies ahead of it, and is not believed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_was_heard_before_the_clock_was_set_back_is_not_charged() {
+async fn a_beat_before_the_clock_was_set_back_counts() {
     let database = database().await;
     let mut pair = Pair::start(&database.url).await;
     let (heard, dead) =
@@ -242,12 +245,13 @@ async fn who_was_heard_before_the_clock_was_set_back_is_not_charged() {
         tell(&pair.other).await;
     };
     assert_eq!(found(&mut pair, &heard, 16, on).await, None, "it is heard");
-    assert_eq!(state(&pair.here, &dead).await, "stale", "and who is not heard is found");
+    assert_eq!(state(&pair.here, &dead).await, "stale", "and a silent member is found");
 }
 
-/// After a minute nobody is waited for, and nothing is read: the first sweep after the rule finds the dead.
+/// After a minute no other server is waited for, and nothing is read: the first sweep after the rule finds
+/// the dead.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_is_left_alone_waits_for_nobody() {
+async fn a_single_server_does_not_wait_for_others() {
     let database = database().await;
     let mut pair = Pair::start(&database.url).await;
     replicas::leave(&pair.other).await;
@@ -269,7 +273,7 @@ async fn who_is_left_alone_waits_for_nobody() {
     panic!("it was never found");
 }
 
-/// Nobody waits for a server that is not known to be there, so it takes no beats.
+/// Other servers do not wait for a server that is not known to be present, so it takes no beats.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_takes_beats_only_while_others_know_that_it_is_there() {
     let database = database().await;
@@ -277,7 +281,7 @@ async fn a_server_takes_beats_only_while_others_know_that_it_is_there() {
     let clock = super::replicas::Clock::of(&database.url).await;
     let location = Location::Postgres { url: database.url.clone() };
     let app = site::app(&folder, &location, clock.hand, SETTINGS).await;
-    assert!(app.liveness.takes_beats().is_err(), "it has told nobody");
+    assert!(app.liveness.takes_beats().is_err(), "other servers do not know of it");
     sweep::arrive(&app).await;
     assert!(app.liveness.takes_beats().is_ok());
     clock.pass(2_500).await;

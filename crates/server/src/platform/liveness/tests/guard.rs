@@ -1,4 +1,4 @@
-//! Nobody is charged for what the server did not hear, and the dead are found.
+//! Time in which the server could not listen does not count as silence, and dead members are found.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ async fn one_dead_among_many_is_found_in_time() {
 }
 
 #[tokio::test]
-async fn a_pause_of_the_process_is_charged_to_nobody() {
+async fn a_pause_of_the_process_does_not_count_as_silence() {
     let mut site = Site::settled().await;
     let mut all = site.satellites(30, None).await;
     let dead = all.pop().unwrap();
@@ -52,7 +52,7 @@ async fn a_pause_of_the_process_is_charged_to_nobody() {
 }
 
 #[tokio::test]
-async fn a_jump_of_the_wall_clock_makes_nobody_stale() {
+async fn a_jump_of_the_wall_clock_makes_no_member_stale() {
     let mut site = Site::settled().await;
     let all = site.satellites(30, None).await;
     site.pass_beating(60, &all).await;
@@ -70,7 +70,7 @@ async fn a_jump_of_the_wall_clock_makes_nobody_stale() {
 }
 
 #[tokio::test]
-async fn after_a_long_stop_everybody_has_time_to_return() {
+async fn after_a_long_stop_every_member_has_time_to_return() {
     let site = Site::settled().await;
     let all = site.satellites(40, None).await;
     let ids = all.clone();
@@ -80,7 +80,7 @@ async fn after_a_long_stop_everybody_has_time_to_return() {
     site.app.store.note_seen(KIND, ids.iter().map(seen).collect()).await.unwrap();
     let mut site2 = site.restart().await;
     site2.pass(290, |_, _| {}).await;
-    assert_eq!(site2.stale(&ids).await, 0, "within the grace nobody is judged");
+    assert_eq!(site2.stale(&ids).await, 0, "within the grace no member is judged");
     let (back, gone) = ids.split_at(39);
     beat(&site2.app, back);
     site2.pass_beating(120, back).await;
@@ -159,7 +159,7 @@ async fn the_silence_of_all_is_one_incident_of_the_fleet() {
     site.pass(120, |_, _| {}).await;
     assert_eq!(site.stale(&all).await, 0);
     assert_eq!(site.incidents().await, [("holding".to_owned(), None)]);
-    // Whoever reads only the log is told once, of which incident and why.
+    // The log names the incident and its cause once.
     let incident = site.app.liveness.incident_of(KIND, &all[0]).unwrap();
     let told = |message: &str| {
         let told = lines.with(message);
@@ -182,7 +182,7 @@ async fn the_silence_of_all_is_one_incident_of_the_fleet() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_write_judges_nobody() {
+async fn a_server_that_cannot_write_judges_no_member() {
     let mut site = Site::settled().await;
     let all = site.satellites(5, None).await;
     site.app.liveness.status().flush_failed = true;
@@ -229,9 +229,9 @@ async fn a_sweeper_goes_on_with_the_incident_it_finds() {
     assert_eq!(site.incidents().await[0].0, "ended");
 }
 
-/// What is shown of the fleet is as of now also while nobody is late and no guard is asked.
+/// The fleet is shown as of now also while no member is late and no guard is asked.
 #[tokio::test]
-async fn the_guard_of_the_fleet_counts_whoever_is_watched() {
+async fn the_guard_of_the_fleet_counts_every_watched_member() {
     let mut site = Site::settled().await;
     let all = site.satellites(5, None).await;
     site.pass_beating(3, &all).await;

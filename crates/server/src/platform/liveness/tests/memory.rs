@@ -21,7 +21,7 @@ fn seconds(count: u32) -> Option<Interval> {
 }
 
 #[tokio::test]
-async fn a_seat_is_kept_and_an_old_handle_beats_for_nobody_else() {
+async fn a_seat_is_kept_and_an_old_handle_beats_for_no_other_member() {
     let site = Site::settled().await;
     let live = &site.app.liveness;
     let seat = live.seat(KIND, "a", NewSeat::default());
@@ -122,7 +122,7 @@ async fn an_interval_is_learnt_from_a_late_flush() {
     assert_eq!(site.get(&known).await.content.state, "online");
 }
 
-/// Somebody who beats without ever saying how often, and was never told.
+/// A member that beats without stating its interval, and was never given one.
 #[tokio::test]
 async fn without_an_interval_silence_may_last_a_quarter_of_an_hour() {
     let mut site = Site::settled().await;
@@ -161,7 +161,7 @@ async fn beats_survive_a_restart() {
     }
 }
 
-/// Whoever moves a member, and wherever: its seat follows.
+/// Seats follow changes of members by any caller and any server.
 #[tokio::test]
 async fn seats_follow_the_feed() {
     let site = Site::settled().await;
@@ -200,7 +200,7 @@ async fn move_to(site: &Site, id: &str, state: &str, deleted: bool) {
 
 /// One that was heard while it was being marked is not thrown out of its seat.
 #[tokio::test]
-async fn who_asks_for_the_seat_meanwhile_keeps_it() {
+async fn a_request_for_the_seat_meanwhile_keeps_it() {
     let mut site = Site::settled().await;
     let all = site.satellites(1, None).await;
     site.pass(100, |_, _| {}).await;
@@ -241,7 +241,7 @@ async fn latest(site: &Site, id: &str) -> Reported {
 
 /// What a server heard is written down; the next one has none of it in memory when it hears the satellite say less.
 #[tokio::test]
-async fn what_a_beat_leaves_out_after_a_restart_stays_as_it_was() {
+async fn fields_missing_in_a_beat_after_a_restart_stay() {
     let site = Site::settled().await;
     let id = site.satellites(1, None).await.remove(0);
     let image = CachedImage { reference: "registry/library/alpine:3".to_owned(), ..CachedImage::default() };
@@ -274,7 +274,7 @@ async fn what_a_beat_leaves_out_after_a_restart_stays_as_it_was() {
 
 /// A feed that was held back tells of all the ways at once that a member went, when it is there for long.
 #[tokio::test]
-async fn a_feed_that_is_late_makes_nobody_heard() {
+async fn a_late_feed_is_no_beat() {
     let site = Site::settled().await;
     let mut cursor = site.app.store.feed_tail().await.unwrap();
     let id = store_member(&site.app, member(KIND, "pending", &serde_json::json!({}))).await;

@@ -53,8 +53,8 @@ async fn run(site: &Site, kind: Kind, state: &str) -> String {
     store_member(&site.app, Content { state: state.to_owned(), keys: Default::default(), ..content }).await
 }
 
-/// All who are silent go offline together; one that cannot be judged, or that a run is about to move, keeps nobody
-/// waiting.
+/// All silent nodes go offline together; one that cannot be judged, or that a run is about to move, does not
+/// delay the others.
 #[tokio::test]
 async fn nodes_that_fall_silent_go_offline_whatever_ails_another() {
     let mut site = Site::settled().await;
@@ -115,10 +115,10 @@ async fn nodes_go_offline_in_few_transactions() {
     assert!(transactions < NODES / 10, "{transactions} transactions for {rows} rows");
 }
 
-/// A node that never says how often it beats is held to what it is told; and its zone is its label, or else its site,
-/// whoever gives it a seat.
+/// A node that never states its interval is held to the one it was given. Its zone is its label, or else its
+/// site, whichever server gives it a seat.
 #[tokio::test]
-async fn a_node_is_held_to_what_it_is_told() {
+async fn a_node_is_held_to_its_given_interval() {
     let mut site = Site::settled().await;
     let place = |label: Option<&str>| {
         let content = member(NODE, "active", &named());
@@ -140,7 +140,7 @@ async fn a_node_is_held_to_what_it_is_told() {
     };
     let told = [(Some("berlin".into()), Some(30)), (Some("rack-7".into()), Some(30))];
     assert_eq!(seen(&site), told);
-    // Nobody has heard this one, so nothing is written down of how often it beats.
+    // This node was never heard, so its interval is not stored.
     let unheard = store_member(&site.app, place(None)).await;
     site = site.restart().await;
     assert_eq!(seen(&site), told, "also when it was read from the store");
@@ -194,7 +194,7 @@ async fn a_node_that_does_not_have_to_beat_is_known_to_have_been_heard() {
     let other = another(&site).await;
     assert!(site.app.liveness.hear(NODE, &id, None), "for the first time");
     let heard = site.app.liveness.last_seen(NODE, &id).expect("it was heard");
-    assert!(site.app.liveness.find(NODE, &id).is_none(), "nobody waits for it to beat");
+    assert!(site.app.liveness.find(NODE, &id).is_none(), "it does not have to beat");
     flush::flush(&site.app).await.unwrap();
     flush::read_all(&other).await.unwrap();
     assert_eq!(seconds_between(other.liveness.last_seen(NODE, &id), heard), Some(0), "elsewhere");
@@ -206,7 +206,8 @@ async fn a_node_that_does_not_have_to_beat_is_known_to_have_been_heard() {
     assert!(site.app.liveness.find(NODE, &id).is_none());
 }
 
-/// Who is brought back by a person or a run was heard when its agent proved that it is well, and not by that.
+/// A node that a person or a run recovers was last heard when its agent proved its health; the recovery is no
+/// beat.
 #[tokio::test]
 async fn a_node_that_is_recovered_elsewhere_was_not_heard_by_that() {
     let site = Site::settled().await;
@@ -223,7 +224,7 @@ async fn a_node_that_is_recovered_elsewhere_was_not_heard_by_that() {
     crate::platform::liveness::follow::catch_up(&other, &mut cursor).await.unwrap();
     assert!(other.liveness.find(NODE, &id).is_some(), "it has to beat from now on");
     assert_eq!(seconds_between(other.liveness.last_seen(NODE, &id), heard), Some(0));
-    // It beats as often as it said, also for whoever never gave it a seat before.
+    // It beats as often as it said, also on a server that never gave it a seat before.
     assert_eq!(other.liveness.standing(NODE, &id).unwrap().interval, every);
     let node = site.app.store.get(NODE, &id).await.unwrap().unwrap();
     site.app.liveness.hear(NODE, &id, None);

@@ -80,7 +80,7 @@ async fn a_beat_may_land_anywhere() {
             break;
         }
     }
-    assert!(silent_is_stale, "nobody heard this one");
+    assert!(silent_is_stale, "no server heard this one");
     assert!(other.app.liveness.status().sweeping.is_none(), "one server sweeps");
     // Its seat follows the feed to the server that it used to speak to.
     for _ in 0..100 {
@@ -125,12 +125,12 @@ async fn a_paused_sweeper_that_wakes_up_late_changes_nothing() {
     assert!(first.liveness.find(KIND, &id).is_some(), "and it goes on to be watched");
     let fence = other.lease.as_ref().map(wardroom_store::Lease::fence);
     sweep::mark(&first, first.liveness.kind(KIND).unwrap(), &[due], fence.as_ref()).await.unwrap();
-    assert_eq!(state(&second, &id).await, "stale", "only who holds the lease may");
+    assert_eq!(state(&second, &id).await, "stale", "only the lease holder marks");
 }
 
 /// A replica that stood still writes what it heard when it wakes up; that counts then, however old it is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_paused_replica_heard_counts_when_it_is_back() {
+async fn beats_of_a_paused_replica_count_when_it_is_back() {
     let database = database().await;
     let location = Location::Postgres { url: database.url.clone() };
     let folder = tempfile::tempdir().unwrap();
@@ -349,7 +349,7 @@ impl Pair {
 /// Beats are written every two seconds, and the table is asked with every sweep as long as that takes no time; with two
 /// seconds for the real time that the test takes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_is_dead_elsewhere_is_found_well_before_ten_seconds() {
+async fn a_dead_member_of_another_replica_is_found_well_before_ten_seconds() {
     let database = database().await;
     let mut pair = Pair::start(&database.url).await;
     for phase in [0, 3, 7] {
@@ -358,7 +358,7 @@ async fn who_is_dead_elsewhere_is_found_well_before_ten_seconds() {
     }
 }
 
-/// Nobody can know what a server heard that crashed, so nobody is judged before it is known to be gone; that is soon.
+/// What a crashed server heard is unknown, so no member is judged before its lease expires; that is soon.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_crashes_holds_up_the_others_for_moments() {
     let database = database().await;
@@ -408,9 +408,10 @@ async fn every_beat_is_told() {
     }
 }
 
-/// However slow the writing of the server that hears it is: whoever sweeps waits for what is told, not for a while.
+/// The sweeper waits for the watermark of the server that heard the member, however slowly that server
+/// writes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_is_heard_where_writing_is_slow_is_not_stale() {
+async fn a_member_heard_by_a_slow_writer_is_not_stale() {
     let database = database().await;
     let sweeper = Replica::start(&database.url).await;
     assert!(sweeper.is_sweeping().await);
@@ -455,14 +456,15 @@ async fn who_is_heard_where_writing_is_slow_is_not_stale() {
     other.end().await;
 }
 
-/// A server takes beats only while the others wait for what it tells; what it did not tell is charged to nobody.
+/// A server takes beats only while the others wait for its watermark; beats it could not store do not count
+/// as missed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_is_not_known_to_be_there_takes_no_beats() {
+async fn a_replica_without_presence_takes_no_beats() {
     let database = database().await;
     let mut pair = Pair::start(&database.url).await;
     let other = pair.other.clone();
     pair.hand.pass(SignedDuration::from_secs(20));
-    // Who sends members away is not heard by them, and judges nobody for that.
+    // A server that refuses members does not hear them, and does not judge them for that.
     let slow = std::future::ready(Err(Error::Unavailable("the disk is slow")));
     sweep::be_present(&pair.here, slow).await;
     pair.sweep.tick(&pair.here).await.unwrap();
@@ -498,7 +500,7 @@ async fn who_is_not_known_to_be_there_takes_no_beats() {
     assert!(deaf >= SignedDuration::from_secs(55), "{deaf}");
 }
 
-/// Nobody else can have heard a member: nothing is waited for.
+/// No other server can have heard a member, so the sweep does not wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_server_alone_finds_the_dead_as_fast_on_postgres() {
     let database = database().await;
@@ -602,7 +604,7 @@ async fn a_sweeper_that_cannot_read_leaves_it_to_another_one() {
 
 /// By how much judging is behind is a number for alerts: of the lease holder only, because the others judge no member.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn only_who_sweeps_is_behind() {
+async fn only_the_sweeper_is_behind() {
     let database = database().await;
     let mut pair = Pair::start(&database.url).await;
     let mut other_sweep = Sweep::new();

@@ -1,4 +1,4 @@
-//! Members that are heard although nobody watches them where they are judged.
+//! Members that are heard by a server while the server that judges them does not watch them.
 
 use std::time::Duration;
 
@@ -61,9 +61,9 @@ async fn moves(app: &App, id: &str) -> Vec<String> {
     rows.into_iter().rev().map(|row| row.to_state).collect()
 }
 
-/// Whoever sweeps learns of it by its beats, which no transaction of others holds back.
+/// The sweeper learns of it by its beats, which no other transaction holds back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_registers_elsewhere_and_dies_is_found_while_the_feed_is_held_back() {
+async fn a_member_of_another_server_that_dies_is_found_while_the_feed_is_held_back() {
     let database = database().await;
     let mut held = Held::back(&database.url).await;
     // Which is its only beat, and says nothing of an interval.
@@ -74,7 +74,7 @@ async fn who_registers_elsewhere_and_dies_is_found_while_the_feed_is_held_back()
 
 /// The server that hears it does not know that it is stale, and answers from memory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_is_heard_elsewhere_is_online_while_the_feed_is_held_back() {
+async fn a_member_heard_by_another_server_is_online_while_the_feed_is_held_back() {
     let database = database().await;
     let mut held = Held::back(&database.url).await;
     let id = satellite_every(&held.pair.here, None, EVERY).await;
@@ -127,10 +127,10 @@ async fn a_mark_that_was_made_without_a_beat_is_taken_back() {
     assert_eq!(row.entry.metadata["event"], "heartbeat", "{row:?}");
 }
 
-/// Neither a beat that is told so late that it changes nothing, nor the one that a mark was decided on, nor one of a satellite
-/// that somebody took out of service.
+/// Beats that bring nothing back: one stored so late that it changes nothing, the one that a mark was decided
+/// on, and one of a satellite that was taken out of service.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_heard_long_ago_or_is_revoked_is_not_brought_back() {
+async fn an_old_beat_or_a_revoked_member_brings_nothing_back() {
     let database = database().await;
     let mut held = Held::back(&database.url).await;
     let stale = satellite_every(&held.pair.here, None, EVERY).await;
@@ -153,7 +153,7 @@ async fn what_was_heard_long_ago_or_is_revoked_is_not_brought_back() {
         Ok(Decided::Commit(Box::new((content, entry)), ()))
     };
     held.pair.here.change(KIND, &known, mark).await.unwrap();
-    // Another server was gone for long, which is an excuse for who is not marked yet.
+    // Another server was gone for long, which excuses members that are not marked yet.
     let to = held.pair.here.liveness.clock.steady();
     let from = to - SignedDuration::from_secs(30);
     held.pair.here.liveness.judge_state().was_deaf(Period { cause: Cause::Replica, from, to });
@@ -199,12 +199,12 @@ async fn heard_while_marked(mut site: Site) {
 }
 
 #[tokio::test]
-async fn who_is_heard_while_it_is_marked_is_online() {
+async fn a_member_heard_while_it_is_marked_is_online() {
     heard_while_marked(Site::new(tempfile::tempdir().unwrap()).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_is_heard_while_it_is_marked_is_online_on_postgres() {
+async fn a_member_heard_while_it_is_marked_is_online_on_postgres() {
     let database = database().await;
     let location = Location::Postgres { url: database.url.clone() };
     heard_while_marked(Site::at(tempfile::tempdir().unwrap(), &location).await).await;
