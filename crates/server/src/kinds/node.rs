@@ -179,7 +179,7 @@ pub(crate) async fn create(
     }
 }
 
-/// What a node is about to refer to, held; refuses what does not exist.
+/// Holds the objects that a node is about to refer to; refuses missing ones.
 async fn references(app: &App, workflow: Option<&str>, group: Option<&str>) -> Result<Vec<Held>, Error> {
     let mut holds = Vec::new();
     if let Some(id) = workflow {

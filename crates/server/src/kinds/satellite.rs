@@ -3,7 +3,7 @@
 //! ```text
 //! create ─▶ pending ─ztr─▶ online ◀─▶ stale          one commit each; a beat is none
 //!              ▲              └──────┬───┘
-//!              └─ reenable ─ revoked ◀┘               denied from memory, before anybody else is told
+//!              └─ reenable ─ revoked ◀┘               denied from memory, before the caller gets its answer
 //! ```
 //!
 //! What must stay true: every move is a row of `core`'s table, every secret is shown once, and what other systems

@@ -37,7 +37,7 @@ use crate::{
 pub(crate) struct BootQuery {
     /// With colons or hyphens, in any case.
     mac: Option<String>,
-    /// Who made it.
+    /// The manufacturer.
     vendor: Option<String>,
     /// Which model it is.
     model: Option<String>,
@@ -156,7 +156,7 @@ fn local(words: &str) -> String {
     format!("#!ipxe\necho Wardroom: {words}\nsanboot --no-describe --drive 0x80 || exit\n")
 }
 
-/// Says what is wrong for as long as somebody needs to read it, then boots from the local disk.
+/// Shows the error for long enough to read it, then boots from the local disk.
 fn failing(words: &str) -> String {
     format!("#!ipxe\necho Wardroom: {words}\nsleep 30\nsanboot --no-describe --drive 0x80 || exit\n")
 }

@@ -1,7 +1,8 @@
-//! Discovery: a machine that nobody knows boots or reports, and is registered to await approval.
+//! Discovery: an unknown machine that boots or reports is registered to await approval.
 //!
-//! Anybody on the network can pretend to be a new machine, so this is limited in rate and in number, and can
-//! be turned off. The number holds over all servers: who counts and registers has the lease meanwhile.
+//! Any host on the network can pretend to be a new machine, so this is limited in rate and in number, and can
+//! be turned off. The number holds over all servers: the server that counts and registers has the lease
+//! meanwhile.
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -22,7 +23,7 @@ use crate::{
     },
 };
 
-/// The lease of whoever counts and registers.
+/// The lease of the server that counts and registers.
 pub(crate) const LEASE: &str = "discovery";
 const LENGTH: Duration = Duration::from_secs(10);
 

@@ -24,7 +24,7 @@ pub(crate) struct Document {
     pub(crate) mac_address: String,
     /// What people call it.
     pub(crate) hostname: Option<String>,
-    /// What it calls itself; shown as long as nobody has named it.
+    /// The hostname that it reports; shown until an operator names it.
     pub(crate) reported_hostname: Option<String>,
     pub(crate) ip_address: Option<String>,
     pub(crate) vendor: Option<String>,
@@ -42,7 +42,7 @@ pub(crate) struct Document {
     pub(crate) install_round: u64,
     /// Which setting promotes it, decided when its installation ended and not carried out yet.
     pub(crate) promotion: Option<String>,
-    /// The user group of whoever approved it.
+    /// The user group of the person that approved it.
     pub(crate) approved_by_group: Option<String>,
     /// When it last said something about its installation, or entered `installing`.
     pub(crate) last_install_report: Option<Timestamp>,
@@ -202,13 +202,13 @@ pub(crate) fn state(resource: &Resource) -> Result<State, Error> {
     })
 }
 
-/// A state that somebody sent.
+/// Parses a state of a request.
 pub(crate) fn parse_state(field: &str, text: &str) -> Result<State, Error> {
     text.parse().map_err(|error: wardroom_core::UnknownName| Error::invalid(field, error.to_string()))
 }
 
-/// What an operator's `If-Match` is about: what is wanted of the node, and its state. What the node reports
-/// never invalidates it.
+/// Returns the tag that an operator's `If-Match` compares: the wanted settings of the node, and its state.
+/// Reports of the node never invalidate it.
 pub(crate) fn etag(resource: &Resource) -> Result<String, Error> {
     tag(resource, &Document::of(resource)?)
 }

@@ -1,7 +1,6 @@
 //! The timer of installations: one that stays silent past its patience counts as a failed attempt.
 //!
-//! A timer of the server notices, not the next boot. Nobody is charged for time in which this server was not
-//! there to listen.
+//! A timer of the server notices, not the next boot. Time in which this server did not listen does not count.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -58,8 +57,8 @@ fn is_silent(app: &App, node: &Resource, seen: Option<&Seen>) -> Result<bool, Er
     Ok(patience(app) < app.now().duration_since(heard(app, node, seen)?))
 }
 
-/// How often an installation that says nothing new is noted to be alive, unless its patience is short: then a tenth
-/// of that, so that who talks is never taken for silent.
+/// How often an installation without news is noted to be alive; with a short patience, after a tenth of that.
+/// So an installation that reports is never taken for silent.
 pub(crate) fn noted_every(app: &App) -> SignedDuration {
     const ALIVE: SignedDuration = SignedDuration::from_mins(1);
     patience(app).checked_div(10).unwrap_or(ALIVE).min(ALIVE)

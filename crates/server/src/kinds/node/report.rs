@@ -36,10 +36,10 @@ use crate::{
     },
 };
 
-/// A node reports what it is and how its installation goes; a machine that nobody knows is registered.
+/// Takes a node's report of its hardware and its installation; an unknown machine is registered.
 ///
-/// What an approved node says of itself is noted with its install token only; to who shows none, the answer says where
-/// the node stands and nothing else of it.
+/// Fields of an approved node are noted only with its install token; without one, the answer says only the
+/// state of the node.
 #[utoipa::path(
     post, path = "/api/v1/report", request_body = NodeReport, security((), ("token" = [])),
     responses((status = 200, body = Envelope<Node>), Problems)
@@ -253,8 +253,8 @@ struct Said {
     is_known: bool,
 }
 
-/// Why what a machine says of itself is not noted. Anybody can claim to be a machine that nobody has approved yet;
-/// afterwards it has to be proven.
+/// Returns why the fields of a report are not noted. Any host can claim to be a machine that is not approved
+/// yet; afterwards it has to be proven.
 fn unheard(state: NodeState, is_known: bool) -> Option<&'static str> {
     if state == NodeState::Retired {
         Some("The report was not noted: the node is retired.")
@@ -361,7 +361,7 @@ fn failed(document: &mut Document, installation: &Installation, attempts: u32) {
     document.counted_attempts.extend(installation.attempt.clone());
 }
 
-/// Notes what a machine says of itself. What is written in a firmware is cleaned and cut: nobody can correct it.
+/// Notes the reported hardware. Texts of a firmware are cleaned and cut: a machine cannot correct them.
 fn note(document: &mut Document, hardware: &Hardware) {
     let pairs = [
         (&mut document.ip_address, &hardware.ip_address),
@@ -391,7 +391,7 @@ fn shows_token(caller: &Caller, token_in_body: Option<&str>) -> bool {
     caller.member::<Machine>().is_some() || token_in_body.is_some()
 }
 
-/// Who may speak for a node: the node with the token of its boot script, or an operator.
+/// Checks that the caller may report for a node: the node with the token of its boot script, or an operator.
 fn authenticate(
     app: &App,
     caller: &Caller,

@@ -81,7 +81,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .merge(machines())
 }
 
-/// The routes of machines that boot and install: on the listener of everybody, and on one of their own.
+/// Returns the routes of machines that boot and install: for the main listener, and for one of their own.
 pub(crate) fn machines() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(boot::script))

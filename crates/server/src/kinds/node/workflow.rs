@@ -110,7 +110,7 @@ pub(crate) async fn find(app: &App, id: &str) -> Result<Option<Workflow>, Error>
     WORKFLOWS.find(app, id).await?.as_ref().map(view).transpose()
 }
 
-/// Holds a workflow that somebody is about to use; refuses one that does not exist.
+/// Holds a workflow that is about to be used; refuses one that does not exist.
 pub(crate) async fn require(app: &App, id: &str) -> Result<Held, Error> {
     WORKFLOWS.held(app, "workflow_id", id).await
 }

@@ -35,7 +35,8 @@ pub(crate) const PROJECT: &str = "satellite";
 /// The group of satellites that are in none, and the config of those that are given none.
 pub(crate) const DEFAULT: &str = "default";
 
-/// The built-in config of satellites with a certificate, which are let in elsewhere. Nobody can give a config this name.
+/// The built-in config of satellites with a certificate, which connect to another address. The API refuses
+/// this name for configs.
 const DEFAULT_BY_CERTIFICATE: &str = "default__spiffe";
 
 /// The tag that satellites ask for.
@@ -157,7 +158,8 @@ pub(crate) async fn readable(
     Ok(None)
 }
 
-/// Images that were made lately, by their repository: the newest, and the one before for whoever still reads it.
+/// A cache of recent images, by their repository: the newest, and the one before for satellites that still
+/// read it.
 #[derive(Default)]
 pub(crate) struct Cache(Mutex<Made>);
 

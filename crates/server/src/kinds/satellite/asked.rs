@@ -25,8 +25,8 @@ pub(crate) const GROUP_ROBOTS: &str = "group_robots";
 /// Takes the satellites of a group that is being removed out of it, and then removes it.
 pub(crate) const GROUP_MEMBERS: &str = "group_members";
 
-/// What a change of a satellite asks for, by its record as it was: what another server made for it has to fit too, also
-/// when this one is not configured to reach that system.
+/// Returns the effects of a change of a satellite, by its record before. Objects that another server made for
+/// it have to fit too, also when this server is not configured to reach that system.
 pub(crate) fn effects_for(app: &App, record: &Document, cause: &str) -> Vec<Effect> {
     let wanted = [
         (HARBOR_ROBOT, Settings::of(&app.config).harbor.is_some() || record.robot.is_some()),

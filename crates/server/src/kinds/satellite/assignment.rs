@@ -1,10 +1,11 @@
 //! Which groups a satellite is in and which config it reads.
 //!
 //! Both are part of the satellite's own record, so that one commit changes them together with its history.
-//! What must stay true: no satellite refers to a group or config that is gone; see [`crate::platform::change::named`]. A group that is
-//! being removed is closed first and goes last, after its satellites were taken out of it page by page. In between a
-//! satellite shows it, replicates what it describes and may read its projects until its own turn comes; nobody reads,
-//! joins or replaces the group meanwhile.
+//! What must stay true: no satellite refers to a group or config that is gone; see
+//! [`crate::platform::change::named`]. A group that is being removed is closed first and goes last, after its
+//! satellites were taken out of it page by page. In between a satellite shows it, replicates its artifacts
+//! and may read its projects until its own turn comes; the group itself cannot be read, joined or replaced
+//! meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,7 +42,7 @@ const MOST_GROUPS: usize = 100;
 /// Satellites that are taken out of a group together.
 const PAGE: usize = 50;
 
-/// What a commit with these assignments is conditional on; refuses what there is not.
+/// Returns the preconditions of a commit with these assignments; refuses references to missing objects.
 pub(crate) async fn holds(
     app: &App,
     groups: &BTreeSet<String>,
@@ -118,14 +119,14 @@ pub(crate) async fn leave(app: &App, caller: &Caller, satellite: &str, group: &s
 pub(crate) enum Removal {
     /// Some satellites were met; there may be more.
     UnderWay,
-    /// Nobody is in the group, as it was read.
+    /// The group, as it was read, has no satellites.
     Empty(Box<Resource>),
     /// It is gone, or another one by now.
     Over,
 }
 
-/// Takes some satellites out of a group that is being removed. Whoever is changed at the same moment is met again by
-/// the next call.
+/// Takes some satellites out of a group that is being removed. The next call meets satellites again that
+/// changed at the same moment.
 pub(crate) async fn take_out(app: &App, group: &str, entry: impl Fn() -> Entry) -> Result<Removal, Error> {
     let found = GROUPS.find(app, group).await?.filter(|found| found.content.state == REMOVING);
     let Some(closed) = found else { return Ok(Removal::Over) };
@@ -133,14 +134,14 @@ pub(crate) async fn take_out(app: &App, group: &str, entry: impl Fn() -> Entry) 
     Ok(if met { Removal::UnderWay } else { Removal::Empty(Box::new(closed)) })
 }
 
-/// The same for a group as it was read; whether somebody was in it.
+/// Takes satellites out of a group as it was read; true if there were any.
 async fn take_out_of(app: &App, closed: &Resource, entry: impl Fn() -> Entry) -> Result<bool, Error> {
     let group = &closed.content.id;
     let members = app.store.list(&List { limit: PAGE, ..having(&group_field(group), "1") }).await?.items;
     let are_there = !members.is_empty();
     let mut changes = Vec::with_capacity(members.len());
     for before in members {
-        // A group that is made anew keeps those who join it.
+        // A group that is made anew keeps the satellites that join it.
         let holds = vec![Held::at(closed)];
         let mut document = Document::of(&before)?;
         let effects = asked::effects_for(app, &document, "assigned");
@@ -186,7 +187,7 @@ async fn find(app: &App, satellite: &str) -> Result<String, Error> {
     found.map(|found| found.content.id).ok_or_else(|| Error::not_found(KIND, satellite))
 }
 
-/// Changes the assignments of a satellite; nothing comes back when somebody was faster.
+/// Changes the assignments of a satellite; returns nothing if another writer was faster.
 async fn reassign(
     app: &App,
     caller: &Caller,
@@ -229,7 +230,7 @@ mod tests {
 
     /// A worker that was slow finds another group under the name of the one that it was to empty.
     #[tokio::test]
-    async fn who_joined_a_group_that_was_made_anew_stays_in_it() {
+    async fn a_satellite_in_a_group_made_anew_stays_in_it() {
         let dir = tempfile::tempdir().unwrap();
         let app = crate::platform::bare::app(&dir).await;
         let entry = || by_system(&app, "assigned", serde_json::Value::Null);
@@ -249,7 +250,7 @@ mod tests {
         let (before, effects, holds) = (Some(closed.clone()), Vec::new(), Vec::new());
         let change = Change { before, after: anew, entry: entry(), effects, fence: None, holds };
         let made = app.commit(change).await.unwrap();
-        assert!(take_out_of(&app, &closed, entry).await.unwrap(), "somebody is there");
+        assert!(take_out_of(&app, &closed, entry).await.unwrap(), "a satellite is in it");
         assert_eq!(groups().await, 1, "but not in the one that was to go");
         assert!(take_out_of(&app, &made, entry).await.unwrap());
         assert_eq!(groups().await, 0);

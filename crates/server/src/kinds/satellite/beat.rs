@@ -17,7 +17,7 @@ use crate::platform::{
 /// What a satellite is told that has no seat, because it has to come back first.
 const UNTIL_THEN: u32 = 30;
 
-/// Notes that a satellite was heard, and says when it shall be heard next. Only who is online is watched.
+/// Notes a beat of a satellite and returns when the next is due. Only online satellites are watched.
 pub(crate) fn heard(app: &App, known: &Known, said: Option<Interval>) -> Beat {
     if known.state != State::Online {
         let next = in_force(said, known.given).or(Interval::from_seconds(UNTIL_THEN));

@@ -1,7 +1,7 @@
 //! Satellite configs: the settings that satellites read.
 //!
 //! Settings may hold secrets of the site, such as the password of a local registry. Satellites get them
-//! through their state; nobody is shown them, history does not keep them, and they are stored sealed.
+//! through their state; the API does not show them, history does not keep them, and they are stored sealed.
 
 use axum::{
     Extension, Json,
@@ -83,7 +83,7 @@ impl Document {
         Ok(config.content.document.read()?)
     }
 
-    /// The config with its secrets, for who needs them.
+    /// Returns the config with its secrets opened.
     pub(crate) fn opened(app: &App, config: &Resource) -> Result<Self, Error> {
         let mut document = Self::of(config)?;
         if secrets::open(&app.key, &config.content.id, &mut document.config) {
@@ -126,7 +126,7 @@ impl Document {
     }
 }
 
-/// Whether a config has something in it that is not for everybody.
+/// Whether a config holds secrets.
 pub(crate) fn has_secrets(config: &Resource) -> Result<bool, Error> {
     Ok(secrets::count(&mut Document::of(config)?.config) > 0)
 }
@@ -168,7 +168,7 @@ pub(crate) async fn get(State(app): State<App>, Path(config): Path<String>) -> R
     answer(StatusCode::OK, &CONFIGS.get(&app, &config).await?)
 }
 
-/// What other systems have been told of a satellite config, deleted or not, and what they have not been told yet.
+/// Lists the effects of a satellite config on other systems, deleted or not: done and outstanding.
 #[utoipa::path(get, path = "/api/configs/{config}/effects", operation_id = "list_effects_of_satellite_config", params(("config" = String, Path)), responses((status = 200, body = Page<EffectProgress>), Problems))]
 pub(crate) async fn effects(
     State(app): State<App>,
@@ -207,7 +207,7 @@ pub(crate) async fn patch(
         if content != before.content {
             return Ok(Some(asked.step("changed", content, effects("changed"))));
         }
-        // Whoever says it again may miss it in the registry.
+        // A caller that repeats a change may miss its state in the registry.
         Ok(if is_publishing { None } else { asked.again(before, effects("said again")) })
     });
     answer(StatusCode::OK, &changed.await?)
@@ -240,7 +240,7 @@ pub(crate) async fn assign(
     Ok(Json(Envelope::said(member, format!("{satellite} reads {config}"))))
 }
 
-/// Says who reads the config and how that ends, before the commit would refuse in fewer words.
+/// Names the readers of the config and the way to end that, before the commit would refuse in fewer words.
 async fn refuse_used(app: &App, config: &str) -> Result<(), Error> {
     let one = assignment::some_member(app, assignment::CONFIG_FIELD, config).await?;
     let Some(one) = one else { return Ok(()) };

@@ -1,7 +1,7 @@
 //! Deleting a satellite: hidden from lists, kept for audit, and gone for good.
 //!
-//! What must stay true: its name is free for another satellite, but neither its credential nor its SPIFFE ID ever
-//! comes back. A secret is derived from the id, which nobody else gets.
+//! What must stay true: its name is free for another satellite, but neither its credential nor its SPIFFE ID
+//! ever comes back. A secret is derived from the id, which is never used again.
 
 use axum::{Extension, Json, extract::State, http::HeaderMap};
 use wardroom_api::{Envelope, satellite::Satellite};

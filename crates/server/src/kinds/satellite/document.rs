@@ -54,13 +54,13 @@ pub(crate) struct Document {
     pub(crate) epoch: u64,
     /// The one-time token, while there is one.
     pub(crate) registration: Option<Registration>,
-    /// The exchange of the last token, for who lost its answer.
+    /// The exchange of the last token, for a satellite that lost its answer.
     pub(crate) exchange: Option<Exchange>,
     pub(crate) credential: Option<Credential>,
     /// Re-enabled, and the old credential may be used once more.
     pub(crate) refresh: Option<Refresh>,
-    /// Certificates from before this are void: it was re-enabled because they cannot be trusted. Moved on to when
-    /// SPIRE stopped to give them to who had joined before.
+    /// Certificates from before this are void: it was re-enabled because they cannot be trusted. Set later
+    /// once SPIRE stops to issue them to agents that joined before.
     pub(crate) svid_after: Option<Timestamp>,
     /// What the registry has, as the effect saw it.
     pub(crate) robot: Option<Robot>,
@@ -124,7 +124,7 @@ pub(crate) struct SpireRecord {
     pub(crate) agent_id: Option<String>,
     /// The epoch whose token lets the agent in.
     pub(crate) join_token_epoch: Option<u64>,
-    /// The epoch before whose token everybody was shut out who came with an earlier one.
+    /// The epoch before whose token all agents with earlier tokens were shut out.
     pub(crate) shut_out_before: Option<u64>,
 }
 
@@ -141,15 +141,15 @@ impl Document {
         self.refresh.is_some_and(|refresh| now < refresh.until)
     }
 
-    /// Whether its node has an agent of its own, which joins SPIRE with our token. One that somebody named, or that
-    /// proves itself otherwise, may serve others too.
+    /// Whether its node has an agent of its own, which joins SPIRE with our token. An agent that was named in
+    /// a request, or that proves itself otherwise, may serve others too.
     pub(crate) fn has_own_agent(&self, name: &str) -> bool {
         let is_alias = |parent: &str| self.agent_alias(name).is_some_and(|alias| alias == parent);
         self.attestation_method.as_deref() == Some("join_token")
             && self.parent_agent_id.as_deref().is_none_or(is_alias)
     }
 
-    /// Whether SPIRE lets in who joins with the newest token, and nobody else.
+    /// Whether SPIRE accepts only the agent with the newest token.
     pub(crate) fn is_told_to_spire(&self, name: &str) -> bool {
         let known = self.spire.as_ref().and_then(|known| known.join_token_epoch);
         !self.has_own_agent(name) || known == Some(self.epoch)
@@ -212,7 +212,7 @@ impl Document {
         state: State,
         labels: BTreeMap<String, String>,
     ) -> Result<Content, Error> {
-        // Whoever is revoked has no use for a longer life of its robot.
+        // A revoked satellite does not need its robot for longer.
         let due_at = self.robot.as_ref().and_then(|robot| robot.renew_at).filter(|_| state != State::Revoked);
         let mut fields = BTreeMap::from([
             ("name".to_owned(), name.clone()),
@@ -272,7 +272,8 @@ pub(crate) fn state(resource: &Resource) -> Result<State, Error> {
     })
 }
 
-/// What decides who may use the credentials of a satellite, and which: what upstreams are told of it rests on this.
+/// Returns the facts that decide about the use of a satellite's credentials: effects on upstreams depend on
+/// them.
 pub(crate) fn basis(_: &App, satellite: &Resource) -> Result<serde_json::Value, Error> {
     let (document, is_revoked) = (Document::of(satellite)?, state(satellite)? == State::Revoked);
     Ok(json!([document.epoch, document.wanted_epoch(), is_revoked, satellite.content.deleted]))

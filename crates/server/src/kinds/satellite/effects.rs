@@ -1,10 +1,10 @@
-//! The worker that performs effects: it tells Harbor, SPIRE and the registry what records say, and does what
+//! The worker that performs effects: it brings records to Harbor, SPIRE and the registry, and does work that
 //! concerns too many records for one request.
 //!
 //! What must stay true: every effect is "make the upstream fit the record", so it is performed at least once,
-//! in any number of servers, and the last one performed is right. An effect that does not work is tried
-//! again later and keeps no other waiting, and an upstream that hangs holds up its own effects only. Clients of upstreams live here and nowhere else: a handler cannot
-//! reach them.
+//! in any number of servers, and the last one performed is right. A failed effect is tried again later while
+//! others continue, and an upstream that hangs holds up its own effects only. Clients of upstreams live here
+//! and nowhere else: a handler cannot reach them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -110,7 +110,7 @@ impl Trouble {
     }
 }
 
-/// Who an effect is about.
+/// The upstream that an effect changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Upstream {
     Harbor,
@@ -127,7 +127,7 @@ impl Upstream {
         }
     }
 
-    /// Nobody, for effects that only ask for others, or that this worker does not know.
+    /// Returns nothing for effects that only ask for others, or that this worker does not know.
     fn of(effect_type: &str) -> Option<Self> {
         match effect_type {
             HARBOR_ROBOT => Some(Self::Harbor),

@@ -79,7 +79,7 @@ impl Facts {
         app.part()
     }
 
-    /// Keeps what a satellite says, cut to what is kept of it.
+    /// Keeps the report of a satellite, cut to the fields and lengths that are kept.
     pub(crate) fn keep(&self, id: &str, mut beat: Beat, received_at: Timestamp) {
         // They say nothing of the satellite.
         (beat.name, beat.request_created_time) = (None, None);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_to_be_empty_is_gone_and_what_is_left_out_stays() {
+    fn an_empty_field_is_cleared_and_a_missing_one_stays() {
         let before = Reported {
             activity: Some("idle".to_owned()),
             image_count: Some(3),

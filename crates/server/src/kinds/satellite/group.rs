@@ -1,8 +1,8 @@
 //! Satellite groups: which artifacts satellites replicate.
 //!
 //! A satellite is in any number of groups; the assignment is part of the satellite's own record. Deleting a
-//! group takes its satellites out of it: nobody replicates what nobody describes any more. The group is gone for
-//! everybody who asks at once; of a large one, the satellites are taken out after the answer.
+//! group takes its satellites out of it, so that none replicates artifacts of a missing group. Every request
+//! gets 404 for the group at once; of a large one, the satellites are taken out after the answer.
 
 use std::collections::BTreeSet;
 
@@ -43,7 +43,7 @@ use crate::{
     },
 };
 
-/// Who refers to a group is taken out of it when it goes, so nobody keeps it from going.
+/// Satellites are taken out of a group that goes, so they never keep it from going.
 pub(crate) const GROUPS: Named =
     Named { kind: "satellite-group", word: "satellite group", create: SYNC, edit: SYNC, users: &[] };
 
@@ -95,7 +95,7 @@ pub(crate) async fn get(State(app): State<App>, Path(group): Path<String>) -> Re
     answer(StatusCode::OK, &found.ok_or_else(|| Error::not_found(GROUPS.kind, &group))?)
 }
 
-/// Lists the satellites of a group; of one that is being deleted, those who are still in it.
+/// Lists the satellites of a group; of one that is being deleted, those that are still in it.
 #[utoipa::path(get, path = "/api/groups/{group}/satellites", operation_id = "list_satellites_of_group", params(("group" = String, Path), Pages), responses((status = 200, body = Page<Member>), Problems))]
 pub(crate) async fn satellites(
     State(app): State<App>,
@@ -108,7 +108,7 @@ pub(crate) async fn satellites(
     Ok(Json(Page { success: true, data, next: page.next }))
 }
 
-/// What other systems have been told of a satellite group, deleted or not, and what they have not been told yet.
+/// Lists the effects of a satellite group on other systems, deleted or not: done and outstanding.
 #[utoipa::path(get, path = "/api/groups/{group}/effects", operation_id = "list_effects_of_satellite_group", params(("group" = String, Path)), responses((status = 200, body = Page<EffectProgress>), Problems))]
 pub(crate) async fn effects(
     State(app): State<App>,
@@ -145,7 +145,7 @@ pub(crate) async fn sync(
                 return Err(removing(&group.group));
             }
             if before.content == content {
-                // Whoever says it again may miss it in the registry.
+                // A caller that repeats a change may miss its state in the registry.
                 let again = || asked.again(before, satellite::asked::of_group(&app, "said again"));
                 return Ok(if is_publishing { None } else { again() });
             }
@@ -197,7 +197,8 @@ pub(crate) async fn delete(
     headers: HeaderMap,
 ) -> Result<Response, Error> {
     let asked = Asked { app: &app, caller: &caller, headers: &headers };
-    // From here on nobody can join, and whatever becomes of this request, a worker carries it to its end.
+    // From here on no satellite can join, and a worker carries the removal out, whatever becomes of this
+    // request.
     let closed = GROUPS.begin_removal(&asked, &group, satellite::asked::of_removal()).await?;
     let entry = |entry_type| by_person(&app, &caller, entry_type, None);
     for _ in 0..PAGES {
@@ -255,7 +256,7 @@ fn check(group: &GroupSync) -> Result<(), Error> {
 
 pub(crate) fn check_registry(field: &str, registry: &str) -> Result<(), Error> {
     let (scheme, rest) = registry.split_once("://").unwrap_or(("https", registry));
-    // Whoever reads a group reads this: credentials do not belong here.
+    // Every reader of a group reads this: credentials do not belong here.
     let decent = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:/[]".contains(&byte);
     let url = format!("{scheme}://{rest}").parse::<axum::http::Uri>();
     let is_url =
@@ -345,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_satellites_or_registries_refuse_is_refused() {
+    fn names_that_satellites_or_registries_refuse_are_refused() {
         assert_eq!(refused(|_| {}), [""; 0]);
         for name in ["", "default", "sync", "satellite", "a--b", "a.", "-a", "A", "a/b", &"a".repeat(129)] {
             assert_eq!(refused(|group| group.group = name.to_owned()), ["group"], "{name}");

@@ -183,7 +183,7 @@ mod tests {
     /// A commit that was not answered may have happened: what was read before it is not believed, also when it is
     /// noted after it.
     #[test]
-    fn what_was_there_before_a_doubtful_change_is_not_believed() {
+    fn a_record_from_before_a_doubtful_change_is_not_trusted() {
         let (identities, now) = (satellites(), Timepiece::default().moment());
         let version = || identities.believed("robot$edge", now).map(|known| known.version());
         identities.note(&satellite(3), now);
@@ -192,7 +192,7 @@ mod tests {
         assert!(identities.is_complete());
         identities.doubt("1", 4, now);
         assert_eq!(version(), None);
-        assert!(!identities.is_complete(), "nor is it known who is not there");
+        assert!(!identities.is_complete(), "nor are the missing satellites known");
         identities.note(&satellite(3), now);
         assert_eq!(version(), None, "this was read before");
         identities.note(&satellite(4), now);

@@ -46,7 +46,7 @@ pub(crate) fn check_ready(app: &App, document: &Document) -> Result<(), Error> {
     Err(Error::Unavailable("the registry does not know this satellite's new credential yet: repeat"))
 }
 
-/// What a satellite with a credential needs, from what is stored: the secret is derived.
+/// Returns everything that a satellite with a credential needs, from its record: the secret is derived.
 pub(crate) fn registration(app: &App, satellite: &Resource) -> Result<Registration, Error> {
     let document = Document::of(satellite)?;
     let (id, name) = (&satellite.content.id, &satellite.content.name);

@@ -1,7 +1,7 @@
 //! Exchanging the credential of a re-enabled satellite.
 //!
-//! What must stay true: the exchange happens once. Who lost the answer asks again with the same old credential and
-//! gets the same new one, until the new one is used or the time is over.
+//! What must stay true: the exchange happens once. A satellite that lost the answer asks again with the same
+//! old credential and gets the same new one, until the new one is used or the time is over.
 
 use axum::{Extension, Json, extract::State};
 use wardroom_api::satellite::Registration;

@@ -34,7 +34,7 @@ use crate::{
 const DIGEST: &str = "docker-content-digest";
 const VERSION: &str = "docker-distribution-api-version";
 
-/// Says that this is a registry, to whoever is let in.
+/// Answers that this is a registry, to permitted callers.
 #[utoipa::path(get, path = "/v2/", operation_id = "registry", responses((status = 200, description = "This is a registry"), RegistryRefusals))]
 pub(crate) async fn version() -> Response {
     ([(VERSION, "registry/2.0")], Json(json!({}))).into_response()
@@ -67,7 +67,7 @@ pub(crate) async fn blob(
 ) -> Result<Response, Error> {
     let repository = format!("{PROJECT}/{family}/{name}/state");
     let current = readable(&app, &caller, &repository).await?;
-    // Whoever read the manifest before the record changed still gets what it names.
+    // A satellite that read the manifest before the record changed still gets its blobs.
     let before = || artifact::Cache::of(&app).with(&repository, &digest);
     let image = if current.blob(&digest).is_some() { Some(current) } else { before() };
     let blob = image.as_ref().and_then(|image| image.blob(&digest));
@@ -112,7 +112,8 @@ async fn satellite(app: &App, caller: &Caller) -> Result<Resource, Error> {
     found.ok_or(Error::Basic("the credential is void: the satellite was deleted"))
 }
 
-/// Bytes that are named by their digest, so that whoever has them need not fetch them again.
+/// Answers with bytes that are named by their digest, so that a client that has them need not fetch them
+/// again.
 fn serve(blob: &Blob, headers: &HeaderMap) -> Response {
     let tag = format!("\"{}\"", blob.digest);
     let known = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());

@@ -93,7 +93,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(config::effects))
 }
 
-/// The routes of registered satellites: on the listener of everybody, and on that for certificates.
+/// Returns the routes of registered satellites: for the main listener, and for that with certificates.
 pub(crate) fn machines() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(svid::register))

@@ -1,7 +1,7 @@
 //! Creating satellites that register with an identity of their own.
 //!
-//! What must stay true: a SPIFFE ID belongs to one satellite for ever. One whose satellite was deleted may still be
-//! shown by who has a certificate, so it never comes back.
+//! What must stay true: a SPIFFE ID belongs to one satellite for ever. A certificate of a deleted satellite
+//! may still be shown, so its ID never comes back.
 
 use std::time::Duration;
 
@@ -98,7 +98,8 @@ fn check(create: &JoinTokenCreate) -> Result<Wanted, Error> {
     Ok(Wanted { region: region.to_owned(), method: method.to_owned(), ttl_seconds })
 }
 
-/// An agent that SPIRE can know: nobody can correct it later, and the satellite's name would be used up.
+/// Checks that SPIRE can know the agent: it cannot be corrected later, and the satellite's name would be used
+/// up.
 fn check_parent(parent: &str, trust_domain: &str) -> Result<(), Error> {
     let is_agent = |id: Id| id.trust_domain == trust_domain && !id.path.is_empty();
     if parent.len() <= 400 && parent.parse().is_ok_and(is_agent) {
@@ -162,8 +163,8 @@ async fn register(app: &App, caller: &Caller, create: JoinTokenCreate) -> Result
 /// The epoch of a new satellite.
 pub(crate) const FIRST: u64 = 1;
 
-/// What is kept of a new join token, where the node proves itself with one. An agent that somebody named is there
-/// already, and joins with nothing of ours.
+/// Returns the fields of a new join token, where the node proves itself with one. An agent named in the
+/// request exists already, and needs no token of ours.
 pub(crate) fn joining(
     app: &App,
     id: &str,
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_has_a_default_and_a_long_life_is_cut() {
+    fn missing_fields_have_defaults_and_a_long_life_is_cut() {
         let wanted = create(|_| {}).unwrap();
         let expected = Wanted { region: "default".into(), method: "join_token".into(), ttl_seconds: 600 };
         assert_eq!(wanted, expected);
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_spire_would_refuse_is_refused_first() {
+    fn requests_that_spire_would_refuse_are_refused_first() {
         type Wrong = fn(&mut JoinTokenCreate);
         let wrong: &[(&str, Wrong)] = &[
             ("no name", |create| create.satellite_name = String::new()),

@@ -165,7 +165,7 @@ pub(crate) async fn get(State(app): State<App>, Path(name): Path<String>) -> Res
     Ok(response)
 }
 
-/// What other systems have been told of a satellite, and what they have not been told yet.
+/// Lists the effects of a satellite on other systems: done and outstanding.
 #[utoipa::path(
     get, path = "/api/satellites/{name}/effects", operation_id = "list_effects_of_satellite",
     params(("name" = String, Path)), responses((status = 200, body = Page<EffectProgress>), Problems)
@@ -264,7 +264,8 @@ fn known(app: &App, satellite: &Resource) -> Result<Satellite, Error> {
     })
 }
 
-/// What an operator's `If-Match` is about: what is wanted of the satellite, and its state.
+/// Returns the tag that an operator's `If-Match` compares: the wanted settings of the satellite, and its
+/// state.
 pub(crate) fn tag(satellite: &Resource) -> Result<String, Error> {
     let (content, document) = (&satellite.content, Document::of(satellite)?);
     etag::of(&(

@@ -38,7 +38,7 @@ pub(crate) async fn why(app: &App, name: &str) -> Result<Vec<Why>, Error> {
         blockers.extend(liveness::view::blockers(app, KIND, &satellite.content.id).await?);
     }
     let effects = app.store.effects_of(KIND, &satellite.content.id).await?;
-    // Who is refused is kept nowhere by what others do not know yet.
+    // A revoked satellite stays so, whatever other systems do not know yet.
     if state != State::Revoked {
         blockers.extend(effects.iter().filter_map(open));
         blockers.extend(unpublished(app, &document).await?);
@@ -82,7 +82,8 @@ fn must_reissue(document: &Document, satellite: &Resource) -> bool {
     document.credential.is_none() || document.has_own_agent(&satellite.content.name)
 }
 
-/// What is known of this one beyond its state: who revoked it and why, or when it was last heard.
+/// Returns facts of this satellite beyond its state: the person that revoked it and the reason, or its last
+/// beat.
 async fn more(
     app: &App,
     satellite: &Resource,
@@ -160,7 +161,8 @@ async fn unpublished(app: &App, document: &Document) -> Result<Vec<Blocker>, Err
     Ok(blockers)
 }
 
-/// Whether its token is for its agent, which joins SPIRE with it: who joined in time registers whenever it likes.
+/// Whether its token is for its agent, which joins SPIRE with it: after joining in time it registers at any
+/// time.
 fn joins(document: &Document) -> bool {
     document.flow == Flow::Spiffe && document.registration.is_some()
 }
@@ -216,9 +218,9 @@ mod tests {
         assert_eq!(untold(&effects).as_deref(), expected);
     }
 
-    /// Each system is told in its own time: what one of them does not know is no less true for what another one does not.
+    /// Each system is told in its own time: outstanding changes in one do not hide those in another.
     #[test]
-    fn who_is_refused_is_told_of_every_system_that_does_not_know() {
+    fn a_revoked_satellite_lists_every_system_with_outstanding_changes() {
         check(&[], None);
         check(&[("harbor_robot", Some("done")), ("publish_state", Some("done"))], None);
         check(

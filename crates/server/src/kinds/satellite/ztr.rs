@@ -1,9 +1,10 @@
 //! Zero-touch registration: a one-time token, or a verified identity, becomes a credential.
 //!
-//! What must stay true: of many who show one token, one wins, by the version check of its commit. Who lost the
-//! answer repeats it with the same `Idempotency-Key`; nothing secret is kept for that, because secrets are derived.
-//! What was committed is looked at again before it is handed out: the answer of the database may have been on its way
-//! for so long that another server has acknowledged a revocation meanwhile.
+//! What must stay true: of many callers that show one token, one wins, by the version check of its commit. A
+//! satellite that lost the answer repeats it with the same `Idempotency-Key`; nothing secret is kept for
+//! that, because secrets are derived. A committed record is read again before its credential is handed out:
+//! the answer of the database may have been on its way for so long that another server has acknowledged a
+//! revocation meanwhile.
 
 use axum::{Extension, Json, extract::State, http::HeaderMap};
 use jiff::{SignedDuration, Timestamp};
@@ -65,7 +66,7 @@ async fn exchange(
 ) -> Result<Json<Registration>, Error> {
     let exchanged = try_exchange(app, caller, headers, token).await;
     if let Err(Error::TokenUnknown | Error::Basic(_)) = &exchanged {
-        // Only who fails pays: a neighbour who guesses keeps nobody from registering.
+        // Only failures count: a guessing neighbour cannot keep others from registering.
         app.limiter.check_guess(caller.address, token)?;
     }
     exchanged.map(Json)
@@ -144,7 +145,7 @@ impl Token {
         let Some(exchange) = &document.exchange else { return Ok(false) };
         let same = exchange.token_hash == self.hash && Some(&exchange.key_hash) == self.key_hash.as_ref();
         let holds = document.credential.as_ref().is_some_and(|known| known.epoch == exchange.epoch);
-        // Who lost its answer does not beat either, and may be missed by now.
+        // A satellite that lost its answer does not beat either, and may be stale by now.
         let waits = matches!(state(satellite)?, SatelliteState::Online | SatelliteState::Stale);
         Ok(same && holds && now < exchange.until && waits)
     }
@@ -183,7 +184,7 @@ pub(crate) async fn by_svid(
         Error::Basic("the certificate is from before the satellite was re-enabled: get a new one");
     const NOT_TOLD: Error =
         Error::Unavailable("SPIRE has not been told of the satellite's new join token yet: repeat");
-    // Nobody registers by showing a certificate alone: a satellite that was deleted may still have one.
+    // A certificate alone does not register: a deleted satellite may still have one.
     let found = app.store.get_by_key(KIND, &spiffe_key(&svid.id)).await?.ok_or(STRANGER)?;
     let changed = super::change(app, &found.content.id, Some("registered"), |satellite| {
         let document = Document::of(satellite)?;
@@ -191,7 +192,7 @@ pub(crate) async fn by_svid(
             SatelliteState::Revoked => return Err(Error::Revoked),
             _ if svid.is_void(document.svid_after) => return Err(VOID),
             SatelliteState::Online | SatelliteState::Stale => return Ok(Decided::Nothing(())),
-            // Whoever was let in before may be given certificates until SPIRE knows better.
+            // An agent of before may get certificates until SPIRE has the new state.
             SatelliteState::Pending if !document.is_told_to_spire(&satellite.content.name) => {
                 return Err(NOT_TOLD);
             }

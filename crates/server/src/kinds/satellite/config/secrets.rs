@@ -1,7 +1,7 @@
 //! Which settings of a config are secrets, how they are hidden, and how they are stored.
 //!
-//! What must stay true: everything under a telling name is sealed before it is stored, and so is every text that looks
-//! sealed, so what is there and looks sealed is sealed, whatever somebody sent.
+//! What must stay true: everything under a telling name is sealed before it is stored, and so is every text
+//! that looks sealed. Therefore a stored text that looks sealed is sealed, whatever a caller sent.
 
 use serde_json::Value;
 
@@ -123,8 +123,9 @@ pub(super) fn hide(value: &mut Value, place: Place<'_>) {
     each(value, place, &mut |secret| *secret = HIDDEN.into());
 }
 
-/// Puts back what is hidden where it was sent as it is shown, so that who edits what was read loses no secret. A list
-/// is put back as a whole or not at all: which of its secrets belongs where is not known after it was changed.
+/// Puts back hidden values that were sent as they are shown, so that an edit of a read config loses no
+/// secret. A list is put back as a whole or not at all: the places of its secrets are unknown after it was
+/// changed.
 pub(super) fn unhide(patch: &mut Value, stored: &Value, place: Place<'_>) {
     let mut shown = stored.clone();
     hide(&mut shown, place);
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_opens_as_it_was_and_for_its_config_only() {
+    fn a_sealed_secret_opens_unchanged_and_for_its_config_only() {
         let dir = tempfile::tempdir().unwrap();
         let key = Key::create(&dir.path().join("key")).unwrap();
         let pem = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIA\n-----END EC PRIVATE KEY-----\n";

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn who_vouches_goes_on_as_long_as_it_is_there() {
+    fn an_agent_vouches_as_long_as_it_is_present() {
         check(&[("a", 2000, false), ("b", 3000, false)], None, Some("b"));
         check(&[("a", 2000, false), ("b", 3000, false)], Some("a"), Some("a"));
         check(&[("a", 2000, true), ("b", 3000, false)], Some("a"), Some("b"));

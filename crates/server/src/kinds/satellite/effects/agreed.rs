@@ -1,9 +1,10 @@
-//! What several servers of one database publish is one thing, whichever of them does it.
+//! Makes several servers of one database publish the same states.
 //!
-//! States say where the registry and the servers are, as settings do. Servers with different settings would replace each
-//! other's states without end, so the settings of the one that started last count, as in a change that goes from server
-//! to server; one that has others publishes nothing, and says so. When that one is gone, those of any other count that is
-//! there. One without a listener for certificates cannot say where that is, and gives way to who has one.
+//! States name the addresses of the registry and the servers, which are settings. Servers with different
+//! settings would replace each other's states without end, so the settings of the server that started last
+//! count, as in a rolling change. A server with other settings publishes nothing, and says so. Once the
+//! deciding server is gone, the settings of any other present one count. A server without a listener for
+//! certificates does not know its address, and yields to one that has it.
 
 use std::sync::{
     Mutex, PoisonError,
@@ -82,7 +83,7 @@ impl Settings {
         Self { registry, satellites: told(Flow::Token), spiffe: told(Flow::Spiffe) }
     }
 
-    /// Whether who has these, and no listener for certificates, gives way: all is the same but for where that is.
+    /// Whether these settings yield to the others: they differ only in the missing listener for certificates.
     fn differ_by_listener(&self, other: &Self) -> bool {
         self.differing(other) == ["spiffe.url"]
     }
@@ -112,7 +113,7 @@ impl Agreed {
         if InForce::of(&app.config).registry.is_none() || !app.store.is_shared() {
             return Ok(true);
         }
-        // Others would take whoever is not there yet for gone.
+        // Other servers would take a server that is not present yet for gone.
         if !app.liveness.is_present() {
             return Ok(false);
         }
@@ -163,7 +164,8 @@ impl Agreed {
     }
 }
 
-/// Has the settings of this server count, which has just started; unless they do, or it gives way to who can say more.
+/// Makes the settings of this server count, which has just started; unless they do, or it yields to more
+/// complete ones.
 async fn announce(app: &App, own: &Settings) -> Result<(), Error> {
     if own.satellites.is_none() {
         tracing::warn!(
@@ -213,19 +215,20 @@ mod tests {
 
     /// Only where that is all in which two servers differ.
     #[test]
-    fn who_has_no_listener_differs_by_it() {
+    fn settings_without_a_listener_differ_by_it() {
         let (with, without) = (settings(Some("http://spiffe")), settings(Some("http://s")));
         assert!(without.differ_by_listener(&with) && !with.differ_by_listener(&with));
         let other = Settings { registry: "http://other".to_owned(), ..with };
         assert!(!without.differ_by_listener(&other));
     }
 
-    /// Not who was missing for a moment, nor another one.
+    /// A server that was missing for a moment is not gone, nor is another one.
     #[test]
-    fn only_who_is_missing_for_long_is_gone() {
+    fn only_a_server_that_is_missing_for_long_is_gone() {
         let (agreed, start) = (Agreed::default(), Timestamp::UNIX_EPOCH);
-        let missed =
-            |who: Option<&str>, second| agreed.has_missed(who, start + SignedDuration::from_secs(second));
+        let missed = |holder: Option<&str>, second| {
+            agreed.has_missed(holder, start + SignedDuration::from_secs(second))
+        };
         assert!(!missed(Some("a"), 0) && !missed(Some("a"), 59));
         assert!(!missed(None, 60) && !missed(Some("a"), 61) && !missed(Some("a"), 120));
         assert!(!missed(Some("b"), 122), "another one");

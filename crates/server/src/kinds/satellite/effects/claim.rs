@@ -1,10 +1,11 @@
-//! Claims: who performs an effect has it for as long as that takes, and no longer.
+//! Claims: an effect belongs to the worker that performs it for as long as that takes, and no longer.
 //!
-//! A claim is short and renewed, so that what a server that died was at waits for moments, not for as long as an effect
-//! may take: it may be a revocation's. Who cannot renew it gives up before anybody else can have it. A process that stands
-//! still notices nothing of this, so it asks before each word to an upstream whether it still has the claim, and whether
-//! the record still says what was planned. What was on its way by then may arrive late: who finds out afterwards that it
-//! lost the claim has the effect performed once more, and that one is right.
+//! A claim is short and renewed, so that effects of a crashed server wait for moments, not for as long as an
+//! effect may take: it may be a revocation's. A worker that cannot renew its claim stops before another one
+//! can have it. A process that stands still notices nothing of this, so before each request to an upstream it
+//! checks whether it still has the claim, and whether the record still says what was planned. A request on
+//! its way by then may arrive late: a worker that finds out afterwards that it lost the claim has the effect
+//! performed once more, and that one is right.
 
 use std::time::Duration;
 
@@ -90,8 +91,8 @@ impl Worker {
         }
     }
 
-    /// Has an effect whose claim was lost performed once more. A server that stood still may have told an upstream what
-    /// was true before, after somebody else told it what is true now.
+    /// Has an effect whose claim was lost performed once more. A server that stood still may have sent an
+    /// upstream an old state after another server sent the current one.
     pub(super) async fn ask_again(&self, effect: &ClaimedEffect) -> Result<(), Error> {
         let app = &self.app;
         attempts(async || {
@@ -112,8 +113,8 @@ impl Worker {
         .await
     }
 
-    /// Lets go of what servers were at that are gone. An embedded database lets one in at a time, so whoever had
-    /// something there is; of several servers, each lets go of its own, and the claims of one that died lapse.
+    /// Releases claims of servers that are gone. An embedded database has one server at a time, so every
+    /// claim is an old one; of several servers, each releases its own, and claims of crashed ones expire.
     pub(crate) async fn begin(&self) {
         if self.app.store.is_shared() {
             return;
@@ -152,7 +153,7 @@ mod tests {
 
     /// A claim is renewed for as long as it is ours, and given up when it is not.
     #[tokio::test]
-    async fn a_claim_is_held_until_somebody_else_has_it() {
+    async fn a_claim_is_held_until_another_worker_has_it() {
         let dir = tempfile::tempdir().unwrap();
         let app = crate::platform::bare::app(&dir).await;
         let effects =
@@ -176,7 +177,7 @@ mod tests {
             }
         };
         tokio::select! {
-            () = worker.hold(&effect, MOMENT) => panic!("nobody else has it"),
+            () = worker.hold(&effect, MOMENT) => panic!("no other worker has it"),
             () = is_renewed => {}
         }
         assert!(claim("another").await.is_none(), "it is held");

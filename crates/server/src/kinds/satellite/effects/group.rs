@@ -14,8 +14,8 @@ use crate::{
     platform::app::{App, by_system},
 };
 
-/// Goes on with a removal that a request began, until the group is gone. Who is out of it already is not met again,
-/// so nothing has to be remembered between two attempts.
+/// Continues a removal that a request began, until the group is gone. Satellites that left it are not met
+/// again, so nothing has to be remembered between two attempts.
 pub(super) async fn empty(worker: &Worker, effect: &ClaimedEffect) -> Result<(), Trouble> {
     let (app, group) = (&worker.app, &*effect.resource_id);
     loop {
@@ -31,7 +31,7 @@ pub(super) async fn empty(worker: &Worker, effect: &ClaimedEffect) -> Result<(),
     }
 }
 
-/// The history of the group names who asked for it.
+/// Returns the entry for a satellite that leaves; the group's own history names the person that asked.
 fn entry(app: &App, group: &str, entry_type: &str) -> Entry {
     let comment = Some(format!("the satellite group {group} is removed"));
     Entry { comment, ..by_system(app, entry_type, serde_json::Value::Null) }

@@ -1,9 +1,10 @@
 //! The Harbor robot of a satellite, made to fit its record.
 //!
-//! What must stay true: whether a robot is disabled is always computed from our own state, so that no edit
-//! of groups enables a revoked one. A robot belongs to the satellite whose id is in its description, also when the
-//! answer to its creation was lost. One of a deleted satellite of the same name makes way; one that somebody else made
-//! is left alone, unless the settings allow to take it over. Nothing is written that is so already.
+//! What must stay true: whether a robot is disabled is always computed from our own state, so that no edit of
+//! groups enables a revoked one. A robot belongs to the satellite whose id is in its description, also when
+//! the answer to its creation was lost. One of a deleted satellite of the same name makes way; one that was
+//! made outside of Wardroom is left alone, unless the settings allow to take it over. A robot that fits
+//! already is not written.
 
 use std::collections::BTreeSet;
 
@@ -56,12 +57,12 @@ pub(super) async fn fit(worker: &Worker, harbor: &Harbor, effect: &ClaimedEffect
                 let wanted = Wanted { disable: true, ..as_it_is(&robot) };
                 update(leave, harbor, &robot, &wanted).await?;
                 let is_known = document.robot.as_ref().is_some_and(|known| known.id == robot.id);
-                // Nobody gave another one its secret.
+                // The secret of any other robot was never handed out.
                 let epoch = if is_known { known_epoch(&document) } else { 0 };
                 let expires_at = end(robot.expires_at);
                 record(app, id, Some(seen(app, &robot, epoch, expires_at, true))).await
             }
-            // Nobody can log in as a robot that is not there; the satellite goes on to show its name, and is known by it.
+            // A missing robot cannot log in; the satellite still shows its name, and is known by it.
             Found::Others(_) | Found::Strange(_) | Found::None => {
                 let gone = |known| document::Robot { epoch: 0, renew_at: None, disabled: true, ..known };
                 record(app, id, document.robot.map(gone)).await
@@ -159,7 +160,7 @@ async fn find(
         Some(owner) if app.store.get(KIND, owner).await.map_err(Error::from)?.is_some() => {
             return Ok(Found::Others(robot));
         }
-        // Whoever edited its description has not made it theirs.
+        // An edited description does not change the owner of the robot.
         None if document.robot.as_ref().is_some_and(is_recorded) => return Ok(Found::Own(robot)),
         Some(_) | None => {}
     }

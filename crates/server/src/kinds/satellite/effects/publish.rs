@@ -1,8 +1,8 @@
 //! States in the registry, made to fit their records.
 //!
-//! What must stay true: nothing is pushed into a project that everybody may read, because configs may hold
-//! secrets of a site; and who was given the name of a satellite that is gone keeps its state, however late the
-//! registry removes the other one.
+//! What must stay true: nothing is pushed into a public project, because configs may hold secrets of a site;
+//! and a satellite that got the name of a deleted one keeps its state, however late the registry removes the
+//! other one.
 
 use wardroom_store::{ClaimedEffect, Resource};
 use wardroom_upstream::{
@@ -41,7 +41,7 @@ pub(super) async fn fit(worker: &Worker, registry: &Registry, effect: &ClaimedEf
     }
     prepare(app, harbor).await?;
     if kind == KIND {
-        // A satellite's state names what must be there: what is built in is pushed first.
+        // A satellite's state refers to built-in artifacts: those are pushed first.
         for (about, document) in built_in(app, &Document::of(&record)?)? {
             push(app, leave, registry, about, &document).await?;
         }
@@ -94,7 +94,7 @@ pub(super) fn built_in<'a>(
     Ok(states)
 }
 
-/// Sees to it that there is a place for states, which nobody reads who may not.
+/// Makes sure that there is a project for states, which only permitted callers read.
 pub(super) async fn prepare(app: &App, harbor: Option<&Harbor>) -> Result<(), Trouble> {
     let Some(harbor) = harbor.filter(|_| is_harbors(app)) else { return Ok(()) };
     if harbor.ensure_project(PROJECT).await?.is_public {
@@ -103,7 +103,7 @@ pub(super) async fn prepare(app: &App, harbor: Option<&Harbor>) -> Result<(), Tr
     Ok(())
 }
 
-/// Secrets are not for everybody. Of Harbor's registry this is asked of the project.
+/// Refuses to push secrets where they are public. Harbor's registry is asked through the project.
 async fn check_readers(
     app: &App,
     registry: &Registry,
@@ -117,7 +117,7 @@ async fn check_readers(
     }
     if registry.is_public(&repository(about)).await? {
         return Err(Trouble::Waiting(
-            "lets anybody read it, and this config has secrets: let it ask for credentials, or set registry.allow_public",
+            "is public, and this config has secrets: make the registry ask for credentials, or set registry.allow_public",
         ));
     }
     Ok(())
@@ -154,7 +154,7 @@ async fn let_go(
     about: About<'_>,
     attempts: i64,
 ) -> Result<(), Trouble> {
-    // An attempt before this one may have removed it although nobody heard of that.
+    // An attempt before may have removed it, with its answer lost.
     let mut may_be_gone = attempts > 1;
     if successor(app, about).await?.is_none() {
         remove(leave, registry, harbor, about).await?;
@@ -168,7 +168,8 @@ async fn let_go(
     Ok(())
 }
 
-/// Who has the name of a satellite that is gone. Groups and configs that are made anew are the same record.
+/// Returns the satellite that has the name of a deleted one. Groups and configs that are made anew are the
+/// same record.
 async fn successor(app: &App, about: About<'_>) -> Result<Option<Resource>, Error> {
     match about {
         About::Satellite(name) => Ok(app.store.get_by_key(KIND, &name_key(name)).await?),
@@ -185,7 +186,7 @@ async fn remove(
     match harbor {
         Some(harbor) => Ok(leave.to(harbor).await?.delete_repository(PROJECT, &about.repository()).await?),
         None => match leave.to(registry).await?.delete(&repository(about)).await {
-            // A registry that does not let go of anything keeps it; nobody is told where it is.
+            // A registry without deletion keeps it; no satellite is pointed to it any more.
             Ok(_) | Err(Failure::NotFound) => Ok(()),
             Err(error) => Err(error.into()),
         },

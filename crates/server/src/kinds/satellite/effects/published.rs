@@ -1,9 +1,9 @@
-//! Whether the registry has what it should: what was published is kept beside each record, and looked after.
+//! Finds and publishes states that the registry lacks; each record keeps what was published for it.
 //!
-//! What must stay true: a state that is not where it should be is published again, although nobody changes anything: that
-//! of a record from before there was a registry, that of a registry that was given up, and what a registry lost. A look
-//! costs little: records are compared at a start, and later the registry is asked about few of them a second, one at a
-//! time, by one server; only where something is missing it goes on at once.
+//! What must stay true: a missing state is published again without any change of a record: one from before
+//! there was a registry, one in a registry that was given up, and one that a registry lost. A look costs
+//! little: records are compared at a start, and later the registry is asked about few of them a second, one
+//! at a time, by one server; it continues at once only where something is missing.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -61,7 +61,7 @@ const PAGE: usize = 500;
 const FEW: usize = 20;
 const PACE: Duration = Duration::from_secs(1);
 
-/// How long nobody looks once all were seen, or when something was in the way.
+/// The pause after all were seen, or after an error.
 const REST: Duration = Duration::from_secs(300);
 const AGAIN: Duration = Duration::from_secs(30);
 
@@ -72,8 +72,8 @@ struct Published {
     digest: String,
 }
 
-/// Keeps that the registry has this of a record. Who published last is right, whatever its clock says: a server whose
-/// clock is behind would otherwise publish the same over and over.
+/// Keeps that the registry has this digest of a record. The last publisher is right, whatever its clock says:
+/// otherwise a server whose clock is behind would publish the same over and over.
 pub(super) async fn keep(app: &App, kind: &'static str, id: &str, digest: &str) -> Result<(), Error> {
     const MOMENT: SignedDuration = SignedDuration::from_micros(1);
     let published = Published { registry: registry_url(app).to_owned(), digest: digest.to_owned() };
@@ -203,7 +203,7 @@ impl Look {
         Ok(seen)
     }
 
-    /// Whether the state of a record is where it should be, and what it names of what is in no record.
+    /// Whether the state of a record is in the registry, with the built-in artifacts that it refers to.
     async fn is_there(
         &mut self,
         worker: &Worker,
@@ -270,7 +270,7 @@ mod tests {
 
     /// The clock of the server that published before was ahead.
     #[tokio::test]
-    async fn what_was_published_last_is_kept_whatever_clocks_say() {
+    async fn the_last_publication_is_kept_whatever_the_clocks_say() {
         let dir = tempfile::tempdir().unwrap();
         let app = crate::platform::bare::app(&dir).await;
         let content = GROUPS.content("g", &satellite_group::Document::default()).unwrap();

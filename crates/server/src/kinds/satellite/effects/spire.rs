@@ -1,9 +1,9 @@
 //! The identity of a satellite in SPIRE, made to fit its record.
 //!
-//! What must stay true: the agent of a satellite is banned only where it is the satellite's own, which is known
-//! only of one that joined with the satellite's token. The identity of such an agent has the token in it, so it is
-//! derived when it is needed, and neither stored nor shown. Before there is another token, whoever came with an
-//! earlier one is shut out, and that is on record: nobody is let in by a certificate of theirs.
+//! What must stay true: the agent of a satellite is banned only if it is the satellite's own, which is known
+//! only of one that joined with the satellite's token. The identity of such an agent has the token in it, so
+//! it is derived when it is needed, and neither stored nor shown. Before there is another token, agents with
+//! an earlier one are shut out, and that is on record: their certificates are refused.
 
 use jiff::Timestamp;
 use wardroom_core::satellite::State;
@@ -62,7 +62,7 @@ pub(super) async fn fit(worker: &Worker, spire: &Spire, effect: &ClaimedEffect) 
 /// A satellite and the node it is on.
 struct Node<'a> {
     app: &'a App,
-    /// To ask; who tells it something asks for leave.
+    /// For reads only; writes need the claim first.
     spire: &'a Spire,
     leave: &'a Leave<'a>,
     satellite: &'a Resource,
@@ -76,7 +76,7 @@ impl Node<'_> {
         self.document.has_own_agent(&self.satellite.content.name)
     }
 
-    /// The agent that somebody named; the alias stands for none.
+    /// The agent that was named in a request; the alias stands for none.
     fn given_parent(&self) -> Option<&str> {
         let alias = self.alias().to_string();
         self.document.parent_agent_id.as_deref().filter(|parent| *parent != alias)
@@ -148,7 +148,7 @@ impl Node<'_> {
             let ends = self.document.registration.as_ref().map(|registration| registration.expires_at);
             let left = ends.unwrap_or(Timestamp::UNIX_EPOCH).duration_since(self.app.now());
             let left = std::time::Duration::try_from(left).unwrap_or_default();
-            // A token whose time is over is of no use to anybody, and of no harm.
+            // An expired token is of no use, and does no harm.
             if !left.is_zero() && !self.has_joined(epoch).await? {
                 self.told().await?.ensure_join_token(&self.token(epoch), left).await?;
             }
@@ -160,9 +160,9 @@ impl Node<'_> {
         Ok((self.entry(&alias).await?, epoch))
     }
 
-    /// Shuts out who came with an earlier token, and who may yet come with one that was not used; agents that were
-    /// banned are forgotten with it. Up to now SPIRE gave them certificates, which are void from then on. That is kept
-    /// before the new token is made, and once: who comes with that one has certificates from after it.
+    /// Shuts out agents that joined with an earlier token, and unused tokens; banned agents are forgotten
+    /// with it. Until now SPIRE issued certificates to them, which are void from then on. That is kept before
+    /// the new token is made, and once: the agent that joins with that one has certificates from after it.
     async fn shut_out(&self) -> Result<(), Trouble> {
         let epoch = self.document.epoch;
         let is_done = |known: &SpireRecord| known.shut_out_before == Some(epoch);
@@ -188,9 +188,9 @@ impl Node<'_> {
         self.document.credential.is_none()
     }
 
-    /// Takes the alias from the agents of satellites that had this name before: their deletion may reach SPIRE after
-    /// this, and until then they would be given what is handed out under the alias, which is this satellite's identity. No
-    /// other living satellite has the name. What somebody else made is theirs, and a person's to look at.
+    /// Removes the alias from the agents of deleted satellites with this name. Their deletion may reach SPIRE
+    /// after this, and until then they would be given this satellite's identity. No other living satellite
+    /// has the name. Entries that were made outside of Wardroom stay; a person has to look at them.
     async fn take_alias(&self) -> Result<(), Trouble> {
         let mut aliases = self.spire.entries_of(&self.alias()).await?;
         aliases.retain(|entry| !self.is_ours(entry));
@@ -211,7 +211,7 @@ impl Node<'_> {
             tracing::warn!(
                 satellite = name,
                 entry,
-                "somebody else has the alias of the satellite's agent too"
+                "an entry made outside of Wardroom has the alias of the satellite's agent; left as it is, look at it in SPIRE"
             );
         }
         self.delete_entries(&left).await
@@ -231,7 +231,8 @@ impl Node<'_> {
             .ok_or(Trouble::Waiting("has no agent yet whose certificate names the satellite"))
     }
 
-    /// This entry for the identity, and of ours no other. What somebody else made for it is theirs.
+    /// Returns the entry for the identity, made or corrected, and removes our others. Entries made outside of
+    /// Wardroom stay.
     async fn entry(&self, wanted: &NewEntry) -> Result<Entry, Trouble> {
         let mut there = self.spire.entries_of(&wanted.id).await?;
         let is_so = |entry: &Entry| {
@@ -260,8 +261,8 @@ impl Node<'_> {
                 && (0..=self.document.epoch).any(|epoch| self.agent(epoch) == entry.parent))
     }
 
-    /// Takes the identity away: nobody hands it out any more. It was claimed for ever, so all of it is taken; the alias
-    /// has no region in it, and by now another satellite of this name may have it.
+    /// Withdraws the identity: no agent gets it any more. It was claimed for ever, so all entries go; the
+    /// alias has no region in it, and by now another satellite of this name may have it.
     async fn withdraw(&self, identity: &Id) -> Result<(), Trouble> {
         let entries = self.spire.entries_of(identity).await?;
         let mut ids: Vec<_> = entries.into_iter().map(|entry| entry.entry_id).collect();
@@ -271,13 +272,13 @@ impl Node<'_> {
         self.delete_entries(&ids).await
     }
 
-    /// The aliases of who joins with our tokens.
+    /// Returns the aliases of agents that join with our tokens.
     async fn own_aliases(&self) -> Result<Vec<String>, Trouble> {
         let aliases = self.spire.entries_of(&self.alias()).await?;
         Ok(aliases.into_iter().filter(|entry| self.is_ours(entry)).map(|entry| entry.entry_id).collect())
     }
 
-    /// Bans who joined. Who did not has a token that is of no use without entries.
+    /// Bans the agents that joined. A token that was not used is of no use without entries.
     async fn ban(&self) -> Result<(), Trouble> {
         if !self.joins() {
             return Ok(());
@@ -317,7 +318,7 @@ impl Node<'_> {
         Ok(())
     }
 
-    /// Keeps what SPIRE has. What it was told of an epoch that is over by now has to be told again.
+    /// Keeps the state of SPIRE on the record. Changes for an epoch that is over have to be made again.
     async fn record(&self, change: impl Fn(&mut Document, &mut SpireRecord)) -> Result<(), Trouble> {
         let recorded = self.app.change(KIND, &self.satellite.content.id, |satellite| {
             let mut document = Document::of(satellite)?;

@@ -130,7 +130,7 @@ async fn has_come(world: &World, effect: &str) {
 /// A server stands still before it tells SPIRE of a token. Another one takes over, and tells it of the next token, after
 /// a reissue; then the first one goes on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_stood_still_says_nothing_of_what_was_before() {
+async fn a_worker_that_stood_still_sends_no_outdated_state() {
     let world = World::new().await;
     let slow = Order { on: "GetAgent".to_owned(), kind: "slow".to_owned(), times: 1, delay_ms: 1500 };
     world.fake.faults().order(slow).unwrap();
@@ -151,9 +151,9 @@ async fn who_stood_still_says_nothing_of_what_was_before() {
     assert!(world.join(2).is_some());
 }
 
-/// What it said before it stood still arrives when another one has said what is true.
+/// A request that was sent before a pause arrives after another server has sent the current state.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_arrives_late_is_put_right() {
+async fn a_late_request_is_corrected() {
     let world = World::new().await;
     let slow = Order { on: "BatchCreateEntry".to_owned(), kind: "slow".to_owned(), times: 1, delay_ms: 1500 };
     world.fake.faults().order(slow).unwrap();
@@ -173,9 +173,10 @@ async fn what_arrives_late_is_put_right() {
     assert_eq!(world.aliases().await, [world.agent(2)]);
 }
 
-/// The same of a robot: who lost the claim, or has read what is not so any more, neither makes nor enables one.
+/// The same for a robot: a worker that lost the claim, or read an outdated record, neither makes nor enables
+/// one.
 #[tokio::test]
-async fn who_lost_its_claim_tells_harbor_nothing() {
+async fn a_worker_without_its_claim_sends_harbor_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let app = crate::platform::bare::app(&dir).await;
     let options = fake_harbor::Options::default();
@@ -203,9 +204,9 @@ async fn who_lost_its_claim_tells_harbor_nothing() {
     assert_eq!(fake.state()["robots"].as_object().unwrap().len(), 1);
 }
 
-/// What was planned is carried out as long as the record says the same of what it rests on.
+/// A plan is carried out as long as the record still has the facts that it was made from.
 #[tokio::test]
-async fn a_plan_ends_with_what_it_rests_on() {
+async fn a_plan_ends_when_its_facts_change() {
     let world = World::new().await;
     world.put(world.satellite(1, |_| {})).await;
     let effect = claim(&world.first, CLAIM, SPIRE_ENTRY).await.unwrap();

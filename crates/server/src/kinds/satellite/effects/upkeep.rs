@@ -42,7 +42,7 @@ const PAGE: usize = 500;
 /// Why something is asked for without a change of the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// A robot is missing, or nobody knows when it is due.
+    /// A robot is missing, or its end is unknown.
     Upkeep,
     /// A robot is about to end.
     Ending,
@@ -76,8 +76,8 @@ impl Cause {
         }
     }
 
-    /// Whether this effect does what is asked for. One that was begun may have come before what happened elsewhere;
-    /// where nothing happened, it is enough.
+    /// Whether this effect does what is asked for. One that was begun may be older than the change elsewhere;
+    /// where nothing changed, it is enough.
     fn is_met_by(self, progress: &EffectProgress) -> bool {
         let begun_is_enough = match self {
             Self::Upkeep | Self::Ending | Self::Missing | Self::OtherAgent => true,
@@ -230,7 +230,7 @@ pub(super) async fn ask_for(app: &App, mut record: Resource, cause: Cause) -> Re
     }
 }
 
-/// False when somebody else changed the record first.
+/// Asks for the effect; false if another writer changed the record first.
 async fn ask_once(app: &App, record: Resource, cause: Cause) -> Result<bool, Error> {
     let open = app.store.effects_of(&record.content.kind, &record.content.id).await?;
     if open.iter().any(|progress| cause.is_met_by(progress)) {

@@ -54,7 +54,7 @@ struct Rare {
     previous: Option<Hash>,
 }
 
-/// What a caller shows to be who it says.
+/// The proof of identity that a caller shows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Shown {
     /// A secret, hashed.

@@ -12,7 +12,7 @@ use crate::platform::{
     identity::spiffe::Settings as Spiffe,
 };
 
-/// Where Harbor is, and who asks.
+/// The address of Harbor, and the account that is used.
 #[derive(Debug, Clone)]
 pub struct Harbor {
     /// Its URL.
@@ -25,7 +25,7 @@ pub struct Harbor {
     pub ca_file: Option<PathBuf>,
     /// How many days a robot lives from now on whenever it is extended.
     pub robot_days: u32,
-    /// Whether a robot that somebody else made is taken over for the satellite of its name.
+    /// Whether a robot made outside of Wardroom is taken over for the satellite of its name.
     pub adopt_robots: bool,
 }
 
@@ -34,11 +34,11 @@ pub struct Harbor {
 pub struct Registry {
     /// Its URL.
     pub url: String,
-    /// Who pushes, and with what.
+    /// The account that pushes, and its password.
     pub credentials: Option<(String, Password)>,
     /// Certificates to trust instead of the system's.
     pub ca_file: Option<PathBuf>,
-    /// Whether configs with secrets are pushed although anybody may read them there.
+    /// Whether configs with secrets are pushed although the registry is public.
     pub allow_public: bool,
 }
 
@@ -88,7 +88,7 @@ pub struct Spire {
 /// How SPIRE's server is reached.
 #[derive(Debug, Clone)]
 pub enum SpireEndpoint {
-    /// Over its private socket; whoever can open it is an administrator.
+    /// Over its private socket; every process that can open it is an administrator.
     Socket(PathBuf),
     /// Over mTLS, with the SVID of an administrator.
     Tls {
@@ -218,7 +218,7 @@ impl RawSpire {
         }
         let agents = match (&endpoint, self.agent_address.as_str()) {
             (SpireEndpoint::Tls { address, .. }, "") => address.as_str(),
-            // Nobody is told of it.
+            // No satellite is told this address.
             (SpireEndpoint::Socket(_), "") => ":8081",
             (_, given) => given,
         };
