@@ -315,7 +315,7 @@ pub(crate) async fn decommission(
     let event = begins_with(kind);
     let plan = Plan { event, force: request.force, skip, reason: request.comment.clone(), ..Plan::of(kind) };
     let node = begin::begin(&app, &by_person(&app, &caller, "changed", None), &id, &plan).await?;
-    // One that goes on being active is watched as before: nobody was heard.
+    // A node that stays active is watched as before: this was no beat.
     if document::state(&node)? != State::Active {
         app.liveness.unseat(KIND, &node.content.id);
     }

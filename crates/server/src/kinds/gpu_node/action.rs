@@ -91,7 +91,7 @@ pub(crate) struct Order<'a> {
     pub(crate) id: &'a str,
     pub(crate) action: Action,
     pub(crate) reason: Option<String>,
-    /// Whether a node that nobody has proven clean is used all the same; for `recover` only.
+    /// Whether a node without a proof of erasure is used all the same; for `recover` only.
     pub(crate) unproven: bool,
 }
 
@@ -175,7 +175,7 @@ impl Order<'_> {
                 return Err(begin::busy(run));
             }
             let holds = run.iter().map(|run| Held::at(&run.resource)).collect();
-            // Nobody is heard by what a person does.
+            // An action of a person is no beat.
             let heard = proof::heard(self.app, self.id).await?;
             let Some(node) = self.commit(node, to, Some(event), holds).await? else { return Ok(None) };
             super::watch_from(self.app, &node, heard)?;
@@ -224,7 +224,7 @@ impl Order<'_> {
         Ok(self.action == Action::Quarantine && drift.is_some_and(|drift| drift.quarantined))
     }
 
-    /// Commits what a person decided; nothing when somebody was faster.
+    /// Commits the decision of a person; returns nothing if another writer was faster.
     async fn commit(
         &self,
         node: Resource,
@@ -267,7 +267,7 @@ impl Order<'_> {
         }
     }
 
-    /// A history entry for whoever asks; its type is set by who uses it.
+    /// Returns a history entry for the caller; its user sets the type.
     pub(crate) fn entry(&self) -> Entry {
         by_person(self.app, self.caller, "changed", self.reason.clone())
     }
@@ -318,7 +318,8 @@ pub(crate) fn word(did: Did) -> &'static str {
     }
 }
 
-/// Why a run does not do what was asked for through its node; what it allows is asked of the run itself.
+/// Returns why a run refuses an action that was asked of its node; its allowed actions are asked of the run
+/// itself.
 pub(crate) fn problem(run: &str, problem: Problem) -> Error {
     let refused = crate::kinds::gpu_node::run::refused(run, problem);
     let Error::Conflict { code, detail, allowed } = refused else { return refused };
@@ -340,7 +341,7 @@ pub(crate) async fn refused(app: &App, node: &Resource, action: Action) -> Resul
     not_allowed(app, node, format!("the node is {state}, which does not allow {action}")).await
 }
 
-/// The node does not allow what was asked for; says what it does.
+/// Returns the refusal of an action that the node does not allow, with the allowed ones.
 pub(crate) async fn not_allowed(app: &App, node: &Resource, detail: String) -> Result<Error, Error> {
     let allowed = allowed_now(&node.content.id, &facts::gather(app, node).await?);
     Ok(Error::Conflict { code: "no_such_move", detail, allowed })

@@ -101,7 +101,7 @@ impl Plan {
     }
 }
 
-/// Starts a run, for whoever the entry names. The node that comes back names the run.
+/// Starts a run for the actor of the entry. The returned node names the run.
 pub(crate) async fn begin(app: &App, entry: &Entry, id: &str, plan: &Plan) -> Result<Resource, Error> {
     attempts(async || {
         let node = super::find(app, id).await?;
@@ -165,7 +165,7 @@ fn changes(app: &App, entry: &Entry, node: Resource, to: State, plan: &Plan) -> 
     let mut document = Document::of(&node)?;
     let order = plan.order(&run, &node.content.id, &document, entry);
     document.run = Some(run.clone());
-    // Whoever starts a run has decided what becomes of it.
+    // The start of a run decides about the drift.
     document.drift = None;
     if let Some(expires_at) = plan.token {
         enroll::issue(&app.key, &mut document, &node.content.id, Issue { run, round: 1, expires_at });
@@ -221,7 +221,7 @@ pub(crate) async fn open_run(app: &App, node: &Resource) -> Result<Option<Run<Da
     Ok(found.map(Run::read).transpose()?)
 }
 
-/// Stages to skip, as somebody asked for them.
+/// Checks the stages that a request asks to skip.
 pub(crate) fn skips(kind: Kind, asked: &[Skip]) -> Result<BTreeMap<Stage, String>, Error> {
     let mut skips = BTreeMap::new();
     for (index, skip) in asked.iter().enumerate() {

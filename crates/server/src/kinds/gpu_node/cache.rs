@@ -33,7 +33,7 @@ pub(crate) struct Sighting {
 struct Entry {
     node: String,
     wanted: Timestamp,
-    /// From when on whoever asks wants to know, by the clock of the server that began its stage.
+    /// From when on an observation counts for the stage that asks, by the clock of the server that began it.
     since: Timestamp,
     /// When this server was first asked for that.
     asked: Timestamp,
@@ -58,10 +58,10 @@ struct Inner {
     sites: HashMap<String, Site>,
 }
 
-/// What to poll: the machines of one MAAS that somebody waits for, each with its node.
+/// Machines of one MAAS to poll, each with its node: those that a stage waits for.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    /// Tells who is asked from all others.
+    /// Tells one MAAS from all others.
     pub(crate) maas: String,
     /// One of the sites that have it.
     pub(crate) site: String,
@@ -70,7 +70,7 @@ pub(crate) struct Batch {
 }
 
 impl Site {
-    /// Sites that say the same of whom they ask are asked for together.
+    /// Returns the MAAS of a site. Sites with the same MAAS and account are asked together.
     fn maas(&self) -> String {
         let Settings { url, key, ca, .. } = &self.settings;
         format!("{} {key} {}", document::address(url), ca.as_deref().unwrap_or_default())
@@ -83,7 +83,7 @@ impl Site {
 }
 
 impl Cache {
-    /// What was seen of a machine since a time; whoever asks waits for it, so it is looked at from now on.
+    /// Returns an observation of a machine since a time; the machine is polled from now on.
     pub(crate) fn look(
         &self,
         which: &Which,
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(sizes(start + second * 13), [0; 0], "it is not time yet");
         let later = which("site 12");
         cache.look(&later, "node", &one[0], start, start + second * 14);
-        assert_eq!(sizes(start + second * 14), [13], "somebody who has never been answered");
+        assert_eq!(sizes(start + second * 14), [13], "one that was never observed");
         let maas = cache.due(start + second * 60).remove(0).maas;
         cache.put_off(&maas, start + second * 200);
         assert_eq!(sizes(start + second * 100), [1], "the other one did not ask for that");
@@ -222,7 +222,7 @@ mod tests {
 
     /// The server that began the stage is five seconds behind: what was seen here before that seems to be newer.
     #[test]
-    fn what_was_seen_before_it_was_asked_for_is_not_believed() {
+    fn an_observation_from_before_the_question_is_not_used() {
         let (cache, start, second) = (Cache::default(), Timestamp::UNIX_EPOCH, SignedDuration::from_secs(1));
         let (which, settings) = (which("site"), Settings::default());
         let look = |since, now| {

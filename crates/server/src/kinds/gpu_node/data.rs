@@ -218,7 +218,7 @@ mod tests {
 
     /// Three reports of a machine are waited for, however seldom it reports.
     #[test]
-    fn who_reports_seldom_is_waited_for() {
+    fn an_agent_that_beats_seldom_is_waited_for() {
         let minutes = |seconds| {
             let data = Data { sync_seconds: seconds, ..Data::default() };
             let patience = |stage| data.budget(stage).patience.map(|patience| patience.as_mins());
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn who_starts_again_asks_for_every_proof_again() {
+    fn a_restarted_run_asks_for_every_proof_again() {
         let stages = [
             Stage::DrainNode,
             Stage::CleanupStorage,

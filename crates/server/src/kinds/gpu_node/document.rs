@@ -40,7 +40,7 @@ pub(crate) struct Document {
     pub(crate) machine: Option<Machine>,
     /// The newest run.
     pub(crate) run: Option<String>,
-    /// What MAAS says of the machine that nobody of ours caused, until it fits again or a person has decided.
+    /// A state in MAAS that no work of ours caused, until it fits again or a person has decided.
     pub(crate) drift: Option<Drift>,
     /// The run whose cleanup was never proven, and after which a person took the node back into use all the same.
     pub(crate) accepted: Option<String>,
@@ -109,7 +109,7 @@ impl Machine {
         self.maas == address(url)
     }
 
-    /// Whether it is the same machine, whoever found it.
+    /// Whether both are the same machine, whichever run found it.
     pub(crate) fn is(&self, other: &Self) -> bool {
         (&self.system_id, &self.site) == (&other.system_id, &other.site)
     }
@@ -287,7 +287,7 @@ pub(crate) fn state(resource: &Resource) -> Result<State, Error> {
     })
 }
 
-/// What an operator's `If-Match` is about: what is wanted of the node, and its state.
+/// Returns the tag that an operator's `If-Match` compares: the wanted settings of the node, and its state.
 pub(crate) fn etag(resource: &Resource) -> Result<String, Error> {
     tag(resource, &Document::of(resource)?)
 }

@@ -108,7 +108,7 @@ pub(crate) async fn sweep_site(workers: &Workers, name: &str, settings: &Setting
     judge_missing(workers, &session, settings, found).await
 }
 
-/// What MAAS has of the machines that nobody works on.
+/// MAAS's answer about machines without a run.
 #[derive(Default)]
 struct Found {
     present: usize,
@@ -250,8 +250,9 @@ pub(crate) fn has_mac(node: &Document, machine: &Machine) -> bool {
     macs.any(|mac| node.macs.iter().any(|known| known.eq_ignore_ascii_case(mac)))
 }
 
-/// Writes down that the MAAS of a node's site, which has its machine, has another address than it had: from now on what it
-/// does not have is missing. False when somebody was faster, which the next sweep sees, or another node has the machine.
+/// Notes that the MAAS of a node's site, which has its machine, has a new address: from now on machines that
+/// it lacks are missing. False if another writer was faster, which the next sweep notices, or if another node
+/// has the machine.
 async fn follow(app: &App, node: &Resource, document: &Document, maas: &str) -> Result<bool, Error> {
     let mut document = document.clone();
     let Some(machine) = &mut document.machine else { return Ok(false) };
@@ -290,7 +291,7 @@ pub(crate) async fn elsewhere(app: &App, node: &Document) -> Result<Option<Strin
     }))
 }
 
-/// Holds what was seen of one node against its state, and does what follows.
+/// Compares the observation of one node with its state, and acts on the difference.
 pub(super) async fn judge(
     workers: &Workers,
     session: &Session,
@@ -328,7 +329,7 @@ pub(super) async fn judge(
             let state = document::state(&node)?;
             write(app, node, state, Document { drift: None, ..document }, None, &again, holds).await
         }
-        // A machine that somebody took over and gave back is not ours by that.
+        // A machine that was taken over and given back is not ours by that.
         Verdict::Recover(_) if !tagged => Ok(()),
         Verdict::Recover(to) => {
             let after = Document { drift: None, ..document };
@@ -368,13 +369,13 @@ async fn write(
     let change = Change { before: Some(node), after, entry, effects: Vec::new(), fence: None, holds };
     match app.store.commit(change).await {
         Ok(committed) => super::watch_from(app, &committed.resource, heard),
-        // Somebody was faster: it is judged again with the next sweep.
+        // Another writer was faster: the next sweep judges it again.
         Err(StoreError::Conflict) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Freezes a run whose machine somebody else moved while it waited to be repeated.
+/// Freezes a run whose machine was moved outside of Wardroom while it waited for its next attempt.
 pub(crate) async fn stop(app: &App, run: &Run<Data>, seen: &Seen) -> Result<(), Error> {
     let reason =
         format!("MAAS says that {} is {}, which this run did not cause", seen.system_id, seen.said());
@@ -383,7 +384,7 @@ pub(crate) async fn stop(app: &App, run: &Run<Data>, seen: &Seen) -> Result<(), 
     let ask =
         Ask { action, abandon: false, adoption: Adoption::Nothing, at: Some(run.resource.version), actor };
     match wardroom_workflow::act::<Data>(&app.store, run.id(), &ask, app.now()).await {
-        // Somebody else saw to it, or has just sent it on: the next sweep looks at what came of that.
+        // It was handled meanwhile, or has just been sent on: the next sweep looks again.
         Ok(_) | Err(Problem::Refused { .. } | Problem::NotFound | Problem::Busy) => Ok(()),
         Err(problem) => Err(super::action::problem(run.id(), problem)),
     }

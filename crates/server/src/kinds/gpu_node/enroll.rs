@@ -1,7 +1,7 @@
 //! Enrolment: a token that works once becomes the credential of an agent.
 //!
-//! The credential is derived, so an exchange whose answer got lost is answered again: to who shows the same token and
-//! the same name of the exchange, within a time that the configuration sets.
+//! The credential is derived, so an exchange whose answer got lost is answered again: to an agent that shows
+//! the same token and the same name of the exchange, within a time that the configuration sets.
 
 use axum::{Extension, Json, extract::State as Shared, response::Response};
 use jiff::Timestamp;
@@ -39,7 +39,7 @@ pub(crate) async fn enroll(
     let hash = secret::hash(&enroll.token);
     let exchanged = try_exchange(&app, &enroll, &hash).await;
     if let Err(Error::Unauthenticated(_)) = &exchanged {
-        // Only who fails pays: a neighbour who guesses keeps nobody from enrolling.
+        // Only failures count: a guessing neighbour cannot keep others from enrolling.
         app.limiter.check_guess(caller.address, &enroll.token)?;
     }
     let Exchanged { id, epoch, replaces } = exchanged?;
@@ -133,7 +133,7 @@ pub(crate) fn issue(key: &Key, document: &mut Document, node: &str, issue: Issue
     token
 }
 
-/// The token that a node waits for, and until when: derived anew for who may see it.
+/// Returns the token that a node waits for, and its end: derived anew for a caller that may see it.
 pub(crate) fn issued(app: &App, node: &Resource) -> Result<Option<(String, Timestamp)>, Error> {
     let enrollment = Document::of(node)?.enrollment;
     Ok(enrollment.map(|Enrollment { run, round, expires_at, .. }| {

@@ -1,7 +1,7 @@
-//! What many ask of a MAAS at once is asked once, and what fails has failed for all who asked.
+//! Joins simultaneous questions to a MAAS into one request, and shares its failure as well.
 //!
-//! A look at a machine is always younger than the question: nobody is answered with what was seen before. A failure may
-//! be a moment older, but nobody hears of the same one twice.
+//! An observation of a machine is always younger than the question. A failure may be a moment older, but each
+//! caller gets the same one at most once.
 
 use std::{
     collections::BTreeSet,
@@ -15,20 +15,20 @@ use wardroom_upstream::maas::{Error, Machine};
 /// Looks at single machines that wait for their turn.
 #[derive(Debug, Default)]
 pub(crate) struct Looks {
-    /// Whoever has it waits for the turn at which the next request is sent.
+    /// Held by the caller that waits for the turn of the next request.
     pub(crate) door: tokio::sync::Mutex<()>,
     asked: Mutex<Vec<Look>>,
     failed: Mutex<Option<Failed>>,
 }
 
-/// Somebody wants to know how a machine is. Who hears nothing of it asks alone.
+/// A question about a machine. Without an answer its caller asks alone.
 #[derive(Debug)]
 pub(crate) struct Look {
     pub(crate) id: String,
     answer: oneshot::Sender<Told>,
 }
 
-/// What is told to who looked: nothing when MAAS listed others and not this one.
+/// The answer to a question: nothing if MAAS listed others and not this machine.
 pub(crate) type Told = Result<Option<Machine>, Error>;
 
 /// A request for many machines that failed a moment ago.
@@ -55,10 +55,10 @@ impl Looks {
         hears
     }
 
-    /// Tells everybody that the request failed, and whoever else asks in the next moment.
+    /// Answers all waiting callers, and those of the next moment, that the request failed.
     pub(crate) fn fail(&self, looks: Vec<Look>, error: &Error) {
         let mut failed = self.failed();
-        // Who heard of another one a moment ago has come to try again, and does.
+        // A caller that got another failure a moment ago has come to try again, and does.
         let before = failed.take().filter(|before| before.at.elapsed() < SPARED);
         let mut told = before.map_or_else(BTreeSet::new, |before| before.told);
         told.extend(looks.iter().map(|look| look.id.clone()));
@@ -77,15 +77,15 @@ impl Looks {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether anybody is still to be answered.
+    /// Whether no caller waits for an answer.
     pub(crate) fn is_empty(&self) -> bool {
         self.asked().is_empty()
     }
 
-    /// So many of those who asked first.
+    /// Returns so many of the oldest questions.
     pub(crate) fn first(&self, most: usize) -> Vec<Look> {
         let mut asked = self.asked();
-        // Whoever was cut off does not wait any more.
+        // A caller that was cut off does not wait any more.
         asked.retain(|look| !look.answer.is_closed());
         let most = most.min(asked.len());
         asked.drain(..most).collect()
@@ -99,7 +99,7 @@ impl Looks {
 impl Look {
     /// Tells what was seen.
     pub(crate) fn tell(self, told: Told) {
-        // Whoever hung up meanwhile wants to know no more.
+        // A caller that hung up meanwhile needs no answer.
         drop(self.answer.send(told));
     }
 }
@@ -118,8 +118,9 @@ impl<T> Default for Memo<T> {
 }
 
 impl<T: Clone> Memo<T> {
-    /// The answer, asked for if it is not known; those who come meanwhile wait for it. What fails has failed for them
-    /// too, or each would wait for a MAAS that hangs behind all who came before; who comes later asks again.
+    /// Returns the answer, asked for if it is not known; callers that come meanwhile wait for it. They share
+    /// its failure too, or each would wait for a MAAS that hangs behind all before it; a later caller asks
+    /// again.
     pub(crate) async fn get(&self, ask: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         let came = Instant::now();
         let mut known = self.0.lock().await;
@@ -133,7 +134,7 @@ impl<T: Clone> Memo<T> {
         answer
     }
 
-    /// Whoever comes next asks again.
+    /// Makes the next caller ask again.
     pub(crate) async fn forget(&self) {
         *self.0.lock().await = None;
     }
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waited_for_a_failure_does_not_ask_again() {
+    async fn a_caller_that_waited_for_a_failure_does_not_ask_again() {
         let (memo, asked) = (Memo::<()>::default(), AtomicUsize::new(0));
         let ask = || async {
             asked.fetch_add(1, Ordering::Relaxed);
@@ -164,15 +165,15 @@ mod tests {
         assert!(answers.iter().all(|answer| *answer == Err(error())));
         assert_eq!(asked.load(Ordering::Relaxed), 1);
         assert!(memo.get(ask()).await.is_err());
-        assert_eq!(asked.load(Ordering::Relaxed), 2, "who comes later asks again");
+        assert_eq!(asked.load(Ordering::Relaxed), 2, "a later caller asks again");
         assert_eq!(memo.get(async { Ok(()) }).await, Ok(()));
         assert_eq!(memo.get(ask()).await, Ok(()), "an answer is kept");
     }
 
     #[test]
-    fn a_failure_is_told_once_to_everybody() {
+    fn each_caller_gets_a_failure_once() {
         let looks = Looks::default();
-        // Who was told nothing is not waited for: nobody else would ever tell them.
+        // A caller without an answer by now would never get one.
         let told = |mut hears: oneshot::Receiver<Told>| hears.try_recv();
         let first = looks.ask("a");
         looks.fail(looks.first(9), &error());

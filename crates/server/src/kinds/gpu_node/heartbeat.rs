@@ -72,7 +72,7 @@ pub(crate) async fn heartbeat(
     let node = match ignored.misses("checks") {
         // They prove neither that the node is well nor that it is not: what was said last stands, and when.
         true if has_spoken(&app, &node).await? => node,
-        // Who never said anything is not well.
+        // An agent that never reported is not healthy.
         unread => {
             heartbeat.checks.extend(unread.then(unreadable));
             hear(&app, node, &heartbeat, said).await?
@@ -95,8 +95,8 @@ pub(crate) async fn heartbeat(
     };
     let lost = renew(&app, &id, &heartbeat.tasks).await?;
     let open = task::open(&app, &id).await?;
-    // Also what was given out, and what the agent does not say that it is at: one that was restarted in the middle of a
-    // task gets it back.
+    // Tasks that were handed out and that the agent does not name are offered too: an agent that was
+    // restarted in the middle of a task gets it back.
     let held = |task: &Resource| heartbeat.tasks.iter().any(|holding| holding.task == task.content.id);
     let has_tasks = open.iter().any(|task| !held(task));
     if open.is_empty() && heartbeat.tasks.is_empty() && !ignored.misses("checks") {
@@ -171,7 +171,8 @@ fn unreadable() -> Check {
     Check { name: "checks".to_owned(), ok: false, message }
 }
 
-/// Bounds what is kept. What commands wrote is cut, not refused; of too many checks those that failed are kept first.
+/// Bounds the kept fields. Outputs of commands are cut, not refused; of too many checks the failed ones are
+/// kept first.
 fn check(heartbeat: &mut Heartbeat, ignored: &mut Ignored) -> Option<Interval> {
     if heartbeat.checks.len() > MOST_CHECKS {
         heartbeat.checks.sort_by_key(|check| check.ok);
@@ -214,7 +215,7 @@ async fn hear(
     report(app, node, document, &health, event).await
 }
 
-/// Commits what a heartbeat changes. Who is overtaken says it again with the next one.
+/// Commits the changes of a heartbeat. If another writer was faster, the next heartbeat brings them again.
 async fn report(
     app: &App,
     node: Resource,

@@ -124,7 +124,7 @@ pub(crate) struct KnownAgent {
     pub(crate) is_active: bool,
     /// Whether the last checks failed, as the record says.
     pub(crate) unhealthy: bool,
-    /// What the last heartbeat said, if nothing but another heartbeat can change what the next one is answered.
+    /// The last heartbeat, if only another heartbeat can change the answer to the next one.
     quiet: Mutex<Option<Quiet>>,
 }
 

@@ -40,7 +40,7 @@ use crate::{
     },
 };
 
-/// What is being done to a node, what was observed of it, and what an operator should do next.
+/// Shows the work on a node: its run, the observed state, and the next step for an operator.
 #[utoipa::path(
     get, path = "/api/v1/gpu-nodes/{id}/lifecycle", params(("id" = String, Path)),
     responses((status = 200, body = Envelope<Lifecycle>), Problems)
@@ -135,7 +135,8 @@ pub(crate) async fn newest(app: &App, node: &Resource) -> Result<Option<(Run<Dat
     Ok(Some((run, facts)))
 }
 
-/// Recommends what an operator should do next: what the run needs, while one works on the node. `why` says the same.
+/// Recommends the next step to an operator: that of the run, while one works on the node. `why` gives the
+/// same.
 pub(crate) fn recommend(
     now: Timestamp,
     id: &str,

@@ -18,7 +18,7 @@ use crate::platform::{
     http::error::Error,
 };
 
-/// States that are looked after, and active nodes, whose heartbeats somebody must watch.
+/// States that need a run, and active nodes, whose heartbeats a server must watch.
 const STATES: &[State] =
     &[State::BootstrapIssued, State::Enrolling, State::Draining, State::Removing, State::Active];
 
@@ -90,7 +90,7 @@ async fn wake(app: &App, node: &Resource, run: &Run<Data>) -> Result<(), Error> 
     let (action, at) = (RunAction::Resume, Some(run.resource.version));
     let ask = Ask { action, abandon: false, adoption: Adoption::Nothing, at, actor };
     match wardroom_workflow::act::<Data>(&app.store, run.id(), &ask, app.now()).await {
-        // Somebody else saw to it.
+        // It was handled meanwhile.
         Ok(_) | Err(Problem::Refused { .. } | Problem::NotFound | Problem::Busy) => Ok(()),
         Err(problem) => Err(super::action::problem(run.id(), problem)),
     }

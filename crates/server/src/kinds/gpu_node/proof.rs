@@ -1,4 +1,4 @@
-//! What was observed of a node, and what that proves.
+//! Observations of a node, and the facts that they prove.
 
 use std::sync::Arc;
 
@@ -125,7 +125,7 @@ pub(crate) struct Seen {
     pub(crate) status: Option<Status>,
     pub(crate) status_name: Option<String>,
     pub(crate) power: Option<Power>,
-    /// It is absent together with so many others that nobody is judged by it.
+    /// It is absent together with so many others that no node is judged by it.
     pub(crate) doubt: Option<Doubt>,
 }
 
@@ -161,7 +161,7 @@ pub(crate) struct Latest {
 #[derive(Debug, Clone)]
 pub(crate) struct Sight {
     pub(crate) seen: Seen,
-    /// Names what was observed: an operator adopts what was looked at, not what it became since.
+    /// A fingerprint of the observation: an operator adopts the state that was shown, not a later one.
     pub(crate) digest: String,
     pub(crate) observed_at: Timestamp,
     version: i64,
@@ -221,7 +221,7 @@ async fn put<T: Serialize>(
     Ok(())
 }
 
-/// How often an agent beats, as liveness takes it: the longer of what it says and what it is told.
+/// Returns the interval of an agent for liveness: the longer of the stated and the given one.
 pub(crate) fn interval(app: &App, health: Option<&Health>) -> Option<Interval> {
     in_force(health.and_then(|health| health.interval), Some(app.config.liveness.interval))
 }
@@ -263,7 +263,7 @@ pub(crate) fn missing(id: &str, detail: String, way: Action) -> Error {
 /// How long what MAAS says may be the same before it is written down again.
 const UNCHANGED: SignedDuration = SignedDuration::from_mins(1);
 
-/// Keeps what MAAS says of a machine to who looks at it alone, and does not know what became of the others: a doubt stands.
+/// Keeps an observation of one machine alone, which knows nothing of the others: a doubt about MAAS stands.
 pub(crate) async fn note(app: &App, id: &str, seen: &Seen, at: Timestamp) -> Result<(), Error> {
     let known = latest(app, id).await?.maas;
     let same = known.as_ref().filter(|known| known.seen.system_id == seen.system_id && !seen.present);
@@ -271,18 +271,19 @@ pub(crate) async fn note(app: &App, id: &str, seen: &Seen, at: Timestamp) -> Res
     note_change(app, id, &Seen { doubt, ..seen.clone() }, at, known).await
 }
 
-/// Keeps what MAAS says of a machine to who looks at all of the site.
+/// Keeps an observation of a machine made together with all of its site.
 pub(crate) async fn note_swept(app: &App, id: &str, seen: &Seen, at: Timestamp) -> Result<(), Error> {
     let known = latest(app, id).await?.maas;
-    // Whoever found the same meanwhile does not contradict what all of the site says of it.
+    // The same observation made meanwhile does not contradict that of all of the site.
     let agrees = known.as_ref().filter(|known| !known.seen.present && !seen.present);
     let at = agrees.map_or(at, |known| at.max(known.observed_at));
     note_change(app, id, seen, at, known).await
 }
 
-/// Keeps what MAAS says of the machine of a node: when it changed, and now and then that it did not. What is said of a
-/// machine that is not the node's any more is passed over: others may have looked at it for a while longer. What is known was
-/// read before the node is, so that what is written of another machine meanwhile goes before this.
+/// Keeps an observation of a node's machine: when it changed, and now and then that it did not. One of a
+/// machine that is not the node's any more is dropped: other servers may observe it for a while longer. The
+/// stored observation was read before the node, so that one of another machine stored meanwhile wins over
+/// this.
 async fn note_change(
     app: &App,
     id: &str,

@@ -12,8 +12,8 @@
 //! | the agent has the task under a live lease      | nothing                       | `task_live`                      |
 //! | the lease of the task lapsed                   | its holder is fenced off, the task queued again | `task_requeued` |
 //! | the run is on its way without a task           | nothing                       | `run_in_progress`, `run_queued`  |
-//! | a token was issued and nobody enrolled         | a new token, the old is void  | `token_issued`                   |
-//! | somebody else issued a new one meanwhile       | nothing                       | `token_fresh`                    |
+//! | a token was issued and no agent enrolled       | a new token, the old is void  | `token_issued`                   |
+//! | another request issued a new one meanwhile     | nothing                       | `token_fresh`                    |
 
 use std::time::Duration;
 
@@ -86,7 +86,8 @@ fn waits_by_hand(run: &Run<Data>, node: &Resource) -> Result<bool, Error> {
     Ok(run.record.plan.kind == Kind::Bootstrap && !enrolled)
 }
 
-/// The run that a node in this state should have. Whoever moves the node on meanwhile has ended what it was for.
+/// Returns the run that a node in this state should have. If the node moved on meanwhile, its purpose has
+/// ended.
 pub(crate) fn owner_for(state: State, node: &Resource) -> Result<Plan, Error> {
     let site = Document::of(node)?.site;
     let plan = match state {
@@ -107,8 +108,8 @@ fn token_of(app: &App, node: &Resource) -> Result<Done, Error> {
     Ok(Done { did: "token_issued", token })
 }
 
-/// Issues a new token for the run that waits for the agent; the one before is void from then on. Whoever finds that
-/// another one was issued since it looked has nothing left to do: a second would void the first before it was used.
+/// Issues a new token for the run that waits for the agent; the one before is void from then on. If another
+/// one was issued since the look, nothing is left to do: a second would void the first before it was used.
 pub(crate) async fn reissue(order: &Order<'_>, seen: &Resource) -> Result<Done, Error> {
     let app = order.app;
     let before = Document::of(seen)?;
@@ -146,7 +147,7 @@ pub(crate) async fn reissue(order: &Order<'_>, seen: &Resource) -> Result<Done, 
     .await
 }
 
-/// Issues another token when somebody sends a bootstrap on whose own has expired: the run would only find so again.
+/// Issues another token when a bootstrap with an expired one is sent on: the run would only fail on it again.
 pub(crate) async fn renew(
     app: &App,
     caller: &Caller,
@@ -199,7 +200,7 @@ async fn requeue(app: &App, caller: &Caller, run: &Run<Data>) -> Result<Option<&
                 return Ok(Some(None));
             }
         }
-        // Who takes a lapsed lease begins a new epoch: whoever had the task can say nothing of it any more.
+        // Taking an expired lease begins a new epoch: results of the earlier holder are refused.
         let lease = task::lease(&found.content.id);
         let Some(lease) = app.store.acquire_lease(&lease, "resume", FENCING).await? else {
             return Ok(Some(Some("task_live")));
@@ -214,7 +215,7 @@ async fn requeue(app: &App, caller: &Caller, run: &Run<Data>) -> Result<Option<&
     .await
 }
 
-/// How long the lease is held that fences a lapsed holder off: whoever claims next must not wait for it.
+/// How long the lease is held that fences off an expired holder: the next claim must not wait for it.
 const FENCING: Duration = Duration::from_millis(1);
 
 /// Queues a dispatched task again, as it was read and in the epoch that fenced its holder off.

@@ -104,7 +104,7 @@ fn readable(run: Resource) -> Option<Run<Known>> {
     Run::read(run).inspect_err(|error| tracing::warn!(run = id, %error, "a run cannot be shown")).ok()
 }
 
-/// Reads one run: where it is, why, what was observed, every attempt, what its agent did, and what to do next.
+/// Reads one run: its state and cause, the observation, every attempt, the agent's tasks, and the next step.
 #[utoipa::path(get, path = "/api/v1/runs/{id}", params(("id" = String, Path)), responses((status = 200, body = Envelope<RunDetail>), Problems))]
 pub(crate) async fn get(
     State(app): State<App>,
@@ -172,7 +172,7 @@ fn check(caller: &Caller, action: Action, wanted: &RunAction) -> Result<(), Erro
     if wanted.comment.as_deref().is_none_or(|comment| comment.trim().is_empty()) {
         return Err(Error::invalid(
             "comment",
-            "is needed: nothing is undone, and somebody has to clean up by hand",
+            "is required: nothing is undone, and a person has to clean up by hand",
         ));
     }
     if caller.identity().is_none_or(|identity| identity.role != Role::Admin) {

@@ -29,10 +29,11 @@ pub(crate) fn not_clean(node: &str, run: &NewestRun) -> Error {
     }
 }
 
-/// How far back the history is read for who set a node aside.
+/// How far back the history is searched for the cause of a quarantine.
 const ROWS: usize = 200;
 
-/// Who set a quarantined node aside, and why. One that was set aside again because it was before is told of as then.
+/// Returns the person that quarantined a node, and the reason. A repeated quarantine is told as the first
+/// one.
 pub(crate) async fn told(app: &App, node: &Resource) -> Result<Option<String>, Error> {
     const QUARANTINED: &str = State::Quarantined.as_str();
     if node.content.state != QUARANTINED {

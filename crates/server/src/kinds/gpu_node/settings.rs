@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::platform::config::{Config, ConfigError, Resolving};
 
-/// What holds for every GPU node; what belongs to a site is set with the site.
+/// Settings for every GPU node; those of a site are set with the site.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     /// How long a token can be used to enrol.

@@ -17,7 +17,7 @@ pub(crate) const KIND: &str = "site";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Snapshot {
     pub(crate) name: String,
-    /// Names these settings: another digest means that somebody changed them since.
+    /// A fingerprint of these settings: another one means that they were changed.
     pub(crate) digest: String,
     /// Whose API key it is: what machines show as their owner.
     pub(crate) user: String,
@@ -38,7 +38,7 @@ pub(crate) async fn budgets(app: &App, name: Option<&str>) -> Result<BTreeMap<St
     Ok(load(app, name).await?.map(|(settings, _)| settings.budgets).unwrap_or_default())
 }
 
-/// Refuses a BMC without TLS where the site does not allow that: its password would be there to read for anybody.
+/// Refuses a BMC without TLS where the site does not allow that: its password could be read on the way.
 pub(crate) async fn check_bmc(app: &App, name: &str, node: &Document) -> Result<(), Error> {
     let Some(bmc) = node.bmc.as_ref().filter(|bmc| is_plain(&bmc.address)) else { return Ok(()) };
     match load(app, name).await? {
@@ -58,7 +58,7 @@ pub(crate) fn is_plain(address: &str) -> bool {
 /// Why a BMC without TLS is not spoken to, and what would allow it.
 pub(crate) fn plain_refused(address: &str, site: &str) -> String {
     format!(
-        "{address} is without TLS, where anybody can read the password: use https://, or set bmc_insecure of the \
+        "{address} is without TLS, so its password can be read on the way: use https://, or set bmc_insecure of the \
          site {site:?} to true"
     )
 }

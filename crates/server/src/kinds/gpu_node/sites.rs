@@ -125,7 +125,7 @@ fn check(app: &App, spec: &SiteSpec) -> Result<(), Error> {
         Some(reference::check(&field, reference?, Use::Site, &app.config.secrets))
     }));
     if settings.bmc_ca.is_some() && settings.bmc_insecure {
-        let message = "must be false where bmc_ca says whom to trust";
+        let message = "must be false where bmc_ca names the authority to trust";
         checks.push(Err(Error::invalid("settings.bmc_insecure", message)));
     }
     checks.extend(

@@ -29,8 +29,8 @@ pub(crate) async fn also(
     run: &Run<Data>,
     skip: &BTreeMap<Stage, String>,
 ) -> Result<Done, Error> {
-    // Nobody could do what erases or proves: there is no agent that could be asked.
-    let nobody = !Document::of(&begin::read(order.app, order.id).await?)?.has_agent();
+    // Without an agent, stages that erase or prove cannot be carried out.
+    let has_agent = Document::of(&begin::read(order.app, order.id).await?)?.has_agent();
     let added = |found: &Resource| {
         let run = Run::<Data>::read(found.clone())?;
         let mut record = run.record.clone();
@@ -42,7 +42,7 @@ pub(crate) async fn also(
         if !run.state.is_open() || record.progress.undoing || record.plan.goal != Goal::Run {
             return Err(begin::busy(&run));
         }
-        if let Some(stage) = new.keys().find(|&&stage| is_too_late(&run, stage, nobody)) {
+        if let Some(stage) = new.keys().find(|&&stage| is_too_late(&run, stage, has_agent)) {
             return Err(too_late(&run, *stage));
         }
         let mut content = found.content.clone();
@@ -66,12 +66,13 @@ fn owned((stage, reason): (&Stage, &String)) -> (Stage, String) {
     (*stage, reason.clone())
 }
 
-/// What erases or proves is skipped only by who starts a run, and of a host that is silent then: a node that is being
-/// drained has no state that would tell. That nobody speaks for the host tells it too.
-fn is_too_late(run: &Run<Data>, stage: Stage, nobody: bool) -> bool {
+/// Whether a stage can no longer be skipped. Stages that erase or prove are skipped only at the start of a
+/// run, for a host that is silent then: a node that is being drained has no state that shows it. They are
+/// skipped as well if the node has no agent.
+fn is_too_late(run: &Run<Data>, stage: Stage, has_agent: bool) -> bool {
     let record = &run.record;
     let passed = record.progress.stage != stage && record.plan.kind.is_past(record.progress.stage, stage);
-    passed || (stage.erases_or_proves() && !nobody)
+    passed || (stage.erases_or_proves() && has_agent)
 }
 
 fn too_late(run: &Run<Data>, stage: Stage) -> Error {

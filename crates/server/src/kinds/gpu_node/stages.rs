@@ -52,7 +52,7 @@ pub(crate) struct Workers {
 
 /// One execution of a stage.
 type Try<'a> = Attempt<'a, Data>;
-/// What comes of it; what ends it early is an error.
+/// The result of a stage; an early end is an error.
 type StageResult = Result<Outcome<Data>, StageError>;
 
 /// What ends a stage early.
@@ -62,9 +62,9 @@ enum StageError {
     Lost,
     /// This came of it.
     Outcome(Box<Outcome<Data>>),
-    /// Nothing was done, because whoever was asked has too much to do, and says for how long.
+    /// Nothing was done: the other system is overloaded, and gave a time to come back.
     Busy { after: Duration, reason: String },
-    /// It failed, and whoever was asked says how long not to ask again.
+    /// It failed, and the other system gave a time before which not to ask again.
     Failed { class: Class, evidence: String, after: Duration },
 }
 
@@ -236,8 +236,8 @@ impl Workers {
         Ok(())
     }
 
-    /// What MAAS says of the machine now, which is kept: what is shown and recommended goes by what was seen last. One
-    /// that is gone needs a person.
+    /// Asks MAAS for the machine and keeps the answer, which views and advice are based on. A machine that is
+    /// gone needs a person.
     async fn observe(&self, attempt: &Try<'_>, session: &Session, id: &str) -> Result<Machine, StageError> {
         let at = self.app.now();
         let seen = session.observe(id).await;
@@ -252,7 +252,7 @@ impl Workers {
         Ok(seen?)
     }
 
-    /// Keeps what was seen of a machine. Who cannot goes on all the same: it is looked at again.
+    /// Keeps an observation of a machine. A failure to keep it is ignored: the machine is looked at again.
     async fn note(&self, attempt: &Try<'_>, site: &str, id: &str, machine: Option<&Machine>, at: Timestamp) {
         let document = cache::seen(site, id, machine);
         if let Err(error) = proof::note(&self.app, attempt.subject, &document, at).await {
@@ -310,7 +310,7 @@ fn again(evidence: impl Into<String>) -> StageError {
     failed(Class::Retryable, evidence)
 }
 
-/// Nothing is known, because nobody answered.
+/// Returns a failure without an answer: the outcome is unknown.
 fn unanswered(evidence: impl Into<String>) -> StageError {
     failed(Class::Unanswered, evidence)
 }
@@ -337,7 +337,7 @@ fn by_settings(reason: impl Into<String>) -> StageError {
     failed(Class::Settings, reason)
 }
 
-/// What is observed is not what the run caused.
+/// The observed state was not caused by the run.
 fn by_looking(reason: impl Into<String>) -> StageError {
     failed(Class::Disagreement, reason)
 }
@@ -352,8 +352,8 @@ fn gone() -> StageError {
     by_looking("MAAS does not have the machine any more: it was deleted there")
 }
 
-/// Whether a person who was told what it would mean sent the run on from the stage. What the stage does by itself after
-/// that, because it was not answered or came down, has the same word; who was told of something else has not given it.
+/// Whether a person who knew the consequence sent the run on from the stage. Repetitions by the stage itself,
+/// after no answer or a crash, keep that consent; a person who was shown another failure has not given it.
 async fn word(attempt: &mut Try<'_>, told: impl FnOnce(&Failure) -> bool) -> Result<bool, StageError> {
     if attempt.confirmed && attempt.failure.as_ref().is_some_and(told) {
         attempt.data.said_in = Some(attempt.generation);
@@ -362,8 +362,7 @@ async fn word(attempt: &mut Try<'_>, told: impl FnOnce(&Failure) -> bool) -> Res
     Ok(attempt.confirmed && attempt.data.said_in == Some(attempt.generation))
 }
 
-/// What takes a machine away from whoever uses it is done only to ours: it carries the site's tag, and nobody else
-/// owns it.
+/// Refuses to take a machine away that is not ours: ours has the site's tag and no other owner.
 fn require_ours(site: &Snapshot, machine: &Machine) -> Result<(), StageError> {
     let (id, tag) = (&machine.system_id, &site.settings.tag);
     if !machine.has_tag(tag) {
@@ -376,7 +375,7 @@ fn require_ours(site: &Snapshot, machine: &Machine) -> Result<(), StageError> {
     }
 }
 
-/// What MAAS says does not go with where the run is, and nobody of ours caused it.
+/// Returns the failure for a state in MAAS that does not fit the run, and that no work of ours caused.
 fn disagrees(stage: Stage, machine: &Machine) -> StageError {
     let (status, id) = (name(machine), &machine.system_id);
     by_looking(format!(
@@ -435,7 +434,7 @@ impl From<maas::Error> for StageError {
             maas::Class::WrongState(_) => again(evidence),
             maas::Class::Credentials => failed(Class::Credentials, evidence),
             maas::Class::Gone => gone(),
-            // What MAAS refuses is what the site asks for.
+            // MAAS refuses a setting of the site.
             maas::Class::Refused(_) => by_settings(evidence),
             maas::Class::Forbidden(_) | maas::Class::Malformed { .. } => by_hand(evidence),
         }

@@ -1,8 +1,8 @@
 //! Tasks of agents: created by runs, claimed under a lease, ended by their result.
 //!
-//! What must stay true: a run creates at most one task for a stage in a round; a result counts only in the newest epoch
-//! of the task's lease; a task that ended never changes again; nobody begins, goes on with or ends a task that its run
-//! does not want any more, because what it does to a node cannot be taken back.
+//! What must stay true: a run creates at most one task for a stage in a round; a result counts only in the
+//! newest epoch of the task's lease; a task that ended never changes again; a task that its run no longer
+//! wants is not begun, continued or ended, because its effect on a node cannot be undone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -112,7 +112,7 @@ pub(crate) async fn has_succeeded(app: &App, run: &str, stage: Stage, round: u32
     Ok(state(&found)? == State::Succeeded)
 }
 
-/// Takes a task back that nobody wants any more; one that ended stays as it is.
+/// Withdraws a task that is not wanted any more; one that ended stays as it is.
 pub(crate) async fn withdraw(app: &App, run: &str, stage: Stage, round: u32) -> Result<(), Error> {
     let Some(found) = app.store.get_by_key(KIND, &key(run, stage, round)).await? else { return Ok(()) };
     take_back(app, &found.content.id).await
@@ -130,7 +130,7 @@ async fn take_back(app: &App, id: &str) -> Result<(), Error> {
     app.change(KIND, id, withdrawn).await.map(drop)
 }
 
-/// Takes back what nobody wants any more of a node's tasks. What an agent is at, it is told with its next heartbeat.
+/// Withdraws the unwanted tasks of a node. An agent learns of a running one with its next heartbeat.
 pub(crate) async fn tidy(app: &App, node: &str) -> Result<(), Error> {
     for task in open(app, node).await? {
         weed(app, &task).await?;
@@ -143,14 +143,14 @@ async fn weed(app: &App, task: &Resource) -> Result<(), Error> {
     if wanted { Ok(()) } else { take_back(app, &task.content.id).await }
 }
 
-/// As [`tidy`], for whoever changed a run and has nothing else to tell: the sweeper sees to it otherwise.
+/// Does [`tidy`] for a caller that changed a run, and only logs a failure: the sweeper repeats it.
 pub(crate) async fn tidy_up(app: &App, node: &str) {
     if let Err(error) = tidy(app, node).await {
         tracing::warn!(node, %error, "tasks of an ended run not withdrawn; the sweeper withdraws them");
     }
 }
 
-/// Takes back what nobody wants any more, of every node.
+/// Withdraws the unwanted tasks of every node.
 pub(crate) async fn sweep(app: &App) -> Result<(), Error> {
     for state in [State::Dispatched, State::Queued] {
         let state = Some(state.as_str().to_owned());
@@ -256,7 +256,7 @@ fn told(task: &Resource) -> Result<RunTask, StoreError> {
     })
 }
 
-/// Claims the oldest task that nobody has: queued, or with a lease that lapsed. Who claims again gets its own back.
+/// Claims the oldest free task: queued, or with an expired lease. A repeated claim gets its own task back.
 #[utoipa::path(
     post, path = "/api/v1/gpu-nodes/{id}/tasks/claim", request_body = ClaimRequest, params(("id" = String, Path)),
     responses((status = 200, body = Claimed), Problems)
@@ -386,7 +386,8 @@ async fn end(
     }
 }
 
-/// Bounds what is kept. What a command wrote is cut, not refused; of too many details those that failed are kept first.
+/// Bounds the kept fields. Outputs of commands are cut, not refused; of too many details the failed ones are
+/// kept first.
 fn bound(result: &mut TaskResult) {
     if result.output.len() > MOST_OUTPUT {
         // The end is what tells how it ended.

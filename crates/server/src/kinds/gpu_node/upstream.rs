@@ -41,7 +41,7 @@ pub(crate) struct Clients {
 
 #[derive(Debug, Default)]
 struct Made {
-    /// By what tells their settings apart: sites that say the same share what they hear.
+    /// By a fingerprint of their settings: sites with the same settings share answers.
     clients: HashMap<String, Arc<Site>>,
     /// What each site uses.
     used: HashMap<String, String>,
@@ -82,7 +82,7 @@ impl Allowed {
     }
 }
 
-/// The MAAS of one site or several, and what all who speak to it share.
+/// The MAAS of one or several sites, and the state that all its callers share.
 #[derive(Debug)]
 struct Site {
     maas: Maas,
@@ -177,7 +177,7 @@ impl Clients {
             }
         };
         if made.used.insert(name.to_owned(), id.clone()) != Some(id) {
-            // A setting that nobody uses any more is of no use any more.
+            // Unused clients are dropped.
             let Made { clients, used } = &mut *made;
             clients.retain(|id, _| used.values().any(|used| used == id));
         }
@@ -247,7 +247,8 @@ impl Session {
 /// Machines that are asked for in one request.
 pub(crate) const BATCH: usize = 100;
 
-/// Who looks at machines beside the runs. However many sites and machines there are, runs keep a quarter of the turns.
+/// Observers of machines beside the runs. However many sites and machines there are, runs keep a quarter of
+/// the turns.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Looker {
     /// Those that runs wait for.
@@ -281,15 +282,15 @@ impl Session {
     }
 
     async fn turn_of(&self, looker: Looker) -> &Maas {
-        let (who, part) = looker.part();
-        self.limits.turn_of(&self.maas, who, part).await;
+        let (caller, part) = looker.part();
+        self.limits.turn_of(&self.maas, caller, part).await;
         &self.shared.maas
     }
 }
 
 impl Session {
-    /// How a machine is now. Whoever asks while the request waits for its turn is answered by the same one, because a
-    /// MAAS lists a hundred machines as readily as it shows one.
+    /// Returns how a machine is now. Callers that ask while the request waits for its turn share its answer,
+    /// because a MAAS lists a hundred machines as readily as it shows one.
     pub(crate) async fn observe(&self, id: &str) -> Result<Machine, MaasError> {
         loop {
             let mut hears = self.shared.looks.ask(id);
@@ -310,7 +311,7 @@ impl Session {
                 Ok(Ok(Some(machine))) => return Ok(machine),
                 Ok(Ok(None)) => return self.turn().await.machine(id).await,
                 Ok(Err(error)) => return Err(error),
-                // Whoever asked for all of us was cut off.
+                // The caller that asked for all of us was cut off.
                 Err(_) => {}
             }
         }
@@ -348,15 +349,15 @@ impl Session {
         tagged.map(drop)
     }
 
-    /// Sends one request for everybody who asked. A MAAS that does not answer is not asked by each of them; one that
-    /// shows a machine and cannot list them is, or a machine that it cannot show would hide the others.
+    /// Sends one request for all waiting callers. If MAAS does not answer, they do not repeat it one by one;
+    /// if it shows a machine and cannot list several, they do, or one bad machine would hide the others.
     async fn answer(&self, maas: &Maas, looks: Vec<Look>) {
         let ids: Vec<_> = looks.iter().map(|look| look.id.as_str()).collect();
         let began = Instant::now();
         let found = match maas.machines(&ids).await {
             Ok(found) => found,
             Err(error) if is_away(&error.class) => {
-                // Whoever took its time to fail would do so again.
+                // A request that failed slowly would do so again.
                 let alone = looks.first().filter(|_| began.elapsed() < SOON);
                 let shown = match alone {
                     Some(look) => self.turn().await.machine(&look.id).await.ok(),

@@ -63,7 +63,7 @@ pub(crate) async fn why(app: &App, id: &str) -> Result<Vec<Why>, Error> {
         let call = Some(ONBOARD.when("once its machine is free in MAAS").of(id));
         why.exits.push(Exit { on: None, to: state.as_str(), when, by: Owner::Admin, call });
     }
-    // The node needs what is recommended, or else what its run needs.
+    // The node's next step is the recommended one, or else that of its run.
     let recommended = lifecycle::recommend(app.now(), id, &known, newest.as_ref(), &latest);
     let nothing = recommended.why == advice::NOTHING;
     let of_run = explained.first().map(|run: &Why| run.next.clone());
@@ -119,7 +119,7 @@ async fn blockers(
     Ok(blockers)
 }
 
-/// What to do next about a node without a run, if what the table prefers cannot be done now.
+/// Returns the next step of a node without a run, if the one that the table prefers is impossible now.
 fn possible(why: &Why, id: &str, state: State) -> Next {
     let any = |is: &dyn Fn(&Exit) -> bool| why.exits.iter().any(is);
     let can = match &why.next {

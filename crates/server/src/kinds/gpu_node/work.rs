@@ -139,7 +139,7 @@ impl Sites {
     }
 }
 
-/// Looks at the machines of a batch once, for who waits and for the record.
+/// Observes the machines of a batch once, for waiting callers and for the record.
 pub(crate) async fn look(workers: &Workers, batch: Batch) {
     let Batch { maas, site, settings, machines } = batch;
     let session = match workers.clients.session(&site, &settings, &workers.limits) {

@@ -108,7 +108,7 @@ pub(crate) fn detail(
     }
 }
 
-/// What the legality of actions depends on, with what MAAS said last.
+/// Returns the facts that decide which actions are allowed, with the last observation of MAAS.
 pub(crate) async fn facts(app: &App, run: &Run<Known>, observed: Option<&Observed>) -> Result<Facts, Error> {
     let facts = wardroom_workflow::facts(&app.store, run, app.now()).await?;
     let observation = match adoption(run, observed) {
@@ -121,7 +121,7 @@ pub(crate) async fn facts(app: &App, run: &Run<Known>, observed: Option<&Observe
     Ok(Facts { observation, silent, ..facts })
 }
 
-/// What adopting what was observed would mean for the run. What MAAS itself is doubted for is not adopted.
+/// Returns the effect of adopting the observed state on the run. A doubtful answer of MAAS is not adopted.
 pub(crate) fn adoption(run: &Run<Known>, observed: Option<&Observed>) -> Adoption {
     let believed = observed.filter(|observed| observed.state["doubt"].is_null());
     let Some(machine) = believed.and_then(machine) else { return Adoption::Nothing };
@@ -157,7 +157,7 @@ pub(crate) fn class(run: &Run<Known>) -> Option<Class> {
     if disagrees { Some(Class::Disagreement) } else { failure.map(|failure| failure.class) }
 }
 
-/// How long a stage is executed before it is said that whoever it asks has not answered.
+/// How long a stage may run before the view says that the other system has not answered.
 const ANSWERED: SignedDuration = SignedDuration::from_secs(10);
 
 /// That nothing has to be done for a run, and what it waits for.
@@ -226,13 +226,13 @@ fn next(run: &Run<Known>, facts: Facts, digest: Option<&str>, now: Timestamp) ->
     Recommended { action: recommended.map(|next| action(run.id(), next, digest).into()), because }
 }
 
-/// Who froze a run that stands still because of that, and why.
+/// Returns the person and reason of a freeze, if the run stands still because of it.
 pub(crate) fn frozen(run: &Run<Known>) -> Option<&wardroom_workflow::Frozen> {
     let stands = run.state.is_open() && !run.state.is_worked_on();
     run.record.hold.frozen.as_ref().filter(|_| stands)
 }
 
-/// A run that did not fail and stands still: somebody wanted that.
+/// Returns the advice for a run that stands still without a failure: a person froze it.
 pub(crate) fn look_first(run: &Run<Known>) -> String {
     let frozen = frozen(run).map_or_else(|| "it was frozen".to_owned(), ToString::to_string);
     format!("{frozen}; look at why before it goes on")

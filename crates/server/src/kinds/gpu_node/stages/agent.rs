@@ -32,8 +32,8 @@ const SCRUBS: u32 = 3;
 pub(super) enum End {
     /// The agent took itself off. Its record is kept until the secrets are: a stage that is repeated looks for it.
     Uninstalled,
-    /// The disk it was on is given up. Whoever enrolled before, for whichever run, went with it: nobody may speak with a
-    /// credential of the old system, and no run may take it for the next one's.
+    /// The disk is given up, and with it every agent that enrolled from it, for any run: credentials of the
+    /// old system are void, and no run may take its agent for that of the next one.
     Released,
 }
 
@@ -99,7 +99,7 @@ impl Workers {
         if !self.node(attempt).await?.has_agent()
             && !task::has_succeeded(&self.app, attempt.run, stage, round).await?
         {
-            return Err(super::failed(Class::NoAgent, nobody(attempt.kind, stage)));
+            return Err(super::failed(Class::NoAgent, no_agent(attempt.kind, stage)));
         }
         let ask = Ask { node: attempt.subject, run: attempt.run, stage, kind, round, force };
         attempt.hold().await?;
@@ -139,7 +139,7 @@ impl Workers {
         attempt.data.failed_scrubs += u32::from(stage == Stage::ScrubGpu);
         let failed_scrubs = attempt.data.failed_scrubs;
         if failed_scrubs >= SCRUBS {
-            // Who sends the run on from there lets it try as often again.
+            // A person who sends the run on from there allows as many tries again.
             attempt.data.failed_scrubs = 0;
         }
         attempt.save().await?;
@@ -148,7 +148,8 @@ impl Workers {
     }
 }
 
-/// How a task ended, what it told of single things, and what it wrote. One that says nothing still has its exit code.
+/// Returns how a task ended, the details that it reported, and its output. A silent one still has its exit
+/// code.
 fn evidence(kind: TaskKind, state: TaskState, result: &TaskResult) -> String {
     let told = result.details.iter().map(|detail| {
         let words = [detail.name.as_str(), detail.method.as_str(), if detail.ok { "done" } else { "failed" }];
@@ -162,8 +163,8 @@ fn evidence(kind: TaskKind, state: TaskState, result: &TaskResult) -> String {
     format!("{kind} {state}{exit}{colon}{}", parts.join("; "))
 }
 
-/// Nobody is there to carry a stage out; says what can be done, as commands.
-fn nobody(kind: Kind, stage: Stage) -> String {
+/// Returns the advice, as commands, for a stage that no agent can carry out.
+fn no_agent(kind: Kind, stage: Stage) -> String {
     let way = if kind.can_skip(stage) {
         format!("repeat `wardroom gpu-node {}` with{}", command(kind), skips(kind, stage))
     } else {
@@ -172,8 +173,8 @@ fn nobody(kind: Kind, stage: Stage) -> String {
     format!("no agent has enrolled that could do {stage}: {way}")
 }
 
-/// How to get past a host that does not answer, as commands. What erases or proves is skipped by who starts a run, as long
-/// as somebody speaks for the node.
+/// Returns commands that get past a silent host. Stages that erase or prove are skipped at the start of a
+/// run, as long as the node has an agent.
 fn past_the_dead(kind: Kind, stage: Stage) -> String {
     let command = command(kind);
     if kind.gets_past(stage) {
@@ -226,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_task_came_to_is_said_without_gaps() {
+    fn the_result_of_a_task_is_told_without_gaps() {
         let check = |exit_code, names: &[&str], output: &str, said: &str| {
             let named =
                 |name: &&str| Detail { name: (*name).to_owned(), method: "erase".to_owned(), ok: false };

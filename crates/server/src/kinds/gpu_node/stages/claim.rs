@@ -1,4 +1,4 @@
-//! What makes a machine in MAAS ours: its tag, and where the site wants it; and what it was before.
+//! Marks a machine in MAAS as ours: its tag, its resource pool and zone; and restores what it was before.
 
 use wardroom_upstream::maas::{Class, Error as MaasError, Machine, Update};
 
@@ -42,7 +42,7 @@ pub(super) async fn claim(
     Ok(())
 }
 
-/// Makes a machine that the run found what it was before. What somebody changed since stays as it is.
+/// Restores a machine that the run found. Settings that were changed since stay.
 pub(super) async fn give_back(
     attempt: &mut Try<'_>,
     session: &Session,

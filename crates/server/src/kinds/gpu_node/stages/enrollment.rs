@@ -32,7 +32,7 @@ impl Workers {
     pub(super) async fn wait_for_agent(&self, attempt: &mut Try<'_>) -> StageResult {
         let until = attempt.now.saturating_add(LOOK).unwrap_or(attempt.now);
         if attempt.kind != Kind::Bootstrap {
-            // Nobody waits for this: it is looked at once more when the agent is there.
+            // The run does not depend on this: the machine is looked at again when the agent is there.
             if let Some(machine) = self.seen(attempt).await? {
                 self.still_deployed(attempt, &machine)?;
             }
@@ -71,15 +71,15 @@ impl Workers {
         done(attempt)
     }
 
-    /// What was deployed for this run is still there, and nobody else's.
+    /// Checks that the system deployed for this run is still there, and that the machine has no other owner.
     fn still_deployed(&self, attempt: &Try<'_>, machine: &Machine) -> Result<(), StageError> {
         let (site, _) = self.site(attempt)?;
         require_ours(&site, machine)?;
         if machine.status == Status::Deployed { Ok(()) } else { Err(disagrees(attempt.stage, machine)) }
     }
 
-    /// Looks at the machine once more, and locks it in MAAS, if the site wants that: the only guard there against a
-    /// release by somebody else.
+    /// Looks at the machine once more, and locks it in MAAS, if the site wants that: the only guard there
+    /// against a release by other users.
     async fn look_and_lock(&self, attempt: &mut Try<'_>) -> Result<(), StageError> {
         let (site, session) = self.site(attempt)?;
         let id = self.system_id(attempt).await?;
@@ -99,8 +99,8 @@ impl Workers {
         done(attempt)
     }
 
-    /// The token is void, and so is the identity that it was exchanged for: whoever enrolled with it before anybody
-    /// waited for that is on a machine that is not the node's any more.
+    /// Voids the token and the identity that it was exchanged for: an agent that enrolled with it before the
+    /// run waited is on a machine that is not the node's any more.
     pub(super) async fn undo_token(&self, attempt: &mut Try<'_>) -> StageResult {
         self.revoke(attempt, Token::Void).await?;
         attempt.data.rendered = None;
@@ -108,7 +108,7 @@ impl Workers {
         done(attempt)
     }
 
-    /// Revokes the identity that enrolled for this run, and its token if nobody is to enrol with it any more.
+    /// Revokes the identity that enrolled for this run, and its token if it is not needed any more.
     async fn revoke(&self, attempt: &Try<'_>, token: Token) -> Result<(), StageError> {
         let run = attempt.run;
         let revoke = |node: &Resource| {
@@ -134,8 +134,8 @@ impl Workers {
     }
 }
 
-/// Nobody can enrol for the run any more. By hand another token is all it takes; the one of a deployed system is in its
-/// user data.
+/// Returns the failure for an expired token. By hand another token is all it takes; that of a deployed system
+/// is in its user data.
 fn expiry(kind: Kind) -> StageError {
     const WHAT: &str = "the token expired, or was revoked, before an agent enrolled with it";
     if kind == Kind::Bootstrap {

@@ -45,8 +45,8 @@ impl Workers {
     pub(super) async fn classify(&self, attempt: &mut Try<'_>) -> StageResult {
         let (_, session) = self.site(attempt)?;
         let id = self.system_id(attempt).await?;
-        // A person who was told, and sends the run on from here, has looked; MAAS would only say the same again. Their word is kept before
-        // MAAS is asked, which may not answer.
+        // A person who saw this failure and sends the run on has checked it; MAAS would only answer the same
+        // again. Their consent is kept before MAAS is asked, which may not answer.
         let looked = word(attempt, |told| told.class == Class::Manual).await?;
         let events = session.turn().await.events(&id, Level::Debug, EVENTS, None).await?;
         let results = session.turn().await.results(&id).await?;
@@ -110,7 +110,7 @@ impl Workers {
             }
             Status::Ready => {
                 if attempt.data.round == began {
-                    // Whoever enrolled until the release took effect is gone too.
+                    // An agent that enrolled before the release took effect is gone too.
                     self.end_identity(attempt, End::Released).await?;
                     attempt.data.round += 1;
                     // Nothing of the run is on the machine until it is deployed again.

@@ -114,8 +114,8 @@ impl Workers {
         };
         match session.turn().await.deploy(&machine.system_id, &what).await {
             Ok(_) => Ok(()),
-            // What somebody deploys there from now on is not the run's. Of what was asked for before and not answered, that
-            // cannot be said.
+            // From now on a system deployed there is not the run's. After an unanswered earlier request, that
+            // is not certain.
             Err(error) if is_first && error.did_nothing() => {
                 attempt.data.deployed = None;
                 attempt.save().await?;
@@ -168,7 +168,7 @@ impl Workers {
             {
                 session.keep_deploying(&self.slots(), attempt.run).await?;
             }
-            // Also when the machine is gone, or somebody else's: nothing is deployed for this run any more.
+            // Also when the machine is gone or has another owner: nothing is deployed for this run any more.
             Ok(Some(_)) | Err(_) => self.end_deploy(attempt, &session).await?,
         }
         let Some(machine) = seen? else { return Ok(wait_for(attempt, &site, WHAT)) };
@@ -291,7 +291,7 @@ mod tests {
         assert!(fill("{{secret}}", values).unwrap_err().contains("token, server, node, hostname"));
         assert!(fill("{{token", values).is_err());
         let nowhere = [Some("t"), None, Some("n"), Some("h")];
-        assert_eq!(fill("{{token}} {{node}}", nowhere).unwrap(), "t n", "nobody asks for it");
+        assert_eq!(fill("{{token}} {{node}}", nowhere).unwrap(), "t n", "the template does not need it");
         assert!(fill("{{server}}", nowhere).unwrap_err().contains("server_url"));
     }
 }

@@ -50,7 +50,7 @@ impl Workers {
         }
         match machine.status {
             Status::Ready | Status::New => {
-                // Also when somebody else released it.
+                // Also when it was released outside of Wardroom.
                 self.end_identity(attempt, End::Released).await?;
                 attempt.data.releasing = false;
                 attempt.data.deployed = None;
@@ -107,7 +107,7 @@ impl Workers {
             )));
         }
         if machine.power_type == MANUAL {
-            // Nobody else can tell.
+            // Only the BMC knows.
             if is_off {
                 attempt.data.switched_off_by_hand = true;
                 return done(attempt);
@@ -133,7 +133,7 @@ impl Workers {
             let mut document = Document::of(node)?;
             let before = document.clone();
             (document.agent, document.enrollment, document.bmc) = (None, None, None);
-            // Whatever is still on the host, nobody listens to it.
+            // Agents still on the host are refused.
             document.identity_kept = false;
             if document == before {
                 return Ok(Decided::Nothing(()));
@@ -158,7 +158,8 @@ impl Workers {
         let id = self.system_id(attempt).await?;
         let machine = match session.turn().await.machine(&id).await {
             Ok(machine) => machine,
-            // Deleted before, and the answer got lost; or by somebody else, which comes to the same.
+            // It was deleted before, and the answer got lost; or it was deleted outside of Wardroom, which is
+            // the same.
             Err(MaasError { class: Class::Gone, .. }) => return done(attempt),
             Err(error) => return Err(error.into()),
         };

@@ -26,8 +26,9 @@ use crate::{
 };
 
 impl Workers {
-    /// The stored id, else all MACs, else the name. None found: the machine is created, not yet commissioned. One
-    /// found: it is adopted, unless it is somebody else's. More than one: a person has to say which.
+    /// Finds the machine by its stored id, else all MACs, else the name. None found: it is created, not yet
+    /// commissioned. One found: it is adopted, unless it has another owner. More than one: a person has to
+    /// choose.
     pub(super) async fn create_or_find(&self, attempt: &mut Try<'_>) -> StageResult {
         let (site, session) = self.site(attempt)?;
         let node = self.node(attempt).await?;
@@ -106,7 +107,7 @@ impl Workers {
             if known.as_ref().is_some_and(|known| known.maas == machine.maas) {
                 return Ok(Decided::Nothing(()));
             }
-            // Whoever found it first stays the one who did.
+            // The run that found it first stays noted.
             let run = known.map_or_else(|| machine.run.clone(), |known| known.run);
             let machine = document::Machine { run, ..machine.clone() };
             document.machine = Some(machine.clone());
@@ -118,8 +119,8 @@ impl Workers {
         Ok(())
     }
 
-    /// A machine that another node has is not taken from it. Whoever is taken over between this look and what is written
-    /// down, looks again with the next attempt.
+    /// Refuses a machine that another node has. If it was lost between this look and the record, the next
+    /// attempt looks again.
     async fn refuse_taken(
         &self,
         attempt: &Try<'_>,
@@ -219,7 +220,7 @@ impl Workers {
             machine = ours.map(|ours| data::Machine { system_id: ours.system_id, created: true }).or(machine);
         }
         let Some(machine) = machine else {
-            // What the node remembers may be newer than what the run does.
+            // The node's record may be newer than the run's.
             return if attempt.data.creating { done(attempt) } else { self.forget(attempt).await };
         };
         if machine.created {
@@ -273,8 +274,8 @@ impl Workers {
         done(attempt)
     }
 
-    /// Aborts the commissioning that the run asked for, or the tests that are part of it, if they are still going on. One
-    /// that somebody else began goes on.
+    /// Aborts the commissioning that the run asked for, or its tests, if they are still running. One begun
+    /// outside of Wardroom continues.
     pub(super) async fn undo_commission(&self, attempt: &mut Try<'_>) -> StageResult {
         let Some((site, session)) = self.site_to_undo(attempt)? else { return done(attempt) };
         let Some(machine) = attempt.data.machine.clone() else { return done(attempt) };
@@ -323,13 +324,13 @@ async fn create(
     };
     match session.turn().await.create(&new).await {
         Ok(machine) => Ok(machine),
-        // The echo of a create whose answer got lost; or somebody else was faster. The next attempt looks.
+        // Our create whose answer got lost, or a machine created outside of Wardroom. The next attempt looks.
         Err(error) if error.is_taken() => Err(again(error.to_string())),
         Err(error) => Err(error.into()),
     }
 }
 
-/// A machine that is in use is never taken: by somebody else, or by a node that was removed and left its system there.
+/// Refuses a machine in use: by another owner, or with the system of a removed node.
 fn refuse_in_use(machine: &Machine) -> Result<(), StageError> {
     let idle = matches!(
         machine.status,
@@ -350,7 +351,7 @@ fn refuse_in_use(machine: &Machine) -> Result<(), StageError> {
     )))
 }
 
-/// A machine that belongs to somebody else is never taken.
+/// Refuses a machine that belongs to another owner.
 fn refuse_foreign(site: &Snapshot, machine: &Machine) -> Result<(), StageError> {
     let owner = machine.owner.as_deref().filter(|owner| !owner.is_empty());
     let (id, user) = (&machine.system_id, &site.user);
@@ -379,7 +380,7 @@ async fn ask(
 ) -> Result<(), StageError> {
     attempt.data.commissioning = Some(data::Commissioning { before: machine.commissioning });
     attempt.save().await?;
-    // What a reimage kept must survive; what an onboarding starts with is laid out afterwards.
+    // A reimage keeps data that must survive; an onboarding lays the storage out afterwards.
     start(session, site, &machine.system_id, attempt.kind == Kind::Reimage).await
 }
 

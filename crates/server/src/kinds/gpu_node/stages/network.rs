@@ -107,7 +107,7 @@ impl Workers {
         if let Some(linking) = attempt.data.linking.take() {
             attempt.data.links.extend(made(&linking, &seen.interfaces));
         }
-        // What the run had deployed was released before this: whoever has the machine now goes by its links.
+        // The run's system was released before this: the current user of the machine needs its links.
         if adopt::is_in_use(Observed::Present { status: seen.status, power: seen.power_state }) {
             attempt.data.links.clear();
         }

@@ -34,9 +34,9 @@ async fn put(rig: &Rig, id: &str, state: State) {
     }
 }
 
-/// Every action in every state: what the table does not allow is refused, and the refusal names what would be accepted: not
-/// to recover or reactivate a node that never enrolled.
-async fn what_a_state_does_not_allow_is_refused_with_what_it_does() {
+/// Tries every action in every state. An action that the table does not allow is refused, and the refusal
+/// names the allowed ones; a node that never enrolled is neither recovered nor reactivated.
+async fn a_refused_action_names_the_allowed_ones() {
     use wardroom_core::{Named as _, gpu_node::action::Action};
     let rig = Rig::new().await;
     let (id, _) = rig.by_hand(1).await;
@@ -127,8 +127,8 @@ async fn work_in_progress_always_gets_its_owner_back() {
     }
 }
 
-/// Who lists nodes sees them as they were: a run that has ended since needs no successor, and nobody asked for one.
-async fn what_has_ended_since_it_was_looked_at_gets_no_owner() {
+/// A listed node may be outdated: a run that has ended since needs no successor.
+async fn a_run_that_ended_meanwhile_gets_no_successor() {
     for (was, is) in [(State::Draining, State::Offline), (State::Enrolling, State::Quarantined)] {
         let rig = Rig::new().await;
         let (id, _) = rig.by_hand(1).await;
@@ -244,7 +244,7 @@ async fn a_quarantine_outlives_a_drain_and_a_retirement() {
     rig.until(&id, "active").await;
 }
 
-/// A node that never enrolled has nobody who could prove it healthy.
+/// A node that never enrolled has no agent that could prove it healthy.
 async fn a_node_that_never_enrolled_stays_in_quarantine() {
     let mut rig = Rig::new().await;
     let (id, _) = rig.by_hand(1).await;
@@ -257,8 +257,8 @@ async fn a_node_that_never_enrolled_stays_in_quarantine() {
     assert_eq!(rig.state(&id).await, "quarantined");
 }
 
-/// A stage that nobody can do is skipped when somebody says so, also while its run waits or has failed there; what
-/// erases is not.
+/// An impossible stage is skipped at an operator's request, also while its run waits or has failed there; a
+/// stage that erases is not.
 async fn a_stage_of_a_run_under_way_is_skipped_with_a_reason() {
     let mut rig = Rig::new().await;
     let active = rig.active(1).await;
@@ -308,9 +308,9 @@ async fn pressed_by_many_at_once_retire_starts_one_run() {
     assert_eq!(runs["data"].as_array().unwrap().len(), 1, "{runs:#}");
 }
 
-/// What is said of a quarantined node is what can be done: nobody can recover one that no agent speaks for, or that a run
-/// works on.
-async fn a_quarantined_node_is_told_what_can_be_done() {
+/// The named actions of a quarantined node are possible: a node without an agent, or with a run, is not
+/// recovered.
+async fn a_quarantined_node_names_its_possible_actions() {
     let mut rig = Rig::new().await;
     let system_id = rig.maas.seed(&Seed { macs: vec![mac(1)], ..Seed::default() });
     let outcomes = [("commissioning".to_owned(), vec![Outcome::Stall])].into();
@@ -339,7 +339,7 @@ async fn a_quarantined_node_is_told_what_can_be_done() {
     assert_eq!(why[1]["next"]["until"], "the run goes on (MAAS commissions the machine)", "{why:#}");
     super::decommission::cancel(&rig, &run).await;
     rig.until_run(&id, "cancelled").await;
-    assert_eq!(allowed().await, json!(["retire"]), "nobody proves that it is well");
+    assert_eq!(allowed().await, json!(["retire"]), "no agent proves that it is well");
     let request = format!("POST /api/v1/gpu-nodes/{id}/onboardings");
     assert_eq!(line(&rig.lifecycle(&id).await["recommended"]["action"]), request);
     assert_eq!(line(&next().await), request);
@@ -369,8 +369,8 @@ async fn a_host_that_is_heard_is_drained() {
     rig.until(&id, "deleted").await;
 }
 
-/// A host that never enrolled cannot drain: what is recommended is what gets past that, and it does when it is done.
-async fn a_drain_that_nobody_can_do_is_recommended_to_be_skipped() {
+/// A host that never enrolled cannot drain: the recommended action gets past that, and it works.
+async fn an_impossible_drain_is_recommended_to_be_skipped() {
     let mut rig = Rig::new().await;
     let system_id = rig.maas.seed(&Seed { macs: vec![mac(1)], ..Seed::default() });
     let outcomes = [("commissioning".to_owned(), vec![Outcome::Stall])].into();
@@ -398,7 +398,7 @@ async fn a_drain_that_nobody_can_do_is_recommended_to_be_skipped() {
     rig.until(&id, "retired").await;
 }
 
-/// Whoever finds a node's run being undone is told the way that there is.
+/// A node whose run is being undone names the way that there is.
 async fn a_run_that_is_being_undone_is_not_to_be_cancelled_first() {
     let mut rig = Rig::new().await;
     let system_id = rig.maas.seed(&Seed { macs: vec![mac(1)], ..Seed::default() });
@@ -418,7 +418,7 @@ async fn a_run_that_is_being_undone_is_not_to_be_cancelled_first() {
         let action = if body["abandon"] == true { "cancel" } else { "mark_manual_intervention_required" };
         rig.post(&format!("/api/v1/runs/{run}/actions/{action}"), body).await.ok();
     }
-    rig.act(&id, "retire", json!({"skip": [{"stage": "drain_node", "comment": "nobody is there"}]}))
+    rig.act(&id, "retire", json!({"skip": [{"stage": "drain_node", "comment": "no agent is there"}]}))
         .await
         .ok();
     rig.until(&id, "retired").await;
@@ -426,13 +426,13 @@ async fn a_run_that_is_being_undone_is_not_to_be_cancelled_first() {
 
 on_both! {
     a_host_that_is_heard_is_drained
-    a_drain_that_nobody_can_do_is_recommended_to_be_skipped
+    an_impossible_drain_is_recommended_to_be_skipped
     a_run_that_is_being_undone_is_not_to_be_cancelled_first
-    a_quarantined_node_is_told_what_can_be_done
-    what_a_state_does_not_allow_is_refused_with_what_it_does
+    a_quarantined_node_names_its_possible_actions
+    a_refused_action_names_the_allowed_ones
     a_quarantined_node_recovers_when_it_is_proven_healthy
     work_in_progress_always_gets_its_owner_back
-    what_has_ended_since_it_was_looked_at_gets_no_owner
+    a_run_that_ended_meanwhile_gets_no_successor
     resume_says_which_branch_it_took
     a_drain_is_stopped_short_of_retirement
     a_quarantine_outlives_a_drain_and_a_retirement

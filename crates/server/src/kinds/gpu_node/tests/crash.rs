@@ -1,4 +1,4 @@
-//! Workers that die at any moment: whoever takes over observes first, so nothing is done twice.
+//! Workers that crash at any moment: the next one observes first, so nothing is done twice.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ async fn live(rig: &Rig, number: u64, life: Duration) {
     settings.first_backoff = SignedDuration::from_millis(5);
     settings.longest_backoff = SignedDuration::from_millis(20);
     settings.poll = Duration::from_millis(10);
-    // Nobody counts those who died.
+    // Crashed engines do not count for long.
     settings.presence = Duration::from_millis(1);
     let (_never, stop) = tokio::sync::watch::channel(false);
     let engine = Engine::new(rig.app.store.clone(), rig.workers.clone(), settings, || Clock.now());
@@ -42,14 +42,14 @@ async fn servers_that_die_all_the_time_do_nothing_twice() {
         number += 1;
         assert!(number < 400, "{:#}", rig.lifecycle(&id).await);
         live(&rig, number, Duration::from_millis(20 + number * 37 % 180)).await;
-        // So many deaths at one stage need a person, who sends the run on.
+        // So many crashes at one stage need a person, who sends the run on.
         if rig.lifecycle(&id).await["run"]["status"] == "failed_manual_intervention" {
             let failure = rig.lifecycle(&id).await["run"]["failure_class"].clone();
             assert_eq!(failure, "crashed", "{:#}", rig.lifecycle(&id).await);
             rig.act(&id, "resume", json!({"comment": "the server died"})).await.ok();
         }
     }
-    assert!(number > 3, "nobody died");
+    assert!(number > 3, "no worker crashed");
     for op in ["commission", "deploy"] {
         assert_eq!(rig.did(&system_id, op), 1, "{op}");
     }

@@ -91,7 +91,7 @@ async fn a_dead_host_is_retired_and_removed_with_a_reason() {
     let skip = json!({"skip": [{"stage": "drain_node", "comment": "the host is dead"}]});
     rig.act(&id, "retire", skip).await.ok();
     rig.until(&id, "retired").await;
-    // No machine of a site could be reimaged, and what is said is what can be done.
+    // No machine of a site could be reimaged, and the refusal names the possible actions.
     let gone = rig.act(&id, "reactivate", json!({})).await;
     assert_eq!((gone.status.as_u16(), gone.code()), (409, "identity_gone"), "{gone:?}");
     let remove = format!("POST /api/v1/gpu-nodes/{id}/actions/remove");
@@ -137,8 +137,8 @@ async fn a_bootstrap_that_was_given_up_leads_on_and_out() {
     rig.until(&id, "deleted").await;
 }
 
-/// A host whose agent is gone is reimaged or decommissioned all the same: an operator says why nothing was proven. As long
-/// as it answers, and where it would be used again as it is, nobody can say that.
+/// A host whose agent is gone is reimaged or decommissioned all the same: an operator states why nothing was
+/// proven. That is refused as long as it answers, and where it would be used again as it is.
 async fn a_dead_host_is_reimaged_and_decommissioned_with_a_reason() {
     let skip = |stages: &[&str]| -> Vec<Value> {
         stages.iter().map(|stage| json!({"stage": stage, "comment": "the board burnt"})).collect()
@@ -240,8 +240,9 @@ async fn a_node_without_a_site_is_not_decommissioned_in_maas() {
     assert_eq!(wrong.status, 400);
 }
 
-/// A machine that somebody else took over is neither released nor switched off, and its identity is not touched.
-async fn a_machine_of_somebody_else_is_left_alone() {
+/// A machine taken over by another owner is neither released nor switched off, and its identity is not
+/// touched.
+async fn a_foreign_machine_is_left_alone() {
     let mut rig = Rig::new().await;
     let id = rig.active(1).await;
     let system_id = rig.system_id(&id).await;
@@ -253,7 +254,7 @@ async fn a_machine_of_somebody_else_is_left_alone() {
     assert_eq!((rig.did(&system_id, "release"), rig.did(&system_id, "power_off")), (0, 0));
 }
 
-/// Once a release was asked for, nobody takes the old identity back into use, whatever became of the answer.
+/// Once a release was asked for, no action takes the old identity back into use, whatever its answer was.
 async fn a_release_ends_the_identity_before_it_is_asked_for() {
     let mut rig = Rig::new().await;
     let id = rig.active(1).await;
@@ -265,7 +266,8 @@ async fn a_release_ends_the_identity_before_it_is_asked_for() {
     assert_eq!(node["identity_kept"], false);
 }
 
-/// Only a person who was asked says that a machine is off: a worker that dies after it asked has heard nothing.
+/// Only a person who was asked confirms that a machine is off: a worker that crashes after asking has no
+/// answer.
 async fn a_machine_that_people_power_is_off_when_one_says_so() {
     use wardroom_core::run::failure::Class;
 
@@ -299,11 +301,11 @@ async fn a_machine_that_people_power_is_off_when_one_says_so() {
         let again = rig.until_run(&id, "failed_manual_intervention").await;
         assert_eq!(again["stage"], "power_off_maas_node", "{again}");
     }
-    // The server resumes runs too: that is nobody's word.
+    // The server resumes runs too: that is no confirmation by a person.
     rig.act(&id, "resume", json!({})).await;
     let again = rig.until_run(&id, "failed_manual_intervention").await;
     assert_eq!(again["stage"], "power_off_maas_node", "{again}");
-    // Who is not answered at first has the word of who sent the run on.
+    // If MAAS does not answer at first, the confirmation of the person still counts.
     for op in ["read", "list"] {
         rig.maas.fault(Fault::of(op, FaultKind::Status(504)).times(1));
     }
@@ -311,8 +313,8 @@ async fn a_machine_that_people_power_is_off_when_one_says_so() {
     rig.until(&id, "deleted").await;
 }
 
-/// What a site does not ask for is not on record as done: nobody wiped the disks, or deleted the machine.
-async fn what_the_site_does_not_ask_for_is_left_out() {
+/// Steps that a site does not want are not on record as done: no disk was wiped, no machine deleted.
+async fn steps_that_the_site_does_not_want_are_left_out() {
     let mut rig = Rig::new().await;
     let id = rig.active(1).await;
     for (mode, stage, option, end) in [
@@ -331,7 +333,7 @@ async fn what_the_site_does_not_ask_for_is_left_out() {
 }
 
 on_both! {
-    what_the_site_does_not_ask_for_is_left_out
+    steps_that_the_site_does_not_want_are_left_out
     a_reset_and_a_cleanup_bring_the_node_back
     a_reimage_installs_anew_under_the_same_identity
     a_full_decommission_ends_the_identity_and_keeps_the_machine_by_policy
@@ -342,7 +344,7 @@ on_both! {
     an_erase_is_joined_and_a_failed_one_is_tried_twice
     an_unknown_power_is_not_off
     a_node_without_a_site_is_not_decommissioned_in_maas
-    a_machine_of_somebody_else_is_left_alone
+    a_foreign_machine_is_left_alone
     a_release_ends_the_identity_before_it_is_asked_for
     a_machine_that_people_power_is_off_when_one_says_so
 }

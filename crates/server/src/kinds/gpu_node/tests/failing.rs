@@ -1,6 +1,6 @@
-//! Every stage of every plan fails in every class, one after the other, for as long as that is borne and once more: before it
-//! does anything, or when all of it is done and nobody wrote that down. The run stops where the tables say, goes on when it
-//! is sent on, and nothing is done twice.
+//! Every stage of every plan fails in every class, one after the other, up to its budget and once more:
+//! before it does anything, or after all of it is done and not recorded. The run stops where the tables say,
+//! continues when it is sent on, and nothing is done twice.
 
 use std::collections::BTreeMap;
 
@@ -142,8 +142,8 @@ async fn a_stage_whose_work_is_not_written_down_stops_where_the_tables_say_and_r
     fail_everywhere(if tries_few() { BEFORE } else { Class::ALL }, At::After).await;
 }
 
-/// What is decided does not depend on the database: one is enough for what was not done, and a class for each course; all
-/// of them are tried with scripted stages.
+/// Decisions do not depend on the database: one is enough for stages that did nothing, with one class for
+/// each course; scripted stages try all of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stage_that_fails_stops_where_the_tables_say_and_goes_on() {
     fail_everywhere(BEFORE, At::Before).await;

@@ -1,4 +1,4 @@
-//! Machines that somebody else uses, with the same key: nothing of theirs is adopted, released or kept.
+//! Machines in use by others, with the same key: nothing of theirs is adopted, released or kept.
 
 use serde_json::{Value, json};
 use wardroom_core::gpu_node::maas::Status;
@@ -22,7 +22,7 @@ fn deployed() -> Change {
 }
 
 /// MAAS refused to deploy for the run: what is deployed there later is not its own, whatever is done with the run then.
-async fn what_is_deployed_after_a_refusal_is_left_alone() {
+async fn a_foreign_system_after_a_refused_deployment_is_left_alone() {
     for (action, stage) in [
         (None, "deploy_via_maas"),
         (Some("retry_stage"), "deploy_via_maas"),
@@ -45,8 +45,8 @@ async fn what_is_deployed_after_a_refusal_is_left_alone() {
     }
 }
 
-/// The same while a deployment is repaired: the machine was released, and somebody else took it.
-async fn what_is_deployed_while_a_repair_is_refused_is_left_alone() {
+/// The same while a deployment is repaired: the machine was released, and another user took it.
+async fn a_foreign_system_during_a_refused_repair_is_left_alone() {
     let mut rig = Rig::new().await;
     let system_id = seeded(&rig);
     let failure = Outcome::Fail("timed out: searching for network DataSource".to_owned());
@@ -128,8 +128,8 @@ async fn a_machine_that_was_found_is_given_back_as_it_was() {
 }
 
 on_both! {
-    what_is_deployed_after_a_refusal_is_left_alone
-    what_is_deployed_while_a_repair_is_refused_is_left_alone
+    a_foreign_system_after_a_refused_deployment_is_left_alone
+    a_foreign_system_during_a_refused_repair_is_left_alone
     another_machine_in_its_place_is_looked_at_anew
     a_machine_that_was_found_is_given_back_as_it_was
 }

@@ -41,7 +41,7 @@ pub(super) enum Trick {
 pub(super) enum At {
     /// Before it does anything.
     Before,
-    /// When all of it is done, and nobody wrote that down.
+    /// When all of it is done and not recorded.
     After,
 }
 
@@ -76,7 +76,7 @@ impl Tricky {
         Self { workers: rig.workers.clone(), tricks: Arc::default(), effects }
     }
 
-    /// From now on this happens to whoever works on the node.
+    /// From now on this happens to the worker of the node.
     pub(super) fn plan(&self, node: &str, trick: Trick, at: Option<Stage>) {
         let mut tricks = self.tricks.lock().unwrap();
         tricks.planned.insert(node.to_owned(), (trick, at));
@@ -209,7 +209,7 @@ pub(super) async fn elaborate() -> Rig {
     .await
 }
 
-/// What MAAS is made to do by each kind of run, once each; what it is told how to be may be told again.
+/// The operations that each kind of run performs in MAAS once each; settings may be written again.
 #[rustfmt::skip]
 const ONCE: &[(Kind, &[&str])] = &[
     (Kind::Onboarding,       &["commission", "link_subnet", "deploy", "lock"]),
@@ -218,7 +218,8 @@ const ONCE: &[(Kind, &[&str])] = &[
     (Kind::Reimage,          &["unlock", "release", "deploy", "lock"]),
     // MAAS switches a machine off that it releases.
     (Kind::FullDecommission, &["unlock", "release", "delete"]),
-    // What has no site has nothing done in MAAS, and what only leaves the inventory leaves the machine alone.
+    // A node without a site has nothing done in MAAS; one that only leaves the inventory leaves the machine
+    // alone.
     (Kind::Bootstrap,        &[]),
     (Kind::Retire,           &[]),
     (Kind::Remove,           &[]),
@@ -403,7 +404,7 @@ async fn a_reset_survives_the_death_of_its_worker_at_every_point() {
     dies_everywhere(Kind::StorageCleanup).await;
 }
 
-async fn what_needs_no_maas_survives_the_death_of_its_worker_at_every_point() {
+async fn a_run_without_maas_survives_a_crash_at_every_point() {
     dies_everywhere(Kind::Bootstrap).await;
     dies_everywhere(Kind::Retire).await;
     dies_everywhere(Kind::Remove).await;
@@ -443,7 +444,7 @@ on_both! {
     an_onboarding_survives_the_death_of_its_worker_at_every_point
     a_repair_survives_the_death_of_its_worker_at_every_point
     a_reset_survives_the_death_of_its_worker_at_every_point
-    what_needs_no_maas_survives_the_death_of_its_worker_at_every_point
+    a_run_without_maas_survives_a_crash_at_every_point
     a_reimage_survives_the_death_of_its_worker_at_every_point
     a_decommission_survives_the_death_of_its_worker_at_every_point
 }

@@ -79,7 +79,7 @@ impl Life {
     }
 }
 
-/// What somebody else does to a machine.
+/// A change of a machine made outside of Wardroom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meddle {
     /// Deletes it.
@@ -93,7 +93,7 @@ pub(super) enum Meddle {
 /// What is done to which machine, by its node and the stage.
 type Planned = BTreeMap<(String, Stage), (String, Meddle)>;
 
-/// The stages, and somebody else who does something to a machine when the run of its node comes to a stage.
+/// The stages, with a change made outside of Wardroom when the run of a node comes to a stage.
 #[derive(Clone)]
 pub(super) struct Meddled {
     tricky: Tricky,
@@ -144,7 +144,7 @@ pub(super) async fn newest(rig: &Rig, id: &str) -> String {
     rig.lifecycle(id).await["run"]["id"].as_str().unwrap().to_owned()
 }
 
-/// The run when nobody works on it any more.
+/// Returns the run when no worker has it any more.
 pub(super) async fn settled(rig: &Rig, run: &str) -> Run<Data> {
     for _ in 0..12_000 {
         let run = Run::<Data>::read(rig.app.store.get(RUN, run).await.unwrap().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! What a site allows is kept to, and nobody holds more than they use.
+//! The limits of a site hold, and no run occupies more than it uses.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ async fn no_more_deployments_are_under_way_than_the_site_allows() {
     for number in 1..=6 {
         ids.push(rig.onboard(number).await);
     }
-    // Everybody has come to the deployment, and has it or waits for it.
+    // Every node has come to the deployment, and has it or waits for it.
     for id in &ids {
         for look in 0.. {
             assert!(look < 500, "{:#}", rig.lifecycle(id).await);
@@ -61,11 +61,11 @@ async fn no_more_deployments_are_under_way_than_the_site_allows() {
     assert_eq!(total(&rig, "deploy"), 6);
 }
 
-/// A MAAS that does not answer is not asked by each of many who wait for the same answer; one that cannot list its
-/// machines is.
+/// A MAAS that does not answer is not asked by each of many callers for the same answer; one that cannot list
+/// its machines is.
 #[tokio::test]
-async fn a_failed_look_is_shared_by_all_who_asked() {
-    /// The first few find nobody to share with; from then on many are answered at once.
+async fn a_failed_request_is_shared_by_its_callers() {
+    /// The first few callers have none to share with; from then on many are answered at once.
     const FEW: usize = 16;
     let config = wardroom_fakes::maas::Config { record: true, ..quick() };
     let rig = Rig::with(config, |site| site.requests_per_second = 100.0).await;
@@ -94,8 +94,9 @@ async fn a_failed_look_is_shared_by_all_who_asked() {
     assert!(seen == 32 && requests > 32, "each machine by itself: {seen} by {requests}");
 }
 
-/// Fifty at once against a MAAS that takes twenty requests a second and refuses more: all end well, nothing is done
-/// twice, nobody is refused, and none starves. Nothing that is counted depends on how long it takes.
+/// Fifty runs at once against a MAAS that takes twenty requests a second and refuses more: all end well,
+/// nothing is done twice, no run is refused, and none starves. Nothing that is counted depends on how long it
+/// takes.
 async fn fifty_at_once_share_a_slow_maas() {
     const NODES: u32 = 50;
     /// Requests that one onboarding costs, besides those that look at machines.
@@ -104,7 +105,7 @@ async fn fifty_at_once_share_a_slow_maas() {
     const SHARED: usize = 8;
     /// Stages of an onboarding that look at the machine, each once.
     const LOOKS: usize = 7;
-    /// Stages that anybody else may get ahead between two stages of a run.
+    /// Stages by which another run may get ahead between two stages of a run.
     const AHEAD: usize = 8;
     let config = wardroom_fakes::maas::Config {
         requests_per_second: Some(20),
@@ -169,7 +170,7 @@ async fn fifty_at_once_share_a_slow_maas() {
     assert!(ahead <= AHEAD, "a run waited while another one passed {ahead} stages");
 }
 
-/// All machines of a site that somebody waits for are looked at with one request.
+/// All machines of a site that runs wait for are polled with one request.
 async fn machines_that_are_waited_for_are_looked_at_together() {
     const NODES: u32 = 12;
     let pace = Pace { deploying: None, ..Pace::all(Duration::from_millis(20)) };
@@ -224,7 +225,7 @@ fn most_ahead(runs: &[Value]) -> usize {
     passed.max().unwrap_or(0)
 }
 
-/// A MAAS that takes requests and never answers keeps nobody waiting who asks another one: machines there are seen, and
+/// A MAAS that takes requests and never answers delays no caller of another one: machines there are seen, and
 /// drift there is found.
 #[tokio::test]
 async fn a_site_that_hangs_keeps_no_other_waiting() {
@@ -252,7 +253,7 @@ async fn a_site_that_hangs_keeps_no_other_waiting() {
 }
 
 /// Waiting for one's turn at a slow site is no failure, however many wait there.
-async fn who_waits_for_a_slow_site_fails_of_nothing() {
+async fn a_run_that_waits_for_a_slow_site_does_not_fail() {
     let mut rig = Rig::with(quick(), |site| site.requests_per_second = 10.0).await;
     // What eight runs wait for each of their turns is longer.
     rig.stage_limit = Some(Duration::from_millis(600));
@@ -271,7 +272,7 @@ async fn who_waits_for_a_slow_site_fails_of_nothing() {
     }
 }
 
-/// Whose machine is gone deploys nothing any more, and holds up nobody else.
+/// A run whose machine is gone deploys nothing any more, and delays no other.
 async fn a_machine_that_is_gone_keeps_no_place_among_the_deployments() {
     let pace = Pace { deploying: None, ..Pace::all(Duration::from_millis(20)) };
     let config = wardroom_fakes::maas::Config { pace, ..quick() };
@@ -305,7 +306,7 @@ async fn sites_that_share_a_maas_share_its_limits() {
     settings["deploys_at_once"] = json!(5);
     settings["requests_per_second"] = json!(7.0);
     rig.post("/api/v1/sites", json!({"name": "potsdam", "settings": settings})).await.ok();
-    // Whoever looks for drift hears of all sites.
+    // A sweep for drift polls all sites.
     drift::sweep(&rig.workers, "test").await.unwrap();
     let (settings, _) = super::super::site::load(&rig.app, "berlin").await.unwrap().unwrap();
     let session = rig.workers.clients.session("berlin", &settings, &rig.workers.limits).unwrap();
@@ -317,7 +318,7 @@ async fn sites_that_share_a_maas_share_its_limits() {
         let made = rig.post("/api/v1/gpu-nodes", body).await.ok();
         ids.push(made["data"]["id"].as_str().unwrap().to_owned());
     }
-    // Everybody has the one deployment or waits for it.
+    // Every node has the one deployment or waits for it.
     let mut deploying = 0;
     for id in &ids {
         for look in 0.. {
@@ -334,7 +335,7 @@ async fn sites_that_share_a_maas_share_its_limits() {
     assert_eq!((deploying, total(&rig, "deploy")), (1, 1));
 }
 
-/// A MAAS that names a time is asked when that has come, whatever it refuses with; nobody is sent away for a year.
+/// A MAAS that names a time is asked again after it, whatever it refused with; at most for a bounded time.
 async fn a_maas_that_names_a_time_is_left_alone_until_then() {
     let year = 365 * 24 * 3600;
     for (status, asks, waits) in [
@@ -375,7 +376,7 @@ async fn a_maas_that_names_a_time_is_left_alone_until_then() {
     }
 }
 
-/// The same holds for whoever looks at the machines of a site.
+/// The same holds for polls of the machines of a site.
 #[tokio::test]
 async fn a_maas_that_names_a_time_is_not_polled_until_then() {
     let pace = Pace { deploying: None, ..Pace::all(Duration::from_millis(20)) };
@@ -428,7 +429,7 @@ async fn a_machine_that_cannot_be_listed_hides_no_other() {
         if shown {
             continue;
         }
-        // Those that nobody works on are compared with MAAS all the same.
+        // Machines without a run are compared with MAAS all the same.
         let system_id = rig.system_id(&others[0]).await;
         rig.sweep();
         assert!(rig.maas.change(&system_id, &Change { status: Some(Status::Broken), ..Change::default() }));
@@ -469,7 +470,7 @@ async fn a_maas_that_is_down_is_not_asked_for_each_machine() {
 on_both! {
     no_more_deployments_are_under_way_than_the_site_allows
     a_maas_that_names_a_time_is_left_alone_until_then
-    who_waits_for_a_slow_site_fails_of_nothing
+    a_run_that_waits_for_a_slow_site_does_not_fail
     machines_that_are_waited_for_are_looked_at_together
     a_machine_that_is_gone_keeps_no_place_among_the_deployments
     sites_that_share_a_maas_share_its_limits

@@ -218,7 +218,7 @@ async fn undone_keeps_no_identity(vanishes: bool) {
     assert_eq!(rig.act(&id, "reactivate", json!({})).await.code(), "identity_gone");
 }
 
-async fn a_locked_site_locks_what_is_in_use_and_unlocks_it_to_release() {
+async fn a_locked_site_locks_machines_in_use_and_unlocks_them_to_release() {
     let mut rig = Rig::with(quick(), |site| site.lock = true).await;
     let id = rig.active(1).await;
     let system_id = rig.system_id(&id).await;
@@ -268,6 +268,6 @@ on_both! {
     a_datasource_failure_is_repaired_and_bounded
     an_agent_goes_with_the_deployment_that_it_came_with
     an_onboarding_that_is_undone_keeps_no_identity
-    a_locked_site_locks_what_is_in_use_and_unlocks_it_to_release
+    a_locked_site_locks_machines_in_use_and_unlocks_them_to_release
     hardware_sync_is_waited_for_and_a_silent_one_needs_a_person
 }

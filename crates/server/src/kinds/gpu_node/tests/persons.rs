@@ -84,7 +84,7 @@ async fn every_move_of_a_person_names_the_person() {
 }
 
 /// A decommission drains the node when it comes to that, and not when it is asked for.
-async fn a_decommission_names_who_asked_for_it() {
+async fn a_decommission_names_the_person_that_asked() {
     let mut rig = Rig::new().await;
     let id = &rig.active(1).await;
     rig.silence(id);
@@ -164,7 +164,7 @@ async fn the_budgets_of_a_site_count_for_every_kind_of_run() {
 
 on_both! {
     every_move_of_a_person_names_the_person
-    a_decommission_names_who_asked_for_it
+    a_decommission_names_the_person_that_asked
     a_mistyped_node_is_deleted
     the_budgets_of_a_site_count_for_every_kind_of_run
 }

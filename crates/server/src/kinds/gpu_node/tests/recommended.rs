@@ -1,5 +1,5 @@
-//! What is recommended, followed to the end: whoever sees to the cause that is named, and does what is said, gets the node
-//! into use, or to a clear end.
+//! Recommended actions, followed to the end: fixing the named cause and doing the recommended action brings
+//! the node into use, or to a clear end.
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ use crate::platform::app::{Decided, by_system};
 /// How many recommendations may follow on each other before they lead in a circle.
 const STEPS: usize = 4;
 
-/// Does what is recommended, which the node and its run agree on; answers what it was.
+/// Does the recommended action, on which the node and its run agree; returns it.
 pub(super) async fn follow(rig: &Rig, id: &str) -> String {
     step(rig, id).await.0
 }
@@ -48,7 +48,7 @@ async fn step(rig: &Rig, id: &str) -> (String, Value) {
     (action, acted["data"].clone())
 }
 
-/// Does what is recommended until the run is over, seeing to what it says before each step; answers what was done.
+/// Does the recommended actions until the run is over, fixing the named cause before each; returns them.
 pub(super) async fn to_the_end(rig: &Rig, id: &str, see_to: impl AsyncFn(&str)) -> Vec<String> {
     let mut done = Vec::new();
     while done.len() < STEPS {
@@ -81,8 +81,8 @@ async fn wrong_settings_lead_on() {
     rig.until(&id, "active").await;
 }
 
-/// Somebody deletes the machine, or releases it while its agent is waited for.
-async fn a_machine_that_somebody_took_away_leads_on() {
+/// The machine is deleted, or released while its agent is waited for.
+async fn a_machine_that_was_taken_away_has_a_way_out() {
     for stage in [Stage::WaitForDeployed, Stage::WaitForAgentEnrollment] {
         let mut rig = Rig::new().await;
         let system_id = seeded(&rig);
@@ -114,9 +114,9 @@ async fn release(rig: &Rig, system_id: &str, said: &str) {
     }
 }
 
-/// Somebody else has the machine deployed, or allocates it, while its run stands still: what is on it cannot enrol for
-/// the run, so that it is not adopted.
-async fn a_machine_that_somebody_else_deployed_leads_on() {
+/// The machine is deployed or allocated outside of Wardroom while its run stands still: that system cannot
+/// enrol for the run, so it is not adopted.
+async fn a_machine_with_a_foreign_system_has_a_way_out() {
     for (status, stage) in [
         (Status::Deployed, Stage::ConfigureStorage),
         (Status::Deploying, Stage::ConfigureStorage),
@@ -153,7 +153,7 @@ async fn a_machine_that_a_removed_node_left_deployed_leads_on() {
     let id = rig.onboard(1).await;
     let run = rig.until_run(&id, "failed_manual_intervention").await;
     assert_eq!(run["stage"], "create_or_find_in_maas", "{run}");
-    assert_eq!(rig.did(&system_id, "release"), 0, "nobody said that what is on it may go");
+    assert_eq!(rig.did(&system_id, "release"), 0, "no operator agreed to erase it");
     let done = to_the_end(&rig, &id, async |said: &str| release(&rig, &system_id, said).await).await;
     assert_eq!(done, ["retry_stage"]);
     rig.until(&id, "active").await;
@@ -182,7 +182,7 @@ async fn a_machine_that_is_being_released_is_waited_for() {
 }
 
 /// MAAS is away for longer than the run bears; the data source does not answer, time and again.
-async fn what_passes_by_itself_leads_on() {
+async fn a_passing_failure_has_a_way_out() {
     let mut rig = Rig::new().await;
     let _ = seeded(&rig);
     rig.maas.fault(Fault::of("whoami", FaultKind::Status(500)).times(50));
@@ -257,8 +257,8 @@ async fn an_expired_token_leads_on() {
     assert_eq!((rig.state(&id).await.as_str(), rig.did(&system_id, "release")), ("retired", 3));
 }
 
-/// Nothing that MAAS says explains why a deployment failed: whoever has looked has it tried once more, also after having
-/// released the machine in MAAS.
+/// Nothing in MAAS explains why a deployment failed: an operator who has looked has it tried once more, also
+/// after having released the machine in MAAS.
 async fn a_failure_that_nothing_explains_leads_on() {
     for (released, unanswered) in [(false, false), (true, false), (false, true)] {
         let mut rig = Rig::new().await;
@@ -267,7 +267,7 @@ async fn a_failure_that_nothing_explains_leads_on() {
         rig.maas.change(&system_id, &Change { outcomes, ..Change::default() });
         let (id, run) = needs_person(&mut rig, "classify_deploy_failure").await;
         assert_eq!(run["failure_class"], "manual", "{run}");
-        // Who was told of something else has not looked.
+        // An operator who was shown another failure has not looked.
         let run = arrive(&rig, &id, "failed_retryable", |run| {
             run.progress.failure.as_mut().unwrap().class = Class::Unanswered;
         });
@@ -295,7 +295,8 @@ async fn boots_from(rig: &Rig, model: &str) {
     rig.call(axum::http::Method::PUT, "/api/v1/sites/berlin", body).await.ok();
 }
 
-/// What is wrong is found after the machine was released, and its agent with it: what the agent had proven before counts.
+/// The mistake is found after the machine was released, and its agent with it: the earlier proofs of the
+/// agent count.
 async fn wrong_settings_of_a_reimage_lead_on() {
     let mut rig = Rig::new().await;
     let id = rig.active(1).await;
@@ -304,16 +305,16 @@ async fn wrong_settings_of_a_reimage_lead_on() {
     let run = rig.until_run(&id, "failed_manual_intervention").await;
     assert_eq!((&run["stage"], &run["failure_class"]), (&json!("configure_storage"), &json!("settings")));
     let lifecycle = rig.lifecycle(&id).await;
-    assert!(lifecycle["health"].is_null(), "nobody speaks for the node any more: {lifecycle:#}");
+    assert!(lifecycle["health"].is_null(), "the node has no agent any more: {lifecycle:#}");
     boots_from(&rig, "BOSS").await;
     assert_eq!(to_the_end(&rig, &id, nothing).await, ["rerun"]);
     rig.until(&id, "active").await;
     assert_eq!(rig.did(&rig.system_id(&id).await, "release"), 1);
 }
 
-/// A reimage or decommission of a node that nobody speaks for any more names at once all that cannot be done, and goes on
-/// when that is skipped.
-async fn what_nobody_can_do_is_skipped_at_once() {
+/// A reimage or decommission of a node without an agent names all impossible stages at once, and continues
+/// when they are skipped.
+async fn impossible_stages_are_skipped_at_once() {
     for (mode, end) in [("reimage", "active"), ("full_decommission", "deleted")] {
         let mut rig = Rig::new().await;
         let id = rig.active(1).await;
@@ -366,7 +367,7 @@ async fn an_expired_token_of_an_onboarding_by_hand_leads_on() {
     }
 }
 
-/// Does what a node recommends that no run works on, which whatever explains it says too; answers what it was.
+/// Does the recommended action of a node without a run, on which `why` agrees; returns it.
 async fn press(rig: &Rig, id: &str) -> String {
     let recommended = rig.lifecycle(id).await["recommended"].clone();
     let action = &recommended["action"];
@@ -376,7 +377,7 @@ async fn press(rig: &Rig, id: &str) -> String {
     action["action"].as_str().unwrap().to_owned()
 }
 
-/// Who set a node aside, and why, as the node and whatever explains it tell.
+/// Returns the person and reason of a quarantine, as the node and `why` tell it.
 async fn because(rig: &Rig, id: &str) -> String {
     let because = rig.lifecycle(id).await["because"].as_str().unwrap_or_default().to_owned();
     let why = rig.get(&format!("/api/v1/resources/gpu-node/{id}/why")).await["data"].clone();
@@ -428,7 +429,8 @@ async fn a_cleanup_that_was_stopped_leads_on() {
     assert_eq!(rig.state(&id).await, "active");
 }
 
-/// What proves the disks clean says nothing of GPUs that were not scrubbed. Who is sent on from there has its tries again.
+/// A proof of clean disks says nothing of GPUs that were not scrubbed. A run that is sent on from there has
+/// its tries again.
 async fn a_cleanup_of_disks_proves_nothing_of_gpus() {
     let (well, failed) = (json!({"outcome": "succeeded"}), json!({"outcome": "failed"}));
     let mut rig = Rig::new().await;
@@ -505,7 +507,7 @@ async fn a_reimage_proves_nothing_of_disks_that_it_leaves_alone() {
     }
 }
 
-/// Nobody can prove a node clean whose host is dead: its machine is taken back by MAAS, or the node leaves.
+/// A node with a dead host cannot be proven clean: MAAS takes its machine back, or the node leaves.
 async fn an_unproven_node_whose_host_is_dead_leads_on() {
     let mut rig = Rig::new().await;
     let id = rig.active(1).await;
@@ -535,7 +537,7 @@ async fn an_unproven_node_whose_host_is_dead_leads_on() {
     rig.until(&id, "retired").await;
 }
 
-/// The agent was uninstalled, and its record is still there: nobody is waited for.
+/// The agent was uninstalled, and its record is still there: it is not waited for.
 async fn a_retired_node_whose_agent_was_uninstalled_leads_on() {
     let mut rig = Rig::new().await;
     let id = rig.active(1).await;
@@ -554,7 +556,7 @@ async fn a_retired_node_whose_agent_was_uninstalled_leads_on() {
     rig.until(&id, "active").await;
 }
 
-/// Whoever has another proof says so, and why; nobody is asked for it again.
+/// An operator with another proof states it and its reason; it is not asked for again.
 async fn an_unproven_node_is_used_when_a_person_says_so() {
     let mut rig = Rig::new().await;
     let (id, credential) = cleaning(&mut rig, "soft_reset").await;
@@ -597,7 +599,7 @@ async fn a_node_that_drift_quarantined_leads_on() {
     }
 }
 
-/// An onboarding that was given up left the machine deployed, and nobody speaks for it: it is not free.
+/// An onboarding that was given up left the machine deployed, without an agent: it is not free.
 async fn a_machine_that_was_left_deployed_leads_on() {
     let mut rig = Rig::new().await;
     let _ = seeded(&rig);
@@ -638,7 +640,7 @@ async fn an_active_node_whose_checks_fail_says_so() {
     assert!(why[0]["meaning"].as_str().unwrap().contains("its checks fail"), "{why:#}");
 }
 
-/// A run that could be repeated, until somebody deleted its machine: a repeat is not what leads on.
+/// A run could be repeated until its machine was deleted: then a repeat is not recommended.
 async fn a_run_that_the_server_froze_leads_on() {
     let mut rig = Rig::new().await;
     let system_id = seeded(&rig);
@@ -670,13 +672,13 @@ on_both! {
     a_run_that_the_server_froze_leads_on
     a_failure_that_nothing_explains_leads_on
     wrong_settings_of_a_reimage_lead_on
-    what_nobody_can_do_is_skipped_at_once
+    impossible_stages_are_skipped_at_once
     an_expired_token_of_an_onboarding_by_hand_leads_on
     wrong_settings_lead_on
-    a_machine_that_somebody_took_away_leads_on
-    a_machine_that_somebody_else_deployed_leads_on
+    a_machine_that_was_taken_away_has_a_way_out
+    a_machine_with_a_foreign_system_has_a_way_out
     a_machine_that_a_removed_node_left_deployed_leads_on
     a_machine_that_is_being_released_is_waited_for
-    what_passes_by_itself_leads_on
+    a_passing_failure_has_a_way_out
     an_expired_token_leads_on
 }

@@ -48,7 +48,7 @@ const fn stops(kind: FaultKind) -> Break {
     Break { kind, when: When::Before, alone: false }
 }
 
-/// It was done, and nobody heard of it.
+/// Faults after which the operation was done, with its answer lost.
 const LOST: &[Break] = &[
     lost(FaultKind::HangUp),
     lost(FaultKind::Status(500)),
@@ -63,8 +63,8 @@ const REFUSED: &[Break] = &[
     refused(FaultKind::Status(504)),
     refused(FaultKind::Later(409, 0)),
 ];
-/// It was not done, and would not be if it was asked for again, or so it seems: what is refused because of a status counts as
-/// a failure of the machine's, whatever was asked for. And nobody answers, which takes the time it takes.
+/// Faults after which the operation was not done and will not be: a refusal because of a status counts as a
+/// failure of the machine, whatever was asked for. One is a missing answer, which takes its time.
 const STOPS: &[Break] = &[
     stops(FaultKind::Conflict),
     stops(FaultKind::Unauthorized),
@@ -82,10 +82,10 @@ const AT_THE_SITE: u32 = 2;
 /// Operations that name no machine.
 const OF_THE_SITE: &[&str] =
     &["version", "whoami", "subnets", "events", "list", "create", "create_tag", "update_nodes"];
-/// What goes wrong in another life than the rest: a stage bears one failure of what ends in a release, and what MAAS says it
-/// does not have is not deleted.
+/// Operations that fail in a life of their own: a stage survives one failure of those that end in a release,
+/// and a machine that MAAS claims not to have is not deleted.
 const APART: &[&str] = &["unlock", "delete"];
-/// What nobody can tell from the truth: MAAS says that it does not have what it has.
+/// A fault that looks like the truth: MAAS answers that it does not have a machine that it has.
 const LIE: FaultKind = FaultKind::Gone;
 /// Stops a run when a stage is done.
 const HERE: Trick = Trick::Fail(&[Class::Manual], At::After);
@@ -139,7 +139,8 @@ impl Broken {
         bmc.fault(fault);
     }
 
-    /// Waits until a run is where it shall be, and sends it on when it stops before that, unless nobody has to.
+    /// Waits until a run is where it shall be, and sends it on when it stops before that, unless it continues
+    /// by itself.
     async fn to(&self, run: &str, there: impl Fn(&Run<Data>) -> bool, told: &str) {
         for _ in 0..100 {
             let seen = settled(&self.rig, run).await;
@@ -160,7 +161,7 @@ impl Broken {
             self.order_of(bmc);
         })
         .await;
-        // MAAS switches a machine off that it releases, and somebody else switches it on again.
+        // MAAS switches off a machine that it releases, and another user switches it on again.
         self.meddled.plan(&life.id, &life.system_id, Stage::PowerOffMaasNode, Meddle::SwitchOn);
         life
     }
@@ -271,7 +272,7 @@ async fn whatever_reply_is_lost_nothing_is_done_twice() {
     break_all(if tries_few() { &LOST[..2] } else { LOST }).await;
 }
 
-/// What is decided does not depend on the database: of what was not done, one is enough.
+/// Decisions do not depend on the database: one is enough for operations that were not done.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_request_is_refused_for_now_is_sent_again() {
     break_all(REFUSED).await;

@@ -1,4 +1,4 @@
-//! What secrets lead to, who is shown them, and how often they are tried.
+//! Which secrets references lead to, which callers see them, and how often they are tried.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -20,9 +20,10 @@ use super::{
 };
 use crate::platform::app::{Decided, by_system};
 
-/// Whoever may register a node chooses where its BMC is, too: no file and no variable of the server is sent there.
+/// A caller that may register a node chooses the address of its BMC, too: no file and no variable of the
+/// server is sent there.
 #[tokio::test]
-async fn a_node_cannot_refer_to_what_is_no_secret_of_a_bmc() {
+async fn a_node_refers_only_to_secrets_of_bmcs() {
     let rig = Rig::new().await;
     for reference in
         ["file:/etc/hostname", "file:../server.key", "file:maas", "env:PATH", "env:WARDROOM_SECRET_MAAS"]
@@ -66,7 +67,7 @@ async fn an_address_is_a_place_and_no_more() {
     node("HTTPS://10.0.0.7/").await.ok();
 }
 
-/// The BMCs of a site are known by the certificates that the site names; anybody else gets no password.
+/// The BMCs of a site are known by the certificates that the site names; no other server gets a password.
 #[tokio::test]
 async fn a_bmc_is_known_by_the_authorities_of_its_site() {
     let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
@@ -109,8 +110,8 @@ async fn beat(rig: &Rig, id: &str, credential: &str) -> u16 {
     rig.as_agent(credential, &path, json!({"checks": []})).await.status.as_u16()
 }
 
-/// The credential of a system dies with it: before the release that gives its disk up, and also when somebody else
-/// released the machine.
+/// The credential of a system ends with it: before the release that gives its disk up, and also when the
+/// machine was released outside of Wardroom.
 async fn a_credential_dies_with_the_system_it_was_on() {
     for released in [false, true] {
         let mut rig = Rig::new().await;
@@ -128,12 +129,12 @@ async fn a_credential_dies_with_the_system_it_was_on() {
         let body = json!({"mode": "reimage", "skip": skip});
         rig.post(&format!("/api/v1/gpu-nodes/{id}/decommissions"), body).await.ok();
         rig.until_stage_or(&id, "wait_for_agent_enrollment", "active").await;
-        assert_eq!(beat(&rig, &id, &old).await, 401, "released by somebody else: {released}");
+        assert_eq!(beat(&rig, &id, &old).await, 401, "released outside of Wardroom: {released}");
         // Nor does it come back when the reimage is given up.
         let run = rig.lifecycle(&id).await["run"]["id"].as_str().unwrap().to_owned();
         cancel(&rig, &run).await;
         rig.until_run(&id, "cancelled").await;
-        assert_eq!(beat(&rig, &id, &old).await, 401, "released by somebody else: {released}");
+        assert_eq!(beat(&rig, &id, &old).await, 401, "released outside of Wardroom: {released}");
         let node = rig.get(&format!("/api/v1/gpu-nodes/{id}")).await["data"].clone();
         assert_eq!((&node["enrolled"], &node["identity_kept"]), (&json!(false), &json!(false)));
     }
@@ -188,7 +189,7 @@ async fn late_bmc(rig: &Rig) -> (Arc<redfish::Fake>, Tricky) {
     (bmc, Tricky::of(rig, tries))
 }
 
-/// Whoever dies between the BMC's answer and its record has tried all the same.
+/// A worker that crashes between the BMC's answer and its record has used up a try all the same.
 async fn a_try_counts_although_its_server_dies_with_the_answer() {
     let mut rig = Rig::new().await;
     let (bmc, tricky) = late_bmc(&rig).await;
@@ -204,13 +205,13 @@ async fn a_try_counts_although_its_server_dies_with_the_answer() {
         assert_eq!(run["failure_class"], "credentials", "{run}");
         told.push(run["failure"].to_string());
     }
-    // Who finds its tries used up was told nothing by the BMC, and says so.
+    // A run that finds its tries used up got no answer of the BMC, and says so.
     assert!(told.iter().any(|told| told.contains("it may be right")), "{told:?}");
-    assert!(both.iter().any(|id| tricky.played(id) > 0), "nobody died");
+    assert!(both.iter().any(|id| tricky.played(id) > 0), "no worker crashed");
     assert_eq!(bmc.wrong_passwords(), 2);
 }
 
-/// A person who sends a run on lets a password be tried twice, and not anew each time that a server dies with the answer.
+/// A person who sends a run on allows two tries of a password, not two for each crash after an answer.
 async fn one_press_has_a_wrong_password_tried_twice() {
     let mut rig = Rig::new().await;
     let (bmc, tricky) = late_bmc(&rig).await;
@@ -222,11 +223,11 @@ async fn one_press_has_a_wrong_password_tried_twice() {
     let run = run["id"].as_str().unwrap();
     rig.post(&format!("/api/v1/runs/{run}/actions/retry_stage"), json!({})).await.ok();
     rig.until_run(&id, "failed_manual_intervention").await;
-    assert!(tricky.played(&id) > 0, "nobody died");
+    assert!(tricky.played(&id) > 0, "no worker crashed");
     assert_eq!(bmc.wrong_passwords(), 4);
 }
 
-/// Users and passwords have no place in an address, which everybody is shown.
+/// Users and passwords have no place in an address, which every reader sees.
 #[tokio::test]
 async fn an_address_holds_no_password() {
     let rig = Rig::new().await;
@@ -289,8 +290,8 @@ async fn a_wrong_bmc_is_corrected_and_the_run_goes_on() {
     assert_eq!(rows.iter().filter(|row| told(row)).count(), 1, "one row of history");
 }
 
-/// A node whose BMC was registered before references were bounded is corrected piece by piece; its reference is refused
-/// where it is used, and where somebody names it again.
+/// A node whose BMC was registered before references were bounded is corrected piece by piece; its reference
+/// is refused where it is used, and where a request names it again.
 async fn a_patch_that_leaves_the_bmc_alone_is_taken() {
     let rig = Rig::new().await;
     let id = onboard(&rig, 1, "https://10.0.0.7").await;

@@ -14,7 +14,7 @@ async fn last_seen_is_known_of_a_node_that_was_never_active() {
     let rig = Rig::new().await;
     let (id, credential) = enrolled(&rig, 1).await;
     let shown = async || rig.get(&format!("/api/v1/gpu-nodes/{id}")).await["data"]["last_seen"].clone();
-    assert_eq!(shown().await, Value::Null, "nobody has heard it yet");
+    assert_eq!(shown().await, Value::Null, "it was never heard");
     beat(&rig, &id, &credential, json!({})).await;
     assert!(shown().await.is_string(), "it is {}", rig.state(&id).await);
     let next = rig.another().await;
@@ -23,7 +23,7 @@ async fn last_seen_is_known_of_a_node_that_was_never_active() {
 }
 
 /// A server that was away cannot say that a host is dead: what would be lost on a living one is not skipped for that.
-async fn nobody_is_silent_because_the_server_was_away() {
+async fn an_absent_server_makes_no_node_silent() {
     let rig = Rig::new().await;
     let (id, credential) = enrolled(&rig, 1).await;
     beat(&rig, &id, &credential, json!({})).await;
@@ -37,7 +37,7 @@ async fn nobody_is_silent_because_the_server_was_away() {
     assert_eq!(silence::since(&next, &id, from).await.unwrap(), None);
 }
 
-/// Whoever starts something on an active node has not heard its agent.
+/// Starting a run on an active node is no beat of its agent.
 async fn an_order_is_no_heartbeat() {
     let mut rig = Rig::new().await;
     let id = rig.active(1).await;
@@ -53,4 +53,4 @@ async fn an_order_is_no_heartbeat() {
     assert!(seen().await.duration_since(before).as_millis() < 2, "{before}");
 }
 
-on_both! { an_order_is_no_heartbeat nobody_is_silent_because_the_server_was_away last_seen_is_known_of_a_node_that_was_never_active }
+on_both! { an_order_is_no_heartbeat an_absent_server_makes_no_node_silent last_seen_is_known_of_a_node_that_was_never_active }

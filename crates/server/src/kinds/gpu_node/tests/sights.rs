@@ -11,7 +11,7 @@ use super::{
 };
 
 /// A proxy that has lost its way to MAAS says 404 to everything: no machine is gone because of that.
-async fn who_is_not_maas_takes_no_machine_away() {
+async fn a_server_that_is_not_maas_takes_no_machine_away() {
     let mut rig = Rig::new().await;
     let active = rig.active(1).await;
     let stalls = rig.maas.seed(&Seed { macs: vec![mac(2)], ..Seed::default() });
@@ -34,8 +34,9 @@ async fn who_is_not_maas_takes_no_machine_away() {
     rig.until(&waiting, "active").await;
 }
 
-/// A machine was deleted, and another one is the node's now: who still looks at the first one tells nothing of the node.
-async fn what_is_seen_of_a_machine_from_before_is_not_the_nodes() {
+/// A machine was deleted, and the node has another one now: observations of the first one do not count for
+/// the node.
+async fn an_observation_of_an_earlier_machine_is_not_the_nodes() {
     let mut rig = Rig::new().await;
     let first = rig.maas.seed(&Seed { macs: vec![mac(1)], ..Seed::default() });
     let outcomes = [("commissioning".to_owned(), vec![Outcome::Stall])].into();
@@ -96,7 +97,7 @@ async fn a_report_from_before_an_adoption_does_not_count() {
 }
 
 /// A MAAS that was restored empty ends no node: that its machine is gone is adopted when MAAS is believed.
-async fn what_maas_is_doubted_for_is_not_adopted() {
+async fn a_doubtful_answer_of_maas_is_not_adopted() {
     let mut rig = Rig::new().await;
     let mut machines = Vec::new();
     let mut leaving = String::new();
@@ -124,8 +125,8 @@ async fn what_maas_is_doubted_for_is_not_adopted() {
 }
 
 on_both! {
-    what_maas_is_doubted_for_is_not_adopted
-    who_is_not_maas_takes_no_machine_away
-    what_is_seen_of_a_machine_from_before_is_not_the_nodes
+    a_doubtful_answer_of_maas_is_not_adopted
+    a_server_that_is_not_maas_takes_no_machine_away
+    an_observation_of_an_earlier_machine_is_not_the_nodes
     a_report_from_before_an_adoption_does_not_count
 }

@@ -1,4 +1,4 @@
-//! What stands still says what leads on, and that does.
+//! A run that stands still names a way out, and the way works.
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ async fn a_silent_agent_is_told_with_the_way_past_it() {
     rig.until(&id, "retired").await;
 }
 
-/// What a node needs is what its run needs; answers what that is.
+/// Returns the next step of a node, which is that of its run.
 async fn agreed(rig: &Rig, id: &str) -> Value {
     let why = why(rig, id).await;
     assert_eq!(why[0]["next"], why[1]["next"], "{why:#}");
@@ -103,12 +103,12 @@ async fn a_node_needs_what_its_run_needs() {
     assert!(what.contains("failed 5 times: no space left"), "{next}");
 }
 
-/// What a stage sees for itself is what was observed last, and what is recommended goes by it: nobody else looks here.
-async fn what_a_stage_sees_is_kept() {
+/// The observation of a stage is the newest one, and recommendations depend on it: no sweep looks here.
+async fn observations_of_a_stage_are_kept() {
     let mut rig = Rig::new().await;
     let id = rig.active(1).await;
     let system_id = rig.system_id(&id).await;
-    // Nobody waits for the machine any more, so that nobody else looks at it.
+    // The machine is not waited for any more, so it is not polled either.
     let _ = rig.workers.cache.due(jiff::Timestamp::MAX);
     assert!(rig.maas.vanish(&system_id));
     let path = format!("/api/v1/gpu-nodes/{id}/decommissions");
@@ -120,7 +120,7 @@ async fn what_a_stage_sees_is_kept() {
     rig.until(&id, "deleted").await;
 }
 
-/// What nobody works on is not waited for.
+/// A bootstrap without a worker is not waited for.
 async fn a_bootstrap_that_was_given_up_is_not_waited_for() {
     let mut rig = Rig::new().await;
     rig.work();
@@ -134,8 +134,8 @@ async fn a_bootstrap_that_was_given_up_is_not_waited_for() {
     assert_eq!(line(&why[0]["next"]), line(&recommended), "{why:#}");
 }
 
-/// Whoever finds a frozen run reads who froze it and why, and not what it waited for then.
-async fn a_frozen_run_says_who_froze_it_and_why() {
+/// A frozen run shows the person and the reason, and not what it waited for then.
+async fn a_frozen_run_names_the_person_and_the_reason() {
     let mut rig = Rig::new().await;
     let system_id = seeded(&rig);
     let outcomes = [("commissioning".to_owned(), vec![Outcome::Stall])].into();
@@ -171,7 +171,7 @@ async fn a_frozen_run_says_who_froze_it_and_why() {
 }
 
 /// An agent that was silent before it was waited for is told of at once, with the way past it.
-async fn who_was_silent_before_is_told_of_at_once() {
+async fn an_agent_that_was_silent_before_is_reported_at_once() {
     let mut rig = Rig::new().await;
     let id = rig.active(1).await;
     rig.long_silence(&id).await;
@@ -204,11 +204,11 @@ async fn a_run_that_cannot_be_read_hides_no_other() {
 }
 
 on_both! {
-    who_was_silent_before_is_told_of_at_once
+    an_agent_that_was_silent_before_is_reported_at_once
     a_node_needs_what_its_run_needs
     a_run_that_cannot_be_read_hides_no_other
     a_silent_agent_is_told_with_the_way_past_it
-    what_a_stage_sees_is_kept
+    observations_of_a_stage_are_kept
     a_bootstrap_that_was_given_up_is_not_waited_for
-    a_frozen_run_says_who_froze_it_and_why
+    a_frozen_run_names_the_person_and_the_reason
 }

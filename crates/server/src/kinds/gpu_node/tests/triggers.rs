@@ -56,8 +56,8 @@ async fn a_machine_that_is_deleted_at_any_stage_on_its_way_out_needs_a_person() 
     }
 }
 
-/// Somebody puts the machine into a status that no stage causes, whichever stage its run has come to: it is not adopted,
-/// and nothing more is done to the machine.
+/// The machine is put into a status that no stage causes, at any stage of its run: it is not adopted, and
+/// nothing more is done to the machine.
 async fn a_status_that_no_run_causes_needs_a_person_at_any_stage() {
     let mut rig = elaborate().await;
     let tricky = Tricky::new(&rig);
@@ -90,7 +90,7 @@ async fn a_status_that_no_run_causes_needs_a_person_at_any_stage() {
 }
 
 /// In another VLAN than the provisioning subnet, or with an address of its own: neither is for automation to change.
-async fn an_interface_that_somebody_else_configured_needs_a_person() {
+async fn a_foreign_interface_needs_a_person() {
     let mut rig = Rig::with(quick(), |site| site.provisioning_subnet = "roce".to_owned()).await;
     super::trouble::seeded(&rig);
     let (id, run) = super::trouble::needs_person(&mut rig, "ensure_pxe_interface_auto").await;
@@ -177,7 +177,7 @@ on_both! {
 }
 
 on_both! {
-    an_interface_that_somebody_else_configured_needs_a_person
+    a_foreign_interface_needs_a_person
     a_machine_without_hardware_sync_needs_a_person
     a_datasource_failure_of_a_reimage_is_repaired_twice
 }

@@ -103,7 +103,7 @@ async fn a_machine_of_another_node_needs_a_person() {
     assert_eq!(rig.system_id(&second).await, system_id);
 }
 
-async fn a_machine_of_somebody_else_needs_a_person() {
+async fn a_foreign_machine_needs_a_person() {
     let mut rig = Rig::new().await;
     let _ = rig.maas.seed(&Seed { macs: vec![mac(1)], status: Some(Status::Deployed), ..Seed::default() });
     needs_person(&mut rig, "create_or_find_in_maas").await;
@@ -125,7 +125,7 @@ async fn a_missing_or_ambiguous_boot_disk_needs_a_person() {
     }
 }
 
-/// What a site says of a stage counts instead of what is usual: one answer that fails stops the run.
+/// A site's budget for a stage replaces the default: one failed answer stops the run.
 async fn a_site_says_how_much_its_stages_bear() {
     let budget = Budget { retries: Some(0), ..Budget::default() };
     let mut rig =
@@ -166,7 +166,7 @@ async fn an_interface_that_cannot_be_fixed_needs_a_person() {
     needs_person(&mut rig, "ensure_pxe_interface_auto").await;
 }
 
-/// Something that somebody does to a machine in MAAS as soon as its run comes to a stage.
+/// A change of a machine in MAAS as soon as its run comes to a stage.
 #[derive(Clone)]
 struct Meanwhile {
     workers: Workers,
@@ -189,7 +189,7 @@ impl Stages for Meanwhile {
     }
 }
 
-/// Has the run of a machine come to a stage at which somebody does something to the machine.
+/// Makes a change of a run's machine outside of Wardroom when the run comes to a stage.
 pub(super) fn meanwhile(rig: &mut Rig, stage: Stage, happens: impl Fn(&Maas) + Send + Sync + 'static) {
     let maas = Arc::clone(&rig.maas);
     let stages = Meanwhile { workers: rig.workers.clone(), stage, happens: Arc::new(move || happens(&maas)) };
@@ -219,7 +219,7 @@ async fn a_machine_that_is_deleted_in_the_middle_needs_a_person() {
     }
 }
 
-/// Nobody is told that a machine is in use that somebody else has released, or taken, while its agent was waited for.
+/// A machine that was released or taken while its agent was waited for is not reported as in use.
 async fn a_machine_that_is_released_while_its_agent_is_waited_for_needs_a_person() {
     for (mode, agents) in [(None, true), (None, false), (Some("reimage"), true)] {
         let mut rig = Rig::new().await;
@@ -288,7 +288,7 @@ async fn a_commissioning_that_fails_twice_needs_a_person_and_once_does_not() {
     }
 }
 
-async fn what_maas_says_and_this_run_did_not_cause_needs_a_person() {
+async fn a_status_that_the_run_did_not_cause_needs_a_person() {
     let mut rig = Rig::new().await;
     let system_id = seeded(&rig);
     let outcomes = [("deploying".to_owned(), vec![Outcome::Stall])].into();
@@ -341,7 +341,7 @@ async fn a_wrong_password_is_tried_twice_and_no_more() {
     let id = made["data"]["id"].as_str().unwrap().to_owned();
     let run = rig.until_run(&id, "failed_manual_intervention").await;
     assert_eq!(run["failure_class"], "credentials", "{run}");
-    // Going on with the same password asks nobody.
+    // A resume with the same password does not ask the BMC.
     rig.act(&id, "resume", json!({})).await.ok();
     let run = rig.until_run(&id, "failed_manual_intervention").await;
     assert_eq!(run["stage"], "resolve_power_credentials");
@@ -355,8 +355,8 @@ async fn a_wrong_password_is_tried_twice_and_no_more() {
     assert!(!stored.contains("calvin") && !stored.contains("wrong"), "no secret in history");
 }
 
-/// Whoever gave the BMC the password that the secret has, and says so by repeating the stage, is believed; the server's
-/// own ways of going on are not.
+/// An operator who corrected the password of the BMC confirms that by repeating the stage; the server's own
+/// retries confirm nothing.
 #[tokio::test]
 async fn a_refused_password_is_tried_again_when_a_person_repeats_the_stage() {
     let bmc = redfish::Fake::start(redfish::Config::default(), LOOPBACK).await.unwrap();
@@ -377,7 +377,7 @@ async fn a_refused_password_is_tried_again_when_a_person_repeats_the_stage() {
     assert_eq!(bmc.wrong_passwords(), 2);
     rig.act(&id, "resume", json!({})).await.ok();
     rig.until_run(&id, "failed_manual_intervention").await;
-    assert_eq!(bmc.wrong_passwords(), 2, "nobody said that it may be tried again");
+    assert_eq!(bmc.wrong_passwords(), 2, "no person allowed another try");
     rig.post(&retry, json!({"comment": "once more"})).await.ok();
     let run = rig.until_run(&id, "failed_manual_intervention").await;
     assert_eq!((bmc.wrong_passwords(), &run["failure_class"]), (4, &json!("credentials")), "{run}");
@@ -386,7 +386,7 @@ async fn a_refused_password_is_tried_again_when_a_person_repeats_the_stage() {
     rig.until(&id, "active").await;
 }
 
-/// A node whose machine somebody released is set aside, never silently adopted.
+/// A node whose machine was released outside of Wardroom is quarantined, never silently adopted.
 async fn drift_quarantines() {
     for change in [Some(Status::Ready), Some(Status::Broken), None] {
         let mut rig = Rig::new().await;
@@ -496,7 +496,7 @@ async fn a_maas_that_moved_is_followed() {
 }
 
 /// Nor is anything done to what another MAAS calls the same.
-async fn what_another_maas_calls_the_same_is_left_alone() {
+async fn a_machine_with_the_same_id_in_another_maas_is_left_alone() {
     let mut rig = Rig::new().await;
     let id = rig.active(1).await;
     let system_id = rig.system_id(&id).await;
@@ -519,8 +519,8 @@ async fn sweep(rig: &Rig) {
     drift::sweep(&rig.workers, "test").await.unwrap();
 }
 
-/// A retired node has no way to quarantine: what somebody did to its machine is written down once, an operator is asked,
-/// and taking the node back into use does not adopt it.
+/// A retired node has no way to quarantine: a foreign change of its machine is recorded once, an operator is
+/// asked, and taking the node back into use does not adopt it.
 async fn drift_of_a_retired_node_asks_and_is_not_adopted() {
     let mut rig = Rig::new().await;
     let id = rig.active(1).await;
@@ -544,7 +544,7 @@ async fn drift_of_a_retired_node_asks_and_is_not_adopted() {
     assert_eq!(rig.act(&id, "reactivate", json!({})).await.ok()["data"]["did"], "moved");
 }
 
-/// A run that waits to be repeated is frozen when somebody deletes its machine: a repeat would be blind.
+/// A run that waits for a repetition is frozen when its machine is deleted: a repeat would be blind.
 async fn drift_under_a_run_that_failed_for_now_needs_a_person() {
     let mut rig = Rig::new().await;
     let system_id = seeded(&rig);
@@ -565,7 +565,8 @@ async fn drift_under_a_run_that_failed_for_now_needs_a_person() {
     assert_eq!(rig.state(&id).await, "enrolling");
 }
 
-/// The reconciler freezes what it looked at, as the server, and not what a person has sent on since.
+/// The reconciler freezes only the version that it looked at, in the server's name, and not one that a person
+/// has sent on since.
 async fn drift_does_not_freeze_a_run_that_was_just_sent_on() {
     let mut rig = Rig::new().await;
     let _ = seeded(&rig);
@@ -589,8 +590,8 @@ async fn drift_does_not_freeze_a_run_that_was_just_sent_on() {
     assert_eq!((entry.triggered_by.as_str(), entry.user_id.as_deref()), ("system", None), "{entry:?}");
 }
 
-/// A MAAS that is restarted in the middle of a release needs nobody: what it says of the machine counts, not that it
-/// could not be asked.
+/// A MAAS that is restarted in the middle of a release needs no person: its answer about the machine counts,
+/// not the time without one.
 async fn a_maas_that_is_away_during_a_release_is_waited_for() {
     let mut rig = Rig::new().await;
     let id = rig.active(1).await;
@@ -632,7 +633,7 @@ async fn a_release_whose_answers_are_lost_goes_on() {
 
 /// A node that was set aside for drift alone comes back when it is proven healthy; one that a person set aside, or keeps
 /// aside, does not.
-async fn what_was_quarantined_for_drift_comes_back_when_it_is_proven_healthy() {
+async fn a_node_quarantined_for_drift_comes_back_when_it_is_proven_healthy() {
     for (drifts, person) in [(true, false), (false, true), (true, true)] {
         let mut rig = Rig::new().await;
         let id = rig.active(1).await;
@@ -700,7 +701,7 @@ async fn an_undo_without_its_site_waits_for_a_person() {
 on_both! {
     conflicting_candidates_need_a_person
     a_machine_of_another_node_needs_a_person
-    a_machine_of_somebody_else_needs_a_person
+    a_foreign_machine_needs_a_person
     a_missing_or_ambiguous_boot_disk_needs_a_person
     an_interface_that_cannot_be_fixed_needs_a_person
     a_site_says_how_much_its_stages_bear
@@ -708,7 +709,7 @@ on_both! {
     a_machine_that_is_released_while_its_agent_is_waited_for_needs_a_person
     a_machine_that_is_deleted_on_its_way_out_needs_a_person
     a_commissioning_that_fails_twice_needs_a_person_and_once_does_not
-    what_maas_says_and_this_run_did_not_cause_needs_a_person
+    a_status_that_the_run_did_not_cause_needs_a_person
     a_failure_that_nothing_explains_needs_a_person
     drift_does_not_freeze_a_run_that_was_just_sent_on
     a_maas_that_lost_its_machines_is_doubted
@@ -718,11 +719,11 @@ on_both! {
     a_wrong_password_is_tried_twice_and_no_more
     drift_quarantines
     another_maas_is_no_drift
-    what_another_maas_calls_the_same_is_left_alone
+    a_machine_with_the_same_id_in_another_maas_is_left_alone
     a_maas_that_moved_is_followed
     drift_of_a_retired_node_asks_and_is_not_adopted
     drift_under_a_run_that_failed_for_now_needs_a_person
-    what_was_quarantined_for_drift_comes_back_when_it_is_proven_healthy
+    a_node_quarantined_for_drift_comes_back_when_it_is_proven_healthy
     a_node_that_fits_is_left_alone_and_so_is_one_when_maas_does_not_answer
     an_undo_without_its_site_waits_for_a_person
 }

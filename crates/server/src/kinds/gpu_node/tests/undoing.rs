@@ -55,7 +55,7 @@ async fn stopped(rig: &mut Rig, tricky: &Tricky) -> Vec<(Stage, String, Option<S
     nodes
 }
 
-/// Somebody else has the machine commissioned; a run that waits for it and is cancelled leaves that alone.
+/// The machine is commissioned by another user; a run that waits for it and is cancelled leaves that alone.
 async fn a_commissioning_that_the_run_did_not_ask_for_goes_on() {
     let mut rig = Rig::new().await;
     let seed = Seed { macs: vec![mac(1)], status: Some(Status::Commissioning), ..Seed::default() };
@@ -70,7 +70,7 @@ async fn a_commissioning_that_the_run_did_not_ask_for_goes_on() {
     assert_eq!((rig.did(&machine, "commission"), rig.did(&machine, "abort")), (0, 0));
 }
 
-/// Machines that nobody of ours has to do with.
+/// Returns machines that no node has.
 fn foreign(rig: &Rig) -> Vec<String> {
     [Status::New, Status::Ready, Status::Deployed]
         .map(|status| rig.maas.seed(&Seed { status: Some(status), ..Seed::default() }))
@@ -84,7 +84,7 @@ fn nothing_was_done_to(rig: &Rig, machines: &[String]) {
     }
 }
 
-async fn a_cancel_takes_back_what_was_done_from_every_stage() {
+async fn a_cancel_undoes_the_work_of_every_stage() {
     let mut rig = elaborate().await;
     let others = foreign(&rig);
     let tricky = Tricky::new(&rig);
@@ -138,7 +138,8 @@ async fn a_clean_restart_begins_again_from_every_stage() {
     nothing_was_done_to(&rig, &others);
 }
 
-/// What takes a node out can be cancelled too: the node is never left in the middle, and what cannot be taken back stays.
+/// A run that takes a node out can be cancelled too: the node is never left in the middle, and steps that
+/// cannot be undone stay.
 async fn a_decommission_is_cancelled_from_every_stage() {
     let mut rig = elaborate().await;
     let tricky = Tricky::new(&rig);
@@ -219,8 +220,8 @@ async fn a_cancel_leaves_a_node_the_machine_it_had() {
     assert_eq!(rig.system_of(&id).await, Some(system_id));
 }
 
-/// What MAAS is at, or has put a machine into, is no reason to leave it to a person: tests are aborted, and a machine that
-/// somebody called broken is released.
+/// A busy or broken machine does not need a person: tests are aborted, and a machine that was marked broken
+/// is released.
 #[tokio::test]
 async fn a_cancel_takes_back_a_machine_that_is_tested_or_broken() {
     let free = |status| Change { status: Some(status), ..Change::default() };
@@ -250,7 +251,7 @@ async fn a_cancel_takes_back_a_machine_that_is_tested_or_broken() {
 }
 
 on_both! {
-    a_cancel_takes_back_what_was_done_from_every_stage
+    a_cancel_undoes_the_work_of_every_stage
     a_clean_restart_begins_again_from_every_stage
     a_decommission_is_cancelled_from_every_stage
     a_commissioning_that_the_run_did_not_ask_for_goes_on
