@@ -72,7 +72,7 @@ async fn memory() {
         sweep = sweep.min(took);
     }
     let took = millis(sweep);
-    say(took < 5.0, &format!("sweep of {MEMBERS} when nobody is due: {took:.2} ms (under 5)"));
+    say(took < 5.0, &format!("sweep of {MEMBERS} when no member is due: {took:.2} ms (under 5)"));
     println!("  plain scan of as many atomics: {:.2} ms, ratio {:.1}", millis(scan), ratio(sweep, scan));
 
     let stores: Vec<AtomicU64> = (0..MEMBERS).map(|_| AtomicU64::new(0)).collect();
@@ -144,7 +144,7 @@ async fn dying(at: &fleet::Where) {
                     if left == (MEMBERS - DYING) as u64 {
                         break began.unwrap().elapsed();
                     }
-                    assert!(left > (MEMBERS - DYING) as u64, "somebody else died");
+                    assert!(left > (MEMBERS - DYING) as u64, "another member died");
                 }
             })
         });

@@ -110,7 +110,7 @@ impl Fleet {
         std::hint::black_box(self.app.liveness.beat(seat, Interval::from_seconds(30)));
     }
 
-    /// Everybody from a number on beats.
+    /// Beats for every member from a number on.
     pub(crate) fn beat_from(&self, first: usize) {
         (first..MEMBERS).for_each(|member| self.beat(self.find(member)));
     }

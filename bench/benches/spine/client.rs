@@ -30,7 +30,7 @@ impl Connection {
         Self { stream, authorization: format!("Bearer {token}"), buffer: vec![0; 1 << 20] }
     }
 
-    /// Sends a request on behalf of somebody else.
+    /// Sends a request with other credentials.
     async fn send_as(&mut self, authorization: &str, method: &str, path: &str, body: &str) -> (u16, String) {
         authorization.clone_into(&mut self.authorization);
         self.send(method, path, body).await

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_named_stays_at_every_depth() {
+    fn unnamed_fields_stay_at_every_depth() {
         let now =
             json!({"id": "x", "name": "x", "settings": {"url": "a", "disk": {"model": "m"}, "tags": [1, 2]}});
         let change = json!({"settings": {"disk": {"serial": "s"}, "tags": [3], "url": null}});

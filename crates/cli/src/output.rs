@@ -128,7 +128,7 @@ mod tests {
     use super::takes_colours;
 
     #[test]
-    fn colours_are_for_who_takes_them() {
+    fn colours_are_for_terminals() {
         let with = |set: &[(&str, &str)]| {
             takes_colours(|name| set.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into()))
         };

@@ -175,7 +175,7 @@ mod tests {
     use super::{length, line};
 
     #[test]
-    fn who_waits_is_told_why_it_takes_long() {
+    fn a_long_wait_is_explained() {
         let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let failure = json!({"stage": "s", "class": "unanswered", "evidence": "no route", "at": now});
         let shown = |changes: serde_json::Value| {

@@ -123,7 +123,7 @@ fn mistakes_are_named() {
     }
 }
 
-/// Whoever mends a file wants to know all of it.
+/// All mistakes of a file are reported at once, to be mended together.
 #[test]
 fn all_mistakes_are_told_at_once_with_what_there_is() {
     let said = with("[server]\nlistn = 1\nlisten = 5\n[sever]\n").unwrap_err();

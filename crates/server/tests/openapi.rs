@@ -60,7 +60,7 @@ fn check(file: &str, generated: &str) {
     assert!(written == generated, "{file} differs from the code: run `./dev bless` and look at the change");
 }
 
-/// Deny by default: a route that the access table does not know is refused to everybody, so it is a mistake.
+/// Deny by default: a route without a row in the access table is refused to every caller, so it is a mistake.
 #[test]
 fn every_route_has_a_row_in_the_access_table_and_every_row_a_route() {
     let document = serde_json::to_value(router::openapi(KINDS)).unwrap();

@@ -11,7 +11,8 @@ pub const ATTEMPTS: usize = 200;
 /// An attempt reads, decides and commits, and returns nothing when another writer committed first (see
 /// [`unless_conflict`]). It must depend on what it reads alone.
 ///
-/// # Errors The error of an attempt, or [`Error::Conflict`] after [`ATTEMPTS`].
+/// # Errors
+/// The error of an attempt, or [`Error::Conflict`] after [`ATTEMPTS`].
 pub async fn attempts<T, E: From<Error>, F: Future<Output = Result<Option<T>, E>>>(
     attempt: impl Fn() -> F,
 ) -> Result<T, E> {

@@ -182,7 +182,7 @@ impl Partial {
 
 impl Drop for Partial {
     fn drop(&mut self) {
-        // // It may have its final name already, and a failed removal has no remedy here.
+        // It may have its final name already, and a failed removal has no remedy here.
         let _ = std::fs::remove_file(&self.0);
     }
 }

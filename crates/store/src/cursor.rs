@@ -1,8 +1,8 @@
 //! Cursors as text: a place, and a sum over it and the name of its list.
 //!
-//! What must stay true: a cursor that was cut short, changed or taken from another list is refused. Read as some other
-//! place, it would silently leave something out. The sum guards against accidents; a place is no secret, and who may
-//! see a list may start anywhere in it.
+//! What must stay true: a cursor that was cut short, changed or taken from another list is refused. Read as
+//! some other place, it would silently leave something out. The sum guards against accidents; a place is no
+//! secret, and a caller that may see a list may start anywhere in it.
 
 /// The cursor of a place in a list.
 #[must_use]

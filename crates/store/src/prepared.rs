@@ -91,7 +91,7 @@ impl Change {
         let row = HistoryRow { hash, ..row };
 
         let keeps_names = before.as_ref().is_some_and(|before| same_names(&before.content, &after));
-        // // A due time moves without a new version, so the one that was read may be outdated.
+        // A due time moves without a new version, so the one that was read may be outdated.
         let is_dated = |content: &Content| content.due_at.is_some();
         let is_same =
             keeps_names && !is_dated(&after) && !before.as_ref().is_some_and(|it| is_dated(&it.content));

@@ -117,7 +117,7 @@ impl Sqlite {
                 Some(due) => {
                     claimed.push(Row::new([Value::Int(epoch)].into_iter().chain(due.rest()).collect()));
                 }
-                // // Its due time was changed meanwhile: the next claim must not wait for this lease.
+                // Its due time was changed meanwhile: the next claim must not wait for this lease.
                 None => {
                     let released = params![format!("{kind}/{id}"), holder.clone(), epoch];
                     self.write(sql::LEASE_RELEASE, released).await?;

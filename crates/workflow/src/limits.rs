@@ -111,7 +111,8 @@ impl Limits {
     /// Takes a turn at a bucket, or returns when to ask again. A caller that asks again in time keeps its
     /// place in the line; one that is late loses it.
     ///
-    /// # Errors How long to wait.
+    /// # Errors
+    /// How long to wait.
     pub fn ask(&self, bucket: &str, rate: Rate, caller: &str, now: Instant) -> Result<Turn, Duration> {
         let mut inner = self.lock();
         let (rate, others) = (inner.part_of(rate), inner.others);
@@ -194,7 +195,7 @@ impl Limits {
         }
         let spacing = SPACING.saturating_mul(u32::try_from(before).unwrap_or(u32::MAX));
         let wait = (PAUSE + spacing).min(LONGEST);
-        // // No place in this line is given back, so the order of coming is not needed.
+        // No place in this line is given back, so the order of coming is not needed.
         stand(&mut entry.line, place, (caller, 0), now + wait);
         Err(wait)
     }

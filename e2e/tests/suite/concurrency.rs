@@ -23,7 +23,7 @@ const MANY: usize = 50;
 
 /// A table of PostgreSQL is locked for longer than any caller waits.
 #[test]
-fn what_was_refused_is_not_done_later() {
+fn a_refused_change_is_not_made_later() {
     const LOCK: &str = "LOCK TABLE resources IN SHARE ROW EXCLUSIVE MODE";
     let site = Site::start(Backend::Postgres);
     let id = node_in(&site.admin(), "active", 1);

@@ -65,7 +65,7 @@ fn a_machine_is_registered_whatever_its_firmware_says(on: Backend) {
 
 /// A machine that hangs up during its first boot leaves nothing that other servers would wait for.
 #[test]
-fn a_machine_that_hangs_up_holds_nobody_up() {
+fn a_machine_that_hangs_up_delays_no_other() {
     let site = Site::start(Backend::Postgres);
     let held = "SELECT 1 FROM leases WHERE name = 'discovery' AND expires_at > 0";
     for number in 0..60 {

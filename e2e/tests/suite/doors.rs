@@ -18,7 +18,7 @@ on_both! {
     strangers_get_no_install_token,
     a_token_that_proves_nothing_registers_nothing,
     a_token_that_is_not_asked_for_opens_no_door,
-    nobody_renames_an_approved_machine,
+    an_approved_machine_cannot_rename_itself,
     a_report_that_is_not_noted_says_so,
     a_loopback_listener_answers_to_its_own_names,
 }
@@ -110,7 +110,7 @@ fn a_token_that_is_not_asked_for_opens_no_door(on: Backend) {
 
 /// A machine that awaits approval may say what it is; afterwards that has to be proven. What people call a machine
 /// is theirs, and a report does not touch the ETag that covers it.
-fn nobody_renames_an_approved_machine(on: Backend) {
+fn an_approved_machine_cannot_rename_itself(on: Backend) {
     let site = Site::start(on);
     let claim =
         |hostname: &str| json!({"mac_address": mac(1), "hostname": hostname, "ip_address": "10.0.0.66"});

@@ -10,7 +10,7 @@ on_both! {
     a_dead_host_is_retired_and_removed,
     a_drain_survives_its_server,
     a_drain_can_be_stopped_and_resumed_by_many,
-    what_is_not_clean_is_quarantined,
+    a_node_that_is_not_clean_is_quarantined,
     a_run_says_what_to_do_next,
 }
 
@@ -238,7 +238,7 @@ fn a_drain_can_be_stopped_and_resumed_by_many(on: Backend) {
     assert_eq!(node.beat(true)["status"], "active");
 }
 
-fn what_is_not_clean_is_quarantined(on: Backend) {
+fn a_node_that_is_not_clean_is_quarantined(on: Backend) {
     let site = Site::start(on);
     let node = Node::active(&site, "gpu-1");
     site.admin().post(&node.path("/decommissions"), &json!({"mode": "storage_cleanup"})).expect(201);

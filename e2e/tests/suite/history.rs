@@ -15,7 +15,7 @@ on_both! {
     transitions_have_the_shape_of_the_document,
     people_are_named,
     the_chain_verifies_and_outlives_its_node,
-    nobody_rewrites_history,
+    history_cannot_be_rewritten,
     tampering_is_noticed,
     why_says_what_to_do,
 }
@@ -92,7 +92,7 @@ fn the_chain_verifies_and_outlives_its_node(on: Backend) {
     assert_eq!(rows["data"].as_array().unwrap().len(), 8);
 }
 
-fn nobody_rewrites_history(on: Backend) {
+fn history_cannot_be_rewritten(on: Backend) {
     let site = Site::start_with(on, &[("WARDROOM_AUDIT_CHECKPOINT_SECONDS", "1")]);
     node_in(&site.admin(), "active", 1);
     let refused = |sql: &str| {

@@ -17,11 +17,11 @@ use crate::support::{Backend, Reply, Site, on_both, satellite, satellite::Robot,
 
 on_both! {
     the_dead_are_found_in_time,
-    a_pause_charges_nobody,
-    a_clock_that_jumps_charges_nobody,
-    a_restart_charges_nobody,
+    a_pause_does_not_count_as_silence,
+    a_clock_jump_does_not_count_as_silence,
+    a_restart_does_not_count_as_silence,
     a_client_that_beats_half_as_often_stays_online,
-    what_a_satellite_said_survives_a_restart,
+    reports_of_a_satellite_survive_a_restart,
 }
 
 /// Short enough for a test, long enough for a busy machine.
@@ -219,7 +219,7 @@ fn due(heard: Timestamp, found: Timestamp, deaf: &[Value]) -> Timestamp {
     clippy::disallowed_methods,
     reason = "the servers are asked about the time in which they stood still"
 )]
-fn a_pause_charges_nobody(on: Backend) {
+fn a_pause_does_not_count_as_silence(on: Backend) {
     // Once it is a whole minute; `./dev faults` takes the time for it on both.
     let is_long = on == Backend::Sqlite || std::env::var_os("WARDROOM_FAULT_ROUNDS").is_some();
     let long = if is_long { 60 } else { 20 };
@@ -251,7 +251,7 @@ fn a_pause_charges_nobody(on: Backend) {
     assert_eq!(moves.len(), 1, "only the dead one: {moves:#?}");
 }
 
-fn a_clock_that_jumps_charges_nobody(on: Backend) {
+fn a_clock_jump_does_not_count_as_silence(on: Backend) {
     let folder = tempfile::tempdir().unwrap();
     let clock = folder.path().join("clock");
     fs::write(&clock, "0 0").unwrap();
@@ -292,7 +292,7 @@ fn covers(period: &Value, from: Timestamp, to: Timestamp) -> bool {
 }
 
 #[test]
-fn a_server_that_stands_still_takes_nobody_with_it() {
+fn a_paused_server_affects_no_other() {
     one_stands_still(|sweeper| 1 - sweeper, Duration::from_secs(17));
 }
 
@@ -419,7 +419,7 @@ fn a_beat_that_takes_too_long_is_refused() {
     until("it to be taken again", || beat(&site, &robots[0], 0).is_some());
 }
 
-fn a_restart_charges_nobody(on: Backend) {
+fn a_restart_does_not_count_as_silence(on: Backend) {
     let mut site = Site::start_with(on, &SETTINGS);
     let (names, robots) = online(&site, 5);
     // Once as it should be, once as a power cut would.
@@ -472,7 +472,7 @@ fn a_client_that_beats_half_as_often_stays_online(on: Backend) {
     assert_eq!(moves_to_stale(&site), [Value::Null; 0]);
 }
 
-fn what_a_satellite_said_survives_a_restart(on: Backend) {
+fn reports_of_a_satellite_survive_a_restart(on: Backend) {
     let mut site = Site::start_with(on, &SETTINGS);
     let robot = satellite::online(&site, "edge");
     let image = json!({"reference": "registry/library/alpine:3", "size_bytes": 352});

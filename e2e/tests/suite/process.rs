@@ -210,7 +210,7 @@ fn the_end_lets_a_change_finish_whose_caller_is_gone() {
 
 /// A waiting change continues to its end, so the answer must not say that it was not done.
 #[test]
-fn who_waits_too_long_is_told_what_may_have_become_of_it() {
+fn a_request_that_takes_too_long_says_that_it_may_have_succeeded() {
     let site = Site::start_with(Backend::Postgres, &[("WARDROOM_SERVER_REQUEST_TIMEOUT_SECONDS", "1")]);
     let id = node_in(&site.admin(), "active", 1);
     let said = |reply: crate::support::Reply| reply.problem(503)["detail"].as_str().unwrap().to_owned();

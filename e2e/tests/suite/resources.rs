@@ -11,7 +11,7 @@ use crate::support::{
 on_both! {
     every_pair_of_states_is_as_the_document_says,
     force_lifts_the_retry_limit_and_opens_no_move,
-    an_etag_guards_what_was_read,
+    an_etag_guards_the_version_that_was_read,
     members_are_corrected_under_their_etag,
     a_report_leaves_the_etag_alone,
     a_patch_changes_clears_and_keeps,
@@ -61,7 +61,7 @@ fn force_lifts_the_retry_limit_and_opens_no_move(on: Backend) {
     api.patch(&path, &forced).problem(409);
 }
 
-fn an_etag_guards_what_was_read(on: Backend) {
+fn an_etag_guards_the_version_that_was_read(on: Backend) {
     let site = Site::start(on);
     let id = node_in(&site.admin(), "active", 1);
     let path = format!("/api/v1/nodes/{id}");

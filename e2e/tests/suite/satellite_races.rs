@@ -21,7 +21,7 @@ on_both! {
     a_token_has_one_winner,
     a_revocation_bites_while_satellites_beat,
     a_revocation_bites_within_a_request,
-    a_whole_site_beats_beside_who_guesses,
+    a_whole_site_beats_beside_a_guesser,
 }
 
 /// A transaction that is left open anywhere holds the feed back; a revocation does not wait for it.
@@ -131,7 +131,7 @@ fn a_revocation_bites_while_the_database_is_slow() {
 /// A wrong secret of a satellite that is there is looked up, because another server may have issued it. However many
 /// of them wait for an answer of the database, who has the right one beats and reads its state.
 #[test]
-fn guesses_at_a_satellite_hold_up_nobody_else() {
+fn guesses_at_a_satellite_delay_no_other() {
     let site = Site::start(Backend::Postgres);
     let robot = online(&site, "edge");
     let wrong = Robot { username: robot.username.clone(), password: "guessed".to_owned() };
@@ -290,7 +290,7 @@ fn head(stream: &mut impl std::io::Read) -> String {
 }
 
 /// C10: 600 satellites behind one address, a client with a dead token, and one that guesses, beyond what is let through.
-fn a_whole_site_beats_beside_who_guesses(on: Backend) {
+fn a_whole_site_beats_beside_a_guesser(on: Backend) {
     let limits = [
         ("WARDROOM_LIMITS_READ", "50000"),
         ("WARDROOM_LIMITS_WRITE", "50000"),

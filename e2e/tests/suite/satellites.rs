@@ -19,10 +19,10 @@ on_both! {
     the_deleted_never_come_back,
     a_lost_answer_can_be_asked_for_again,
     tokens_expire_and_are_told_apart_as_little_as_possible,
-    what_a_satellite_says_is_tolerated_within_limits,
+    reports_of_a_satellite_are_tolerated_within_limits,
     lists_hide_the_deleted_and_show_the_revoked,
     join_tokens_are_checked_and_need_spire,
-    why_names_what_is_in_the_way,
+    why_names_the_blockers,
 }
 
 /// Expectations of the satellite's own client: C1 all four parts of a registration, C2 a state URL with its name in it,
@@ -354,7 +354,7 @@ fn tokens_expire_and_are_told_apart_as_little_as_possible(on: Backend) {
     assert_eq!(get(&site, "late")["status"], "pending");
 }
 
-fn what_a_satellite_says_is_tolerated_within_limits(on: Backend) {
+fn reports_of_a_satellite_are_tolerated_within_limits(on: Backend) {
     let site = Site::start(on);
     let robot = online(&site, "edge");
     let said = |body: &Value| robot.at(&site, 0).post("/satellites/sync", body);
@@ -427,7 +427,7 @@ fn join_tokens_are_checked_and_need_spire(on: Backend) {
     site.admin().get("/api/satellites/edge").problem(404);
 }
 
-fn why_names_what_is_in_the_way(on: Backend) {
+fn why_names_the_blockers(on: Backend) {
     let site = Site::start(on);
     create(&site, "edge");
     let why = || site.admin().get("/api/v1/resources/satellite/edge/why").expect(200)["data"][0].clone();

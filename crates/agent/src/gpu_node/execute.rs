@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_comes_first_and_what_does_not_fit_is_left_out() {
+    fn failures_come_first_and_the_rest_is_cut() {
         let check =
             |ok, message: &str| Checked { name: "c".to_owned(), ok, message: Some(message.to_owned()) };
         let few = vec![check(true, "fine"), check(false, "broken")];
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_written_is_kept_within_bounds_and_details_are_read() {
+    async fn output_is_bounded_and_details_are_read() {
         let script = "yes | head -c 100000; echo 'detail: {\"name\":\"nvme0\",\"method\":\"crypto\",\"ok\":true}'; \
                       echo \"$WARDROOM_FORCE $WARDROOM_TASK_KIND\" >&2";
         let result = task(&configured(script), asked("node.drain")).await;
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_takes_too_long_is_ended_and_what_it_wrote_is_kept() {
+    async fn a_slow_command_is_ended_and_its_output_kept() {
         let script = "yes | head -c 100000; echo begun; exec sleep 60";
         let result = task(&configured(script), asked("node.drain")).await;
         assert_eq!(result.outcome, "failed");
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_command_started_ends_with_it() {
+    async fn children_of_a_command_end_with_it() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("child");
         let result = task(&with_child(&file), asked("node.drain")).await;
@@ -513,7 +513,7 @@ mod tests {
 
     /// A task that no longer belongs to this agent is dropped in the middle.
     #[tokio::test]
-    async fn what_a_command_started_ends_when_nobody_waits_for_it_any_more() {
+    async fn children_of_a_command_end_when_its_caller_has_gone() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("child");
         let mut config = with_child(&file);

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_survives_and_is_private() {
+    fn the_stored_identity_survives_and_is_private() {
         let dir = tempfile::tempdir().unwrap();
         let state = dir.path().join("state");
         let keeper = Keeper::open(&state).unwrap();

@@ -15,7 +15,7 @@ fn the_command_line_is_checked_first() {
         2,
         &["<KIND> [possible values: nodes, ", "gpu-nodes", "Usage: wardroom get [OPTIONS] <KIND> [ID]"],
     );
-    // The variable names the server: nobody has to give the option.
+    // The variable names the server, so the option is not needed.
     for bare in [bare, server.run(&["describe"]), server.run(&["get", "nodes", "--bogus"])] {
         bare.says(2, &["Usage: wardroom "]);
         assert!(!bare.err.contains("--server"), "{}", bare.err);
@@ -112,7 +112,7 @@ fn a_conflict_says_what_is_allowed() {
 }
 
 #[test]
-fn who_may_not_is_denied() {
+fn a_caller_without_the_role_is_denied() {
     let server = Server::start();
     let mut command = server.command(&["get", "nodes"]);
     command.env("WARDROOM_TOKEN", "wrt_unknown");
@@ -228,7 +228,7 @@ fn a_server_that_cannot_start_says_what_to_do() {
     serve("127.0.0.1:0", "wardroom-data").says(1, &["is in use by another server", "--data-dir"]);
 }
 
-/// Who has no satellites need not say where they would come to; who has is told to, before one is sent nowhere.
+/// Without satellites an address need not be set; with some it must be, before one is sent nowhere.
 #[test]
 fn an_address_that_is_none_is_told_to_no_satellite() {
     let server = Server::start_everywhere();

@@ -200,7 +200,7 @@ fn lines(from: impl std::io::Read + Send + 'static) -> Receiver<String> {
         let mut line = String::new();
         while reader.read_line(&mut line).is_ok_and(|read| read > 0) {
             if sender.send(line.trim_end().to_owned()).is_err() {
-                // Whoever writes must not be stopped by a reader that left.
+                // The writer must not be stopped by a reader that left.
                 let _ = reader.read_to_end(&mut Vec::new());
                 return;
             }

@@ -36,7 +36,7 @@ fn a_backup_is_taken_beside_the_server_and_restored() {
     assert!(server.ok(&["get", "node", &id]).contains("discovered"));
 }
 
-/// Who has the key and the database of a server gets in again although no token is left.
+/// The holder of a server's key and database gets in again although no token is left.
 #[test]
 fn a_token_is_made_without_one() {
     let mut server = Server::start();

@@ -132,7 +132,7 @@ fn satellites_are_assigned_groups_and_configs() {
     assert!(!server.ok(&["history", "satellite", "edge-01"]).contains("stolen"));
 }
 
-/// Nobody listens there, so that everything waits.
+/// No registry listens there, so that everything waits.
 #[test]
 fn what_a_registry_has_not_been_told_is_described() {
     let server = Server::start_with(&[("WARDROOM_REGISTRY_URL", "http://127.0.0.1:1")]);
@@ -252,9 +252,9 @@ fn gpu_nodes_and_runs_are_acted_on_by_name() {
     server.run(&["describe", "run", "gpu-9"]).says(3, &["gpu-9"]);
 }
 
-/// A site that cannot be reached: the run comes to a stop, and whoever waits is told what to do.
+/// A site that cannot be reached: the run comes to a stop, and the waiting command shows the next step.
 #[test]
-fn who_waits_for_a_run_is_told_how_it_ends() {
+fn waiting_for_a_run_shows_its_end() {
     let server = Server::start();
     write(&server, "site.yaml", SITE);
     server.ok(&["apply", "-f", "site.yaml"]);
@@ -267,7 +267,7 @@ fn who_waits_for_a_run_is_told_how_it_ends() {
 
     let watched = server.watch(&["gpu-node", "create", "gpu-3", "--wait"]);
     watched.note_with("is running at wait_for_agent_enrollment, waiting: ");
-    // Who waits changes nothing, and is not asked.
+    // Waiting changes nothing, and needs no confirmation.
     server
         .run(&["gpu-node", "wait", "gpu-2", "gpu-3", "--wait-timeout", "1s"])
         .says(6, &["the run continues"]);

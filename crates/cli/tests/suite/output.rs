@@ -18,7 +18,7 @@ fn lists_are_tables_with_stable_columns() {
     assert_eq!(heads(&table), ["ID", "MAC", "HOSTNAME", "STATE", "WORKFLOW", "SINCE", "AGE"]);
     let cells: Vec<_> = table.lines().nth(1).unwrap().split_whitespace().take(5).collect();
     assert_eq!(cells, [id.as_str(), "52:54:00:00:00:01", "alpha", "discovered", "<none>"]);
-    assert!(!table.contains('\u{1b}'), "no colour where nobody looks");
+    assert!(!table.contains('\u{1b}'), "no colour without a terminal");
 
     let wide = server.ok(&["get", "no", "-o", "wide"]);
     assert!(wide.contains("LABELS") && wide.contains("site=berlin"), "{wide}");
@@ -59,7 +59,7 @@ fn history_says_what_resources_are_called() {
         assert!(rows[0]["resource_id"].is_string() && rows[0].get("name").is_none(), "{rows}");
     }
     assert!(following.line_with(&alpha).contains("alpha"));
-    // Who may not see the list of tokens is told by history which one it was.
+    // History names the token also for callers that may not list tokens.
     let secret = server.ok(&["token", "create", "reader", "--role", "viewer"]);
     let mut read = server.command(&["history"]);
     read.env("WARDROOM_TOKEN", secret.trim());
@@ -127,7 +127,7 @@ fn json_and_yaml_are_what_the_api_gives() {
     assert_eq!(yaml, one);
     let summary: Value = serde_json::from_str(&server.ok(&["summary", "-o", "json"])).unwrap();
     assert_eq!(summary["kinds"]["node"]["discovered"], 1);
-    assert!(!server.ok(&["summary"]).lines().any(|line| line.starts_with("server ")), "nobody gets those");
+    assert!(!server.ok(&["summary"]).lines().any(|line| line.starts_with("server ")), "no caller gets those");
     assert!(server.ok(&["summary"]).lines().any(|line| line.split_whitespace().eq([
         "node",
         "discovered",
@@ -162,7 +162,7 @@ fn a_node_is_described_with_its_explanation_and_history() {
 }
 
 #[test]
-fn nobody_reading_is_no_error() {
+fn a_closed_output_is_no_error() {
     let server = Server::start();
     server.node("52:54:00:00:00:01", &[]);
     let mut child = server.command(&["get", "nodes"]).stdout(std::process::Stdio::piped()).spawn().unwrap();

@@ -71,7 +71,7 @@ fn files_are_applied_again_and_again() {
 
 /// Lists are sorted by name, so that those below often come before those above.
 #[test]
-fn what_others_refer_to_is_applied_first() {
+fn referenced_objects_are_applied_first() {
     let server = Server::start();
     let text = "kind: node\nmac_address: 52:54:00:00:00:01\nworkflow_id: debian\ngroup_id: bench\n---\n\
                 kind: group\nname: bench\nparent_id: lab\n---\nkind: group\nname: lab\nparent_id: site\n---\n\

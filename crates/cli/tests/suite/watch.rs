@@ -51,7 +51,7 @@ fn events_go_on_where_they_were_cut() {
 
 /// As in `wardroom get nodes -w | head -1`, while nothing happens.
 #[test]
-fn who_is_not_read_any_more_ends() {
+fn a_watch_without_a_reader_ends() {
     let server = Server::start();
     server.node("52:54:00:00:00:01", &[]);
     for arguments in [&["get", "nodes", "-w"][..], &["events", "-w", "--after", "start"]] {

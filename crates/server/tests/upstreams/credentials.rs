@@ -6,11 +6,11 @@ use wardroom_server::platform::clock::Clock;
 use crate::site::{Answer, Credential, Site, eventually, on_both, send};
 
 on_both! {
-    a_lost_registration_is_repeated_by_who_fell_silent_meanwhile,
+    a_stale_satellite_repeats_a_lost_registration,
     a_registration_is_repeated_for_a_minute_only,
     a_new_credential_voids_the_old_one_also_when_it_was_silent_meanwhile,
     an_old_credential_is_exchanged_in_time_only,
-    who_is_revoked_while_it_exchanges_is_known_by_either,
+    a_satellite_revoked_during_its_exchange_is_known_by_either_credential,
 }
 
 const MINUTE: i64 = 60;
@@ -86,8 +86,9 @@ impl World {
     }
 }
 
-/// Who lost the answer to its registration does not beat, so it may be stale before the minute is over.
-async fn a_lost_registration_is_repeated_by_who_fell_silent_meanwhile() {
+/// A satellite that lost the answer to its registration does not beat, so it may be stale before the minute
+/// is over.
+async fn a_stale_satellite_repeats_a_lost_registration() {
     let world = world().await;
     let token = world.create().await;
     let lost = Credential::of(&world.exchange(&token).await.expect(200));
@@ -142,7 +143,7 @@ async fn an_old_credential_is_exchanged_in_time_only() {
     world.turn(DAY).await;
     world.sync(&old).await.expect(401);
     world.refresh(&old).await.expect(401);
-    // Nor does it come back once the answer was given: who did not use the new one in time asks for a token.
+    // Nor does it come back once the answer was given: without a first use in time it needs a new token.
     world.turn(0).await;
     let new = Credential::of(&world.refresh(&old).await.expect(200));
     world.sync(&old).await.expect(200);
@@ -152,9 +153,9 @@ async fn an_old_credential_is_exchanged_in_time_only() {
     assert_eq!(world.site.beat(&new).await, 200);
 }
 
-/// Who is revoked between the exchange and the first use of what it was given may have lost the answer, or not: it is told
-/// that it is revoked, and comes back, with whichever it has.
-async fn who_is_revoked_while_it_exchanges_is_known_by_either() {
+/// A satellite that is revoked between the exchange and the first use of its new credential may have lost the
+/// answer, or not: with either credential it is told so, and comes back.
+async fn a_satellite_revoked_during_its_exchange_is_known_by_either_credential() {
     let world = world().await;
     let act = async |verb: &str, body: Value| {
         world.site.post(&format!("/api/satellites/edge/{verb}"), body).await.expect(200)
@@ -190,7 +191,7 @@ async fn who_is_revoked_while_it_exchanges_is_known_by_either() {
         act("revoke", json!({})).await;
         act("reenable", json!({"mode": "refresh"})).await;
     }
-    // A time that is over is over for who is revoked after it, too.
+    // The end of the exchange also holds for a satellite that is revoked after it.
     let new = Credential::of(&world.refresh(&old).await.expect(200));
     world.turn(25 * 60 * MINUTE).await;
     act("revoke", json!({})).await;

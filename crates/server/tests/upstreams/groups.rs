@@ -1,4 +1,4 @@
-//! Groups, configs and who is assigned to them.
+//! Groups, configs and their assignment to satellites.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ on_both! {
     a_group_is_replaced_by_name_and_read_as_it_was_written,
     deleting_a_group_takes_its_satellites_out,
     a_large_group_is_gone_at_once_and_emptied_afterwards,
-    nobody_is_left_in_a_group_that_is_deleted_at_the_same_time,
+    no_satellite_is_left_in_a_group_that_is_deleted_at_the_same_time,
     a_config_in_use_stays_and_its_secrets_are_not_shown,
 }
 
@@ -92,7 +92,7 @@ async fn a_large_group_is_gone_at_once_and_emptied_afterwards() {
     assert_eq!(names_in(&site.get("/api/groups").await), ["other"]);
     site.post("/api/groups/satellite", json!({"satellite": "s0", "group": "g"})).await.expect(400);
 
-    eventually("everybody to be out", async || {
+    eventually("every satellite to be out", async || {
         let left = site.ask(Method::GET, "/api/groups/g/satellites", None).await;
         (left.status == 404).then_some(())
     })
@@ -108,8 +108,9 @@ async fn a_large_group_is_gone_at_once_and_emptied_afterwards() {
     assert!(names_in(&site.get("/api/groups/g/satellites").await).is_empty(), "a new one is empty");
 }
 
-/// Whoever joins while the group is deleted is either refused or taken out: nobody is left in what is gone.
-async fn nobody_is_left_in_a_group_that_is_deleted_at_the_same_time() {
+/// A satellite that joins while the group is deleted is either refused or taken out: none is left in a
+/// missing group.
+async fn no_satellite_is_left_in_a_group_that_is_deleted_at_the_same_time() {
     let site = Site::start("").await;
     for name in ["s0", "s1", "s2", "s3"] {
         site.create(name, &[]).await;

@@ -19,16 +19,16 @@ on_both! {
     a_registration_waits_for_harbor_and_uses_nothing_up,
     a_revoked_satellite_is_refused_at_once_and_harbor_catches_up,
     a_lost_answer_creates_no_second_robot_and_repeats_no_update,
-    a_hanging_call_holds_up_nobody_else,
+    a_hanging_call_delays_no_other,
     a_revocation_waits_for_no_failure_from_before,
-    what_is_cut_off_is_begun_again,
-    what_a_server_died_in_is_begun_again,
+    an_interrupted_effect_is_begun_again,
+    effects_of_a_crashed_server_are_begun_again,
     a_robot_that_is_not_ours_is_left_alone,
     an_upstream_that_does_not_answer_is_left_alone,
     a_robot_that_is_there_is_adopted_where_that_is_allowed,
     a_name_that_is_given_again_gets_a_robot_of_its_own,
     projects_of_a_group_reach_the_robots_of_its_satellites,
-    who_is_revoked_is_told_so_although_harbor_lost_its_robot,
+    a_revoked_satellite_is_told_so_although_harbor_lost_its_robot,
 }
 
 /// What Harbor puts before the names of robots is for Harbor to say; a satellite is known by that name on every server.
@@ -54,9 +54,9 @@ async fn known_everywhere() {
     }
 }
 
-/// Harbor is restored from before the satellite was made, or somebody deleted its robot there: what the satellite shows is
-/// still its name.
-async fn who_is_revoked_is_told_so_although_harbor_lost_its_robot() {
+/// Harbor is restored from before the satellite was made, or its robot was deleted there: the user that the
+/// satellite shows is still its name.
+async fn a_revoked_satellite_is_told_so_although_harbor_lost_its_robot() {
     for prefix in ["robot$", "bot+"] {
         let options = Options { prefix: prefix.to_owned(), ..Options::default() };
         let harbor = Harbor::start(options).await.unwrap();
@@ -217,7 +217,7 @@ async fn a_lost_answer_creates_no_second_robot_and_repeats_no_update() {
 }
 
 /// One that hangs keeps no other waiting.
-async fn a_hanging_call_holds_up_nobody_else() {
+async fn a_hanging_call_delays_no_other() {
     let harbor = Harbor::start(Options::default()).await.unwrap();
     harbor.faults().order(Order::once("POST /robots", "hang")).unwrap();
     let site = site(&harbor).await;
@@ -282,7 +282,7 @@ async fn revoking(harbor: &Harbor) -> Site {
 }
 
 /// The end of a server waits for no upstream for long. The next one takes up at once what it was at.
-async fn what_is_cut_off_is_begun_again() {
+async fn an_interrupted_effect_is_begun_again() {
     let harbor = Harbor::start(Options::default()).await.unwrap();
     let site = revoking(&harbor).await.restart(&sections(&harbor, "")).await;
     site.settled("edge", NO_REGISTRY).await;
@@ -291,7 +291,7 @@ async fn what_is_cut_off_is_begun_again() {
 
 /// What a server died in is taken up by the next one: at once where it must be the only one, and else when the claims of
 /// the dead have lapsed, which is long before an effect is taken for hanging.
-async fn what_a_server_died_in_is_begun_again() {
+async fn effects_of_a_crashed_server_are_begun_again() {
     let harbor = Harbor::start(Options::default()).await.unwrap();
     let site = revoking(&harbor).await.kill(&sections(&harbor, "")).await;
     site.settled("edge", NO_REGISTRY).await;
@@ -309,7 +309,7 @@ async fn by_hand(harbor: &Harbor, site: &Site, name: &str, description: &str) ->
     send(made.json(&by_hand)).await.expect(201)["id"].as_i64().unwrap()
 }
 
-/// Neither one that somebody made, nor one of another server, whose satellite is nobody here.
+/// Neither one that was made by hand, nor one of another server, whose satellite is unknown here.
 async fn a_robot_that_is_not_ours_is_left_alone() {
     let harbor = Harbor::start(Options::default()).await.unwrap();
     let site = site(&harbor).await;
@@ -326,7 +326,7 @@ async fn a_robot_that_is_not_ours_is_left_alone() {
         });
         let (_, _, error) = error.await;
         assert!(error.contains(&format!("robot${name}")) && error.contains("adopt_robots"), "{error}");
-        // Whatever becomes of the satellite, the robot is somebody else's.
+        // Whatever becomes of the satellite, the robot is not ours.
         site.post(&format!("/api/satellites/{name}/revoke"), json!({})).await.expect(200);
         site.settled(name, NO_REGISTRY).await;
         let back = json!({"mode": "reissue"});
@@ -403,7 +403,7 @@ async fn projects_of_a_group_reach_the_robots_of_its_satellites() {
     robot_with(&harbor, "edge", "the new project", |robot| projects(robot) == ["apps", "satellite"]).await;
 }
 
-/// Everybody's effect is put off, although few of them were tried: who hangs up on some is not asked by all.
+/// Every effect is put off after few of them were tried: an upstream that hangs up is not asked by all.
 async fn an_upstream_that_does_not_answer_is_left_alone() {
     const SATELLITES: usize = 60;
     let deaf = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

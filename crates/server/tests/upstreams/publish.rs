@@ -23,11 +23,11 @@ use crate::site::{Backend, DATABASE, Site, eventually, on_both};
 on_both! {
     states_follow_their_records_into_the_registry,
     a_state_outlives_the_late_removal_of_the_one_before,
-    a_registry_that_came_later_has_what_was_made_before_it,
-    what_the_registry_lost_is_published_again,
-    what_the_registry_has_not_been_told_is_shown,
-    secrets_are_not_pushed_where_anybody_reads_them,
-    what_is_published_names_no_server_of_several,
+    a_registry_that_came_later_gets_earlier_states,
+    lost_states_are_published_again,
+    outstanding_states_are_shown,
+    secrets_are_not_pushed_to_a_public_registry,
+    published_states_name_no_single_server,
 }
 
 /// A registry with a folder of its own, until it is dropped.
@@ -103,7 +103,7 @@ impl Registry {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "whoever runs the tests reads what was left out")]
+#[expect(clippy::print_stdout, reason = "the reader of the test's output needs to know what was left out")]
 async fn states_follow_their_records_into_the_registry() {
     let Some(registry) = Registry::start().await else {
         println!("there is no docker-registry here: nothing is pushed");
@@ -159,7 +159,7 @@ struct Slow {
     may_pass: Arc<Semaphore>,
     /// Removals that were carried out.
     passed: Arc<Semaphore>,
-    /// Whether nobody hears of them.
+    /// Whether they are dropped.
     is_mute: Arc<AtomicBool>,
     task: JoinHandle<()>,
 }
@@ -205,7 +205,7 @@ impl Slow {
 }
 
 /// The registry takes its time to remove what a deleted satellite published; meanwhile another one has its name.
-#[expect(clippy::print_stdout, reason = "whoever runs the tests reads what was left out")]
+#[expect(clippy::print_stdout, reason = "the reader of the test's output needs to know what was left out")]
 async fn a_state_outlives_the_late_removal_of_the_one_before() {
     let Some(registry) = Registry::start().await else {
         println!("there is no docker-registry here: nothing is pushed");
@@ -251,8 +251,8 @@ async fn furnish(site: &Site) {
 }
 
 /// Nothing is changed in between: it is the server that notices where things are not.
-#[expect(clippy::print_stdout, reason = "whoever runs the tests reads what was left out")]
-async fn a_registry_that_came_later_has_what_was_made_before_it() {
+#[expect(clippy::print_stdout, reason = "the reader of the test's output needs to know what was left out")]
+async fn a_registry_that_came_later_gets_earlier_states() {
     let (Some(first), Some(second)) = (Registry::start().await, Registry::start().await) else {
         println!("there is no docker-registry here: nothing is pushed");
         return;
@@ -287,8 +287,8 @@ async fn a_registry_that_came_later_has_what_was_made_before_it() {
     assert_eq!(asked(&site).await, before);
 }
 
-#[expect(clippy::print_stdout, reason = "whoever runs the tests reads what was left out")]
-async fn what_the_registry_lost_is_published_again() {
+#[expect(clippy::print_stdout, reason = "the reader of the test's output needs to know what was left out")]
+async fn lost_states_are_published_again() {
     let Some(registry) = Registry::start().await else {
         println!("there is no docker-registry here: nothing is pushed");
         return;
@@ -300,14 +300,14 @@ async fn what_the_registry_lost_is_published_again() {
         site.settled(name, &[]).await;
     }
 
-    // Whoever misses something says once more what it is like.
+    // A repeated change publishes a missing state.
     registry.lose();
     site.group("g", &["library/x"]).await;
     registry.has(&[GROUP]).await;
     site.ask(Method::PATCH, "/api/configs/c", Some(json!({}))).await.expect(200);
     registry.has(&[CONFIG]).await;
 
-    // Nobody has to.
+    // It is not needed.
     registry.lose();
     let site = site.restart(&registry.section()).await;
     registry.has(&[GROUP, CONFIG, EDGE, BARE]).await;
@@ -324,8 +324,8 @@ async fn what_the_registry_lost_is_published_again() {
     drop(site.end().await);
 }
 
-/// Nobody listens there, so that everything waits.
-async fn what_the_registry_has_not_been_told_is_shown() {
+/// No registry listens there, so that everything waits.
+async fn outstanding_states_are_shown() {
     let site = Site::start("[registry]\nurl = \"http://127.0.0.1:1\"\n").await;
     furnish(&site).await;
     let waits = async |path: &str| {
@@ -355,8 +355,8 @@ async fn what_the_registry_has_not_been_told_is_shown() {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "whoever runs the tests reads what was left out")]
-async fn secrets_are_not_pushed_where_anybody_reads_them() {
+#[expect(clippy::print_stdout, reason = "the reader of the test's output needs to know what was left out")]
+async fn secrets_are_not_pushed_to_a_public_registry() {
     let Some(registry) = Registry::start().await else {
         println!("there is no docker-registry here: nothing is pushed");
         return;
@@ -372,7 +372,7 @@ async fn secrets_are_not_pushed_where_anybody_reads_them() {
         effects["data"][0]["last_error"].as_str().map(str::to_owned)
     })
     .await;
-    assert!(error.contains("anybody") && error.contains("registry.allow_public"), "{error}");
+    assert!(error.contains("is public") && error.contains("registry.allow_public"), "{error}");
     let state = "satellite/config-state/s/state";
     assert_eq!(registry.digest(state).await, None);
     let site = site.restart(&format!("{section}allow_public = true\n")).await;
@@ -381,8 +381,8 @@ async fn secrets_are_not_pushed_where_anybody_reads_them() {
 }
 
 /// Each of several servers listens on another address, and all of them publish the same built-in config.
-#[expect(clippy::print_stdout, reason = "whoever runs the tests reads what was left out")]
-async fn what_is_published_names_no_server_of_several() {
+#[expect(clippy::print_stdout, reason = "the reader of the test's output needs to know what was left out")]
+async fn published_states_name_no_single_server() {
     let Some(registry) = Registry::start().await else {
         println!("there is no docker-registry here: nothing is pushed");
         return;

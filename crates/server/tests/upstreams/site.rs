@@ -1,4 +1,4 @@
-//! One server with a store of its own, and somebody who asks it.
+//! One server with a store of its own, and a client.
 
 use std::time::Duration;
 
@@ -273,7 +273,7 @@ pub(crate) async fn send(request: RequestBuilder) -> Answer {
     Answer { status, body: serde_json::from_slice(&bytes).unwrap_or(Value::Null) }
 }
 
-/// Asks until there is an answer, for as long as anybody would wait.
+/// Asks until there is an answer, for a bounded time.
 pub(crate) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     for _ in 0..1200 {
         if let Some(answer) = ask().await {

@@ -16,7 +16,7 @@ use crate::{
 on_both! {
     a_satellite_joins_registers_and_beats_by_its_certificate,
     a_revoked_identity_is_refused_at_once_withdrawn_and_banned,
-    who_joined_before_a_reissue_is_kept_out,
+    an_agent_that_joined_before_a_reissue_is_kept_out,
     a_token_that_was_replaced_before_it_was_recorded_is_told_again,
     a_late_deletion_leaves_a_successor_its_agent,
     a_lost_answer_makes_no_second_token_or_entry,
@@ -29,10 +29,10 @@ on_both! {
     an_agent_of_another_domain_is_refused_and_uses_nothing_up,
     a_satellite_with_a_token_has_nothing_to_do_with_spire,
     agents_are_told_where_spire_is,
-    who_joined_in_time_is_not_sent_for_a_new_token,
-    a_banned_agent_vouches_for_nobody,
+    a_satellite_that_joined_in_time_needs_no_new_token,
+    a_banned_agent_vouches_for_no_satellite,
     two_nodes_of_one_name_do_not_take_turns,
-    who_cannot_register_for_want_of_a_listener_is_told,
+    a_satellite_without_a_listener_for_certificates_says_so,
 }
 
 const DOMAIN: &str = "example.org";
@@ -242,15 +242,16 @@ async fn a_satellite_joins_registers_and_beats_by_its_certificate() {
     }
     assert_eq!(send(client.get(world.at("/api/satellites"))).await.status, 404, "nothing else is here");
 
-    // The same name elsewhere is another identity, and nobody.
+    // The same name elsewhere is another identity, and unknown.
     for other in ["spiffe://example.org/satellite/region/us/edge", "spiffe://example.org/satellite/edge"] {
         let stranger = world.client(other);
         assert_eq!(send(stranger.get(world.at("/satellites/spiffe-ztr"))).await.status, 401, "{other}");
         assert_eq!(send(stranger.post(world.at("/satellites/sync")).json(&json!({}))).await.status, 401);
     }
-    let nobody = reqwest::Client::builder().no_proxy().tls_danger_accept_invalid_certs(true).build().unwrap();
+    let anonymous =
+        reqwest::Client::builder().no_proxy().tls_danger_accept_invalid_certs(true).build().unwrap();
     assert!(
-        nobody.get(world.at("/satellites/spiffe-ztr")).send().await.is_err(),
+        anonymous.get(world.at("/satellites/spiffe-ztr")).send().await.is_err(),
         "no certificate, no connection"
     );
     let elsewhere = world.site.http.get(format!("{}/satellites/spiffe-ztr", world.site.url));
@@ -285,7 +286,7 @@ async fn a_revoked_identity_is_refused_at_once_withdrawn_and_banned() {
         effects.into_iter().find(|(type_, _, error)| type_ == "spire_entry" && !error.is_empty())
     });
     assert!(!error.await.2.contains(&token), "no token in an error");
-    // SPIRE is in nobody's way: who is revoked is refused.
+    // SPIRE delays no revocation: a revoked satellite is refused.
     let why = world.site.get("/api/v1/resources/satellite/edge/why").await["data"][0].clone();
     assert_eq!(why["blockers"], json!([]), "{why}");
     assert!(
@@ -340,7 +341,7 @@ async fn a_revoked_identity_is_refused_at_once_withdrawn_and_banned() {
 
 /// A satellite is reissued because its node cannot be trusted. SPIRE goes on to give that node certificates for as long
 /// as it has not been told.
-async fn who_joined_before_a_reissue_is_kept_out() {
+async fn an_agent_that_joined_before_a_reissue_is_kept_out() {
     const ALIAS: &str = "spiffe://example.org/agent/edge";
     let world = world().await;
     let (id, token) = world.create("edge").await;
@@ -375,7 +376,7 @@ async fn who_joined_before_a_reissue_is_kept_out() {
     assert_eq!(send(old_node.post(world.at("/satellites/sync")).json(&json!({}))).await.status, 401);
     send(old_node.get(&ztr)).await.expect(401);
 
-    // Nothing of this is done again for who is in, whatever else changes.
+    // Nothing of this is repeated for a registered satellite, whatever else changes.
     world.site.group("g", &["library/x"]).await;
     world.site.post("/api/groups/satellite", json!({"satellite": "edge", "group": "g"})).await.expect(200);
     world.site.settled("edge", &[]).await;
@@ -383,8 +384,8 @@ async fn who_joined_before_a_reissue_is_kept_out() {
     assert_eq!(send(new_node.post(world.at("/satellites/sync")).json(&json!({}))).await.status, 200);
 }
 
-/// SPIRE is told of a token, and before that can be recorded the satellite has another: the second one counts, and who
-/// joined with the first is forgotten.
+/// SPIRE is told of a token, and before that can be recorded the satellite has another: the second one
+/// counts, and an agent that joined with the first is forgotten.
 async fn a_token_that_was_replaced_before_it_was_recorded_is_told_again() {
     let world = world().await;
     let down =
@@ -394,7 +395,7 @@ async fn a_token_that_was_replaced_before_it_was_recorded_is_told_again() {
     let agent = world.join(&token).await;
     let back = world.site.post("/api/satellites/edge/reenable", json!({"mode": "reissue"})).await.expect(200);
     let ztr = world.at("/satellites/spiffe-ztr");
-    // Certificates from before the first one was shut out are void, whoever has them.
+    // Certificates from before the first one was shut out are void for every holder.
     eventually("the first one to be shut out", async || world.agent(&agent).is_none().then_some(())).await;
     let early = eventually("the trust bundle to arrive", async || {
         let early = world.issued_later(&id).await;
@@ -410,8 +411,8 @@ async fn a_token_that_was_replaced_before_it_was_recorded_is_told_again() {
     send(early.get(&ztr)).await.expect(200);
 }
 
-/// The name of an agent has no region in it: who is deleted while SPIRE is away takes only what is its own with it,
-/// and not what another satellite of its name was given meanwhile.
+/// The name of an agent has no region in it: a satellite deleted while SPIRE is away takes only its own
+/// entries along, and not those that another satellite of its name was given meanwhile.
 async fn a_late_deletion_leaves_a_successor_its_agent() {
     const ALIAS: &str = "spiffe://example.org/agent/edge";
     let world = world().await;
@@ -459,7 +460,7 @@ async fn a_lost_answer_makes_no_second_token_or_entry() {
     assert_eq!(world.entries("spiffe://example.org/agent/edge").len(), 1);
 }
 
-/// SPIRE knows the token before we could record that it does: who joins in between is banned like any other.
+/// SPIRE knows the token before that is recorded: an agent that joins in between is banned like any other.
 async fn an_agent_that_joined_early_is_banned_too() {
     let world = world().await;
     let down =
@@ -570,8 +571,8 @@ async fn nodes_with_proofs_of_their_own_are_found_and_never_banned() {
     assert_eq!(beat().await["refresh"], Value::Null);
 }
 
-/// Somebody else may have reasons of their own to give a workload the same identity. What we made is replaced when it is
-/// not right any more.
+/// Other users may have reasons of their own to give a workload the same identity. Our entries are replaced
+/// when they are outdated.
 async fn entries_of_others_are_left_alone() {
     use wardroom_upstream::spire::{Endpoint, NewEntry, Selector, Spire as Client};
     let world = world().await;
@@ -583,7 +584,7 @@ async fn entries_of_others_are_left_alone() {
     let parent = "spiffe://example.org/agent/other".parse().unwrap();
     let theirs = NewEntry { id: id.parse().unwrap(), parent, selectors: vec![selector], x509_ttl: 60 };
     let theirs = client.create_entry(&theirs).await.unwrap();
-    // An alias that somebody gave to an agent of a token of theirs.
+    // A foreign alias for an agent that joined with a foreign token.
     let alias = NewEntry {
         id: "spiffe://example.org/agent/edge".parse().unwrap(),
         parent: "spiffe://example.org/spire/agent/join_token/theirs".parse().unwrap(),
@@ -648,8 +649,8 @@ async fn agents_are_told_where_spire_is() {
     assert!(refused.to_string().contains("spire.agent_address"), "{refused}");
 }
 
-/// Who follows the advice of `why` must not shut out a node that is just coming up.
-async fn who_joined_in_time_is_not_sent_for_a_new_token() {
+/// Following the advice of `why` must not shut out a node that is just coming up.
+async fn a_satellite_that_joined_in_time_needs_no_new_token() {
     let world = world().await;
     let wanted = json!({"satellite_name": "edge", "selectors": ["unix:uid:1000"], "ttl_seconds": 1});
     world.site.post("/api/join-tokens", wanted).await.expect(200);
@@ -664,7 +665,7 @@ async fn who_joined_in_time_is_not_sent_for_a_new_token() {
 }
 
 /// A node whose certificate was replaced joins as another agent, and the one before may have been banned.
-async fn a_banned_agent_vouches_for_nobody() {
+async fn a_banned_agent_vouches_for_no_satellite() {
     use wardroom_upstream::spire::{Endpoint, Spire as Client};
     let world = world().await;
     let client = Client::new(&Endpoint::Socket(world._files.path().join("api.sock")), None).unwrap();
@@ -694,7 +695,7 @@ async fn a_banned_agent_vouches_for_nobody() {
         .await;
 }
 
-/// Whoever shortens the life of identities, because they cannot be revoked, means those that are there too.
+/// A shorter life of identities, which cannot be revoked, applies to the present ones too.
 async fn a_changed_time_to_live_is_updated() {
     use wardroom_upstream::spire::{Endpoint, Spire as Client};
     let world = world().await;
@@ -737,7 +738,7 @@ async fn two_nodes_of_one_name_do_not_take_turns() {
     assert_eq!(parents, [agent.as_str()]);
 }
 
-async fn who_cannot_register_for_want_of_a_listener_is_told() {
+async fn a_satellite_without_a_listener_for_certificates_says_so() {
     let world = world().await;
     world.create("edge").await;
     let why = async |site: &Site| site.get("/api/v1/resources/satellite/edge/why").await.to_string();

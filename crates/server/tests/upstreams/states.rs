@@ -9,7 +9,7 @@ use crate::site::{Credential, Site, on_both, send};
 
 on_both! {
     a_satellite_pulls_its_state_its_groups_and_its_config,
-    nobody_reads_what_is_not_theirs,
+    no_satellite_reads_states_of_others,
     secrets_of_a_config_are_for_its_satellites_only,
     a_pull_that_a_change_overtakes_is_finished,
     tags_are_listed_page_by_page,
@@ -98,7 +98,7 @@ async fn a_satellite_pulls_its_state_its_groups_and_its_config() {
     }
 }
 
-async fn nobody_reads_what_is_not_theirs() {
+async fn no_satellite_reads_states_of_others() {
     let site = Site::start("").await;
     site.group("g", &["library/x"]).await;
     let (one, two) = (site.create("one", &["g"]).await, site.create("two", &[]).await);
@@ -129,7 +129,7 @@ async fn nobody_reads_what_is_not_theirs() {
     assert_eq!(pull(&site, &two, &two.state).await.unwrap_err(), 401);
 }
 
-/// What a satellite needs in clear is shown to nobody else, and whoever has the database only does not have it.
+/// Secrets that a satellite needs in clear are shown only to it, and the database alone does not hold them.
 async fn secrets_of_a_config_are_for_its_satellites_only() {
     let site = Site::start("").await;
     let secrets: Vec<_> = (0..6).map(|number| format!("not-for-everybody-{number}")).collect();
@@ -178,7 +178,7 @@ async fn secrets_of_a_config_are_for_its_satellites_only() {
     assert!(!shown[0].contains("636"), "under a telling name all is hidden");
 }
 
-/// Whoever read a manifest gets what it names, although the record changed in between.
+/// A client that read a manifest gets its blobs, although the record changed in between.
 async fn a_pull_that_a_change_overtakes_is_finished() {
     let site = Site::start("").await;
     site.group("g", &["library/x"]).await;

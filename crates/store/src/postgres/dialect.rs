@@ -179,8 +179,8 @@ const GUARDS: [Guard; 2] = [
 /// has been open for the longest. Every role may see which sessions have a transaction, if not their queries.
 pub(crate) const HELD_BACK: &str = concat!(
     "SELECT greatest(0, floor(extract(epoch FROM clock_timestamp() - created_at::timestamptz) * 1000))::bigint, \
-     coalesce((SELECT who FROM (\
-     SELECT age(backend_xid) AS age, 'the session with pid ' || pid AS who FROM pg_stat_activity WHERE backend_xid IS NOT NULL \
+     coalesce((SELECT session FROM (\
+     SELECT age(backend_xid) AS age, 'the session with pid ' || pid AS session FROM pg_stat_activity WHERE backend_xid IS NOT NULL \
      UNION ALL SELECT age(transaction), 'the prepared transaction ' || quote_literal(gid) FROM pg_prepared_xacts) AS open \
      ORDER BY age DESC LIMIT 1), 'a session that has ended') FROM history WHERE xid >= ",
     settled!(),

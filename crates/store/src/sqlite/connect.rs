@@ -72,7 +72,7 @@ fn writable(path: &Path) -> Result<Connection> {
     set("synchronous", "FULL")?;
     // A long read keeps the log from being reused; afterwards it shrinks again.
     set("journal_size_limit", "67108864")?;
-    // // Pages that change with every commit are copied back once for many; meanwhile no write can run.
+    // Pages that change with every commit are copied back once for many; meanwhile no write can run.
     set("wal_autocheckpoint", "8192")?;
     prepare_connection(connection)
 }

@@ -206,7 +206,7 @@ fn transact(connection: &Connection, recent: &Recent, batch: &[Work]) -> Transac
     };
     transaction().unwrap_or_else(|error| {
         if !connection.is_autocommit() {
-            // // Nothing to add: every caller in the batch gets the first error.
+            // Nothing to add: every caller in the batch gets the first error.
             let _ = execute(connection, "ROLLBACK", []);
         }
         let answers = batch.iter().map(|_| Err(Error::Unavailable(error.to_string()))).collect();

@@ -40,8 +40,8 @@ pub(crate) async fn one_request_per_key(database: Database) {
     assert_eq!(store.sweep_keys(at(1060)).await.unwrap(), 1);
 }
 
-/// For who knows that its holder is gone: the next one need not wait, and has another epoch.
-pub(crate) async fn a_lease_ends_whoever_has_it(database: Database) {
+/// For a caller that knows that the holder is gone: the next one need not wait, and has another epoch.
+pub(crate) async fn a_lease_of_any_holder_can_be_ended(database: Database) {
     let store = database.open().await;
     let hour = Duration::from_secs(3600);
     let dead = store.acquire_lease("discovery", "dead", hour).await.unwrap().unwrap();
@@ -88,7 +88,7 @@ pub(crate) async fn leases_change_hands_with_a_new_epoch(database: Database) {
     assert_eq!(third.epoch, second.epoch + 1, "it had lapsed");
 }
 
-/// Whoever held a lease before it was forgotten is still fenced off.
+/// The holder of a lease from before it was forgotten is still fenced off.
 pub(crate) async fn an_epoch_never_comes_back(database: Database) {
     let store = database.open().await;
     let node = created(&store, 1).await;

@@ -1,4 +1,4 @@
-//! One writer: who wins, who is told so, and what is written.
+//! One writer: which change wins, which caller gets a conflict, and what is written.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(crate) async fn reads_what_it_wrote(database: Database) {
     assert_eq!((rows, total), (vec![committed.row.clone()], 2));
     let (rows, total) = store.history("node", &first.content.id, Rows::Transitions, 10, 0).await.unwrap();
     assert_eq!((rows, total), (vec![committed.row], 1));
-    assert_eq!(store.get("node", "nobody").await.unwrap(), None);
+    assert_eq!(store.get("node", "missing").await.unwrap(), None);
 }
 
 pub(crate) async fn one_winner_per_version(database: Database) {
@@ -86,7 +86,7 @@ pub(crate) async fn a_conflict_leaves_its_neighbours_alone(database: Database) {
     assert_eq!(untouched.content.state, "pending");
 }
 
-/// Many moves under one lease: each is made or not for itself, and none once somebody else has the lease.
+/// Many moves under one lease: each is made or not for itself, and none once another holder has the lease.
 pub(crate) async fn many_move_under_one_lease(database: Database) {
     let store = database.open().await;
     let made = store.commit_all((1..=600).map(|number| create(node(number))).collect()).await;
@@ -144,7 +144,7 @@ pub(crate) async fn many_move_each_under_its_lease(database: Database) {
         change.after.due_at = (number % 3 == 1).then(|| at(9));
         changes.push(change);
         if number == 1 {
-            // When somebody looks again is no new version, and what was decided says when to look.
+            // A new due time is no new version, and the decision sets it.
             assert!(store.put_off(&lease, node, at(8)).await.unwrap());
         }
         if number % 10 == 0 {
@@ -167,8 +167,8 @@ pub(crate) async fn many_move_each_under_its_lease(database: Database) {
     assert_eq!(verify(&database.location(), None, &[]).await.unwrap().fault, None);
 }
 
-/// Somebody has a row locked for long: whoever changes it waits, and nobody else does.
-pub(crate) async fn who_waits_holds_up_nobody(database: Database) {
+/// A session has a row locked for long: a change of it waits, and no other does.
+pub(crate) async fn a_waiting_commit_delays_no_other(database: Database) {
     let store = database.open().await;
     let made = store.commit_all((0..40).map(|number| create(node(number))).collect()).await;
     let nodes: Vec<_> = made.into_iter().map(|made| made.unwrap().resource).collect();

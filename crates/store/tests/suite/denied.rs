@@ -1,4 +1,5 @@
-//! The deny set names who lost access, for servers that answer from memory; an embedded database has no other server.
+//! The deny set names resources that lost access, for servers that answer from memory; an embedded database
+//! has no other server.
 
 use wardroom_store::{Change, Content, Document, List, Store};
 
@@ -14,13 +15,13 @@ async fn denied(store: &Store) -> Vec<(String, i64)> {
     denied.into_iter().map(|row| (row.id, row.version)).collect()
 }
 
-pub(crate) async fn who_loses_access_is_named_for_other_servers(database: Database) {
+pub(crate) async fn a_denial_is_named_for_other_servers(database: Database) {
     let store = database.open().await;
     let is_shared = matches!(database.location(), wardroom_store::Location::Postgres { .. });
     let one = store.commit(create(satellite(1))).await.unwrap().resource;
     let one = moved(&store, &one, "online").await.resource;
     let one = moved(&store, &one, "stale").await.resource;
-    assert_eq!(denied(&store).await, [], "who is let in is not denied");
+    assert_eq!(denied(&store).await, [], "a resource with access is not denied");
     let one = moved(&store, &one, "revoked").await.resource;
     let one = moved(&store, &one, "pending").await.resource;
     let one = moved(&store, &one, "online").await.resource;

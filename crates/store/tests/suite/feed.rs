@@ -68,8 +68,8 @@ pub(crate) async fn some_kinds_are_read_without_the_others(database: Database) {
     assert_eq!(both.len(), 6);
 }
 
-/// Who has seen a change in the feed finds it in the resource: what is kept at hand is never older.
-pub(crate) async fn what_the_feed_told_is_there(database: Database) {
+/// A reader that has seen a change in the feed finds it in the resource: the cache is never older.
+pub(crate) async fn changes_in_the_feed_can_be_read(database: Database) {
     let store = database.open().await;
     let mut writers = vec![];
     for number in 1..=8 {
@@ -202,18 +202,18 @@ pub(crate) async fn a_slow_transaction_is_waited_for_by_kind(database: Database)
     }
 }
 
-/// Whoever it is, also in another database of the same server.
-pub(crate) async fn who_holds_the_feed_back_is_named(database: Database) {
+/// The session is named wherever it is, also in another database of the same server.
+pub(crate) async fn the_session_that_holds_back_the_feed_is_named(database: Database) {
     let store = database.open().await;
     created(&store, 1).await;
     feed_of(&store, 1).await;
     assert_eq!(store.feed_held_back().await.unwrap(), None);
     let slow = slow_transaction(&database).await;
-    assert_eq!(store.feed_held_back().await.unwrap(), None, "nobody waits for it yet");
+    assert_eq!(store.feed_held_back().await.unwrap(), None, "no change waits for it yet");
     created(&store, 2).await;
     let pid: i32 = slow.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
     let expected = format!("the session with pid {pid}");
-    // Whoever has the oldest transaction of the whole cluster is named: tests beside this one come and go.
+    // The oldest transaction of the whole cluster is named: tests beside this one come and go.
     let mut held = store.feed_held_back().await.unwrap().unwrap();
     for _ in 0..600 {
         if held.by == expected {

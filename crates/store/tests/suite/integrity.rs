@@ -55,7 +55,7 @@ pub(crate) async fn an_honest_history_verifies(database: Database) {
     feed_of(&store, 11).await;
     let (one, other) = (key(), key());
     let sealed = tokio::join!(store.seal(&one, at(3)), store.seal(&other, at(3)));
-    assert!(sealed.0.unwrap().is_some() != sealed.1.unwrap().is_some(), "of two who seal at once, one does");
+    assert!(sealed.0.unwrap().is_some() != sealed.1.unwrap().is_some(), "of two seals at once, one succeeds");
     drop(store);
     assert_eq!(check(&database).await, Report { checkpoints: 3, sealed_rows: 11, ..expected });
 }
@@ -97,7 +97,7 @@ pub(crate) async fn history_is_append_only(database: Database) {
     assert_eq!(check(&database).await, expected);
 }
 
-/// What is wrong beside the triggers that whoever tampers with an embedded database has to take away.
+/// Faults beside the missing triggers, which have to be dropped to tamper with an embedded database.
 async fn beside_guards(database: &Database) -> Option<Fault> {
     let fault = check(database).await.fault;
     let unguarded = matches!(fault, Some(Fault::Unguarded { .. }));

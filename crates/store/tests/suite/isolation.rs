@@ -37,8 +37,8 @@ pub(crate) async fn a_read_only_database_is_named(database: Database) {
     created(&store, 3).await;
 }
 
-/// Somebody begins to use a resource and commits while its deletion waits: the deletion sees it.
-pub(crate) async fn what_waits_sees_what_it_waited_for(database: Database) {
+/// A change begins to use a resource and commits while its deletion waits: the deletion sees it.
+pub(crate) async fn a_waiting_change_sees_the_one_before(database: Database) {
     let store = database.open().await;
     let used = created(&store, 1).await;
     let Database::Postgres(cluster) = &database else { panic!("PostgreSQL only") };
@@ -66,11 +66,11 @@ pub(crate) async fn what_waits_sees_what_it_waited_for(database: Database) {
 }
 
 /// A statement for many that the server sends back has made nothing: each change gets its answer by itself.
-pub(crate) async fn what_was_sent_back_is_tried_alone(database: Database) {
+pub(crate) async fn a_returned_change_is_tried_alone(database: Database) {
     let store = database.open().await;
     let node = created(&store, 1).await;
     let once = "CREATE SEQUENCE tries; CREATE FUNCTION fail_once() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
-                IF nextval('tries') = 1 THEN RAISE 'somebody was faster' USING ERRCODE = '40001'; END IF; \
+                IF nextval('tries') = 1 THEN RAISE 'another session was faster' USING ERRCODE = '40001'; END IF; \
                 RETURN NEW; END $$; \
                 CREATE TRIGGER fail_once BEFORE UPDATE ON resources FOR EACH ROW EXECUTE FUNCTION fail_once()";
     database.execute(once).await.unwrap();
@@ -113,8 +113,8 @@ async fn wait_until(database: &Database, sql: &str, rows: usize) {
 /// Keeps every change of a resource waiting until it commits.
 const LOCK: &str = "BEGIN; LOCK TABLE resources IN SHARE ROW EXCLUSIVE MODE";
 
-/// Somebody has the table locked for longer than moves wait: what they were told holds when the lock is gone.
-pub(crate) async fn what_was_refused_is_not_done_later(database: Database) {
+/// A session has the table locked for longer than moves wait: their errors hold when the lock is gone.
+pub(crate) async fn a_refused_change_is_not_made_later(database: Database) {
     let store = database.open().await;
     let made = store.commit_all((0..5).map(|number| create(node(number))).collect()).await;
     let nodes: Vec<_> = made.into_iter().map(|made| made.unwrap().resource).collect();
@@ -135,7 +135,7 @@ pub(crate) async fn what_was_refused_is_not_done_later(database: Database) {
 }
 
 /// A connection that ends in the middle of a commit leaves doubt; before it, nothing was made.
-pub(crate) async fn what_is_not_known_is_said_so(database: Database) {
+pub(crate) async fn an_unknown_outcome_is_reported_as_such(database: Database) {
     let store = database.open().await;
     let (one, two) = (created(&store, 1).await, created(&store, 2).await);
     let Database::Postgres(cluster) = &database else { panic!("PostgreSQL only") };

@@ -41,7 +41,8 @@ pub(crate) async fn the_newer_beat_stays(database: Database) {
     here.note_seen("satellite", vec![seen("a", 0, 30)]).await.unwrap();
     there.note_seen("satellite", vec![seen("a", 500, 10)]).await.unwrap();
     assert_eq!(stored(&here).await, [("a".to_owned(), 0, 30)]);
-    // How often it beats is known from whoever heard it say so, also when that was before, or is written down later.
+    // Its interval is known from the server that heard it stated, also when that was before, or is written
+    // later.
     here.note_seen("satellite", vec![seen("a", 0, 0), seen("b", 100, 0)]).await.unwrap();
     there.note_seen("satellite", vec![seen("b", 500, 60)]).await.unwrap();
     assert_eq!(stored(&here).await, [("a".to_owned(), 0, 30), ("b".to_owned(), 100, 60)]);

@@ -53,12 +53,12 @@ on_both! {
         refuses_what_no_database_keeps,
         effects_are_pending_until_done;
     denied:
-        who_loses_access_is_named_for_other_servers,
+        a_denial_is_named_for_other_servers,
         the_deleted_are_listed_apart;
     feed:
         pages_join_without_gaps,
         some_kinds_are_read_without_the_others,
-        what_the_feed_told_is_there,
+        changes_in_the_feed_can_be_read,
         refuses_foreign_cursors,
         hints_at_new_changes;
     integrity:
@@ -76,24 +76,24 @@ on_both! {
     access:
         one_request_per_key,
         leases_change_hands_with_a_new_epoch,
-        a_lease_ends_whoever_has_it,
+        a_lease_of_any_holder_can_be_ended,
         an_epoch_never_comes_back,
         one_holder_per_lease;
     preconditions:
         a_change_holds_what_it_was_decided_on,
         two_that_hold_each_other_never_both_win,
-        what_belongs_together_is_all_or_nothing,
-        what_is_used_does_not_go,
+        changes_together_are_all_or_nothing,
+        a_resource_in_use_is_not_removed,
         a_change_marks_its_request;
     work:
-        what_is_due_is_claimed_once,
-        what_is_put_off_is_due_later,
+        a_due_resource_is_claimed_once,
+        a_postponed_resource_is_due_later,
         claims_that_lapse_go_to_the_next,
         claims_of_many_never_meet,
         effects_of_one_type_take_turns,
         effects_are_claimed_by_their_type,
-        claims_end_with_who_has_them,
-        what_is_asked_for_again_is_tried_at_once,
+        claims_end_with_their_holder,
+        a_repeated_effect_is_tried_at_once,
         effects_that_are_done_are_forgotten_later;
     observations:
         one_row_for_each_source,
@@ -120,16 +120,16 @@ mod strict {
     use crate::{commit, isolation, preconditions};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn what_waits_sees_what_it_waited_for() {
+    async fn a_waiting_change_sees_the_one_before() {
         for isolation in ["repeatable read", "serializable"] {
-            isolation::what_waits_sees_what_it_waited_for(strict(isolation).await).await;
+            isolation::a_waiting_change_sees_the_one_before(strict(isolation).await).await;
         }
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn promises_are_kept() {
         for isolation in ["repeatable read", "serializable"] {
-            preconditions::what_is_used_does_not_go(strict(isolation).await).await;
+            preconditions::a_resource_in_use_is_not_removed(strict(isolation).await).await;
             preconditions::two_that_hold_each_other_never_both_win(strict(isolation).await).await;
             commit::one_winner_per_version(strict(isolation).await).await;
         }
@@ -142,18 +142,18 @@ mod servers {
     use crate::{commit, feed, isolation, liveness, opening, standby};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn who_waits_holds_up_nobody() {
-        commit::who_waits_holds_up_nobody(Database::postgres().await).await;
+    async fn a_waiting_commit_delays_no_other() {
+        commit::a_waiting_commit_delays_no_other(Database::postgres().await).await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn what_was_sent_back_is_tried_alone() {
-        isolation::what_was_sent_back_is_tried_alone(Database::postgres().await).await;
+    async fn a_returned_change_is_tried_alone() {
+        isolation::a_returned_change_is_tried_alone(Database::postgres().await).await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn what_was_refused_is_not_done_later() {
-        isolation::what_was_refused_is_not_done_later(Database::postgres().await).await;
+    async fn a_refused_change_is_not_made_later() {
+        isolation::a_refused_change_is_not_made_later(Database::postgres().await).await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -162,8 +162,8 @@ mod servers {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_standby_answers_for_nobody() {
-        standby::a_standby_answers_for_nobody().await;
+    async fn a_standby_serves_no_request() {
+        standby::a_standby_serves_no_request().await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -177,23 +177,23 @@ mod servers {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn who_stands_still_keeps_its_connections() {
-        standby::who_stands_still_keeps_its_connections().await;
+    async fn a_paused_server_keeps_its_connections() {
+        standby::a_paused_server_keeps_its_connections().await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn who_leads_again_is_used_again() {
-        standby::who_leads_again_is_used_again().await;
+    async fn a_primary_that_returns_is_used_again() {
+        standby::a_primary_that_returns_is_used_again().await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn what_is_acknowledged_is_on_disk() {
-        standby::what_is_acknowledged_is_on_disk().await;
+    async fn an_acknowledged_commit_is_on_disk() {
+        standby::an_acknowledged_commit_is_on_disk().await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn what_is_not_known_is_said_so() {
-        isolation::what_is_not_known_is_said_so(Database::postgres().await).await;
+    async fn an_unknown_outcome_is_reported_as_such() {
+        isolation::an_unknown_outcome_is_reported_as_such(Database::postgres().await).await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -212,8 +212,8 @@ mod servers {
     }
 
     #[tokio::test]
-    async fn who_holds_the_feed_back_is_named() {
-        feed::who_holds_the_feed_back_is_named(Database::postgres().await).await;
+    async fn the_session_that_holds_back_the_feed_is_named() {
+        feed::the_session_that_holds_back_the_feed_is_named(Database::postgres().await).await;
     }
 
     #[tokio::test]

@@ -23,9 +23,9 @@ pub(crate) async fn one_row_for_each_source(database: Database) {
     assert!(store.observe(&seen("agent", 1)).await.unwrap());
     assert!(store.observe(&seen("adapter", 1)).await.unwrap());
     assert!(store.observe(&seen("agent", 2)).await.unwrap());
-    assert!(!store.observe(&seen("agent", 2)).await.unwrap(), "somebody was faster");
+    assert!(!store.observe(&seen("agent", 2)).await.unwrap(), "another writer was faster");
     assert!(!store.observe(&seen("agent", 1)).await.unwrap());
-    assert!(!store.observe(&seen("nobody", 2)).await.unwrap());
+    assert!(!store.observe(&seen("missing", 2)).await.unwrap());
     assert_eq!(store.observations("node", &id(1)).await.unwrap(), [seen("adapter", 1), seen("agent", 2)]);
     assert_eq!(store.get("node", &id(1)).await.unwrap(), Some(node), "the resource stays as it was");
     let ids = [&*id(1), &*id(2)].map(str::to_owned);

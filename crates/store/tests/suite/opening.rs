@@ -1,4 +1,4 @@
-//! Starting: migrations, versions, and who may be there already.
+//! Starting: migrations, versions, and databases that are in use already.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -62,7 +62,8 @@ pub(crate) async fn says_when_there_is_no_database() {
     assert!(!format!("{location:?} {refused:?}").contains("secret"));
 }
 
-/// Who may change the schema can take the guards of history away: that is a fault, and mended by the next start.
+/// A user that may change the schema can drop the triggers of history: that is a fault, and mended by the
+/// next start.
 pub(crate) async fn makes_guards_again_that_were_taken(database: Database) {
     let store = database.open().await;
     assert_eq!(store.mended(), [""; 0]);

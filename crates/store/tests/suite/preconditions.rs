@@ -68,7 +68,7 @@ async fn winners(store: &Store, changes: Vec<Change>) -> usize {
     won
 }
 
-pub(crate) async fn what_belongs_together_is_all_or_nothing(database: Database) {
+pub(crate) async fn changes_together_are_all_or_nothing(database: Database) {
     let store = database.open().await;
     let (one, two) = (created(&store, 1).await, created(&store, 2).await);
     let made = store.commit_together(vec![to_state(&one, "a"), create(node(3)), to_state(&two, "a")]).await;
@@ -89,8 +89,8 @@ pub(crate) async fn what_belongs_together_is_all_or_nothing(database: Database) 
     assert!(store.commit_together(vec![]).await.unwrap().is_empty());
 }
 
-/// Who deletes and who begins to use: never both.
-pub(crate) async fn what_is_used_does_not_go(database: Database) {
+/// A deletion and a new use at once: one of them fails.
+pub(crate) async fn a_resource_in_use_is_not_removed(database: Database) {
     let store = database.open().await;
     let profile = |number: usize| Content {
         kind: "workflow".to_owned(),
@@ -143,7 +143,7 @@ pub(crate) async fn what_is_used_does_not_go(database: Database) {
     }
 }
 
-/// A request that has changed something is known to have run, also when nobody remembered its answer.
+/// A request that has changed something is known to have run, also when its answer was not kept.
 pub(crate) async fn a_change_marks_its_request(database: Database) {
     let store = database.open().await;
     let key = |key: &str| IdempotencyKey {

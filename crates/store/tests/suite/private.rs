@@ -44,7 +44,7 @@ impl Private {
             let given = Command::new("chown").arg("postgres").arg(folder.path()).status();
             assert!(given.unwrap().success());
         }
-        // Below those that the system hands out, so that nobody takes it while this one is stopped.
+        // Below those that the system hands out, so that no other program takes it while this one is stopped.
         let mut ports = (0..12_000).map(|step| 20_000 + (std::process::id() + 37 * step) % 12_000);
         let free = |port: &u32| TcpListener::bind(format!("127.0.0.1:{port}")).is_ok();
         let address = format!("127.0.0.1:{}", ports.find(free).unwrap());
@@ -61,7 +61,7 @@ impl Private {
         self.control(&["--mode", "fast", "stop"]);
     }
 
-    /// Stops all its processes where they are: whoever is connected waits, and so does whoever connects.
+    /// Stops all its processes where they are: clients wait, connected or not.
     pub(crate) fn pause(&self) {
         let pids = self.processes();
         signal("-STOP", &pids);
@@ -89,7 +89,7 @@ impl Private {
         pids
     }
 
-    /// From its next start on it follows, though nobody in particular.
+    /// From its next start on it is a standby, without a primary.
     pub(crate) fn demote(&self) {
         std::fs::write(self.folder.path().join("data/standby.signal"), "").unwrap();
     }
@@ -119,7 +119,7 @@ impl Private {
         self.call(program, &args.split(' ').collect::<Vec<_>>());
     }
 
-    /// It writes into files: whoever is started would keep a pipe open.
+    /// It writes into files: a started process would keep a pipe open.
     fn call(&self, program: &str, args: &[&str]) {
         let folder = self.folder.path();
         let program = self.bin.join(program);

@@ -12,8 +12,8 @@ use crate::database::Database;
 use crate::private::{Private, url};
 use crate::sample::{create, created, id, moved, node, to_state};
 
-/// The primary is away for a moment: nobody is served from its standby, then or later.
-pub(crate) async fn a_standby_answers_for_nobody() {
+/// The primary is away for a moment: no request is served from its standby, then or later.
+pub(crate) async fn a_standby_serves_no_request() {
     let primary = Private::create().await;
     let standby = primary.standby();
     let store = Store::open(&Location::Postgres { url: url(&[&primary, &standby]) }).await.unwrap();
@@ -73,7 +73,7 @@ pub(crate) async fn a_silent_way_is_left_for_another(database: Database) {
 }
 
 /// A database that stands still for longer than a server waits for a sign of life, and goes on: so do its connections.
-pub(crate) async fn who_stands_still_keeps_its_connections() {
+pub(crate) async fn a_paused_server_keeps_its_connections() {
     let only = Private::create().await;
     let store = Store::open(&Location::Postgres { url: url(&[&only]) }).await.unwrap();
     created(&store, 1).await;
@@ -117,7 +117,7 @@ async fn writes_are_back(store: &Store, hung: Hung) {
         for hung in hung {
             hung.await.unwrap();
         }
-        // Connections that nobody uses are closed a moment later.
+        // Unused connections are closed a moment later.
         while store.get("node", &id(1)).await.is_err() {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
@@ -156,7 +156,7 @@ fn silent_way(url: &str) -> (String, Arc<AtomicBool>) {
 }
 
 /// As after a switch: the only host is a standby for a while, then it leads again.
-pub(crate) async fn who_leads_again_is_used_again() {
+pub(crate) async fn a_primary_that_returns_is_used_again() {
     let only = Private::create().await;
     let location = Location::Postgres { url: url(&[&only]) };
     let store = Store::open(&location).await.unwrap();
@@ -174,9 +174,9 @@ pub(crate) async fn who_leads_again_is_used_again() {
     moved(&store, &before, "pending").await;
 }
 
-/// Somebody changes what connections begin with while a server runs: commits wait for the disk all the same. Where the
-/// whole database does not, nobody starts.
-pub(crate) async fn what_is_acknowledged_is_on_disk() {
+/// The defaults of connections are changed while a server runs: commits wait for the disk all the same. A
+/// server does not start where the whole database does not wait.
+pub(crate) async fn an_acknowledged_commit_is_on_disk() {
     let database = Private::create().await;
     let location = Location::Postgres { url: url(&[&database]) };
     let store = Store::open(&location).await.unwrap();

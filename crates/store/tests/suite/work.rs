@@ -22,7 +22,7 @@ async fn due(store: &Store, number: usize, due_at: Option<Timestamp>) -> Resourc
     store.commit(create(Content { due_at, ..node(number) })).await.unwrap().resource
 }
 
-pub(crate) async fn what_is_due_is_claimed_once(database: Database) {
+pub(crate) async fn a_due_resource_is_claimed_once(database: Database) {
     let store = database.open().await;
     due(&store, 1, None).await;
     due(&store, 2, Some(hours(1))).await;
@@ -49,7 +49,7 @@ pub(crate) async fn what_is_due_is_claimed_once(database: Database) {
     assert_eq!(kept.content.due_at, late.content.due_at);
     assert_eq!(store.get("node", &id(3)).await.unwrap(), Some(kept));
 
-    // Who holds the lease sees to it, and from then on it is not due.
+    // The lease holder sees to it, and from then on it is not due.
     let mut change = to_state(&later, "seen");
     change.after.due_at = None;
     change.fence = Some(first[0].1.fence());
@@ -59,8 +59,8 @@ pub(crate) async fn what_is_due_is_claimed_once(database: Database) {
     assert!(store.claim_due("node", "one", MINUTE, 9).await.unwrap().is_empty());
 }
 
-/// When somebody looks again is no change: neither version nor history know of it.
-pub(crate) async fn what_is_put_off_is_due_later(database: Database) {
+/// A new due time is no change: neither version nor history has it.
+pub(crate) async fn a_postponed_resource_is_due_later(database: Database) {
     let store = database.open().await;
     let found = due(&store, 1, Some(hours(-1))).await;
     let lease = store.claim_due("node", "one", MINUTE, 9).await.unwrap().remove(0).1;
@@ -73,7 +73,7 @@ pub(crate) async fn what_is_put_off_is_due_later(database: Database) {
     let microseconds = |at: Option<Timestamp>| at.map(Timestamp::as_microsecond);
     assert_eq!(microseconds(after.content.due_at), microseconds(Some(later)), "what was kept is let go of");
     let next = store.acquire_lease(&lease.name, "two", MINUTE).await.unwrap().unwrap();
-    assert!(!store.put_off(&lease, &found, hours(2)).await.unwrap(), "somebody else has it");
+    assert!(!store.put_off(&lease, &found, hours(2)).await.unwrap(), "another holder has it");
     assert!(store.put_off(&next, &found, hours(-1)).await.unwrap());
     assert!(store.release_lease(&next).await.unwrap());
     let claimed = store.claim_due("node", "one", MINUTE, 9).await.unwrap();
@@ -82,7 +82,7 @@ pub(crate) async fn what_is_put_off_is_due_later(database: Database) {
     assert!(!lease.remaining.is_zero());
     assert!(store.release_lease(&lease).await.unwrap());
     assert!(store.lease(&lease.name).await.unwrap().unwrap().remaining.is_zero());
-    assert_eq!(store.lease("nobody's").await.unwrap(), None);
+    assert_eq!(store.lease("missing").await.unwrap(), None);
 
     let seen = store.commit(to_state(&after, "seen")).await.unwrap().resource;
     assert!(!store.put_off(&lease, &found, hours(1)).await.unwrap(), "it was changed");
@@ -181,7 +181,7 @@ pub(crate) async fn effects_of_one_type_take_turns(database: Database) {
     assert_eq!(again.len(), 1, "a claim holds for as long as it was renewed for");
     assert!(store.renew_effect(last[0].id, "three", MINUTE).await.unwrap());
     tokio::time::sleep(Duration::from_millis(20)).await;
-    assert!(store.claim_effects("two", MINUTE, 9, ALL).await.unwrap().is_empty(), "who is at it goes on");
+    assert!(store.claim_effects("two", MINUTE, 9, ALL).await.unwrap().is_empty(), "its holder continues");
     assert!(store.finish_effect(last[0].id, at(7)).await.unwrap());
     let done = store.effects_of("node", &id(1)).await.unwrap();
     assert_eq!(
@@ -191,8 +191,8 @@ pub(crate) async fn effects_of_one_type_take_turns(database: Database) {
     assert_eq!(store.effects_of("node", "no\0body").await.unwrap(), []);
 }
 
-/// Who ends lets go of what it is at, and who knows that nobody else is there lets go of everything.
-pub(crate) async fn claims_end_with_who_has_them(database: Database) {
+/// A holder that ends releases its claims, and one that knows to be alone releases all.
+pub(crate) async fn claims_end_with_their_holder(database: Database) {
     let store = database.open().await;
     let mut change = create(node(1));
     change.effects = vec![effect("tell"), effect("call")];
@@ -213,9 +213,9 @@ pub(crate) async fn claims_end_with_who_has_them(database: Database) {
     assert_eq!((claimed().await, claim("three", ALL).await), (vec![false, false], 2));
 }
 
-/// What failed waits for its time, unless the same is asked for again: then it may work, and what was asked for shall not
-/// wait either.
-pub(crate) async fn what_is_asked_for_again_is_tried_at_once(database: Database) {
+/// A failed effect waits for its time, unless the same is asked for again: then it may work, and the new
+/// request shall not wait either.
+pub(crate) async fn a_repeated_effect_is_tried_at_once(database: Database) {
     let store = database.open().await;
     let ask = async |number: usize, name: &str| {
         let content = node(number);
@@ -242,7 +242,7 @@ pub(crate) async fn what_is_asked_for_again_is_tried_at_once(database: Database)
     assert_eq!((other.len(), &*other[0].effect.effect_type), (1, "call"), "that is something else");
     ask(1, "tell").await;
     let again = claim().await;
-    assert_eq!((again.len(), again[0].id, again[0].attempts), (1, first[0].id, 2), "and of nobody else");
+    assert_eq!((again.len(), again[0].id, again[0].attempts), (1, first[0].id, 2), "and of no other");
     let progress = store.effects_of("node", &id(1)).await.unwrap();
     assert_eq!(progress[0].last_error.as_deref(), Some("no answer"), "what went wrong is still told");
     // Also when it is asked for while it is tried: then that may have come too late for it.

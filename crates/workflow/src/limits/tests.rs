@@ -43,7 +43,7 @@ async fn each_of_several_servers_has_its_part() {
 
 /// A caller that is cut off while it waits has taken nothing.
 #[tokio::test]
-async fn who_gives_up_takes_nothing() {
+async fn a_caller_that_gives_up_takes_nothing() {
     let limits = Limits::default();
     for _ in 0..3 {
         assert!(limits.take("site", TEN).now_or_never().is_some());
@@ -57,7 +57,7 @@ async fn who_gives_up_takes_nothing() {
 
 /// They were served by another server, which this one does not hear of.
 #[tokio::test]
-async fn who_does_not_come_back_holds_up_nobody() {
+async fn a_caller_that_does_not_return_delays_no_other() {
     let (limits, now) = (Limits::default(), Instant::now());
     limits.share_among(2);
     let place = limits.enter(Some("site"), room(1), "inside", now).unwrap();
@@ -78,7 +78,7 @@ async fn who_does_not_come_back_holds_up_nobody() {
 }
 
 #[tokio::test]
-async fn a_line_is_kept_for_who_comes_back_and_closed_up_for_who_does_not() {
+async fn a_place_is_kept_for_callers_that_return_in_time() {
     let (limits, now) = (Limits::default(), Instant::now());
     let turn = |caller: &str, now| limits.ask("deploy", Rate { per_second: 0.1, burst: 1 }, caller, now);
     let ask = |caller: &str, now| turn(caller, now).map(drop);
@@ -151,7 +151,7 @@ async fn turns_take_the_time_they_need() {
 }
 
 #[tokio::test]
-async fn a_site_has_so_many_places_and_who_came_first_goes_first() {
+async fn places_of_a_site_are_limited_and_taken_in_order() {
     let (limits, now) = (Limits::default(), Instant::now());
     let enter = |caller| limits.enter(Some("a"), room(2), caller, now);
     let first = enter("first").unwrap();
@@ -247,7 +247,7 @@ async fn a_part_of_the_turns_is_of_one_upstream() {
 
 /// Runs that came in while the pace was fast wait for their turns at the slow one, all of them.
 #[tokio::test]
-async fn who_is_inside_when_the_pace_is_lowered_has_the_time() {
+async fn runs_inside_when_the_rate_is_lowered_have_the_time() {
     let (limits, now, room) = (Limits::default(), Instant::now(), Room { site: 32, all: 64 });
     let pace = |per_second| limits.pace("site", "maas", Rate { per_second, burst: 4 });
     pace(20.0);

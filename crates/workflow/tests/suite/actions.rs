@@ -61,7 +61,7 @@ pub(crate) async fn refusals_say_what_is_allowed(database: Database) {
     assert_eq!(rig.settle(&id).await, State::Completed);
     let over = rig.act(&id, Action::Cancel).await.unwrap_err();
     assert!(matches!(over, Problem::Refused { refusal: Refusal::RunIsOver, .. }), "{over:?}");
-    assert!(matches!(rig.act("nobody", Action::Cancel).await, Err(Problem::NotFound)));
+    assert!(matches!(rig.act("missing", Action::Cancel).await, Err(Problem::NotFound)));
 }
 
 pub(crate) async fn adopting_goes_on(database: Database) {
@@ -82,7 +82,7 @@ pub(crate) async fn adopting_goes_on(database: Database) {
     adopt(id.clone(), Adoption::Continue(Stage::WaitForDeployed)).await.unwrap();
     assert_eq!(rig.settle(&id).await, State::Reconciled);
     assert_eq!(rig.node(&id).await, Node::Active);
-    assert!(!rig.world.effects(&id).contains_key(&Stage::DeployViaMaas), "somebody else deployed it");
+    assert!(!rig.world.effects(&id).contains_key(&Stage::DeployViaMaas), "another user deployed it");
 
     let id = rig.start(Kind::FullDecommission).await;
     rig.world.plan(&id, Stage::ReleaseMaasNode, Doing::Perform, Fault::NeedOperator, 1);

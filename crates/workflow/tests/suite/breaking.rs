@@ -1,4 +1,4 @@
-//! What does not get better stops the run in the documented state, and nobody else.
+//! A failure that stays stops the run in the documented state, and no other run.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -41,7 +41,7 @@ pub(crate) async fn a_class_that_keeps_failing_stops_the_run_where_it_should(dat
     }
 }
 
-pub(crate) async fn a_stage_that_comes_down_takes_nobody_with_it(database: Database) {
+pub(crate) async fn a_stage_that_panics_affects_no_other_run(database: Database) {
     let rig = Rig::new(database).await;
     let poison = rig.start(Kind::Onboarding).await;
     rig.world.plan(&poison, Stage::CommissionNode, Doing::Perform, Fault::Panic, FOREVER);
@@ -161,7 +161,7 @@ async fn look(rig: &Rig, behind: i64) {
 }
 
 /// Also at stages where MAAS has the last word: that it is busy says nothing of the machine.
-pub(crate) async fn who_is_busy_is_borne_for_long_and_not_for_ever(database: Database) {
+pub(crate) async fn a_busy_upstream_is_waited_for_long_and_not_for_ever(database: Database) {
     let rig = Rig::new(database).await;
     let cases = [
         (Kind::Onboarding, Stage::WaitForReady, 60),
@@ -199,7 +199,7 @@ pub(crate) async fn who_is_busy_is_borne_for_long_and_not_for_ever(database: Dat
     }
 }
 
-/// The time in which somebody was busy is not charged to a stage, and all the other time is.
+/// The time in which an upstream was busy does not count for a stage, and all other time does.
 pub(crate) async fn a_busy_moment_starts_no_patience_anew(database: Database) {
     const BUSY: i64 = 5;
     let rig = Rig::new(database).await;
@@ -225,7 +225,8 @@ pub(crate) async fn a_busy_moment_starts_no_patience_anew(database: Database) {
     assert_eq!(run.record.progress.failure.unwrap().class, Class::Overdue);
 }
 
-/// Nobody looks for longer than any patience: that is not charged to the stage that waits, nor excused for ever.
+/// No server runs for longer than any patience: that time does not count for the waiting stage, and excuses
+/// it once.
 pub(crate) async fn an_outage_is_charged_to_no_stage(database: Database) {
     let rig = Rig::new(database).await;
     let stage = Stage::WaitForReady;
@@ -239,7 +240,7 @@ pub(crate) async fn an_outage_is_charged_to_no_stage(database: Database) {
         assert_eq!(run.state, State::Running, "{:?}", run.record);
         assert!(run.record.hold.waiting.is_some(), "{:?}", run.record);
     }
-    // Somebody looks every few minutes.
+    // The run is looked at every few minutes.
     let restarted = 600 - 6 * patience;
     for minutes in (5..patience).step_by(5) {
         look(&rig, restarted - minutes).await;
@@ -250,9 +251,9 @@ pub(crate) async fn an_outage_is_charged_to_no_stage(database: Database) {
     assert_eq!(run.record.progress.failure.map(|failure| failure.class), Some(Class::Overdue));
 }
 
-/// What counts is for how long somebody was asked and busy: not while no server was there to ask, and not from before
-/// something else was answered.
-pub(crate) async fn who_was_not_asked_was_not_busy(database: Database) {
+/// Only time in which an upstream was asked and busy counts: not an outage of the servers, and not time
+/// before another answer.
+pub(crate) async fn an_upstream_that_was_not_asked_was_not_busy(database: Database) {
     let rig = Rig::new(database).await;
     let (kind, stage) = (Kind::Onboarding, Stage::WaitForReady);
     for between in [None, Some(Fault::Fail(Class::Unanswered))] {
@@ -264,7 +265,7 @@ pub(crate) async fn who_was_not_asked_was_not_busy(database: Database) {
             plan(fault);
             look(&rig, 600).await;
         }
-        // Nobody is there for ten hours.
+        // No server runs for ten hours.
         for _ in 0..3 {
             plan(Fault::Busy(0));
             look(&rig, 0).await;
@@ -280,7 +281,7 @@ pub(crate) async fn who_was_not_asked_was_not_busy(database: Database) {
 }
 
 /// Nor while the run was due and found no place at its site, however often it came back to see; and that is kept, once.
-pub(crate) async fn who_had_no_place_did_not_ask(database: Database) {
+pub(crate) async fn a_run_without_a_place_did_not_ask(database: Database) {
     let rig = Rig::new(database).await;
     let stage = Stage::WaitForReady;
     for between in [None, Some(Fault::Fail(Class::Unanswered))] {
@@ -316,15 +317,15 @@ pub(crate) async fn who_had_no_place_did_not_ask(database: Database) {
 
 static READ: AtomicI64 = AtomicI64::new(0);
 
-/// Two minutes pass whenever somebody looks at it.
+/// Two minutes pass at each look.
 fn creeping_clock() -> Timestamp {
     now() - SignedDuration::from_hours(24 * 30)
         + SignedDuration::from_mins(2 * READ.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Who has to wait for each turn is told so seldom that what they are told to wait adds up to nothing; that is not borne
-/// for ever either, and not given up after a few answers.
-pub(crate) async fn who_is_asked_seldom_is_not_borne_for_ever(database: Database) {
+/// A run that waits for each turn gets so few answers that their waits add up to nothing; that does not last
+/// for ever either, and a few answers do not end it.
+pub(crate) async fn an_upstream_that_is_asked_seldom_is_not_waited_for_for_ever(database: Database) {
     let rig = Rig::new(database).await;
     let id = rig.start(Kind::Onboarding).await;
     let stage = Stage::WaitForReady;
@@ -339,7 +340,8 @@ pub(crate) async fn who_is_asked_seldom_is_not_borne_for_ever(database: Database
     assert_eq!(rig.run(&id).await.record.progress.failure.unwrap().class, Class::Unanswered);
 }
 
-/// A try counts from before it is made: who dies before the answer is written down has tried it all the same.
+/// A try counts from before it is made: a worker that crashes before it records the answer has used it up all
+/// the same.
 pub(crate) async fn a_password_is_tried_twice(database: Database) {
     let rig = Rig::new(database).await;
     let breaker = Breaker::new(rig.store.clone());

@@ -1,4 +1,4 @@
-//! Random schedules: faults, servers that die in the middle of anything, operators who press anything.
+//! Random schedules: faults, servers that crash in the middle of anything, operators that request any action.
 
 use std::time::Duration;
 

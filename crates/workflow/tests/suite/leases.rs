@@ -1,4 +1,4 @@
-//! Who may write, and when.
+//! Which workers may write, and when.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -20,7 +20,7 @@ use crate::{
     world::{Doing, Fault, now},
 };
 
-/// A worker stands in a stage; whoever waits for the task can let it go on.
+/// A worker stands in a stage; awaiting the task lets it continue.
 async fn standing(rig: &Arc<Rig>, kind: Kind, stage: Stage) -> (String, tokio::task::JoinHandle<()>) {
     let id = rig.start(kind).await;
     rig.world.plan(&id, stage, Doing::Perform, Fault::Stand, 1);
@@ -58,7 +58,8 @@ pub(crate) async fn a_worker_that_wakes_up_late_writes_nothing(database: Databas
     rig.check(&id).await;
 }
 
-/// Stages that each end before a lease has to be renewed take longer together than it lasts: nobody else takes the run.
+/// Stages that each end before a lease has to be renewed take longer together than it lasts: no other worker
+/// takes the run.
 pub(crate) async fn a_run_stays_in_hand_from_stage_to_stage(database: Database) {
     let rig = Rig::new(database).await;
     let id = rig.start(Kind::Onboarding).await;
@@ -147,7 +148,7 @@ pub(crate) async fn a_goal_does_not_wait_for_the_next_look(database: Database) {
     assert!(waiting.record.hold.waiting.is_some(), "{waiting:?}");
     let later = now() + jiff::SignedDuration::from_hours(1);
     let lease = format!("{RUN}/{id}");
-    let lease = rig.store.acquire_lease(&lease, "who lets go in a moment", Duration::from_secs(60)).await;
+    let lease = rig.store.acquire_lease(&lease, "a holder that releases it", Duration::from_secs(60)).await;
     assert!(rig.store.put_off(&lease.unwrap().unwrap(), &waiting.resource, later).await.unwrap());
     assert_eq!(rig.act(&id, Action::Cancel).await.unwrap().did, Did::Headed(Goal::Cancel));
     rig.expire().await;
@@ -157,8 +158,8 @@ pub(crate) async fn a_goal_does_not_wait_for_the_next_look(database: Database) {
 /// SQLite compares times to the millisecond: a run that is due now is found this much later at the latest.
 const DUE: std::time::Duration = std::time::Duration::from_millis(2);
 
-/// Who has seen to why an attempt failed does not wait for the next one; who presses again changes nothing, and the
-/// budgets stay as they are.
+/// An operator that fixed the cause of a failure does not wait for the next attempt; a second request changes
+/// nothing, and the budgets stay as they are.
 pub(crate) async fn an_operator_does_not_wait_for_a_back_off(database: Database) {
     let rig = Rig::new(database).await;
     let hour = jiff::SignedDuration::from_hours(1);
@@ -267,7 +268,7 @@ pub(crate) async fn servers_share_a_limit(database: Database) {
     let calls: u32 = ids.iter().flat_map(|id| rig.world.effects(id).into_values()).sum();
     let least = Duration::from_secs_f64(f64::from(calls - RATE.burst) / RATE.per_second);
     assert!(took >= least, "{calls} calls in {took:?}, not in {least:?} at least");
-    // Whoever goes without a word is counted for a while, and no longer.
+    // A server that ends without a word is counted for a while, and no longer.
     tasks.remove(0).abort();
     until(|| limits[1].servers() == 1).await;
     stop.send(true).unwrap();

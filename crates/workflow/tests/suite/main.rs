@@ -37,22 +37,22 @@ on_both! {
         every_plan_reaches_its_end,
         a_crash_before_or_after_any_effect_is_survived,
         a_lost_reply_repeats_nothing,
-        what_fails_once_is_tried_again,
+        a_stage_that_fails_once_is_tried_again,
         skipped_stages_are_recorded,
         the_record_of_a_run_is_complete;
     breaking:
         a_class_that_keeps_failing_stops_the_run_where_it_should,
-        a_stage_that_comes_down_takes_nobody_with_it,
+        a_stage_that_panics_affects_no_other_run,
         a_server_that_dies_every_time_is_noticed,
         a_detour_is_bounded,
         an_unsafe_node_is_quarantined,
         a_wait_is_bounded_and_leaves_no_trail,
-        who_is_busy_is_borne_for_long_and_not_for_ever,
+        a_busy_upstream_is_waited_for_long_and_not_for_ever,
         a_busy_moment_starts_no_patience_anew,
         an_outage_is_charged_to_no_stage,
-        who_was_not_asked_was_not_busy,
-        who_had_no_place_did_not_ask,
-        who_is_asked_seldom_is_not_borne_for_ever,
+        an_upstream_that_was_not_asked_was_not_busy,
+        a_run_without_a_place_did_not_ask,
+        an_upstream_that_is_asked_seldom_is_not_waited_for_for_ever,
         a_password_is_tried_twice;
     undoing:
         a_cancel_undoes_what_was_done_at_any_stage,

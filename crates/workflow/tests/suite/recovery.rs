@@ -70,7 +70,7 @@ pub(crate) async fn a_lost_reply_repeats_nothing(database: Database) {
     }
 }
 
-pub(crate) async fn what_fails_once_is_tried_again(database: Database) {
+pub(crate) async fn a_stage_that_fails_once_is_tried_again(database: Database) {
     let rig = Rig::new(database).await;
     let classes = [Class::Retryable, Class::Credentials, Class::Datasource, Class::Crashed];
     for (kind, stage, fault) in rig.cases(with_each(&classes.map(Fault::Fail))) {
@@ -91,7 +91,7 @@ pub(crate) async fn skipped_stages_are_recorded(database: Database) {
             .await;
         assert_eq!(rig.settle(&id).await, State::Completed);
         assert_eq!(rig.node(&id).await, end_of(kind));
-        assert!(!rig.world.effects(&id).contains_key(&stage), "nobody asked the agent");
+        assert!(!rig.world.effects(&id).contains_key(&stage), "the agent was not asked");
         let rows = rig.history(RUN, &id).await;
         let skipped = rows.iter().find(|row| row.entry.metadata["outcome"] == "skipped").unwrap();
         assert_eq!(skipped.entry.metadata["stage"], stage.as_str());

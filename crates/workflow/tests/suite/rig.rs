@@ -179,14 +179,14 @@ impl Rig {
         }
     }
 
-    /// Time passes until nobody holds a lease any more.
+    /// Time passes until every lease has expired.
     pub(crate) async fn expire(&self) {
         for lease in self.store.leases("").await.unwrap() {
             self.store.release_lease(&lease).await.unwrap();
         }
     }
 
-    /// Servers come and go until nobody works on the run.
+    /// Servers come and go until no worker has the run.
     pub(crate) async fn settle(&self, id: &str) -> State {
         for _ in 0..400 {
             let run = self.run(id).await;
@@ -196,7 +196,7 @@ impl Rig {
             }
             self.live().await;
             tokio::time::sleep(Duration::from_millis(1)).await;
-            // A server that died while it claimed may have claimed all the same, and nobody gives that back.
+            // A server that crashed during a claim may hold it all the same, and does not release it.
             self.expire().await;
         }
         let run = self.run(id).await;

@@ -100,7 +100,7 @@ pub(crate) async fn an_abandoned_run_undoes_nothing(database: Database) {
     assert!(matches!(answer.did, Did::Moved(_)));
     assert_eq!(rig.settle(&id).await, State::Cancelled);
     assert_eq!(rig.world.reversible(&id), done);
-    assert_eq!(rig.node(&id).await, Node::Quarantined, "nobody uses what was given up");
+    assert_eq!(rig.node(&id).await, Node::Quarantined, "a node that was given up is not used");
     let rows = rig.history(RUN, &id).await;
     let last = &rows.last().unwrap().entry;
     assert_eq!((last.user_id.as_deref(), last.comment.as_deref()), (Some("ann"), Some("because")));

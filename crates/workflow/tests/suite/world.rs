@@ -21,7 +21,7 @@ pub(crate) enum Fault {
     DieAtOnce,
     /// The server dies when the intent is saved.
     DieIntending,
-    /// The server dies after the effect, before anybody knows.
+    /// The server crashes after the effect, before it is recorded.
     DieAfterwards,
     /// The effect happens, and the reply is lost.
     LoseReply,
@@ -29,7 +29,7 @@ pub(crate) enum Fault {
     Fail(Class),
     /// It has to be waited for.
     Wait,
-    /// Whoever is asked has too much to do, and says after how many minutes to come again; at once, after none.
+    /// The upstream is overloaded, and says after how many minutes to ask again; at once, after none.
     Busy(i64),
     /// It breaks as the detour repairs.
     Break,
@@ -39,7 +39,7 @@ pub(crate) enum Fault {
     Unsafe,
     /// The code panics.
     Panic,
-    /// It stands still until somebody opens the gate, and then goes on.
+    /// It stands still until the gate is opened, and then continues.
     Stand,
     /// It takes so many milliseconds.
     Slow(u64),
