@@ -182,7 +182,7 @@ impl Server {
         }
         // Other slow jobs must not keep beats from being stored either.
         if tokio::time::timeout(grace, jobs::finish(&self.app)).await.is_err() {
-            tracing::warn!("what was heard last could not be written down in time");
+            tracing::warn!("the last beats and reports were not stored in time");
         }
     }
 }

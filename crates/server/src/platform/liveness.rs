@@ -400,7 +400,7 @@ impl Liveness {
         // A kind without a row is not watched, and neither is a member past the number that seats can have.
         const NOWHERE: Seat = Seat { index: u32::MAX, life: 0 };
         let Some(kind) = self.kind(kind) else {
-            tracing::error!(kind, "a kind that is not known to beat was given a seat");
+            tracing::error!(kind, "a member of a kind without beats was given a seat; it is not watched");
             return NOWHERE;
         };
         let record = Record { kind, zone: self.zones.number(zone), last, interval, given };

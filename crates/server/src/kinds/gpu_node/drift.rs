@@ -90,7 +90,7 @@ pub(crate) async fn sweep_site(workers: &Workers, name: &str, settings: &Setting
     let session = match workers.clients.session(name, settings, &workers.limits) {
         Ok(session) => session,
         Err(error) => {
-            tracing::warn!(site = name, error, "a site cannot be compared with its MAAS");
+            tracing::warn!(site = name, error, "site not compared with its MAAS; the next sweep tries again");
             return Ok(());
         }
     };
@@ -144,7 +144,7 @@ async fn judge_missing(
                 site = seen.site,
                 missing,
                 of,
-                "MAAS misses so many machines at once that it is taken for its own trouble: no node is quarantined for it"
+                "MAAS misses many machines at once; taken for a fault of MAAS, so no node is quarantined"
             );
         }
     }
@@ -156,7 +156,7 @@ async fn judge_missing(
             None => noted.and(judge(workers, session, &settings.tag, &node, seen).await),
         };
         if let Err(error) = judged {
-            tracing::warn!(node, %error, "a node could not be compared with its machine");
+            tracing::warn!(node, %error, "node not compared with its machine; the next sweep tries again");
         }
     }
     Ok(())
@@ -209,7 +209,7 @@ async fn compare(
                 }
                 let moved = follow(&workers.app, node, document, &maas).await;
                 if !moved.unwrap_or_else(|error| {
-                    tracing::warn!(site, machine = id, %error, "where a machine is now could not be kept");
+                    tracing::warn!(site, machine = id, %error, "new MAAS address of a machine not stored; the next sweep tries again");
                     false
                 }) {
                     continue;
@@ -229,12 +229,12 @@ async fn compare(
             }
             let noted = proof::note_swept(&workers.app, node, &seen, at).await;
             if let Err(error) = noted.and(judge(workers, session, &settings.tag, node, seen).await) {
-                tracing::warn!(site, node, %error, "a node could not be compared with its machine");
+                tracing::warn!(site, node, %error, "node not compared with its machine; the next sweep tries again");
             }
         }
     }
     if let Some(error) = listing.error() {
-        tracing::info!(site, %error, "not all machines of a site were seen this time");
+        tracing::info!(site, %error, "some machines of a site were not listed; they are asked for again");
     }
     Ok(())
 }
@@ -269,7 +269,7 @@ async fn follow(app: &App, node: &Resource, document: &Document, maas: &str) -> 
                 node = node.content.id,
                 key,
                 holder,
-                "a machine is another node's by its new address"
+                "another node has the machine at the site's new MAAS address; this node is not changed"
             );
             Ok(false)
         }

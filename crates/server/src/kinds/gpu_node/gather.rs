@@ -25,11 +25,11 @@ pub(crate) struct Looks {
 #[derive(Debug)]
 pub(crate) struct Look {
     pub(crate) id: String,
-    answer: oneshot::Sender<Told>,
+    answer: oneshot::Sender<Answer>,
 }
 
 /// The answer to a question: nothing if MAAS listed others and not this machine.
-pub(crate) type Told = Result<Option<Machine>, Error>;
+pub(crate) type Answer = Result<Option<Machine>, Error>;
 
 /// A request for many machines that failed a moment ago.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ const SPARED: Duration = Duration::from_secs(1);
 
 impl Looks {
     /// Asks for a look at a machine.
-    pub(crate) fn ask(&self, id: &str) -> oneshot::Receiver<Told> {
+    pub(crate) fn ask(&self, id: &str) -> oneshot::Receiver<Answer> {
         let (answer, hears) = oneshot::channel();
         let look = Look { id: id.to_owned(), answer };
         match self.failed_for(id) {
@@ -98,7 +98,7 @@ impl Looks {
 
 impl Look {
     /// Tells what was seen.
-    pub(crate) fn tell(self, told: Told) {
+    pub(crate) fn tell(self, told: Answer) {
         // A caller that hung up meanwhile needs no answer.
         drop(self.answer.send(told));
     }
@@ -174,7 +174,7 @@ mod tests {
     fn each_caller_gets_a_failure_once() {
         let looks = Looks::default();
         // A caller without an answer by now would never get one.
-        let told = |mut hears: oneshot::Receiver<Told>| hears.try_recv();
+        let told = |mut hears: oneshot::Receiver<Answer>| hears.try_recv();
         let first = looks.ask("a");
         looks.fail(looks.first(9), &error());
         assert_eq!(told(first), Ok(Err(error())));

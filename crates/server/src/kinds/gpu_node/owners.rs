@@ -32,7 +32,7 @@ pub(crate) async fn sweep(app: &App) -> Result<(), Error> {
             for node in &page.items {
                 if let Err(error) = look_after(app, node).await {
                     // One node that cannot be repaired must not keep the others waiting.
-                    tracing::warn!(node = node.content.id, %error, "a node could not be looked after");
+                    tracing::warn!(node = node.content.id, %error, "node not checked for a missing run; the next sweep tries again");
                 }
             }
             match page.next {
@@ -57,7 +57,7 @@ pub(crate) async fn look_after(app: &App, node: &Resource) -> Result<(), Error> 
     let run = begin::newest_run(app, node).await?;
     if let Some(run) = run.as_ref().filter(|run| run.state.is_open()) {
         if let Err(misfit) = mapping::check(state, Some((run.record.plan.kind, run.state))) {
-            tracing::error!(node = id, run = run.id(), %misfit, "a node and its run do not go together");
+            tracing::error!(node = id, run = run.id(), %misfit, "the states of a node and its run do not fit together");
         }
         return wake(app, node, run).await;
     }

@@ -16,5 +16,5 @@ pub(super) const PROBLEMS: &[Class] = &[
     class("identity_gone",     409, "There is no identity to use again", "The agent was uninstalled, its system released or its credential revoked; reimage the machine, or register it anew."),
     class("not_proven",        409, "The node is not proven healthy", "A healthy heartbeat since the quarantine is needed, and nothing in MAAS that would set the node aside again; to reactivate, MAAS must have the machine deployed."),
     class("no_site",           409, "No site manages the node", "This needs a machine in MAAS; a node without one is retired and removed."),
-    class("task_lost",         409, "The task is not yours any more", "The lease of the task lapsed, or its run withdrew it; claim again."),
+    class("task_lost",         409, "The task is not yours any more", "The lease of the task expired, or its run withdrew it; claim again."),
 ];

@@ -73,7 +73,7 @@ impl Stages for Workers {
 
     async fn meet(&self, site: &str) {
         if let Err(error) = drift::sites(self).await {
-            tracing::warn!(site, %error, "what a site allows is not known yet");
+            tracing::warn!(site, %error, "the sites were not read; the call rate of this one is not known yet");
         }
     }
 
@@ -256,7 +256,7 @@ impl Workers {
     async fn note(&self, attempt: &Try<'_>, site: &str, id: &str, machine: Option<&Machine>, at: Timestamp) {
         let document = cache::seen(site, id, machine);
         if let Err(error) = proof::note(&self.app, attempt.subject, &document, at).await {
-            tracing::info!(node = attempt.subject, %error, "what was seen of a machine could not be kept");
+            tracing::info!(node = attempt.subject, %error, "observation of a machine not stored; it is looked at again");
         }
     }
 

@@ -160,7 +160,7 @@ pub(crate) async fn sweep(app: &App) -> Result<(), Error> {
             for task in &page.items {
                 if let Err(error) = weed(app, task).await {
                     // One task that cannot be read must not keep the others waiting.
-                    tracing::warn!(task = task.content.id, %error, "a task could not be looked after");
+                    tracing::warn!(task = task.content.id, %error, "task not checked; the next sweep tries again");
                 }
             }
             match page.next {

@@ -111,7 +111,7 @@ impl Task for Sweep {
                 let workers = self.workers.clone();
                 self.sites.start(name.clone(), async move {
                     if let Err(error) = drift::sweep_site(&workers, &name, &settings).await {
-                        tracing::warn!(site = name, %error, "a site could not be compared with its MAAS");
+                        tracing::warn!(site = name, %error, "site not compared with its MAAS; the next sweep tries again");
                     }
                 });
             }
@@ -159,14 +159,14 @@ pub(crate) async fn look(workers: &Workers, batch: Batch) {
             let machine = found.iter().find(|machine| machine.system_id == which.system_id).cloned();
             let document = cache::seen(&which.site, &which.system_id, machine.as_ref());
             if let Err(error) = proof::note(&workers.app, node, &document, at).await {
-                tracing::info!(node, %error, "what was seen of a machine could not be kept");
+                tracing::info!(node, %error, "observation of a machine not stored; it is looked at again");
             }
             seen.push((which.clone(), machine));
         }
         workers.cache.keep(at, seen);
     }
     let Some(error) = listing.error() else { return };
-    tracing::info!(site, %error, "not all machines of a site were seen this time");
+    tracing::info!(site, %error, "some machines of a site were not listed; they are asked for again");
     if let Repeat::Blind(Some(after)) = error.repeat() {
         workers.cache.put_off(&maas, workers.app.now() + after);
     }

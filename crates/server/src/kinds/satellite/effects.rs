@@ -208,7 +208,7 @@ impl Worker {
                     "the claim of an effect was lost; it is performed once more"
                 );
                 if let Err(error) = self.ask_again(&effect).await {
-                    tracing::error!(effect = name, kind, id, %error, "that could not be asked for");
+                    tracing::error!(effect = name, kind, id, %error, "the effect with a lost claim was not requested again");
                 }
                 return;
             }
@@ -295,7 +295,7 @@ fn configured<T>(client: Option<&T>) -> Result<&T, Trouble> {
 
 fn lost(ended: Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended {
-        tracing::error!(%error, "an effect panicked; it is tried again when its claim lapses");
+        tracing::error!(%error, "an effect panicked; it is tried again when its claim expires");
     }
 }
 

@@ -348,7 +348,7 @@ impl From<wardroom_store::Error> for Error {
                 Self::Unavailable("the database is unavailable: repeat")
             }
             Store::Unanswered(detail) => {
-                tracing::error!(detail, "the database did not say what became of a change");
+                tracing::error!(detail, "the database did not answer a change; its outcome is unknown");
                 Self::Unavailable(
                     "the database did not answer: this may have been done; read before you repeat",
                 )

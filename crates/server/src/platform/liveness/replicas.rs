@@ -136,7 +136,7 @@ pub(super) async fn leave(app: &App) {
     if let Some(presence) = presence
         && let Err(error) = app.store.reserved().release_lease(&presence).await
     {
-        tracing::warn!(%error, lease = presence.name, "a lease could not be released; it lapses by itself");
+        tracing::warn!(%error, lease = presence.name, "a lease could not be released; it expires by itself");
     }
 }
 

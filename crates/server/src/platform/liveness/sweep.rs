@@ -510,7 +510,7 @@ impl Sweep {
         if let Some(lease) = &self.lease
             && let Err(error) = app.store.reserved().release_lease(lease).await
         {
-            tracing::warn!(%error, lease = lease.name, "a lease could not be released; it lapses by itself");
+            tracing::warn!(%error, lease = lease.name, "a lease could not be released; it expires by itself");
         }
     }
 }

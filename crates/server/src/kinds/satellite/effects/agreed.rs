@@ -138,7 +138,7 @@ impl Agreed {
                      all servers the same, and start this one again if its own are right"
                 );
             } else {
-                tracing::info!("the settings of this server are those that count again: it publishes states");
+                tracing::info!("the settings of this server count again; it publishes states");
             }
         }
         Ok(!is_overruled)

@@ -27,19 +27,19 @@ pub(super) const RENEW: Duration = Duration::from_secs(5);
 /// How long the end of a server waits for the database to take its claims back.
 const LAST: Duration = Duration::from_secs(2);
 
-/// What a plan rests on, of a record; whatever else changes does not concern it.
+/// Returns the facts of a record that a plan depends on; other changes do not matter to it.
 pub(super) type Basis = fn(&App, &Resource) -> Result<Value, Error>;
 
-/// Leave to carry out a plan, which is asked for anew before each word to an upstream.
-pub(super) struct Leave<'a> {
+/// A permit to carry out a plan, checked again before each request to an upstream.
+pub(super) struct Permit<'a> {
     worker: &'a Worker,
     effect: &'a ClaimedEffect,
     basis: Basis,
     planned: Value,
 }
 
-impl<'a> Leave<'a> {
-    /// For a plan that is made of this record.
+impl<'a> Permit<'a> {
+    /// Returns the permit for a plan made from this record.
     pub(super) fn of(
         worker: &'a Worker,
         effect: &'a ClaimedEffect,
@@ -49,7 +49,7 @@ impl<'a> Leave<'a> {
         Ok(Self { worker, effect, basis, planned: basis(&worker.app, record)? })
     }
 
-    /// The upstream, to tell it one thing, as long as this is ours to tell and true.
+    /// Returns the upstream for one request, if the claim is still held and the record has not changed.
     pub(super) async fn to<'u, T>(&self, upstream: &'u T) -> Result<&'u T, Trouble> {
         let (app, effect) = (&self.worker.app, self.effect);
         self.worker.keep(effect).await?;
@@ -121,8 +121,8 @@ impl Worker {
         }
         match self.app.store.release_all_effects().await {
             Ok(0) => {}
-            Ok(count) => tracing::info!(count, "effects that were under way are begun again"),
-            Err(error) => tracing::warn!(%error, "effects that were under way wait until their claims lapse"),
+            Ok(count) => tracing::info!(count, "effects under way are begun again"),
+            Err(error) => tracing::warn!(%error, "effects under way wait until their claims expire"),
         }
     }
 
@@ -131,7 +131,7 @@ impl Worker {
         match tokio::time::timeout(LAST, self.app.store.release_effects(&self.holder)).await {
             Ok(Ok(0)) => {}
             Ok(Ok(count)) => tracing::info!(count, "effects were cut off; they are begun again"),
-            Ok(Err(_)) | Err(_) => tracing::warn!("effects that were cut off wait until their claims lapse"),
+            Ok(Err(_)) | Err(_) => tracing::warn!("interrupted effects wait until their claims expire"),
         }
     }
 }

@@ -16,7 +16,7 @@ use wardroom_upstream::{
     harbor::{Harbor, Lifetime, NewRobot, Permission, Robot, Wanted, extension, robot_name},
 };
 
-use super::{Trouble, Worker, claim::Leave};
+use super::{Trouble, Worker, claim::Permit};
 use crate::kinds::satellite::settings::Settings;
 use crate::{
     kinds::{
@@ -43,11 +43,11 @@ pub(super) async fn fit(worker: &Worker, harbor: &Harbor, effect: &ClaimedEffect
     let found = app.store.get(KIND, id).await.map_err(Error::from)?;
     let Some(satellite) = found else { return Ok(()) };
     let document = Document::of(&satellite)?;
-    let leave = &Leave::of(worker, effect, &satellite, basis)?;
+    let permit = &Permit::of(worker, effect, &satellite, basis)?;
     let robot = find(app, harbor, &satellite, &document).await?;
     if satellite.content.deleted {
         return match robot {
-            Found::Own(robot) => Ok(leave.to(harbor).await?.delete_robot(robot.id).await?),
+            Found::Own(robot) => Ok(permit.to(harbor).await?.delete_robot(robot.id).await?),
             Found::Others(_) | Found::Strange(_) | Found::None => Ok(()),
         };
     }
@@ -55,7 +55,7 @@ pub(super) async fn fit(worker: &Worker, harbor: &Harbor, effect: &ClaimedEffect
         return match robot {
             Found::Own(robot) => {
                 let wanted = Wanted { disable: true, ..as_it_is(&robot) };
-                update(leave, harbor, &robot, &wanted).await?;
+                update(permit, harbor, &robot, &wanted).await?;
                 let is_known = document.robot.as_ref().is_some_and(|known| known.id == robot.id);
                 // The secret of any other robot was never handed out.
                 let epoch = if is_known { known_epoch(&document) } else { 0 };
@@ -69,13 +69,13 @@ pub(super) async fn fit(worker: &Worker, harbor: &Harbor, effect: &ClaimedEffect
             }
         };
     }
-    enabled(app, leave, harbor, (&satellite, &document), robot).await
+    enabled(app, permit, harbor, (&satellite, &document), robot).await
 }
 
 /// A robot that may be used: its secret is right before it is let in.
 async fn enabled(
     app: &App,
-    leave: &Leave<'_>,
+    permit: &Permit<'_>,
     harbor: &Harbor,
     (satellite, document): (&Resource, &Document),
     found: Found,
@@ -89,22 +89,22 @@ async fn enabled(
     let (robot, is_new) = match found {
         Found::Own(robot) => (robot, false),
         Found::Others(robot) => {
-            settle_with_others(app, leave, harbor, &robot).await?;
-            (create(app, leave, harbor, satellite, permissions.clone()).await?, true)
+            settle_with_others(app, permit, harbor, &robot).await?;
+            (create(app, permit, harbor, satellite, permissions.clone()).await?, true)
         }
         Found::Strange(robot) => return Err(Trouble::NotOurs(robot.name)),
-        Found::None => (create(app, leave, harbor, satellite, permissions.clone()).await?, true),
+        Found::None => (create(app, permit, harbor, satellite, permissions.clone()).await?, true),
     };
     let epoch = document.wanted_epoch();
     let has_secret =
         document.robot.as_ref().is_some_and(|known| known.id == robot.id && known.epoch == epoch);
     if is_new || !has_secret {
         let secret = Secret::new(secret::credential(&app.key, id, epoch));
-        leave.to(harbor).await?.set_secret(robot.id, &secret).await?;
+        permit.to(harbor).await?.set_secret(robot.id, &secret).await?;
     }
     let lifetime = lifetime(app, &robot);
     let wanted = Wanted { description: description(id), disable: false, lifetime, permissions };
-    update(leave, harbor, &robot, &wanted).await?;
+    update(permit, harbor, &robot, &wanted).await?;
     let expires_at = match lifetime {
         Lifetime::Endless => Timestamp::MAX,
         Lifetime::Days(days) => {
@@ -172,7 +172,7 @@ async fn find(
 /// The robot of a deleted satellite makes way; that of a living one stays.
 async fn settle_with_others(
     app: &App,
-    leave: &Leave<'_>,
+    permit: &Permit<'_>,
     harbor: &Harbor,
     robot: &Robot,
 ) -> Result<(), Trouble> {
@@ -181,12 +181,12 @@ async fn settle_with_others(
     if living.is_some_and(|living| !living.content.deleted) {
         return Err(Trouble::Waiting("has a robot of this name that belongs to another satellite"));
     }
-    Ok(leave.to(harbor).await?.delete_robot(robot.id).await?)
+    Ok(permit.to(harbor).await?.delete_robot(robot.id).await?)
 }
 
 async fn create(
     app: &App,
-    leave: &Leave<'_>,
+    permit: &Permit<'_>,
     harbor: &Harbor,
     satellite: &Resource,
     permissions: Vec<Permission>,
@@ -197,11 +197,11 @@ async fn create(
         lifetime: Lifetime::Days(robot_days(app)),
         permissions,
     };
-    let created = leave.to(harbor).await?.create_robot(&new).await.map_err(no_project)?;
+    let created = permit.to(harbor).await?.create_robot(&new).await.map_err(no_project)?;
     Ok(harbor.robot(created.id).await?)
 }
 
-async fn update(leave: &Leave<'_>, harbor: &Harbor, robot: &Robot, wanted: &Wanted) -> Result<(), Trouble> {
+async fn update(permit: &Permit<'_>, harbor: &Harbor, robot: &Robot, wanted: &Wanted) -> Result<(), Trouble> {
     let is_so = robot.disable == wanted.disable
         && robot.description == wanted.description
         && robot.lifetime == wanted.lifetime
@@ -209,7 +209,7 @@ async fn update(leave: &Leave<'_>, harbor: &Harbor, robot: &Robot, wanted: &Want
     if is_so {
         return Ok(());
     }
-    leave.to(harbor).await?.update_robot(robot.id, wanted).await.map_err(no_project)
+    permit.to(harbor).await?.update_robot(robot.id, wanted).await.map_err(no_project)
 }
 
 /// The robot itself was read a moment ago.

@@ -11,7 +11,7 @@ use wardroom_upstream::{
     registry::{Registry, artifact::Artifact, state::About},
 };
 
-use super::{Trouble, Worker, claim::Leave, published, upkeep};
+use super::{Trouble, Worker, claim::Permit, published, upkeep};
 use crate::kinds::satellite::settings::Settings;
 use crate::{
     kinds::{
@@ -33,21 +33,21 @@ pub(super) async fn fit(worker: &Worker, registry: &Registry, effect: &ClaimedEf
     let (Some(kind), Some(about)) = (kind, about(&effect.kind, &record)) else {
         return Err(Trouble::Waiting("there is no state of this kind"));
     };
-    let leave = &Leave::of(worker, effect, &record, basis)?;
+    let permit = &Permit::of(worker, effect, &record, basis)?;
     if record.content.deleted {
         let harbor = harbor.filter(|_| is_harbors(app));
-        let_go(app, leave, registry, harbor, about, effect.attempts).await?;
+        let_go(app, permit, registry, harbor, about, effect.attempts).await?;
         return Ok(published::forget(app, kind, id).await?);
     }
     prepare(app, harbor).await?;
     if kind == KIND {
         // A satellite's state refers to built-in artifacts: those are pushed first.
         for (about, document) in built_in(app, &Document::of(&record)?)? {
-            push(app, leave, registry, about, &document).await?;
+            push(app, permit, registry, about, &document).await?;
         }
     }
     check_readers(app, registry, about, &record).await?;
-    let digest = push(app, leave, registry, about, &state(app, about, &record)?).await?;
+    let digest = push(app, permit, registry, about, &state(app, about, &record)?).await?;
     Ok(published::keep(app, kind, id, &digest).await?)
 }
 
@@ -126,7 +126,7 @@ async fn check_readers(
 /// The digest of what is there by then.
 async fn push(
     app: &App,
-    leave: &Leave<'_>,
+    permit: &Permit<'_>,
     registry: &Registry,
     about: About<'_>,
     document: &serde_json::Value,
@@ -136,10 +136,10 @@ async fn push(
     let digest = &image.manifest.digest;
     if registry.digest(&repository, LATEST).await?.as_ref() != Some(digest) {
         let uploaded = registry.upload(&repository, &image).await?;
-        leave.to(&uploaded).await?.tag(app.now().as_second()).await?;
+        permit.to(&uploaded).await?.tag(app.now().as_second()).await?;
         // What is published is published; the next one takes the old ones along.
-        if let Err(error) = leave.to(registry).await?.prune(&repository, digest).await {
-            tracing::warn!(repository, %error, "what was published before could not be removed");
+        if let Err(error) = permit.to(registry).await?.prune(&repository, digest).await {
+            tracing::warn!(repository, %error, "an old image was not removed from the registry; the next publication tries again");
         }
     }
     Ok(image.manifest.digest)
@@ -148,7 +148,7 @@ async fn push(
 /// Removes what was published of a record that is gone.
 async fn let_go(
     app: &App,
-    leave: &Leave<'_>,
+    permit: &Permit<'_>,
     registry: &Registry,
     harbor: Option<&Harbor>,
     about: About<'_>,
@@ -157,7 +157,7 @@ async fn let_go(
     // An attempt before may have removed it, with its answer lost.
     let mut may_be_gone = attempts > 1;
     if successor(app, about).await?.is_none() {
-        remove(leave, registry, harbor, about).await?;
+        remove(permit, registry, harbor, about).await?;
         may_be_gone = true;
     }
     // The name may have been given again while the registry took its time. The new one is asked to publish by itself,
@@ -178,14 +178,14 @@ async fn successor(app: &App, about: About<'_>) -> Result<Option<Resource>, Erro
 }
 
 async fn remove(
-    leave: &Leave<'_>,
+    permit: &Permit<'_>,
     registry: &Registry,
     harbor: Option<&Harbor>,
     about: About<'_>,
 ) -> Result<(), Trouble> {
     match harbor {
-        Some(harbor) => Ok(leave.to(harbor).await?.delete_repository(PROJECT, &about.repository()).await?),
-        None => match leave.to(registry).await?.delete(&repository(about)).await {
+        Some(harbor) => Ok(permit.to(harbor).await?.delete_repository(PROJECT, &about.repository()).await?),
+        None => match permit.to(registry).await?.delete(&repository(about)).await {
             // A registry without deletion keeps it; no satellite is pointed to it any more.
             Ok(_) | Err(Failure::NotFound) => Ok(()),
             Err(error) => Err(error.into()),

@@ -13,7 +13,7 @@ use wardroom_upstream::{
     spire::{Agent, Entry, Id, NewEntry, Selector, Spire},
 };
 
-use super::{Trouble, Worker, agents, claim::Leave};
+use super::{Trouble, Worker, agents, claim::Permit};
 use crate::kinds::satellite::settings::Settings;
 use crate::{
     kinds::satellite::{
@@ -43,8 +43,8 @@ pub(super) async fn fit(worker: &Worker, spire: &Spire, effect: &ClaimedEffect) 
         return Ok(());
     };
     let identity = parse(identity)?;
-    let (leave, domain) = (&Leave::of(worker, effect, &satellite, basis)?, &*identity.trust_domain);
-    let node = Node { app, spire, leave, satellite: &satellite, document: &document, domain };
+    let (permit, domain) = (&Permit::of(worker, effect, &satellite, basis)?, &*identity.trust_domain);
+    let node = Node { app, spire, permit, satellite: &satellite, document: &document, domain };
     if satellite.content.deleted {
         node.withdraw(&identity).await?;
         return node.forget_agents(None).await;
@@ -64,7 +64,7 @@ struct Node<'a> {
     app: &'a App,
     /// For reads only; writes need the claim first.
     spire: &'a Spire,
-    leave: &'a Leave<'a>,
+    permit: &'a Permit<'a>,
     satellite: &'a Resource,
     document: &'a Document,
     domain: &'a str,
@@ -102,7 +102,7 @@ impl Node<'_> {
 
     /// SPIRE, to be told one thing.
     async fn told(&self) -> Result<&Spire, Trouble> {
-        self.leave.to(self.spire).await
+        self.permit.to(self.spire).await
     }
 
     async fn delete_entries(&self, ids: &[String]) -> Result<(), Trouble> {

@@ -212,10 +212,10 @@ async fn a_plan_ends_when_its_facts_change() {
     let effect = claim(&world.first, CLAIM, SPIRE_ENTRY).await.unwrap();
     let record = world.app.store.get(KIND, "s").await.unwrap().unwrap();
     let basis = crate::kinds::satellite::document::basis;
-    let leave = claim::Leave::of(&world.first, &effect, &record, basis).unwrap();
-    leave.to(&()).await.unwrap();
+    let permit = claim::Permit::of(&world.first, &effect, &record, basis).unwrap();
+    permit.to(&()).await.unwrap();
     world.put(world.satellite(1, |document| document.config = Some("c".to_owned()))).await;
-    leave.to(&()).await.unwrap();
+    permit.to(&()).await.unwrap();
     world.put(world.satellite(2, |_| {})).await;
-    assert!(matches!(leave.to(&()).await, Err(Trouble::Changed)));
+    assert!(matches!(permit.to(&()).await, Err(Trouble::Changed)));
 }
