@@ -23,14 +23,14 @@ use crate::{
     subject::Subject as _,
 };
 
-/// What an operator asks.
+/// An operator's request.
 #[derive(Debug, Clone)]
 pub struct Ask {
-    /// What to do.
+    /// The action to do.
     pub action: Action,
     /// Give the run up without undoing anything; for `cancel` only.
     pub abandon: bool,
-    /// What adopting the observed state would mean; for `adopt_observed_state` only.
+    /// The effect of adopting the observed state; for `adopt_observed_state` only.
     pub adoption: Adoption,
     /// Only while the run is at this version, for a caller that decided by what it read.
     pub at: Option<i64>,
@@ -49,7 +49,7 @@ pub struct Actor {
     pub request_id: Option<String>,
 }
 
-/// What adopting the observed state would mean.
+/// The effect of adopting the observed state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Adoption {
     /// Nothing was observed that could be adopted.
@@ -62,16 +62,16 @@ pub enum Adoption {
     Continue(Stage),
 }
 
-/// What came of an action.
+/// The answer to an action.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// The run as it is now.
     pub run: Resource,
-    /// What was done.
+    /// The effect of the action.
     pub did: Did,
 }
 
-/// What an action did.
+/// The effect of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Did {
     /// The run moved.
@@ -97,7 +97,7 @@ pub enum Problem {
         refusal: Refusal,
         /// The state of the run.
         state: State,
-        /// What is allowed.
+        /// The allowed actions.
         allowed: Vec<Action>,
     },
     /// Every commit met a conflict.
@@ -253,7 +253,7 @@ fn interrupted<D: Data>(run: &Run<D>, step: &Step<D>, did: Did, now: Timestamp) 
     metadata
 }
 
-/// History rows of this type record what operators asked for.
+/// History rows of this type record the requests of operators.
 const ACTION: &str = "action";
 
 fn move_by<D: Data>(record: &mut Record<D>, event: Event, ask: &Ask, now: Timestamp) {

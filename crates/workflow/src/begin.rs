@@ -1,4 +1,4 @@
-//! The beginning of an attempt: what is committed before a stage is executed.
+//! The beginning of an attempt: the commit before a stage is executed.
 
 use jiff::Timestamp;
 use serde_json::{Map, json};
@@ -15,7 +15,8 @@ use crate::{
     undo,
 };
 
-/// Returns what a worker commits before it executes the stage; nothing when the intent to execute it is recorded already.
+/// Returns the change that a worker commits before it executes the stage; nothing when the intent is recorded
+/// already.
 pub(crate) fn begin<D: Data>(run: &Run<D>, subject: StateOf<D>, moment: &Moment<'_>) -> Option<Step<D>> {
     let record = &run.record;
     match run.state {

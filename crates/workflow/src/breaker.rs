@@ -24,7 +24,7 @@ const TURN: Duration = Duration::from_secs(60);
 /// A secret may be tried twice in vain; then a person has to look.
 const POLICY: Policy = Policy { failures: 2, rest: None };
 
-/// What is known about wrong passwords.
+/// Counts of refused passwords.
 #[derive(Debug, Clone)]
 pub struct Breaker {
     store: Store,
@@ -49,7 +49,7 @@ impl Breaker {
         self.store.acquire_lease(&format!("{KIND}/{bmc}"), run, TURN).await
     }
 
-    /// Ends a turn, once what the BMC said is written down.
+    /// Ends a turn, once the answer of the BMC is recorded.
     pub async fn end(&self, turn: &Lease) -> Result<()> {
         self.store.release_lease(turn).await.map(drop)
     }

@@ -1,4 +1,4 @@
-//! The end of an attempt: what an outcome makes of a run.
+//! The end of an attempt: how its outcome moves the run.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};

@@ -89,7 +89,7 @@ pub struct Engine<S> {
     meeting: Mutex<()>,
 }
 
-/// How long workers may go on when the engine is to stop; another engine takes over what they do not finish.
+/// How long workers may continue when the engine is to stop; another engine takes over unfinished runs.
 const GRACE: Duration = Duration::from_secs(5);
 
 impl<S: Stages> Engine<S> {

@@ -50,7 +50,7 @@ const NOTICE: Duration = Duration::from_secs(1);
 const SPACING: Duration = Duration::from_millis(20);
 /// And not before this.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Nor after this: what was full may be empty by then.
+/// Nor after this: a full site may be empty by then.
 const LONGEST: Duration = Duration::from_secs(5);
 
 impl Limits {
@@ -219,7 +219,7 @@ impl Inner {
         self.sites.get(upstream)?.pace
     }
 
-    /// What the places of a site are counted under.
+    /// Returns the name that the places of a site are counted under.
     fn upstream<'a>(&'a self, site: &'a str) -> &'a str {
         self.upstreams.get(site).map_or(site, String::as_str)
     }

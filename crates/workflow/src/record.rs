@@ -24,20 +24,20 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(bound = "D: Data")]
 pub struct Record<D: Data> {
-    /// What was decided.
+    /// The decisions of people and the site.
     pub plan: Plan,
     /// How far it is.
     pub progress: Progress<OriginOf<D>>,
     /// Why the run stands still, and the engines that may work on it.
     pub hold: Hold,
-    /// What the stages know, saved after each of them.
+    /// The data of the stages, saved after each of them.
     pub data: D,
 }
 
-/// What a run is to do, as people and the site decided it.
+/// The plan of a run, as people and the site decided it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// What the run is for.
+    /// The purpose of the run.
     pub kind: Kind,
     /// The resource it works on.
     pub subject: SubjectRef,
@@ -91,7 +91,7 @@ pub struct Hold {
     pub execution: Option<Execution>,
     /// Fencing token: grows whenever an operator moves the run, so that a worker which began before writes nothing.
     pub generation: u64,
-    /// What it waits for.
+    /// The condition that it waits for.
     pub waiting: Option<Waiting>,
     /// Since when its upstream has been too busy, without any other answer.
     pub busy_since: Option<Timestamp>,
@@ -110,16 +110,16 @@ pub struct Failure {
     pub stage: Stage,
     /// Of which class.
     pub class: Class,
-    /// What was seen.
+    /// The observation that shows it.
     pub evidence: String,
     /// When.
     pub at: Timestamp,
 }
 
-/// What a run waits for.
+/// The condition that a run waits for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Waiting {
-    /// For what.
+    /// The condition, for people.
     pub reason: String,
     /// Since when.
     pub since: Timestamp,
@@ -161,7 +161,7 @@ pub struct Execution {
 pub struct Order<D: Data> {
     /// Its id, a UUIDv7.
     pub id: String,
-    /// What it is for.
+    /// The purpose of the run.
     pub kind: Kind,
     /// The id of the resource it works on.
     pub subject: String,
@@ -177,7 +177,7 @@ pub struct Order<D: Data> {
     pub unproven: BTreeSet<Stage>,
     /// The person or server that starts it, and the reason.
     pub requested_by: Actor,
-    /// What the stages start with.
+    /// The data that the stages start with.
     pub data: D,
 }
 

@@ -1,4 +1,4 @@
-//! The seam between the engine and what it executes.
+//! The seam between the engine and the stages that it executes.
 
 use std::{fmt::Debug, future::Future};
 
@@ -13,9 +13,9 @@ use wardroom_store::Held;
 
 use crate::{breaker::Breaker, limits::Limits, record::Failure, subject::Subject, worker::Saver};
 
-/// What the stages of a run know: one typed value, saved after each stage.
+/// The data of a run's stages: one typed value, saved after each stage.
 pub trait Data: Debug + PartialEq + Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
-    /// What its runs work on.
+    /// The resource that its runs work on.
     type Subject: Subject;
 
     /// Returns the data for a run that starts again from nothing: its inputs, without its findings.
@@ -50,10 +50,10 @@ pub struct Budget {
     pub patience: Option<SignedDuration>,
 }
 
-/// What executes stages. A stage observes, decides, saves its intent, calls, and observes again; it may be executed
-/// again at any time, also after its reply was lost.
+/// Executes stages. A stage observes, decides, saves its intent, calls, and observes again; it may be
+/// executed again at any time, also after its reply was lost.
 pub trait Stages: Send + Sync + 'static {
-    /// What its stages know.
+    /// The data of its stages.
     type Data: Data;
 
     /// Says how often the upstream of a site may be called (see [`Limits::pace`]), before the first of its runs takes a
@@ -68,7 +68,7 @@ pub trait Stages: Send + Sync + 'static {
         attempt: Attempt<'_, Self::Data>,
     ) -> impl Future<Output = Result<Outcome<Self::Data>, Lost>> + Send;
 
-    /// Undoes what the stage of the attempt did in this run, as far as it did it.
+    /// Undoes the work of the attempt's stage in this run, as far as it was done.
     fn undo(
         &self,
         attempt: Attempt<'_, Self::Data>,
@@ -79,13 +79,13 @@ pub trait Stages: Send + Sync + 'static {
 pub struct Attempt<'a, D> {
     /// The run.
     pub run: &'a str,
-    /// What the run is for.
+    /// The purpose of the run.
     pub kind: Kind,
     /// The id of the resource that the run works on.
     pub subject: &'a str,
     /// The site.
     pub site: Option<&'a str>,
-    /// What to execute, or undo.
+    /// The stage to execute, or undo.
     pub stage: Stage,
     /// 1 for the first attempt.
     pub number: u32,
@@ -99,17 +99,17 @@ pub struct Attempt<'a, D> {
     pub generation: u64,
     /// Why the run failed last, if that was at the stage.
     pub failure: Option<Failure>,
-    /// What the stages know.
+    /// The data of the stages.
     pub data: D,
     /// Limits that all outgoing calls share.
     pub limits: &'a Limits,
-    /// What is known about wrong passwords.
+    /// Counts of refused passwords.
     pub breaker: &'a Breaker,
     pub(crate) saver: Saver<'a, D>,
 }
 
 impl<D: Data> Attempt<'_, D> {
-    /// Makes what is known, or intended, durable before a call that cannot be taken back.
+    /// Makes the data durable before a call that cannot be undone.
     ///
     /// # Errors
     /// [`Lost`] when another worker has the run, or it cannot be written: the stage must not go on.
@@ -127,26 +127,27 @@ impl<D: Data> Attempt<'_, D> {
     }
 }
 
-/// This worker has lost the run, or cannot record what it did: the worker that claims the run next observes and decides.
+/// This worker has lost the run, or cannot record its work: the worker that claims the run next observes and
+/// decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("another worker has the run")]
 pub struct Lost;
 
-/// What came of an attempt.
+/// The outcome of an attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome<D> {
-    /// The stage is done, and this is what is known now.
+    /// The stage is done; with the new data.
     Done(D),
     /// Nothing is wrong; look again at that time.
     Wait {
-        /// What is waited for.
+        /// The condition that is waited for.
         reason: String,
         /// When to look again.
         until: Timestamp,
     },
     /// Nothing is wrong, but it is not its turn yet. However long that takes, the stage's patience is not spent.
     Queue {
-        /// What is waited for.
+        /// The condition that is waited for.
         reason: String,
         /// When to look again.
         until: Timestamp,
@@ -162,26 +163,26 @@ pub enum Outcome<D> {
     Retry {
         /// Why.
         class: Class,
-        /// What was seen.
+        /// The observation that shows it.
         evidence: String,
         /// The pause that the upstream asked for, if it did.
         after: Option<SignedDuration>,
     },
     /// It broke in the way that the detour after the stage repairs.
     Broken {
-        /// What is known now.
+        /// The new data.
         data: D,
-        /// What was seen.
+        /// The observation that shows it.
         evidence: String,
     },
     /// Only a person can decide how to go on.
     NeedsOperator {
-        /// What has to be decided.
+        /// The decision that a person has to make.
         reason: String,
     },
     /// The subject must not be used before a person has looked: it goes to quarantine.
     Unsafe {
-        /// What is wrong with it.
+        /// The mistake in it.
         reason: String,
     },
 }

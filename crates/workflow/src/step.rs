@@ -1,4 +1,4 @@
-//! One change of a run and its subject; what workers and operators share.
+//! One change of a run and its subject, by a worker or an operator.
 
 use std::collections::BTreeSet;
 
@@ -41,7 +41,7 @@ pub(crate) struct Step<D: Data> {
     pub(crate) then: Then,
 }
 
-/// What a worker does after a commit.
+/// The next step of a worker after a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Then {
     /// Executes the stage: its intent is recorded.
@@ -54,7 +54,7 @@ pub(crate) enum Then {
     KeepWaiting,
 }
 
-/// History rows of these types record attempts and what leads to them.
+/// History rows of these types record attempts and their causes.
 pub(crate) const ATTEMPT: &str = "attempt";
 pub(crate) const INTENT: &str = "intent";
 
@@ -234,7 +234,7 @@ impl<D: Data> Record<D> {
         }
     }
 
-    /// Turns to undoing what was done.
+    /// Turns to undoing the finished stages.
     pub(crate) fn turn_back(&mut self, now: Timestamp) {
         self.progress.undoing = true;
         self.arrive(now);

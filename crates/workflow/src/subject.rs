@@ -34,7 +34,7 @@ pub trait Subject: Debug + Clone + PartialEq + Send + Sync + 'static {
 
     /// Where it is in its lifecycle.
     type State: Copy + Eq + Debug + Display + FromStr<Err: Display> + Send + Sync;
-    /// What moves it.
+    /// The event that moves it.
     type Event: Copy + Eq + Debug + Display + Serialize + Send + Sync;
     /// Where it was before a run took it out of use, which decides where it returns to.
     type Origin: Copy + Eq + Debug + Serialize + DeserializeOwned + Send + Sync;
@@ -74,7 +74,7 @@ pub trait Subject: Debug + Clone + PartialEq + Send + Sync + 'static {
         cause: Cause,
     ) -> Option<Self::Event>;
 
-    /// Whether the event carries out the request that started the run, rather than what the run found out.
+    /// Whether the event carries out the request that started the run, not a finding of the run.
     fn is_requested(event: Self::Event) -> bool;
 
     /// The next move towards quarantine; nothing where the subject is out of use already.

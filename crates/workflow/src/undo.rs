@@ -1,4 +1,4 @@
-//! Undoing what a run did, the last thing first.
+//! Undoing the work of a run, the last stage first.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};

@@ -27,7 +27,7 @@ use crate::{
     step::{INTENT, Moment, Step, Then},
 };
 
-/// A claimed run, its lease, and what its worker needs to commit.
+/// A claimed run, its lease, and the parts that its worker needs to commit.
 pub(crate) struct RunHandle<'a, D: Data> {
     pub(crate) store: &'a Store,
     pub(crate) clock: Clock,
@@ -53,7 +53,7 @@ pub fn jitter() -> f64 {
     getrandom::u32().map_or(0.5, |random| f64::from(random) / f64::from(u32::MAX))
 }
 
-/// Saves what a stage knows in the middle of an attempt.
+/// Saves the data of a stage in the middle of an attempt.
 pub(crate) struct Saver<'a, D> {
     handle: &'a mut (dyn SaveData<D> + Send + Sync),
 }

@@ -69,7 +69,7 @@ pub struct Liveness {
     beats: Box<[Count]>,
     /// Listeners that members cannot connect to now.
     refusing: AtomicU32,
-    /// What this server is called; no two are called the same.
+    /// The name of this server, which is unique.
     name: String,
     cut_off: AtomicBool,
     /// Until when the other replicas count this one as present, in milliseconds of the steady axis.
@@ -90,7 +90,7 @@ struct Count(AtomicU64);
 /// Counters of beats, so that beats do not wait for one.
 const COUNTS: usize = 32;
 
-/// What was counted since the start.
+/// Counts since the start.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Totals {
     pub(crate) beats: u64,
@@ -103,7 +103,7 @@ pub(crate) struct Totals {
     pub(crate) behind: SignedDuration,
 }
 
-/// What is known of a member that takes a seat.
+/// The facts of a member that takes a seat.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NewSeat<'a> {
     /// Its zone.
@@ -116,7 +116,7 @@ pub struct NewSeat<'a> {
     pub said: Option<Interval>,
 }
 
-/// What a member is told.
+/// The reply to a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Beat {
     /// When to beat next, spread a little.
@@ -238,7 +238,7 @@ impl Liveness {
         }
     }
 
-    /// When a member was last heard, as far as memory knows; `view::refresh` reads what other replicas heard.
+    /// Returns when a member was last heard, by memory; `view::refresh` adds the beats of other replicas.
     #[must_use]
     pub fn last_seen(&self, kind: &str, id: &str) -> Option<Timestamp> {
         self.last_beat(kind, id).map(|(seen, _)| seen)
@@ -252,7 +252,7 @@ impl Liveness {
         Some((self.clock.wall_of(millis(record.last)), record.interval))
     }
 
-    /// What is known of a watched member's silence, for people: times are wall times.
+    /// Returns the facts of a watched member's silence, for people: times are wall times.
     #[must_use]
     pub fn standing(&self, kind: &str, id: &str) -> Option<Silence> {
         let record = self.slab.record(self.find(kind, id)?)?;
@@ -325,7 +325,7 @@ impl Liveness {
         self.clock.steady()
     }
 
-    /// What other servers call this one.
+    /// Returns the name by which other servers know this one.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }

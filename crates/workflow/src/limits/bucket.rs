@@ -16,7 +16,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// What is left for each of so many servers. A server may always do one thing at once.
+    /// Returns the share of each of so many servers. A server may always do one thing at once.
     pub(super) fn shared(self, servers: u32) -> Self {
         Self { per_second: self.per_second / f64::from(servers), burst: (self.burst / servers).max(1) }
     }

@@ -24,9 +24,10 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// What is left of the places of a site whose calls take their turns at a pace, beside so many runs at all sites. More
-    /// than the pace keeps busy would only wait, and hold workers that others could use; and the last quarter of all
-    /// workers is for sites that have few of them, or those that wait at slow ones would keep out all others.
+    /// Returns the places at a site whose calls take their turns at a rate, beside so many runs at all sites.
+    /// More than the rate keeps busy would only wait, and hold workers that others could use. The last
+    /// quarter of all workers is for sites that have few of them, or runs at slow sites would keep out all
+    /// others.
     pub(super) fn places(self, pace: Option<Rate>, servers: usize, inside: usize) -> usize {
         let busy = pace.map_or(usize::MAX, |pace| pace.within(BUSY));
         let few = if inside >= self.all - self.all / 4 { self.all / 16 } else { usize::MAX };

@@ -78,7 +78,7 @@ pub struct Route {
     pub class: Class,
     /// Whether a GET may change something, for clients that know no other way.
     pub changes: bool,
-    /// Whether a HEAD of it would use up what it is called with, and is refused.
+    /// Whether a HEAD of it would use up its token, and is refused.
     pub is_spent: bool,
     /// Whether a member says with it that it is alive.
     pub beats: bool,
@@ -95,7 +95,7 @@ impl Route {
         Self { changes: true, ..self }
     }
 
-    /// A GET that uses up what it is called with.
+    /// A GET that uses up its token.
     #[must_use]
     pub const fn spending(self) -> Self {
         Self { changes: true, is_spent: true, ..self }
@@ -122,7 +122,7 @@ impl Route {
 
 /// Roles that may read.
 pub const READERS: Allow = Roles(&[Viewer, Operator, Admin, Installer, Auditor]);
-/// Roles that may change what members do.
+/// Roles that may change members.
 pub const OPERATORS: Allow = Roles(&[Operator, Admin]);
 /// Roles that may approve.
 pub const APPROVERS: Allow = Roles(&[Operator, Admin, Installer]);
@@ -220,7 +220,7 @@ pub(crate) fn check(app: &App, route: &Route, caller: &Caller) -> Result<(), Err
         return Ok(());
     }
     let roles = match (route.allow, &caller.principal) {
-        // Its kind recognised it; what the member may do beyond that, the handler says.
+        // Its kind recognised it; the handler decides about further rights of the member.
         (Anyone, _) | (Proven(..), Principal::Member(_)) => return Ok(()),
         (Proven(proof, _), Principal::Anonymous) if (proof.trusts)(app, caller.address) => return Ok(()),
         (Roles(roles) | Proven(_, roles @ [_, ..]), Principal::Token(_)) => roles,
@@ -267,7 +267,7 @@ impl Denials {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Counts again what could not be recorded.
+    /// Adds counts again that were not recorded.
     pub(crate) fn put_back(&self, counts: Counts) {
         for (key, count) in counts {
             self.add(key, count);

@@ -1,4 +1,4 @@
-//! What a request can be answered with instead of a result: a short list, each with a status and a code.
+//! Errors of requests: a short list, each with a status and a code.
 
 use axum::{
     http::{HeaderValue, StatusCode, header},
@@ -16,9 +16,9 @@ pub struct Class {
     pub code: &'static str,
     /// The status of the answer.
     pub status: u16,
-    /// What it is, in a few words.
+    /// Its meaning, in a few words.
     pub title: &'static str,
-    /// What it means, and what to do; published in `docs/errors.md`.
+    /// Its meaning and the next step; published in `docs/errors.md`.
     pub advice: &'static str,
 }
 
@@ -141,9 +141,9 @@ pub enum Error {
     Conflict {
         /// The code.
         code: &'static str,
-        /// What stands in the way.
+        /// The obstacle.
         detail: String,
-        /// What is allowed instead.
+        /// The allowed actions.
         allowed: Vec<Action>,
     },
     /// The resource changed since the caller read it.
@@ -168,7 +168,7 @@ pub enum Error {
         "the database is read-only, nothing was changed: an operator has to look at it; the log says what to do"
     )]
     ReadOnly,
-    /// A bug; what is wrong is in the log under the request id.
+    /// A bug; its cause is in the log under the request id.
     #[error("something went wrong inside the server: the log has it under this request id")]
     Internal,
 }
@@ -182,7 +182,7 @@ impl Error {
         Self::Invalid(vec![FieldError { field: field.into(), message: message.into(), fix: None }])
     }
 
-    /// Everything that is wrong with an input, at once. What is no matter of input comes before that.
+    /// Returns all mistakes of an input at once. Errors that are no mistakes of the input come first.
     pub(crate) fn all(checks: impl IntoIterator<Item = Result<(), Self>>) -> Result<(), Self> {
         let mut wrong = Vec::new();
         for check in checks {
@@ -195,7 +195,7 @@ impl Error {
         if wrong.is_empty() { Ok(()) } else { Err(Self::Invalid(wrong)) }
     }
 
-    /// A field names what is not there, and this makes it.
+    /// A field names a missing resource, and this action makes it.
     pub(crate) fn missing(field: &str, message: String, fix: Action) -> Self {
         Self::Invalid(vec![FieldError { field: field.to_owned(), message, fix: Some(fix.into()) }])
     }
@@ -327,7 +327,7 @@ impl From<wardroom_core::Invalid> for Error {
     }
 }
 
-/// What the store could not do. A conflict that reaches this point was retried as often as is sensible.
+/// Turns errors of the store into answers. A conflict that reaches this point was retried often enough.
 impl From<wardroom_store::Error> for Error {
     fn from(error: wardroom_store::Error) -> Self {
         use wardroom_store::{Error as Store, Wait};

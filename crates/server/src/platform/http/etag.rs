@@ -1,4 +1,4 @@
-//! ETags over what people decide, and `If-Match`.
+//! ETags over the decisions of people, and `If-Match`.
 
 use axum::{
     http::{HeaderMap, HeaderValue, header},

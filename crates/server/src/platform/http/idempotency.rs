@@ -111,7 +111,7 @@ mod running {
 }
 use running::RUNNING;
 
-/// What a change that is made now says of the request it is made for.
+/// Returns the mark that ties a change to its request.
 pub(crate) fn mark(app: &App) -> Option<Mark> {
     let Running { key, memory } = RUNNING.try_with(Clone::clone).ok().flatten()?;
     Some(Mark { key, until: app.now() + memory })
@@ -170,8 +170,8 @@ async fn finish(
     Ok(Response::from_parts(parts, Body::from(bytes)))
 }
 
-/// What is kept of an answer: its body, after a line with its ETag where it has one. A body begins with a brace, a tag
-/// with a quotation mark.
+/// Returns the kept text of an answer: its body, after a line with its ETag where it has one. A body begins
+/// with a brace, a tag with a quotation mark.
 fn kept(headers: &HeaderMap, body: &[u8]) -> String {
     let body = String::from_utf8_lossy(body);
     match headers.get(header::ETAG).and_then(|tag| tag.to_str().ok()) {

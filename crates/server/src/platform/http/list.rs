@@ -43,7 +43,7 @@ pub(crate) fn refuse_query(uri: &Uri) -> Result<(), Error> {
 /// How much of a name that is not known is told back.
 const TOLD: usize = 100;
 
-/// Names the parameter: what the reader of queries says starts with it.
+/// Names the parameter, which the error of the query parser begins with.
 fn wrong_query(said: &str) -> Error {
     let said = said.strip_prefix("Failed to deserialize query string: ").unwrap_or(said);
     if let Some(name) = said.strip_prefix("duplicate field `").and_then(|rest| rest.strip_suffix('`')) {
@@ -102,8 +102,8 @@ pub(crate) fn number(
     })
 }
 
-/// One page of what a caller asked for, whose cursors are as callers see them. Inside, a cursor is the last id that was
-/// seen, so it never expires.
+/// Returns one page of a list, whose cursors are as callers see them. Inside, a cursor is the last id that
+/// was seen, so it never expires.
 pub(crate) async fn page(app: &App, mut list: List) -> Result<Page, Error> {
     if let Some(cursor) = &list.after {
         let place = cursor::place(&list.kind, cursor).ok_or_else(|| foreign("continue"))?;
@@ -254,7 +254,7 @@ mod tests {
         _deleted: bool,
     }
 
-    /// What a query is refused for: the parameter, and how it is wrong.
+    /// Returns the refusal of a query: the parameter, and the mistake.
     async fn refused(query: &str) -> (String, String) {
         let request = Request::get(format!("/api/satellites?{query}")).body(()).unwrap();
         let read = ListQuery::<SomeQuery>::from_request_parts(&mut request.into_parts().0, &()).await;

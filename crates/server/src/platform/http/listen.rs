@@ -172,7 +172,7 @@ impl Listener {
     }
 }
 
-/// Hands requests to the router, with what their connection says of their caller.
+/// Hands requests to the router, with the facts of their connection.
 struct Connection {
     router: Front,
     peer: Peer,

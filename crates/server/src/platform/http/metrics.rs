@@ -57,7 +57,7 @@ const META: Metadata<'static> = Metadata::new("wardroom", Level::INFO, None);
 /// Upper ends of the buckets of answer times, in seconds.
 const BUCKETS: [f64; 10] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.0, 10.0];
 
-/// Every number there is, with what it means.
+/// Every metric with its meaning.
 #[rustfmt::skip]
 const NUMBERS: &[(&str, &str)] = &[
     ("wardroom_http_answers_total", "Answers, by route and class of status."),
@@ -123,7 +123,7 @@ impl Metrics {
         metrics
     }
 
-    /// Sets to zero what is only counted when it happens.
+    /// Sets to zero the metrics that are only counted when they happen.
     fn begin(&self, routes: &Routes) {
         let version = [("version", env!("CARGO_PKG_VERSION"))];
         self.labelled("wardroom_build_info", &version, 1.0);
@@ -205,7 +205,7 @@ impl Metrics {
         }
     }
 
-    /// Lets go of what was counted in buckets; to be called every now and then.
+    /// Drops old buckets; to be called every now and then.
     pub(crate) fn tidy(&self) {
         self.handle.run_upkeep();
     }
@@ -228,7 +228,7 @@ impl Metrics {
         self.counter(name, &[]).absolute(value);
     }
 
-    /// Sets what is known of effects that are not done; a type that has none is at zero.
+    /// Sets the metrics of effects that are not done; a type that has none is at zero.
     pub(crate) fn effects(&self, types: &[&str], open: &[OpenEffects], now: Timestamp) {
         for name in types.iter().filter(|name| open.iter().all(|open| open.effect_type != **name)) {
             self.effects_of(name, 0, 0, 0.0);

@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 
 use crate::platform::http::error::Error;
 
-/// What the braces of a path stand for.
+/// The parameters in the path.
 pub(crate) struct Path<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {

@@ -150,8 +150,8 @@ async fn still_counts(app: &App, principal: &Principal, response: Response) -> R
     response
 }
 
-/// The request with all of its body, which must come within the time limit: what is carried out to its end must not
-/// wait for its caller.
+/// Returns the request with all of its body, which must come within the time limit: a change that is carried
+/// to its end must not wait for its caller.
 async fn whole(request: Request) -> Result<Request, Error> {
     if request.body().is_end_stream() {
         return Ok(request);
@@ -289,7 +289,7 @@ async fn principal(
     proven(app, route, shown, from).await
 }
 
-/// The member that a route's proof recognises in what is shown.
+/// Returns the member that a route's proof recognises by its credentials.
 async fn proven(app: &App, route: &Route, shown: Shown<'_>, from: IpAddr) -> Result<Principal, Error> {
     let is_basic = matches!(shown, Shown::Basic(..));
     if let Allow::Proven(proof, _) = route.allow
@@ -304,7 +304,7 @@ async fn proven(app: &App, route: &Route, shown: Shown<'_>, from: IpAddr) -> Res
     }))
 }
 
-/// What a request shows; never printed.
+/// The credentials of a request; never printed.
 enum Credentials {
     Bearer(String),
     /// User and secret; a secret may have colons, a user has none.

@@ -32,7 +32,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Self { stream, heard: false, refused: None }
     }
 
-    /// Says what is wrong with the head that could not be read, if anything was to be read at all.
+    /// Explains the mistake in an unreadable head, if there was anything to read.
     pub(crate) async fn explain(mut self, error: &hyper::Error) {
         let refused = self.refused.or_else(|| {
             let late = error.is_timeout() && self.heard;
@@ -64,7 +64,7 @@ const LATE: Error =
 const VERSION: Error =
     Error::Head { code: "http_version", detail: "this is HTTP/2, which is not spoken here: use HTTP/1.1" };
 
-/// The refusal that the parser wrote, if that is what this is: a head with no header that every answer of ours has.
+/// Returns the refusal that the parser wrote, known by the lack of a header that every answer of ours has.
 fn refusal(written: &[u8]) -> Option<Error> {
     let rest = written.strip_prefix(b"HTTP/1.1 4")?;
     let bare = rest.len() < 160

@@ -11,24 +11,24 @@ impl Driver {
     /// Loads the members of a store.
     ///
     /// # Errors
-    /// What the store says.
+    /// The error of the store.
     pub async fn start(app: &App) -> Result<Self, String> {
         sweep::start(app).await.map_err(|error| error.to_string())?;
         Ok(Self(sweep::Sweep::new()))
     }
 
-    /// One sweep.
+    /// Does one sweep.
     ///
     /// # Errors
-    /// What the store says.
+    /// The error of the store.
     pub async fn sweep(&mut self, app: &App) -> Result<(), String> {
         self.0.tick(app).await.map_err(|error| error.to_string())
     }
 
-    /// Makes other replicas count this one as present, and writes what it heard.
+    /// Makes other replicas count this one as present, and stores its beats.
     ///
     /// # Errors
-    /// What the store says.
+    /// The error of the store.
     pub async fn announce(app: &App) -> Result<(), String> {
         replicas::arrive(app).await.map_err(|error| error.to_string())
     }
@@ -36,15 +36,15 @@ impl Driver {
     /// Asks the table for overdue rows, as the lease holder does beside other replicas.
     ///
     /// # Errors
-    /// What the store says.
+    /// The error of the store.
     pub async fn look(app: &App) -> Result<(), String> {
         overdue::look(app).await.map(drop).map_err(|error| error.to_string())
     }
 
-    /// Writes down every beat that was not; answers how many.
+    /// Stores every beat in memory; returns how many.
     ///
     /// # Errors
-    /// What the store says.
+    /// The error of the store.
     pub async fn flush(app: &App) -> Result<u64, String> {
         flush::flush_all(app).await.map_err(|error| error.to_string())?;
         Ok(app.liveness.status().flushed.rows)

@@ -1,7 +1,7 @@
 //! From memory to the narrow table and back.
 //!
-//! What is lost with the process is at most the granularity of the last beats, which the grace after a start
-//! covers many times over.
+//! A crash loses at most the granularity of the last beats, which the grace after a start covers many times
+//! over.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -37,7 +37,7 @@ pub(crate) async fn flush(app: &App) -> Result<(), Error> {
     write(app, app.liveness.settings.granularity).await
 }
 
-/// What is stored at the end: everything.
+/// Stores all beats at the end of the process.
 pub(crate) async fn flush_all(app: &App) -> Result<(), Error> {
     write(app, Duration::ZERO).await
 }
@@ -114,7 +114,7 @@ pub(super) async fn read_all(app: &App) -> Result<(), Error> {
 /// this or another server was last known to listen, on the steady axis.
 pub(super) async fn load(app: &App) -> Result<Option<Timestamp>, Error> {
     let live = &app.liveness;
-    // What this server itself heard and wrote while it loads does not say that another one listened before.
+    // This server's own beats while it loads do not prove that another one listened before.
     let created = live.judge_state().since.as_millisecond();
     let mut listened = None;
     for (number, row) in (0..).zip(live.kinds.iter().copied()) {

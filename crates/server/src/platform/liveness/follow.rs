@@ -57,7 +57,7 @@ pub(super) async fn catch_up(app: &App, from: &mut Cursor) -> Result<(), Error> 
     }
 }
 
-/// What became of a member in a page of the feed.
+/// The way of a member through a page of the feed.
 struct Passed<'a> {
     row: &'static Beating,
     newest: &'a HistoryRow,

@@ -22,7 +22,7 @@ pub(crate) const KIND: &str = "incident";
 /// The state of an incident that is over.
 pub(crate) const ENDED: &str = "ended";
 
-/// What is stored.
+/// The stored incident.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Document {
     /// The zone; nothing for the fleet as a whole.
@@ -128,7 +128,7 @@ pub(super) async fn releasing(app: &App, id: &str, held: &Held, fence: Option<&F
     rewrite(app, before, held, until, TRANSITION, fence).await.map(drop)
 }
 
-/// Writes down what a guard holds now.
+/// Stores the present state of a guard.
 async fn rewrite(
     app: &App,
     before: Resource,

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::platform::clock::Timepiece;
 
-/// What is remembered between sweeps.
+/// The memory between sweeps.
 #[derive(Debug)]
 pub(super) struct Judge {
     pub(super) listening: Listening,
@@ -30,12 +30,12 @@ pub(super) struct Judge {
     read: (Timestamp, Timestamp),
 }
 
-/// What a sweep may do now.
+/// The marks that a sweep may make now.
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
     /// The members that go stale, by the number of the kind; the longest silent first.
     pub(super) release: BTreeMap<u8, Vec<Due>>,
-    /// What people are told.
+    /// Incidents to report.
     pub(super) incidents: Vec<Incident>,
     /// How many are late, due, and due but held.
     pub(super) silent: u32,
@@ -261,7 +261,7 @@ impl Liveness {
         self.judge_state().listening = Listening::default();
     }
 
-    /// What is known of a record's silence, on the steady axis.
+    /// Returns the facts of a record's silence, on the steady axis.
     pub(super) fn silence(&self, record: &Record, judge: &Judge, now: Timestamp) -> Silence {
         let held = judge.fleet.held(&self.zones.name(record.zone), &self.settings.limits);
         Silence::of(&heard(record, judge), &self.settings.policy, &judge.listening, held, now)

@@ -1,4 +1,4 @@
-//! What liveness has to know of a kind that beats.
+//! The facts that liveness needs of a kind that beats.
 
 use std::pin::Pin;
 
@@ -16,7 +16,7 @@ pub struct Beating {
     pub(crate) kind: &'static str,
     /// The states in which a member has to beat.
     pub(crate) states: &'static [&'static str],
-    /// What happens to a member that falls silent.
+    /// The event of a member that falls silent.
     pub(crate) event: &'static str,
     /// The interval that a member was given.
     pub(crate) given: fn(&Resource, &Settings) -> Option<Interval>,
@@ -39,7 +39,7 @@ impl Beating {
     }
 }
 
-/// What a kind knows of a member.
+/// A kind's record of when a member was heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LastHeard {
     /// When it was last heard.

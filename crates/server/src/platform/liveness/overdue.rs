@@ -31,7 +31,7 @@ pub(super) struct Look {
     overdue: Vec<(u8, Beats)>,
 }
 
-/// What is remembered from look to look.
+/// The memory from look to look.
 #[derive(Debug, Default)]
 pub(super) struct Looks {
     late: HashMap<Seat, Late>,
@@ -153,7 +153,7 @@ fn age_now(live: &Liveness, answered: Timestamp, age: SignedDuration) -> Duratio
 }
 
 impl Liveness {
-    /// What a member that is well needs at most, as far as a row says how often it beats.
+    /// Returns the longest time between beats of a healthy member, by the interval in its row.
     fn late_ages(&self, row: &'static Beating) -> Ages<'static> {
         let policy = &self.settings.policy;
         let second = Interval::from_seconds(1);

@@ -49,7 +49,7 @@ const SLACK: SignedDuration = SignedDuration::from_secs(1);
 /// last for as long as that.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Renewal {
-    /// When it lapses by what the database said when it was renewed last.
+    /// When it expires by the database's answer to the last renewal.
     lapses: Timestamp,
     /// When it has lapsed unless it is renewed.
     until: Timestamp,
@@ -104,7 +104,7 @@ pub(super) async fn arrive(app: &App) -> Result<(), Error> {
     announce(app).await
 }
 
-/// Renews the presence of this server, if it can write what it hears and has begun to.
+/// Renews the presence of this server, if it can store its beats and has begun to.
 pub(super) async fn announce(app: &App) -> Result<(), Error> {
     let live = &app.liveness;
     let writes = {
@@ -140,7 +140,7 @@ pub(super) async fn leave(app: &App) {
     }
 }
 
-/// What replicas have written, and when that was read.
+/// The watermarks of replicas, and when they were read.
 #[derive(Debug)]
 pub(super) struct Written {
     asked: Timestamp,
@@ -148,7 +148,7 @@ pub(super) struct Written {
     rows: Vec<Replica>,
 }
 
-/// Reads what replicas have written.
+/// Reads the watermarks of replicas.
 pub(super) async fn written(app: &App) -> Result<Written, Error> {
     let live = &app.liveness;
     let asked = live.clock.steady();
@@ -187,7 +187,7 @@ impl Replicas {
         Ok(())
     }
 
-    /// Takes in what replicas have written.
+    /// Takes over the watermarks of replicas.
     pub(super) fn take(&mut self, live: &Liveness, written: Written) {
         let Written { asked, answered, rows } = written;
         if let Some(row) = rows.first() {
@@ -202,7 +202,7 @@ impl Replicas {
     fn note_watermark(&mut self, row: &Replica, asked: Timestamp) {
         let age = row.now.since(row.watermark);
         let is_new = self.watermarks.get(&*row.name).is_none_or(|known| known.written != row.watermark);
-        // What lies ahead of a clock that was set back is not believed: the next one comes soon.
+        // A time ahead of a clock that was set back is not trusted: the next one comes soon.
         if is_new && !age.is_negative() {
             let at = asked.checked_sub(age).unwrap_or(Timestamp::MIN);
             self.watermarks.insert(row.name.to_string(), Watermark { written: row.watermark, at });

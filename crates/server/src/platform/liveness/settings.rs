@@ -13,7 +13,7 @@ pub struct Settings {
     pub policy: Policy,
     /// When to hold and how to let go.
     pub limits: Limits,
-    /// What is given to a member that says nothing.
+    /// The interval of a member that states none.
     pub interval: Interval,
     /// By how many hundredths the next interval is spread.
     pub jitter: u32,

@@ -31,7 +31,7 @@ pub(super) const STEP: i64 = 100;
 /// The deadline of a seat that is not watched.
 const NEVER: u32 = u32::MAX;
 
-/// What is known of one member.
+/// The facts of one member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) kind: u8,

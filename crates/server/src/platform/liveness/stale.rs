@@ -23,7 +23,7 @@ const TOGETHER: usize = 250;
 pub(crate) struct Target {
     /// The state.
     pub(crate) to: &'static str,
-    /// What that was decided on.
+    /// The preconditions of that decision.
     pub(crate) holds: Vec<Held>,
 }
 

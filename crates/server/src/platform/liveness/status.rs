@@ -1,4 +1,4 @@
-//! What the sweep and the flusher did last, for people and metrics.
+//! The last work of the sweep and the flusher, for people and metrics.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -7,7 +7,7 @@ use wardroom_store::Lease;
 
 use super::flush::Flushed;
 
-/// What happened last; times are on the steady axis.
+/// The last work; times are on the steady axis.
 #[derive(Debug, Default)]
 pub(super) struct Status {
     /// Whether the members are in memory.

@@ -67,7 +67,7 @@ pub(crate) fn spawn(app: &App, stop: &watch::Receiver<bool>, jobs: &mut JoinSet<
     jobs.spawn(run(app.clone(), stop.clone()));
 }
 
-/// What should not be lost at the end.
+/// Stores beats and reports that must not be lost at the end.
 pub(crate) async fn finish(app: &App) -> Result<(), Error> {
     flush::flush_all(app).await?;
     observed::flush_all(app).await
@@ -137,7 +137,7 @@ async fn flush_always(app: &App, mut stop: watch::Receiver<bool>) {
         // If this times out, the next round waits for the same task.
         let _ = tokio::time::timeout(period, writing.join_next()).await;
     }
-    // What was taken to be written counts as written: it is not left half way.
+    // Reports taken from memory count as written: the task is not left half way.
     while writing.join_next().await.is_some() {}
 }
 
@@ -203,7 +203,7 @@ pub(super) struct Sweep {
     ticks: u64,
 }
 
-/// What the table says.
+/// The answer of the table.
 #[derive(Debug)]
 struct Answer {
     /// When the replicas were looked at before the question.
@@ -215,7 +215,7 @@ struct Answer {
     has_all: bool,
 }
 
-/// By what members are judged, and the moment as of which: up to then every beat is known.
+/// The rule by which members are judged, and its moment: up to then every beat is known.
 enum Judged {
     ByMemory(Timestamp),
     ByTable(Vec<(Seat, Option<BeatAt>)>, Timestamp),
@@ -291,8 +291,8 @@ impl Sweep {
         Ok(self.lease.is_some())
     }
 
-    /// Takes the answer to the last question, and asks the next one: what replicas have written, and, if this server judges,
-    /// for overdue rows while there are others and once for every row when there are none any more.
+    /// Takes the answer to the last question, and asks the next one: the watermarks of replicas, and, if this
+    /// server judges, overdue rows while there are others, and once every row when there are none any more.
     fn ask_table(&mut self, app: &App, now: Timestamp) {
         let live = &app.liveness;
         if let Some(ended) = self.asking.try_join_next() {
@@ -419,13 +419,13 @@ impl Sweep {
         self.untold.extend(verdict.incidents);
         let mut outcome = self.tell(app, fence.as_ref()).await;
         for (kind, due) in verdict.release {
-            // What ails one kind is no reason to leave another one to itself.
+            // An error of one kind does not stop the others.
             outcome = self.mark_all(app, kind, &due).await.and(outcome);
         }
         self.follow_up(app).await.and(outcome)
     }
 
-    /// What each sweep ends with, whether there was anything to judge or not.
+    /// Ends each sweep, with or without members to judge.
     async fn follow_up(&mut self, app: &App) -> Result<(), Error> {
         let fence = self.lease.as_ref().map(Lease::fence);
         unwatched::look(app, fence.as_ref()).await?;
@@ -470,7 +470,7 @@ impl Sweep {
         Ok(())
     }
 
-    /// Tells people of incidents; what cannot be told now is told later.
+    /// Reports incidents to people; a failed report is repeated later.
     async fn tell(&mut self, app: &App, fence: Option<&Fence>) -> Result<(), Error> {
         let live = &app.liveness;
         while let Some(next) = self.untold.first().cloned() {

@@ -51,7 +51,7 @@ struct Marked {
 pub(crate) struct Back {
     /// The state.
     pub(crate) to: &'static str,
-    /// What brings it there.
+    /// The event that brings it there.
     pub(crate) event: &'static str,
 }
 
@@ -142,7 +142,7 @@ async fn take_back(
     Ok(watched)
 }
 
-/// Whether a member was heard after what its mark was decided on, which the mark names.
+/// Whether a member was heard after the beat that its mark was decided on, which the mark names.
 async fn is_newer(app: &App, member: &Resource, record: &Record) -> Result<bool, Error> {
     let Content { kind, id, .. } = &member.content;
     let (rows, _) = app.store.history(kind, id, Rows::Transitions, 1, 0).await?;
@@ -175,7 +175,7 @@ impl Liveness {
         due
     }
 
-    /// Whether what is known of its beats is enough without any excuse.
+    /// Whether its beats are enough without any excuse.
     fn is_within_rule(&self, record: &Record) -> bool {
         let silent = self.clock.steady().duration_since(millis(record.last));
         silent <= self.settings.policy.allowance(record.interval)

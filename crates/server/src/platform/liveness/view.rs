@@ -1,4 +1,4 @@
-//! What people see: the guard's state, incidents, and why a member is held.
+//! Views for people: the guard's state, incidents, and why a member is held.
 
 use std::{collections::BTreeMap, sync::atomic::Ordering::Relaxed};
 
