@@ -2,10 +2,12 @@
 
 #[cfg(any(feature = "harbor", feature = "registry"))]
 mod exchange;
-#[cfg(any(feature = "harbor", feature = "registry", feature = "spire"))]
+#[cfg(any(feature = "harbor", feature = "kubernetes", feature = "registry", feature = "spire"))]
 mod failure;
 #[cfg(feature = "harbor")]
 pub mod harbor;
+#[cfg(feature = "kubernetes")]
+pub mod kubernetes;
 #[cfg(feature = "maas")]
 pub mod maas;
 #[cfg(any(feature = "artifact", feature = "harbor"))]
@@ -21,7 +23,7 @@ mod secret;
 #[cfg(feature = "spire")]
 pub mod spire;
 
-#[cfg(any(feature = "harbor", feature = "registry", feature = "spire"))]
+#[cfg(any(feature = "harbor", feature = "kubernetes", feature = "registry", feature = "spire"))]
 pub use failure::{Failure, Repeat};
 #[cfg(any(feature = "harbor", feature = "registry", feature = "spire"))]
 pub use secret::Secret;
