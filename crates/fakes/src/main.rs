@@ -14,6 +14,9 @@ enum Fake {
     /// Harbor, API v2.0.
     #[cfg(feature = "harbor")]
     Harbor(wardroom_fakes::harbor::program::Arguments),
+    /// The API server of Kubernetes, 1.36.
+    #[cfg(feature = "kubernetes")]
+    Kubernetes(wardroom_fakes::kubernetes::program::Arguments),
     /// MAAS, API 2.0.
     #[cfg(feature = "maas")]
     Maas(wardroom_fakes::maas::Options),
@@ -30,6 +33,8 @@ async fn main() -> anyhow::Result<()> {
     match Arguments::parse().fake {
         #[cfg(feature = "harbor")]
         Fake::Harbor(options) => options.run().await?,
+        #[cfg(feature = "kubernetes")]
+        Fake::Kubernetes(options) => options.run().await?,
         #[cfg(feature = "maas")]
         Fake::Maas(options) => options.run().await?,
         #[cfg(feature = "redfish")]
