@@ -137,7 +137,7 @@ impl Kubernetes {
             let shared = Arc::clone(&shared);
             controllers.spawn(async move {
                 loop {
-                    while shared.reconcile() {}
+                    shared.reconcile();
                     tokio::time::sleep(pause).await;
                 }
             });

@@ -1,5 +1,6 @@
 //! The fake Kubernetes, held to recorded answers of a real API server: each request is sent again, in order.
 
+#![cfg(feature = "kubernetes")]
 #![expect(clippy::unwrap_used, reason = "a panic is how a test says no")]
 #![expect(clippy::print_stdout, reason = "a test says what it leaves out")]
 

@@ -51,7 +51,9 @@ pub(super) fn routes(shared: &Arc<Shared>) -> Router {
 
 impl Shared {
     pub(super) fn order(&self, order: Order) {
-        lock(&self.state).orders.push(order);
+        let mut state = lock(&self.state);
+        state.orders.push(order);
+        state.settled = None;
     }
 
     pub(super) fn order_watches(&self, order: Watches) {

@@ -60,6 +60,9 @@ impl State {
     /// Lets every controller look at everything once. Returns whether anything changed.
     pub(super) fn reconcile(&mut self, now: Timestamp) -> bool {
         let before = self.version;
+        if self.settled == Some(before) && self.orders.iter().all(|order| order.after_ms == 0) {
+            return false;
+        }
         for (place, object) in self.places() {
             match place.kind.kind.as_str() {
                 "Deployment" => self.deployment(&place, &object, now),
@@ -71,7 +74,8 @@ impl State {
             }
             self.collect(&place, &object, now);
         }
-        self.version != before
+        self.settled = (self.version == before).then_some(before);
+        self.settled.is_none()
     }
 
     /// Returns all objects with their places.

@@ -9,6 +9,7 @@ use axum::{
     http::{HeaderMap, Method, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
+use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
@@ -26,6 +27,12 @@ use crate::fault::lock;
 
 /// Longest body that is read.
 const LONGEST: usize = 3 << 20;
+
+/// The only format in which old clients, such as `kubectl` 1.20, take the second version of the interface.
+const OPENAPI: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+
+/// That document without any schema, so that such a client leaves checks to the server: `swagger` is `2.0`.
+const NO_SCHEMAS: &[u8] = b"\n\x032.0";
 
 /// A request, taken apart.
 struct Call {
@@ -145,6 +152,9 @@ impl Call {
         if let Some(document) = discovery::document(&names, &kinds) {
             return Ok(Json(document).into_response());
         }
+        if names == ["openapi", "v2"] {
+            return Ok(([(header::CONTENT_TYPE, OPENAPI)], NO_SCHEMAS).into_response());
+        }
         let target = Target::find(&kinds, &path).ok_or_else(Refusal::no_resource)?;
         match &target.name {
             Some(name) => self.object(shared, &target, name),
@@ -175,7 +185,7 @@ impl Call {
             "GET" => {
                 let limit = self.parameter("limit").parse().unwrap_or(0);
                 let list = collection.list(&lock(&shared.state), limit, self.parameter("continue"))?;
-                Ok(Json(self.shown(&target.kind, list)).into_response())
+                Ok(Json(self.shown(&target.kind, list, shared.clock.now())).into_response())
             }
             "POST" => {
                 let mut object = self.json()?;
@@ -216,7 +226,7 @@ impl Call {
         match self.method.as_str() {
             "GET" => {
                 let object = lock(&shared.state).object(&place)?;
-                Ok(Json(self.shown(&target.kind, object)).into_response())
+                Ok(Json(self.shown(&target.kind, object, shared.clock.now())).into_response())
             }
             "PUT" => {
                 let object = self.json()?;
@@ -275,9 +285,9 @@ impl Call {
     }
 
     /// Returns a document, as a table when the client prefers that.
-    fn shown(&self, kind: &Kind, document: Value) -> Value {
+    fn shown(&self, kind: &Kind, document: Value, now: Timestamp) -> Value {
         let is_table = self.header(header::ACCEPT).contains("as=Table");
-        if is_table { table::of(kind, &document) } else { document }
+        if is_table { table::of(kind, &document, now) } else { document }
     }
 }
 

@@ -27,6 +27,9 @@ pub(super) struct State {
     /// Orders for the controllers, by kind, then namespace and name or empty for all.
     #[serde(default)]
     pub(super) orders: Vec<super::controllers::Order>,
+    /// The version at which the controllers had nothing to do.
+    #[serde(skip)]
+    pub(super) settled: Option<u64>,
 }
 
 /// A change of an object.
@@ -49,6 +52,7 @@ impl State {
             log: VecDeque::new(),
             oldest: 1,
             orders: Vec::new(),
+            settled: None,
         };
         for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
             let mut namespace = json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name,

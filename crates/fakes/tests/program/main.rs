@@ -10,6 +10,8 @@ use std::{
 use reqwest::{Client, RequestBuilder};
 use serde_json::Value;
 
+#[cfg(feature = "kubernetes")]
+mod kubernetes;
 #[cfg(feature = "maas")]
 mod maas;
 mod upstreams;
