@@ -24,7 +24,8 @@ pub(super) fn complete(kind: &Kind, object: &mut Value) {
         let is_empty = match &object["metadata"][field] {
             Value::Object(map) => map.is_empty(),
             Value::Array(list) => list.is_empty(),
-            other => other.is_null(),
+            Value::Null => true,
+            Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
         };
         if is_empty && let Some(metadata) = object["metadata"].as_object_mut() {
             metadata.remove(field);

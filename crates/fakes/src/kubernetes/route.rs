@@ -29,7 +29,7 @@ use crate::fault::lock;
 const LONGEST: usize = 3 << 20;
 
 /// The only format in which old clients, such as `kubectl` 1.20, take the second version of the interface.
-const OPENAPI: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+const OPENAPI: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 /// That document without any schema, so that such a client leaves checks to the server: `swagger` is `2.0`.
 const NO_SCHEMAS: &[u8] = b"\n\x032.0";

@@ -36,10 +36,9 @@ pub(super) fn check(kind: &Kind, name: &str, before: Option<&Value>, after: &Val
             return refuse(&format!("spec.{field}"), &message);
         }
     }
-    if kind.kind == "RoleBinding" || kind.kind == "ClusterRoleBinding" {
-        if before.is_some_and(|before| before["roleRef"] != after["roleRef"]) {
-            return refuse("roleRef", &format!("Invalid value: {}: cannot change roleRef", after["roleRef"]));
-        }
+    let is_binding = kind.kind == "RoleBinding" || kind.kind == "ClusterRoleBinding";
+    if is_binding && before.is_some_and(|before| before["roleRef"] != after["roleRef"]) {
+        return refuse("roleRef", &format!("Invalid value: {}: cannot change roleRef", after["roleRef"]));
     }
     let is_fixed =
         before.is_some_and(|before| before["immutable"] == true && before["data"] != after["data"]);

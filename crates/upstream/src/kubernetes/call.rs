@@ -80,9 +80,8 @@ impl Reply {
     /// Does the same for a call that names nothing that has to be there: a 404 concerns its namespace or its kind.
     pub(super) fn expect_parent(self) -> Result<Self, Failure> {
         let detail = self.detail();
-        self.expect_success().map_err(|failure| match failure {
-            Failure::NotFound => Failure::Refused { status: 404, detail },
-            other => other,
+        self.expect_success().map_err(|failure| {
+            if failure == Failure::NotFound { Failure::Refused { status: 404, detail } } else { failure }
         })
     }
 
