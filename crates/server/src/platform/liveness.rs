@@ -187,6 +187,11 @@ impl Liveness {
         self.answer(u64::from(seat.index), base)
     }
 
+    /// The interval of a member that was told none.
+    pub(crate) fn usual_interval(&self) -> Interval {
+        self.settings.interval
+    }
+
     /// What a member is told: when to be heard next, each at another time than who is told at the same moment.
     pub(crate) fn answer(&self, member: u64, base: Interval) -> Beat {
         let next = base.spread(self.settings.jitter, random(member, self.clock.steady_millis()));
