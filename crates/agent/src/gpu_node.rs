@@ -87,7 +87,7 @@ async fn speak(options: &Options, config: &Config, keeper: &Keeper) -> anyhow::R
 fn client(options: &Options, token: Option<String>) -> anyhow::Result<Client> {
     let certificates = options.ca_file.as_ref().map(std::fs::read).transpose().context("the CA file")?;
     let server = options.server.clone();
-    Ok(Client::new(&ClientOptions { server, token, certificates, timeout: None })?)
+    Ok(Client::new(&ClientOptions { server, token, certificates, timeout: None, warned: None })?)
 }
 
 /// A task that is being executed.

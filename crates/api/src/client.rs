@@ -61,6 +61,8 @@ pub struct Options {
     pub certificates: Option<Vec<u8>>,
     /// How long an answer may take; a minute when absent. A feed has no end.
     pub timeout: Option<Duration>,
+    /// Called with each warning of the server: what was done, and will not do what may be expected.
+    pub warned: Option<fn(&str)>,
 }
 
 /// A client of one server.
@@ -70,6 +72,7 @@ pub struct Client {
     base: Url,
     root: &'static [&'static str],
     timeout: Duration,
+    warned: Option<fn(&str)>,
 }
 
 /// The token is in it, so nothing of it is printed but the address.
@@ -103,7 +106,13 @@ impl Client {
             builder = builder.tls_certs_only(certificates);
         }
         let http = builder.build().map_err(|error| Error::Setup(error::chain(&error)))?;
-        Ok(Self { http, base, root: VERSIONED, timeout: options.timeout.unwrap_or(ANSWER) })
+        Ok(Self {
+            http,
+            base,
+            root: VERSIONED,
+            timeout: options.timeout.unwrap_or(ANSWER),
+            warned: options.warned,
+        })
     }
 
     /// The same client, for the paths around satellites.
@@ -196,6 +205,9 @@ impl Client {
     async fn answer<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, Error> {
         let response = accepted(request.timeout(self.timeout)).await?;
         let status = response.status().as_u16();
+        if let (Some(warned), Some(text)) = (self.warned, warning(response.headers())) {
+            warned(text);
+        }
         let bytes = response.bytes().await.map_err(|error| Error::network(&error))?;
         serde_json::from_slice(&bytes).map_err(|error| Error::Unexpected {
             status,
@@ -204,6 +216,12 @@ impl Client {
             ),
         })
     }
+}
+
+/// The text of `Warning: 299 - "…"`.
+fn warning(headers: &HeaderMap) -> Option<&str> {
+    let text = headers.get(reqwest::header::WARNING)?.to_str().ok()?;
+    text.split_once('"')?.1.strip_suffix('"')
 }
 
 fn base(server: &str) -> Result<Url, Error> {

@@ -75,5 +75,5 @@ pub struct Row {
     pub hash: String,
 }
 
-/// One page of history or of the feed; its cursor is given as `continue` (history) or `after` (events) to read on.
+/// One page of history or of the feed.
 pub type Rows = crate::Page<Row>;

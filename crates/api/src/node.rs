@@ -41,6 +41,12 @@ pub struct Node {
     pub install_progress: Option<u8>,
     /// Why the last attempt failed.
     pub last_install_error: Option<String>,
+    /// When it last asked for its boot script.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub last_boot_at: Option<Timestamp>,
+    /// How many install scripts it was handed since it was last approved.
+    #[serde(default)]
+    pub boot_scripts: u32,
     /// When it entered its state.
     #[schema(value_type = String, format = DateTime)]
     pub state_changed_at: Timestamp,

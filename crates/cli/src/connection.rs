@@ -10,7 +10,10 @@ use anyhow::Context as _;
 use clap::Args;
 use wardroom_api::client::{self, Client, Options};
 
-use crate::exit::{Code, failure};
+use crate::{
+    exit::{Code, failure},
+    output, text,
+};
 
 /// The file that a server on this machine writes on its first start.
 const LOCAL_TOKEN: &str = "wardroom-data/admin.token";
@@ -48,7 +51,9 @@ impl Connection {
             None => None,
         };
         let timeout = Some(Duration::from_secs(self.timeout));
-        let options = Options { server: self.server.clone(), token: self.token()?, certificates, timeout };
+        let (server, token) = (self.server.clone(), self.token()?);
+        let warned: fn(&str) = |text| output::note(&format!("warning: {}", text::clean(text)));
+        let options = Options { server, token, certificates, timeout, warned: Some(warned) };
         Ok(Client::new(&options)?)
     }
 

@@ -133,7 +133,8 @@ mod tests {
             let _ = wait.recv();
         });
         let client =
-            Client::new(&Options { server, token: None, certificates: None, timeout: None }).unwrap();
+            Client::new(&Options { server, token: None, certificates: None, timeout: None, warned: None })
+                .unwrap();
         let mut follower = Follower::start(&client, Some("start")).await.unwrap();
         let rows = follower.together().await.unwrap();
         let sequences: Vec<_> = rows.iter().map(|row| row.sequence).collect();

@@ -3,9 +3,11 @@
 //! What must stay true: a node is moved only along a row; nothing leaves `retired`; `force` lifts the retry
 //! limit and clears the counters but never makes an illegal move legal.
 
+use std::fmt;
+
 use Event::*;
 use State::*;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     action::{Call, Fixed},
@@ -176,6 +178,41 @@ const STATE_PATH: &str = "/api/v1/nodes/{id}/state";
 const PENDING: &[(&str, Fixed)] = &[("state", Fixed::Text("pending"))];
 const ACTIVE: &[(&str, Fixed)] = &[("state", Fixed::Text("active"))];
 const RETIRED: &[(&str, Fixed)] = &[("state", Fixed::Text("retired"))];
+
+/// The install scripts that a node was handed since its approval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Handed {
+    /// How many.
+    pub scripts: u32,
+    /// When it last booted.
+    pub last: Timestamp,
+    /// How many may end without a report before a person is needed; at least 1.
+    pub most: u32,
+}
+
+impl fmt::Display for Handed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (are, last) = (
+            if self.scripts == 1 { "script was" } else { "scripts were" },
+            self.last.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        );
+        write!(f, "{} install {are} handed out since its approval; it last booted {last}.", self.scripts)
+    }
+}
+
+/// Why an approved node needs a person that boots again and again and never reports that its installation started.
+#[must_use]
+pub fn unreported(state: State, handed: Handed) -> Option<Blocker> {
+    let Handed { scripts, most, .. } = handed;
+    let what = || {
+        format!(
+            "{scripts} install scripts were handed out since its approval and no report came (a person is needed from {most} on: \
+             nodes.boots_without_report): the installer does not start, or cannot reach the server; look at the machine's \
+             console and at the kernel and RAM disks of its workflow"
+        )
+    };
+    (state == Pending && scripts >= most).then(|| Blocker { what: what().into(), fix: None })
+}
 
 /// Returns the causes that keep a node in its state, beyond those of the state itself.
 #[must_use]

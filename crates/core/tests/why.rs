@@ -133,6 +133,29 @@ fn blockers_come_first() {
 }
 
 #[test]
+fn a_machine_that_boots_and_never_reports_needs_a_person() {
+    let handed = |scripts| node::Handed { scripts, last: at(1), most: 5 };
+    assert_eq!(node::unreported(node::State::Pending, handed(4)), None);
+    for scripts in [5, 18] {
+        let blocker = node::unreported(node::State::Pending, handed(scripts)).unwrap();
+        assert!(
+            blocker.what.starts_with(&format!("{scripts} install scripts were handed out")),
+            "{}",
+            blocker.what
+        );
+        assert_eq!(blocker.fix, None, "no call of ours mends a machine");
+    }
+    for other in node::State::ALL.iter().filter(|state| **state != node::State::Pending) {
+        assert_eq!(node::unreported(*other, handed(18)), None, "{other:?}: its reports say more");
+    }
+    let said = node::Handed { scripts: 1, last: at(1), most: 5 }.to_string();
+    assert!(
+        said.starts_with("1 install script was handed out since its approval; it last booted "),
+        "{said}"
+    );
+}
+
+#[test]
 fn stuck_work_is_resumed_and_a_persons_move_is_named() {
     let why = explain(
         gpu_node::TABLE,

@@ -132,7 +132,7 @@ fn explanation(body: &[u8], secrets: &[&str]) -> String {
 }
 
 /// The class of an exchange without an answer: before anything was sent it is harmless.
-fn lost(error: &reqwest::Error) -> Failure {
+pub(crate) fn lost(error: &reqwest::Error) -> Failure {
     if error.is_builder() {
         Failure::Setup(innermost(error))
     } else if error.is_connect() {

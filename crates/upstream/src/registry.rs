@@ -1,4 +1,4 @@
-//! Registries: the images that carry the state of satellites, and pushing them.
+//! Registries: the images that carry the state of satellites, pushing them, and pulling the images of others.
 //!
 //! [`artifact`] and [`state`] are pure and need no network: a server that serves the same images itself uses only these.
 
@@ -7,6 +7,8 @@ pub mod artifact;
 mod auth;
 #[cfg(feature = "registry")]
 mod client;
+#[cfg(feature = "registry")]
+pub mod pull;
 pub mod state;
 
 #[cfg(feature = "registry")]

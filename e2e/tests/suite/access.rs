@@ -133,6 +133,7 @@ const TABLE: &[(&str, &str, Option<&str>, Open)] = &[
     ("GET",    "/v2/satellite/{family}/{name}/state/manifests/{reference}", None, ToSatellites),
     ("GET",    "/v2/satellite/{family}/{name}/state/blobs/{digest}",        None, ToSatellites),
     ("GET",    "/v2/satellite/{family}/{name}/state/tags/list",             None, ToSatellites),
+    ("GET",    "/v2/{*path}",                            None,             ToSatellites),
 ];
 
 const ROLES: &[&str] = &["viewer", "operator", "admin", "installer", "adapter", "auditor"];
@@ -221,7 +222,10 @@ fn every_caller_tries_every_route(on: Backend) {
     let site = Site::start(on);
     let document = site.admin().get("/openapi.json").expect(200);
     let mut served = routes(&document);
-    served.push(("GET".to_owned(), "/openapi.json".to_owned()));
+    // OpenAPI has no path of any length.
+    for path in ["/openapi.json", "/v2/{*path}"] {
+        served.push(("GET".to_owned(), path.to_owned()));
+    }
     for (method, path, ..) in TABLE {
         assert!(
             served.iter().any(|(m, p)| m == method && p == path),
@@ -375,7 +379,8 @@ fn try_route(
     target = target
         .replace("{family}", "satellite-state")
         .replace("{reference}", "latest")
-        .replace("{digest}", "none");
+        .replace("{digest}", "none")
+        .replace("{*path}", "library/nginx/manifests/1.27");
     match path {
         "/api/v1/events" => target += "?wait=0",
         "/api/v1/boot" => target += &format!("?mac={}", mac(0)),

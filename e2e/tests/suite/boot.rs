@@ -15,6 +15,7 @@ on_both! {
     the_token_of_an_earlier_round_is_void,
     a_site_may_do_without_install_tokens,
     machines_reach_only_what_they_need,
+    a_machine_that_boots_and_never_reports_is_seen,
 }
 
 fn boot(site: &Site, number: usize) -> String {
@@ -22,6 +23,68 @@ fn boot(site: &Site, number: usize) -> String {
     assert_eq!(reply.status, 200, "{}", reply.text());
     assert_eq!(reply.header("content-type"), Some("text/plain; charset=utf-8"));
     reply.text()
+}
+
+fn a_machine_that_boots_and_never_reports_is_seen(on: Backend) {
+    let mut site = Site::start_with(on, &[("WARDROOM_NODES_BOOTS_WITHOUT_REPORT", "3")]);
+    workflow(&site.admin(), "debian");
+    let id = node_in(&site.admin(), "discovered", 1);
+    assign(&site, &id);
+    let node = |site: &Site| site.admin_at(0).get(&format!("/api/v1/nodes/{id}")).expect(200)["data"].clone();
+    let why = |site: &Site| {
+        site.admin_at(0).get(&format!("/api/v1/resources/node/{id}/why")).expect(200)["data"][0].clone()
+    };
+    let boot_at_first = |site: &Site| {
+        let machine = Api::new(site.servers[0].boot_address, None);
+        assert_eq!(machine.get(&format!("/api/v1/boot?mac={}", mac(1))).status, 200);
+    };
+    assert_eq!((&node(&site)["last_boot_at"], &node(&site)["boot_scripts"]), (&json!(null), &json!(0)));
+    boot_at_first(&site);
+    assert!(node(&site)["last_boot_at"].is_string());
+    assert_eq!(node(&site)["boot_scripts"], 0, "nothing was installed before the approval");
+    site.admin().to_state(&id, "pending").expect(200);
+    let tag =
+        |site: &Site| site.admin_at(0).get(&format!("/api/v1/nodes/{id}")).header("etag").unwrap().to_owned();
+    let (before, rows) = (tag(&site), history(&site, &id));
+    for count in 1..=2 {
+        boot_at_first(&site);
+        assert_eq!(node(&site)["boot_scripts"], count);
+    }
+    let explained = why(&site);
+    assert!(
+        explained["meaning"].as_str().unwrap().contains("2 install scripts were handed out"),
+        "{explained}"
+    );
+    assert_eq!((&explained["blockers"], &explained["next"]["do"]), (&json!([]), &json!("wait")));
+    // The count survives the server, and a boot is neither a change nor a row of history.
+    site.servers[0].terminate();
+    assert!(site.servers[0].wait().success());
+    site.restart(0);
+    boot_at_first(&site);
+    assert_eq!(node(&site)["boot_scripts"], 3);
+    let explained = why(&site);
+    assert_eq!(explained["next"]["do"], "mend", "{explained}");
+    assert!(explained["blockers"][0]["what"].as_str().unwrap().contains("3 install scripts"), "{explained}");
+    assert_eq!((before, rows), (tag(&site), history(&site, &id)));
+    // Another approval begins to count anew; the list shows the same.
+    for state in ["installing", "install_failed", "pending"] {
+        site.admin().to_state(&id, state).expect(200);
+    }
+    assert_eq!(node(&site)["boot_scripts"], 0);
+    boot_at_first(&site);
+    assert_eq!(site.admin_at(0).get("/api/v1/nodes").expect(200)["data"][0]["boot_scripts"], 1);
+    // A machine that reports needs nobody.
+    for _ in 0..3 {
+        boot_at_first(&site);
+    }
+    assert_eq!(why(&site)["next"]["do"], "mend");
+    site.admin().to_state(&id, "installing").expect(200);
+    assert_eq!(why(&site)["blockers"], json!([]));
+}
+
+fn history(site: &Site, id: &str) -> i64 {
+    let rows = site.admin().get(&format!("/api/v1/history?kind=node&id={id}")).expect(200);
+    rows["data"].as_array().unwrap().len() as i64
 }
 
 fn assign(site: &Site, id: &str) {

@@ -71,11 +71,11 @@ fn a_long_poll_waits_for_the_next_change(on: Backend) {
     let site = Site::start(on);
     let id = node_in(&site.admin(), "active", 1);
     let tail = settled_tail(&site);
-    let empty = site.admin().get(&format!("/api/v1/events?wait=0&after={tail}")).expect(200);
+    let empty = site.admin().get(&format!("/api/v1/events?wait=0&continue={tail}")).expect(200);
     assert_eq!((&empty["data"], &empty["continue"]), (&json!([]), &json!(tail)));
 
     thread::scope(|scope| {
-        let poll = scope.spawn(|| site.admin_at(1).get(&format!("/api/v1/events?wait=30&after={tail}")));
+        let poll = scope.spawn(|| site.admin_at(1).get(&format!("/api/v1/events?wait=30&continue={tail}")));
         site.admin_at(0).to_state(&id, "migrating").expect(200);
         let page = poll.join().unwrap().expect(200);
         assert_eq!(page["data"][0]["resource_id"], *id);
@@ -87,7 +87,7 @@ fn a_long_poll_waits_for_the_next_change(on: Backend) {
 fn settled_tail(site: &Site) -> String {
     let newest = site.admin().get("/api/v1/history?limit=1").expect(200)["data"][0]["cursor"].clone();
     wait_for("the feed to catch up", || {
-        let page = site.admin().get("/api/v1/events?wait=0&after=start&limit=1000").expect(200);
+        let page = site.admin().get("/api/v1/events?wait=0&continue=start&limit=1000").expect(200);
         page["continue"].as_str().filter(|next| *next == newest).map(str::to_owned)
     })
 }
@@ -98,7 +98,7 @@ fn pages_of_the_feed_join(on: Backend) {
     settled_tail(&site);
     let (mut after, mut sequences) = ("start".to_owned(), Vec::new());
     for page in 0..20 {
-        let path = format!("/api/v1/events?wait=0&limit=2&after={after}");
+        let path = format!("/api/v1/events?wait=0&limit=2&continue={after}");
         let rows = site.admin_at(page).get(&path).expect(200);
         assert!(rows["data"].as_array().unwrap().len() <= 2);
         for row in rows["data"].as_array().unwrap().iter().filter(|row| row["resource_id"] == *id) {
@@ -148,16 +148,16 @@ fn a_cursor_of_another_feed_is_refused(on: Backend) {
     let tail = settled_tail(&site);
     let (cut, changed) = (&tail[..tail.len() - 1], tail.replacen('.', ".1", 1));
     for cursor in ["0", "nonsense", "abc.1.1", "-1", "start.1.1", "..", "1.zz.1", "", cut, &changed] {
-        let reply = site.admin().get(&format!("/api/v1/events?wait=0&after={cursor}"));
-        assert_eq!(reply.wrong_fields(), ["after"], "{cursor}");
+        let reply = site.admin().get(&format!("/api/v1/events?wait=0&continue={cursor}"));
+        assert_eq!(reply.wrong_fields(), ["continue"], "{cursor}");
         assert!(reply.text().contains("start again without it"), "{}", reply.text());
         // A stream that went on from now on instead would have a gap.
-        for path in ["/api/v1/events", "/api/v1/events?wait=0&after=start"] {
+        for path in ["/api/v1/events", "/api/v1/events?wait=0&continue=start"] {
             let reply = site.admin().with("last-event-id", cursor).get(path);
             assert_eq!(reply.wrong_fields(), ["Last-Event-ID"], "{cursor}");
         }
     }
-    assert_eq!(site.admin().get("/api/v1/events?wait=0&after=%00").wrong_fields(), ["after"]);
+    assert_eq!(site.admin().get("/api/v1/events?wait=0&continue=%00").wrong_fields(), ["continue"]);
     let reply = site.admin().with("last-event-id", "ü").get("/api/v1/events");
     assert_eq!(reply.wrong_fields(), ["Last-Event-ID"]);
 }
@@ -174,7 +174,7 @@ fn a_scope_covers_the_feed(on: Backend) {
         rows["data"].as_array().unwrap().iter().map(|row| row["kind"].as_str().unwrap().to_owned()).collect()
     };
     let (of_nodes, of_groups) = (scoped(&["node"]), scoped(&["group"]));
-    for path in ["/api/v1/events?wait=0&after=start", "/api/v1/history"] {
+    for path in ["/api/v1/events?wait=0&continue=start", "/api/v1/history"] {
         assert_eq!(kinds(&site.caller(0, Some(&of_nodes)), path), BTreeSet::from(["node".to_owned()]));
         assert_eq!(kinds(&site.caller(0, Some(&of_groups)), path), BTreeSet::new());
     }

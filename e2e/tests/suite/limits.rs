@@ -52,7 +52,7 @@ fn streams_of_a_token_are_counted(on: Backend) {
         assert!(refused.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
     }
     // A request that does not wait takes no place; another token and another server have their own places.
-    admin.get("/api/v1/events?wait=0&after=start").expect(200);
+    admin.get("/api/v1/events?wait=0&continue=start").expect(200);
     let _others = [other.follow("/api/v1/events")];
     if on == Backend::Postgres {
         streams.push(site.admin_at(1).follow("/api/v1/events"));

@@ -154,7 +154,7 @@ fn a_damaged_cursor_is_refused_by_every_list(on: Backend) {
 
 fn limits_have_bounds(on: Backend) {
     let site = Site::start(on);
-    for path in ["nodes", "workflows", "groups", "tokens", "history", "events?wait=0&after=start"] {
+    for path in ["nodes", "workflows", "groups", "tokens", "history", "events?wait=0&continue=start"] {
         for limit in ["0", "-1", "1001", "1.5", "ten", "99999999999999999999999", ""] {
             let separator = if path.contains('?') { '&' } else { '?' };
             let reply = site.admin().get(&format!("/api/v1/{path}{separator}limit={limit}"));

@@ -22,6 +22,7 @@ on_both! {
     a_restart_does_not_count_as_silence,
     a_client_that_beats_half_as_often_stays_online,
     reports_of_a_satellite_survive_a_restart,
+    a_first_beat_may_come_at_the_clients_own_interval,
 }
 
 /// Short enough for a test, long enough for a busy machine.
@@ -417,6 +418,28 @@ fn a_beat_that_takes_too_long_is_refused() {
     assert_eq!(answer.status, 503, "the beat may be lost");
     assert!(told.contains("other servers cannot be told"), "{told}");
     until("it to be taken again", || beat(&site, &robots[0], 0).is_some());
+}
+
+/// A client is started with an interval of its own, and is told a shorter one with its first beat.
+fn a_first_beat_may_come_at_the_clients_own_interval(on: Backend) {
+    let site = Site::start_with(
+        on,
+        &[&SETTINGS[..], &[("WARDROOM_LIVENESS_DEFAULT_INTERVAL_SECONDS", "20")]].concat(),
+    );
+    let create = json!({"name": "edge", "heartbeat_interval": INTERVAL});
+    let made = site.admin().post("/api/satellites", &create).expect(200);
+    let robot = Robot::of(&satellite::ztr(&site, 0, made["token"].as_str().unwrap()));
+    thread::sleep(LONG);
+    let edge = satellite::get(&site, "edge");
+    assert_eq!((&edge["status"], &edge["interval_in_force"]), (&json!("online"), &json!("@every 00h00m20s")));
+    // From then on it is held to what it was given and says.
+    let other = sweeper(&site) + 1;
+    for _ in 0..2 {
+        assert!(beat(&site, &robot, other).is_some());
+        thread::sleep(Duration::from_secs(1));
+    }
+    until("it to be missed", || satellite::get(&site, "edge")["status"] == "stale");
+    assert_eq!(satellite::get(&site, "edge")["interval_in_force"], INTERVAL);
 }
 
 fn a_restart_does_not_count_as_silence(on: Backend) {

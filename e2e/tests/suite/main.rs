@@ -17,6 +17,7 @@ mod doors;
 mod faults;
 mod feed;
 mod fuzz;
+mod generated;
 mod gpu_agents;
 mod gpu_faults;
 mod gpu_nodes;

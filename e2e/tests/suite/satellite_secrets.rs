@@ -91,7 +91,7 @@ fn readings(site: &Site) -> Vec<Reply> {
         "/api/configs/site",
         "/metrics",
         "/api/v1/history?limit=1000",
-        "/api/v1/events?after=start&wait=0",
+        "/api/v1/events?continue=start&wait=0",
     ];
     paths.iter().map(|path| site.admin().get(path)).collect()
 }

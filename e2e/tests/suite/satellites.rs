@@ -160,10 +160,12 @@ fn a_stale_satellite_is_online_again_before_it_is_answered(on: Backend) {
 }
 
 fn a_silent_satellite_goes_stale_and_returns(on: Backend) {
-    let site = Site::start_with(
-        on,
-        &[("WARDROOM_LIVENESS_GRACE_SECONDS", "1"), ("WARDROOM_LIVENESS_FLUSH_SECONDS_SHARED", "1")],
-    );
+    let settings = [
+        ("WARDROOM_LIVENESS_GRACE_SECONDS", "1"),
+        ("WARDROOM_LIVENESS_FLUSH_SECONDS_SHARED", "1"),
+        ("WARDROOM_LIVENESS_DEFAULT_INTERVAL_SECONDS", "1"),
+    ];
+    let site = Site::start_with(on, &settings);
     let made = json!({"name": "edge", "heartbeat_interval": "@every 1s"});
     let token = site.admin().post("/api/satellites", &made).expect(200)["token"].as_str().unwrap().to_owned();
     let robot = Robot::of(&ztr(&site, 0, &token));

@@ -87,7 +87,7 @@ fn a_secret_is_shown_once(on: Backend) {
         site.admin().get("/api/v1/tokens").text(),
         site.admin().get("/api/v1/history").text(),
         site.admin().get(&format!("/api/v1/history?kind=token&id={id}")).text(),
-        site.admin().get("/api/v1/events?wait=0&after=start").text(),
+        site.admin().get("/api/v1/events?wait=0&continue=start").text(),
     ]
     .concat();
     assert!(everything.contains(&id));

@@ -42,7 +42,7 @@ impl Client {
     /// As for every call.
     pub async fn events(&self, after: Option<&str>, limit: Option<usize>) -> Result<Rows, Error> {
         let limit = limit.map(|limit| limit.to_string());
-        self.get(&["events"], &[("after", after), ("limit", limit.as_deref()), ("wait", Some("0"))]).await
+        self.get(&["events"], &[("continue", after), ("limit", limit.as_deref()), ("wait", Some("0"))]).await
     }
 
     /// Opens the feed behind a cursor, or from now on. It has a place to resume from before its first change.

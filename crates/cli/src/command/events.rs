@@ -19,8 +19,8 @@ pub(crate) struct Events {
     #[arg(short, long)]
     watch: bool,
     /// Show changes after this cursor; `start` for all. Default with -w: from now on.
-    #[arg(long, value_name = "CURSOR")]
-    after: Option<String>,
+    #[arg(long = "continue", value_name = "CURSOR")]
+    cursor: Option<String>,
     /// The most changes in a page.
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
@@ -35,15 +35,15 @@ impl Events {
         let client = self.connection.client()?;
         let mut names = Names::new(&client, self.shape.output);
         if !self.watch {
-            let after = self.after.as_deref().unwrap_or("start");
-            let page = client.events(Some(after), Some(self.limit as usize)).await?;
+            let cursor = self.cursor.as_deref().unwrap_or("start");
+            let page = client.events(Some(cursor), Some(self.limit as usize)).await?;
             Printer::start(self.shape, Mode::Whole, &names.name_rows(page.data).await)?;
             if let Some(next) = page.next {
-                output::note(&format!("continue with --after {next}"));
+                output::note(&format!("more with --continue {next}"));
             }
             return Ok(());
         }
-        let mut follower = Follower::start(&client, self.after.as_deref()).await?;
+        let mut follower = Follower::start(&client, self.cursor.as_deref()).await?;
         let first: &[NamedRow] = &[];
         let mut printer = Printer::start(self.shape, Mode::Stream, first)?;
         loop {

@@ -180,7 +180,7 @@ mod tests {
     #[tokio::test]
     async fn so_many_names_are_kept_and_no_more() {
         let (server, token, certificates, timeout) = ("http://127.0.0.1:1".to_owned(), None, None, None);
-        let options = wardroom_api::client::Options { server, token, certificates, timeout };
+        let options = wardroom_api::client::Options { server, token, certificates, timeout, warned: None };
         let mut names = Names::new(&wardroom_api::client::Client::new(&options).unwrap(), Format::Table);
         let row = |number: usize| -> Row {
             let row = json!({

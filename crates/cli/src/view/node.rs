@@ -34,6 +34,8 @@ impl View for Node {
         column("ATTEMPTS",      Wide,   |node, _| node.install_attempts.to_string()),
         column("PROGRESS",      Wide,   |node, _| or_none(node.install_progress.map(|percent| format!("{percent}%")).as_deref())),
         column("LABELS",        Wide,   |node, _| labels(&node.labels)),
+        column("LAST BOOT",     Full,   |node, _| or_none(node.last_boot_at.map(time).as_deref())),
+        column("BOOT SCRIPTS",  Full,   |node, _| node.boot_scripts.to_string()),
         column("LAST ERROR",    Full,   |node, _| or_none(node.last_install_error.as_deref())),
         column("VENDOR",        Full,   |node, _| or_none(node.vendor.as_deref())),
         column("MODEL",         Full,   |node, _| or_none(node.model.as_deref())),

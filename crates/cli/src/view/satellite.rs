@@ -33,6 +33,8 @@ impl View for Satellite {
         column("INTERVAL",      Wide,   |satellite, _| or_none(interval(satellite))),
         column("IMAGES",        Wide,   |satellite, _| or_none(images(satellite).as_deref())),
         column("LABELS",        Wide,   |satellite, _| labels(&satellite.labels)),
+        column("REPORTED",      Full,   |satellite, _| or_none(satellite.reported.as_ref().map(|said| time(said.received_at)).as_deref())),
+        column("LAST SYNC",     Full,   |satellite, _| or_none(last_sync(satellite).as_deref())),
         column("SPIFFE ID",     Full,   |satellite, _| or_none(satellite.spiffe_id.as_deref())),
         column("TOKEN EXPIRES", Full,   |satellite, _| or_none(satellite.token_expires_at.map(time).as_deref())),
         column("REFRESH UNTIL", Full,   |satellite, _| or_none(satellite.refresh_until.map(time).as_deref())),
@@ -110,6 +112,16 @@ fn state(satellite: &Satellite) -> String {
 
 fn interval(satellite: &Satellite) -> Option<&str> {
     satellite.interval_in_force.as_deref().or(satellite.heartbeat_interval.as_deref())
+}
+
+/// How long its last replication took, and the state that it has since, as far as it says so.
+fn last_sync(satellite: &Satellite) -> Option<String> {
+    let said = satellite.reported.as_ref()?;
+    // A client that does not measure it reports 0.
+    let took = said.last_sync_duration_ms.filter(|took| *took > 0).map(|took| format!("took {took} ms"));
+    let state = said.latest_state_digest.as_ref().map(|digest| format!("state {digest}"));
+    let parts: Vec<_> = took.into_iter().chain(state).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 fn images(satellite: &Satellite) -> Option<String> {

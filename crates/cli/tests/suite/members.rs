@@ -61,14 +61,18 @@ fn satellites_are_assigned_groups_and_configs() {
     server.ok(&["satellite", "create", "edge-01", "--secret-file", "edge-01.token"]);
     let group = ["create", "satellite-group", "base", "--registry", "https://registry.example"];
     let artifact = ["--artifact", "library/nginx:1.27,1.28"];
-    assert_eq!(server.ok(&[&group[..], &artifact].concat()), "satellite-group/base created\n");
+    let made = server.run(&[&group[..], &artifact].concat());
+    assert_eq!(made.out, "satellite-group/base created\n");
+    made.says(0, &["warning: this server does not pull from https://registry.example", "pull.registries"]);
     server.run(&[&group[..], &artifact].concat()).says(4, &["already", "next: ", "apply"]);
     write(
         &server,
         "settings.yaml",
         "app_config:\n  log_level: debug\n  local_registry: {password: hunter2}\n",
     );
-    server.ok(&["create", "satellite-config", "fast", "--settings", "settings.yaml"]);
+    server
+        .run(&["create", "satellite-config", "fast", "--settings", "settings.yaml"])
+        .says(0, &["warning: config.app_config.ground_control_url: is missing", "use_unsecure"]);
 
     let assign = ["satellite", "assign", "edge-01", "--group", "base", "--config", "fast"];
     assert_eq!(server.ok(&assign), "satellite/edge-01 groups base, config fast\n");

@@ -41,7 +41,7 @@ fn history_says_what_resources_are_called() {
     server.ok(&["satellite", "create", "edge-01", "--secret-file", "edge-01.token"]);
     server.ok(&["node", "retire", &gone]);
     server.ok(&["node", "delete", &gone]);
-    let following = server.watch(&["events", "-w", "--after", "start"]);
+    let following = server.watch(&["events", "-w", "--continue", "start"]);
     for command in ["history", "events"] {
         let table = server.ok(&[command]);
         let head: Vec<_> = heads(&table).into_iter().take(4).collect();

@@ -40,7 +40,7 @@ fn a_watched_list_shows_what_happens() {
 fn events_go_on_where_they_were_cut() {
     let mut server = Server::start();
     let seen = server.node("52:54:00:00:00:01", &[]);
-    let events = server.watch(&["events", "-w", "-o", "json", "--after", "start"]);
+    let events = server.watch(&["events", "-w", "-o", "json", "--continue", "start"]);
     events.line_with(&seen);
     server.restart();
     events.note_with("reconnecting");
@@ -54,7 +54,7 @@ fn events_go_on_where_they_were_cut() {
 fn a_watch_without_a_reader_ends() {
     let server = Server::start();
     server.node("52:54:00:00:00:01", &[]);
-    for arguments in [&["get", "nodes", "-w"][..], &["events", "-w", "--after", "start"]] {
+    for arguments in [&["get", "nodes", "-w"][..], &["events", "-w", "--continue", "start"]] {
         let mut child =
             server.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
@@ -72,8 +72,8 @@ fn events_come_in_pages() {
     let first = server.run(&["events", "--limit", "1", "-o", "name"]);
     assert_eq!(first.out.lines().count(), 1);
     let cursor = first.err.trim().rsplit(' ').next().unwrap().to_owned();
-    let rest = server.run(&["events", "--after", &cursor, "-o", "name"]);
+    let rest = server.run(&["events", "--continue", &cursor, "-o", "name"]);
     let all = server.ok(&["events", "-o", "name"]);
     assert_eq!(format!("{}{}", first.out, rest.out), all);
-    server.run(&["events", "--after", "nonsense"]).says(1, &["cursor"]);
+    server.run(&["events", "--continue", "nonsense"]).says(1, &["cursor"]);
 }

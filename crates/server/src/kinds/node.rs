@@ -37,10 +37,12 @@ use crate::platform::{
         text,
     },
     identity::auth::Caller,
+    observed,
     work::schedule::Job,
 };
 
 pub(crate) mod boot;
+pub(crate) mod boots;
 pub(crate) mod bulk;
 pub(crate) mod discovery;
 pub(crate) mod document;
@@ -148,6 +150,7 @@ pub(crate) async fn list(
     for node in &mut data {
         node.install_progress = seen.get(&node.id).and_then(|seen| seen.percent).or(node.install_progress);
     }
+    boots::show(&app, &page.items, &mut data).await?;
     Ok(Json(Page { success: true, data, next: page.next }))
 }
 
@@ -268,7 +271,7 @@ pub(crate) async fn delete(
             Ok(Decided::Commit(Box::new((content, by_person(&app, &caller, "deleted", None))), ()))
         })
         .await?;
-    app.store.forget_observations(KIND, &id).await?;
+    observed::forget(&app, KIND, &id).await?;
     answer(&app, &resource, Some("The node is deleted; its history stays.")).await
 }
 
@@ -420,6 +423,7 @@ async fn answer_with(
     if let Some(seen) = progress::of(app, resource).await? {
         data.install_progress = seen.percent.or(data.install_progress);
     }
+    boots::show(app, std::slice::from_ref(resource), std::slice::from_mut(&mut data)).await?;
     let envelope = Envelope { success: true, data, message: message.map(str::to_owned) };
     let mut response = Json(envelope).into_response();
     etag::set(&mut response, &tag);

@@ -18,4 +18,5 @@ pub(crate) mod request;
 pub mod router;
 pub(crate) mod text;
 pub mod vocabulary;
+pub(crate) mod warning;
 mod wire;

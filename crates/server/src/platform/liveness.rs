@@ -187,6 +187,11 @@ impl Liveness {
         self.answer(u64::from(seat.index), base)
     }
 
+    /// The interval of a member that was told none.
+    pub(crate) fn usual_interval(&self) -> Interval {
+        self.settings.interval
+    }
+
     /// Returns the reply to a beat: when to beat next, spread out so that members answered together come
     /// apart.
     pub(crate) fn answer(&self, member: u64, base: Interval) -> Beat {

@@ -26,7 +26,7 @@ struct World {
 async fn world() -> World {
     let clock = tempfile::NamedTempFile::new().unwrap();
     let liveness = format!(
-        "[liveness]\ngrace_seconds = 1\nflush_seconds_shared = 1\ntest_clock_file = {:?}\n",
+        "[liveness]\ngrace_seconds = 1\nflush_seconds_shared = 1\ndefault_interval_seconds = 1\ntest_clock_file = {:?}\n",
         clock.path()
     );
     let site = Site::start(&liveness).await;

@@ -7,6 +7,7 @@ mod credentials;
 mod groups;
 mod harbor;
 mod publish;
+mod pull;
 mod site;
 mod spire;
 mod states;

@@ -391,7 +391,7 @@ async fn published_states_name_no_single_server() {
     site.create("edge", &[]).await;
     site.settled("edge", &[]).await;
     let says = match DATABASE.get() {
-        Backend::Sqlite => json!({"app_config": {"ground_control_url": site.url}}),
+        Backend::Sqlite => json!({"app_config": {"ground_control_url": site.url, "use_unsecure": true}}),
         Backend::Postgres => json!({"app_config": {}}),
     };
     let digest = Artifact::of(&says).manifest.digest;

@@ -17,14 +17,16 @@ enum Challenge {
 pub(super) async fn answer(
     registry: &Registry,
     challenge: Option<&str>,
-    repository: &str,
+    (repository, actions): (&str, &str),
 ) -> Result<HeaderValue, Failure> {
     let denied = || Failure::Refused { status: 401, detail: "the credentials are not accepted".to_owned() };
     let credentials = registry.credentials.as_ref();
     let mut value = match challenge.and_then(parse).ok_or_else(denied)? {
         Challenge::Basic => basic(credentials.ok_or_else(denied)?),
         Challenge::Bearer { realm, service } => {
-            let token = token(registry, &realm, service.as_deref(), repository).await?;
+            let token =
+                token(registry, &realm, service.as_deref(), &format!("repository:{repository}:{actions}"))
+                    .await?;
             HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| denied())
         }
     }?;
@@ -43,7 +45,7 @@ async fn token(
     registry: &Registry,
     realm: &str,
     service: Option<&str>,
-    repository: &str,
+    scope: &str,
 ) -> Result<String, Failure> {
     #[derive(serde::Deserialize)]
     struct Answer {
@@ -58,8 +60,7 @@ async fn token(
     if let Some(service) = service {
         url.query_pairs_mut().append_pair("service", service);
     }
-    // All scopes at once: a token for the first request alone would not suffice for the next.
-    url.query_pairs_mut().append_pair("scope", &format!("repository:{repository}:pull,push,delete"));
+    url.query_pairs_mut().append_pair("scope", scope);
     let mut request = registry.http.get(url);
     let mut hidden = "";
     if let Some(Credentials { username, password }) = &registry.credentials {

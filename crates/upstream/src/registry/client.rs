@@ -88,6 +88,21 @@ impl Registry {
         Ok(Self { http, base, credentials: options.credentials, timeout })
     }
 
+    /// The same client with other credentials.
+    #[must_use]
+    pub fn with(&self, credentials: Option<Credentials>) -> Self {
+        Self { credentials, ..self.clone() }
+    }
+
+    /// The address of a part of a repository.
+    pub(super) fn url(&self, repository: &str, path: &[&str]) -> Url {
+        let mut url = self.base.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().push("v2").extend(repository.split('/')).extend(path);
+        }
+        url
+    }
+
     /// Uploads the parts of an image, which is invisible until it is tagged. Idempotent.
     ///
     /// # Errors
@@ -117,7 +132,7 @@ impl Registry {
     /// # Errors
     /// See [`Failure`]; nothing is changed.
     pub async fn is_public(&self, repository: &str) -> Result<bool, Failure> {
-        let anybody = Self { credentials: None, ..self.clone() };
+        let anybody = self.with(None);
         match anybody.digest(repository, LATEST).await {
             // A caller that gets 404 could read the repository if it existed.
             Ok(_) => Ok(true),
@@ -309,11 +324,7 @@ impl<'a> Session<'a> {
     }
 
     fn url(&self, path: &[&str]) -> Url {
-        let mut url = self.registry.base.clone();
-        if let Ok(mut segments) = url.path_segments_mut() {
-            segments.pop_if_empty().push("v2").extend(self.repository.split('/')).extend(path);
-        }
-        url
+        self.registry.url(self.repository, path)
     }
 
     /// Where an upload goes on: usually the same place, and never one with less protection.
@@ -358,7 +369,9 @@ impl<'a> Session<'a> {
             }
             asked = true;
             let challenge = reply.header("www-authenticate");
-            self.authorization = Some(auth::answer(self.registry, challenge, self.repository).await?);
+            // All actions at once: a token for the first request alone would not suffice for the next.
+            let wanted = (self.repository, "pull,push,delete");
+            self.authorization = Some(auth::answer(self.registry, challenge, wanted).await?);
         }
     }
 }

@@ -22,7 +22,12 @@ use crate::{
             self,
             document::{self, Document},
         },
-        node::{discovery, install_token, report::Hardware, workflow},
+        node::{
+            boots::{self, Given},
+            discovery, install_token,
+            report::Hardware,
+            workflow,
+        },
     },
     platform::{
         app::App,
@@ -84,7 +89,14 @@ pub(crate) async fn script(
         }
     };
     let script = match node {
-        Some(node) => for_node(&app, &node).await?,
+        Some(node) => {
+            let (given, script) = for_node(&app, &node).await?;
+            // A machine must boot, whether or not that can be noted.
+            if let Err(error) = boots::note(&app, &node, given).await {
+                tracing::warn!(id = node.content.id, %error, "a boot could not be noted");
+            }
+            script
+        }
         None => local("This machine is not registered."),
     };
     let mut response = script.into_response();
@@ -94,21 +106,22 @@ pub(crate) async fn script(
     Ok(response)
 }
 
-async fn for_node(app: &App, node: &Resource) -> Result<String, Error> {
+async fn for_node(app: &App, node: &Resource) -> Result<(Given, String), Error> {
     let state = document::state(node)?;
+    let other = |script| Ok((Given::Other, script));
     if !matches!(state, NodeState::Pending | NodeState::Installing) {
-        return Ok(local(&format!("Node {} is {state}: booting from the local disk.", node.content.id)));
+        return other(local(&format!("Node {} is {state}: booting from the local disk.", node.content.id)));
     }
     let document = Document::of(node)?;
     let Some(id) = &document.workflow_id else {
-        return Ok(failing(&format!(
+        return other(failing(&format!(
             "Node {} is {state}, but no workflow is assigned to it.",
             node.content.id
         )));
     };
     match workflow::find(app, id).await? {
-        Some(workflow) => Ok(install(app, node, &document, &workflow)),
-        None => Ok(failing(&format!(
+        Some(workflow) => Ok((Given::Install, install(app, node, &document, &workflow))),
+        None => other(failing(&format!(
             "Node {} is to install the workflow {id}, which does not exist.",
             node.content.id
         ))),

@@ -254,6 +254,8 @@ fn shown(resource: &Resource, document: Document) -> Node {
         install_attempts: document.install_attempts,
         install_progress: document.install_progress,
         last_install_error: document.last_install_error,
+        last_boot_at: None,
+        boot_scripts: 0,
         state_changed_at: resource.state_changed_at,
         created_at: resource.created_at,
         updated_at: resource.updated_at,

@@ -4,6 +4,7 @@ use axum::http::StatusCode;
 
 use super::{
     answer,
+    boots::Boots,
     discovery::Discoveries,
     document, group,
     problems::PROBLEMS,
@@ -19,6 +20,8 @@ pub(crate) static ROW: Kind = Kind {
     settings: settings::resolve,
     parts: |parts, config| {
         parts.put(Discoveries::new(settings::Settings::of(config)));
+        let boots = Boots(parts.reports());
+        parts.put(boots);
     },
     access: ACCESS,
     routes,

@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use serde::Deserialize;
 
 use crate::platform::{
-    config::{Config, ConfigError, Resolving, address, minutes},
+    config::{Config, ConfigError, Resolving, address, at_least_one, minutes},
     http::text,
 };
 
@@ -30,6 +30,8 @@ pub struct Settings {
     pub discovery: Discovery,
     /// How long an install may be silent.
     pub install_patience: Duration,
+    /// Install scripts that a node may be handed without a report before a person is needed.
+    pub boots_without_report: u32,
 }
 
 /// How unknown machines are taken in.
@@ -61,7 +63,9 @@ impl Settings {
 pub(crate) fn resolve(sections: &mut Resolving<'_>) {
     let boot = sections.section("boot", RawBoot::resolve);
     let nodes = sections.section("nodes", |raw: RawNodes| raw.resolve());
-    let (Some(boot), Some((discovery, install_patience))) = (boot, nodes) else { return };
+    let (Some(boot), Some((discovery, install_patience, boots_without_report))) = (boot, nodes) else {
+        return;
+    };
     sections.listens("boot.listen", boot.listen);
     let Boot { listen, networks, url, require_install_token, install_token } = boot;
     sections.keep(Settings {
@@ -72,6 +76,7 @@ pub(crate) fn resolve(sections: &mut Resolving<'_>) {
         install_token,
         discovery,
         install_patience,
+        boots_without_report,
     });
 }
 
@@ -81,17 +86,19 @@ struct RawNodes {
     discover_per_minute: u32,
     discover_max: i64,
     install_patience_minutes: u64,
+    boots_without_report: u32,
 }
 
 impl RawNodes {
-    /// How unknown machines are taken in, and how long an install may be silent.
-    fn resolve(&self) -> Result<(Discovery, Duration), ConfigError> {
+    /// How unknown machines are taken in, how long an install may be silent, and how many boots may end without a report.
+    fn resolve(&self) -> Result<(Discovery, Duration, u32), ConfigError> {
         let (enabled, per_minute, max) = (self.discover, self.discover_per_minute, self.discover_max);
         if max < 0 {
             return Err(ConfigError("nodes.discover_max: must be at least 0".to_owned()));
         }
         let patience = minutes("nodes.install_patience_minutes", self.install_patience_minutes)?;
-        Ok((Discovery { enabled, per_minute, max }, patience))
+        at_least_one("nodes.boots_without_report", self.boots_without_report.into())?;
+        Ok((Discovery { enabled, per_minute, max }, patience, self.boots_without_report))
     }
 }
 

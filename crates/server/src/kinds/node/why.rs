@@ -6,6 +6,7 @@ use wardroom_core::{
 };
 
 use super::{
+    boots,
     document::{self, Document, KIND},
     find, installs, progress,
 };
@@ -22,6 +23,8 @@ pub(super) async fn why(app: &App, id: &str) -> Result<Vec<Why>, Error> {
         document.install_attempts,
         document.last_install_error.as_deref(),
     );
+    let handed = boots::handed(app, &resource).await?;
+    blockers.extend(handed.and_then(|handed| node::unreported(state, handed)));
     blockers.extend(view::blockers(app, KIND, id).await?);
     // An installation is overdue when it has been silent for too long, not when it is long.
     let mut stay = Stay::of(state, resource.state_changed_at);
@@ -30,5 +33,9 @@ pub(super) async fn why(app: &App, id: &str) -> Result<Vec<Why>, Error> {
         stay.counted_from = installs::heard(app, &resource, seen.as_ref())?;
         stay.patience = Some(installs::patience(app));
     }
-    Ok(vec![explain(TABLE, id, state, stay, app.now(), blockers)])
+    let mut why = explain(TABLE, id, state, stay, app.now(), blockers);
+    if let Some(handed) = handed.filter(|_| matches!(state, node::State::Pending | node::State::Installing)) {
+        why.meaning.to_mut().push_str(&format!(" {handed}"));
+    }
+    Ok(vec![why])
 }

@@ -98,6 +98,10 @@ pub(crate) fn config_state(app: &App, name: &str, config: Option<&Resource>) -> 
     }
     let flow = if name == DEFAULT_BY_CERTIFICATE { Flow::Spiffe } else { Flow::Token };
     Ok(match told(app, flow) {
+        // Over plain HTTP the client sends no heartbeat without it.
+        Some(url) if url.starts_with("http://") => {
+            json!({"app_config": {"ground_control_url": url, "use_unsecure": true}})
+        }
         Some(url) => json!({"app_config": {"ground_control_url": url}}),
         None => json!({"app_config": {}}),
     })

@@ -37,9 +37,11 @@ pub(crate) fn heard(app: &App, known: &Known, said: Option<Interval>) -> Beat {
 pub(crate) fn first(app: &App, satellite: &Resource) -> Result<(), Error> {
     let known = Identities::of(app).read(satellite, app.moment())?;
     if known.state == State::Online {
-        let new = NewSeat { zone: known.zone.as_deref(), given: known.given, last_seen: None, said: None };
+        // A client beats in its own interval until it is told another one: until its first beat the longer one holds.
+        let said = known.given.map(|_| app.liveness.usual_interval());
+        let new = NewSeat { zone: known.zone.as_deref(), given: known.given, last_seen: None, said };
         let seat = app.liveness.seat(KIND, &satellite.content.id, new);
-        app.liveness.beat(seat, None);
+        app.liveness.beat(seat, said);
     }
     Ok(())
 }

@@ -37,11 +37,13 @@ use crate::{
             list::{ListQuery, Pages},
             path::Path,
             problems::Problems,
+            warning,
         },
         identity::auth::Caller,
     },
 };
 
+mod lacking;
 mod secrets;
 
 use secrets::{HIDDEN, Place, hide, masked, unhide};
@@ -159,7 +161,7 @@ pub(crate) async fn create(
     let asked = Asked { app: &app, caller: &caller, headers: &headers };
     let effects = satellite::asked::of_config(&app, "registered");
     let step = asked.step("registered", content, effects);
-    answer(StatusCode::CREATED, &CONFIGS.create(&app, step, nothing_held).await?)
+    warned(&app, StatusCode::CREATED, &CONFIGS.create(&app, step, nothing_held).await?)
 }
 
 /// Reads one satellite config.
@@ -210,7 +212,7 @@ pub(crate) async fn patch(
         // A caller that repeats a change may miss its state in the registry.
         Ok(if is_publishing { None } else { asked.again(before, effects("said again")) })
     });
-    answer(StatusCode::OK, &changed.await?)
+    warned(&app, StatusCode::OK, &changed.await?)
 }
 
 /// Deletes a satellite config that no satellite reads.
@@ -277,6 +279,25 @@ fn view(resource: &Resource) -> Result<SatelliteConfig, Error> {
     let (id, config_name) = (resource.content.id.clone(), resource.content.name.clone());
     let (created_at, updated_at) = (resource.created_at, resource.updated_at);
     Ok(SatelliteConfig { id, config_name, registry, config, created_at, updated_at })
+}
+
+/// Returns why a satellite that reads this config may be silent.
+pub(crate) async fn silences(app: &App, name: &str) -> Result<Option<String>, Error> {
+    let Some(config) = CONFIGS.find(app, name).await? else { return Ok(None) };
+    let silences = lacking::silences(&Document::of(&config)?.config, app.config.public_url.as_deref());
+    Ok(silences.then(|| {
+        format!(
+            "its config {name} does not say app_config.use_unsecure: true: over plain HTTP a satellite that has read it sends no heartbeat"
+        )
+    }))
+}
+
+/// Returns an answer with a warning of what satellites with this config lack.
+fn warned(app: &App, status: StatusCode, resource: &Resource) -> Result<Response, Error> {
+    let mut response = answer(status, resource)?;
+    let config = Document::of(resource)?.config;
+    warning::add(&mut response, &lacking::lacking(&config, app.config.public_url.as_deref()));
+    Ok(response)
 }
 
 fn answer(status: StatusCode, resource: &Resource) -> Result<Response, Error> {

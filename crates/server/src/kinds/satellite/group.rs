@@ -24,7 +24,12 @@ use wardroom_store::Resource;
 use crate::{
     kinds::{
         satellite::assignment::{self, Removal},
-        satellite::{self, document::group_field},
+        satellite::{
+            self,
+            document::group_field,
+            pull,
+            settings::{Settings, pull::address},
+        },
     },
     platform::{
         app::{App, by_person},
@@ -38,6 +43,7 @@ use crate::{
             list::{ListQuery, Pages},
             path::Path,
             problems::Problems,
+            warning,
         },
         identity::auth::Caller,
     },
@@ -135,7 +141,7 @@ pub(crate) async fn sync(
     loop {
         if GROUPS.find(&app, &group.group).await?.is_none() {
             match GROUPS.make(&app, step("registered"), nothing_held).await? {
-                Some(resource) => return answer(StatusCode::OK, &resource),
+                Some(resource) => return warned(&app, &resource),
                 None => continue,
             }
         }
@@ -156,7 +162,7 @@ pub(crate) async fn sync(
             Ok(Some(step))
         });
         match changed.await {
-            Ok(resource) => return answer(StatusCode::OK, &resource),
+            Ok(resource) => return warned(&app, &resource),
             // It was deleted in between: it is made anew.
             Err(Error::NotFound { .. }) => {}
             Err(error) => return Err(error),
@@ -316,6 +322,26 @@ fn view(resource: &Resource) -> Result<SatelliteGroup, Error> {
     let (state, created_at, updated_at) =
         (resource.content.state.clone(), resource.created_at, resource.updated_at);
     Ok(SatelliteGroup { id, name, state, registry, projects, artifacts, created_at, updated_at })
+}
+
+/// An answer that also says when no satellite can pull what the group names.
+fn warned(app: &App, resource: &Resource) -> Result<Response, Error> {
+    let mut response = answer(StatusCode::OK, resource)?;
+    warning::add(&mut response, &unserved(app, resource)?.into_iter().collect::<Vec<_>>());
+    Ok(response)
+}
+
+/// Returns why satellites replicate nothing of a group: they pull from this server, which does not pull from its registry.
+pub(crate) fn unserved(app: &App, group: &Resource) -> Result<Option<String>, Error> {
+    let document = Document::of(group)?;
+    let settings = Settings::of(&app.config);
+    let names_images = document.artifacts.iter().any(|artifact| !artifact.deleted);
+    if settings.registry.is_some() || !names_images {
+        return Ok(None);
+    }
+    let registry = address(&document.registry).unwrap_or(document.registry);
+    let is_listed = settings.pull.registries.contains(&registry);
+    Ok((!is_listed).then(|| pull::unlisted(&group.content.name, &registry)))
 }
 
 fn answer(status: StatusCode, resource: &Resource) -> Result<Response, Error> {

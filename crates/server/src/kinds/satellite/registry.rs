@@ -1,7 +1,8 @@
-//! The OCI distribution API, as far as satellites need it: they pull the images of their states.
+//! The OCI distribution API, as far as satellites need it: they pull the images of their states here, and those that
+//! their groups name in [`super::pull`].
 //!
-//! It is read-only. A satellite reads its own state, those of its groups and its config, and is told of
-//! nothing else that it is not there.
+//! It is read-only. A satellite reads its own state, those of its groups and its config; any other state is answered as if
+//! it did not exist.
 
 use std::sync::Arc;
 
@@ -31,8 +32,8 @@ use crate::{
     },
 };
 
-const DIGEST: &str = "docker-content-digest";
-const VERSION: &str = "docker-distribution-api-version";
+pub(super) const DIGEST: &str = "docker-content-digest";
+pub(super) const VERSION: &str = "docker-distribution-api-version";
 
 /// Answers that this is a registry, to permitted callers.
 #[utoipa::path(get, path = "/v2/", operation_id = "registry", responses((status = 200, description = "This is a registry"), RegistryRefusals))]
@@ -86,15 +87,16 @@ pub(crate) async fn tags(
 ) -> Result<Response, Error> {
     let repository = format!("{PROJECT}/{family}/{name}/state");
     readable(&app, &caller, &repository).await?;
-    let tags: Vec<_> = [LATEST].into_iter().filter(|tag| is_asked_for(tag, &uri)).collect();
-    Ok(Json(json!({"name": repository, "tags": tags})).into_response())
+    Ok(Json(json!({"name": repository, "tags": page([LATEST], &uri)})).into_response())
 }
 
-/// Whether the only tag is on the page that is asked for: so many (`n`), and only what comes after another one (`last`).
-fn is_asked_for(tag: &str, uri: &Uri) -> bool {
+/// The tags of the page that is asked for: so many (`n`), and only those after another one (`last`).
+pub(super) fn page<'a>(tags: impl IntoIterator<Item = &'a str>, uri: &Uri) -> Vec<&'a str> {
     let pairs = || uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
     let given = |name: &str| pairs().find(|(key, _)| *key == name).map(|(_, value)| value);
-    given("n").is_none_or(|count| count != "0") && given("last").is_none_or(|last| last < tag)
+    let count = given("n").and_then(|count| count.parse().ok()).unwrap_or(usize::MAX);
+    let (tags, last) = (tags.into_iter(), given("last"));
+    tags.filter(|tag| last.is_none_or(|last| last < *tag)).take(count).collect()
 }
 
 async fn readable(app: &App, caller: &Caller, repository: &str) -> Result<Arc<Artifact>, Error> {
@@ -103,7 +105,7 @@ async fn readable(app: &App, caller: &Caller, repository: &str) -> Result<Arc<Ar
     image.ok_or_else(|| Error::not_found("repository", repository))
 }
 
-async fn satellite(app: &App, caller: &Caller) -> Result<Resource, Error> {
+pub(super) async fn satellite(app: &App, caller: &Caller) -> Result<Resource, Error> {
     let identity = caller.member::<SatelliteIdentity>().ok_or(Error::Internal)?;
     if Identities::of(app).standing(app, identity).await?.reply == Reply::Refresh {
         return Err(Error::Basic("the satellite was re-enabled: exchange the credential first"));
@@ -137,16 +139,20 @@ pub(crate) fn is_path(path: &str) -> bool {
     path == "/v2" || path.starts_with("/v2/")
 }
 
-/// A refusal in the words of registries.
+/// A refusal in the words of registries, for clients that know nothing else of this server.
 pub(crate) fn refuse(error: &Error, mut problem: Response) -> Response {
     let code = match error {
         Error::Unauthenticated(_) | Error::Basic(_) => "UNAUTHORIZED",
         Error::Forbidden(_) | Error::Revoked => "DENIED",
         Error::NotFound { kind: "manifest", .. } => "MANIFEST_UNKNOWN",
         Error::NotFound { kind: "blob", .. } => "BLOB_UNKNOWN",
-        Error::NotFound { .. } | Error::NoRoute => "NAME_UNKNOWN",
+        Error::NotFound { .. } => "NAME_UNKNOWN",
         Error::TooMany(_) | Error::TooManyStreams(_) => "TOOMANYREQUESTS",
-        Error::Method
+        Error::Unavailable(_) | Error::ReadOnly | Error::NotConfigured(_) => "UNAVAILABLE",
+        Error::Internal => "UNKNOWN",
+        Error::Invalid(errors) if errors.iter().any(|error| error.field == "digest") => "DIGEST_INVALID",
+        Error::NoRoute
+        | Error::Method
         | Error::Invalid(_)
         | Error::Head { .. }
         | Error::ContentType
@@ -155,13 +161,9 @@ pub(crate) fn refuse(error: &Error, mut problem: Response) -> Response {
         | Error::Conflict { .. }
         | Error::Precondition
         | Error::KeyReused
-        | Error::TokenUnknown
-        | Error::NotConfigured(_)
-        | Error::Unavailable(_)
-        | Error::ReadOnly
-        | Error::Internal => "UNSUPPORTED",
+        | Error::TokenUnknown => "UNSUPPORTED",
     };
-    let body = json!({"errors": [{"code": code, "message": error.to_string(), "detail": null}]});
+    let body = json!({"errors": [{"code": code, "message": message(error), "detail": null}]});
     *problem.body_mut() = Body::from(body.to_string());
     let headers = problem.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -170,4 +172,26 @@ pub(crate) fn refuse(error: &Error, mut problem: Response) -> Response {
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"wardroom\""));
     }
     problem
+}
+
+/// The advice of a refusal, where that of the API does not fit a client of a registry.
+fn message(error: &Error) -> String {
+    if let Error::NotFound { kind: "repository", id } = error {
+        return format!("no group of this satellite names the repository {id:?}");
+    }
+    if let Error::NotFound { kind: "manifest", id } = error {
+        return format!("no group of this satellite names {id:?}, or its registry does not have it");
+    }
+    if matches!(error, Error::Unauthenticated(_)) {
+        return "log in with the user and the password of a satellite's registration, as Basic credentials"
+            .to_owned();
+    }
+    if matches!(error, Error::NoRoute) {
+        return "a repository under /v2/ has manifests, blobs, tags/list and referrers".to_owned();
+    }
+    if matches!(error, Error::Method) {
+        return "this registry is read-only: push to the registry that the satellite's group names"
+            .to_owned();
+    }
+    error.to_string()
 }

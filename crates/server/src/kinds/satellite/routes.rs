@@ -6,7 +6,7 @@ use wardroom_core::satellite;
 use super::{
     config, create, delete, group, patch,
     proof::{CERTIFICATE, CREDENTIAL},
-    reenable, refresh, registry, revoke, spiffe, svid, sync, view, ztr,
+    pull, reenable, refresh, registry, revoke, spiffe, svid, sync, view, ztr,
 };
 use crate::platform::{
     app::App,
@@ -57,6 +57,7 @@ pub(super) const ACCESS: &[Route] = &[
     route("GET",    "/v2/satellite/{family}/{name}/state/manifests/{reference}", "", Proven(&CREDENTIAL, &[]), Class::Report),
     route("GET",    "/v2/satellite/{family}/{name}/state/blobs/{digest}",        "", Proven(&CREDENTIAL, &[]), Class::Report),
     route("GET",    "/v2/satellite/{family}/{name}/state/tags/list",             "", Proven(&CREDENTIAL, &[]), Class::Report),
+    route("GET",    "/v2/{*path}",                                 "", Proven(&CREDENTIAL, &[]), Class::Report),
 ];
 
 pub(super) const WORDS: Words = Words {
@@ -103,4 +104,6 @@ pub(crate) fn machines() -> OpenApiRouter<App> {
         .routes(routes!(registry::manifest))
         .routes(routes!(registry::blob))
         .routes(routes!(registry::tags))
+        // OpenAPI knows no path of any length: the specification of the OCI distribution API describes it.
+        .route("/v2/{*path}", axum::routing::get(pull::pull))
 }

@@ -9,6 +9,7 @@ use super::{
     group,
     identity::Identities,
     problems::PROBLEMS,
+    pull::Sources,
     registry,
     routes::{ACCESS, WORDS, routes},
     settings, stale, view, why,
@@ -25,6 +26,7 @@ pub(crate) static ROW: Kind = Kind {
         parts.put(identities);
         parts.put(facts);
         parts.put(artifact::Cache::default());
+        parts.put(Sources::new(&settings::Settings::of(config).pull));
     },
     access: ACCESS,
     routes,

@@ -9,6 +9,7 @@ use crate::platform::{
     identity::spiffe,
 };
 
+pub mod pull;
 pub mod upstreams;
 
 /// The settings of satellites.
@@ -24,6 +25,8 @@ pub struct Settings {
     pub spire: Option<upstreams::Spire>,
     /// The listener for those with an X.509-SVID.
     pub spiffe: Option<spiffe::Settings>,
+    /// The registries whose images they pull through this server.
+    pub pull: pull::Pull,
 }
 
 impl Settings {
@@ -50,13 +53,14 @@ pub(crate) fn resolve(sections: &mut Resolving<'_>) {
     let spire = sections.section("spire", upstreams::RawSpire::resolve);
     let spiffe = sections
         .section("spiffe", |raw: upstreams::RawSpiffe| raw.resolve(spire.as_ref().and_then(Option::as_ref)));
-    let (Some(satellites), Some(harbor), Some(registry), Some(spire), Some(spiffe)) =
-        (satellites, harbor, registry, spire, spiffe)
+    let pull = sections.section("pull", pull::RawPull::resolve);
+    let (Some(satellites), Some(harbor), Some(registry), Some(spire), Some(spiffe), Some(pull)) =
+        (satellites, harbor, registry, spire, spiffe, pull)
     else {
         return;
     };
     sections.listens("spiffe.listen", spiffe.as_ref().map(|spiffe| spiffe.listen));
-    sections.keep(Settings { satellites, harbor, registry, spire, spiffe });
+    sections.keep(Settings { satellites, harbor, registry, spire, spiffe, pull });
 }
 
 /// How satellites register and come back.

@@ -11,10 +11,14 @@ use wardroom_store::{EffectProgress, Resource, Rows};
 use super::{
     asked::{HARBOR_ROBOT, PUBLISH_STATE, SPIRE_ENTRY},
     document::{self, Document, Flow, KIND},
+    replication::{self, Replication},
 };
 use crate::kinds::satellite::settings::Settings;
 use crate::{
-    kinds::satellite::{config::CONFIGS, group::GROUPS},
+    kinds::satellite::{
+        config::{self, CONFIGS},
+        group::GROUPS,
+    },
     platform::{app::App, http::error::Error, liveness},
 };
 
@@ -37,13 +41,27 @@ pub(crate) async fn why(app: &App, name: &str) -> Result<Vec<Why>, Error> {
     if state == State::Online {
         blockers.extend(liveness::view::blockers(app, KIND, &satellite.content.id).await?);
     }
+    if let (State::Stale, Some(config)) = (state, &document.config) {
+        let silences = config::silences(app, config).await?;
+        blockers
+            .extend(silences.map(|what| Blocker { what: what.into(), fix: Some(CONFIGS.edit.of(config)) }));
+    }
+    let replication = match state {
+        State::Online => Some(replication::of(app, &satellite, now).await?),
+        State::Pending | State::Stale | State::Revoked => None,
+    };
     let effects = app.store.effects_of(KIND, &satellite.content.id).await?;
     // A revoked satellite stays so, whatever other systems do not know yet.
     if state != State::Revoked {
         blockers.extend(effects.iter().filter_map(open));
         blockers.extend(unpublished(app, &document).await?);
     }
+    let replicates = replication.map(|Replication { blockers: more, said }| {
+        blockers.extend(more);
+        said
+    });
     let mut why = explain(TABLE, name, state, stay, now, blockers);
+    why.meaning.to_mut().push_str(&replicates.unwrap_or_default());
     why.meaning.to_mut().push_str(&more(app, &satellite, state, &effects).await?);
     let way = way_in(&document);
     // A pending satellite comes in one of two ways.

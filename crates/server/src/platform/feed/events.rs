@@ -41,7 +41,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 #[serde(deny_unknown_fields)]
 pub(crate) struct EventsQuery {
     /// The cursor of the last event that was seen; `start` for everything, absent for what comes from now on.
-    after: Option<String>,
+    #[serde(rename = "continue")]
+    cursor: Option<String>,
     /// Wait this many seconds, 0 to 60, for one page as JSON instead of a stream.
     #[param(minimum = 0, maximum = 60)]
     wait: Option<String>,
@@ -67,9 +68,9 @@ pub(crate) async fn events(
     headers: HeaderMap,
     ListQuery(query): ListQuery<EventsQuery>,
 ) -> Result<Response, Error> {
-    let after = match (headers.get("last-event-id"), &query.after) {
+    let after = match (headers.get("last-event-id"), &query.cursor) {
         (Some(id), _) => start(&app, "Last-Event-ID", id.to_str().unwrap_or_default())?,
-        (None, Some(after)) => start(&app, "after", after)?,
+        (None, Some(cursor)) => start(&app, "continue", cursor)?,
         (None, None) => app.store.feed_tail().await?,
     };
     match &query.wait {

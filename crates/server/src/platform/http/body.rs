@@ -3,13 +3,13 @@
 use axum::{
     body::{Bytes, HttpBody as _},
     extract::{FromRequest, Request},
-    http::{HeaderMap, HeaderValue, header},
+    http::{HeaderMap, header},
     response::Response,
 };
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 
-use crate::platform::http::error::Error;
+use crate::platform::http::{error::Error, warning};
 
 mod salvage;
 
@@ -80,20 +80,7 @@ impl Ignored {
             .map(|(what, names)| format!("{what}: {}", names.join(", ")))
             .chain(self.rest.clone())
             .collect();
-        if said.is_empty() {
-            return;
-        }
-        let decent = |byte: u8| {
-            if (byte.is_ascii_graphic() || byte == b' ') && byte != b'"' && byte != b'\\' {
-                char::from(byte)
-            } else {
-                '?'
-            }
-        };
-        let said: String = said.join("; ").bytes().take(500).map(decent).collect();
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{said}\"")) {
-            response.headers_mut().insert(header::WARNING, value);
-        }
+        warning::add(response, &said);
     }
 }
 
@@ -124,7 +111,11 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Reported<T> {
     type Rejection = Error;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Error> {
-        let bytes = read(request, MOST_REPORTED).await?;
+        let is_report = is_report(request.headers());
+        let bytes = collect(request.into_body(), MOST_REPORTED).await?;
+        if !is_report {
+            return Err(Error::ContentType);
+        }
         let (value, ignored) = tolerant(&bytes)?;
         Ok(Self { value, ignored })
     }
@@ -134,7 +125,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Default + Report> FromRequest<S> for 
     type Rejection = Error;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Error> {
-        let json = is_json(request.headers());
+        let is_report = is_report(request.headers());
         let bytes = collect(request.into_body(), MOST_BYTES).await?;
         if bytes.len() > MOST_REPORTED {
             return Ok(Self::too_large(&bytes));
@@ -142,7 +133,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Default + Report> FromRequest<S> for 
         if bytes.is_empty() {
             return Ok(Self { value: T::default(), ignored: Ignored::default() });
         }
-        if !json {
+        if !is_report {
             return Err(Error::ContentType);
         }
         match tolerant(&bytes) {
@@ -200,9 +191,23 @@ pub(crate) async fn collect(body: axum::body::Body, limit: usize) -> Result<Byte
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
-    let given = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let essence = given.split(';').next().unwrap_or_default().trim();
+    let essence = essence(headers);
     essence.eq_ignore_ascii_case("application/json") || essence.to_ascii_lowercase().ends_with("+json")
+}
+
+/// Whether the body of a report may be read as JSON: also without a type, and with the type that curl and wget give any
+/// body, as install scripts send it. Not from a page in a browser: it may send these types to any server without asking,
+/// and says so with `Origin`.
+fn is_report(headers: &HeaderMap) -> bool {
+    let essence = essence(headers);
+    let is_script = essence.is_empty() || essence.eq_ignore_ascii_case("application/x-www-form-urlencoded");
+    is_json(headers) || (is_script && !headers.contains_key(header::ORIGIN))
+}
+
+/// The content type without its parameters.
+fn essence(headers: &HeaderMap) -> &str {
+    let given = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    given.split(';').next().unwrap_or_default().trim()
 }
 
 fn parse<T: DeserializeOwned>(

@@ -9,6 +9,8 @@ use utoipa::openapi::{
     tag::Tag,
 };
 
+mod variants;
+
 use super::access;
 use crate::platform::kind::Kind;
 
@@ -17,6 +19,7 @@ const SHARED: &str = "server";
 
 /// Completes the document of the routes of these kinds.
 pub(super) fn complete(document: &mut OpenApi, kinds: &[&'static Kind]) {
+    variants::name(document);
     document.servers = Some(vec![Server::new("/")]);
     let mut used: BTreeMap<String, usize> = BTreeMap::new();
     for (_, _, operation) in operations(document) {
