@@ -18,6 +18,7 @@ mod invalid;
 pub mod lifecycles;
 pub mod liveness;
 mod names;
+pub mod network;
 pub mod node;
 pub mod run;
 pub mod satellite;
