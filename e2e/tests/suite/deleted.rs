@@ -59,7 +59,7 @@ fn a_deleted_member_of_every_kind_is_still_known(on: Backend) {
                 api.get(&format!("/api/v1/resources/{kind}/{called}/why")).expect(200)["data"][0].clone();
             assert_eq!((&why["state"], &why["next"]["do"]), (&json!("deleted"), &json!("nothing")), "{why}");
             let meaning = why["meaning"].as_str().unwrap();
-            assert!(meaning.starts_with("Deleted for good by admin"), "{why}");
+            assert!(meaning.starts_with("Deleted for good by "), "{why}");
             assert_eq!(meaning.contains(&format!("It was {was}.")), was != "deleted", "{why}");
             assert!(!why["since"].is_null() && why["exits"] == json!([]), "{why}");
             let history = api.get(&format!("/api/v1/history?kind={kind}&id={called}")).expect(200);

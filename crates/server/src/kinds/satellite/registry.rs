@@ -157,6 +157,7 @@ pub(crate) fn refuse(error: &Error, mut problem: Response) -> Response {
         | Error::TokenUnknown
         | Error::NotConfigured(_)
         | Error::Unavailable(_)
+        | Error::Contended(_)
         | Error::ReadOnly
         | Error::Internal => "UNSUPPORTED",
     };
