@@ -18,7 +18,6 @@ mod invalid;
 pub mod lifecycles;
 pub mod liveness;
 mod names;
-pub mod network;
 pub mod node;
 pub mod run;
 pub mod satellite;

@@ -14,6 +14,7 @@ pub mod identity;
 pub mod kind;
 pub mod liveness;
 pub mod log;
+pub(crate) mod network;
 pub(crate) mod observed;
 pub mod parts;
 #[cfg(test)]

@@ -8,7 +8,6 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use wardroom_api::gpu_node::Bmc;
-use wardroom_core::network;
 use wardroom_upstream::Gate;
 
 use super::{settings, site::Settings};
@@ -16,6 +15,7 @@ use crate::platform::{
     config::Config,
     http::error::Error,
     identity::reference::{self, Use},
+    network,
 };
 
 /// The longest list of networks or credentials of a site.

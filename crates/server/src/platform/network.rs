@@ -3,8 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Says how an address is local to the machine that asks; nothing for an address of a network.
-#[must_use]
-pub fn local(address: IpAddr) -> Option<&'static str> {
+pub(crate) fn local(address: IpAddr) -> Option<&'static str> {
     let (is_loopback, is_link_local, is_unspecified) = match address.to_canonical() {
         IpAddr::V4(address) => (
             address.is_loopback(),
