@@ -36,6 +36,10 @@ CREATE INDEX resources_due ON resources (kind, due_at) WHERE deleted = 0 AND due
 -- Deleted resources are found by their name too.
 CREATE INDEX resources_gone ON resources (kind, name, id) WHERE deleted = 1;
 
+-- Deleted resources are listed on request, without a look at the living.
+CREATE INDEX resources_deleted ON resources (kind, id) WHERE deleted = 1;
+CREATE INDEX resources_deleted_by_state ON resources (kind, state, id) WHERE deleted = 1;
+
 -- What living resources are found by: labels ('label/…') and filterable fields ('field/…').
 CREATE TABLE terms (
     kind        TEXT NOT NULL,

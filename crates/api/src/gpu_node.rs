@@ -22,6 +22,8 @@ pub struct GpuNode {
     /// Where it is in its life.
     #[serde(rename = "status")]
     pub state: String,
+    /// Whether it was deleted: its record and its history stay.
+    pub deleted: bool,
     /// Whether work may be scheduled on it now: it is active and its last checks passed.
     pub schedulable: bool,
     /// MACs, lower case with colons; the first is the one it boots from.

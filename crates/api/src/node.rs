@@ -19,8 +19,10 @@ pub struct Node {
     pub hostname: Option<String>,
     /// The address it last reported.
     pub ip_address: Option<String>,
-    /// Where it is in its life.
+    /// Where it is in its life; of a deleted node, where it was.
     pub state: String,
+    /// Whether it was deleted: its record and its history stay.
+    pub deleted: bool,
     /// The workflow it installs.
     pub workflow_id: Option<String>,
     /// The device group it belongs to.

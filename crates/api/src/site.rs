@@ -45,6 +45,12 @@ pub struct SiteSettings {
     pub bmc_ca: Option<String>,
     /// Whether BMCs may show any certificate or use no TLS (`http://`); any machine that answers then gets the password.
     pub bmc_insecure: bool,
+    /// The networks that BMCs live in, such as `["10.0.0.0/24"]`: no password is sent to any other address. Without any, nodes
+    /// of the site have no BMC.
+    pub bmc_networks: Vec<String>,
+    /// The credentials that nodes may use for their BMCs, such as `["file:bmc/rack-1", "file:bmc/berlin-*"]`; a `*` at the end
+    /// stands for the rest of the name.
+    pub bmc_credentials: Vec<String>,
     /// The resource pool that machines are put into.
     pub pool: Option<String>,
     /// The zone that machines are put into.
@@ -113,6 +119,8 @@ impl Default for SiteSettings {
             ca: None,
             bmc_ca: None,
             bmc_insecure: false,
+            bmc_networks: Vec::new(),
+            bmc_credentials: Vec::new(),
             pool: None,
             zone: None,
             tag: "wardroom".to_owned(),

@@ -235,8 +235,8 @@ fn past(subject: Subject) -> String {
     let history = format!("`wardroom history {} {id}`", kind.as_str());
     match kind {
         Kind::Run | Kind::Incident | Kind::Token => String::new(),
-        Kind::GpuNode => format!("; if it was deleted: {history}, `wardroom describe run {id}`"),
         Kind::Node
+        | Kind::GpuNode
         | Kind::Workflow
         | Kind::Group
         | Kind::Site

@@ -32,6 +32,8 @@ const OPTIONS: &[(&str, &str)] = &[
     ("parent_id", "parent"),
     ("satellite_name", "name"),
     ("selectors", "selector"),
+    ("settings.bmc_credentials", "bmc-credential"),
+    ("settings.bmc_networks", "bmc-network"),
     ("settings.boot_disk", "boot-disk-model"),
     ("settings.provisioning_subnet", "subnet"),
     // The target state. The selector `--state` comes second.
@@ -125,6 +127,7 @@ mod tests {
         check(&["gpu-node", "create"], "hostname", "HOSTNAME");
         check(&["gpu-node", "retire"], "skip[0].stage", "--skip");
         check(&["create", "site"], "settings.url", "--url");
+        check(&["create", "site"], "settings.bmc_networks[1]", "--bmc-network");
         check(&["create", "site"], "settings.boot_disk", "--boot-disk-model");
         check(&["create", "site"], "settings.provisioning_subnet", "--subnet");
         check(&["create", "site"], "settings.poll_millis", "--set poll_millis");

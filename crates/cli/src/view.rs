@@ -4,12 +4,13 @@ use jiff::Timestamp;
 use serde::Serialize;
 use wardroom_api::{
     Page,
-    client::{self, Client, Query},
+    client::{self, Client, HistoryQuery, Query},
     satellite::EffectProgress,
 };
 use wardroom_server::platform::clock::Clock;
 
 use crate::{
+    exit::{self, Code},
     kind::Kind,
     output::{self, Format},
     table::{Column, Heads, Level, Writer},
@@ -68,6 +69,9 @@ pub(crate) trait Resource: View {
     /// Whether the server explains its state.
     const EXPLAINED: bool = false;
 
+    /// Whether the server lists and shows deleted ones.
+    const LISTED_DELETED: bool = false;
+
     /// The id.
     fn id(&self) -> &str;
 
@@ -120,6 +124,26 @@ pub(crate) trait Resource: View {
     /// Writes details for which the columns have no room.
     async fn print_details(&self, _client: &Client) -> anyhow::Result<()> {
         Ok(())
+    }
+}
+
+/// Returns one resource, by its id or another name for it; if there is none, the deleted one that had the name last.
+pub(crate) async fn find_any<T: Resource>(client: &Client, called: &str) -> anyhow::Result<T> {
+    let missing = match T::find(client, called).await {
+        Err(error) if T::LISTED_DELETED && exit::code(&error) == Code::NotFound => error,
+        found => return found,
+    };
+    // History knows the names of deleted resources.
+    let id = T::id_of(client, called).await?;
+    let resource = Some((T::KIND.as_str().to_owned(), id));
+    match client.history(&HistoryQuery { resource, limit: Some(1), cursor: None }).await {
+        Ok(rows) => match rows.data.first() {
+            Some(row) => T::find(client, &row.resource_id).await,
+            None => Err(missing),
+        },
+        // Some roles see resources and not their history.
+        Err(error) if error.is_not_found() || error.status() == Some(403) => Err(missing),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod bare;
 pub(crate) mod change;
 pub mod clock;
 pub mod config;
+pub(crate) mod deleted;
 pub(crate) mod feed;
 pub mod http;
 pub(crate) mod id;
@@ -13,6 +14,7 @@ pub mod identity;
 pub mod kind;
 pub mod liveness;
 pub mod log;
+pub(crate) mod network;
 pub(crate) mod observed;
 pub mod parts;
 #[cfg(test)]

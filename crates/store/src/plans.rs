@@ -15,6 +15,9 @@ const ROWS: usize = 20_000;
 /// The index of deleted resources. The index of ids has the right order, but would read all of them.
 const GONE: &str = "resources_gone";
 
+/// The indexes of deleted resources: a list of them must not look at the living.
+const DELETED: &str = "resources_deleted";
+
 #[tokio::test]
 async fn sqlite_prepares_every_statement() {
     let database = Database::sqlite();
@@ -76,6 +79,8 @@ fn lists() -> Vec<List> {
         label("rack", Requirement::In(vec!["r1".to_owned(), "r2".to_owned()])),
         label("rack", Requirement::Exists),
         label("rack", Requirement::Missing),
+        List { deleted: true, ..all() },
+        List { deleted: true, state: Some("retired".to_owned()), ..all() },
     ];
     let last = |list: &List| List { after: Some(format!("{:012}", ROWS - 200)), ..list.clone() };
     indexed.iter().flat_map(|list| [list.clone(), last(list)]).collect()
@@ -158,6 +163,7 @@ async fn sqlite_walks_an_index_for_every_page() {
         let walks = sql.ends_with("DESC LIMIT 1") || plan.contains("SEARCH") && !plan.contains("SCAN");
         assert!(walks && !plan.contains("TEMP B-TREE"), "{sql}\n{plan}");
         assert!(sql != sql::LAST_DELETED || plan.contains(GONE), "{sql}\n{plan}");
+        assert!(!sql.contains("r.deleted = 1") || plan.contains(DELETED), "{sql}\n{plan}");
     }
 }
 
@@ -173,5 +179,6 @@ async fn postgres_walks_an_index_for_every_page() {
         assert!(plan.contains("Index"), "{sql}\n{plan}");
         assert!(!plan.contains("Seq Scan") && !plan.contains("Sort"), "{sql}\n{plan}");
         assert!(sql != sql::LAST_DELETED || plan.contains(GONE), "{sql}\n{plan}");
+        assert!(!sql.contains("r.deleted = 1") || plan.contains(DELETED), "{sql}\n{plan}");
     }
 }

@@ -190,6 +190,9 @@ impl Store {
 
     /// The ids of resources that had a name and are deleted, the newest first.
     pub async fn deleted(&self, kind: &str, name: &str, most: i64) -> Result<Vec<String>> {
+        if name.contains('\0') || kind.contains('\0') {
+            return Ok(Vec::new());
+        }
         let rows = self.database.read(sql::LAST_DELETED, params![kind, name, most]).await?;
         rows.into_iter().map(|mut row| row.text()).collect()
     }

@@ -4,6 +4,8 @@
 mod exchange;
 #[cfg(any(feature = "harbor", feature = "kubernetes", feature = "registry", feature = "spire"))]
 mod failure;
+#[cfg(any(feature = "maas", feature = "redfish"))]
+mod gate;
 #[cfg(feature = "harbor")]
 pub mod harbor;
 #[cfg(feature = "kubernetes")]
@@ -25,5 +27,7 @@ pub mod spire;
 
 #[cfg(any(feature = "harbor", feature = "kubernetes", feature = "registry", feature = "spire"))]
 pub use failure::{Failure, Repeat};
+#[cfg(any(feature = "maas", feature = "redfish"))]
+pub use gate::{Gate, Refused};
 #[cfg(any(feature = "harbor", feature = "registry", feature = "spire"))]
 pub use secret::Secret;

@@ -55,10 +55,20 @@ pub(crate) fn why(error: reqwest::Error) -> String {
     text
 }
 
-/// Returns the beginning of a foreign text, on one line.
-pub(crate) fn excerpt(text: &str) -> String {
-    const MOST: usize = 400;
-    let words = text.split(|c: char| c.is_whitespace() || c.is_control());
+/// What stands for an explanation that is not understood: the body of an answer is never shown as it came.
+pub(crate) const UNEXPLAINED: &str = "without an explanation that is understood";
+
+/// Returns the explanation of a refusal as one short line. It comes from the field, or the kind of text, that the upstream
+/// explains refusals with: any other body may be that of another program, and is not shown.
+pub(crate) fn explanation(text: Option<&str>) -> String {
+    const MOST: usize = 160;
+    let words = text.unwrap_or_default().split(|c: char| c.is_whitespace() || c.is_control());
     let words: Vec<_> = words.filter(|word| !word.is_empty()).collect();
-    words.join(" ").chars().take(MOST).collect()
+    let line: String = words.join(" ").chars().take(MOST).collect();
+    if line.is_empty() { UNEXPLAINED.to_owned() } else { line }
+}
+
+/// Returns where an answer stops being JSON of the expected shape. The words of the parser quote the answer.
+pub(crate) fn malformed(error: &serde_json::Error) -> String {
+    format!("not the JSON that is expected, at {}:{}", error.line(), error.column())
 }

@@ -12,6 +12,7 @@ mod boot;
 mod bulk;
 mod concurrency;
 mod contract;
+mod deleted;
 mod discovery;
 mod doors;
 mod faults;

@@ -10,7 +10,7 @@ pub struct Query {
     pub label_selector: Option<String>,
     /// Fields, e.g. `state=active,workflow_id=debian`.
     pub field_selector: Option<String>,
-    /// The deleted instead of the living; only satellites can be listed so.
+    /// The deleted instead of the living, for the kinds that list them.
     pub deleted: bool,
     /// How many at most in the page.
     pub limit: Option<usize>,

@@ -15,7 +15,7 @@ use crate::{
     output, suggest,
     table::{Heads, Level, Writer, or_none},
     text::time,
-    view::{Resource, columns},
+    view::{Resource, columns, find_any},
 };
 
 /// How much history is shown.
@@ -53,7 +53,7 @@ impl Describe {
         history(client, T::KIND, item.id()).await
     }
 
-    /// Describes a deleted resource: its pending effects on other systems and its history.
+    /// Describes a deleted resource of a kind of which only its pending effects on other systems and its history are shown.
     async fn describe_deleted<T: Resource>(
         &self,
         client: &Client,
@@ -73,7 +73,7 @@ impl Describe {
     }
 
     async fn fields<T: Resource>(&self, client: &Client) -> anyhow::Result<T> {
-        let item = T::find(client, &self.id).await?;
+        let item = find_any::<T>(client, &self.id).await?;
         suggest::remember(item.id(), &self.id);
         let (now, all) = (Clock.now(), columns::<T>(Level::Full));
         let fields: Vec<_> = all.map(|column| (title(column.head), (column.cell)(&item, now))).collect();

@@ -12,7 +12,7 @@ use crate::{
     kind::{Kind, with_type},
     output,
     select::Selection,
-    view::{Gone, Mode, Printer, Resource, Shape, is_selected},
+    view::{Gone, Mode, Printer, Resource, Shape, find_any, is_selected},
 };
 
 /// Most that one request asks for.
@@ -32,8 +32,9 @@ pub(crate) struct Get {
     /// Show at most this many; default: all.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
-    /// Show deleted satellites instead; for auditors and administrators.
-    #[arg(long, conflicts_with_all = ["watch", "id"])]
+    /// List deleted nodes, GPU nodes or satellites instead, for operators, auditors and administrators; with a name, also show
+    /// the deleted one that had it last.
+    #[arg(long, conflicts_with = "watch")]
     deleted: bool,
     /// Then show every change as it happens; in json and yaml a deleted resource is an id with "deleted": true, and one
     /// that is no longer selected an id with "left_selection": true.
@@ -56,15 +57,18 @@ impl Get {
         if !self.selection.is_empty() && self.id.is_some() {
             return Err(failure(Code::Usage, "give an id or selectors, not both"));
         }
-        if self.deleted && T::KIND != Kind::Satellite {
-            let message = "only satellites have a list of deleted ones; use `wardroom history KIND NAME`, or \
-                           `wardroom describe run NAME` for a GPU node";
+        if self.deleted && !T::LISTED_DELETED {
+            let message = "only nodes, gpu-nodes and satellites have a list of deleted ones; `wardroom history KIND NAME` \
+                           shows what became of any other resource";
             return Err(failure(Code::Usage, message));
         }
         if self.watch {
             return self.watch::<T>(client).await;
         }
         match &self.id {
+            Some(id) if self.deleted => {
+                T::print_one(client, self.shape, &find_any::<T>(client, id).await?).await
+            }
             Some(id) => T::print_one(client, self.shape, &T::find(client, id).await?).await,
             None => Printer::start(self.shape, Mode::Whole, &self.list::<T>(client).await?).map(drop),
         }

@@ -14,7 +14,7 @@ use crate::{
     output::{self, Format},
     suggest,
     text::{self, age, duration, time},
-    view::{Resource, called},
+    view::{Resource, called, find_any},
 };
 
 /// Explains the state of a resource.
@@ -46,7 +46,7 @@ impl Why {
                 format!("{kind}s have no lifecycle: `wardroom describe {kind} {}` shows it", self.id);
             return Err(failure(Code::Usage, message));
         }
-        let item = T::find(client, &self.id).await?;
+        let item = find_any::<T>(client, &self.id).await?;
         suggest::remember(item.id(), &self.id);
         let explanations = client.why(kind, item.id()).await?;
         match self.output {
@@ -59,15 +59,9 @@ impl Why {
 
 /// Writes the explanation of one resource, after its other output.
 pub(crate) async fn explain<T: Resource>(client: &Client, item: &T) -> anyhow::Result<()> {
-    // A deleted resource can be described, but has no explanation.
-    match client.why(T::KIND.as_str(), item.id()).await {
-        Ok(explanations) => {
-            output::line("")?;
-            print(item, &explanations)
-        }
-        Err(error) if error.is_not_found() => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    let explanations = client.why(T::KIND.as_str(), item.id()).await?;
+    output::line("")?;
+    print(item, &explanations)
 }
 
 fn print<T: Resource>(item: &T, explanations: &[Explanation]) -> anyhow::Result<()> {

@@ -3,13 +3,14 @@
 use jiff::Timestamp;
 use wardroom_api::{
     Page,
-    client::{Client, HistoryQuery, Query},
+    client::{Client, Query},
     gpu_node::{GpuNode, Health, Lifecycle, ObservedMachine, RunSummary},
 };
 use wardroom_server::platform::clock::Clock;
 
-use super::{Resource, Selectable, View};
+use super::{Resource, Selectable, View, find_any};
 use crate::{
+    exit::{self, Code},
     fields,
     kind::Kind,
     output, suggest,
@@ -56,6 +57,7 @@ impl Resource for GpuNode {
     const KIND: Kind = Kind::GpuNode;
     const SELECTABLE: Selectable = Selectable::ByLabels;
     const EXPLAINED: bool = true;
+    const LISTED_DELETED: bool = true;
 
     fn id(&self) -> &str {
         &self.id
@@ -103,19 +105,16 @@ pub(super) async fn by_hostname(client: &Client, text: &str) -> anyhow::Result<O
     Ok(client.gpu_nodes(&query).await?.data.pop())
 }
 
-/// Returns the last deleted node with a hostname: its record and runs are kept.
-pub(super) async fn deleted(client: &Client, text: &str) -> anyhow::Result<Option<GpuNode>> {
+/// Returns the node with a hostname, or the last deleted one that had it: its record and runs are kept.
+pub(super) async fn any_by_hostname(client: &Client, text: &str) -> anyhow::Result<Option<GpuNode>> {
     if !may_be_hostname(text) {
         return Ok(None);
     }
-    let resource = Some((Kind::GpuNode.as_str().to_owned(), text.to_owned()));
-    let rows = match client.history(&HistoryQuery { resource, limit: Some(1), cursor: None }).await {
-        Ok(rows) => rows.data,
-        Err(error) if error.is_not_found() => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    let Some(row) = rows.first() else { return Ok(None) };
-    Ok(Some(client.gpu_node(&row.resource_id).await?))
+    match find_any(client, text).await {
+        Ok(node) => Ok(Some(node)),
+        Err(error) if exit::code(&error) == Code::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 fn may_be_hostname(text: &str) -> bool {

@@ -25,7 +25,7 @@ impl View for Node {
         column("ID",            Narrow, |node, _| node.id.clone()),
         column("MAC",           Narrow, |node, _| node.mac_address.clone()),
         column("HOSTNAME",      Narrow, |node, _| or_none(node.hostname.as_deref())),
-        column("STATE",         Narrow, |node, _| node.state.clone()),
+        column("STATE",         Narrow, |node, _| state(node)),
         column("WORKFLOW",      Narrow, |node, _| or_none(node.workflow_id.as_deref())),
         column("SINCE",         Narrow, |node, now| age(node.state_changed_at, now)),
         column("AGE",           Narrow, |node, now| age(node.created_at, now)),
@@ -58,6 +58,7 @@ impl Resource for Node {
     const KIND: Kind = Kind::Node;
     const SELECTABLE: Selectable = Selectable::ByLabels;
     const EXPLAINED: bool = true;
+    const LISTED_DELETED: bool = true;
 
     fn id(&self) -> &str {
         &self.id
@@ -89,6 +90,11 @@ impl Resource for Node {
     fn selector(&self) -> Option<String> {
         Some(format!("mac_address={}", self.mac_address))
     }
+}
+
+fn state(node: &Node) -> String {
+    // A deleted node keeps its last state.
+    if node.deleted { format!("deleted (was {})", node.state) } else { node.state.clone() }
 }
 
 fn as_mac(text: &str) -> Option<String> {

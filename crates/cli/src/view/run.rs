@@ -73,11 +73,7 @@ impl Resource for Run {
 
     /// A hostname selects the newest run of its node, also of a deleted one.
     async fn id_of(client: &Client, called: &str) -> anyhow::Result<String> {
-        let node = match gpu_node::by_hostname(client, called).await? {
-            Some(node) => Some(node),
-            None => gpu_node::deleted(client, called).await?,
-        };
-        match node {
+        match gpu_node::any_by_hostname(client, called).await? {
             Some(GpuNode { run: Some(run), .. }) => Ok(run),
             Some(GpuNode { run: None, .. }) => {
                 Err(not_found(Kind::Run, format!("{called:?} never had a run")))

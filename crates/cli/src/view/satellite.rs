@@ -54,6 +54,7 @@ impl Resource for Satellite {
     const KIND: Kind = Kind::Satellite;
     const SELECTABLE: Selectable = Selectable::ByLabels;
     const EXPLAINED: bool = true;
+    const LISTED_DELETED: bool = true;
 
     fn id(&self) -> &str {
         &self.id

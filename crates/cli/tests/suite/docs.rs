@@ -75,12 +75,13 @@ fn check(page: &str, expected: &[&str]) {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
     let page = std::fs::read_to_string(page).unwrap();
     let blocks = blocks(&page);
-    assert_eq!(blocks[0], "wardroom serve\n", "the server is started first");
+    let settings = blocks[0].strip_suffix("wardroom serve\n").expect("the server is started first");
+    let settings = settings.split_whitespace().filter_map(|setting| setting.split_once('='));
 
     // Free ports instead of the default ones: other tests run at the same time.
     let folder = tempfile::tempdir().unwrap();
     let mut server = program(folder.path());
-    server.args(["serve", "--listen", "127.0.0.1:0", "--boot-listen", "127.0.0.1:0"]);
+    server.envs(settings).args(["serve", "--listen", "127.0.0.1:0", "--boot-listen", "127.0.0.1:0"]);
     let mut server = server.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(server.stdout.take().unwrap()).lines().map(|line| line.unwrap());
     let mut said = |words: &str| lines.next().unwrap().strip_prefix(words).unwrap().to_owned();

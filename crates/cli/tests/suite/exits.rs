@@ -201,7 +201,8 @@ fn a_bmc_without_tls_is_refused_before_a_run_begins() {
     let server = Server::start();
     let site =
         ["create", "site", "lab", "--url", "http://127.0.0.1:1/MAAS", "--key", "file:key", "--subnet", "s"];
-    server.ok(&[&site[..], &["--boot-disk-model", "BOSS"]].concat());
+    let bmcs = ["--bmc-network", "127.0.0.0/8", "--bmc-credential", "file:bmc/lab"];
+    server.ok(&[&site[..], &bmcs[..], &["--boot-disk-model", "BOSS"]].concat());
     let node = ["gpu-node", "create", "gpu-1", "--site", "lab", "--mac", "52:54:00:12:34:56"];
     let node = [&node[..], &["--bmc", "http://127.0.0.1:2", "--bmc-credential", "file:bmc/lab"]].concat();
     server.run(&node).says(1, &["  --bmc: ", "bmc_insecure of the site \"lab\""]);
@@ -212,6 +213,13 @@ fn a_bmc_without_tls_is_refused_before_a_run_begins() {
     )
     .unwrap();
     server.ok(&["apply", "-f", "lab.yaml"]);
+    let with = |old: &str, new: &'static str| -> Vec<&str> {
+        node.iter().map(|argument| if *argument == old { new } else { argument }).collect()
+    };
+    let elsewhere = with("http://127.0.0.1:2", "http://10.0.0.7");
+    server.run(&elsewhere).says(1, &["  --bmc: ", "10.0.0.7 is in none of the networks", "127.0.0.0/8"]);
+    let foreign = with("file:bmc/lab", "file:bmc/other");
+    server.run(&foreign).says(1, &["  --bmc-credential: ", "may use: file:bmc/lab"]);
     server.ok(&node);
 }
 

@@ -161,14 +161,19 @@ fn what_a_registry_has_not_been_told_is_described() {
     }
     server.ok(&["satellite", "delete", "edge-01"]);
     server.ok(&["delete", "satellite-config", "fast"]);
-    server.run(&["describe", "satellite", "edge-01"]).says(3, &["edge-01", "next: "]);
-    for (kind, id, is_gone) in [("sg", "base", false), ("sc", "fast", true), ("satellite", &*id, true)] {
+    for (kind, id, is_gone) in [
+        ("sg", "base", false),
+        ("sc", "fast", true),
+        ("satellite", &*id, true),
+        ("satellite", "edge-01", true),
+    ] {
         let described = server.ok(&["describe", kind, id]);
         assert!(
             described.contains("\nOther systems:\n") && described.contains("\npublish_state"),
             "{described}"
         );
-        assert_eq!(described.contains("State:  deleted\n"), is_gone, "{described}");
+        let is_shown = described.lines().any(|line| line.starts_with("State:") && line.contains(" deleted"));
+        assert_eq!(is_shown, is_gone, "{described}");
         assert!(described.contains("\nHistory:\n"), "{described}");
     }
 }
@@ -194,8 +199,14 @@ fn the_deleted_and_the_guard_can_be_seen() {
     let id = deleted[0]["id"].as_str().unwrap();
     assert_eq!(server.ok(&["get", "satellites", "--deleted", "-o", "name"]), format!("satellite/{id}\n"));
     assert!(table.contains(&format!("gone ({id})")) && table.contains("deleted (was "), "{table}");
-    server.run(&["get", "nodes", "--deleted"]).says(2, &["only satellites"]);
-    server.run(&["get", "satellites", "gone", "--deleted"]).says(2, &["--deleted"]);
+    server.run(&["get", "sites", "--deleted"]).says(2, &["only nodes, gpu-nodes and satellites"]);
+    server.run(&["get", "satellite", "gone"]).says(3, &["history"]);
+    assert!(server.ok(&["get", "satellite", "gone", "--deleted"]).contains(id));
+    for called in [id, "gone"] {
+        let why = server.ok(&["why", "satellite", called]);
+        assert!(why.contains("has been deleted for") && why.contains("Deleted for good by "), "{why}");
+        assert!(server.ok(&["describe", "satellite", called]).contains("deleted (was pending)"));
+    }
     let guard = server.ok(&["liveness"]);
     assert!(guard.contains("listening") && guard.contains("the whole fleet"), "{guard}");
     assert_eq!(json(&server, &["liveness"])["fleet"]["phase"], "watching");

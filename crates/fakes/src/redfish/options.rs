@@ -8,9 +8,10 @@ use super::{Config, Fake};
 
 /// Help: settings of a site and a node for this fake.
 const HELP: &str = "\
-Without a certificate it speaks plain HTTP, which only a site with `bmc_insecure` allows:
+Without a certificate it speaks plain HTTP, which only a site with `bmc_insecure` allows, and the server needs
+`gpu_nodes.allow_local_addresses`:
 
-  wardroom create site … --set bmc_insecure=true
+  wardroom create site … --set bmc_insecure=true --bmc-network 127.0.0.1 --bmc-credential file:bmc/NAME
   wardroom gpu-node create … --bmc URL --bmc-credential file:bmc/NAME    (a file that holds USER:PASSWORD)";
 
 /// How the program behaves.

@@ -26,6 +26,7 @@ use crate::{
     kinds::gpu_node::sites::SITES,
     platform::{
         app::{App, by_person},
+        deleted,
         http::{
             body::Body,
             error::Error,
@@ -60,6 +61,7 @@ pub(crate) mod owners;
 pub(crate) mod patch;
 mod problems;
 pub(crate) mod proof;
+mod reach;
 pub(crate) mod resume;
 pub(crate) mod routes;
 pub(crate) mod row;
@@ -100,6 +102,8 @@ pub(crate) struct GpuNodeQuery {
     /// Fields, e.g. `site=berlin,status=active`.
     #[serde(rename = "fieldSelector")]
     field_selector: Option<String>,
+    /// `true` for the deleted instead of the living; `status=deleted` means the same.
+    deleted: Option<bool>,
     /// How many at most: 1 to 1000, 100 unless told.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<String>,
@@ -109,18 +113,17 @@ pub(crate) struct GpuNodeQuery {
 }
 
 impl GpuNodeQuery {
-    fn list(&self) -> Result<List, Error> {
+    fn list(&self, caller: &Caller) -> Result<List, Error> {
         let mut fields = match &self.field_selector {
             Some(selector) => field_selector(selector, FIELDS)?,
             None => Default::default(),
         };
         let state = self.state.clone().or_else(|| fields.remove("status"));
-        if let Some(state) = &state {
-            let parsed: Result<State, _> = state.parse();
-            parsed.map_err(|error| Error::invalid("status", error.to_string()))?;
-        }
+        let parsed = state.as_deref().map(str::parse::<State>).transpose();
+        let parsed = parsed.map_err(|error| Error::invalid("status", error.to_string()))?;
         let labels = self.label_selector.as_deref().map_or_else(|| Ok(Vec::new()), label_selector)?;
-        Ok(List {
+        let asked = self.deleted.or_else(|| (parsed? == State::Deleted).then_some(true));
+        let list = List {
             kind: KIND.to_owned(),
             state,
             fields,
@@ -128,17 +131,19 @@ impl GpuNodeQuery {
             after: self.cursor.clone(),
             deleted: false,
             limit: number("limit", self.limit.as_deref(), 100, 1..=1000)?,
-        })
+        };
+        deleted::list(list, asked, caller)
     }
 }
 
-/// Lists GPU nodes, oldest first: their coarse states only.
+/// Lists GPU nodes, oldest first: their coarse states only. The deleted ones are listed on request.
 #[utoipa::path(get, path = "/api/v1/gpu-nodes", params(GpuNodeQuery), responses((status = 200, body = Page<GpuNode>), Problems))]
 pub(crate) async fn list(
     Shared(app): Shared<App>,
+    Extension(caller): Extension<Caller>,
     ListQuery(query): ListQuery<GpuNodeQuery>,
 ) -> Result<Json<Page<GpuNode>>, Error> {
-    let page = crate::platform::http::list::page(&app, query.list()?).await?;
+    let page = crate::platform::http::list::page(&app, query.list(&caller)?).await?;
     liveness::view::refresh(&app, KIND, &page.items).await?;
     let data = page.items.iter().map(|node| known(&app, node)).collect::<Result<_, _>>()?;
     Ok(Json(Page { success: true, data, next: page.next }))

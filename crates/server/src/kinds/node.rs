@@ -27,6 +27,7 @@ use wardroom_store::{Content, Held, HistoryRow, List, Resource, Rows, TRANSITION
 use crate::platform::{
     app::{App, Decided, by_person},
     change::changing::{Made, Step},
+    deleted,
     http::{
         body::Body,
         error::Error,
@@ -91,6 +92,8 @@ pub(crate) struct NodeQuery {
     /// Fields, e.g. `state=active,workflow_id=debian`.
     #[serde(rename = "fieldSelector")]
     field_selector: Option<String>,
+    /// `true` for the deleted instead of the living.
+    deleted: Option<bool>,
     /// How many at most: 1 to 1000, 100 unless told.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<String>,
@@ -138,13 +141,15 @@ impl NodeQuery {
     }
 }
 
-/// Lists nodes, oldest first.
+/// Lists nodes, oldest first; the deleted ones only on request.
 #[utoipa::path(get, path = "/api/v1/nodes", params(NodeQuery), responses((status = 200, body = Page<Node>), Problems))]
 pub(crate) async fn list(
     State(app): State<App>,
+    Extension(caller): Extension<Caller>,
     ListQuery(query): ListQuery<NodeQuery>,
 ) -> Result<Json<Page<Node>>, Error> {
-    let page = crate::platform::http::list::page(&app, query.list()?).await?;
+    let list = deleted::list(query.list()?, query.deleted, &caller)?;
+    let page = crate::platform::http::list::page(&app, list).await?;
     let seen = progress::of_all(&app, &page.items).await?;
     let mut data = page.items.iter().map(document::view).collect::<Result<Vec<Node>, _>>()?;
     for node in &mut data {
@@ -202,10 +207,10 @@ fn taken(mac: &str, holder: &str) -> Error {
     }
 }
 
-/// Reads one node.
+/// Reads one node. Also one that was deleted, whose record and history stay.
 #[utoipa::path(get, path = "/api/v1/nodes/{id}", params(("id" = String, Path)), responses((status = 200, body = Envelope<Node>), Problems))]
 pub(crate) async fn get(State(app): State<App>, Path(id): Path<String>) -> Result<Response, Error> {
-    answer(&app, &find(&app, &id).await?, None).await
+    answer(&app, &deleted::read(&app, KIND, &id).await?, None).await
 }
 
 /// Changes what a node shall be: its workflow, group, name and labels.
@@ -372,7 +377,7 @@ pub(crate) async fn transitions(
     let limit = number("limit", query.limit.as_deref(), 50, 1..=1000)?;
     let offset = number("offset", query.offset.as_deref(), 0, 0..=1_000_000_000)?;
     // History outlives its node, so a deleted one still has it.
-    app.store.get(KIND, &id).await?.ok_or_else(|| Error::not_found(KIND, &id))?;
+    deleted::read(&app, KIND, &id).await?;
     let (rows, total) = app.store.history(KIND, &id, Rows::Transitions, limit, offset).await?;
     Ok(Json(Transitions { data: rows.into_iter().map(shown).collect(), total }))
 }

@@ -1,6 +1,6 @@
 //! One request to MAAS: built, sent, and its answer put into a class.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::{Timestamp, fmt::rfc2822};
 use reqwest::{
@@ -10,7 +10,10 @@ use reqwest::{
 use serde::de::DeserializeOwned;
 
 use super::{Class, Error, Key, form::Form};
-use crate::reply::{self, Cut};
+use crate::{
+    Gate,
+    reply::{self, Cut},
+};
 
 /// MAAS's own texts for a missing object. A proxy, or another server at that address, has other texts, and
 /// those do not prove that an object is gone.
@@ -42,6 +45,8 @@ pub struct Settings {
     pub ca: Option<Vec<u8>>,
     /// The longest that one call may take. A proxy in front of MAAS gives up after 60 s; waiting longer shows its verdict.
     pub timeout: Duration,
+    /// Where the key may be sent.
+    pub gate: Gate,
     /// Reads the time: MAAS refuses a request whose time is off by minutes.
     pub clock: fn() -> Timestamp,
 }
@@ -63,6 +68,9 @@ const MOST: usize = 256 << 20;
 /// The most that is read of a refusal.
 const MOST_OF_A_REFUSAL: usize = 64 << 10;
 
+/// The most fields that are shown of a refusal.
+const MOST_FIELDS: usize = 20;
+
 /// When MAAS asks to come again and does not say when.
 const LATER: Duration = Duration::from_secs(5);
 
@@ -77,8 +85,10 @@ impl Maas {
         if !matches!(base.scheme(), "http" | "https") || !base.has_host() {
             return Err("the address of MAAS must begin with http:// or https:// and name a host".to_owned());
         }
+        settings.gate.check(base.as_str()).map_err(|refused| refused.to_string())?;
         // A redirect would carry the key to wherever it points.
         let mut builder = Client::builder()
+            .dns_resolver(Arc::new(settings.gate.clone()))
             .connect_timeout(CONNECT)
             .timeout(settings.timeout)
             .tcp_nodelay(true)
@@ -193,6 +203,7 @@ impl Maas {
         }
         let after = reply::retry_after(&response).map(|text| self.later(text));
         let is_signed = response.headers().contains_key(SIGNATURE);
+        let is_plain = is_plain(&response);
         let body = reply::body(response, MOST_OF_A_REFUSAL).await.unwrap_or_default();
         // Secrets go before anything is cut, or a part of one might stay.
         let secrets = secrets.iter().map(String::as_str).chain([self.key.secret()]);
@@ -200,14 +211,14 @@ impl Maas {
         let body = String::from_utf8_lossy(&body);
         let refused = (status == 400).then(|| refused(&body, &secrets)).flatten();
         let body = without(&body, &secrets);
-        let said = reply::excerpt(&body);
+        let said = reply::explanation(Some(&*body).filter(|_| is_plain));
         match (status, after) {
             (400, _) => refused.map_or(Class::Malformed { status, said }, Class::Refused),
             (403, _) => Class::Forbidden(said),
             (404, _) if is_signed || body.contains(NOBODY) => Class::Gone,
-            (404, _) => Class::Ambiguous(format!(
-                "404 came from something in front of MAAS, or from a wrong URL: {said}"
-            )),
+            (404, _) => {
+                Class::Ambiguous("404 came from something in front of MAAS, or from a wrong URL".to_owned())
+            }
             (409, Some(after)) => Class::Busy { after },
             (409, None) => Class::WrongState(said),
             (429, after) => Class::Throttled { after: after.unwrap_or(LATER) },
@@ -218,11 +229,18 @@ impl Maas {
     }
 }
 
+/// Whether an answer is a sentence: MAAS explains most refusals so, and others with the fields that are wrong.
+fn is_plain(response: &Response) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    kind.is_some_and(|kind| kind.starts_with("text/plain"))
+}
+
 /// Returns the errors of the fields as plain text, without secrets, also where JSON escapes them.
 fn refused(body: &str, secrets: &[&str]) -> Option<BTreeMap<String, Vec<String>>> {
     let fields: BTreeMap<String, Vec<String>> = serde_json::from_str(body).ok()?;
-    let without = |said: &String| without(said, secrets);
-    Some(fields.iter().map(|(field, said)| (without(field), said.iter().map(without).collect())).collect())
+    let without = |said: &String| reply::explanation(Some(&without(said, secrets)));
+    let fields = fields.iter().take(MOST_FIELDS);
+    Some(fields.map(|(field, said)| (without(field), said.iter().map(without).collect())).collect())
 }
 
 /// A text without secrets, as they are or as JSON writes them.
@@ -254,7 +272,7 @@ fn understood<T: DeserializeOwned>(op: &Op, body: &[u8]) -> Result<T, Error> {
     serde_json::from_slice(body).map_err(|cause| Error {
         op: op.0,
         effect: op.1,
-        class: Class::Unreadable(cause.to_string()),
+        class: Class::Unreadable(reply::malformed(&cause)),
     })
 }
 

@@ -1,6 +1,6 @@
 //! One request to a BMC: built, sent, and its answer put into a class.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use reqwest::{
@@ -10,7 +10,10 @@ use reqwest::{
 use serde_json::Value;
 
 use super::{Class, Error, Password, Trust, trust};
-use crate::reply::{self, Cut};
+use crate::{
+    Gate, gate,
+    reply::{self, Cut},
+};
 
 /// Where a BMC is and how to speak with it.
 #[derive(Debug, Clone)]
@@ -25,6 +28,8 @@ pub struct Settings {
     pub trust: Trust,
     /// The longest that one call may take.
     pub timeout: Duration,
+    /// Where the password may be sent.
+    pub gate: Gate,
 }
 
 /// A client of one BMC. Clones share their connections.
@@ -65,7 +70,11 @@ impl Redfish {
                     .to_owned(),
             );
         }
+        settings.gate.check(&settings.url).map_err(|refused| refused.to_string())?;
+        // A proxy would resolve the name by itself, behind the gate.
         let mut builder = Client::builder()
+            .no_proxy()
+            .dns_resolver(Arc::new(settings.gate.clone()))
             .connect_timeout(CONNECT)
             .timeout(settings.timeout)
             .redirect(reqwest::redirect::Policy::none());
@@ -131,6 +140,9 @@ impl Redfish {
 }
 
 fn unsent_or_lost(cause: reqwest::Error) -> Class {
+    if let Some(why) = gate::refused(&cause) {
+        return Class::Elsewhere(why);
+    }
     let untrusted = is_untrusted(&cause);
     let unsent = cause.is_connect() || cause.is_builder();
     let why = reply::why(cause);
@@ -165,7 +177,7 @@ async fn refusal(response: Response) -> Class {
     }
     let after = reply::retry_after(&response).and_then(|text| text.parse().ok());
     let body = reply::body(response, MOST_OF_A_REFUSAL).await.unwrap_or_default();
-    let said = reply::excerpt(&said(&body));
+    let said = reply::explanation(said(&body).as_deref());
     match status {
         403 => Class::Forbidden(said),
         404 => Class::Gone,
@@ -176,15 +188,11 @@ async fn refusal(response: Response) -> Class {
     }
 }
 
-/// Returns the messages of a Redfish error, or the text of the body.
-fn said(body: &[u8]) -> String {
+/// Returns the messages of a Redfish error.
+fn said(body: &[u8]) -> Option<String> {
     let error: Value = serde_json::from_slice(body).unwrap_or_default();
     let error = &error["error"];
     let extended = error["@Message.ExtendedInfo"].as_array().into_iter().flatten();
     let messages: Vec<_> = extended.filter_map(|message| message["Message"].as_str()).collect();
-    match (messages.is_empty(), error["message"].as_str()) {
-        (false, _) => messages.join(" "),
-        (true, Some(message)) => message.to_owned(),
-        (true, None) => String::from_utf8_lossy(body).into_owned(),
-    }
+    if messages.is_empty() { error["message"].as_str().map(str::to_owned) } else { Some(messages.join(" ")) }
 }

@@ -20,6 +20,9 @@ pub enum Class {
     /// Nothing was sent: the BMC does not answer at its address.
     #[error("the BMC cannot be reached: {0}")]
     Unreachable(String),
+    /// Nothing was sent: the password may not go where the address leads.
+    #[error("nothing was sent to the BMC: {0}")]
+    Elsewhere(String),
     /// Nothing was sent: the machine that answered does not have the expected certificate.
     #[error("the certificate of the BMC is not the expected one: {0}")]
     Untrusted(String),
@@ -74,7 +77,8 @@ impl Error {
             Class::Busy { after } => Repeat::Blind(Some(after)),
             Class::Ambiguous(_) | Class::Unreadable(_) if self.harmless => Repeat::Blind(None),
             Class::Ambiguous(_) | Class::Unreadable(_) => Repeat::Observe,
-            Class::Untrusted(_)
+            Class::Elsewhere(_)
+            | Class::Untrusted(_)
             | Class::Credentials
             | Class::Forbidden(_)
             | Class::Gone

@@ -8,6 +8,7 @@ use super::{
     Class, Error, Redfish,
     call::{Answer, Op},
 };
+use crate::reply;
 
 /// One system, as far as we use it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -211,7 +212,7 @@ fn understood<T: DeserializeOwned>(op: &Op, answer: &Answer) -> Result<T, Error>
     serde_json::from_slice(&answer.body).map_err(|cause| Error {
         op: op.0,
         harmless: op.1,
-        class: Class::Unreadable(cause.to_string()),
+        class: Class::Unreadable(reply::malformed(&cause)),
     })
 }
 

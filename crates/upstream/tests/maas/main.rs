@@ -7,6 +7,8 @@ mod support;
 
 use std::time::Duration;
 
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
 use support::{client, impatient, onboarded, start};
 use wardroom_core::gpu_node::maas::{Observed, Power, Status};
 use wardroom_fakes::maas::{Bmc, Change, Config, Fault, FaultKind, Outcome, OverLimit, Pace, Seed};
@@ -179,6 +181,44 @@ async fn no_secret_is_kept_in_an_error() {
     let kept = format!("{error:?} {error} {echoed:?} {echoed} {right:?} {new:?}");
     assert!(kept.contains("seen"), "{kept}");
     assert!(!kept.contains("hunter2") && !kept.contains("correct horse"), "{kept}");
+}
+
+/// A sentence or the errors of fields are MAAS's; a page comes from something else at its address.
+#[tokio::test]
+async fn a_body_is_not_shown_unless_it_is_an_error_of_maas() {
+    let fake = start(Config::default()).await;
+    let page = "<html>the-internal-page</html>";
+    for (status, kind, body, shown) in [
+        (403, "text/html", page, None),
+        (500, "text/html", page, None),
+        (503, "application/json", r#"{"detail":"the-internal-page"}"#, None),
+        (200, "application/json", r#""the-internal-page""#, None),
+        (404, "text/plain", "the-internal-page", None),
+        (409, "text/plain", "It is in the 'New' state.", Some("'New' state")),
+        (400, "application/json", r#"{"pool":["No such pool."]}"#, Some("pool: No such pool.")),
+    ] {
+        let length = body.len();
+        let head = format!("HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n");
+        let url = answering(format!("{head}connection: close\r\n\r\n{body}")).await;
+        let maas = Maas::new(Settings { url, ..support::settings(&fake) }).unwrap();
+        let error = maas.whoami().await.unwrap_err();
+        let said = format!("{error} {error:?}");
+        assert!(!said.contains("internal-page"), "{said}");
+        assert!(shown.is_none_or(|shown| said.contains(shown)), "{said}");
+    }
+}
+
+/// Answers every connection with the same bytes.
+async fn answering(answer: String) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/MAAS", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut socket, _)) = listener.accept().await {
+            let _ = socket.read(&mut [0; 4096]).await;
+            let _ = socket.write_all(answer.as_bytes()).await;
+        }
+    });
+    url
 }
 
 #[tokio::test]

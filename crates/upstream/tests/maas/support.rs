@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use wardroom_fakes::maas::{Config, Fake};
-use wardroom_upstream::maas::{
-    Commission, Deploy, Error, Layout, LayoutKind, LinkMode, Maas, Machine, NewLink, NewMachine, PowerDriver,
-    Secret, Settings,
+use wardroom_upstream::{
+    Gate,
+    maas::{
+        Commission, Deploy, Error, Layout, LayoutKind, LinkMode, Maas, Machine, NewLink, NewMachine,
+        PowerDriver, Secret, Settings,
+    },
 };
 
 pub(crate) async fn start(config: Config) -> Fake {
@@ -18,6 +21,7 @@ pub(crate) fn settings(fake: &Fake) -> Settings {
         key: "consumer:token:secret".parse().unwrap(),
         ca: None,
         timeout: Duration::from_secs(30),
+        gate: Gate::open(),
         clock: now,
     }
 }

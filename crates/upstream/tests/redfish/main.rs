@@ -4,10 +4,23 @@
 
 mod sushy;
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+};
 use wardroom_fakes::redfish::{Config, Fake, Fault};
-use wardroom_upstream::redfish::{Class, Password, PowerState, Redfish, Repeat, Reset, Settings, Trust};
+use wardroom_upstream::{
+    Gate,
+    redfish::{Class, Password, PowerState, Redfish, Repeat, Reset, Settings, Trust},
+};
 
 async fn start(config: Config) -> Fake {
     Fake::start(config, "127.0.0.1:0".parse().unwrap()).await.unwrap()
@@ -20,6 +33,7 @@ fn settings(fake: &Fake) -> Settings {
         password: Password("calvin".to_owned()),
         trust: Trust::Insecure,
         timeout: Duration::from_secs(20),
+        gate: Gate::open(),
     }
 }
 
@@ -80,6 +94,7 @@ async fn a_wrong_password_is_not_an_absent_bmc() {
         password: Password("calvin".to_owned()),
         trust: Trust::Insecure,
         timeout: Duration::from_secs(5),
+        gate: Gate::open(),
     };
     let absent = Redfish::new(absent).unwrap().check_credentials().await.unwrap_err();
     assert!(matches!(absent.class, Class::Unreachable(_)), "{absent}");
@@ -143,4 +158,68 @@ async fn a_bmc_cannot_send_the_password_elsewhere() {
         let error = bmc.power(path).await.unwrap_err();
         assert!(matches!(error.class, Class::Unreadable(_)), "{path}: {error}");
     }
+}
+
+/// Answers every connection with the same bytes, and counts them.
+async fn answering(answer: String) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (url, heard) = (format!("http://{}", listener.local_addr().unwrap()), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&heard);
+    tokio::spawn(async move {
+        while let Ok((mut socket, _)) = listener.accept().await {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let _ = socket.read(&mut [0; 4096]).await;
+            let _ = socket.write_all(answer.as_bytes()).await;
+        }
+    });
+    (url, heard)
+}
+
+fn at(url: String, gate: Gate) -> Result<Redfish, String> {
+    let (user, password) = ("root".to_owned(), Password("calvin".to_owned()));
+    let timeout = Duration::from_secs(5);
+    Redfish::new(Settings { url, user, password, trust: Trust::Insecure, timeout, gate })
+}
+
+/// What listens at the address of a BMC may be another program, whose answers concern nobody here.
+#[tokio::test]
+async fn a_body_is_not_shown_unless_it_is_an_error_of_redfish() {
+    let page = "the-internal-page of another service";
+    let told = r#"{"error":{"@Message.ExtendedInfo":[{"Message":"The account may not log in."}],"code":"Base.1.0.X"}}"#;
+    for (status, body, shown) in [
+        (403, page, false),
+        (400, page, false),
+        (500, page, false),
+        (400, r#"{"message":"the-internal-page"}"#, false),
+        (200, r#"{"Members":"the-internal-page"}"#, false),
+        (403, told, true),
+    ] {
+        let length = body.len();
+        let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
+        let (url, _) = answering(format!("{head}{body}")).await;
+        let error = at(url, Gate::open()).unwrap().systems().await.unwrap_err();
+        let said = format!("{error} {error:?}");
+        assert!(!said.contains("internal-page"), "{said}");
+        assert_eq!(said.contains("may not log in"), shown, "{said}");
+    }
+}
+
+/// The password goes nowhere but through the gate, on the address of the connection itself, and no redirect takes it along.
+#[tokio::test]
+async fn a_password_goes_through_the_gate_or_stays() {
+    let (url, heard) = answering("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".to_owned()).await;
+    let closed = || Gate::new(|address| Err(format!("{address} is elsewhere")));
+    assert!(at(url.clone(), closed()).unwrap_err().contains("127.0.0.1 is elsewhere"));
+    let named = url.replace("127.0.0.1", "localhost");
+    let error = at(named.clone(), closed()).unwrap().check_credentials().await.unwrap_err();
+    assert!(matches!(&error.class, Class::Elsewhere(why) if why.contains("localhost")), "{error:?}");
+    assert_eq!((error.repeat(), heard.load(Ordering::Relaxed)), (Repeat::Never, 0));
+    let _ = at(named, Gate::open()).unwrap().check_credentials().await;
+    assert_eq!(heard.load(Ordering::Relaxed), 1, "the same name through an open gate");
+
+    let (other, heard) = answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}".to_owned()).await;
+    let head = format!("HTTP/1.1 307 X\r\nlocation: {other}/redfish/v1/Systems\r\n");
+    let (url, _) = answering(format!("{head}content-length: 0\r\nconnection: close\r\n\r\n")).await;
+    at(url, Gate::open()).unwrap().systems().await.unwrap_err();
+    assert_eq!(heard.load(Ordering::Relaxed), 0, "a redirect was followed");
 }

@@ -10,7 +10,10 @@ use std::{
 };
 
 use sha2::{Digest as _, Sha256};
-use wardroom_upstream::redfish::{Class, Password, PowerState, Redfish, Reset, Settings, Trust};
+use wardroom_upstream::{
+    Gate,
+    redfish::{Class, Password, PowerState, Redfish, Reset, Settings, Trust},
+};
 
 /// `root` with the password `calvin`.
 const ACCOUNTS: &str = "root:$2b$04$oqyNwwS0pI5r2H3IL94U2uI2nK22fggbPjduSysJbXzA0xeHtKV2C\n";
@@ -81,6 +84,7 @@ impl Emulator {
             password: Password(password.to_owned()),
             trust,
             timeout: Duration::from_secs(20),
+            gate: Gate::open(),
         };
         Redfish::new(settings).unwrap()
     }

@@ -54,6 +54,7 @@ impl Maas {
         let mut all = json!({
             "url": format!("http://{}/MAAS", self.api.address), "key": "file:maas",
             "provisioning_subnet": "provisioning", "boot_disk": {"model": "BOSS"}, "hardware_sync": false,
+            "bmc_networks": ["127.0.0.0/8"], "bmc_credentials": ["file:bmc/*"],
             "deploys_per_minute": 1000.0, "user_data": "{{token}}",
         });
         all.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());

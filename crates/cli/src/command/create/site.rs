@@ -29,6 +29,12 @@ pub(crate) struct Site {
     /// The subnet that machines boot in, by its name or network.
     #[arg(long, value_name = "SUBNET", required_unless_present = "file")]
     subnet: Option<String>,
+    /// A network that BMCs live in, such as 10.0.0.0/24: passwords are sent to no other address. Can be repeated.
+    #[arg(long = "bmc-network", value_name = "NETWORK", conflicts_with = "file")]
+    bmc_networks: Vec<String>,
+    /// A credential that nodes may use for their BMCs, such as file:bmc/rack-1 or file:bmc/berlin-*. Can be repeated.
+    #[arg(long = "bmc-credential", value_name = "REFERENCE", conflicts_with = "file")]
+    bmc_credentials: Vec<String>,
     /// The disk that machines boot from, by a part of its model.
     #[arg(long, value_name = "TEXT", conflicts_with = "file")]
     boot_disk_model: Option<String>,
@@ -79,6 +85,8 @@ impl Site {
             pool: self.pool,
             zone: self.zone,
             server_url: self.server_url,
+            bmc_networks: self.bmc_networks,
+            bmc_credentials: self.bmc_credentials,
             ..SiteSettings::default()
         };
         let spec = SiteSpec { name: self.name.unwrap_or_default(), settings };

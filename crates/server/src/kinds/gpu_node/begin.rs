@@ -31,6 +31,7 @@ use crate::{
     kinds::gpu_node::sites::SITES,
     platform::{
         app::App,
+        deleted,
         http::{error::Error, text},
     },
 };
@@ -269,5 +270,5 @@ async fn not_now(app: &App, node: &Resource, kind: Kind) -> Result<Error, Error>
 
 /// Reads a node again.
 pub(crate) async fn read(app: &App, id: &str) -> Result<Resource, Error> {
-    app.store.get(KIND, id).await?.ok_or_else(|| Error::not_found(KIND, id))
+    deleted::read(app, KIND, id).await
 }

@@ -307,6 +307,7 @@ pub(crate) fn view(resource: &Resource, last_seen: Option<Timestamp>) -> Result<
         hostname: document.hostname,
         site: document.site,
         state: state.to_string(),
+        deleted: resource.content.deleted,
         schedulable: state == State::Active && !document.unhealthy,
         macs: document.macs,
         bmc: document.bmc,

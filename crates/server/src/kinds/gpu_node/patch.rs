@@ -12,7 +12,10 @@ use wardroom_api::{
 };
 use wardroom_store::{Change, Content, Error as StoreError, Resource, attempts};
 
-use super::document::{self, Document};
+use super::{
+    document::{self, Document},
+    site,
+};
 use crate::platform::{
     app::{App, by_person},
     http::{body::Body, error::Error, etag, path::Path, problems::Problems, text},
@@ -35,7 +38,7 @@ pub(crate) async fn patch(
     attempts(async || {
         let node = super::find(&app, &id).await?;
         etag::check(&headers, || document::etag(&node))?;
-        let after = patched(&app, &node, &patch)?;
+        let after = patched(&app, &node, &patch).await?;
         if after == node.content {
             return answer(&app, &node).await.map(Some);
         }
@@ -53,10 +56,13 @@ pub(crate) async fn patch(
     .await
 }
 
-fn patched(app: &App, node: &Resource, patch: &GpuNodePatch) -> Result<Content, Error> {
+async fn patched(app: &App, node: &Resource, patch: &GpuNodePatch) -> Result<Content, Error> {
     let mut labels = node.content.labels.clone();
     text::merge_labels(&mut labels, &patch.labels)?;
     let document = Document::of(node)?.patched(patch, &labels, &app.config.secrets)?;
+    if let (Some(site), true) = (&document.site, patch.bmc.is_some()) {
+        site::check_bmc(app, site, &document).await?;
+    }
     Ok(Content { labels, ..document.into_content_of(node, document::state(node)?)? })
 }
 

@@ -17,6 +17,8 @@ pub struct Settings {
     pub task_lease: Duration,
     /// How often nodes that need an owner are looked after.
     pub owners: Duration,
+    /// Whether keys and passwords may be sent to loopback and link-local addresses.
+    pub allow_local_addresses: bool,
 }
 
 impl Settings {
@@ -40,11 +42,18 @@ struct RawGpuNodes {
     exchange_seconds: u64,
     task_lease_seconds: u64,
     owners_seconds: u64,
+    allow_local_addresses: bool,
 }
 
 impl RawGpuNodes {
     fn resolve(self) -> Result<Settings, ConfigError> {
-        let Self { token_minutes, exchange_seconds, task_lease_seconds, owners_seconds } = self;
+        let Self {
+            token_minutes,
+            exchange_seconds,
+            task_lease_seconds,
+            owners_seconds,
+            allow_local_addresses,
+        } = self;
         // A run that waits for an agent by hand is given up after a day: no token outlives it.
         for (key, value, range) in [
             ("token_minutes", token_minutes, 1..=1440),
@@ -62,6 +71,7 @@ impl RawGpuNodes {
             exchange: Duration::from_secs(exchange_seconds),
             task_lease: Duration::from_secs(task_lease_seconds),
             owners: Duration::from_secs(owners_seconds),
+            allow_local_addresses,
         })
     }
 }

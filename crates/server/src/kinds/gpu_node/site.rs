@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 use wardroom_api::site::Budget;
 pub(crate) use wardroom_api::site::{BootDisk, Erase, SiteSettings as Settings};
 
-use super::document::Document;
+use super::{document::Document, reach::Reach};
 use crate::platform::{app::App, http::error::Error, identity::secret};
 
 /// The kind under which sites are stored.
@@ -38,16 +38,16 @@ pub(crate) async fn budgets(app: &App, name: Option<&str>) -> Result<BTreeMap<St
     Ok(load(app, name).await?.map(|(settings, _)| settings.budgets).unwrap_or_default())
 }
 
-/// Refuses a BMC without TLS where the site does not allow that: its password could be read on the way.
+/// Refuses a BMC that a site does not allow: outside of its networks, with a credential that is not for its nodes, or
+/// without TLS, where the password could be read on the way.
 pub(crate) async fn check_bmc(app: &App, name: &str, node: &Document) -> Result<(), Error> {
-    let Some(bmc) = node.bmc.as_ref().filter(|bmc| is_plain(&bmc.address)) else { return Ok(()) };
-    match load(app, name).await? {
-        Some((settings, _)) if !settings.bmc_insecure => {
-            Err(Error::invalid("bmc.address", plain_refused(&bmc.address, name)))
-        }
-        // A site that is not there is refused where it is held.
-        Some(_) | None => Ok(()),
+    let Some(bmc) = &node.bmc else { return Ok(()) };
+    // A site that is not there is refused where it is held.
+    let Some((settings, _)) = load(app, name).await? else { return Ok(()) };
+    if is_plain(&bmc.address) && !settings.bmc_insecure {
+        return Err(Error::invalid("bmc.address", plain_refused(&bmc.address, name)));
     }
+    Reach::of(name, &settings, &app.config).check(bmc)
 }
 
 /// Whether an address is spoken to without TLS.

@@ -14,7 +14,7 @@ use wardroom_core::{action::Call, run::plan::Stage, table::Role};
 use wardroom_store::Resource;
 
 use crate::{
-    kinds::gpu_node::{document::KIND as NODE, site::KIND, stages::image::check_user_data},
+    kinds::gpu_node::{document::KIND as NODE, reach, site::KIND, stages::image::check_user_data},
     platform::{
         app::App,
         change::{
@@ -139,6 +139,7 @@ fn check(app: &App, spec: &SiteSpec) -> Result<(), Error> {
         text::check(&format!("settings.fabric[{index}].interface"), &fabric.interface, 1..=63)
     }));
     checks.extend(check_rates(settings));
+    checks.extend(reach::check_settings(settings, &app.config));
     Error::all(checks)
 }
 

@@ -38,6 +38,7 @@ mod life;
 mod limits;
 mod onboarding;
 mod persons;
+mod reach;
 mod recommended;
 mod replies;
 mod rig;

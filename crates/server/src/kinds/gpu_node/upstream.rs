@@ -8,8 +8,9 @@ use std::{
 
 use tokio::time::Instant;
 use wardroom_store as store;
-use wardroom_upstream::maas::{
-    Class, Effect, Error as MaasError, Key, Maas, Machine, Settings as Client, Subnet,
+use wardroom_upstream::{
+    Gate,
+    maas::{Class, Effect, Error as MaasError, Key, Maas, Machine, Settings as Client, Subnet},
 };
 use wardroom_workflow::{Limits, Rate, Slots};
 
@@ -17,11 +18,12 @@ use super::{
     cache::Cache,
     document,
     gather::{Look, Looks, Memo},
+    reach::Local,
     site::Settings,
 };
 use crate::platform::{
     clock::Clock,
-    config::secrets::Secrets,
+    config::{Config, secrets::Secrets},
     identity::reference::{self, Use},
 };
 
@@ -34,6 +36,8 @@ pub(crate) struct Clients {
     secrets: Secrets,
     /// How long a single call may take.
     timeout: Duration,
+    /// Where keys may be sent.
+    gate: Gate,
     made: Mutex<Made>,
     /// What each site allows, as far as it is known here.
     allowed: Mutex<HashMap<String, Allowed>>,
@@ -109,8 +113,9 @@ pub(crate) struct Session {
 
 impl Clients {
     /// None yet; their keys are where the settings say.
-    pub(crate) fn new(secrets: Secrets) -> Self {
-        Self { secrets, timeout: TIMEOUT, made: Mutex::default(), allowed: Mutex::default() }
+    pub(crate) fn new(config: &Config) -> Self {
+        let (secrets, gate) = (config.secrets.clone(), Local::of(config).gate());
+        Self { secrets, timeout: TIMEOUT, gate, made: Mutex::default(), allowed: Mutex::default() }
     }
 
     /// The same with less patience, for a test that does not wait for a minute.
@@ -167,6 +172,7 @@ impl Clients {
                     key,
                     ca: ca.map(String::into_bytes),
                     timeout: self.timeout,
+                    gate: self.gate.clone(),
                     clock: || Clock.now(),
                 };
                 let maas = Maas::new(client)?;

@@ -68,7 +68,7 @@ async fn execute(app: App, engine: Engine<Workers>, stop: watch::Receiver<bool>)
 
 impl Workers {
     pub(crate) fn new(app: App) -> Self {
-        let clients = Arc::new(Clients::new(app.config.secrets.clone()));
+        let clients = Arc::new(Clients::new(&app.config));
         Self { app, clients, cache: Arc::default(), limits: wardroom_workflow::Limits::default() }
     }
 }

@@ -244,6 +244,7 @@ fn shown(resource: &Resource, document: Document) -> Node {
         hostname: document.hostname.or(document.reported_hostname),
         ip_address: document.ip_address,
         state: resource.content.state.clone(),
+        deleted: resource.content.deleted,
         workflow_id: document.workflow_id,
         group_id: document.group_id,
         vendor: document.vendor,

@@ -11,7 +11,7 @@ use wardroom_api::{
     Envelope, Page,
     satellite::{EffectProgress, Satellite},
 };
-use wardroom_core::{liveness::Standing, satellite::State as SatelliteState, table::Role};
+use wardroom_core::{liveness::Standing, satellite::State as SatelliteState};
 use wardroom_store::{List, Resource};
 
 use super::{
@@ -20,6 +20,7 @@ use super::{
 };
 use crate::platform::{
     app::App,
+    deleted,
     http::{
         error::Error,
         etag,
@@ -48,7 +49,7 @@ pub(crate) struct SatelliteQuery {
     /// Fields, e.g. `status=online,group=edge`.
     #[serde(rename = "fieldSelector")]
     field_selector: Option<String>,
-    /// `true` for the deleted instead of the living, for auditors and administrators.
+    /// `true` for the deleted instead of the living.
     deleted: Option<bool>,
     /// How many at most: 1 to 1000, 100 unless told.
     #[param(minimum = 1, maximum = 1000)]
@@ -59,7 +60,7 @@ pub(crate) struct SatelliteQuery {
 }
 
 impl SatelliteQuery {
-    fn list(&self) -> Result<List, Error> {
+    fn list(&self, caller: &Caller) -> Result<List, Error> {
         let mut fields = match &self.field_selector {
             Some(selector) => field_selector(selector, FIELDS)?,
             None => Default::default(),
@@ -75,20 +76,17 @@ impl SatelliteQuery {
             fields.insert("config".to_owned(), config);
         }
         let labels = self.label_selector.as_deref().map_or_else(|| Ok(Vec::new()), label_selector)?;
-        let deleted = self.deleted.unwrap_or(false);
-        if deleted && !(fields.is_empty() && labels.is_empty()) {
-            return Err(Error::invalid("deleted", "deleted satellites are selected by their state only"));
-        }
         let state = self.state.clone().or(selected);
-        Ok(List {
+        let list = List {
             kind: KIND.to_owned(),
             state: state.map(|state| parse_state(&state)).transpose()?,
             fields,
             labels,
             after: self.cursor.clone(),
             limit: number("limit", self.limit.as_deref(), 100, 1..=1000)?,
-            deleted,
-        })
+            deleted: false,
+        };
+        deleted::list(list, self.deleted, caller)
     }
 }
 
@@ -107,14 +105,7 @@ pub(crate) async fn list(
     Extension(caller): Extension<Caller>,
     ListQuery(query): ListQuery<SatelliteQuery>,
 ) -> Result<Json<Page<Satellite>>, Error> {
-    let list = query.list()?;
-    let may = |role| matches!(role, Role::Auditor | Role::Admin);
-    if list.deleted && !caller.identity().is_some_and(|identity| may(identity.role)) {
-        return Err(Error::Forbidden(
-            "deleted satellites are shown to auditors and administrators".to_owned(),
-        ));
-    }
-    page(&app, list).await
+    page(&app, query.list(&caller)?).await
 }
 
 /// Lists satellites that are online.
@@ -153,13 +144,16 @@ async fn page(app: &App, list: List) -> Result<Json<Page<Satellite>>, Error> {
     Ok(Json(Page { success: true, data, next: page.next }))
 }
 
-/// Reads one satellite, by its name or id.
+/// Reads one satellite, by its name or id. Also one that was deleted, by its id: its record and history stay.
 #[utoipa::path(
     get, path = "/api/satellites/{name}", operation_id = "get_satellite", params(("name" = String, Path)),
     responses((status = 200, body = Envelope<Satellite>), Problems)
 )]
 pub(crate) async fn get(State(app): State<App>, Path(name): Path<String>) -> Result<Response, Error> {
-    let satellite = find(&app, &name).await?;
+    let satellite = match find(&app, &name).await {
+        Err(Error::NotFound { .. }) => deleted::read(&app, KIND, &name).await?,
+        found => found?,
+    };
     let mut response = Json(Envelope::new(whole(&app, &satellite).await?)).into_response();
     etag::set(&mut response, &tag(&satellite)?);
     Ok(response)

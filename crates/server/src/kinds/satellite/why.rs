@@ -19,7 +19,7 @@ use crate::{
         config::{self, CONFIGS},
         group::GROUPS,
     },
-    platform::{app::App, http::error::Error, liveness},
+    platform::{app::App, deleted::pending, http::error::Error, liveness},
 };
 
 /// Explains a satellite.
@@ -53,7 +53,7 @@ pub(crate) async fn why(app: &App, name: &str) -> Result<Vec<Why>, Error> {
     let effects = app.store.effects_of(KIND, &satellite.content.id).await?;
     // A revoked satellite stays so, whatever other systems do not know yet.
     if state != State::Revoked {
-        blockers.extend(effects.iter().filter_map(open));
+        blockers.extend(effects.iter().filter_map(pending));
         blockers.extend(unpublished(app, &document).await?);
     }
     let replicates = replication.map(|Replication { blockers: more, said }| {
@@ -140,7 +140,7 @@ async fn more(
 /// What other systems were not told yet of a satellite that is refused: those first that would let it in. Of each type the
 /// first; what comes after it waits for it, and for no other type.
 fn untold(effects: &[EffectProgress]) -> Option<String> {
-    let first = |name| effects.iter().filter(|effect| effect.effect_type == name).find_map(open);
+    let first = |name| effects.iter().filter(|effect| effect.effect_type == name).find_map(pending);
     let untold = [HARBOR_ROBOT, SPIRE_ENTRY, PUBLISH_STATE].into_iter().filter_map(first);
     untold.map(|Blocker { what, .. }| what.into_owned()).reduce(|all, next| format!("{all}; {next}"))
 }
@@ -153,24 +153,13 @@ fn way_in(document: &Document) -> Event {
     }
 }
 
-/// Another system that has not been told yet.
-fn open(effect: &EffectProgress) -> Option<Blocker> {
-    let EffectProgress { effect_type, attempts, last_error, done_at: None, .. } = effect else { return None };
-    let what = match last_error {
-        Some(error) if *attempts == 1 => format!("{effect_type} was tried once and failed: {error}"),
-        Some(error) => format!("{effect_type} was tried {attempts} times and failed: {error}"),
-        None => format!("{effect_type} has not been done yet"),
-    };
-    Some(Blocker { what: what.into(), fix: None })
-}
-
 /// What the satellite's state names and the registry may not have yet.
 async fn unpublished(app: &App, document: &Document) -> Result<Vec<Blocker>, Error> {
     let groups = document.groups.iter().map(|group| (GROUPS, group));
     let mut blockers = Vec::new();
     for (named, name) in groups.chain(document.config.iter().map(|config| (CONFIGS, config))) {
         let effects = app.store.effects_of(named.kind, name).await?;
-        let open = effects.iter().filter(|effect| effect.effect_type == PUBLISH_STATE).filter_map(open);
+        let open = effects.iter().filter(|effect| effect.effect_type == PUBLISH_STATE).filter_map(pending);
         blockers.extend(open.map(|blocker| {
             let what = format!("of the {} {name}, {}", named.word, blocker.what).into();
             Blocker { what, ..blocker }

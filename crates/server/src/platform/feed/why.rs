@@ -7,11 +7,12 @@ use wardroom_core::why::Why;
 use super::events;
 use crate::platform::{
     app::App,
+    deleted,
     http::{error::Error, path::Path, problems::Problems},
     identity::auth::Caller,
 };
 
-/// What must hold to leave the state, who can act, since when, and what to do next.
+/// What must hold to leave the state, who can act, since when, and what to do next; of a deleted member, who deleted it.
 #[utoipa::path(
     get, path = "/api/v1/resources/{kind}/{id}/why", params(("kind" = String, Path), ("id" = String, Path)),
     responses((status = 200, description = "The explanations", body = Envelope<Vec<Explanation>>), Problems)
@@ -21,7 +22,8 @@ pub(crate) async fn why(
     Extension(caller): Extension<Caller>,
     Path((kind, id)): Path<(String, String)>,
 ) -> Result<Json<Envelope<Vec<Why>>>, Error> {
-    let Some(explain) = app.stored(&kind).and_then(|stored| stored.why) else {
+    let stored = app.stored(&kind);
+    let Some((stored, explain)) = stored.and_then(|stored| Some((stored, stored.why?))) else {
         let stored = app.kinds.iter().flat_map(|row| row.stores);
         let known: Vec<_> = stored.filter(|stored| stored.why.is_some()).map(|stored| stored.kind).collect();
         return Err(Error::invalid("kind", format!("must be one of: {}", known.join(", "))));
@@ -29,5 +31,11 @@ pub(crate) async fn why(
     if !events::may_see(&caller, &kind) {
         return Err(Error::Forbidden(format!("the token does not cover {kind}")));
     }
-    explain(&app, &id).await.map(|explained| Json(Envelope::new(explained)))
+    let explained = match explain(&app, &id).await {
+        Err(missing @ Error::NotFound { .. }) => {
+            vec![deleted::why(&app, stored.kind, &id).await?.ok_or(missing)?]
+        }
+        explained => explained?,
+    };
+    Ok(Json(Envelope::new(explained)))
 }

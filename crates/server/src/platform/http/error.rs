@@ -163,6 +163,9 @@ pub enum Error {
     /// The server cannot answer now.
     #[error("{0}")]
     Unavailable(&'static str),
+    /// Others changed the same at the same moment, again and again. The database is well.
+    #[error("{0}")]
+    Contended(&'static str),
     /// The database takes no changes.
     #[error(
         "the database is read-only, nothing was changed: an operator has to look at it; the log says what to do"
@@ -223,7 +226,7 @@ impl Error {
             Self::KeyReused => "key_reused",
             Self::TooMany(_) => "too_many_requests",
             Self::TooManyStreams(_) => "too_many_streams",
-            Self::Unavailable(_) => "unavailable",
+            Self::Unavailable(_) | Self::Contended(_) => "unavailable",
             Self::ReadOnly => "read_only",
             Self::Internal => "internal",
         }
@@ -274,9 +277,9 @@ impl Error {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         let retry = match self {
             Self::TooMany(seconds) => Some(*seconds),
-            Self::Unavailable(_) => Some(1),
+            Self::Unavailable(_) | Self::Contended(_) => Some(1),
             // Streams stay open for long: a client over the limit by mistake should not retry all the
-            // time, nor should one that // waits for an operator.
+            // time, nor should one that waits for an operator.
             Self::TooManyStreams(_) | Self::ReadOnly => Some(10),
             // Today's clients do not listen; tomorrow's may.
             Self::Revoked => Some(60),
@@ -334,14 +337,14 @@ impl From<wardroom_store::Error> for Error {
         match error {
             Store::Invalid { field, reason } => Self::invalid(field, reason),
             Store::Conflict | Store::KeyTaken { .. } => {
-                Self::Unavailable("the resource is changed by too many at once: repeat")
+                Self::Contended("the resource is changed by too many at once: repeat")
             }
             Store::Used { kind, id } => Self::Conflict {
                 code: "in_use",
                 detail: format!("{kind} {id} uses it: take it out first"),
                 allowed: Vec::new(),
             },
-            Store::Fenced { .. } => Self::Unavailable("another server took this work over: repeat"),
+            Store::Fenced { .. } => Self::Contended("another server took this work over: repeat"),
             Store::ForeignCursor => crate::platform::http::list::foreign("continue"),
             Store::Unavailable(detail) => {
                 tracing::error!(detail, "the database is unavailable");

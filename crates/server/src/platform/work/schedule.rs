@@ -287,7 +287,8 @@ impl Outcomes {
             tracing::warn!(job, error, "job failed; retrying");
         }
         self.last = Some(error);
-        // While the database takes nothing, machines cannot report either. Any other failure does not keep them from it.
+        // While the database takes nothing, machines cannot report either. Any other failure does not keep them from it, nor
+        // does a change that others made first.
         if matches!(failed, Failed::Own(Error::Unavailable(_) | Error::ReadOnly)) {
             app.was_deaf();
         }
@@ -334,6 +335,25 @@ mod tests {
         let errors: Vec<_> = errors.iter().map(|line| line["fields"]["error"].as_str().unwrap()).collect();
         assert_eq!(errors, ["same", "other", "again"]);
         assert_eq!(lines.with("job works again").len(), 2);
+    }
+
+    /// A database that takes nothing is not heard by, a conflict with another server keeps no machine from its report.
+    #[tokio::test]
+    async fn a_conflict_does_not_make_the_server_deaf() {
+        use wardroom_store::Error as Store;
+        let dir = tempfile::tempdir().unwrap();
+        let app = bare::app(&dir).await;
+        let mut outcomes = Outcomes::of("test");
+        for (failure, is_deaf) in [
+            (Store::Conflict, false),
+            (Store::Fenced { lease: "run".to_owned() }, false),
+            (Store::Unavailable("gone".to_owned()), true),
+        ] {
+            let before = app.listening_since();
+            tokio::time::sleep(MOMENT * 5).await;
+            outcomes.note(&app, Some(&Failed::Own(failure.into())));
+            assert_eq!(app.listening_since() > before, is_deaf);
+        }
     }
 
     /// Counts its runs, each of which takes a while.

@@ -7,13 +7,15 @@
 
 use wardroom_core::{gpu_node::maas::Status, run::plan::Kind};
 use wardroom_upstream::maas::{
-    Class, Commission, Error as MaasError, Filter, Machine, NewMachine, PowerDriver, Secret,
+    Class, Commission, Error as MaasError, Filter, Machine, NewMachine, PowerDriver,
 };
 
 use super::{
     StageError, StageResult, Try, Workers, again, by_hand,
     claim::{claim, give_back},
-    disagrees, done, gone, is_past_preparation, lost, name, require_ours, wait_for,
+    disagrees, done, gone, is_past_preparation, lost, name,
+    prepare::Power,
+    require_ours, wait_for,
 };
 use crate::{
     kinds::gpu_node::{
@@ -42,10 +44,13 @@ impl Workers {
         let marker = marker(attempt.run);
         let machine = match &found[..] {
             [] => {
-                let login = node.bmc.as_ref().map(|bmc| self.login(&bmc.credential)).transpose()?;
+                let power = match &node.bmc {
+                    Some(bmc) => Some(self.power(&site.name, bmc).await?),
+                    None => None,
+                };
                 attempt.data.creating = true;
                 attempt.save().await?;
-                create(&session, &site, &node, &marker, login).await?
+                create(&session, &site, &node, &marker, power).await?
             }
             [machine] => machine.clone(),
             several => return Err(conflict(several)),
@@ -304,17 +309,10 @@ async fn create(
     site: &Snapshot,
     node: &Document,
     marker: &str,
-    login: Option<(String, String)>,
+    power: Option<Power>,
 ) -> Result<Machine, StageError> {
     let macs: Vec<_> = node.macs.iter().map(String::as_str).collect();
-    let login = login.map(|(user, password)| (user, Secret(password)));
-    let power = match node.bmc.as_ref().zip(login.as_ref()) {
-        Some((bmc, (user, password))) => {
-            let node_id = bmc.system.as_deref().unwrap_or_default();
-            PowerDriver::Redfish { address: &bmc.address, user, password, node_id }
-        }
-        None => PowerDriver::Manual,
-    };
+    let power = power.as_ref().map_or(PowerDriver::Manual, Power::driver);
     let new = NewMachine {
         hostname: &node.hostname,
         architecture: &site.settings.architecture,

@@ -5,7 +5,11 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use wardroom_api::gpu_node::Bmc;
 use wardroom_core::run::failure::Class;
-use wardroom_upstream::redfish::{self, Password, Redfish, Settings, Trust};
+use wardroom_upstream::{
+    Gate,
+    maas::{self, PowerDriver},
+    redfish::{self, Password, Redfish, Settings, Trust},
+};
 
 use super::{
     StageError, StageResult, Try, Workers, by_hand, by_settings, done, failed, unanswered, wait_until,
@@ -13,6 +17,7 @@ use super::{
 use crate::{
     kinds::gpu_node::{
         document,
+        reach::Reach,
         site::{self, Settings as SiteSettings, Snapshot},
     },
     platform::identity::{
@@ -25,6 +30,21 @@ use crate::{
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// How long to wait for the run that asks it now.
 const PAUSE: SignedDuration = SignedDuration::from_millis(500);
+
+/// A BMC as MAAS is told of it.
+pub(super) struct Power {
+    address: String,
+    user: String,
+    password: maas::Secret,
+    system: String,
+}
+
+impl Power {
+    pub(super) fn driver(&self) -> PowerDriver<'_> {
+        let Self { address, user, password, system } = self;
+        PowerDriver::Redfish { address, user, password, node_id: system }
+    }
+}
 
 impl Workers {
     /// Freezes the settings of the site, and proves that its MAAS answers to the key.
@@ -59,6 +79,7 @@ impl Workers {
     /// Asks a BMC, which is known by its address however that is written.
     async fn ask_bmc(&self, attempt: &mut Try<'_>, bmc: &Bmc, known_by: &str) -> StageResult {
         let (site, _) = self.site(attempt)?;
+        let gate = self.gate(&site.name, bmc).await?;
         let (user, password) = self.login(&bmc.credential)?;
         let fingerprint = fingerprint(&self.app.key, &user, &password);
         if site::is_plain(&bmc.address) && !site.settings.bmc_insecure {
@@ -74,6 +95,7 @@ impl Workers {
             password: Password(password),
             trust,
             timeout: TIMEOUT,
+            gate,
         };
         let client = Redfish::new(settings).map_err(by_hand)?;
         let breaker = attempt.breaker;
@@ -107,6 +129,29 @@ impl Workers {
         }
     }
 
+    /// Where the password of a BMC may be sent, by what its site says now and not when the run began; refuses a credential
+    /// or an address that the site does not allow.
+    pub(super) async fn gate(&self, site: &str, bmc: &Bmc) -> Result<Gate, StageError> {
+        let (settings, _) = site::load(&self.app, site)
+            .await?
+            .ok_or_else(|| by_settings(format!("there is no site {site:?} any more")))?;
+        let reach = Reach::of(site, &settings, &self.app.config);
+        reach.credential(&bmc.credential).map_err(by_hand)?;
+        let gate = reach.gate();
+        gate.check(&bmc.address).map_err(|refused| by_hand(refused.0))?;
+        Ok(gate)
+    }
+
+    /// What MAAS is told of a BMC. In place of a name it gets the address that the name leads to now, if the site allows it:
+    /// MAAS would resolve the name by itself, whenever it uses the password.
+    pub(super) async fn power(&self, site: &str, bmc: &Bmc) -> Result<Power, StageError> {
+        let gate = self.gate(site, bmc).await?;
+        let address = gate.pin(&bmc.address).await.map_err(|refused| unanswered(refused.0))?;
+        let (user, password) = self.login(&bmc.credential)?;
+        let system = bmc.system.clone().unwrap_or_default();
+        Ok(Power { address, user, password: maas::Secret(password), system })
+    }
+
     /// User and password behind a reference, as `user:password`.
     pub(super) fn login(&self, at: &str) -> Result<(String, String), StageError> {
         let found = reference::resolve(at, Use::Bmc, &self.app.config.secrets).map_err(by_hand)?;
@@ -136,6 +181,7 @@ fn refusal(bmc: &Bmc, error: &redfish::Error) -> StageError {
             format!("{error} (the BMC at {}, the secret at {})", bmc.address, bmc.credential)
         }
         redfish::Class::Unreachable(_)
+        | redfish::Class::Elsewhere(_)
         | redfish::Class::Untrusted(_)
         | redfish::Class::Busy { .. }
         | redfish::Class::Ambiguous(_)
@@ -157,7 +203,8 @@ fn refusal(bmc: &Bmc, error: &redfish::Error) -> StageError {
         redfish::Class::Unreachable(_) | redfish::Class::Ambiguous(_) | redfish::Class::Unreadable(_) => {
             unanswered(evidence)
         }
-        redfish::Class::Untrusted(_)
+        redfish::Class::Elsewhere(_)
+        | redfish::Class::Untrusted(_)
         | redfish::Class::Forbidden(_)
         | redfish::Class::Gone
         | redfish::Class::Refused { .. } => by_hand(evidence),

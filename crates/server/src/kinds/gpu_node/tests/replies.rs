@@ -245,7 +245,7 @@ impl Broken {
 async fn break_each_request(how: Break) {
     let mut rig = site().await;
     if how.kind == FaultKind::Silence {
-        let clients = Clients::new(rig.app.config.secrets.clone());
+        let clients = Clients::new(&rig.app.config);
         rig.workers.clients = Arc::new(clients.within(Duration::from_millis(500)));
     }
     let tricky = Tricky::new(&rig);

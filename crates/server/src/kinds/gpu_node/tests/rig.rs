@@ -126,7 +126,9 @@ impl Rig {
             Some(database) => Location::Postgres { url: database.url.clone() },
         };
         let store = Store::open(&location).await.unwrap();
-        let file = "[limits]\nanonymous = 0\n[gpu_nodes]\ntask_lease_seconds = 600\n".to_owned();
+        let file =
+            "[limits]\nanonymous = 0\n[gpu_nodes]\ntask_lease_seconds = 600\nallow_local_addresses = true\n"
+                .to_owned();
         let mut config =
             resolve(&Sources { file: Some(file), ..Sources::default() }, crate::kinds::KINDS).unwrap();
         config.location = location;
@@ -147,6 +149,8 @@ impl Rig {
             poll_millis: 100,
             sweep_millis: 100,
             bmc_insecure: true,
+            bmc_networks: vec!["127.0.0.0/8".to_owned(), "10.0.0.0/24".to_owned()],
+            bmc_credentials: vec!["file:bmc/*".to_owned()],
             hardware_sync: false,
             ..Settings::default()
         };
