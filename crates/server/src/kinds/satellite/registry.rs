@@ -148,7 +148,9 @@ pub(crate) fn refuse(error: &Error, mut problem: Response) -> Response {
         Error::NotFound { kind: "blob", .. } => "BLOB_UNKNOWN",
         Error::NotFound { .. } => "NAME_UNKNOWN",
         Error::TooMany(_) | Error::TooManyStreams(_) => "TOOMANYREQUESTS",
-        Error::Unavailable(_) | Error::Contended(_) | Error::ReadOnly | Error::NotConfigured(_) => "UNAVAILABLE",
+        Error::Unavailable(_) | Error::Contended(_) | Error::ReadOnly | Error::NotConfigured(_) => {
+            "UNAVAILABLE"
+        }
         Error::Internal => "UNKNOWN",
         Error::Invalid(errors) if errors.iter().any(|error| error.field == "digest") => "DIGEST_INVALID",
         Error::NoRoute
