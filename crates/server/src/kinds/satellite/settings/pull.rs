@@ -13,7 +13,7 @@ use crate::platform::{
 /// The registries whose images are passed on, and how many at once.
 #[derive(Debug, Clone)]
 pub struct Pull {
-    /// Their URLs, in the one form of [`address`].
+    /// Their URLs, in the one form of `address`.
     pub registries: Vec<String>,
     /// The folder with their credentials.
     pub credentials: Option<PathBuf>,
