@@ -19,8 +19,17 @@ pub(crate) type Document = Map<String, Value>;
 const KEPT: [&str; 4] = ["id", "created_at", "updated_at", "effective_auto_promote"];
 
 /// Fields of a node that only the server sets.
-pub(crate) const KEPT_OF_NODES: [&str; 6] =
-    ["ip_address", "state", "install_attempts", "install_progress", "last_install_error", "state_changed_at"];
+pub(crate) const KEPT_OF_NODES: [&str; 9] = [
+    "ip_address",
+    "state",
+    "deleted",
+    "install_attempts",
+    "install_progress",
+    "last_install_error",
+    "last_boot_at",
+    "boot_scripts",
+    "state_changed_at",
+];
 
 /// The documents of a file; `-` is standard input.
 pub(crate) fn read(file: &str) -> anyhow::Result<Vec<Document>> {

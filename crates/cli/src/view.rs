@@ -75,6 +75,11 @@ pub(crate) trait Resource: View {
     /// The id.
     fn id(&self) -> &str;
 
+    /// Whether it is deleted.
+    fn is_deleted(&self) -> bool {
+        false
+    }
+
     /// One page.
     async fn page(client: &Client, query: &Query) -> anyhow::Result<Page<Self>>;
 

@@ -37,7 +37,9 @@ fn a_refused_change_is_not_made_later() {
             (site.admin().to_state(&id, "migrating"), made.join().unwrap())
         })
     });
-    for (reply, wait) in [(moved, "took too long and gave up"), (made, "locked for too long")] {
+    for (reply, wait) in
+        [(moved, "took too long and gave up"), (made, "holds a lock in the database for too long")]
+    {
         let said = detail(&reply);
         assert!(said.contains(wait) && said.contains("nothing was changed: repeat"), "{said}");
     }

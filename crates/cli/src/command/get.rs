@@ -109,20 +109,16 @@ impl Get {
     ) -> anyhow::Result<()> {
         loop {
             match self.selected::<T>(client, id).await {
-                Ok(Some(item)) => {
+                Ok(Now::Selected(item)) => {
                     shown.insert(id.to_owned());
                     return printer.add(&item);
                 }
-                Ok(None) if shown.remove(id) => return printer.gone(T::KIND, id, Gone::Left),
-                Ok(None) => return Ok(()),
+                Ok(Now::Left) if shown.remove(id) => return printer.gone(T::KIND, id, Gone::Left),
+                Ok(Now::Left) => return Ok(()),
+                Ok(Now::Deleted) => return self.deleted::<T>(printer, shown, id),
                 Err(error) => match error.downcast_ref::<client::Error>() {
                     Some(refused) if refused.is_not_found() => {
-                        // With a selection, only the deletion of a selected resource is shown.
-                        let was_shown = shown.remove(id);
-                        if was_shown || self.selection.is_empty() {
-                            return printer.gone(T::KIND, id, Gone::Deleted);
-                        }
-                        return Ok(());
+                        return self.deleted::<T>(printer, shown, id);
                     }
                     Some(refused) if follow::is_passing(refused) => {}
                     Some(_) | None => return Err(error),
@@ -132,11 +128,35 @@ impl Get {
         }
     }
 
-    async fn selected<T: Resource>(&self, client: &Client, id: &str) -> anyhow::Result<Option<T>> {
-        let item = T::find(client, id).await?;
-        let is_selected = is_selected(client, &item, &self.selection.query()).await?;
-        Ok(is_selected.then_some(item))
+    /// Shows a deletion; with a selection, only that of a selected resource.
+    fn deleted<T: Resource>(
+        &self,
+        printer: &mut Printer,
+        shown: &mut BTreeSet<String>,
+        id: &str,
+    ) -> anyhow::Result<()> {
+        let was_shown = shown.remove(id);
+        if was_shown || self.selection.is_empty() {
+            return printer.gone(T::KIND, id, Gone::Deleted);
+        }
+        Ok(())
     }
+
+    async fn selected<T: Resource>(&self, client: &Client, id: &str) -> anyhow::Result<Now<T>> {
+        let item = T::find(client, id).await?;
+        if item.is_deleted() {
+            return Ok(Now::Deleted);
+        }
+        let is_selected = is_selected(client, &item, &self.selection.query()).await?;
+        Ok(if is_selected { Now::Selected(item) } else { Now::Left })
+    }
+}
+
+/// A resource of a watched list after a change.
+enum Now<T> {
+    Selected(T),
+    Left,
+    Deleted,
 }
 
 /// Returns the resources that a query selects, up to a limit.

@@ -63,6 +63,10 @@ impl Resource for GpuNode {
         &self.id
     }
 
+    fn is_deleted(&self) -> bool {
+        self.deleted
+    }
+
     async fn page(client: &Client, query: &Query) -> anyhow::Result<Page<Self>> {
         Ok(client.gpu_nodes(query).await?)
     }

@@ -87,6 +87,10 @@ impl Resource for Node {
         }
     }
 
+    fn is_deleted(&self) -> bool {
+        self.deleted
+    }
+
     fn selector(&self) -> Option<String> {
         Some(format!("mac_address={}", self.mac_address))
     }

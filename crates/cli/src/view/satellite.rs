@@ -60,6 +60,10 @@ impl Resource for Satellite {
         &self.id
     }
 
+    fn is_deleted(&self) -> bool {
+        self.deleted
+    }
+
     async fn page(client: &Client, query: &Query) -> anyhow::Result<Page<Self>> {
         Ok(client.satellites(query).await?)
     }

@@ -85,7 +85,9 @@ fn what_is_not_there_is_not_found() {
     let several = server.run(&["satellite", "revoke", "a", "b", "--yes"]);
     several.says(3, &["0 done, 2 refused"]);
     assert!(!several.err.contains("KIND"), "{}", several.err);
-    server.run(&["why", "gpu-node", "gone"]).says(3, &["gpu-node gone`, `wardroom describe run gone`"]);
+    server
+        .run(&["why", "gpu-node", "gone"])
+        .says(3, &["if it was deleted: `wardroom history gpu-node gone`"]);
     server.run(&["node", "retire", "-l", "site=nowhere", "--yes"]).says(3, &["no node matches"]);
 }
 

@@ -260,10 +260,10 @@ fn gpu_nodes_and_runs_are_acted_on_by_name() {
     server.ok(&["run", "cancel", "gpu-1", "--wait"]);
     server.ok(&["gpu-node", "retire", "gpu-1", "--skip", "drain_node=it is sold", "--wait"]);
     server.ok(&["gpu-node", "remove", "gpu-1", "--skip", "remove_gpuaas_node_record=it is sold", "--wait"]);
-    server.run(&["describe", "gpu-node", "gpu-1"]).says(3, &["gpu-1"]);
+    assert!(server.ok(&["describe", "gpu-node", "gpu-1"]).contains("has been deleted for "));
     let described = server.ok(&["describe", "run", "gpu-1"]);
     assert!(described.contains("it is sold") && described.contains("completed"), "{described}");
-    server.run(&["get", "gpu-nodes", "--deleted"]).says(2, &["wardroom describe run NAME"]);
+    assert!(server.ok(&["get", "gpu-nodes", "--deleted"]).contains("gpu-1"));
     server.run(&["describe", "run", "gpu-9"]).says(3, &["gpu-9"]);
 }
 

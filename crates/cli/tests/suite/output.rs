@@ -31,7 +31,7 @@ fn lists_are_tables_with_stable_columns() {
     assert_eq!(server.ok(&by_field), format!("node/{id}\n"));
 }
 
-/// People read names; programs get what the API gives, and what is gone has its id.
+/// People read names, also of deleted resources; programs get the answer of the API.
 #[test]
 fn history_says_what_resources_are_called() {
     let server = Server::start();
@@ -52,7 +52,7 @@ fn history_says_what_resources_are_called() {
         };
         assert_eq!(named(&alpha), ["alpha"], "{table}");
         assert_eq!(named(&nameless), ["52:54:00:00:00:02"]);
-        assert_eq!(named(&gone), ["<none>"; 3]);
+        assert_eq!(named(&gone), ["gone"; 3]);
         assert_eq!(named("satellite/"), ["edge-01"]);
         assert_eq!(named("token/"), ["first-admin"]);
         let rows: Value = serde_json::from_str(&server.ok(&[command, "-o", "json"])).unwrap();
