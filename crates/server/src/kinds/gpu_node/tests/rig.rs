@@ -304,7 +304,15 @@ impl Rig {
         call(&self.router, method, path, Some(&self.admin), body).await
     }
 
+    /// Reads. A busy machine may answer 503 and ask to repeat; a client repeats, and so does this.
     pub(super) async fn get(&self, path: &str) -> Value {
+        for _ in 0..20 {
+            let reply = self.call(Method::GET, path, Value::Null).await;
+            if reply.status != StatusCode::SERVICE_UNAVAILABLE {
+                return reply.ok();
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
         self.call(Method::GET, path, Value::Null).await.ok()
     }
 
