@@ -47,6 +47,8 @@ fn the_page_says_what_a_site_can_be_told() {
 
 fn row(name: &str, setting: &Value, usual: &Value) -> String {
     let what = setting["description"].as_str().unwrap_or_else(|| panic!("{name} is not described"));
+    // A cell of a table is one line.
+    let what = what.replace('\n', " ");
     let usual = if usual.is_null() || usual == "" { String::new() } else { format!("`{usual}`") };
     format!("| `{name}` | {what} | {usual} |\n")
 }
