@@ -1,0 +1,3 @@
+//! `wardroom-adapter`: drives one adapter from its configuration.
+
+fn main() {}

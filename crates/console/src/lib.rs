@@ -1,0 +1,1 @@
+//! The console's pages: pure functions from a view to markup.
