@@ -17,7 +17,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("spire-proto", &[]),
     ("upstream", &["core", "spire-proto"]),
     ("fakes", &["core", "spire-proto"]),
-    ("server", &["core", "api", "store", "workflow", "upstream"]),
+    ("console", &["core", "api"]),
+    ("server", &["core", "api", "store", "workflow", "upstream", "console"]),
     ("agent", &["core", "api"]),
     ("adapter", &["core", "api", "upstream"]),
     // The names of roles and states come from the core everywhere.
