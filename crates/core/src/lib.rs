@@ -22,6 +22,7 @@ pub mod node;
 pub mod run;
 pub mod satellite;
 pub mod table;
+pub mod tone;
 pub mod why;
 
 pub use invalid::Invalid;

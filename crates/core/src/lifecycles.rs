@@ -14,6 +14,7 @@ use crate::{
     },
     satellite,
     table::{Event, Owner, State, Table},
+    tone::{Tone, Toned},
 };
 
 /// One lifecycle as data.
@@ -40,6 +41,8 @@ pub struct StateView {
     pub service: bool,
     /// Nothing leaves it.
     pub terminal: bool,
+    /// How it is shown.
+    pub tone: Tone,
     /// How long work in progress is expected to take.
     pub patience_seconds: Option<i64>,
     /// The call that gets stuck work going again.
@@ -113,13 +116,14 @@ pub fn all() -> Vec<Lifecycle> {
     ]
 }
 
-fn view<S: State, E: Event>(name: &'static str, table: Table<S, E>) -> Lifecycle {
+fn view<S: State + Toned, E: Event>(name: &'static str, table: Table<S, E>) -> Lifecycle {
     let states = S::ALL.iter().map(|&state| StateView {
         name: state.as_str(),
         meaning: state.meaning(),
         initial: S::INITIAL.contains(&state),
         service: S::SERVICE.contains(&state),
         terminal: S::TERMINAL.contains(&state),
+        tone: state.tone(),
         patience_seconds: state.patience().map(|patience| patience.as_secs()),
         remedy: state.remedy(),
     });
