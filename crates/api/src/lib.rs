@@ -5,6 +5,7 @@
 
 pub mod action;
 pub mod client;
+pub mod cluster;
 pub mod envelope;
 pub mod gpu_node;
 pub mod group;
