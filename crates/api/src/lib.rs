@@ -6,6 +6,7 @@
 pub mod action;
 pub mod client;
 pub mod cluster;
+pub mod device;
 pub mod envelope;
 pub mod gpu_node;
 pub mod group;
