@@ -19,11 +19,12 @@ mod config;
 mod enrol;
 mod execute;
 mod keep;
-mod orphan;
 
 use config::Config;
 use enrol::enrol;
 use keep::Keeper;
+
+use crate::orphan;
 
 /// The options of the agent.
 #[derive(Debug, clap::Args)]

@@ -1,6 +1,9 @@
 //! `wardroom-agent`: runs on a member of the fleet.
 
+mod command;
+mod folder;
 mod gpu_node;
+mod orphan;
 
 use std::{io::IsTerminal as _, process::ExitCode};
 

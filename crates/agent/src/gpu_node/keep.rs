@@ -8,14 +8,14 @@ use std::{
     cell::{OnceCell, RefCell},
     collections::BTreeMap,
     fs,
-    io::Write as _,
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use wardroom_api::gpu_node::agent::{Task, TaskResult};
+
+use crate::folder;
 
 /// The identity of the agent.
 #[derive(Clone, Serialize, Deserialize)]
@@ -50,8 +50,6 @@ pub(super) struct Keeper {
 
 const CREDENTIAL: &str = "credential.json";
 const INSTALLATION: &str = "installation";
-/// The lock file. A second agent in the folder would end the tasks of the first and repeat them.
-const LOCK: &str = "agent.lock";
 /// The mark: which command runs.
 const RUNNING: &str = "running";
 const RESULTS: &str = "results";
@@ -64,29 +62,18 @@ const MOST_ASIDE: usize = 16;
 impl Keeper {
     pub(super) fn open(dir: &Path) -> anyhow::Result<Self> {
         for dir in [dir.to_owned(), dir.join(RESULTS), dir.join(ASIDE)] {
-            let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
-            made.with_context(|| format!("cannot use --state-dir {}", dir.display()))?;
+            folder::create(&dir)?;
         }
-        let path = dir.join(LOCK);
-        let lock = fs::File::create(&path).with_context(|| format!("{}", path.display()))?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Self {
-                dir: dir.to_owned(),
-                _lock: lock,
-                running: dir.join(RUNNING),
-                installation: OnceCell::new(),
-                results: RefCell::new(Results {
-                    due: outcomes(&dir.join(RESULTS)),
-                    aside: outcomes(&dir.join(ASIDE)),
-                }),
+        Ok(Self {
+            dir: dir.to_owned(),
+            _lock: folder::lock(dir)?,
+            running: dir.join(RUNNING),
+            installation: OnceCell::new(),
+            results: RefCell::new(Results {
+                due: outcomes(&dir.join(RESULTS)),
+                aside: outcomes(&dir.join(ASIDE)),
             }),
-            Err(fs::TryLockError::WouldBlock) => anyhow::bail!(
-                "--state-dir {} is in use: another wardroom-agent runs with it, and would do the same tasks; give each \
-                 agent a folder of its own",
-                dir.display()
-            ),
-            Err(fs::TryLockError::Error(error)) => Err(error).with_context(|| format!("{}", path.display())),
-        }
+        })
     }
 
     /// Returns the path of the mark that says which command runs.
@@ -106,7 +93,7 @@ impl Keeper {
     }
 
     pub(super) fn keep_credential(&self, kept: &Kept) -> anyhow::Result<()> {
-        self.write(&self.dir.join(CREDENTIAL), &serde_json::to_vec(kept)?)
+        folder::write(&self.dir.join(CREDENTIAL), &serde_json::to_vec(kept)?)
     }
 
     /// Returns the name of this installation, created once. Tasks are held under it, so it stays the same without its file.
@@ -119,7 +106,7 @@ impl Keeper {
             name
         } else {
             let name = uuid::Uuid::now_v7().to_string();
-            self.write(&path, name.as_bytes())?;
+            folder::write(&path, name.as_bytes())?;
             name
         };
         Ok(self.installation.get_or_init(|| name).clone())
@@ -132,7 +119,7 @@ impl Keeper {
         let mut results = self.results.borrow_mut();
         results.aside.remove(&task.id);
         results.due.insert(task.id.clone(), outcome);
-        self.write(&self.file(RESULTS, &task.id), &bytes?)?;
+        folder::write(&self.file(RESULTS, &task.id), &bytes?)?;
         // Removed only after the other is written: it may be the only copy on disk.
         remove(&self.file(ASIDE, &task.id));
         Ok(())
@@ -184,18 +171,6 @@ impl Keeper {
         let decent = |character: char| character.is_ascii_alphanumeric() || character == '-';
         let name: String = task.chars().filter(|character| decent(*character)).take(64).collect();
         self.dir.join(folder).join(format!("{name}.json"))
-    }
-
-    /// Writes a file atomically, readable only by its owner.
-    fn write(&self, path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-        let new = path.with_extension("new");
-        let context = || format!("{}", path.display());
-        let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new);
-        let mut file = file.with_context(context)?;
-        file.write_all(bytes).and_then(|()| file.sync_all()).with_context(context)?;
-        fs::rename(&new, path).with_context(context)?;
-        let folder = path.parent().unwrap_or(&self.dir);
-        fs::File::open(folder).and_then(|folder| folder.sync_all()).with_context(context)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Commands that outlive their task: the agent was killed, or the command did not end when it was told to.
+//! Commands that outlive their caller: the agent was killed, or the command did not end when it was told to.
 //! They must have ended before another command starts, or two would erase or drain at once.
 
 use std::{fs, io, path::Path, time::Duration};
@@ -6,19 +6,19 @@ use std::{fs, io, path::Path, time::Duration};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// How long a starting agent waits for left-over processes: one that waits for a disk ends when the disk answers.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a command may take to end after `SIGTERM`.
 const GRACE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Stores the process group of a command, with its start time, because numbers are reused.
-pub(super) fn note(mark: &Path, group: u32) -> io::Result<()> {
+pub(crate) fn note(mark: &Path, group: u32) -> io::Result<()> {
     let began = began(group).ok_or(io::ErrorKind::NotFound)?;
     fs::write(mark, format!("{group} {began} {}", boot()?))
 }
 
 /// Removes the mark after the command has ended. An uninstall may have removed it already.
-pub(super) fn over(mark: &Path) {
+pub(crate) fn over(mark: &Path) {
     if let Err(error) = fs::remove_file(mark)
         && error.kind() != io::ErrorKind::NotFound
     {
@@ -27,7 +27,7 @@ pub(super) fn over(mark: &Path) {
 }
 
 /// Ends a command that was started before, and waits until it has ended. Fails if it still runs after the time limit.
-pub(super) async fn end(mark: &Path, patience: Duration) -> Result<(), String> {
+pub(crate) async fn end(mark: &Path, patience: Duration) -> Result<(), String> {
     let Ok(text) = fs::read_to_string(mark) else { return Ok(()) };
     if let Some(group) = left(&text) {
         let number = group.as_raw_nonzero();
@@ -84,6 +84,6 @@ fn stat(process: &str) -> Option<String> {
 }
 
 /// Returns the id of this boot.
-fn boot() -> io::Result<String> {
+pub(crate) fn boot() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }

@@ -1,0 +1,46 @@
+//! The state folder: readable only by its owner, used by one agent at a time, each file written atomically.
+
+use std::{
+    fs,
+    io::Write as _,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::Path,
+};
+
+use anyhow::Context as _;
+
+/// The lock file. A second agent in the folder would end the work of the first and repeat it.
+const LOCK: &str = "agent.lock";
+
+/// Creates a folder that only its owner can read.
+pub(crate) fn create(dir: &Path) -> anyhow::Result<()> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    made.with_context(|| format!("cannot use --state-dir {}", dir.display()))
+}
+
+/// Locks the folder until the file is dropped; the system releases the lock when the agent is killed.
+pub(crate) fn lock(dir: &Path) -> anyhow::Result<fs::File> {
+    let path = dir.join(LOCK);
+    let lock = fs::File::create(&path).with_context(|| format!("{}", path.display()))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(fs::TryLockError::WouldBlock) => anyhow::bail!(
+            "--state-dir {} is in use: another wardroom-agent runs with it, and would do the same tasks; give each \
+             agent a folder of its own",
+            dir.display()
+        ),
+        Err(fs::TryLockError::Error(error)) => Err(error).with_context(|| format!("{}", path.display())),
+    }
+}
+
+/// Writes a file atomically, readable only by its owner.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let new = path.with_extension("new");
+    let context = || format!("{}", path.display());
+    let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new);
+    let mut file = file.with_context(context)?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).with_context(context)?;
+    fs::rename(&new, path).with_context(context)?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::File::open(folder).and_then(|folder| folder.sync_all()).with_context(context)
+}
