@@ -1,6 +1,7 @@
 //! `wardroom-agent`: runs on a member of the fleet.
 
 mod command;
+mod device;
 mod folder;
 mod gpu_node;
 mod orphan;
@@ -21,6 +22,8 @@ struct Arguments {
 enum Mode {
     /// Runs the agent of a GPU node: enrols, sends heartbeats, and runs the configured command for each task.
     GpuNode(gpu_node::Options),
+    /// Brings a device to the spec of a file, without a server: files, operating system and hooks as one transaction.
+    Apply(device::ApplyOptions),
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -32,6 +35,7 @@ async fn main() -> ExitCode {
     tracing_subscriber::fmt().with_env_filter(level).with_ansi(colours).with_writer(std::io::stderr).init();
     let ended = match Arguments::parse().mode {
         Mode::GpuNode(options) => gpu_node::run(options).await,
+        Mode::Apply(options) => device::apply(options).await,
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,
