@@ -226,3 +226,6 @@ fn sync(changes: &[Change]) -> Result<(), String> {
 fn told(what: &str, path: &Path, error: &io::Error) -> String {
     format!("cannot {what} {}: {error}", path.display())
 }
+
+#[cfg(test)]
+mod tests;

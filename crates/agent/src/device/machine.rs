@@ -303,7 +303,10 @@ mod tests {
 
     /// Work of a rollback is repeated, so it never ends in a failure.
     fn state_can_fail(step: Step) -> bool {
-        !matches!(step, Step::Work(RestoreFiles | Os(OsWork::Restore | OsWork::RebootBack) | RestoreFilesAgain))
+        !matches!(
+            step,
+            Step::Work(RestoreFiles | Os(OsWork::Restore | OsWork::RebootBack) | RestoreFilesAgain)
+        )
     }
 
     #[test]

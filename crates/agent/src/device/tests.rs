@@ -39,8 +39,7 @@ impl Device {
         let memory = Path::new("/dev/shm");
         let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
         let device = Self { dir };
-        for (name, text) in [("booted", "os:1"), ("next", "os:1"), ("boot", "boot-1"), ("fails", "")]
-        {
+        for (name, text) in [("booted", "os:1"), ("next", "os:1"), ("boot", "boot-1"), ("fails", "")] {
             fs::write(device.path(name), text).unwrap();
         }
         fs::create_dir_all(device.path("files")).unwrap();
