@@ -17,6 +17,7 @@ use crate::{Envelope, Page, Problem};
 mod error;
 mod explain;
 mod feed;
+mod find;
 mod gpu_node;
 mod incident;
 mod install;

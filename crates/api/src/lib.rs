@@ -8,6 +8,7 @@ pub mod client;
 pub mod cluster;
 pub mod device;
 pub mod envelope;
+pub mod found;
 pub mod gpu_node;
 pub mod group;
 pub mod history;

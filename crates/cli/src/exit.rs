@@ -49,7 +49,7 @@ pub(crate) enum Code {
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: Code,
-    kind: Option<Kind>,
+    next: Option<String>,
     message: String,
 }
 
@@ -61,18 +61,22 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// A failure: no resource of a kind has this name or matches this selection.
+/// A failure: no resource of a kind matches a selection.
 pub(crate) fn not_found(kind: Kind, message: impl Into<String>) -> anyhow::Error {
-    anyhow::Error::new(Failure { code: Code::NotFound, kind: Some(kind), message: message.into() })
+    let next = Some(list(kind));
+    anyhow::Error::new(Failure { code: Code::NotFound, next, message: message.into() })
 }
 
-fn missing(error: &anyhow::Error) -> Option<Kind> {
-    error.downcast_ref::<Failure>()?.kind
+/// A failure: no resource of a kind is called so.
+pub(crate) fn missing(kind: Kind, called: &str) -> anyhow::Error {
+    let message = format!("there is no {} {called:?}", kind.as_str());
+    let next = Some(list(kind) + &past(kind, called));
+    anyhow::Error::new(Failure { code: Code::NotFound, next, message })
 }
 
 /// Makes a failure.
 pub(crate) fn failure(code: Code, message: impl Into<String>) -> anyhow::Error {
-    anyhow::Error::new(Failure { code, kind: None, message: message.into() })
+    anyhow::Error::new(Failure { code, next: None, message: message.into() })
 }
 
 /// Writes the error and the next step.
@@ -84,7 +88,7 @@ pub(crate) fn explain(error: &anyhow::Error) -> ExitCode {
         let start = if number == 0 { "wardroom: " } else { "  " };
         output::note(&format!("{start}{}", text::clean(line)));
     }
-    let own = || missing(error).map(list);
+    let own = || error.downcast_ref::<Failure>()?.next.clone();
     if let Some(next) = error.downcast_ref().and_then(next_step).or_else(own) {
         output::note(&format!("  next: {next}"));
     }
@@ -218,7 +222,10 @@ fn after(problem: &Problem) -> Option<String> {
             "check --server and WARDROOM_SERVER_URL: this may be the listener for booting machines"
                 .to_owned(),
         ),
-        404 => subject.or_else(|| named(problem)).map(|subject| list(subject.kind) + &past(subject)),
+        404 => {
+            let Subject { kind, id } = subject.or_else(|| named(problem))?;
+            Some(list(kind) + &past(kind, &typed(&id)))
+        }
         409 if problem.code == "in_use" => subject.and_then(users),
         409 => {
             let Subject { kind, id } = subject.filter(|subject| is_explained(subject.kind))?;
@@ -229,39 +236,18 @@ fn after(problem: &Problem) -> Option<String> {
     }
 }
 
-/// Returns the commands that show a resource that may have been deleted.
-fn past(subject: Subject) -> String {
-    let Subject { kind, id } = subject;
-    let history = format!("`wardroom history {} {id}`", kind.as_str());
-    match kind {
-        Kind::Run | Kind::Incident | Kind::Token => String::new(),
-        Kind::Node
-        | Kind::GpuNode
-        | Kind::Workflow
-        | Kind::Group
-        | Kind::Site
-        | Kind::Satellite
-        | Kind::SatelliteGroup
-        | Kind::SatelliteConfig => format!("; if it was deleted: {history}"),
+/// Returns the command that shows a resource that may have been deleted.
+fn past(kind: Kind, called: &str) -> String {
+    if with_type!(kind, T => T::KEPT).is_some() {
+        return String::new();
     }
+    format!("; if it was deleted: `wardroom history {} {called}`", kind.as_str())
 }
 
 /// Returns the command that lists the users of a resource.
 fn users(Subject { kind, id }: Subject) -> Option<String> {
-    let list = match kind {
-        Kind::Site => format!("gpu-nodes --field-selector site={id}"),
-        Kind::SatelliteConfig => format!("satellites --field-selector config_name={id}"),
-        Kind::Workflow => format!("nodes --field-selector workflow_id={id}"),
-        Kind::Node
-        | Kind::Group
-        | Kind::GpuNode
-        | Kind::Run
-        | Kind::Satellite
-        | Kind::SatelliteGroup
-        | Kind::Incident
-        | Kind::Token => return None,
-    };
-    Some(format!("`wardroom get {list}` lists its users"))
+    let list = with_type!(kind, T => T::USERS)?;
+    Some(format!("`wardroom get {list}{}` lists its users", typed(&id)))
 }
 
 fn is_explained(kind: Kind) -> bool {

@@ -10,6 +10,7 @@ mod exit;
 mod fields;
 mod follow;
 mod kind;
+mod locate;
 mod outcome;
 mod output;
 mod place;

@@ -14,6 +14,7 @@ use wardroom_server::platform::clock::Clock;
 use crate::{
     exit::{Code, failure},
     follow::{self, Follower},
+    locate::Target,
     outcome::Outcome,
     output, text,
 };
@@ -50,7 +51,7 @@ impl Wait {
     pub(crate) async fn until_over(
         &self,
         client: &Client,
-        runs: &[String],
+        runs: &[Target],
         wish: Wish,
     ) -> anyhow::Result<()> {
         if !self.wait {
@@ -65,13 +66,13 @@ impl Patience {
     pub(crate) async fn until_over(
         &self,
         client: &Client,
-        runs: &[String],
+        runs: &[Target],
         wish: Wish,
     ) -> anyhow::Result<()> {
         let all = async {
             let mut outcome = Outcome::default();
             for run in runs {
-                outcome.add(&format!("run/{run}"), until_one_is_over(client, run, wish).await)?;
+                outcome.add(&format!("run/{}", run.name), until_one_is_over(client, run, wish).await)?;
             }
             outcome.finish()
         };
@@ -91,12 +92,12 @@ pub(crate) enum Wish {
 }
 
 /// Waits for one run. The cursor of the feed is fetched before the run is read, so that its end is not missed.
-async fn until_one_is_over(client: &Client, id: &str, wish: Wish) -> anyhow::Result<String> {
+async fn until_one_is_over(client: &Client, target: &Target, wish: Wish) -> anyhow::Result<String> {
     let mut follower = Follower::start(client, None).await?;
-    let mut told = String::new();
+    let (Target { id, name }, mut told) = (target, String::new());
     loop {
         let run = patiently(client, id).await?;
-        let now = line(&run, Clock.now());
+        let now = line(&run, name, Clock.now());
         match run.state.parse()? {
             State::Pending | State::Running | State::Compensating if now == told => {}
             State::Pending | State::Running | State::Compensating => {
@@ -105,9 +106,9 @@ async fn until_one_is_over(client: &Client, id: &str, wish: Wish) -> anyhow::Res
             }
             State::Completed | State::Reconciled => return Ok(run.state),
             State::Cancelled if wish == Wish::Cancelled => return Ok(run.state),
-            State::Cancelled => return Err(failure(Code::Failed, format!("run/{id} was cancelled"))),
+            State::Cancelled => return Err(failure(Code::Failed, format!("run/{name} was cancelled"))),
             State::FailedRetryable | State::FailedManualIntervention => {
-                let next = format!("`wardroom describe run {id}` shows the attempts and the next step");
+                let next = format!("`wardroom describe run {name}` shows the attempts and the next step");
                 return Err(failure(Code::Failed, format!("{now}\nnext: {next}")));
             }
         }
@@ -138,9 +139,9 @@ async fn patiently(client: &Client, id: &str) -> Result<Run, client::Error> {
 }
 
 /// Describes the progress of a run; for one that retries, the last failure and the next attempt.
-fn line(run: &Run, now: Timestamp) -> String {
+fn line(run: &Run, name: &str, now: Timestamp) -> String {
     let undo = if run.undoing { "undoing " } else { "" };
-    let mut line = format!("run/{} is {} at {undo}{}", run.id, run.state, run.stage);
+    let mut line = format!("run/{name} is {} at {undo}{}", run.state, run.stage);
     if run.attempt > 1 {
         line.push_str(&format!(", attempt {}", run.attempt));
     }
@@ -186,7 +187,7 @@ mod tests {
                 "created_at": now, "updated_at": now, "state_changed_at": now,
             });
             run.as_object_mut().unwrap().extend(changes.as_object().cloned().unwrap());
-            line(&serde_json::from_value(run).unwrap(), now)
+            line(&serde_json::from_value(run).unwrap(), "r", now)
         };
         let so_far = "run/r is running at s, attempt 3";
         let failed = "; the last one failed: unanswered: no route";

@@ -10,7 +10,10 @@ use serde_json::Value;
 use wardroom_api::action::Action;
 use wardroom_core::action::READ;
 
-use crate::kind::Kind;
+use crate::{
+    kind::{Kind, with_type},
+    view::Resource as _,
+};
 
 /// The name by which the user called each resource, by its id.
 static TYPED: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
@@ -49,48 +52,51 @@ pub(crate) fn kebab(name: &str) -> String {
     name.replace('_', "-")
 }
 
+/// The words of a command after `wardroom`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Words {
+    words: Vec<String>,
+    is_whole: bool,
+}
+
+impl Words {
+    /// A command that takes the fields of the request as options.
+    pub(crate) fn open(words: &[&str]) -> Self {
+        Self { words: words.iter().map(|word| (*word).to_owned()).collect(), is_whole: false }
+    }
+
+    /// A whole command.
+    pub(crate) fn whole(words: &[&str]) -> Self {
+        Self { is_whole: true, ..Self::open(words) }
+    }
+}
+
+/// The command that makes or changes a resource that a document describes. It takes more than fits into a suggestion.
+pub(crate) fn described(action: &Action, id: &str) -> Option<Words> {
+    match &*action.action {
+        "create" | "sync" => Some(Words::whole(&["create", &action.kind, id, "--help"])),
+        "replace" | "update" => Some(Words::whole(&["apply", "-f", "FILE"])),
+        _ => None,
+    }
+}
+
 /// The words of the command; nothing where no command makes this request.
 fn words(action: &Action) -> Option<Vec<String>> {
     let id = typed(&action.id);
     let kind = Kind::from_str(&action.kind, false).ok()?;
-    let verb = kebab(&action.action);
-    let (start, complete): (Vec<&str>, _) = match (kind, &*action.action) {
-        (_, READ) => (vec!["describe", kind.as_str(), &id], true),
-        (Kind::Node, "assign") => (vec!["node", "assign", &id], false),
-        (Kind::Node, _) if action.path.ends_with("/state") => (vec!["node", "move", &id], false),
-        (Kind::GpuNode, "delete") => (vec!["delete", "gpu-node", &id], true),
-        (Kind::GpuNode, _) => (vec!["gpu-node", &verb, &id], false),
-        (Kind::Run, _) => (vec!["run", &verb, &id], false),
-        (Kind::Satellite, "revoke" | "reenable") => (vec!["satellite", &verb, &id], false),
-        (Kind::Satellite, "assign_config") if has_null(action, "config_name") => {
-            (vec!["satellite", "unassign", &id, "--config"], true)
-        }
-        (Kind::Satellite, "assign_config") => (vec!["satellite", "assign", &id], false),
-        (Kind::SatelliteGroup, "list_satellites") => {
-            let group = format!("group={id}");
-            return Some(
-                ["wardroom", "get", "satellites", "--field-selector", &group].map(str::to_owned).into(),
-            );
-        }
-        (Kind::Token, "create") => (vec!["token", "create", "NAME"], false),
-        // It takes more than fits into a suggestion.
-        (
-            Kind::Group | Kind::Workflow | Kind::Site | Kind::SatelliteGroup | Kind::SatelliteConfig,
-            "create" | "sync",
-        ) => (vec!["create", kind.as_str(), &id, "--help"], true),
-        (Kind::Group | Kind::Workflow | Kind::Site | Kind::SatelliteConfig, "replace" | "update") => {
-            (vec!["apply", "-f", "FILE"], true)
-        }
-        _ => return None,
+    let Words { words: start, is_whole } = match &*action.action {
+        READ => Words::whole(&["describe", kind.as_str(), &id]),
+        _ => with_type!(kind, T => T::command(action, &id))?,
     };
-    let mut words: Vec<_> = ["wardroom"].into_iter().chain(start).map(str::to_owned).collect();
-    if !complete {
+    let mut words: Vec<_> = ["wardroom".to_owned()].into_iter().chain(start).collect();
+    if !is_whole {
         words.extend(options(action));
     }
     Some(words)
 }
 
-fn has_null(action: &Action, field: &str) -> bool {
+/// Whether an action empties a field.
+pub(crate) fn has_null(action: &Action, field: &str) -> bool {
     action.body.as_ref().is_some_and(|body| body.get(field).is_some_and(Value::is_null))
 }
 

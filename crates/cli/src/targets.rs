@@ -7,19 +7,20 @@ use crate::{
     command::get::list,
     connection::Connection,
     exit::{Code, failure, not_found},
+    locate::{Among, Target, locate},
     outcome::Consent,
     select::Selection,
     suggest, text,
-    view::{Resource, called},
+    view::Resource,
 };
 
 /// The resources that a verb acts on.
 #[derive(Args)]
 pub(crate) struct Targets {
-    /// Ids; also MACs of nodes, hostnames of GPU nodes (for runs too), names of satellites.
-    #[arg(value_name = "ID", required_unless_present_any = ["labels", "fields", "state"],
+    /// Names, ids or the starts of ids; of nodes also their MACs, of runs the names of their nodes.
+    #[arg(value_name = "NAME", required_unless_present_any = ["labels", "fields", "state"],
         value_parser = NonEmptyStringValueParser::new())]
-    ids: Vec<String>,
+    names: Vec<String>,
     #[command(flatten)]
     selection: Selection,
     #[command(flatten)]
@@ -30,37 +31,49 @@ pub(crate) struct Targets {
 
 impl Targets {
     /// Connects, finds the resources, and asks if there are several or they were selected.
-    pub(crate) async fn find<T: Resource>(&self, doing: &str) -> anyhow::Result<(Client, Vec<String>)> {
-        let (client, ids) = self.look::<T>().await?;
-        let least = if self.selection.is_empty() { ids.len() } else { ids.len().max(2) };
-        let what = text::count(i64::try_from(ids.len())?, T::KIND.as_str());
+    pub(crate) async fn find<T: Resource>(&self, doing: &str) -> anyhow::Result<(Client, Vec<Target>)> {
+        let (client, targets) = self.look::<T>().await?;
+        let least = if self.selection.is_empty() { targets.len() } else { targets.len().max(2) };
+        let what = text::count(i64::try_from(targets.len())?, T::KIND.as_str());
         self.consent.ask(&format!("{doing}: {what}"), least)?;
-        Ok((client, ids))
+        Ok((client, targets))
     }
 
     /// Connects and finds the resources, for a command that changes nothing.
-    pub(crate) async fn look<T: Resource>(&self) -> anyhow::Result<(Client, Vec<String>)> {
-        if !self.ids.is_empty() && !self.selection.is_empty() {
-            return Err(failure(Code::Usage, "give ids or selectors, not both"));
+    pub(crate) async fn look<T: Resource>(&self) -> anyhow::Result<(Client, Vec<Target>)> {
+        if !self.names.is_empty() && !self.selection.is_empty() {
+            return Err(failure(Code::Usage, "give names or selectors, not both"));
         }
         self.selection.check::<T>()?;
         let client = self.connection.client()?;
-        let mut ids = Vec::new();
-        for id in &self.ids {
-            let typed = id;
-            let id = T::target(&client, typed).await?;
-            suggest::remember(&id, typed);
-            if !ids.contains(&id) {
-                ids.push(id);
-            }
+        if self.selection.is_empty() {
+            let targets = all::<T>(&client, &self.names).await?;
+            return Ok((client, targets));
         }
-        if !self.selection.is_empty() {
-            let found: Vec<T> = list(&client, &self.selection.query(), usize::MAX).await?;
-            ids = found.iter().map(called).collect();
-            if ids.is_empty() {
-                return Err(not_found(T::KIND, format!("no {} matches the selection", T::KIND.as_str())));
-            }
+        let found: Vec<T> = list(&client, &self.selection.query(), usize::MAX).await?;
+        if found.is_empty() {
+            return Err(not_found(T::KIND, format!("no {} matches the selection", T::KIND.as_str())));
         }
-        Ok((client, ids))
+        let targets = found.iter().map(target).collect();
+        Ok((client, targets))
     }
+}
+
+/// Returns the resources that are called so, each once. None is changed if one of several does not exist.
+pub(crate) async fn all<T: Resource>(client: &Client, names: &[String]) -> anyhow::Result<Vec<Target>> {
+    let mut targets: Vec<Target> = Vec::new();
+    for name in names {
+        let target = locate::<T>(client, name, Among::Living).await?;
+        if targets.iter().all(|known| known.id != target.id) {
+            targets.push(target);
+        }
+    }
+    Ok(targets)
+}
+
+/// A resource of a list, under the name that people use.
+fn target<T: Resource>(item: &T) -> Target {
+    let target = Target { id: item.id().to_owned(), name: item.title().to_owned() };
+    suggest::remember(&target.id, &target.name);
+    target
 }

@@ -4,15 +4,19 @@ use jiff::Timestamp;
 use serde::Serialize;
 use wardroom_api::{
     Page,
-    client::{self, Client, HistoryQuery, Query},
+    action::Action,
+    client::{self, Client, Query},
+    found::Found,
     satellite::EffectProgress,
 };
 use wardroom_server::platform::clock::Clock;
 
 use crate::{
-    exit::{self, Code},
+    exit::{Code, failure},
     kind::Kind,
+    locate::{Among, Target, locate},
     output::{self, Format},
+    suggest::Words,
     table::{Column, Heads, Level, Writer},
     text,
 };
@@ -72,6 +76,17 @@ pub(crate) trait Resource: View {
     /// Whether the server lists and shows deleted ones.
     const LISTED_DELETED: bool = false;
 
+    /// The next step for a kind that cannot be deleted.
+    const KEPT: Option<&'static str> = None;
+
+    /// The list of its users, as `wardroom get` takes it, up to the name of the resource.
+    const USERS: Option<&'static str> = None;
+
+    /// The words after `wardroom` of the command that carries out an action of the server on this kind.
+    fn command(_action: &Action, _id: &str) -> Option<Words> {
+        None
+    }
+
     /// The id.
     fn id(&self) -> &str;
 
@@ -83,17 +98,17 @@ pub(crate) trait Resource: View {
     /// One page.
     async fn page(client: &Client, query: &Query) -> anyhow::Result<Page<Self>>;
 
-    /// Returns one resource, by its id or another name for it.
+    /// Returns one resource by its id.
     async fn find(client: &Client, id: &str) -> anyhow::Result<Self>;
 
-    /// Returns the id for a name, also of a deleted resource.
-    async fn id_of(_client: &Client, called: &str) -> anyhow::Result<String> {
-        Ok(called.to_owned())
+    /// Returns the resources that a name, an id or the start of an id leads to.
+    async fn named(client: &Client, typed: &str, among: Among) -> anyhow::Result<Vec<Found>> {
+        Ok(client.find(Some(Self::KIND.as_str()), typed, among == Among::All).await?)
     }
 
-    /// Returns the id for a name, for a verb that changes the resource.
-    async fn target(client: &Client, called: &str) -> anyhow::Result<String> {
-        Self::id_of(client, called).await
+    /// Deletes one resource by its id.
+    async fn delete(_client: &Client, _id: &str) -> anyhow::Result<()> {
+        Err(failure(Code::Usage, Self::KEPT.unwrap_or("it is kept")))
     }
 
     /// Its state, where that is all it can be selected by.
@@ -106,9 +121,9 @@ pub(crate) trait Resource: View {
         None
     }
 
-    /// Returns its name, if that is not its id.
-    fn title(&self) -> Option<&str> {
-        None
+    /// What people call it.
+    fn title(&self) -> &str {
+        self.id()
     }
 
     /// Returns the run that is explained together with it.
@@ -132,24 +147,9 @@ pub(crate) trait Resource: View {
     }
 }
 
-/// Returns one resource, by its id or another name for it; if there is none, the deleted one that had the name last.
-pub(crate) async fn find_any<T: Resource>(client: &Client, called: &str) -> anyhow::Result<T> {
-    let missing = match T::find(client, called).await {
-        Err(error) if T::LISTED_DELETED && exit::code(&error) == Code::NotFound => error,
-        found => return found,
-    };
-    // History knows the names of deleted resources.
-    let id = T::id_of(client, called).await?;
-    let resource = Some((T::KIND.as_str().to_owned(), id));
-    match client.history(&HistoryQuery { resource, limit: Some(1), cursor: None }).await {
-        Ok(rows) => match rows.data.first() {
-            Some(row) => T::find(client, &row.resource_id).await,
-            None => Err(missing),
-        },
-        // Some roles see resources and not their history.
-        Err(error) if error.is_not_found() || error.status() == Some(403) => Err(missing),
-        Err(error) => Err(error.into()),
-    }
+/// Returns the resource that is called so.
+pub(crate) async fn find<T: Resource>(client: &Client, called: &str, among: Among) -> anyhow::Result<T> {
+    T::find(client, &locate::<T>(client, called, among).await?.id).await
 }
 
 /// Returns whether a selection covers a resource. Only the server interprets selectors, so this asks it for the selection
@@ -170,12 +170,6 @@ pub(crate) async fn is_selected<T: Resource>(
     };
     let page = T::page(client, &Query { field_selector: Some(fields), ..query.clone() }).await?;
     Ok(page.data.iter().any(|found| found.id() == item.id()))
-}
-
-/// Returns the name of a resource without its kind.
-pub(crate) fn called(item: &impl View) -> String {
-    let name = item.name();
-    name.split_once('/').map_or(name.clone(), |(_, called)| called.to_owned())
 }
 
 /// `-o` and `--no-headers`.
@@ -246,18 +240,18 @@ impl Printer {
     }
 
     /// Writes that a resource left the list.
-    pub(crate) fn gone(&self, kind: Kind, id: &str, how: Gone) -> anyhow::Result<()> {
-        let id = text::clean(id);
+    pub(crate) fn gone(&self, kind: Kind, target: &Target, how: Gone) -> anyhow::Result<()> {
+        let (id, name) = (&target.id, text::clean(&target.name));
         let (said, mark) = match how {
             Gone::Deleted => ("deleted", "deleted"),
             Gone::Left => ("is no longer selected", "left_selection"),
         };
         let marked = serde_json::json!({"id": id, mark: true});
         match self.format {
-            Format::Table | Format::Wide => output::line(&format!("{}/{id} {said}", kind.as_str())),
+            Format::Table | Format::Wide => output::line(&format!("{}/{name} {said}", kind.as_str())),
             // A bare name would mean that the resource exists.
             Format::Name => {
-                output::note(&format!("{}/{id} {said}", kind.as_str()));
+                output::note(&format!("{}/{name} {said}", kind.as_str()));
                 Ok(())
             }
             Format::Json => output::json_line(&marked),

@@ -24,6 +24,8 @@ pub struct List {
     pub fields: BTreeMap<String, String>,
     /// Only where all of these hold.
     pub labels: Vec<Selector>,
+    /// Only those whose ids begin with this.
+    pub prefix: Option<String>,
     /// The cursor of the page before.
     pub after: Option<String>,
     /// How many at most.
@@ -110,6 +112,10 @@ impl List {
             let state = statement.bind(state);
             statement.sql += &format!(" AND r.state = {state}");
         }
+        if let Some(prefix) = &self.prefix {
+            let (start, end) = (statement.bind(prefix), statement.bind(format!("{prefix}{}", char::MAX)));
+            statement.sql += &format!(" AND {order} >= {start} AND {order} < {end}");
+        }
         for selector in others {
             statement.require(&selector);
         }
@@ -128,8 +134,9 @@ impl List {
         });
         let keys = self.labels.iter().map(|selector| &selector.key);
         let fields = self.fields.iter().flat_map(|(field, value)| [field, value]);
-        let mut texts =
-            values.chain(keys).chain(fields).chain(&self.state).chain(&self.after).chain([&self.kind]);
+        let texts =
+            values.chain(keys).chain(fields).chain(&self.state).chain(&self.prefix).chain(&self.after);
+        let mut texts = texts.chain([&self.kind]);
         texts.try_for_each(|text| crate::change::refuse_nul("selector", text))
     }
 

@@ -13,8 +13,8 @@ use crate::{
     connection::Connection,
     document::{self, Document, KEPT_OF_NODES, merged, rename, spec},
     exit::{Code, failure},
+    locate::{Among, locate},
     outcome::Outcome,
-    view::Resource as _,
 };
 
 /// Creates or changes the resources that a file describes.
@@ -159,7 +159,7 @@ async fn node(client: &Client, mut document: Document) -> anyhow::Result<&'stati
         Err(client::Error::Problem(problem)) if problem.code == "mac_taken" => {}
         Err(error) => return Err(error.into()),
     }
-    let id = Node::id_of(client, &create.mac_address).await?;
+    let id = locate::<Node>(client, &create.mac_address, Among::Living).await?.id;
     let patch = NodePatch {
         hostname: create.hostname.map(Some),
         workflow_id: create.workflow_id.map(Some),

@@ -12,10 +12,11 @@ use crate::{
     connection::Connection,
     fields,
     kind::{Kind, with_type},
-    output, suggest,
+    locate::{Among, locate},
+    output,
     table::{Heads, Level, Writer, or_none},
     text::time,
-    view::{Resource, columns, find_any},
+    view::{Resource, columns},
 };
 
 /// How much history is shown.
@@ -27,9 +28,9 @@ pub(crate) struct Describe {
     /// The kind of the resource.
     #[arg(value_enum)]
     kind: Kind,
-    /// Its id; also the MAC of a node, the hostname of a GPU node, the name of a satellite or token.
-    #[arg(value_parser = NonEmptyStringValueParser::new())]
-    id: String,
+    /// Its name, its id or the start of its id; of a node also its MAC, of a run the name of its node.
+    #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    name: String,
     #[command(flatten)]
     connection: Connection,
 }
@@ -41,10 +42,14 @@ impl Describe {
     }
 
     async fn describe<T: Resource>(&self, client: &Client) -> anyhow::Result<()> {
-        let item: T = match self.fields(client).await {
+        let target = locate::<T>(client, &self.name, Among::All).await?;
+        let item = match T::find(client, &target.id).await {
             Ok(item) => item,
-            Err(error) => return self.describe_deleted::<T>(client, error).await,
+            Err(error) => return describe_deleted::<T>(client, &target.id, error).await,
         };
+        let (now, all) = (Clock.now(), columns::<T>(Level::Full));
+        let fields: Vec<_> = all.map(|column| (title(column.head), (column.cell)(&item, now))).collect();
+        fields::print(&fields)?;
         item.print_details(client).await?;
         print_effects(&T::effects(client, item.id()).await?.unwrap_or_default())?;
         if T::EXPLAINED {
@@ -52,34 +57,25 @@ impl Describe {
         }
         history(client, T::KIND, item.id()).await
     }
+}
 
-    /// Describes a deleted resource of a kind of which only its pending effects on other systems and its history are shown.
-    async fn describe_deleted<T: Resource>(
-        &self,
-        client: &Client,
-        error: anyhow::Error,
-    ) -> anyhow::Result<()> {
-        if !error.downcast_ref().is_some_and(client::Error::is_not_found) {
-            return Err(error);
-        }
-        let effects = match T::effects(client, &self.id).await {
-            Ok(Some(effects)) => effects,
-            Err(error) if !error.is_not_found() => return Err(error.into()),
-            Ok(None) | Err(_) => return Err(error),
-        };
-        fields::print(&[("ID".to_owned(), self.id.clone()), ("State".to_owned(), "deleted".to_owned())])?;
-        print_effects(&effects)?;
-        history(client, T::KIND, &self.id).await
+/// Describes a deleted resource of a kind of which only its pending effects on other systems and its history are shown.
+async fn describe_deleted<T: Resource>(
+    client: &Client,
+    id: &str,
+    error: anyhow::Error,
+) -> anyhow::Result<()> {
+    if !error.downcast_ref().is_some_and(client::Error::is_not_found) {
+        return Err(error);
     }
-
-    async fn fields<T: Resource>(&self, client: &Client) -> anyhow::Result<T> {
-        let item = find_any::<T>(client, &self.id).await?;
-        suggest::remember(item.id(), &self.id);
-        let (now, all) = (Clock.now(), columns::<T>(Level::Full));
-        let fields: Vec<_> = all.map(|column| (title(column.head), (column.cell)(&item, now))).collect();
-        fields::print(&fields)?;
-        Ok(item)
-    }
+    let effects = match T::effects(client, id).await {
+        Ok(Some(effects)) => effects,
+        Err(error) if !error.is_not_found() => return Err(error.into()),
+        Ok(None) | Err(_) => return Err(error),
+    };
+    fields::print(&[("ID", id.to_owned()), ("State", "deleted".to_owned())])?;
+    print_effects(&effects)?;
+    history(client, T::KIND, id).await
 }
 
 /// Writes the effects on other systems.

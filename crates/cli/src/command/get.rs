@@ -1,6 +1,6 @@
 //! `wardroom get`.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use clap::{Args, builder::NonEmptyStringValueParser};
 use wardroom_api::client::{self, Client, Query};
@@ -10,9 +10,10 @@ use crate::{
     exit::{Code, failure},
     follow::{self, Follower},
     kind::{Kind, with_type},
+    locate::{Among, Target},
     output,
     select::Selection,
-    view::{Gone, Mode, Printer, Resource, Shape, find_any, is_selected},
+    view::{Gone, Mode, Printer, Resource, Shape, find, is_selected},
 };
 
 /// Most that one request asks for.
@@ -24,9 +25,9 @@ pub(crate) struct Get {
     /// The kind; singular and short names work too (node, no, gpu, sat, …).
     #[arg(value_enum)]
     kind: Kind,
-    /// The id of one resource; also the MAC of a node, the hostname of a GPU node, the name of a satellite or token.
-    #[arg(value_parser = NonEmptyStringValueParser::new())]
-    id: Option<String>,
+    /// Its name, its id or the start of its id; of a node also its MAC, of a run the name of its node.
+    #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    name: Option<String>,
     #[command(flatten)]
     selection: Selection,
     /// Show at most this many; default: all.
@@ -54,8 +55,8 @@ impl Get {
 
     async fn show<T: Resource>(&self, client: &Client) -> anyhow::Result<()> {
         self.selection.check::<T>()?;
-        if !self.selection.is_empty() && self.id.is_some() {
-            return Err(failure(Code::Usage, "give an id or selectors, not both"));
+        if !self.selection.is_empty() && self.name.is_some() {
+            return Err(failure(Code::Usage, "give a name or selectors, not both"));
         }
         if self.deleted && !T::LISTED_DELETED {
             let message = "only nodes, gpu-nodes and satellites have a list of deleted ones; `wardroom history KIND NAME` \
@@ -65,11 +66,11 @@ impl Get {
         if self.watch {
             return self.watch::<T>(client).await;
         }
-        match &self.id {
+        match &self.name {
             Some(id) if self.deleted => {
-                T::print_one(client, self.shape, &find_any::<T>(client, id).await?).await
+                T::print_one(client, self.shape, &find::<T>(client, id, Among::All).await?).await
             }
-            Some(id) => T::print_one(client, self.shape, &T::find(client, id).await?).await,
+            Some(id) => T::print_one(client, self.shape, &find::<T>(client, id, Among::Living).await?).await,
             None => Printer::start(self.shape, Mode::Whole, &self.list::<T>(client).await?).map(drop),
         }
     }
@@ -83,13 +84,14 @@ impl Get {
     /// The cursor of the feed is fetched before the list: a change in between is shown twice, never missed.
     async fn watch<T: Resource>(&self, client: &Client) -> anyhow::Result<()> {
         let mut follower = Follower::start(client, None).await?;
-        let items = match &self.id {
-            Some(id) => vec![T::find(client, id).await?],
+        let items: Vec<T> = match &self.name {
+            Some(name) => vec![find(client, name, Among::Living).await?],
             None => self.list(client).await?,
         };
         let mut printer = Printer::start(self.shape, Mode::Stream, &items)?;
-        let only = self.id.as_ref().and(items.first()).map(|item| item.id().to_owned());
-        let mut shown: BTreeSet<_> = items.iter().map(|item| item.id().to_owned()).collect();
+        let only = self.name.as_ref().and(items.first()).map(|item| item.id().to_owned());
+        let mut shown: Shown =
+            items.iter().map(|item| (item.id().to_owned(), item.title().to_owned())).collect();
         loop {
             let row = output::while_read(follower.next()).await?;
             let is_wanted = only.as_ref().is_none_or(|id| *id == row.resource_id);
@@ -104,17 +106,19 @@ impl Get {
         &self,
         client: &Client,
         printer: &mut Printer,
-        shown: &mut BTreeSet<String>,
+        shown: &mut Shown,
         id: &str,
     ) -> anyhow::Result<()> {
         loop {
             match self.selected::<T>(client, id).await {
                 Ok(Now::Selected(item)) => {
-                    shown.insert(id.to_owned());
+                    shown.insert(id.to_owned(), item.title().to_owned());
                     return printer.add(&item);
                 }
-                Ok(Now::Left) if shown.remove(id) => return printer.gone(T::KIND, id, Gone::Left),
-                Ok(Now::Left) => return Ok(()),
+                Ok(Now::Left) => {
+                    let Some(name) = shown.remove(id) else { return Ok(()) };
+                    return printer.gone(T::KIND, &Target { id: id.to_owned(), name }, Gone::Left);
+                }
                 Ok(Now::Deleted) => return self.deleted::<T>(printer, shown, id),
                 Err(error) => match error.downcast_ref::<client::Error>() {
                     Some(refused) if refused.is_not_found() => {
@@ -129,15 +133,11 @@ impl Get {
     }
 
     /// Shows a deletion; with a selection, only that of a selected resource.
-    fn deleted<T: Resource>(
-        &self,
-        printer: &mut Printer,
-        shown: &mut BTreeSet<String>,
-        id: &str,
-    ) -> anyhow::Result<()> {
-        let was_shown = shown.remove(id);
-        if was_shown || self.selection.is_empty() {
-            return printer.gone(T::KIND, id, Gone::Deleted);
+    fn deleted<T: Resource>(&self, printer: &mut Printer, shown: &mut Shown, id: &str) -> anyhow::Result<()> {
+        let name = shown.remove(id);
+        if name.is_some() || self.selection.is_empty() {
+            let name = name.unwrap_or_else(|| id.to_owned());
+            return printer.gone(T::KIND, &Target { id: id.to_owned(), name }, Gone::Deleted);
         }
         Ok(())
     }
@@ -151,6 +151,9 @@ impl Get {
         Ok(if is_selected { Now::Selected(item) } else { Now::Left })
     }
 }
+
+/// The names of the resources that are shown, by their ids.
+type Shown = BTreeMap<String, String>;
 
 /// A resource of a watched list after a change.
 enum Now<T> {

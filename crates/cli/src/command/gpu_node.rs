@@ -1,16 +1,16 @@
 //! `wardroom gpu-node`: the verbs of GPU nodes.
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, builder::NonEmptyStringValueParser};
 use wardroom_api::gpu_node::{GpuNode as Node, Skip};
 use wardroom_core::gpu_node::action::Action;
 
 use crate::{
     connection::Connection,
+    locate::{Among, Target, locate},
     output,
     progress::{Patience, Wish},
     targets::Targets,
     verbs::Verb,
-    view::Resource as _,
 };
 
 mod act;
@@ -42,8 +42,9 @@ pub(crate) enum GpuNode {
 
 #[derive(Args)]
 pub(crate) struct Lifecycle {
-    /// Its id or hostname.
-    id: String,
+    /// Its hostname, its id or the start of its id.
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    name: String,
     #[command(flatten)]
     connection: Connection,
 }
@@ -63,9 +64,9 @@ impl GpuNode {
             Self::Set(command) => command.run().await,
             Self::Onboard(command) => command.run().await,
             Self::Decommission(command) => command.run().await,
-            Self::Lifecycle(Lifecycle { id, connection }) => {
+            Self::Lifecycle(Lifecycle { name, connection }) => {
                 let client = connection.client()?;
-                let id = Node::id_of(&client, &id).await?;
+                let id = locate::<Node>(&client, &name, Among::Living).await?.id;
                 output::json(&client.gpu_node_lifecycle(&id).await?)
             }
             Self::Wait(command) => command.run().await,
@@ -76,10 +77,11 @@ impl GpuNode {
 
 impl WaitFor {
     async fn run(self) -> anyhow::Result<()> {
-        let (client, ids) = self.targets.look::<Node>().await?;
+        let (client, targets) = self.targets.look::<Node>().await?;
         let mut runs = Vec::new();
-        for id in &ids {
-            runs.extend(client.gpu_node(id).await?.run);
+        for Target { id, name } in targets {
+            let run = client.gpu_node(&id).await?.run;
+            runs.extend(run.map(|id| Target { id, name }));
         }
         self.patience.until_over(&client, &runs, Wish::Done).await
     }

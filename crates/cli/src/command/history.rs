@@ -6,11 +6,12 @@ use wardroom_server::platform::clock::Clock;
 
 use crate::{
     connection::Connection,
-    exit::not_found,
+    exit::{self, Code, not_found},
     kind::{Kind, with_type},
+    locate::{Among, locate},
     table::{Heads, Level, Writer},
     view::{
-        Mode, Printer, Resource as _, Shape, columns,
+        Mode, Printer, Shape, columns,
         history::{NamedRow, Names, unnamed},
     },
 };
@@ -19,11 +20,11 @@ use crate::{
 #[derive(Args)]
 pub(crate) struct History {
     /// Only one resource: its kind …
-    #[arg(value_enum, requires = "id")]
+    #[arg(value_enum, requires = "name")]
     kind: Option<Kind>,
-    /// … and its id; also the MAC of a node, the hostname of a GPU node, the name of a satellite or token.
-    #[arg(value_parser = NonEmptyStringValueParser::new())]
-    id: Option<String>,
+    /// … and its name, its id or the start of its id.
+    #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    name: Option<String>,
     /// Show at most this many rows.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
@@ -36,22 +37,24 @@ pub(crate) struct History {
 impl History {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let client = self.connection.client()?;
-        let resource = match (self.kind, self.id) {
-            (Some(kind), Some(id)) => {
-                let id = with_type!(kind, T => T::id_of(&client, &id).await?);
-                Some((kind.as_str().to_owned(), id))
-            }
+        let target = match (self.kind, &self.name) {
+            (Some(kind), Some(name)) => Some(
+                with_type!(kind, T => locate::<T>(&client, name, Among::All).await)
+                    .map_err(|error| never(kind, name, error))?,
+            ),
             (_, None) | (None, _) => None,
         };
+        let resource = self
+            .kind
+            .zip(target.as_ref())
+            .map(|(kind, target)| (kind.as_str().to_owned(), target.id.clone()));
         let most = self.limit as usize;
         let mut query = HistoryQuery { resource, limit: None, cursor: None };
         let mut rows = Vec::new();
         while rows.len() < most {
             query.limit = Some((most - rows.len()).min(1000));
-            let page = client.history(&query).await.map_err(|error| match (self.kind, &query.resource) {
-                (Some(kind), Some((word, id))) if error.is_not_found() => {
-                    not_found(kind, format!("there is no {word} {id:?}, and none was deleted"))
-                }
+            let page = client.history(&query).await.map_err(|error| match (self.kind, &self.name) {
+                (Some(kind), Some(name)) => never(kind, name, error.into()),
                 (Some(_) | None, _) => error.into(),
             })?;
             rows.extend(page.data);
@@ -61,12 +64,20 @@ impl History {
             }
         }
         let mut names = Names::new(&client, self.shape.output);
-        if let (Some((_, called)), Some(row)) = (&query.resource, rows.first()) {
-            names.learn(row, called);
+        if let (Some(target), Some(row)) = (&target, rows.first()) {
+            names.learn(row, &target.name);
         }
         let named = names.name_rows(rows).await;
         Printer::start(self.shape, Mode::Whole, &named).map(drop)
     }
+}
+
+/// Returns the error of a resource that was never there.
+fn never(kind: Kind, name: &str, error: anyhow::Error) -> anyhow::Error {
+    if exit::code(&error) != Code::NotFound {
+        return error;
+    }
+    not_found(kind, format!("there is no {} {name:?}, and none was deleted", kind.as_str()))
 }
 
 /// Rows of one resource, which is named already.

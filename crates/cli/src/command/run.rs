@@ -7,6 +7,7 @@ use wardroom_server::platform::clock::Clock;
 
 use crate::{
     exit::{Code, failure},
+    locate::Target,
     outcome::Outcome,
     progress::{Patience, Wait, Wish, outlook},
     secret::SecretFile,
@@ -83,8 +84,8 @@ impl Act {
             let look = "give --digest: `wardroom describe run ID` shows the observation and its digest";
             return Err(failure(Code::Usage, look));
         }
-        let (client, ids) = self.targets.find::<Shown>(action.as_str()).await?;
-        if ids.len() > 1 && self.secret.is_given() {
+        let (client, targets) = self.targets.find::<Shown>(action.as_str()).await?;
+        if targets.len() > 1 && self.secret.is_given() {
             return Err(failure(Code::Usage, "--secret-file holds the token of one run: select one"));
         }
         let wanted = RunAction {
@@ -93,8 +94,8 @@ impl Act {
             expected_observation_digest: self.digest,
         };
         let mut outcome = Outcome::default();
-        for id in &ids {
-            let (paper, name) = (self.secret.open()?, format!("run/{id}"));
+        for Target { id, name } in &targets {
+            let (paper, name) = (self.secret.open()?, format!("run/{name}"));
             let acted = client.act_on_run(id, action.as_str(), &wanted).await;
             let told = acted.map(|acted| {
                 let outlook = outlook(&acted.run, Clock.now());
@@ -111,6 +112,6 @@ impl Act {
         }
         outcome.finish()?;
         let wish = if action == Action::Cancel { Wish::Cancelled } else { Wish::Done };
-        self.wait.until_over(&client, &ids, wish).await
+        self.wait.until_over(&client, &targets, wish).await
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
 use wardroom_api::{
     Envelope,
     satellite::{
@@ -12,6 +12,7 @@ use wardroom_api::{
 
 use crate::{
     connection::Connection,
+    locate::{Among, Target, locate},
     outcome::Outcome,
     output::{self, Whole},
     secret::SecretFile,
@@ -116,7 +117,8 @@ pub(crate) struct Revoke {
 
 #[derive(Args)]
 pub(crate) struct Reenable {
-    /// Its name.
+    /// Its name, its id or the start of its id.
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     name: String,
     /// How it returns.
     #[arg(long, value_enum, default_value = "refresh")]
@@ -213,11 +215,11 @@ impl JoinToken {
 
 impl Revoke {
     async fn run(self) -> anyhow::Result<()> {
-        let (client, names) = self.targets.find::<Shown>("revoke").await?;
+        let (client, targets) = self.targets.find::<Shown>("revoke").await?;
         let (wanted, mut outcome) = (Blocked { comment: self.comment }, Outcome::default());
-        for name in &names {
-            let revoked = client.revoke_satellite(name, &wanted).await;
-            if let (Ok(Envelope { message: Some(message), .. }), [_]) = (&revoked, names.as_slice()) {
+        for Target { id, name } in &targets {
+            let revoked = client.revoke_satellite(id, &wanted).await;
+            if let (Ok(Envelope { message: Some(message), .. }), [_]) = (&revoked, targets.as_slice()) {
                 output::note(message);
             }
             let state = revoked.map(|revoked| revoked.data.state);
@@ -236,23 +238,24 @@ impl Reenable {
         };
         let wanted = Wanted { mode: Some(mode.to_owned()), comment: self.comment };
         let client = self.connection.client()?;
+        let Target { id, name } = locate::<Shown>(&client, &self.name, Among::Living).await?;
         let paper = self.secret.open()?;
-        let reenabled = client.reenable_satellite(&self.name, &wanted).await?;
+        let reenabled = client.reenable_satellite(&id, &wanted).await?;
         if let Some(token) = reenabled.token.or(reenabled.join_token) {
             paper.write(&token)?;
         }
         let message = reenabled.message.unwrap_or_default();
-        output::note(&format!("satellite/{} {}: {message}", self.name, reenabled.data.state));
+        output::note(&format!("satellite/{name} {}: {message}", reenabled.data.state));
         Ok(())
     }
 }
 
 impl Delete {
     async fn run(self) -> anyhow::Result<()> {
-        let (client, names) = self.targets.find::<Shown>("delete").await?;
+        let (client, targets) = self.targets.find::<Shown>("delete").await?;
         let mut outcome = Outcome::default();
-        for name in &names {
-            let deleted = client.delete_satellite(name).await;
+        for Target { id, name } in &targets {
+            let deleted = client.delete_satellite(id).await;
             let deleted = deleted.map(|_| "deleted".to_owned()).map_err(Into::into);
             outcome.add(&format!("satellite/{name}"), deleted)?;
         }

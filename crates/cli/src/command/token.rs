@@ -10,10 +10,12 @@ use crate::{
     connection::Connection,
     exit::{Code, failure},
     kind::Kind,
+    locate::Target,
     outcome::Outcome,
     output::{self, Whole},
     place::{Place, hindered},
     secret::SecretFile,
+    targets::all,
     view::{Mode, Printer, Shape},
 };
 
@@ -65,7 +67,7 @@ pub(crate) struct List {
 
 #[derive(Args)]
 pub(crate) struct Revoke {
-    /// Their ids or names.
+    /// Their names, ids or the starts of ids.
     #[arg(required = true, value_name = "TOKEN")]
     tokens: Vec<String>,
     #[command(flatten)]
@@ -118,7 +120,7 @@ impl Create {
             None => paper.write(&made.secret)?,
         }
         let token = made.token;
-        output::note(&format!("token/{} created; its secret is not shown again", token.id));
+        output::note(&format!("token/{} created; its secret is not shown again", token.name));
         Ok(())
     }
 }
@@ -127,10 +129,9 @@ impl Revoke {
     async fn run(self) -> anyhow::Result<()> {
         let client = self.connection.client()?;
         let mut outcome = Outcome::default();
-        let known: Vec<ApiToken> = list(&client, &Default::default(), usize::MAX).await?;
-        for token in &self.tokens {
-            let revoked = client.revoke_token(id_of(&known, token)).await;
-            outcome.add(&format!("token/{token}"), revoked.map(|token| token.state).map_err(Into::into))?;
+        for Target { id, name } in all::<ApiToken>(&client, &self.tokens).await? {
+            let revoked = client.revoke_token(&id).await;
+            outcome.add(&format!("token/{name}"), revoked.map(|token| token.state).map_err(Into::into))?;
         }
         outcome.finish()
     }
@@ -154,11 +155,6 @@ impl Recover {
 /// Returns the API's name of a kind; an unknown one is passed on for the server to refuse.
 fn kind(named: String) -> String {
     Kind::from_str(&named, false).map_or(named, |kind| kind.as_str().to_owned())
-}
-
-/// Returns the id of the token with this id or name; an unknown one is passed on for the server to refuse.
-fn id_of<'a>(known: &'a [ApiToken], wanted: &'a str) -> &'a str {
-    known.iter().find(|token| token.name == wanted).map_or(wanted, |token| &token.id)
 }
 
 /// A time, or a length of time from now.

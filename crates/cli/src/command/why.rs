@@ -11,10 +11,11 @@ use crate::{
     connection::Connection,
     exit::{Code, failure},
     kind::{Kind, with_type},
+    locate::Among,
     output::{self, Format},
     suggest,
     text::{self, age, duration, time},
-    view::{Resource, called, find_any},
+    view::{Resource, find},
 };
 
 /// Explains the state of a resource.
@@ -23,9 +24,9 @@ pub(crate) struct Why {
     /// The kind of the resource.
     #[arg(value_enum)]
     kind: Kind,
-    /// Its id; also the MAC of a node, the hostname of a GPU node, the name of a satellite or token.
-    #[arg(value_parser = NonEmptyStringValueParser::new())]
-    id: String,
+    /// Its name, its id or the start of its id; of a node also its MAC, of a run the name of its node.
+    #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    name: String,
     /// The output format.
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     output: Format,
@@ -43,11 +44,10 @@ impl Why {
         let kind = T::KIND.as_str();
         if !T::EXPLAINED {
             let message =
-                format!("{kind}s have no lifecycle: `wardroom describe {kind} {}` shows it", self.id);
+                format!("{kind}s have no lifecycle: `wardroom describe {kind} {}` shows it", self.name);
             return Err(failure(Code::Usage, message));
         }
-        let item = find_any::<T>(client, &self.id).await?;
-        suggest::remember(item.id(), &self.id);
+        let item: T = find(client, &self.name, Among::All).await?;
         let explanations = client.why(kind, item.id()).await?;
         match self.output {
             Format::Json => output::json(&explanations),
@@ -65,10 +65,13 @@ pub(crate) async fn explain<T: Resource>(client: &Client, item: &T) -> anyhow::R
 }
 
 fn print<T: Resource>(item: &T, explanations: &[Explanation]) -> anyhow::Result<()> {
-    let (kind, called) = (T::KIND.as_str(), called(item));
+    if let Some(run) = item.run() {
+        suggest::remember(run, &suggest::typed(item.id()));
+    }
+    let kind = T::KIND.as_str();
     let lines = explanations.iter().flat_map(|why| match (why.about.as_str(), item.run()) {
         ("run", Some(run)) => lines(&format!("run/{run}"), why),
-        _ => lines(&format!("{kind}/{}", item.title().unwrap_or(&called)), why),
+        _ => lines(&format!("{kind}/{}", item.title()), why),
     });
     lines.into_iter().try_for_each(|line| output::line(&text::clean(&line)))
 }

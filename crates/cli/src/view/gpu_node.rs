@@ -1,19 +1,20 @@
-//! GPU nodes in columns, found by hostname or id, and the work behind their states.
+//! GPU nodes in columns, and the work behind their states.
 
 use jiff::Timestamp;
 use wardroom_api::{
     Page,
+    action::Action,
     client::{Client, Query},
     gpu_node::{GpuNode, Health, Lifecycle, ObservedMachine, RunSummary},
 };
 use wardroom_server::platform::clock::Clock;
 
-use super::{Resource, Selectable, View, find_any};
+use super::{Resource, Selectable, View};
 use crate::{
-    exit::{self, Code},
     fields,
     kind::Kind,
-    output, suggest,
+    output,
+    suggest::{self, Words},
     table::{
         Column,
         Level::{Full, Narrow, Wide},
@@ -25,14 +26,14 @@ use crate::{
 impl View for GpuNode {
     #[rustfmt::skip]
     const COLUMNS: &'static [Column<Self>] = &[
-        column("ID",            Narrow, |node, _| node.id.clone()),
-        column("HOSTNAME",      Narrow, |node, _| node.hostname.clone()),
-        column("SITE",          Narrow, |node, _| or_none(node.site.as_deref())),
+        column("NAME",          Narrow, |node, _| node.hostname.clone()),
         column("STATE",         Narrow, |node, _| node.state.clone()),
+        column("SITE",          Narrow, |node, _| or_none(node.site.as_deref())),
         column("SCHEDULABLE",   Narrow, |node, _| node.schedulable.to_string()),
         column("SINCE",         Narrow, |node, now| age(node.state_changed_at, now)),
         column("LAST SEEN",     Narrow, |node, now| or_none(node.last_seen.map(|seen| age(seen, now)).as_deref())),
         column("AGE",           Narrow, |node, now| age(node.created_at, now)),
+        column("ID",            Wide,   |node, _| node.id.clone()),
         column("RUN",           Wide,   |node, _| or_none(node.run.as_deref())),
         column("MODEL",         Wide,   |node, _| or_none(node.model.as_deref())),
         column("SYSTEM ID",     Wide,   |node, _| or_none(node.system_id.as_deref())),
@@ -46,10 +47,11 @@ impl View for GpuNode {
         column("CHANGED",       Full,   |node, _| time(node.updated_at)),
     ];
 
-    const USUAL: &'static [usize] = &[36, 10, 8, 20];
+    const USUAL: &'static [usize] = &[10, 20, 8];
 
+    /// A deleted node is named by its id: another node may have its hostname.
     fn name(&self) -> String {
-        format!("gpu-node/{}", self.id)
+        format!("gpu-node/{}", if self.deleted { &self.id } else { &self.hostname })
     }
 }
 
@@ -72,22 +74,26 @@ impl Resource for GpuNode {
     }
 
     async fn find(client: &Client, id: &str) -> anyhow::Result<Self> {
-        match by_hostname(client, id).await? {
-            Some(node) => Ok(node),
-            None => Ok(client.gpu_node(id).await?),
-        }
+        Ok(client.gpu_node(id).await?)
     }
 
-    async fn id_of(client: &Client, called: &str) -> anyhow::Result<String> {
-        Ok(by_hostname(client, called).await?.map_or_else(|| called.to_owned(), |node| node.id))
+    async fn delete(client: &Client, id: &str) -> anyhow::Result<()> {
+        Ok(client.delete_gpu_node(id).await.map(drop)?)
+    }
+
+    fn command(action: &Action, id: &str) -> Option<Words> {
+        Some(match &*action.action {
+            "delete" => Words::whole(&["delete", "gpu-node", id]),
+            verb => Words::open(&["gpu-node", &suggest::kebab(verb), id]),
+        })
     }
 
     fn selector(&self) -> Option<String> {
         Some(format!("hostname={}", self.hostname))
     }
 
-    fn title(&self) -> Option<&str> {
-        Some(&self.hostname)
+    fn title(&self) -> &str {
+        &self.hostname
     }
 
     fn run(&self) -> Option<&str> {
@@ -98,33 +104,6 @@ impl Resource for GpuNode {
         output::line("\nWork:")?;
         fields::print(&work(&client.gpu_node_lifecycle(&self.id).await?, Clock.now()))
     }
-}
-
-/// Returns the node that has a hostname now. An id is never looked up as a hostname.
-pub(super) async fn by_hostname(client: &Client, text: &str) -> anyhow::Result<Option<GpuNode>> {
-    if !may_be_hostname(text) {
-        return Ok(None);
-    }
-    let query = Query { field_selector: Some(format!("hostname={text}")), ..Query::default() };
-    Ok(client.gpu_nodes(&query).await?.data.pop())
-}
-
-/// Returns the node with a hostname, or the last deleted one that had it: its record and runs are kept.
-pub(super) async fn any_by_hostname(client: &Client, text: &str) -> anyhow::Result<Option<GpuNode>> {
-    if !may_be_hostname(text) {
-        return Ok(None);
-    }
-    match find_any(client, text).await {
-        Ok(node) => Ok(Some(node)),
-        Err(error) if exit::code(&error) == Code::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-fn may_be_hostname(text: &str) -> bool {
-    let is_id = text.len() == 36 && text.bytes().filter(|byte| *byte == b'-').count() == 4;
-    let decent = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
-    !is_id && !text.is_empty() && text.bytes().all(decent)
 }
 
 fn work(lifecycle: &Lifecycle, now: Timestamp) -> Vec<(&'static str, String)> {

@@ -2,6 +2,7 @@
 
 use wardroom_api::{
     Page,
+    action::Action,
     client::{Client, Query},
     group::{Group, GroupType},
 };
@@ -9,6 +10,7 @@ use wardroom_api::{
 use super::{Resource, View};
 use crate::{
     kind::Kind,
+    suggest::{self, Words},
     table::{
         Column,
         Level::{Full, Narrow, Wide},
@@ -57,5 +59,13 @@ impl Resource for Group {
 
     async fn find(client: &Client, id: &str) -> anyhow::Result<Self> {
         Ok(client.group(id).await?)
+    }
+
+    async fn delete(client: &Client, id: &str) -> anyhow::Result<()> {
+        Ok(client.delete_group(id).await.map(drop)?)
+    }
+
+    fn command(action: &Action, id: &str) -> Option<Words> {
+        suggest::described(action, id)
     }
 }

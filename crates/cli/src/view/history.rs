@@ -4,19 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use clap::ValueEnum as _;
 use futures_util::{StreamExt as _, stream};
-use jiff::Timestamp;
 use serde::Serialize;
 use wardroom_api::{client::Client, history::Row};
-use wardroom_server::platform::clock::Clock;
 
-use super::{Resource, View, columns};
+use super::{Resource, View};
 use crate::{
     kind::{Kind, with_type},
+    locate::is_id,
     output::Format,
     table::{
         Column,
         Level::{Narrow, Wide},
-        NONE, column, or_none,
+        column, or_none,
     },
     text::time,
 };
@@ -107,15 +106,12 @@ fn key(row: &Row) -> (String, String) {
 /// Returns the name of a resource, if it exists and the caller may read it.
 async fn name_of(client: &Client, kind: &str, id: &str) -> Option<String> {
     let kind = Kind::from_str(kind, false).ok()?;
-    with_type!(kind, T => T::find(client, id).await.ok().and_then(|item: T| title(&item, Clock.now())))
+    with_type!(kind, T => T::find(client, id).await.ok().and_then(|item: T| named(&item)))
 }
 
-/// Returns the first non-empty column of those that name a resource.
-fn title<T: Resource>(item: &T, now: Timestamp) -> Option<String> {
-    const HEADS: &[&str] = &["NAME", "HOSTNAME", "MAC", "ZONE"];
-    let column = |head: &&str| columns::<T>(Narrow).find(|column| column.head == *head);
-    let mut cells = HEADS.iter().filter_map(column).map(|column| (column.cell)(item, now));
-    cells.find(|cell| cell != NONE)
+/// Returns what people call a resource, if that is not its id.
+fn named<T: Resource>(item: &T) -> Option<String> {
+    Some(item.title()).filter(|title| !is_id(title)).map(str::to_owned)
 }
 
 impl View for NamedRow {

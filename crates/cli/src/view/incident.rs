@@ -20,12 +20,12 @@ use crate::{
 impl View for Incident {
     #[rustfmt::skip]
     const COLUMNS: &'static [Column<Self>] = &[
-        column("ID",         Narrow, |incident, _| incident.id.clone()),
-        column("ZONE",       Narrow, |incident, _| incident.zone.clone().unwrap_or_else(|| "<fleet>".to_owned())),
+        column("ZONE",       Narrow, |incident, _| incident.title().to_owned()),
         column("STATE",      Narrow, |incident, _| incident.state.clone()),
         column("SILENT",     Narrow, |incident, _| format!("{} of {}", incident.silent, incident.watched)),
         column("AGE",        Narrow, |incident, now| age(incident.raised_at, now)),
         column("ENDED",      Narrow, |incident, _| or_none(incident.ended_at.map(time).as_deref())),
+        column("ID",         Narrow, |incident, _| incident.id.clone()),
         column("HELD UNTIL", Wide,   |incident, _| or_none(incident.held_until.map(time).as_deref())),
         column("WHY",        Wide,   |incident, _| incident.why.clone()),
     ];
@@ -37,6 +37,7 @@ impl View for Incident {
 
 impl Resource for Incident {
     const KIND: Kind = Kind::Incident;
+    const KEPT: Option<&'static str> = Some("incidents are kept; they end by themselves");
 
     fn id(&self) -> &str {
         &self.id
@@ -44,6 +45,10 @@ impl Resource for Incident {
 
     async fn page(client: &Client, query: &Query) -> anyhow::Result<Page<Self>> {
         Ok(client.incidents(query).await?)
+    }
+
+    fn title(&self) -> &str {
+        self.zone.as_deref().unwrap_or("<fleet>")
     }
 
     async fn find(client: &Client, id: &str) -> anyhow::Result<Self> {

@@ -3,19 +3,22 @@
 use jiff::Timestamp;
 use wardroom_api::{
     Page,
+    action::Action,
     client::{Client, Query, RunQuery},
+    found::Found,
     gpu_node::GpuNode,
     run::{Attempt, Observed, Run, RunDetail},
 };
 use wardroom_server::platform::clock::Clock;
 
-use super::{Resource, Selectable, Shape, View, gpu_node, print_one};
+use super::{Resource, Selectable, Shape, View, print_one};
 use crate::{
     exit::{Code, failure, not_found},
     fields,
     kind::Kind,
+    locate::Among,
     output::{self, Format},
-    suggest,
+    suggest::{self, Words},
     table::{
         Column, Heads,
         Level::{Full, Narrow, Wide},
@@ -27,14 +30,14 @@ use crate::{
 impl View for Run {
     #[rustfmt::skip]
     const COLUMNS: &'static [Column<Self>] = &[
-        column("ID",            Narrow, |run, _| run.id.clone()),
-        column("KIND",          Narrow, |run, _| run.kind.clone()),
-        column("HOSTNAME",      Narrow, |run, _| or_none(run.hostname.as_deref())),
+        column("NAME",          Narrow, |run, _| run.title().to_owned()),
         column("STATE",         Narrow, |run, _| run.state.clone()),
+        column("KIND",          Narrow, |run, _| run.kind.clone()),
         column("STAGE",         Narrow, stage),
         column("ATTEMPT",       Narrow, attempt),
         column("SINCE",         Narrow, |run, now| age(run.state_changed_at, now)),
         column("AGE",           Narrow, |run, now| age(run.created_at, now)),
+        column("ID",            Wide,   |run, _| run.id.clone()),
         column("NODE",          Wide,   |run, _| run.node_id.clone()),
         column("SITE",          Wide,   |run, _| or_none(run.site.as_deref())),
         column("GOAL",          Wide,   |run, _| run.goal.clone()),
@@ -47,7 +50,7 @@ impl View for Run {
         column("CHANGED",       Full,   |run, _| time(run.updated_at)),
     ];
 
-    const USUAL: &'static [usize] = &[36, 20, 10, 26, 24];
+    const USUAL: &'static [usize] = &[10, 26, 20, 24];
 
     fn name(&self) -> String {
         format!("run/{}", self.id)
@@ -58,6 +61,7 @@ impl Resource for Run {
     const KIND: Kind = Kind::Run;
     const SELECTABLE: Selectable = Selectable::ByFields;
     const EXPLAINED: bool = true;
+    const KEPT: Option<&'static str> = Some("runs are kept; cancel an open one: `wardroom run cancel NAME`");
 
     fn id(&self) -> &str {
         &self.id
@@ -68,18 +72,32 @@ impl Resource for Run {
     }
 
     async fn find(client: &Client, id: &str) -> anyhow::Result<Self> {
-        Ok(client.run(&Self::id_of(client, id).await?).await?.run)
+        Ok(client.run(id).await?.run)
     }
 
-    /// A hostname selects the newest run of its node, also of a deleted one.
-    async fn id_of(client: &Client, called: &str) -> anyhow::Result<String> {
-        match gpu_node::any_by_hostname(client, called).await? {
-            Some(GpuNode { run: Some(run), .. }) => Ok(run),
-            Some(GpuNode { run: None, .. }) => {
-                Err(not_found(Kind::Run, format!("{called:?} never had a run")))
-            }
-            None => Ok(called.to_owned()),
+    /// The name of a node leads to its newest run, also that of a deleted one.
+    async fn named(client: &Client, typed: &str, among: Among) -> anyhow::Result<Vec<Found>> {
+        let kind = Self::KIND.as_str();
+        let found = client.find(Some(kind), typed, among == Among::All).await?;
+        if !found.is_empty() {
+            return Ok(found);
         }
+        let mut runs = Vec::new();
+        for node in client.find(Some(GpuNode::KIND.as_str()), typed, true).await? {
+            let Some(id) = client.gpu_node(&node.id).await?.run else {
+                return Err(not_found(Kind::Run, format!("{typed:?} never had a run")));
+            };
+            runs.push(Found { kind: kind.to_owned(), id, name: node.name, ..node });
+        }
+        Ok(runs)
+    }
+
+    fn command(action: &Action, id: &str) -> Option<Words> {
+        Some(Words::open(&["run", &suggest::kebab(&action.action), id]))
+    }
+
+    fn title(&self) -> &str {
+        self.hostname.as_deref().unwrap_or(&self.id)
     }
 
     fn selector(&self) -> Option<String> {

@@ -1,8 +1,9 @@
-//! Satellites in columns, found by name or id.
+//! Satellites in columns.
 
 use jiff::Timestamp;
 use wardroom_api::{
     Page,
+    action::Action,
     client::{self, Client, Query},
     satellite::{EffectProgress, Satellite},
 };
@@ -10,6 +11,7 @@ use wardroom_api::{
 use super::{Resource, Selectable, View};
 use crate::{
     kind::Kind,
+    suggest::{self, Words},
     table::{
         Column,
         Level::{Full, Narrow, Wide},
@@ -72,18 +74,23 @@ impl Resource for Satellite {
         Ok(client.satellite(id).await?)
     }
 
-    /// A deleted satellite is found by its id only.
-    async fn id_of(client: &Client, called: &str) -> anyhow::Result<String> {
-        match client.satellite(called).await {
-            Ok(satellite) => Ok(satellite.id),
-            Err(error) if error.is_not_found() => Ok(called.to_owned()),
-            Err(error) => Err(error.into()),
+    async fn delete(client: &Client, id: &str) -> anyhow::Result<()> {
+        Ok(client.delete_satellite(id).await.map(drop)?)
+    }
+
+    fn command(action: &Action, id: &str) -> Option<Words> {
+        match &*action.action {
+            verb @ ("revoke" | "reenable") => Some(Words::open(&["satellite", verb, id])),
+            "assign_config" if suggest::has_null(action, "config_name") => {
+                Some(Words::whole(&["satellite", "unassign", id, "--config"]))
+            }
+            "assign_config" => Some(Words::open(&["satellite", "assign", id])),
+            _ => None,
         }
     }
 
-    /// Its name: the server takes that as well.
-    async fn target(_client: &Client, called: &str) -> anyhow::Result<String> {
-        Ok(called.to_owned())
+    fn title(&self) -> &str {
+        &self.name
     }
 
     fn selector(&self) -> Option<String> {

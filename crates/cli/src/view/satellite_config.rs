@@ -2,6 +2,7 @@
 
 use wardroom_api::{
     Page,
+    action::Action,
     client::{self, Client, Query},
     satellite::EffectProgress,
     satellite_config::SatelliteConfig,
@@ -11,6 +12,7 @@ use super::{Resource, View};
 use crate::{
     kind::Kind,
     output,
+    suggest::{self, Words},
     table::{
         Column,
         Level::{Full, Narrow},
@@ -45,6 +47,7 @@ fn sections(config: &SatelliteConfig) -> String {
 
 impl Resource for SatelliteConfig {
     const KIND: Kind = Kind::SatelliteConfig;
+    const USERS: Option<&'static str> = Some("satellites --field-selector config_name=");
 
     fn id(&self) -> &str {
         &self.id
@@ -56,6 +59,14 @@ impl Resource for SatelliteConfig {
 
     async fn find(client: &Client, id: &str) -> anyhow::Result<Self> {
         Ok(client.satellite_config(id).await?)
+    }
+
+    async fn delete(client: &Client, id: &str) -> anyhow::Result<()> {
+        Ok(client.delete_satellite_config(id).await.map(drop)?)
+    }
+
+    fn command(action: &Action, id: &str) -> Option<Words> {
+        suggest::described(action, id)
     }
 
     async fn effects(client: &Client, id: &str) -> Result<Option<Vec<EffectProgress>>, client::Error> {

@@ -2,6 +2,7 @@
 
 use wardroom_api::{
     Page,
+    action::Action,
     client::{self, Client, Query},
     satellite::EffectProgress,
     satellite_group::{Artifact, Member, SatelliteGroup},
@@ -11,6 +12,7 @@ use super::{Resource, View};
 use crate::{
     kind::Kind,
     output,
+    suggest::{self, Words},
     table::{
         Column, Heads,
         Level::{Full, Narrow, Wide},
@@ -55,6 +57,17 @@ impl Resource for SatelliteGroup {
 
     async fn find(client: &Client, id: &str) -> anyhow::Result<Self> {
         Ok(client.satellite_group(id).await?)
+    }
+
+    async fn delete(client: &Client, id: &str) -> anyhow::Result<()> {
+        Ok(client.delete_satellite_group(id).await.map(drop)?)
+    }
+
+    fn command(action: &Action, id: &str) -> Option<Words> {
+        if action.action == "list_satellites" {
+            return Some(Words::whole(&["get", "satellites", "--field-selector", &format!("group={id}")]));
+        }
+        suggest::described(action, id)
     }
 
     async fn effects(client: &Client, id: &str) -> Result<Option<Vec<EffectProgress>>, client::Error> {

@@ -2,6 +2,7 @@
 
 use wardroom_api::{
     Page,
+    action::Action,
     client::{Client, Query},
     site::Site,
 };
@@ -10,6 +11,7 @@ use super::{Resource, View};
 use crate::{
     kind::Kind,
     output,
+    suggest::{self, Words},
     table::{
         Column,
         Level::{Full, Narrow, Wide},
@@ -43,6 +45,7 @@ impl View for Site {
 
 impl Resource for Site {
     const KIND: Kind = Kind::Site;
+    const USERS: Option<&'static str> = Some("gpu-nodes --field-selector site=");
 
     fn id(&self) -> &str {
         &self.name
@@ -54,6 +57,14 @@ impl Resource for Site {
 
     async fn find(client: &Client, id: &str) -> anyhow::Result<Self> {
         Ok(client.site(id).await?)
+    }
+
+    async fn delete(client: &Client, id: &str) -> anyhow::Result<()> {
+        Ok(client.delete_site(id).await.map(drop)?)
+    }
+
+    fn command(action: &Action, id: &str) -> Option<Words> {
+        suggest::described(action, id)
     }
 
     async fn print_details(&self, _client: &Client) -> anyhow::Result<()> {

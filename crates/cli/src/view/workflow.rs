@@ -2,6 +2,7 @@
 
 use wardroom_api::{
     Page,
+    action::Action,
     client::{Client, Query},
     workflow::Workflow,
 };
@@ -9,6 +10,7 @@ use wardroom_api::{
 use super::{Resource, View};
 use crate::{
     kind::Kind,
+    suggest::{self, Words},
     table::{
         Column,
         Level::{Full, Narrow, Wide},
@@ -40,6 +42,7 @@ impl View for Workflow {
 
 impl Resource for Workflow {
     const KIND: Kind = Kind::Workflow;
+    const USERS: Option<&'static str> = Some("nodes --field-selector workflow_id=");
 
     fn id(&self) -> &str {
         &self.id
@@ -51,5 +54,13 @@ impl Resource for Workflow {
 
     async fn find(client: &Client, id: &str) -> anyhow::Result<Self> {
         Ok(client.workflow(id).await?)
+    }
+
+    async fn delete(client: &Client, id: &str) -> anyhow::Result<()> {
+        Ok(client.delete_workflow(id).await.map(drop)?)
+    }
+
+    fn command(action: &Action, id: &str) -> Option<Words> {
+        suggest::described(action, id)
     }
 }

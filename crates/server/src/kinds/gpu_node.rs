@@ -128,6 +128,7 @@ impl GpuNodeQuery {
             state,
             fields,
             labels,
+            prefix: None,
             after: self.cursor.clone(),
             deleted: false,
             limit: number("limit", self.limit.as_deref(), 100, 1..=1000)?,

@@ -1,6 +1,7 @@
 //! What happened and how things are: history, events, counts, explanations, over all kinds.
 
 pub(crate) mod events;
+pub(crate) mod find;
 pub(crate) mod follow;
 pub(crate) mod history;
 pub(crate) mod lifecycle;

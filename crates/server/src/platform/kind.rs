@@ -59,12 +59,23 @@ pub struct Stored {
     pub again: Option<Again>,
     /// Holds the resource that a new token is about to join.
     pub joined: Option<Join>,
+    /// The filterable fields by which people name it beside its id, with the value that a text stands for.
+    pub called: fn(&str) -> Vec<(&'static str, String)>,
+    /// What people call it.
+    pub title: fn(&Resource) -> String,
 }
 
 impl Stored {
     /// A resource that shared code knows by name only.
     pub const fn of(kind: &'static str) -> Self {
-        Self { kind, why: None, again: None, joined: None }
+        Self {
+            kind,
+            why: None,
+            again: None,
+            joined: None,
+            called: |_| Vec::new(),
+            title: |resource| resource.content.name.clone(),
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use wardroom_core::gpu_node::action::Action;
 use super::skips;
 use crate::{
     exit::{Code, failure},
+    locate::Target,
     outcome::Outcome,
     progress::{Wait, Wish},
     secret::SecretFile,
@@ -49,19 +50,19 @@ impl verbs::Action for Action {
 
 impl Act {
     pub(crate) async fn run(self, action: Action) -> anyhow::Result<()> {
-        let (client, ids) = self.targets.find::<GpuNode>(action.as_str()).await?;
-        if ids.len() > 1 && self.secret.is_given() {
+        let (client, targets) = self.targets.find::<GpuNode>(action.as_str()).await?;
+        if targets.len() > 1 && self.secret.is_given() {
             return Err(failure(Code::Usage, "--secret-file holds the secret of one node: select one"));
         }
         let wanted = ActionRequest { comment: self.comment, skip: skips(self.skip), unproven: self.unproven };
         let (mut outcome, mut runs) = (Outcome::default(), Vec::new());
-        for id in &ids {
+        for Target { id, name: called } in &targets {
             let paper = self.secret.open()?;
-            let name = format!("gpu-node/{id}");
+            let name = format!("gpu-node/{called}");
             match client.act_on_gpu_node(id, action.as_str(), &wanted).await {
                 Ok(acted) => {
                     let told = format!("{} ({})", acted.node.state, acted.did);
-                    runs.extend(acted.owner);
+                    runs.extend(acted.owner.map(|id| Target { id, name: called.clone() }));
                     match &acted.token {
                         Some(token) => {
                             paper.write(token)?;

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use wardroom_api::gpu_node::{Bmc, GpuNodeCreate};
+use wardroom_api::gpu_node::{Bmc, GpuNode, GpuNodeCreate};
 
 use crate::{
     connection::Connection,
+    locate::Target,
     output,
     progress::{Wait, Wish},
     secret::SecretFile,
@@ -70,7 +71,9 @@ impl Create {
         if let Some(token) = &made.token {
             paper.write(token)?;
         }
-        output::note(&format!("gpu-node/{} {} ({})", made.node.id, made.node.state, made.node.hostname));
-        self.wait.until_over(&client, made.node.run.as_slice(), Wish::Done).await
+        let GpuNode { hostname: name, state, run, .. } = made.node;
+        output::note(&format!("gpu-node/{name} {state}"));
+        let run = run.map(|id| Target { id, name });
+        self.wait.until_over(&client, run.as_slice(), Wish::Done).await
     }
 }

@@ -6,6 +6,7 @@ use wardroom_core::run::plan::Kind;
 
 use super::skips;
 use crate::{
+    locate::Target,
     outcome::Outcome,
     progress::{Wait, Wish},
     targets::Targets,
@@ -43,16 +44,16 @@ pub(crate) struct Decommission {
 
 impl Decommission {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
-        let (client, ids) = self.targets.find::<GpuNode>(&self.mode).await?;
+        let (client, targets) = self.targets.find::<GpuNode>(&self.mode).await?;
         let (mode, skip) = (self.mode, skips(self.skip));
         let wanted = DecommissionCreate { mode, force: self.force, skip, comment: self.comment };
         let (mut outcome, mut runs) = (Outcome::default(), Vec::new());
-        for id in &ids {
+        for Target { id, name } in &targets {
             let begun = client.decommission_gpu_node(id, &wanted).await.map(|node| {
-                runs.extend(node.run);
+                runs.extend(node.run.map(|id| Target { id, name: name.clone() }));
                 node.state
             });
-            outcome.add(&format!("gpu-node/{id}"), begun.map_err(Into::into))?;
+            outcome.add(&format!("gpu-node/{name}"), begun.map_err(Into::into))?;
         }
         outcome.finish()?;
         self.wait.until_over(&client, &runs, Wish::Done).await

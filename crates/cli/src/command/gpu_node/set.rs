@@ -2,22 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use clap::Args;
+use clap::{Args, builder::NonEmptyStringValueParser};
 use wardroom_api::gpu_node::{Bmc, GpuNode, GpuNodePatch};
 
 use crate::{
     connection::Connection,
     exit::{Code, failure},
-    output, suggest,
+    locate::{Among, Target, locate},
+    output,
     text::label,
-    view::Resource as _,
 };
 
 /// Corrects the data of a GPU node. Options not given change nothing; an empty text clears.
 #[derive(Args)]
 pub(crate) struct Set {
-    /// Its id or hostname.
-    id: String,
+    /// Its hostname, its id or the start of its id.
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    name: String,
     /// The hostname.
     #[arg(long, value_name = "NAME")]
     hostname: Option<String>,
@@ -65,14 +66,13 @@ impl Set {
                 "give --hostname, --mac, --bmc, --bmc-credential, --model, --serial-number or --label";
             return Err(failure(Code::Usage, options));
         }
-        let id = GpuNode::id_of(&client, &self.id).await?;
-        suggest::remember(&id, &self.id);
+        let Target { id, .. } = locate::<GpuNode>(&client, &self.name, Among::Living).await?;
         if bmc != (None, None, None) {
             let known = client.gpu_node(&id).await?.bmc;
             patch.bmc = Some(changed(known, bmc)?);
         }
         let node = client.patch_gpu_node(&id, &patch).await?;
-        output::note(&format!("gpu-node/{} changed ({})", node.id, node.hostname));
+        output::note(&format!("gpu-node/{} changed", node.hostname));
         Ok(())
     }
 }

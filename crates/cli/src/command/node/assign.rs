@@ -7,6 +7,7 @@ use wardroom_api::node::{Node, NodePatch};
 
 use crate::{
     exit::{Code, failure},
+    locate::Target,
     outcome::Outcome,
     targets::Targets,
     text::label,
@@ -43,11 +44,12 @@ impl Assign {
         if patch == NodePatch::default() {
             return Err(failure(Code::Usage, "give --workflow, --group, --hostname or --label"));
         }
-        let (client, ids) = self.targets.find::<Node>("change").await?;
+        let (client, targets) = self.targets.find::<Node>("change").await?;
         let mut outcome = Outcome::default();
-        for id in &ids {
+        for Target { id, name } in &targets {
             let changed = client.patch_node(id, &patch).await;
-            outcome.add(&format!("node/{id}"), changed.map(|_| "changed".to_owned()).map_err(Into::into))?;
+            outcome
+                .add(&format!("node/{name}"), changed.map(|_| "changed".to_owned()).map_err(Into::into))?;
         }
         outcome.finish()
     }

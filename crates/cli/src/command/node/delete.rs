@@ -3,7 +3,7 @@
 use clap::Args;
 use wardroom_api::node::Node;
 
-use crate::{outcome::Outcome, targets::Targets};
+use crate::{locate::Target, outcome::Outcome, targets::Targets};
 
 /// Deletes retired nodes; their history stays.
 #[derive(Args)]
@@ -14,11 +14,12 @@ pub(crate) struct Delete {
 
 impl Delete {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
-        let (client, ids) = self.targets.find::<Node>("delete").await?;
+        let (client, targets) = self.targets.find::<Node>("delete").await?;
         let mut outcome = Outcome::default();
-        for id in &ids {
+        for Target { id, name } in &targets {
             let deleted = client.delete_node(id).await;
-            outcome.add(&format!("node/{id}"), deleted.map(|_| "deleted".to_owned()).map_err(Into::into))?;
+            outcome
+                .add(&format!("node/{name}"), deleted.map(|_| "deleted".to_owned()).map_err(Into::into))?;
         }
         outcome.finish()
     }

@@ -1,5 +1,7 @@
 //! `wardroom node move`, and the verbs that are moves: `approve` and `retire`.
 
+use std::collections::HashMap;
+
 use clap::Args;
 use wardroom_api::{
     Problem,
@@ -7,7 +9,7 @@ use wardroom_api::{
     node::{BulkItem, BulkTransition, Node, StateTransition},
 };
 
-use crate::{outcome::Outcome, targets::Targets};
+use crate::{locate::Target, outcome::Outcome, targets::Targets};
 
 /// Most nodes in one request.
 const MOST: usize = 1000;
@@ -42,16 +44,17 @@ impl Verb {
 
     async fn go(self, wanted: StateTransition) -> anyhow::Result<()> {
         let wanted = StateTransition { comment: self.comment, ..wanted };
-        let (client, ids) = self.targets.find::<Node>(&format!("move to {}", wanted.state)).await?;
+        let (client, targets) = self.targets.find::<Node>(&format!("move to {}", wanted.state)).await?;
         let mut outcome = Outcome::default();
-        if let [id] = ids.as_slice() {
+        if let [Target { id, name }] = targets.as_slice() {
             let moved = client.move_node(id, &wanted).await;
-            outcome.add(&format!("node/{id}"), moved.map(|node| node.state).map_err(Into::into))?;
+            outcome.add(&format!("node/{name}"), moved.map(|node| node.state).map_err(Into::into))?;
         } else {
-            for node_ids in ids.chunks(MOST) {
+            for targets in targets.chunks(MOST) {
                 let StateTransition { state, comment, force } = wanted.clone();
-                let wanted = BulkTransition { node_ids: node_ids.to_vec(), state, comment, force };
-                move_many(&client, &wanted, &mut outcome).await?;
+                let node_ids = targets.iter().map(|target| target.id.clone()).collect();
+                let wanted = BulkTransition { node_ids, state, comment, force };
+                move_many(&client, &wanted, targets, &mut outcome).await?;
             }
         }
         outcome.finish()
@@ -64,7 +67,13 @@ impl Move {
     }
 }
 
-async fn move_many(client: &Client, wanted: &BulkTransition, outcome: &mut Outcome) -> anyhow::Result<()> {
+async fn move_many(
+    client: &Client,
+    wanted: &BulkTransition,
+    targets: &[Target],
+    outcome: &mut Outcome,
+) -> anyhow::Result<()> {
+    let names: HashMap<_, _> = targets.iter().map(|target| (&*target.id, &*target.name)).collect();
     for BulkItem { id, status, state, problem } in client.move_nodes(wanted).await?.items {
         let result = match (state, problem) {
             (_, Some(problem)) => {
@@ -76,7 +85,8 @@ async fn move_many(client: &Client, wanted: &BulkTransition, outcome: &mut Outco
                 Err(client::Error::Unexpected { status, detail: "neither moved nor refused".to_owned() })
             }
         };
-        outcome.add(&format!("node/{id}"), result.map_err(Into::into))?;
+        let name = names.get(&*id).copied().unwrap_or(&id);
+        outcome.add(&format!("node/{name}"), result.map_err(Into::into))?;
     }
     Ok(())
 }

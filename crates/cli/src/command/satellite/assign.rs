@@ -1,8 +1,9 @@
 //! `wardroom satellite assign` and `unassign`.
 
-use clap::Args;
+use clap::{Args, builder::NonEmptyStringValueParser};
 use wardroom_api::{
     client::{self, Client},
+    satellite::Satellite,
     satellite_config::ConfigAssignment,
     satellite_group::{Member, Membership},
 };
@@ -10,8 +11,10 @@ use wardroom_api::{
 use crate::{
     connection::Connection,
     exit::{Code, failure},
+    locate::Target,
     outcome::{Consent, Outcome},
     table::or_none,
+    targets::all,
 };
 
 /// Adds satellites to groups, and assigns their config.
@@ -36,8 +39,8 @@ pub(crate) struct Unassign {
 
 #[derive(Args)]
 struct Who {
-    /// Their names.
-    #[arg(required = true, value_name = "NAME")]
+    /// Their names, ids or the starts of ids.
+    #[arg(required = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     names: Vec<String>,
     /// A group. Can be repeated.
     #[arg(long = "group", value_name = "NAME")]
@@ -76,8 +79,8 @@ impl Who {
         self.consent.ask(&format!("change {} satellites", self.names.len()), self.names.len())?;
         let client = self.connection.client()?;
         let mut outcome = Outcome::default();
-        for name in &self.names {
-            let changed = one(&client, name, &self.groups, change, config.as_ref()).await;
+        for Target { id, name } in all::<Satellite>(&client, &self.names).await? {
+            let changed = one(&client, &id, &self.groups, change, config.as_ref()).await;
             outcome.add(&format!("satellite/{name}"), changed.map(describe).map_err(Into::into))?;
         }
         outcome.finish()

@@ -2,21 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use clap::Args;
-use wardroom_api::satellite::SatellitePatch;
+use clap::{Args, builder::NonEmptyStringValueParser};
+use wardroom_api::satellite::{Satellite, SatellitePatch};
 
 use crate::{
     connection::Connection,
     exit::{Code, failure},
+    locate::Target,
     outcome::{Consent, Outcome},
+    targets::all,
     text::label,
 };
 
 /// Changes the labels and heartbeat interval of satellites. Options not given change nothing.
 #[derive(Args)]
 pub(crate) struct Set {
-    /// Their names.
-    #[arg(required = true, value_name = "NAME")]
+    /// Their names, ids or the starts of ids.
+    #[arg(required = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     names: Vec<String>,
     /// The interval of their heartbeats, such as "@every 30s"; empty to let them decide.
     #[arg(long, value_name = "INTERVAL")]
@@ -43,8 +45,8 @@ impl Set {
         self.consent.ask(&format!("change {} satellites", self.names.len()), self.names.len())?;
         let client = self.connection.client()?;
         let mut outcome = Outcome::default();
-        for name in &self.names {
-            let changed = client.patch_satellite(name, &patch).await;
+        for Target { id, name } in all::<Satellite>(&client, &self.names).await? {
+            let changed = client.patch_satellite(&id, &patch).await;
             let changed = changed.map(|_| "changed".to_owned()).map_err(Into::into);
             outcome.add(&format!("satellite/{name}"), changed)?;
         }

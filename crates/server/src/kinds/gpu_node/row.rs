@@ -24,7 +24,11 @@ pub(crate) static ROW: Kind = Kind {
     access: ACCESS,
     routes,
     stores: &[
-        Stored { why: Some(|app, id| Box::pin(why::why(app, id))), ..Stored::of(document::KIND) },
+        Stored {
+            why: Some(|app, id| Box::pin(why::why(app, id))),
+            called: |name| vec![("hostname", name.to_owned())],
+            ..Stored::of(document::KIND)
+        },
         Stored {
             why: Some(|app, id| Box::pin(run::why::why(app, id))),
             ..Stored::of(wardroom_workflow::RUN)

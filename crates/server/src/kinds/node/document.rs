@@ -194,6 +194,17 @@ impl Document {
     }
 }
 
+/// The fields by which people name a node: its hostname, and its MAC in any spelling.
+pub(super) fn called(name: &str) -> Vec<(&'static str, String)> {
+    let mac = text::mac("mac_address", name).ok().map(|mac| ("mac_address", mac));
+    mac.into_iter().chain([("hostname", name.to_owned())]).collect()
+}
+
+/// What people call a node: its hostname, or else its MAC.
+pub(super) fn title(node: &Resource) -> String {
+    node.content.fields.get("hostname").unwrap_or(&node.content.name).clone()
+}
+
 /// The state of a stored node.
 pub(crate) fn state(resource: &Resource) -> Result<State, Error> {
     resource.content.state.parse().map_err(|error| {

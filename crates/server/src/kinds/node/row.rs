@@ -38,6 +38,8 @@ pub(crate) static ROW: Kind = Kind {
                     }
                 })
             }),
+            called: document::called,
+            title: document::title,
             ..Stored::of(document::KIND)
         },
         Stored {

@@ -40,6 +40,7 @@ pub(crate) static ROW: Kind = Kind {
                     Ok(Json(Envelope::new(view::whole(app, satellite).await?)).into_response())
                 })
             }),
+            called: |name| vec![("name", name.to_owned())],
             ..Stored::of(document::KIND)
         },
         Stored::of(group::GROUPS.kind),

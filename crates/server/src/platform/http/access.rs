@@ -141,6 +141,7 @@ pub(crate) const SHARED: &[Route] = &[
     route("GET",    "/api/v1/summary",                             "",         READERS,   Class::Read),
     route("GET",    "/api/v1/history",                             "",         AUDITORS,  Class::Read),
     route("GET",    "/api/v1/events",                              "",         AUDITORS,  Class::Read),
+    route("GET",    "/api/v1/resources",                           "",         READERS,   Class::Read),
     route("GET",    "/api/v1/resources/{kind}/{id}/why",           "",         READERS,   Class::Read),
     route("GET",    "/api/v1/liveness",                            "",         READERS,   Class::Read),
     route("GET",    "/api/v1/incidents",                           "incident", READERS,   Class::Read),

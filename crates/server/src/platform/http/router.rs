@@ -27,7 +27,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::{document, error::Error, health, metrics, request, vocabulary};
 use crate::platform::{
     app::App,
-    feed::{events, history, lifecycle, summary, why},
+    feed::{events, find, history, lifecycle, summary, why},
     identity::token,
     kind::Kind,
     liveness::view as guard,
@@ -101,6 +101,7 @@ fn routes(kinds: &[&Kind]) -> OpenApiRouter<App> {
         .routes(routes!(summary::summary))
         .routes(routes!(history::list))
         .routes(routes!(events::events))
+        .routes(routes!(find::find))
         .routes(routes!(why::why))
         .routes(routes!(guard::liveness))
         .routes(routes!(guard::incidents))
