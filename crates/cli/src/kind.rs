@@ -1,4 +1,8 @@
 //! The kinds that commands take, by every name people use, and the type behind each.
+//!
+//! A new kind is a variant here, its name in [`Kind::as_str`], its type in [`with_type!`], and `view/KIND.rs` with its columns
+//! (`View`) and its calls (`Resource`: page, find, delete, the commands for its actions). `get`, `describe`, `why`, `history`,
+//! `delete` and the lookup of names follow from these; its own verbs are `command/KIND.rs` and a line in `arguments.rs`.
 
 use clap::ValueEnum;
 

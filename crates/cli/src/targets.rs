@@ -1,5 +1,7 @@
 //! The resources that a verb acts on: named or selected.
 
+use std::collections::HashMap;
+
 use clap::{Args, builder::NonEmptyStringValueParser};
 use wardroom_api::client::Client;
 
@@ -54,8 +56,7 @@ impl Targets {
         if found.is_empty() {
             return Err(not_found(T::KIND, format!("no {} matches the selection", T::KIND.as_str())));
         }
-        let targets = found.iter().map(target).collect();
-        Ok((client, targets))
+        Ok((client, selected(&found)))
     }
 }
 
@@ -71,9 +72,13 @@ pub(crate) async fn all<T: Resource>(client: &Client, names: &[String]) -> anyho
     Ok(targets)
 }
 
-/// A resource of a list, under the name that people use.
-fn target<T: Resource>(item: &T) -> Target {
-    let target = Target { id: item.id().to_owned(), name: item.title().to_owned() };
-    suggest::remember(&target.id, &target.name);
-    target
+/// Returns the resources of a list under the names that people use; those of one name under their ids.
+fn selected<T: Resource>(found: &[T]) -> Vec<Target> {
+    let mut uses: HashMap<&str, usize> = HashMap::new();
+    for item in found {
+        *uses.entry(item.title()).or_default() += 1;
+    }
+    let name = |item: &T| if uses[item.title()] == 1 { item.title() } else { item.id() }.to_owned();
+    let targets = found.iter().map(|item| Target { id: item.id().to_owned(), name: name(item) });
+    targets.inspect(|target| suggest::remember(&target.id, &target.name)).collect()
 }

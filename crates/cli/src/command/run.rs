@@ -43,7 +43,7 @@ pub(crate) struct Act {
     /// Abandon the run without undoing anything; clean up by hand. Needs a comment and the role admin.
     #[arg(long, requires = "comment")]
     abandon: bool,
-    /// The digest of the observation to adopt, as `wardroom describe run ID` shows it.
+    /// The digest of the observation to adopt, as `wardroom describe run NAME` shows it.
     #[arg(long, value_name = "DIGEST")]
     digest: Option<String>,
     #[command(flatten)]
@@ -81,7 +81,7 @@ impl Run {
 impl Act {
     async fn run(self, action: Action) -> anyhow::Result<()> {
         if action == Action::AdoptObservedState && self.digest.is_none() {
-            let look = "give --digest: `wardroom describe run ID` shows the observation and its digest";
+            let look = "give --digest: `wardroom describe run NAME` shows the observation and its digest";
             return Err(failure(Code::Usage, look));
         }
         let (client, targets) = self.targets.find::<Shown>(action.as_str()).await?;

@@ -49,8 +49,10 @@ fn a_token_is_known_by_its_name() {
     let server = Server::start();
     server.run(&["why", "token", "first-admin"]).says(2, &["wardroom describe token first-admin"]);
     assert!(server.ok(&["describe", "token", "first-admin"]).contains("History:\n"));
-    let id = server.ok(&["get", "token", "first-admin", "-o", "name"]);
-    let id = id.trim().strip_prefix("token/").unwrap();
+    assert_eq!(server.ok(&["get", "token", "first-admin", "-o", "name"]), "token/first-admin\n");
+    let token: Value =
+        serde_json::from_str(&server.ok(&["get", "token", "first-admin", "-o", "json"])).unwrap();
+    let id = token["id"].as_str().unwrap();
     assert!(server.ok(&["history", "token", "first-admin"]).contains(id));
     assert!(server.ok(&["get", "token", id]).contains("first-admin"));
     server.ok(&["token", "create", "narrow", "--role", "viewer", "--kind", "nodes", "--kind", "sat"]);
@@ -62,21 +64,21 @@ fn a_token_is_known_by_its_name() {
 #[test]
 fn a_gpu_node_is_shown_with_the_work_behind_its_state() {
     let server = Server::start();
-    let (id, run) = gpu_node(&server, "gpu-1");
+    let (_, run) = gpu_node(&server, "gpu-1");
     let table = server.ok(&["get", "gpu-nodes", "-l", "rack=a1"]);
-    assert!(table.starts_with("ID ") && table.contains("bootstrap_issued"), "{table}");
+    assert!(table.starts_with("NAME ") && table.contains("bootstrap_issued"), "{table}");
     assert_eq!(server.ok(&["get", "gn", "--field-selector", "hostname=gpu-2", "-o", "name"]), "");
-    assert_eq!(server.ok(&["get", "gpu-node", "gpu-1", "-o", "name"]), format!("gpu-node/{id}\n"));
+    assert_eq!(server.ok(&["get", "gpu-node", "gpu-1", "-o", "name"]), "gpu-node/gpu-1\n");
 
     let described = server.ok(&["describe", "gpu-node", "gpu-1"]);
-    for part in ["Hostname:", "\nWork:\nRun:", &format!("run/{run} (bootstrap)"), "Allowed:", "History:"] {
+    for part in ["Name:", "\nWork:\nRun:", &format!("run/{run} (bootstrap)"), "Allowed:", "History:"] {
         assert!(described.contains(part), "{part:?} is not in {described}");
     }
     // The run is explained beside the node, and each is acted on by its own id.
     let why = server.ok(&["why", "gpu-node", "gpu-1"]);
     assert!(why.contains("gpu-node/gpu-1 has been bootstrap_issued"), "{why}");
     assert!(why.contains(&format!("run/{run} has been ")), "{why}");
-    assert!(why.contains(&format!("wardroom run cancel {run}")), "{why}");
+    assert!(why.contains(&format!("wardroom run cancel gpu-1")), "{why}");
     assert!(!why.contains("POST /api"), "{why}");
     assert!(server.ok(&["history", "gpu-node", "gpu-1"]).contains("registered"));
 }

@@ -8,6 +8,7 @@ mod fixture;
 mod kinds;
 mod local;
 mod members;
+mod names;
 mod output;
 mod tls;
 mod verbs;

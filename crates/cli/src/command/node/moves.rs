@@ -27,7 +27,7 @@ pub(crate) struct Verb {
 /// Moves nodes to a state.
 #[derive(Args)]
 pub(crate) struct Move {
-    /// The new state; `wardroom why node ID` lists the possible ones.
+    /// The new state; `wardroom why node NAME` lists the possible ones.
     #[arg(long, value_name = "STATE")]
     to: String,
     /// Ignore the retry limit and clear the counters; allows no other move.
