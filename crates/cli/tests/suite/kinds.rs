@@ -78,7 +78,7 @@ fn a_gpu_node_is_shown_with_the_work_behind_its_state() {
     let why = server.ok(&["why", "gpu-node", "gpu-1"]);
     assert!(why.contains("gpu-node/gpu-1 has been bootstrap_issued"), "{why}");
     assert!(why.contains(&format!("run/{run} has been ")), "{why}");
-    assert!(why.contains(&format!("wardroom run cancel gpu-1")), "{why}");
+    assert!(why.contains("wardroom run cancel gpu-1"), "{why}");
     assert!(!why.contains("POST /api"), "{why}");
     assert!(server.ok(&["history", "gpu-node", "gpu-1"]).contains("registered"));
 }

@@ -90,12 +90,13 @@ impl Who {
 /// Each step is a change of its own, and can be repeated.
 async fn one(
     client: &Client,
-    satellite: &str,
+    id: &str,
     groups: &[String],
     change: Change,
     config: Option<&Option<String>>,
 ) -> Result<Option<Member>, client::Error> {
-    let satellite = satellite.to_owned();
+    // Groups know their satellites by name.
+    let satellite = client.satellite(id).await?.name;
     let mut member = None;
     for group in groups {
         let membership = Membership { satellite: satellite.clone(), group: group.clone() };
