@@ -85,13 +85,22 @@ fn requirement() -> impl Strategy<Value = Requirement> {
 fn list() -> impl Strategy<Value = List> {
     let selector = ("[a-c]", requirement()).prop_map(|(key, requirement)| Selector { key, requirement });
     let fields = prop::collection::btree_map(Just("workflow".to_owned()), "w[01]", 0..2);
-    let parts =
-        (prop::option::of("[a-c]"), fields, prop::collection::vec(selector, 0..3), 0..NODES, 1..4_usize);
-    parts.prop_map(|(state, fields, labels, after, limit)| List {
+    let prefix =
+        prop::option::of((1..=NODES, 30..=36_usize).prop_map(|(node, length)| id(node)[..length].to_owned()));
+    let parts = (
+        prop::option::of("[a-c]"),
+        fields,
+        prop::collection::vec(selector, 0..3),
+        0..NODES,
+        1..4_usize,
+        prefix,
+    );
+    parts.prop_map(|(state, fields, labels, after, limit, prefix)| List {
         kind: String::new(),
         state,
         fields,
         labels,
+        prefix,
         after: Some(id(after)),
         limit,
         deleted: false,
