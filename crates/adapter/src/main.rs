@@ -1,3 +1,40 @@
 //! `wardroom-adapter`: drives one adapter from its configuration.
 
-fn main() {}
+mod command;
+mod config;
+#[cfg(test)]
+mod contract;
+mod expression;
+mod problem;
+mod template;
+mod yaml;
+
+use std::{io::IsTerminal as _, process::ExitCode};
+
+use clap::{Parser, Subcommand};
+
+/// Drives one adapter of clusters from its configuration.
+#[derive(Parser)]
+#[command(name = "wardroom-adapter", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Reads a configuration and names every mistake in it with file, line and column.
+    Check(command::check::Options),
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let level = tracing_subscriber::EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    // Only a terminal gets colours.
+    let colours = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(level).with_ansi(colours).with_writer(std::io::stderr).init();
+    match Arguments::parse().command {
+        Command::Check(options) => command::check::run(&options),
+    }
+}

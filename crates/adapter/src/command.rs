@@ -1,0 +1,3 @@
+//! The commands: one file for each.
+
+pub(crate) mod check;

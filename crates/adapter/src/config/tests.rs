@@ -1,0 +1,1 @@
+//! Configurations in both shapes, and the places of mistakes.
