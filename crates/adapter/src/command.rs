@@ -1,3 +1,4 @@
 //! The commands: one file for each.
 
 pub(crate) mod check;
+pub(crate) mod dry_run;

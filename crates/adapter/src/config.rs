@@ -4,6 +4,11 @@
 //! It is understood in the shape of the document (`post.parameters[].build.conditions.applied`) and in the newer one
 //! (`post.payloads[].build`), with keys in camel case or snake case.
 
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a file has values of every type, and those that are not named are refused"
+)]
+
 use std::{collections::BTreeSet, path::Path};
 
 use serde_json::Value as Json;
@@ -20,12 +25,12 @@ mod reader;
 mod tree;
 
 pub(crate) use call::Call;
-pub(crate) use condition::{Capture, Captured, Comparison, Condition, Operator, Precondition};
+pub(crate) use condition::{Captured, Condition, Precondition};
 pub(crate) use field::Path as FieldPath;
 pub(crate) use manifest::{Discovery, Found, Resource};
-pub(crate) use param::{Kind as ParamKind, Param, Source};
+pub(crate) use param::{Param, Source};
 pub(crate) use post::{Action, Build, ConditionRule, Post};
-pub(crate) use tree::{Computed, Tree, Unbuilt, unbuilt};
+pub(crate) use tree::{Computed, Tree, Unbuilt};
 
 use reader::Reader;
 
@@ -56,7 +61,8 @@ struct Names {
 const GIVEN: &[&str] = &["event", "cluster", "adapter", "config"];
 
 /// Values that templates have without a parameter of that name.
-const WELL_KNOWN: &[&str] = &["clusterId", "clusterName", "generation", "hyperfleetApiBaseUrl", "hyperfleetApiVersion"];
+const WELL_KNOWN: &[&str] =
+    &["clusterId", "clusterName", "generation", "hyperfleetApiBaseUrl", "hyperfleetApiVersion"];
 
 impl Names {
     fn new() -> Self {
@@ -95,11 +101,6 @@ impl Config {
             _ => Err(problems),
         }
     }
-
-    /// Returns whether Kubernetes is used at all.
-    pub(crate) fn needs_kubernetes(&self) -> bool {
-        !self.resources.is_empty() || !self.discoveries.is_empty()
-    }
 }
 
 impl Reader {
@@ -126,13 +127,22 @@ impl Reader {
 
     fn adapter_name(&mut self, fields: &reader::Fields<'_>) -> Option<String> {
         let Some(node) = fields.get("adapter") else {
-            self.note(fields.at, "adapter", "is required: `adapter: {name: …}` is the name that reports carry");
+            self.note(
+                fields.at,
+                "adapter",
+                "is required: `adapter: {name: …}` is the name that reports carry",
+            );
             return None;
         };
         let fields = self.fields(node, "adapter", &["name", "version"])?;
         let name = self.required(&fields, "name")?;
         let is_fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        if name.is_empty() || name.len() > 63 || !name.chars().all(is_fine) || name.starts_with('-') || name.ends_with('-') {
+        if name.is_empty()
+            || name.len() > 63
+            || !name.chars().all(is_fine)
+            || name.starts_with('-')
+            || name.ends_with('-')
+        {
             self.note(fields.place("name"), "adapter.name", "needs 1 to 63 characters a-z, 0-9 and `-`");
         }
         Some(name)

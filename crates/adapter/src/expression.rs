@@ -3,6 +3,11 @@
 //! Null and a missing field are alike for `??`, `nil`, `has` and optional fields. A missing field is false in a
 //! condition and nothing elsewhere; a mistake of type is an error of the adapter.
 
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "an expression meets values of every type, and refuses those it does not name"
+)]
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use cel::{Env, IdedExpr, ParseErrors};
@@ -15,6 +20,11 @@ mod translate;
 mod value;
 
 pub(crate) use value::Value;
+
+/// Returns whether a regular expression matches anywhere in a text; a wrong one matches nothing.
+pub(crate) fn matches(text: &str, pattern: &str) -> bool {
+    functions::matches(text, pattern).is_ok_and(|value| value == Value::Bool(true))
+}
 
 /// The names that an expression may use.
 #[derive(Debug, Clone, Default)]
@@ -52,7 +62,9 @@ impl Declared {
     /// Returns the reason why a name may not be used.
     pub(crate) fn refuse(&self, name: &str) -> Option<String> {
         if self.hidden.contains(name) {
-            return Some(format!("`{name}` comes from the environment, which only templates of manifests and calls see"));
+            return Some(format!(
+                "`{name}` comes from the environment, which only templates of manifests and calls see"
+            ));
         }
         let is_known = self.is_open || self.variables.contains_key(name);
         (!is_known).then(|| format!("`{name}` is not declared; declared are {}", self.known()))
@@ -152,7 +164,9 @@ impl Expression {
         match self.find(scope)? {
             None => Ok(false),
             Some(Value::Bool(is_true)) => Ok(is_true),
-            Some(other) => Err(Failure::Mistake(format!("a condition has to be true or false, and is {}", other.kind()))),
+            Some(other) => {
+                Err(Failure::Mistake(format!("a condition has to be true or false, and is {}", other.kind())))
+            }
         }
     }
 }

@@ -1,12 +1,15 @@
 //! `wardroom-adapter`: drives one adapter from its configuration.
 
+mod clock;
 mod command;
 mod config;
 #[cfg(test)]
 mod contract;
 mod expression;
+mod flow;
 mod problem;
 mod template;
+mod world;
 mod yaml;
 
 use std::{io::IsTerminal as _, process::ExitCode};
@@ -25,6 +28,8 @@ struct Arguments {
 enum Command {
     /// Reads a configuration and names every mistake in it with file, line and column.
     Check(command::check::Options),
+    /// Works on one event with recorded answers, changes nothing, and shows every step.
+    DryRun(command::dry_run::Options),
 }
 
 #[tokio::main]
@@ -34,7 +39,12 @@ async fn main() -> ExitCode {
     // Only a terminal gets colours.
     let colours = std::io::stderr().is_terminal();
     tracing_subscriber::fmt().with_env_filter(level).with_ansi(colours).with_writer(std::io::stderr).init();
-    match Arguments::parse().command {
-        Command::Check(options) => command::check::run(&options),
-    }
+    let ended = match Arguments::parse().command {
+        Command::Check(options) => Ok(command::check::run(&options)),
+        Command::DryRun(options) => command::dry_run::run(&options).await,
+    };
+    ended.unwrap_or_else(|error| {
+        tracing::error!("{error:#}");
+        ExitCode::FAILURE
+    })
 }

@@ -193,7 +193,8 @@ mod tests {
 
     use super::*;
 
-    const FILE: &str = "a: 1\nb:\n  - {c: true}\n  - \"x y\"\nd: |\n  first\n    second\ne: plain text\nf: ~\ng: 1.5\n";
+    const FILE: &str =
+        "a: 1\nb:\n  - {c: true}\n  - \"x y\"\nd: |\n  first\n    second\ne: plain text\nf: ~\ng: 1.5\n";
 
     #[test]
     fn values_keep_their_types_and_places() {

@@ -20,7 +20,11 @@ impl Reader {
         let fields = self.fields(node, path, &known)?;
         let method = self.text(&fields, "method");
         if method.is_some_and(|method| !method.eq_ignore_ascii_case("GET")) {
-            self.note(fields.place("method"), &fields.of("method"), "only GET reads without changing anything");
+            self.note(
+                fields.place("method"),
+                &fields.of("method"),
+                "only GET reads without changing anything",
+            );
         }
         let Some(node) = fields.get("url") else {
             self.note(fields.at, &fields.of("url"), "is required");

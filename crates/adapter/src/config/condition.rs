@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value as Json;
 
-use super::{Call, FieldPath, Names, reader::{Fields, Reader}};
+use super::{
+    Call, FieldPath, Names,
+    reader::{Fields, Reader},
+};
 use crate::{
     expression::{Declared, Expression},
     yaml::Node,
@@ -89,7 +92,9 @@ impl Operator {
             Self::Equals => Ok(same(value, operand)),
             Self::NotEquals => Ok(!same(value, operand)),
             Self::In | Self::NotIn => {
-                let Json::Array(values) = operand else { return Err("a list is expected as value".to_owned()) };
+                let Json::Array(values) = operand else {
+                    return Err("a list is expected as value".to_owned());
+                };
                 let is_in = values.iter().any(|other| same(value, other));
                 Ok(is_in == (self == Self::In))
             }
@@ -101,7 +106,9 @@ impl Operator {
                 Json::Array(values) => Ok(values.iter().any(|other| same(other, operand))),
                 Json::Object(entries) => Ok(operand.as_str().is_some_and(|key| entries.contains_key(key))),
                 Json::Null => Ok(false),
-                Json::Bool(_) | Json::Number(_) => Err("only texts, lists and objects contain anything".to_owned()),
+                Json::Bool(_) | Json::Number(_) => {
+                    Err("only texts, lists and objects contain anything".to_owned())
+                }
             },
             Self::GreaterThan | Self::LessThan => match (value.as_f64(), operand.as_f64()) {
                 (Some(left), Some(right)) if self == Self::GreaterThan => Ok(left > right),
@@ -126,7 +133,9 @@ impl Reader {
         let mut taken = BTreeSet::new();
         let nodes = self.list(fields.get("preconditions"), "preconditions").iter().enumerate();
         nodes
-            .filter_map(|(at, node)| self.precondition(node, &format!("preconditions[{at}]"), names, &mut taken))
+            .filter_map(|(at, node)| {
+                self.precondition(node, &format!("preconditions[{at}]"), names, &mut taken)
+            })
             .collect()
     }
 
@@ -152,7 +161,9 @@ impl Reader {
             (Some(node), None) => {
                 self.expression(node, &fields.of("expression"), &names.declared).map(Condition::Expression)
             }
-            (None, Some(node)) => Some(Condition::All(self.comparisons(node, &fields.of("conditions"), names))),
+            (None, Some(node)) => {
+                Some(Condition::All(self.comparisons(node, &fields.of("conditions"), names)))
+            }
             (None, None) => {
                 if fields.get("api_call").is_none() && captures.is_empty() {
                     self.note(fields.at, path, "needs `expression` or `conditions`");
@@ -172,7 +183,10 @@ impl Reader {
         let mut captures = Vec::new();
         for (at, node) in self.list(fields.get("capture"), &path).iter().enumerate() {
             let path = format!("{path}[{at}]");
-            let Some(fields) = self.fields(node, &path, &["name", "field", "expression", "description"]) else { continue };
+            let Some(fields) = self.fields(node, &path, &["name", "field", "expression", "description"])
+            else {
+                continue;
+            };
             // Fields of an answer are not declared anywhere.
             let mut declared = names.declared.clone();
             if has_call {
@@ -191,7 +205,12 @@ impl Reader {
         captures
     }
 
-    fn capture_origin(&mut self, fields: &Fields<'_>, has_call: bool, declared: &Declared) -> Option<Captured> {
+    fn capture_origin(
+        &mut self,
+        fields: &Fields<'_>,
+        has_call: bool,
+        declared: &Declared,
+    ) -> Option<Captured> {
         match (fields.get("field"), fields.get("expression")) {
             (Some(_), None) if has_call => {
                 let mut open = declared.clone();
@@ -212,7 +231,8 @@ impl Reader {
     fn comparisons(&mut self, node: &Node, path: &str, names: &Names) -> Vec<Comparison> {
         let mut comparisons = Vec::new();
         for (at, node) in self.list(Some(node), path).iter().enumerate() {
-            let Some(fields) = self.fields(node, &format!("{path}[{at}]"), &["field", "operator", "value"]) else {
+            let Some(fields) = self.fields(node, &format!("{path}[{at}]"), &["field", "operator", "value"])
+            else {
                 continue;
             };
             let source = self.required(&fields, "field");
@@ -224,7 +244,12 @@ impl Reader {
                 self.note(fields.at, &fields.of("value"), "is required");
             }
             if let (Some(source), Some(field), Some(operator)) = (source, field, operator) {
-                comparisons.push(Comparison { source, field, operator, operand: operand.unwrap_or_default() });
+                comparisons.push(Comparison {
+                    source,
+                    field,
+                    operator,
+                    operand: operand.unwrap_or_default(),
+                });
             }
         }
         comparisons

@@ -4,7 +4,11 @@ use std::collections::BTreeSet;
 
 use wardroom_upstream::kubernetes::Propagation;
 
-use super::{Names, reader::{Fields, Reader}, tree::{self, Tree}};
+use super::{
+    Names,
+    reader::{Fields, Reader},
+    tree::{self, Tree},
+};
 use crate::{
     expression::Expression,
     template::Template,
@@ -50,7 +54,12 @@ const PROPAGATIONS: &[(&str, Propagation)] = &[
 ];
 
 impl Reader {
-    pub(super) fn resources(&mut self, fields: &Fields<'_>, names: &mut Names, discoveries: &[Discovery]) -> Vec<Resource> {
+    pub(super) fn resources(
+        &mut self,
+        fields: &Fields<'_>,
+        names: &mut Names,
+        discoveries: &[Discovery],
+    ) -> Vec<Resource> {
         let nodes = self.list(fields.get("resources"), "resources");
         let mut taken: BTreeSet<String> =
             discoveries.iter().filter(|found| !found.is_external).map(|found| found.name.clone()).collect();
@@ -73,7 +82,13 @@ impl Reader {
             .collect()
     }
 
-    fn resource(&mut self, node: &Node, path: &str, names: &Names, taken: &mut BTreeSet<String>) -> Option<Resource> {
+    fn resource(
+        &mut self,
+        node: &Node,
+        path: &str,
+        names: &Names,
+        taken: &mut BTreeSet<String>,
+    ) -> Option<Resource> {
         // A manifest names its object, so that `discovery` has nothing to add.
         let known = &["name", "description", "transport", "manifest", "discovery", "lifecycle"];
         let fields = self.fields(node, path, known)?;
@@ -104,10 +119,12 @@ impl Reader {
         names: &Names,
     ) -> (Option<Expression>, Option<Expression>, Propagation) {
         let path = fields.of("lifecycle");
-        let lifecycle = fields.get("lifecycle").and_then(|node| self.fields(node, &path, &["create", "delete"]));
+        let lifecycle =
+            fields.get("lifecycle").and_then(|node| self.fields(node, &path, &["create", "delete"]));
         let Some(lifecycle) = lifecycle else { return (None, None, Propagation::Background) };
-        let mut part = |reader: &mut Self, name: &str, known: &[&str]| {
-            let fields = lifecycle.get(name).and_then(|node| reader.fields(node, &lifecycle.of(name), known))?;
+        let part = |reader: &mut Self, name: &str, known: &[&str]| {
+            let fields =
+                lifecycle.get(name).and_then(|node| reader.fields(node, &lifecycle.of(name), known))?;
             let when = fields.get("when").and_then(|node| reader.when(node, &fields.of("when"), names));
             Some((when, reader.word(&fields, "propagation_policy", PROPAGATIONS)))
         };
@@ -132,7 +149,8 @@ impl Reader {
         match &node.data {
             Data::Map(entries) if matches!(entries.as_slice(), [(key, _)] if key.text == "ref") => {
                 let fields = self.fields(node, path, &["ref"])?;
-                let file = self.folder.join(self.text(&fields, "ref")?);
+                let file = self.text(&fields, "ref")?;
+                let file = self.folder.join(file);
                 match Self::open(&file) {
                     Ok((mut other, node)) => {
                         let tree = other.checked_manifest(&node, path, names);
@@ -169,7 +187,11 @@ impl Reader {
             match text {
                 None | Some("") => self.note(node.at, &format!("{path}.{field}"), "is required, as a text"),
                 Some(text) if text.contains("{{") && field != "metadata.name" => {
-                    self.note(node.at, &format!("{path}.{field}"), "cannot be a template: the kind is watched");
+                    self.note(
+                        node.at,
+                        &format!("{path}.{field}"),
+                        "cannot be a template: the kind is watched",
+                    );
                 }
                 Some(_) => {}
             }
@@ -184,13 +206,29 @@ impl Reader {
         let mut taken = BTreeSet::new();
         let nodes = self.list(track.get("discovery"), "track.discovery").iter().enumerate();
         nodes
-            .filter_map(|(at, node)| self.discovery(node, &format!("track.discovery[{at}]"), names, &mut taken))
+            .filter_map(|(at, node)| {
+                self.discovery(node, &format!("track.discovery[{at}]"), names, &mut taken)
+            })
             .collect()
     }
 
-    fn discovery(&mut self, node: &Node, path: &str, names: &Names, taken: &mut BTreeSet<String>) -> Option<Discovery> {
-        let known =
-            &["name", "description", "api_version", "kind", "namespace", "by_name", "by_selectors", "external"];
+    fn discovery(
+        &mut self,
+        node: &Node,
+        path: &str,
+        names: &Names,
+        taken: &mut BTreeSet<String>,
+    ) -> Option<Discovery> {
+        let known = &[
+            "name",
+            "description",
+            "api_version",
+            "kind",
+            "namespace",
+            "by_name",
+            "by_selectors",
+            "external",
+        ];
         let fields = self.fields(node, path, known)?;
         let name = self.required(&fields, "name");
         if let Some(name) = &name {
@@ -212,7 +250,14 @@ impl Reader {
             }
         };
         let is_external = self.boolean(&fields, "external").unwrap_or(false);
-        Some(Discovery { name: name?, api_version: api_version?, kind: kind?, namespace, by: by?, is_external })
+        Some(Discovery {
+            name: name?,
+            api_version: api_version?,
+            kind: kind?,
+            namespace,
+            by: by?,
+            is_external,
+        })
     }
 
     fn selectors(&mut self, node: &Node, path: &str, names: &Names) -> Option<Found> {

@@ -4,7 +4,10 @@ use std::{collections::BTreeSet, path::PathBuf};
 
 use serde_json::Value as Json;
 
-use super::{Call, FieldPath, Names, reader::{Fields, Reader}};
+use super::{
+    Call, FieldPath, Names,
+    reader::{Fields, Reader},
+};
 use crate::{expression::Expression, template::Template, yaml::Node};
 
 /// A parameter.
@@ -65,7 +68,8 @@ impl Kind {
                 (None, Some(float)) if float.abs() < 9.2e18 => Ok(Json::from(float as i64)),
                 _ => mismatch(),
             },
-            (Self::Int, Json::String(text)) => match (text.trim().parse::<i64>(), text.trim().parse::<f64>()) {
+            (Self::Int, Json::String(text)) => match (text.trim().parse::<i64>(), text.trim().parse::<f64>())
+            {
                 (Ok(whole), _) => Ok(Json::from(whole)),
                 (Err(_), Ok(float)) if float.abs() < 9.2e18 => Ok(Json::from(float as i64)),
                 _ => mismatch(),
@@ -100,12 +104,29 @@ impl Reader {
         let mut taken = BTreeSet::new();
         let nodes = self.list(fields.get("params"), "params");
         let params = nodes.iter().enumerate();
-        params.filter_map(|(at, node)| self.param(node, &format!("params[{at}]"), names, &mut taken)).collect()
+        params
+            .filter_map(|(at, node)| self.param(node, &format!("params[{at}]"), names, &mut taken))
+            .collect()
     }
 
-    fn param(&mut self, node: &Node, path: &str, names: &mut Names, taken: &mut BTreeSet<String>) -> Option<Param> {
+    fn param(
+        &mut self,
+        node: &Node,
+        path: &str,
+        names: &mut Names,
+        taken: &mut BTreeSet<String>,
+    ) -> Option<Param> {
         let known = &[
-            "name", "source", "type", "default", "required", "description", "api_call", "expression", "file", "dns",
+            "name",
+            "source",
+            "type",
+            "default",
+            "required",
+            "description",
+            "api_call",
+            "expression",
+            "file",
+            "dns",
         ];
         let fields = self.fields(node, path, known)?;
         let name = self.required(&fields, "name");
@@ -121,7 +142,11 @@ impl Reader {
         }
         let name = name?;
         let is_hidden = source.as_ref().is_some_and(|source| self.is_hidden(source, names));
-        if is_hidden { names.hide(&name) } else { names.add(&name) }
+        if is_hidden {
+            names.hide(&name)
+        } else {
+            names.add(&name)
+        }
         Some(Param { name, source: source?, kind, default, is_required, is_hidden })
     }
 
@@ -174,7 +199,8 @@ impl Reader {
             }
         };
         if let Some(root) = path.root().filter(|root| !names.templates.contains(*root)) {
-            let why = format!("`{root}` is none of `event`, `env`, `cluster`, `config` and the parameters before");
+            let why =
+                format!("`{root}` is none of `event`, `env`, `cluster`, `config` and the parameters before");
             self.note(at, &fields.of("source"), why);
         }
         Some(Source::Field(path))

@@ -1,6 +1,10 @@
 //! What is reported: the payload in the document's shape or in the newer one, and the actions after it.
 
-use super::{Names, reader::{Fields, Reader}, tree::{self, Computed, Tree}};
+use super::{
+    Names,
+    reader::{Fields, Reader},
+    tree::{self, Computed, Tree},
+};
 use crate::{
     expression::Expression,
     template::Template,
@@ -76,14 +80,20 @@ impl Reader {
         Some(Post { name, when, build, actions })
     }
 
-    fn payload(&mut self, node: &Node, path: &str, names: &Names) -> Option<(String, Option<Expression>, Build)> {
+    fn payload(
+        &mut self,
+        node: &Node,
+        path: &str,
+        names: &Names,
+    ) -> Option<(String, Option<Expression>, Build)> {
         let fields = self.fields(node, path, &["name", "description", "when", "build", "build_ref"])?;
         let name = self.required(&fields, "name");
         let when = fields.get("when").and_then(|node| self.when(node, &fields.of("when"), names));
         let build = match (fields.get("build"), fields.get("build_ref")) {
             (Some(node), None) => self.build(node, &fields.of("build"), names),
             (None, Some(_)) => {
-                let file = self.folder.join(self.text(&fields, "build_ref")?);
+                let file = self.text(&fields, "build_ref")?;
+                let file = self.folder.join(file);
                 match Self::open(&file) {
                     Ok((mut other, node)) => {
                         let build = other.build(&node, &fields.of("build_ref"), names);
@@ -163,8 +173,18 @@ impl Reader {
         let mut actions = Vec::new();
         for (at, node) in self.list(fields.get("post_actions"), "post.post_actions").iter().enumerate() {
             let path = format!("post.post_actions[{at}]");
-            let known =
-                &["name", "description", "type", "when", "api_call", "log", "method", "endpoint", "headers", "body"];
+            let known = &[
+                "name",
+                "description",
+                "type",
+                "when",
+                "api_call",
+                "log",
+                "method",
+                "endpoint",
+                "headers",
+                "body",
+            ];
             let Some(fields) = self.fields(node, &path, known) else { continue };
             let when = fields.get("when").and_then(|node| self.when(node, &fields.of("when"), names));
             if let Some(node) = fields.get("log") {
@@ -176,7 +196,8 @@ impl Reader {
                 continue;
             }
             if let Some(node) = fields.get("api_call") {
-                let known = &["method", "url", "headers", "body", "timeout", "retry_attempts", "retry_backoff"];
+                let known =
+                    &["method", "url", "headers", "body", "timeout", "retry_attempts", "retry_backoff"];
                 if let Some(call) = self.fields(node, &fields.of("api_call"), known) {
                     self.report(&call, "url", payload);
                 }

@@ -103,12 +103,21 @@ impl Reader {
     }
 
     /// Reads a text that has to be one of some words.
-    pub(super) fn word<T: Copy>(&mut self, fields: &Fields<'_>, name: &str, words: &[(&str, T)]) -> Option<T> {
+    pub(super) fn word<T: Copy>(
+        &mut self,
+        fields: &Fields<'_>,
+        name: &str,
+        words: &[(&str, T)],
+    ) -> Option<T> {
         let text = self.text(fields, name)?;
         let found = words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
         if found.is_none() {
             let known = words.iter().map(|(word, _)| format!("`{word}`")).collect::<Vec<_>>().join(", ");
-            self.note(fields.place(name), &fields.of(name), format!("`{text}` is not known; known are {known}"));
+            self.note(
+                fields.place(name),
+                &fields.of(name),
+                format!("`{text}` is not known; known are {known}"),
+            );
         }
         found
     }
@@ -118,7 +127,11 @@ impl Reader {
         match &node.data {
             Data::Bool(value) => Some(*value),
             _ => {
-                self.note(node.at, &fields.of(name), format!("true or false is expected, not {}", node.kind()));
+                self.note(
+                    node.at,
+                    &fields.of(name),
+                    format!("true or false is expected, not {}", node.kind()),
+                );
                 None
             }
         }

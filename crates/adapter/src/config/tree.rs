@@ -60,16 +60,20 @@ impl Reader {
             return None;
         }
         match &node.data {
-            Data::Null | Data::Bool(_) | Data::Int(_) | Data::Float(_) => Some(Tree::Constant(node.to_json())),
+            Data::Null | Data::Bool(_) | Data::Int(_) | Data::Float(_) => {
+                Some(Tree::Constant(node.to_json()))
+            }
             Data::Text(_) => self.template(node, path, names.templates).map(Tree::Text),
             Data::List(nodes) => {
                 let trees = nodes.iter().enumerate();
-                let trees = trees.map(|(at, node)| self.tree_at(node, &format!("{path}[{at}]"), names, depth + 1));
+                let trees =
+                    trees.map(|(at, node)| self.tree_at(node, &format!("{path}[{at}]"), names, depth + 1));
                 // Every element is read, so that every problem is told.
                 trees.collect::<Vec<_>>().into_iter().collect::<Option<_>>().map(Tree::List)
             }
             Data::Map(entries) => {
-                let is_computed = entries.iter().any(|(key, _)| matches!(key.text.as_str(), "expression" | "field"));
+                let is_computed =
+                    entries.iter().any(|(key, _)| matches!(key.text.as_str(), "expression" | "field"));
                 if let (true, Some(declared)) = (is_computed, names.expressions) {
                     return self.computed(node, path, declared).map(|value| Tree::Value(Box::new(value)));
                 }
@@ -91,7 +95,9 @@ impl Reader {
         let fields = self.fields(node, path, &["expression", "field", "default", "description"])?;
         let default = fields.get("default").map(Node::to_json);
         let origin = match (fields.get("expression"), fields.get("field")) {
-            (Some(node), None) => self.expression(node, &fields.of("expression"), declared).map(Origin::Expression),
+            (Some(node), None) => {
+                self.expression(node, &fields.of("expression"), declared).map(Origin::Expression)
+            }
             (None, Some(_)) => self.path(&fields, "field", declared).map(Origin::Field),
             _ => {
                 self.note(fields.at, path, "needs `expression` or `field`, and not both");
@@ -113,7 +119,9 @@ impl Computed {
     /// Returns the value; what is missing is the default, or null.
     pub(crate) fn evaluate(&self, scope: &Scope) -> Result<Json, Unbuilt> {
         let found = match &self.origin {
-            Origin::Expression(expression) => expression.find(scope).map(|value| value.map(|value| value.to_json())),
+            Origin::Expression(expression) => {
+                expression.find(scope).map(|value| value.map(|value| value.to_json()))
+            }
             Origin::Field(path) => Ok(path.find(scope)),
         };
         let found = found.map_err(|failure| unbuilt(&self.path, &failure))?;
@@ -121,7 +129,7 @@ impl Computed {
     }
 }
 
-pub(crate) fn unbuilt(field: &str, failure: &Failure) -> Unbuilt {
+fn unbuilt(field: &str, failure: &Failure) -> Unbuilt {
     Unbuilt { field: field.to_owned(), why: failure.to_string() }
 }
 

@@ -234,7 +234,13 @@ impl<'s> Evaluation<'s> {
         }
     }
 
-    fn with<'e>(&self, variable: &'e str, value: Value, body: &'e IdedExpr, locals: &mut Locals<'e>) -> Outcome {
+    fn with<'e>(
+        &self,
+        variable: &'e str,
+        value: Value,
+        body: &'e IdedExpr,
+        locals: &mut Locals<'e>,
+    ) -> Outcome {
         locals.push((variable, value));
         let result = self.evaluate(body, locals);
         locals.pop();
@@ -252,7 +258,12 @@ impl<'s> Evaluation<'s> {
     }
 
     /// Compares; null and missing are alike beside `null` and `nil`.
-    fn equal<'e>(&self, left: &'e IdedExpr, right: &'e IdedExpr, locals: &mut Locals<'e>) -> Result<bool, Failure> {
+    fn equal<'e>(
+        &self,
+        left: &'e IdedExpr,
+        right: &'e IdedExpr,
+        locals: &mut Locals<'e>,
+    ) -> Result<bool, Failure> {
         let is_null = |operand: &IdedExpr| operand.expr == Expr::Literal(LiteralValue::Null);
         if is_null(right) {
             return Ok(self.present(left, locals)?.is_none());

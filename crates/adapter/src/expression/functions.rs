@@ -15,6 +15,7 @@ mod matching;
 mod texts;
 
 pub(super) use lists::sorted;
+pub(super) use matching::matches;
 
 /// How a function treats its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,9 +130,9 @@ pub(super) fn find(name: &str, is_member: bool) -> Option<&'static Function> {
 pub(super) fn unsuited(name: &str, value: &Value) -> Failure {
     match value {
         Value::Null => Failure::Missing(format!("the operand of `{name}` is null")),
-        Value::Optional(_) => Failure::Mistake(format!(
-            "`{name}` is applied to an optional value: add .orValue(…) or use `??`"
-        )),
+        Value::Optional(_) => {
+            Failure::Mistake(format!("`{name}` is applied to an optional value: add .orValue(…) or use `??`"))
+        }
         _ => Failure::Mistake(format!("`{name}` cannot be applied to {}", value.kind())),
     }
 }
@@ -201,7 +202,9 @@ fn int(value: &Value) -> Outcome {
     match value {
         Value::Int(_) => Ok(value.clone()),
         Value::Double(number) if number.abs() < 9.2e18 => Ok(Value::Int(*number as i64)),
-        Value::Double(_) => Err(Failure::Mistake("`int` is applied to a number that is too large".to_owned())),
+        Value::Double(_) => {
+            Err(Failure::Mistake("`int` is applied to a number that is too large".to_owned()))
+        }
         Value::Text(text) => text.parse().map(Value::Int).map_err(|_| unread("int", "an integer such as 42")),
         Value::Time(time) => Ok(Value::Int(time.as_second())),
         _ => Err(unsuited("int", value)),
@@ -245,9 +248,10 @@ fn boolean(value: &Value) -> Outcome {
 fn timestamp(value: &Value) -> Outcome {
     match value {
         Value::Time(_) => Ok(value.clone()),
-        Value::Text(text) => {
-            text.parse().map(Value::Time).map_err(|_| unread("timestamp", "a time such as 2026-01-31T12:00:00Z"))
-        }
+        Value::Text(text) => text
+            .parse()
+            .map(Value::Time)
+            .map_err(|_| unread("timestamp", "a time such as 2026-01-31T12:00:00Z")),
         Value::Int(seconds) => Timestamp::from_second(*seconds)
             .map(Value::Time)
             .map_err(|_| Failure::Mistake("`timestamp` is applied to a number that is no time".to_owned())),

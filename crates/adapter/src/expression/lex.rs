@@ -38,7 +38,10 @@ impl Token<'_> {
 /// Splits an expression into its tokens.
 pub(super) fn tokens(source: &str) -> Result<Vec<Token<'_>>, Fault> {
     if source.len() > LONGEST {
-        return Err(Fault::new(0, format!("is longer than {LONGEST} bytes: split it into several parameters")));
+        return Err(Fault::new(
+            0,
+            format!("is longer than {LONGEST} bytes: split it into several parameters"),
+        ));
     }
     let mut found = Vec::new();
     let mut at = 0;
@@ -91,8 +94,10 @@ fn number(rest: &str) -> usize {
     let mut length = 0;
     while let Some(byte) = bytes.get(length) {
         let is_fraction = *byte == b'.' && bytes.get(length + 1).is_some_and(u8::is_ascii_digit);
-        let is_sign =
-            matches!(byte, b'+' | b'-') && length > 0 && matches!(bytes[length - 1], b'e' | b'E') && !rest.starts_with("0x");
+        let is_sign = matches!(byte, b'+' | b'-')
+            && length > 0
+            && matches!(bytes[length - 1], b'e' | b'E')
+            && !rest.starts_with("0x");
         if !(byte.is_ascii_alphanumeric() || is_fraction || is_sign) {
             break;
         }
@@ -140,15 +145,24 @@ mod tests {
     #[test]
     fn texts_are_one_token_whatever_they_contain() {
         assert_eq!(split(r#"a ?? "b ?? nil""#), ["a", "??", r#""b ?? nil""#]);
-        assert_eq!(split(r#"r"\" + 'it\'s' + """a"b""" "#), [r#"r"\""#, "+", r"'it\'s'", "+", r#""""a"b""""#]);
+        assert_eq!(
+            split(r#"r"\" + 'it\'s' + """a"b""" "#),
+            [r#"r"\""#, "+", r"'it\'s'", "+", r#""""a"b""""#]
+        );
         assert_eq!(split("a // ?? nil\n + b"), ["a", "+", "b"]);
         assert_eq!(split("rb"), ["rb"]);
     }
 
     #[test]
     fn symbols_and_numbers_are_whole() {
-        assert_eq!(split("a.?b[?0] ?? c?d:e"), ["a", ".?", "b", "[", "?", "0", "]", "??", "c", "?", "d", ":", "e"]);
-        assert_eq!(split("1.5e-3+0x1f-7u*x[0].y"), ["1.5e-3", "+", "0x1f", "-", "7u", "*", "x", "[", "0", "]", ".", "y"]);
+        assert_eq!(
+            split("a.?b[?0] ?? c?d:e"),
+            ["a", ".?", "b", "[", "?", "0", "]", "??", "c", "?", "d", ":", "e"]
+        );
+        assert_eq!(
+            split("1.5e-3+0x1f-7u*x[0].y"),
+            ["1.5e-3", "+", "0x1f", "-", "7u", "*", "x", "[", "0", "]", ".", "y"]
+        );
     }
 
     #[test]

@@ -46,7 +46,9 @@ fn a_default_binds_loosest() {
 
 #[test]
 fn null_and_missing_are_alike() {
-    for conditions in [json!({"x": {}}), json!({"x": null}), json!({"x": {"a": null}}), json!({"x": {"a": []}})] {
+    for conditions in
+        [json!({"x": {}}), json!({"x": null}), json!({"x": {"a": null}}), json!({"x": {"a": []}})]
+    {
         check("x.a[?(@.type=='T')].f ?? 'd'", &conditions, &json!("d"));
         check("x.a[?(@.type=='T')].f != nil", &conditions, &json!(false));
         check("x.a[?(@.type=='T')].f == null", &conditions, &json!(true));
@@ -71,8 +73,19 @@ fn a_filter_is_its_first_match_or_nothing() {
 
 #[test]
 fn a_missing_field_is_false_in_a_condition_and_a_mistake_is_not() {
-    let test = |source: &str| Expression::new(source, &open()).unwrap().test(&scope(&json!({"x": {"n": 3, "t": "a", "z": null}})));
-    for source in ["x.gone > 0", "x.gone == 'True'", "x.gone != 'True'", "!x.gone", "x.z > 0", "x.n == 3 && x.gone", "x.gone", "x.?gone"] {
+    let test = |source: &str| {
+        Expression::new(source, &open()).unwrap().test(&scope(&json!({"x": {"n": 3, "t": "a", "z": null}})))
+    };
+    for source in [
+        "x.gone > 0",
+        "x.gone == 'True'",
+        "x.gone != 'True'",
+        "!x.gone",
+        "x.z > 0",
+        "x.n == 3 && x.gone",
+        "x.gone",
+        "x.?gone",
+    ] {
         assert_eq!(test(source), Ok(false), "{source}");
     }
     for source in ["x.n > 2", "x.gone || x.n == 3", "x.n == 3.0", "x.n + 1 == 4"] {
@@ -93,17 +106,33 @@ fn the_document_is_read_as_it_is_meant() {
     let healthy = r#"(resources.clusterController.status.conditions[?(@.type=='ReplicaFailure')].status ?? "False") != "True" &&
         (resources.clusterController.status.unavailableReplicas ?? 0) < 1"#;
     let cases = [
-        (json!({"clusterNamespace": {"status": {"phase": "Active"}}, "clusterController": {"status": {"replicas": 2, "readyReplicas": 2,
-            "conditions": [{"type": "Progressing"}, {"type": "Available", "status": "True"}]}}}), [true, true, true]),
-        (json!({"clusterNamespace": {"status": {"phase": "Active"}}, "clusterController": {"status": {"replicas": 2, "unavailableReplicas": 2}}}), [false, false, false]),
-        (json!({"clusterNamespace": {}, "clusterController": {"status": {"replicas": 2, "readyReplicas": null, "conditions": null}}}), [false, false, true]),
-        (json!({"clusterController": {"status": {"conditions": [{"type": "ReplicaFailure", "status": "True"}]}}}), [false, false, false]),
+        (
+            json!({"clusterNamespace": {"status": {"phase": "Active"}}, "clusterController": {"status": {"replicas": 2, "readyReplicas": 2,
+            "conditions": [{"type": "Progressing"}, {"type": "Available", "status": "True"}]}}}),
+            [true, true, true],
+        ),
+        (
+            json!({"clusterNamespace": {"status": {"phase": "Active"}}, "clusterController": {"status": {"replicas": 2, "unavailableReplicas": 2}}}),
+            [false, false, false],
+        ),
+        (
+            json!({"clusterNamespace": {}, "clusterController": {"status": {"replicas": 2, "readyReplicas": null, "conditions": null}}}),
+            [false, false, true],
+        ),
+        (
+            json!({"clusterController": {"status": {"conditions": [{"type": "ReplicaFailure", "status": "True"}]}}}),
+            [false, false, false],
+        ),
         (json!({}), [false, false, true]),
     ];
     for (resources, expected) in cases {
         let scope = scope(&json!({"resources": resources}));
         for (source, expected) in [available, ready, healthy].into_iter().zip(expected) {
-            assert_eq!(Expression::new(source, &open()).unwrap().test(&scope), Ok(expected), "{source} with {resources}");
+            assert_eq!(
+                Expression::new(source, &open()).unwrap().test(&scope),
+                Ok(expected),
+                "{source} with {resources}"
+            );
         }
     }
 }
@@ -114,7 +143,8 @@ fn faults_name_their_place() {
     declared.add("region");
     declared.add_with("resources", ["controller".to_owned()].into());
     let faults = |source: &str| -> Vec<(usize, String)> {
-        let faults = Expression::new(source, &declared).err().unwrap_or_else(|| panic!("{source} is accepted"));
+        let faults =
+            Expression::new(source, &declared).err().unwrap_or_else(|| panic!("{source} is accepted"));
         faults.into_iter().map(|fault| (fault.at, fault.why)).collect()
     };
     for (source, at, why) in [

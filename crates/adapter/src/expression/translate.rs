@@ -113,7 +113,9 @@ impl<'a> Translator<'a> {
                 self.next += 1;
                 Ok(Piece { text: symbol.to_owned(), at: token.at })
             }
-            Some(token) => Err(Fault::new(token.at, format!("`{symbol}` is expected instead of `{}`", token.text))),
+            Some(token) => {
+                Err(Fault::new(token.at, format!("`{symbol}` is expected instead of `{}`", token.text)))
+            }
             None => Err(Fault::new(self.end, format!("`{symbol}` is expected at the end"))),
         }
     }
@@ -167,7 +169,11 @@ impl<'a> Translator<'a> {
     }
 
     /// Parses something one level deeper.
-    fn nested<T>(&mut self, at: usize, parse: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
+    fn nested<T>(
+        &mut self,
+        at: usize,
+        parse: impl FnOnce(&mut Self) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
         if self.depth >= DEPTH {
             return Err(Fault::new(at, format!("is nested deeper than {DEPTH} levels")));
         }
@@ -272,7 +278,10 @@ impl<'a> Translator<'a> {
     /// `@`, the element that a filter looks at.
     fn item(&mut self, token: Token<'a>) -> Result<Piece, Fault> {
         if self.items == 0 {
-            return Err(Fault::new(token.at, "`@` has a meaning only in a filter such as [?(@.type=='T')]".to_owned()));
+            return Err(Fault::new(
+                token.at,
+                "`@` has a meaning only in a filter such as [?(@.type=='T')]".to_owned(),
+            ));
         }
         self.next += 1;
         Ok(Piece { text: format!("__it{}", self.items), at: token.at })
@@ -336,7 +345,8 @@ impl<'a> Translator<'a> {
         if !function.arguments.contains(&count) {
             let (least, most) = (function.arguments.start(), function.arguments.end());
             let takes = if least == most { format!("{least}") } else { format!("{least} to {most}") };
-            self.faults.push(Fault::new(token.at, format!("`{name}` takes {takes} arguments, and has {count}")));
+            self.faults
+                .push(Fault::new(token.at, format!("`{name}` takes {takes} arguments, and has {count}")));
         }
         Ok(pieces)
     }
@@ -346,7 +356,10 @@ impl<'a> Translator<'a> {
         let variable = self.ahead(1).filter(|variable| variable.kind == Kind::Name);
         let comma = self.ahead(2).filter(|comma| comma.is(","));
         let (Some(variable), Some(comma)) = (variable, comma) else {
-            let why = format!("`{}` needs a variable and an expression, such as {}(x, x.ready)", token.text, token.text);
+            let why = format!(
+                "`{}` needs a variable and an expression, such as {}(x, x.ready)",
+                token.text, token.text
+            );
             return Err(Fault::new(token.at, why));
         };
         let mut pieces = vec![self.take("(")?];
@@ -362,7 +375,11 @@ impl<'a> Translator<'a> {
         Ok(pieces)
     }
 
-    fn looping<T>(&mut self, at: usize, parse: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
+    fn looping<T>(
+        &mut self,
+        at: usize,
+        parse: impl FnOnce(&mut Self) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
         if self.loops >= LOOPS {
             return Err(Fault::new(at, format!("loops are nested deeper than {LOOPS} levels")));
         }

@@ -82,7 +82,8 @@ impl Value {
                 self.order(other) == Some(Ordering::Equal)
             }
             (Self::List(left), Self::List(right)) => {
-                left.len() == right.len() && left.iter().zip(right.iter()).all(|(left, right)| left.equals(right))
+                left.len() == right.len()
+                    && left.iter().zip(right.iter()).all(|(left, right)| left.equals(right))
             }
             (Self::Map(left), Self::Map(right)) => {
                 left.len() == right.len()

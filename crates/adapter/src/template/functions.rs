@@ -39,10 +39,28 @@ const TABLE: &[(&str, Function)] = &[
     ("int64", |arguments| number(arguments).map(|number| Value::Int(whole(number)))),
     ("float", |arguments| number(arguments).map(Value::Float)),
     ("float64", |arguments| number(arguments).map(Value::Float)),
-    ("bool", |arguments| with_text(arguments, |text| matches!(text, "true" | "1").to_string())),
+    ("bool", |arguments| match arguments {
+        [value] => match text(value).trim() {
+            "true" | "1" => Ok(Value::Bool(true)),
+            "false" | "0" => Ok(Value::Bool(false)),
+            _ => Err(wrong()),
+        },
+        _ => Err(wrong()),
+    }),
     ("date", |arguments| with_two(arguments, |layout, time| Value::from(date(layout, time)))),
     ("dateFormat", |arguments| with_two(arguments, |layout, time| Value::from(date(layout, time)))),
 ];
+
+/// The functions of Go that templates have; `call` has nothing to call.
+const BUILT_IN: &[&str] = &[
+    "and", "or", "not", "len", "index", "slice", "print", "printf", "println", "html", "js", "urlquery",
+    "eq", "ne", "lt", "le", "gt", "ge",
+];
+
+/// Returns whether there is a function of this name.
+pub(super) fn is_known(name: &str) -> bool {
+    name == "now" || BUILT_IN.contains(&name) || TABLE.iter().any(|(known, _)| *known == name)
+}
 
 /// Returns all functions.
 pub(super) fn map(now: &Arc<AtomicI64>) -> FuncMap {
@@ -63,7 +81,11 @@ pub(super) fn map(now: &Arc<AtomicI64>) -> FuncMap {
 
 /// Returns the values of a template as one object.
 pub(super) fn object(values: &Values) -> Value {
-    let entries = values.by_name.iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (Arc::from(name.as_str()), super::go(value)));
+    let entries = values
+        .by_name
+        .iter()
+        .filter(|(_, value)| !value.is_null())
+        .map(|(name, value)| (Arc::from(name.as_str()), super::go(value)));
     Value::Map(Arc::new(entries.collect()))
 }
 

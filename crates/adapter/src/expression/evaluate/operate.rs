@@ -13,7 +13,9 @@ pub(super) fn operate(evaluation: &Evaluation<'_>, name: &str, values: &[Value])
         (operators::NEGATE, [value]) => negate(value),
         (operators::ADD, [left, right]) => add(evaluation, left, right),
         (operators::SUBSTRACT, [left, right]) => subtract(left, right),
-        (operators::MULTIPLY | operators::DIVIDE | operators::MODULO, [left, right]) => number(name, left, right),
+        (operators::MULTIPLY | operators::DIVIDE | operators::MODULO, [left, right]) => {
+            number(name, left, right)
+        }
         (operators::LESS, [left, right]) => order(left, right, "<", std::cmp::Ordering::is_lt),
         (operators::LESS_EQUALS, [left, right]) => order(left, right, "<=", std::cmp::Ordering::is_le),
         (operators::GREATER, [left, right]) => order(left, right, ">", std::cmp::Ordering::is_gt),
@@ -72,7 +74,9 @@ fn add(evaluation: &Evaluation<'_>, left: &Value, right: &Value) -> Outcome {
 fn subtract(left: &Value, right: &Value) -> Outcome {
     match (left, right) {
         (Value::Time(left), Value::Time(right)) => Ok(Value::Span(left.duration_since(*right))),
-        (Value::Time(time), Value::Span(span)) => time.checked_sub(*span).map(Value::Time).map_err(|_| overflow()),
+        (Value::Time(time), Value::Span(span)) => {
+            time.checked_sub(*span).map(Value::Time).map_err(|_| overflow())
+        }
         (Value::Span(left), Value::Span(right)) => {
             left.checked_sub(*right).map(Value::Span).ok_or_else(overflow)
         }

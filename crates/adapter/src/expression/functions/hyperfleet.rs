@@ -21,7 +21,10 @@ pub(super) fn call(evaluation: &Evaluation<'_>, name: &str, arguments: &[Value])
         ("dig", [value, Value::Text(path)]) => Ok(dig(value, path)),
         ("conditionStatus", [conditions, Value::Text(kind)]) => {
             let status = condition(conditions, kind).and_then(|found| field(found, "status"));
-            Ok(status.filter(|status| matches!(status, Value::Text(_))).cloned().unwrap_or_else(|| Value::text("Unknown")))
+            Ok(status
+                .filter(|status| matches!(status, Value::Text(_)))
+                .cloned()
+                .unwrap_or_else(|| Value::text("Unknown")))
         }
         ("conditionAge", [conditions, Value::Text(kind)]) => {
             Ok(Value::Int(age(conditions, kind, evaluation.now()).unwrap_or(-1)))
@@ -36,9 +39,13 @@ pub(super) fn call(evaluation: &Evaluation<'_>, name: &str, arguments: &[Value])
         ("statusFeedbackValue", [feedback, Value::Text(name)]) => {
             Ok(feedback_value(feedback, name).unwrap_or_else(|| Value::text("")))
         }
-        ("triState", [Value::Bool(is_true), Value::Bool(is_false)]) => {
-            Ok(Value::text(if *is_true { "True" } else if *is_false { "False" } else { "Unknown" }))
-        }
+        ("triState", [Value::Bool(is_true), Value::Bool(is_false)]) => Ok(Value::text(if *is_true {
+            "True"
+        } else if *is_false {
+            "False"
+        } else {
+            "Unknown"
+        })),
         (_, []) => Err(Failure::Mistake(format!("`{name}` cannot be called like this"))),
         (_, [.., last]) => Err(unsuited(name, last)),
     }
@@ -72,7 +79,9 @@ fn condition<'v>(conditions: &'v Value, kind: &str) -> Option<&'v Value> {
 
 /// Returns for how many seconds a condition has its status.
 fn age(conditions: &Value, kind: &str, now: Timestamp) -> Option<i64> {
-    let Value::Text(since) = field(condition(conditions, kind)?, "last_transition_time")? else { return None };
+    let Value::Text(since) = field(condition(conditions, kind)?, "last_transition_time")? else {
+        return None;
+    };
     let since: Timestamp = since.parse().ok()?;
     Some(now.duration_since(since).as_secs())
 }

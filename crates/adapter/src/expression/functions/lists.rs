@@ -36,7 +36,8 @@ pub(super) fn call(
         ("slice", [Value::Int(from), Value::Int(to)]) => {
             let range = usize::try_from(*from).ok().zip(usize::try_from(*to).ok());
             let part = range.and_then(|(from, to)| values.get(from..to));
-            let part = part.ok_or_else(|| Failure::Mistake("`slice` reaches outside of the list".to_owned()))?;
+            let part =
+                part.ok_or_else(|| Failure::Mistake("`slice` reaches outside of the list".to_owned()))?;
             Ok(Value::list(part.to_vec()))
         }
         ("flatten", []) => flatten(values, 1),
@@ -101,7 +102,8 @@ pub(super) fn format(format: &str, values: &[Value]) -> Outcome {
             Some('%') => text.push('%'),
             Some('s' | 'd') => {
                 let value = values.next();
-                let value = value.ok_or_else(|| Failure::Mistake("`format` has too few values".to_owned()))?;
+                let value =
+                    value.ok_or_else(|| Failure::Mistake("`format` has too few values".to_owned()))?;
                 text.push_str(&texts::plain(value));
             }
             _ => return Err(Failure::Mistake("`format` knows %s, %d and %% only".to_owned())),

@@ -10,7 +10,7 @@ static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
 static PROGRAM: LazyLock<Option<Program>> = LazyLock::new(|| ENV.compile("text.matches(pattern)").ok());
 
 /// Returns whether a pattern matches anywhere in a text.
-pub(super) fn matches(text: &str, pattern: &str) -> Outcome {
+pub(in crate::expression) fn matches(text: &str, pattern: &str) -> Outcome {
     let mut context = Context::with_env(Arc::clone(&ENV));
     context.add_variable_from_value("text", text.to_owned());
     context.add_variable_from_value("pattern", pattern.to_owned());

@@ -100,7 +100,8 @@ pub(super) fn span(text: &str) -> Option<SignedDuration> {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
         let number: f64 = rest[..digits].parse().ok()?;
         rest = &rest[digits..];
-        let units = [("ms", 0.001), ("us", 0.000_001), ("ns", 0.000_000_001), ("h", 3600.0), ("m", 60.0), ("s", 1.0)];
+        let units =
+            [("ms", 0.001), ("us", 0.000_001), ("ns", 0.000_000_001), ("h", 3600.0), ("m", 60.0), ("s", 1.0)];
         let (unit, factor) = units.into_iter().find(|(unit, _)| rest.starts_with(unit))?;
         rest = &rest[unit.len()..];
         seconds += number * factor;

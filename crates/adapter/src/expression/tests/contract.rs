@@ -18,7 +18,10 @@ const DIFFERENT: &[(&str, &str)] = &[
     ("conditionStatus(m, \"A\")", "no list of conditions is an unknown condition"),
     ("conditionStatus(n, \"A\")", "null and missing are alike"),
     ("conditionStatus(ml.filter(c, c.type == \"B\"), \"B\")", "an artefact of Go values"),
-    ("statusFeedbackValue({\"values\": [{\"name\": \"a\", \"fieldValue\": {\"string\": \"lit\"}}]}, \"a\")", "an artefact of Go values"),
+    (
+        "statusFeedbackValue({\"values\": [{\"name\": \"a\", \"fieldValue\": {\"string\": \"lit\"}}]}, \"a\")",
+        "an artefact of Go values",
+    ),
     ("toJson({\"k\": m})", "an artefact of Go values"),
     ("toJson(\"<&>\")", "JSON needs no such escapes"),
     ("toJson(fd)", "a double stays a double"),
@@ -97,7 +100,8 @@ fn same(ours: &str, theirs: &str) -> bool {
     if theirs.starts_with("error") {
         return ours.starts_with(theirs);
     }
-    let (Ok(ours), Ok(theirs)) = (serde_json::from_str::<Json>(ours), serde_json::from_str::<Json>(theirs)) else {
+    let (Ok(ours), Ok(theirs)) = (serde_json::from_str::<Json>(ours), serde_json::from_str::<Json>(theirs))
+    else {
         return false;
     };
     Value::from(&ours).equals(&Value::from(&theirs))
