@@ -179,7 +179,7 @@ impl table::State for State {
     fn remedy(self) -> Option<Call> {
         let resume = action::Action::Resume.call();
         match self {
-            BootstrapIssued => Some(resume.when("issues a new token; the old one is void from then on")),
+            BootstrapIssued => Some(resume.when("issues a new token; the old one is no longer valid")),
             Enrolling | Draining | Removing => Some(resume),
             Quarantined => Some(ONBOARD.when("for a node whose onboarding was cancelled")),
             Active | Offline | Retired | Deleted => None,

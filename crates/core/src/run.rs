@@ -211,7 +211,7 @@ const ABANDON: Call = Call::new("run", "cancel", "POST", "/api/v1/runs/{id}/acti
     .body(&[("abandon", Fixed::Flag(true))])
     .needing(&["comment"])
     .by(Role::Admin)
-    .when("nothing is undone, and a person has to clean up by hand");
+    .when("undoes nothing; a person has to clean up");
 
 /// Returns the causes that keep a run in its state, beyond those of the state itself.
 #[must_use]

@@ -62,7 +62,7 @@ names! {
 /// Gives a satellite a new token, for when nothing else lets it in.
 pub const REISSUE: Call = REENABLE
     .body(&[("mode", Fixed::Text("reissue"))])
-    .when("hand the new token to the satellite; the old one is void from then on");
+    .when("give the new token to the satellite; the old one is no longer valid");
 
 /// Reads a satellite.
 pub const READ: Call = Call::read("satellite", "/api/satellites/{name}");

@@ -634,7 +634,7 @@ mod fleet {
         );
         assert_eq!(
             why(None, "paris", &[], 1),
-            "Last heard 2027-01-15T07:58:29Z; it never said how often it beats; it counts as silent from 2027-01-15T08:13:29Z on."
+            "Last heard 2027-01-15T07:58:29Z; it never reported its interval; it counts as silent from 2027-01-15T08:13:29Z on."
         );
 
         let incident = fleet.rule(&zones(&[("paris", dark(20, 3))]), &limits, at(2)).incidents.remove(0);

@@ -173,7 +173,7 @@ fn a_refusal_says_what_is_allowed() {
     assert_eq!(refusal.to_string(), "a node that is retired cannot become active: nothing leaves retired");
     let refusal =
         transition::judge(State::InstallFailed, 3, Request { to: State::Pending, force: false }).unwrap_err();
-    assert!(refusal.to_string().contains("repeat it with force"));
+    assert!(refusal.to_string().contains("retry with force"));
 }
 
 #[test]

@@ -177,7 +177,6 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Random bytes as hexadecimal digits.
 pub(crate) fn random(bytes: usize) -> String {
     let mut random = vec![0; bytes];
     getrandom::fill(&mut random).expect("the system has random numbers");

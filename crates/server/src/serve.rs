@@ -216,9 +216,9 @@ fn loopback(app: &App, listener: SocketAddr) -> Option<Loopback> {
 async fn bind(address: SocketAddr, setting: &str) -> Result<(TcpListener, SocketAddr), StartError> {
     let failed = |error: std::io::Error| {
         let help = if error.kind() == ErrorKind::AddrInUse {
-            "another program, perhaps another server, has it: stop that, or choose another address with"
+            "another program uses this address: stop it, or choose another address with"
         } else if error.kind() == ErrorKind::PermissionDenied {
-            "low ports need a privilege: choose another with"
+            "ports below 1024 need a privilege: choose another address with"
         } else {
             "choose an address of this machine with"
         };

@@ -20,7 +20,7 @@ impl Document {
     /// What the kind reads in it.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_str(&self.0)
-            .map_err(|error| Error::Bug(format!("a stored document does not parse: {error}")))
+            .map_err(|error| Error::Bug(format!("the stored document is not valid: {error}")))
     }
 
     /// The text.

@@ -29,7 +29,7 @@ pub enum Error {
         id: String,
     },
     /// Another holder has the lease that the change was made under.
-    #[error("the lease {lease:?} has moved on")]
+    #[error("the lease {lease:?} was lost to another holder")]
     Fenced {
         /// The name of that lease.
         lease: String,
@@ -49,10 +49,10 @@ pub enum Error {
     #[error("the database is unavailable: {0}")]
     Unavailable(String),
     /// A commit was sent and not answered: it may have happened, or may yet. Read before asking again.
-    #[error("the database did not say what became of the change: {0}")]
+    #[error("the outcome of the change is unknown, because the database did not answer: {0}")]
     Unanswered(String),
     /// The database gave up before it was done, and changed nothing.
-    #[error("the database gave up: {0}")]
+    #[error("the database timed out: {0}")]
     CutShort(Wait),
     /// The database takes no changes from us.
     #[error(
@@ -118,7 +118,7 @@ impl fmt::Display for Wait {
         f.write_str(match self {
             Self::Lock => "a session holds a lock for longer than lock_timeout; pg_blocking_pids() names it",
             Self::Statement => {
-                "a statement took longer than statement_timeout, or was cancelled; pg_stat_activity tells what it waits for"
+                "a statement took longer than statement_timeout, or was cancelled; pg_stat_activity shows what it waits for"
             }
         })
     }

@@ -33,7 +33,6 @@ impl Encoder {
     }
 }
 
-/// Lowercase hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digit = |half: u8| char::from(DIGITS[usize::from(half)]);

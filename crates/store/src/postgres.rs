@@ -46,7 +46,6 @@ const WAIT: Duration = Duration::from_secs(10);
 const LIMIT: Duration = Duration::from_secs(25);
 const ATTEMPTS: usize = 10;
 
-/// Connections to one database.
 #[derive(Clone)]
 pub(crate) struct Postgres {
     writers: Pool,
@@ -230,7 +229,7 @@ enum Failed {
     Store(Error),
 }
 
-const LATE: &str = "it did not answer in time";
+const LATE: &str = "no answer in time";
 
 impl Failed {
     /// Whether the connection must not be used again: the server takes no changes, and the next connection may lead to

@@ -91,7 +91,7 @@ impl Resource {
         text: impl Fn(usize) -> Result<Option<&'a str>>,
         int: impl Fn(usize) -> Result<i64>,
     ) -> Result<Self> {
-        let some = |column| text(column)?.ok_or_else(|| Error::Bug("a text is missing in a row".to_owned()));
+        let some = |column| text(column)?.ok_or_else(|| Error::Bug("a row lacks a text".to_owned()));
         let owned = |column| some(column).map(str::to_owned);
         let time = |column| parse_time(some(column)?);
         let content = Content {

@@ -61,7 +61,6 @@ impl Session {
         }
     }
 
-    /// Runs one statement.
     pub(crate) async fn run(&self, sql: &str, params: Vec<Value>) -> Result<Vec<Row>> {
         match self {
             Self::Sqlite { connection, .. } => {
@@ -71,7 +70,7 @@ impl Session {
                     sqlite::query(&connection, &sql, &params)
                 };
                 let ran = tokio::task::spawn_blocking(run).await;
-                ran.map_err(|_| Error::Unavailable("a statement was given up".to_owned()))?
+                ran.map_err(|_| Error::Unavailable("statement timed out".to_owned()))?
             }
             Self::Postgres(connected) => postgres::query(&connected.client, sql, &params).await,
         }

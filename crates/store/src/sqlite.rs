@@ -35,7 +35,6 @@ use writer::{Done, Work, Writer};
 /// Readers kept open, and long reads that run at once.
 const READERS: usize = 4;
 
-/// A running embedded database.
 #[derive(Debug)]
 pub(crate) struct Sqlite {
     writer: Writer,
@@ -83,7 +82,7 @@ impl Sqlite {
             let _permit = permit;
             readers.with(|connection| query(connection, &sql, &params))
         });
-        read.await.map_err(|_| Error::Unavailable("a read was given up".to_owned()))?
+        read.await.map_err(|_| Error::Unavailable("read timed out".to_owned()))?
     }
 
     pub(crate) async fn write(&self, sql: &'static str, params: Vec<Value>) -> Result<Vec<Row>> {

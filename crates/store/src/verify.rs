@@ -89,7 +89,7 @@ impl fmt::Display for Fault {
                 let reason = match reason {
                     RowFault::Altered => "is not what was written",
                     RowFault::Missing => "is missing",
-                    RowFault::HeadDiffers => "is the newest, but the resource says otherwise",
+                    RowFault::HeadDiffers => "is the newest, but differs from the resource",
                     RowFault::ResourceGone => "is the newest of a resource that is gone",
                 };
                 write!(f, "{kind} {resource_id}: history row {sequence} {reason}")
@@ -106,7 +106,7 @@ impl fmt::Display for Fault {
                 let triggers = triggers.join(", ");
                 write!(
                     f,
-                    "what keeps it append-only is missing ({triggers}); the next start of a server makes it again"
+                    "the triggers that keep it append-only are missing ({triggers}); the next start of a server creates them again"
                 )
             }
         }

@@ -91,7 +91,7 @@ impl Reply {
         let detail = || explanation(&self.body, secrets);
         Err(match status {
             // Nothing was done there, and the credentials do not travel on: the address is wrong.
-            300..=399 => Failure::Refused { status, detail: "it redirects elsewhere".to_owned() },
+            300..=399 => Failure::Refused { status, detail: "it redirects to another server".to_owned() },
             401 => Failure::Refused { status, detail: "the credentials are not accepted".to_owned() },
             404 => Failure::NotFound,
             409 => Failure::Conflict(detail()),
@@ -117,7 +117,7 @@ impl Reply {
     pub(crate) fn json<T: serde::de::DeserializeOwned>(&self) -> Result<T, Failure> {
         serde_json::from_slice(&self.body).map_err(|error| {
             let (line, column) = (error.line(), error.column());
-            Failure::Unexpected(format!("not the JSON this version knows, at {line}:{column}"))
+            Failure::Unexpected(format!("not the expected JSON, at {line}:{column}"))
         })
     }
 }

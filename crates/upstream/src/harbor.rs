@@ -129,7 +129,7 @@ impl Harbor {
         matching.retain(|robot| robot.level == robot::SYSTEM && robot.name.ends_with(name));
         match matching.len() {
             0 | 1 => Ok(matching.pop()),
-            several => Err(Failure::Unexpected(format!("{several} robots with one name"))),
+            several => Err(Failure::Unexpected(format!("{several} robots with the same name"))),
         }
     }
 
@@ -190,7 +190,7 @@ impl Harbor {
         let reply = self.call(Method::PATCH, &["robots", &id.to_string()], &[], Some(&body), &[200]).await?;
         let Answer { secret } = reply.json()?;
         if secret.expose().is_empty() {
-            return Err(Failure::Unexpected("a refreshed secret without the secret".to_owned()));
+            return Err(Failure::Unexpected("the refreshed secret is missing".to_owned()));
         }
         Ok(secret)
     }

@@ -56,7 +56,7 @@ pub(crate) fn why(error: reqwest::Error) -> String {
 }
 
 /// What stands for an explanation that is not understood: the body of an answer is never shown as it came.
-pub(crate) const UNEXPLAINED: &str = "without an explanation that is understood";
+pub(crate) const UNEXPLAINED: &str = "without a readable explanation";
 
 /// Returns the explanation of a refusal as one short line. It comes from the field, or the kind of text, that the upstream
 /// explains refusals with: any other body may be that of another program, and is not shown.
@@ -70,5 +70,5 @@ pub(crate) fn explanation(text: Option<&str>) -> String {
 
 /// Returns where an answer stops being JSON of the expected shape. The words of the parser quote the answer.
 pub(crate) fn malformed(error: &serde_json::Error) -> String {
-    format!("not the JSON that is expected, at {}:{}", error.line(), error.column())
+    format!("not the expected JSON, at {}:{}", error.line(), error.column())
 }

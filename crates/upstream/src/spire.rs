@@ -146,7 +146,7 @@ impl Spire {
             agent::CreateJoinTokenRequest { ttl, token: String::new(), agent_id: alias.map(Into::into) };
         let token = self.answer(self.agents().create_join_token(self.request(request))).await?;
         if token.value.is_empty() {
-            return Err(Failure::Unexpected("a join token without the token".to_owned()));
+            return Err(Failure::Unexpected("the token is missing".to_owned()));
         }
         Ok(JoinToken { value: Secret::new(token.value), expires_at: token.expires_at })
     }
@@ -170,8 +170,7 @@ impl Spire {
         let [result] = <[_; 1]>::try_from(reply.results)
             .map_err(|results| failure::count("entries", 1, results.len()))?;
         failure::item(result.status.as_ref(), &[tonic::Code::AlreadyExists])?;
-        let created =
-            result.entry.ok_or_else(|| Failure::Unexpected("an entry without the entry".to_owned()))?;
+        let created = result.entry.ok_or_else(|| Failure::Unexpected("the entry is missing".to_owned()))?;
         Entry::try_from(created)
     }
 

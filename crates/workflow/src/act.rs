@@ -245,7 +245,7 @@ fn interrupted<D: Data>(run: &Run<D>, step: &Step<D>, did: Did, now: Timestamp) 
     }
     let mut metadata = attempt_metadata(&run.record, "lost", now);
     let frozen = matches!(did, Did::Moved(Event::MarkManual));
-    let evidence = if frozen { "the run was frozen in the middle of it; it may have worked" } else { LOST };
+    let evidence = if frozen { "the run was frozen during the call; the call may have worked" } else { LOST };
     if !frozen {
         metadata.insert("class".to_owned(), json!(Class::Crashed));
     }

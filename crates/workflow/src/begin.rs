@@ -98,7 +98,7 @@ pub(crate) fn waits_for_slot<D: Data>(run: &Run<D>, until: Timestamp) -> Option<
     if !record.waits_for_slot(run.resource.content.due_at) {
         return None;
     }
-    let metadata = Map::from_iter([("put_off".to_owned(), json!("no slot at its site is free"))]);
+    let metadata = Map::from_iter([("put_off".to_owned(), json!("its site has no free slot"))]);
     let (state, due, then) = (run.state, Some(until), Then::Rest);
     Some(Step { state, record, due, event: None, entry_type: INTENT, metadata, then })
 }

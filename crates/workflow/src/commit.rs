@@ -102,7 +102,7 @@ impl<D: Data> RunHandle<'_, D> {
     }
 
     fn lost(&self, error: &Error) -> Lost {
-        tracing::info!(run = self.run.id(), %error, "run not written; the next worker that claims it goes on");
+        tracing::info!(run = self.run.id(), %error, "run not written; the next worker that claims it continues");
         Lost
     }
 }
@@ -200,7 +200,8 @@ pub(crate) async fn subject_of<D: Data>(store: &Store, run: &Run<D>) -> Result<O
 pub(crate) fn subject_state<D: Data>(subject: Option<&Resource>) -> Result<StateOf<D>> {
     let Some(subject) = subject else { return Ok(SubjectOf::<D>::REMOVED) };
     let state = subject.content.state.parse::<StateOf<D>>();
-    state.map_err(|error| Error::Bug(format!("the state of a {}: {error}", SubjectOf::<D>::KIND)))
+    state
+        .map_err(|error| Error::Bug(format!("the state of the {} is unknown: {error}", SubjectOf::<D>::KIND)))
 }
 
 /// Reads the time.

@@ -216,7 +216,7 @@ pub(crate) fn out_of_patience<D: Data>(
     let patience = record.patience_when_busy();
     record
         .busy_too_long(moment.now)
-        .then(|| format!("{reason}; it has been for more than {} minutes", patience.as_mins()))
+        .then(|| format!("{reason}, for more than {} minutes", patience.as_mins()))
 }
 
 impl Waiting {

@@ -160,7 +160,7 @@ impl<S: Stages> Engine<S> {
         }
         let ended = async { while workers.join_next().await.is_some() {} };
         if timeout(GRACE, ended).await.is_err() {
-            tracing::info!("workers not finished in time; other engines take their runs over");
+            tracing::info!("workers not finished in time; other engines take over their runs");
         }
     }
 
@@ -230,7 +230,7 @@ impl<S: Stages> Engine<S> {
         if !self.put_off_without_slot(resource, lease, until).await {
             // A run that was changed meanwhile keeps its new due time.
             if let Err(error) = self.store.put_off(lease, resource, until).await {
-                tracing::info!(run = id, %error, "run not put off; it is claimed again when its lease expires");
+                tracing::info!(run = id, %error, "next attempt of the run not scheduled; the run is claimed again when its lease expires");
             }
         }
         if let Err(error) = self.store.release_lease(lease).await {

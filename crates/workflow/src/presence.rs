@@ -24,7 +24,7 @@ impl<S: Stages> Engine<S> {
         match counted.await {
             Ok(count) => self.limits.share_among(count.max(1)),
             Err(error) => {
-                tracing::warn!(%error, "engines not counted; the shares of the limits stay as they are")
+                tracing::warn!(%error, "engines not counted; the shares of the limits are unchanged")
             }
         }
         self.limits.servers()

@@ -250,7 +250,7 @@ impl<D: Data> Run<D> {
     /// Reads a run.
     pub fn read(resource: Resource) -> Result<Self> {
         let state = resource.content.state.parse();
-        let state = state.map_err(|error| Error::Bug(format!("the state of a run: {error}")))?;
+        let state = state.map_err(|error| Error::Bug(format!("the state of the run is unknown: {error}")))?;
         let record = resource.content.document.read()?;
         Ok(Self { resource, state, record })
     }

@@ -59,7 +59,7 @@ pub(crate) const ATTEMPT: &str = "attempt";
 pub(crate) const INTENT: &str = "intent";
 
 /// The evidence of an attempt whose worker was lost.
-pub(crate) const LOST: &str = "the server that executed the stage did not come back";
+pub(crate) const LOST: &str = "the server that executed the stage did not return";
 
 /// The time and the lease under which a worker decides.
 #[derive(Debug, Clone, Copy)]

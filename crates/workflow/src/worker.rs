@@ -107,7 +107,7 @@ impl<S: Stages> Engine<S> {
             Ok(run) => {
                 let mut handle = self.handle(run, lease.clone());
                 if self.work_in_hand(&mut handle).await.is_err() {
-                    tracing::debug!(run = id, "run lost; the next worker that claims it goes on");
+                    tracing::debug!(run = id, "run lost; the next worker that claims it continues");
                 }
             }
             Err(error) => {
@@ -137,7 +137,7 @@ impl<S: Stages> Engine<S> {
                 worked
             }
             Either::Right(_) => {
-                tracing::warn!(run = id, "run lease lost in the middle of a stage; the stage is abandoned");
+                tracing::warn!(run = id, "run lease lost during a stage; the stage is abandoned");
                 Err(Lost)
             }
         }

@@ -41,7 +41,7 @@ fn a_refused_change_is_not_made_later() {
         [(moved, "took too long and gave up"), (made, "holds a lock in the database for too long")]
     {
         let said = detail(&reply);
-        assert!(said.contains(wait) && said.contains("nothing was changed: repeat"), "{said}");
+        assert!(said.contains(wait) && said.contains("nothing was changed: retry"), "{said}");
     }
     wait_for("everybody to go on", || (!site.database.waits()).then_some(()));
     let nodes = site.admin().get("/api/v1/nodes").expect(200);

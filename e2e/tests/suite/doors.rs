@@ -141,10 +141,10 @@ fn a_report_that_is_not_noted_says_so(on: Backend) {
     workflow(&site.admin(), "debian");
     let ours = json!({"hostname": "ours", "workflow_id": "debian", "labels": {"site": "berlin"}});
     for (number, state, message) in [
-        (1, "discovered", "The report was noted."),
-        (2, "pending", "The report was not noted: it takes the install token of the boot script."),
-        (3, "active", "The report was not noted: it takes the install token of the boot script."),
-        (4, "retired", "The report was not noted: the node is retired."),
+        (1, "discovered", "The report was recorded."),
+        (2, "pending", "The report was not recorded: it needs the install token of the boot script."),
+        (3, "active", "The report was not recorded: it needs the install token of the boot script."),
+        (4, "retired", "The report was not recorded: the node is retired."),
     ] {
         let id = node_in(&site.admin(), if state == "retired" { "active" } else { state }, number);
         site.admin().patch(&format!("/api/v1/nodes/{id}"), &ours).expect(200);
@@ -172,6 +172,6 @@ fn a_report_that_is_not_noted_says_so(on: Backend) {
     let said = site.machine(Some(&token)).post("/api/v1/report", &report).expect(200);
     assert_eq!(
         (&said["message"], &said["data"]["hostname"]),
-        (&json!("The report was noted."), &json!("ours"))
+        (&json!("The report was recorded."), &json!("ours"))
     );
 }

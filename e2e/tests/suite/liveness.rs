@@ -416,7 +416,7 @@ fn a_beat_that_takes_too_long_is_refused() {
     });
     let told = answer.json()["detail"].as_str().unwrap_or_default().to_owned();
     assert_eq!(answer.status, 503, "the beat may be lost");
-    assert!(told.contains("other servers cannot be told"), "{told}");
+    assert!(told.contains("cannot be shared with the other servers"), "{told}");
     until("it to be taken again", || beat(&site, &robots[0], 0).is_some());
 }
 

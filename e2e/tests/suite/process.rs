@@ -216,7 +216,7 @@ fn a_request_that_takes_too_long_says_that_it_may_have_succeeded() {
     let said = |reply: crate::support::Reply| reply.problem(503)["detail"].as_str().unwrap().to_owned();
     site.database.hold("LOCK TABLE resources IN ACCESS EXCLUSIVE MODE", || {
         let read = said(site.admin_at(0).get("/api/v1/nodes"));
-        assert!(read.contains("took too long: repeat"), "{read}");
+        assert!(read.contains("took too long: retry"), "{read}");
     });
     site.database.hold(&format!("SELECT 1 FROM resources WHERE id = '{id}' FOR UPDATE"), || {
         let moved = said(site.admin_at(0).to_state(&id, "migrating"));

@@ -173,7 +173,7 @@ fn a_silent_satellite_goes_stale_and_returns(on: Backend) {
     assert_eq!(get(&site, "edge")["interval_in_force"], "@every 00h00m01s");
     let why = site.admin().get("/api/v1/resources/satellite/edge/why").expect(200)["data"][0].to_string();
     assert!(why.contains("Last heard 20") && why.contains("held to @every 00h00m01s"), "{why}");
-    assert!(why.contains("look at its host"), "{why}");
+    assert!(why.contains("check its host"), "{why}");
     for index in 0..2 {
         // Each server has heard of it, and lets it come back with a beat that is durable before it is answered.
         let back = wait_for("the way back", || {

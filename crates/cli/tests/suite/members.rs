@@ -47,7 +47,7 @@ fn sites_are_made_changed_and_deleted() {
     server.run(&["delete", "site", "berlin"]).says(
         4,
         &[
-            "uses it: take it out first",
+            "uses it: remove it from there first",
             "next: `wardroom get gpu-nodes --field-selector site=berlin` lists its users",
         ],
     );
@@ -87,7 +87,7 @@ fn satellites_are_assigned_groups_and_configs() {
     server.run(&["delete", "satellite-config", "fast"]).says(
         4,
         &[
-            "give it another first",
+            "give it another one first",
             "allowed now: wardroom satellite unassign edge-01 --config\n",
             "wardroom satellite assign edge-01 --config CONFIG\n",
             "wardroom get satellites --field-selector config_name=fast",

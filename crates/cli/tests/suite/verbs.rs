@@ -89,7 +89,7 @@ fn referenced_objects_are_applied_first() {
 
     let circle =
         "kind: group\nname: site\nparent_id: bench\n---\nkind: group\nname: bench\nparent_id: site\n";
-    apply(circle).says(8, &["the tree would be a circle"]);
+    apply(circle).says(8, &["would make a cycle of groups"]);
 }
 
 /// What was read can be given back, alone or in a list, and changes nothing.

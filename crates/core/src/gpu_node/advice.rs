@@ -39,22 +39,22 @@ pub fn idle(id: &str, facts: &Facts) -> Recommendation {
             "MAAS does not have the machine as it was left: look at it there, then remove the node or reimage it",
         ),
         State::Retired if !facts.identity_kept && !facts.can_be_reimaged() => {
-            act(Action::Remove, "it has no identity that could be reactivated")
+            act(Action::Remove, "it has no identity to reactivate")
         }
         State::Retired if !facts.identity_kept => Recommendation::of(
             skipping(id, Kind::Reimage),
-            "it has no identity that could be reactivated: reimage its machine, or remove the node",
+            "it has no identity to reactivate: reimage its machine, or remove the node",
         ),
         State::Active => match &facts.complaints {
             Some(complaints) => Recommendation::wait(format!(
-                "see to the host: its agent reports {complaints}; nothing is scheduled on it until its checks pass, and \
-                 quarantined it stays out of use until a person has looked"
+                "check the host: its agent reports {complaints}; nothing is scheduled on it until its \
+                 checks pass, and quarantined it stays out of use until a person has looked"
             )),
             None => Recommendation::wait(NOTHING),
         },
         State::Deleted | State::Retired => Recommendation::wait(NOTHING),
         State::Offline => {
-            Recommendation::wait("a healthy heartbeat brings the node back; see to the host if none comes")
+            Recommendation::wait("a healthy heartbeat brings the node back; check the host if none comes")
         }
         State::Quarantined => quarantined(id, facts),
         State::BootstrapIssued => act(
@@ -81,7 +81,7 @@ fn quarantined(id: &str, facts: &Facts) -> Recommendation {
             return Recommendation::of(decommission(id, proof::mode_that_proves(run)), why);
         }
         let kind = if facts.can_be_reimaged() { Kind::Reimage } else { Kind::Retire };
-        let why = format!("{why}; its agent, which could erase it, is not heard");
+        let why = format!("{why}; its agent, which could erase it, is silent");
         return Recommendation::of(skipping(id, kind), why);
     }
     let why = match proof::healthy(facts) {
@@ -155,8 +155,8 @@ pub fn skipping_from(node: &str, kind: Kind, first: Option<Stage>) -> Asked {
 pub fn half_erased(run: &NewestRun) -> String {
     if run.kind.plan().iter().any(|step| step.stage.erases()) {
         let NewestRun { kind, id, .. } = run;
-        format!("the {kind} run {id} began to erase what is on the node, and it was never proven clean")
+        format!("the {kind} run {id} began to erase the node, which was never proven clean")
     } else {
-        "an earlier run began to erase what is on the node, and it was never proven clean".to_owned()
+        "an earlier run began to erase the node, which was never proven clean".to_owned()
     }
 }

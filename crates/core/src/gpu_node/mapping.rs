@@ -86,7 +86,7 @@ const RETURN: &[Kind] = &[Kind::SoftReset, Kind::StorageCleanup, Kind::Reimage];
 #[rustfmt::skip]
 pub const FITS: &[Fit] = &[
     document(IN, &[Enrolling], &[Pending, Running], "onboarding in progress"),
-    document(IN, &[Enrolling], &[FailedRetryable], "not ready yet; a repeat is safe"),
+    document(IN, &[Enrolling], &[FailedRetryable], "not ready yet; retrying is safe"),
     document(IN, &[Enrolling, Quarantined], &[FailedManualIntervention], "blocked until an operator decides"),
     document(IN, &[Active], &[Completed], "onboarded"),
     document(IN, &[Active], &[Reconciled], "onboarded after an operator adopted what was observed"),
@@ -103,7 +103,7 @@ pub const FITS: &[Fit] = &[
     document(DRAIN, &[Active, Offline, Quarantined, Draining], &[Running], "cleanup in progress"),
     document(PAST_RETIRED, &[Retired], &[Running], "reimage or removal in progress"),
     document(END, &[Removing], &[Running], "removal in progress"),
-    document(PAST_RETIRED, &[Retired], &[FailedRetryable], "failed after it was retired; the identity is kept, a repeat is safe"),
+    document(PAST_RETIRED, &[Retired], &[FailedRetryable], "failed after it was retired; the identity is kept, retrying is safe"),
     document(PAST_RETIRED, &[Retired], &[FailedManualIntervention], "blocked until an operator decides"),
     document(DRAIN, &[Quarantined], &[FailedManualIntervention], "blocked until an operator decides"),
     document(END, &[Deleted], &[Completed], "removed"),

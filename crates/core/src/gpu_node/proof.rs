@@ -29,7 +29,7 @@ impl std::fmt::Display for Unusable {
         match self {
             Self::NotClean(run) => write!(
                 f,
-                "{}: have a {} prove that it is clean, or use it all the same and say why",
+                "{}: run a {} to prove that it is clean, or recover it with `unproven` and a comment",
                 advice::half_erased(run),
                 mode_that_proves(run)
             ),
@@ -131,9 +131,9 @@ pub fn objection(facts: &Facts, action: Action) -> Option<String> {
 #[must_use]
 pub fn identity_gone(facts: &Facts) -> String {
     let way = if facts.can_be_reimaged() {
-        "reimage the machine, or register it anew"
+        "reimage the machine, or register the node again"
     } else {
-        "remove the node, and register it anew"
+        "remove the node, then register it again"
     };
     format!(
         "the agent on the host was uninstalled, released or revoked, so there is no identity to take back into use: {way}"

@@ -77,7 +77,7 @@ impl Display for Silence {
                 write!(f, "; it has missed {missed} {beats} ({interval}), and {allowed} {are} too many")?;
             }
             (None | Some(_), None | Some(_), None | Some(_)) => {
-                write!(f, "; it never said how often it beats")?
+                write!(f, "; it never reported its interval")?
             }
         }
         let due = whole(self.due);
@@ -94,12 +94,13 @@ impl Display for Silence {
         match self.bound.filter(|_| matches!(self.standing, Standing::Heard | Standing::Late)) {
             Some(bound) => write!(
                 f,
-                " Another server was gone, with what it heard last, or sent members away: until then it has time to \
-                 be heard elsewhere, and until {} at the latest, however often that happens.",
+                " Another server stopped with heartbeats that it may not have stored, or refused \
+                 heartbeats: the member has until then to reach another server, and until {} at the \
+                 latest, however often that happens.",
                 whole(bound)
             )?,
             None if self.spared => {
-                f.write_str(" The server did not listen for a while, and until then it has time to return.")?;
+                f.write_str(" The server did not listen for a while; the member has until then to return.")?;
             }
             None => {}
         }

@@ -58,7 +58,7 @@ impl std::fmt::Display for Refusal {
             }
             Self::RetryLimit { attempts } => write!(
                 f,
-                "the installation failed {attempts} times; assign another workflow if this one cannot work, then repeat it with force"
+                "the installation failed {attempts} times; assign another workflow if this one cannot work, then retry with force"
             ),
         }
     }

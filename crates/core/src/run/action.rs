@@ -68,7 +68,7 @@ impl Action {
         match self {
             Self::AdoptObservedState => call
                 .needing(&["expected_observation_digest"])
-                .when("the digest of the observation to adopt, which must still be the newest"),
+                .when("the digest of the observation to adopt, which must be the newest"),
             Self::RetryStage
             | Self::Resume
             | Self::Rerun

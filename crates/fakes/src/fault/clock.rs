@@ -4,20 +4,17 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use jiff::{SignedDuration, Timestamp};
 
-/// A fake's clock.
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     ahead: AtomicI64,
 }
 
 impl Clock {
-    /// The time of the fake.
     #[expect(clippy::disallowed_methods, reason = "this is the clock module")]
     pub(crate) fn now(&self) -> Timestamp {
         Timestamp::now() + SignedDuration::from_secs(self.ahead.load(Ordering::Relaxed))
     }
 
-    /// Sets it forward.
     pub(crate) fn advance(&self, seconds: i64) {
         self.ahead.fetch_add(seconds, Ordering::Relaxed);
     }

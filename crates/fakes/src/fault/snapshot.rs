@@ -19,7 +19,6 @@ impl Snapshot {
         }
     }
 
-    /// Keeps the state.
     pub(crate) fn save(&self, state: &impl Serialize) {
         let Some(path) = &self.0 else { return };
         let aside = path.with_extension("new");

@@ -6,7 +6,6 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use super::{Refusal, Shared};
 use crate::fault::lock;
 
-/// The caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Caller {
     Admin,

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// The whole state.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct State {
     pub(super) last_id: i64,

@@ -109,7 +109,6 @@ impl Kind {
         if self.group.is_empty() { self.kind.clone() } else { format!("{}.{}", self.kind, self.group) }
     }
 
-    /// Returns the schema of its objects.
     pub(super) fn schema(&self) -> Type {
         if self.is_custom { Type::Custom } else { Type::of(&self.kind) }
     }
@@ -135,7 +134,6 @@ impl Kind {
         all
     }
 
-    /// Returns whether a subresource is served.
     pub(super) fn has(&self, subresource: &str) -> bool {
         match subresource {
             "" => true,

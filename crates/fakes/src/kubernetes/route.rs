@@ -50,7 +50,6 @@ struct Target {
     subresource: String,
 }
 
-/// Answers a request.
 pub(super) async fn answer(Extract(shared): Extract<Arc<Shared>>, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let Ok(body) = to_bytes(body, LONGEST).await else {

@@ -14,7 +14,6 @@ const LOG: usize = 10_000;
 /// An object's place: API group, plural, namespace (empty without one) and name.
 pub(super) type Key = (String, String, String, String);
 
-/// The whole state.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct State {
     pub(super) version: u64,

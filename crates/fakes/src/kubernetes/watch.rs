@@ -36,7 +36,6 @@ impl Collection {
             && self.namespace.as_ref().is_none_or(|namespace| *namespace == key.2)
     }
 
-    /// Returns the objects, by their place.
     pub(super) fn objects<'a>(&'a self, state: &'a State) -> impl Iterator<Item = (&'a Key, &'a Value)> {
         let of_kind = state.objects.iter().filter(|(key, _)| self.has(key));
         of_kind.filter(|(_, object)| self.selector.selects(object))

@@ -56,7 +56,6 @@ struct Draft<'a> {
 }
 
 impl State {
-    /// Returns an object.
     pub(super) fn object(&self, place: &Place) -> Result<Value, Refusal> {
         self.objects.get(&place.key()).cloned().ok_or_else(|| Refusal::not_found(&place.kind, &place.name))
     }
@@ -80,7 +79,6 @@ impl State {
         }
     }
 
-    /// Creates an object.
     pub(super) fn create(
         &mut self,
         place: &Place,
@@ -95,7 +93,6 @@ impl State {
         self.finish(Draft { place, writer, before: None, owners: None, is_dry }, object)
     }
 
-    /// Replaces an object.
     pub(super) fn update(
         &mut self,
         place: &Place,

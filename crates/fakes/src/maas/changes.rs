@@ -106,7 +106,6 @@ impl World {
         }
     }
 
-    /// Adds the disks that commissioning finds.
     pub(super) fn discover(&mut self, id: &str) {
         let Some(machine) = self.machines.get_mut(id) else { return };
         for hardware in &machine.hardware {
@@ -121,7 +120,6 @@ impl World {
         }
     }
 
-    /// Changes a machine.
     pub(super) fn change(&mut self, id: &str, change: &Change, _now: Now) {
         let user = self.config.user.clone();
         let Some(machine) = self.machines.get_mut(id) else { return };

@@ -25,7 +25,6 @@ impl World {
         Answer::json(&super::view::machine(self, id, machine))
     }
 
-    /// One operation.
     pub(super) fn operate(&mut self, op: Op, id: &str, fields: &Fields, now: Now) -> Answer {
         self.settle(id, now);
         let Some(machine) = self.machines.get(id) else {

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use tonic::Status;
 use wardroom_spire_proto::types;
 
-/// The whole state.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct State {
     /// Tokens that were not used yet, and when they end.

@@ -66,7 +66,6 @@ use document::{Document, KIND};
 /// How often installs are timed out and promotions carried out.
 const PERIOD: Duration = Duration::from_secs(5);
 
-/// The jobs of nodes.
 pub(crate) fn jobs() -> Vec<Job> {
     vec![
         Job::every("installs", PERIOD, |app| Box::pin(installs::time_out(app))),
@@ -264,7 +263,7 @@ pub(crate) async fn delete(
                 return Err(Error::Conflict {
                     code: "not_retired",
                     detail: format!(
-                        "the node is {}; only a retired node is deleted: retire it first",
+                        "the node is {}; only a retired node can be deleted: retire it first",
                         node.content.state
                     ),
                     allowed: moves::calls(document::state(node)?)

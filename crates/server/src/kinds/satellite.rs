@@ -83,7 +83,7 @@ pub(crate) async fn change<T>(
 pub(crate) fn step(name: &str, state: State, on: Event) -> Result<&'static Row<State, Event>, Error> {
     TABLE.find(state, on).ok_or_else(|| Error::Conflict {
         code: "no_such_move",
-        detail: format!("the satellite is {state}, and {on} is no move from there"),
+        detail: format!("the satellite is {state}, which does not allow {on}"),
         allowed: TABLE.moves_from(state).filter_map(|row| row.on.call()).map(|call| call.of(name)).collect(),
     })
 }

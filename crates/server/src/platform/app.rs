@@ -1,4 +1,4 @@
-//! What every handler holds: the store, the clock and the settings. No upstream can be called from here.
+//! The state that every handler shares: store, clock and settings. No upstream can be called from here.
 
 use std::{
     any::Any,
@@ -44,9 +44,7 @@ pub struct Inner {
     pub clock: Timepiece,
     /// The settings.
     pub config: Config,
-    /// The kinds that are served.
     pub(crate) kinds: &'static [&'static Kind],
-    /// What the kinds keep in memory.
     pub(crate) parts: Parts,
     /// Every route, with the callers that may use it.
     pub(crate) routes: Routes,
@@ -66,7 +64,7 @@ pub struct Inner {
     pub(crate) tail: Tail,
     /// Says that the server is about to stop, so that long requests end early.
     pub(crate) stopping: watch::Sender<bool>,
-    /// Changes that are carried to their end without their callers; each listens here until it is done.
+    /// Changes whose callers hung up and that still run; each holds a receiver until it is done.
     pub(crate) detached: watch::Sender<()>,
 }
 
@@ -78,11 +76,9 @@ impl std::ops::Deref for App {
     }
 }
 
-/// What was decided about a resource.
+/// The decision about a resource.
 pub(crate) enum Decided<T> {
-    /// Commit this.
     Commit(Box<(Content, Entry)>, T),
-    /// There is nothing to commit.
     Nothing(T),
 }
 
@@ -132,20 +128,19 @@ impl App {
         }))
     }
 
-    /// What a kind keeps in memory.
+    /// Returns the part that a kind keeps in memory.
     ///
-    /// # Panics
-    /// When the kind that keeps it is not served: its own code is not called then.
+    /// # Panics Panics if the kind is not served; code of such a kind is never called.
     pub(crate) fn part<T: Any + Send + Sync>(&self) -> &T {
         self.parts.get().expect("a kind keeps its parts while it is served")
     }
 
-    /// What is known of a sort of resource.
+    /// Returns the row of a stored resource type.
     pub(crate) fn stored(&self, kind: &str) -> Option<&'static Stored> {
         self.kinds.iter().flat_map(|row| row.stores).find(|stored| stored.kind == kind)
     }
 
-    /// The protocol that a path belongs to, if it has refusals of its own.
+    /// Returns the foreign protocol that a path belongs to, if any.
     pub(crate) fn dialect(&self, path: &str) -> Option<Dialect> {
         self.kinds.iter().filter_map(|kind| kind.dialect).find(|dialect| (dialect.speaks)(path))
     }
@@ -161,7 +156,7 @@ impl App {
         *self.listening_since.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that until now the server could not hear, because its database did not answer.
+    /// Records that the server could not receive heartbeats until now because its database did not answer.
     pub(crate) fn was_deaf(&self) {
         *self.listening_since.lock().unwrap_or_else(PoisonError::into_inner) = self.now();
     }
@@ -177,7 +172,6 @@ impl App {
         self.clock.moment()
     }
 
-    /// Creates a resource.
     pub(crate) async fn create(&self, content: Content, entry: Entry) -> Result<Resource, StoreError> {
         self.commit(Change {
             before: None,
@@ -190,13 +184,13 @@ impl App {
         .await
     }
 
-    /// Commits all of these or none, as part of the request that is being run.
+    /// Commits all changes or none, as part of the current request.
     pub(crate) async fn commit_together(&self, changes: Vec<Change>) -> Result<Vec<Resource>, StoreError> {
         let committed = self.store.commit_together_for(changes, idempotency::mark(self)).await?;
         Ok(committed.into_iter().map(|committed| self.noted(committed)).collect())
     }
 
-    /// Commits each of these for itself; what became of each.
+    /// Commits each change separately; returns an outcome for each.
     pub(crate) async fn commit_all(&self, changes: Vec<Change>) -> Vec<Result<Resource, StoreError>> {
         let committed = self.store.commit_all(changes).await;
         committed.into_iter().map(|committed| Ok(self.noted(committed?))).collect()
@@ -210,7 +204,7 @@ impl App {
     }
 }
 
-/// One line for every change, with what history has.
+/// Logs one line for a change, with the fields of its history row.
 pub(crate) fn log(committed: &Committed) {
     let row = &committed.row;
     tracing::info!(
@@ -227,7 +221,7 @@ pub(crate) fn log(committed: &Committed) {
     );
 }
 
-/// A history entry for what a person does.
+/// Builds the history entry of a person's action.
 pub(crate) fn by_person(app: &App, caller: &Caller, entry_type: &str, comment: Option<String>) -> Entry {
     Entry {
         entry_type: entry_type.to_owned(),
@@ -240,7 +234,7 @@ pub(crate) fn by_person(app: &App, caller: &Caller, entry_type: &str, comment: O
     }
 }
 
-/// A history entry for what the server does by itself.
+/// Builds the history entry of an action of the server.
 pub(crate) fn by_system(app: &App, entry_type: &str, metadata: serde_json::Value) -> Entry {
     Entry {
         entry_type: entry_type.to_owned(),

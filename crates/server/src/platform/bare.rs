@@ -1,4 +1,4 @@
-//! What unit tests of several modules need: a server without what is around it, and what it logs.
+//! Shared by unit tests: a server without listeners and jobs, and its log.
 
 use std::{
     io,

@@ -1,7 +1,7 @@
 //! The one place that reads a clock.
 //!
-//! There are two axes. The wall clock is for people and for what is stored; it may jump. The steady axis is
-//! for judging silence: it starts at the wall time of the start and then only follows the monotonic clock.
+//! There are two axes. The wall clock is for people and for stored times; it may jump. The steady axis is for
+//! judging silence: it starts at the wall time of the start and then only follows the monotonic clock.
 
 use std::{
     path::PathBuf,
@@ -75,7 +75,7 @@ impl Timepiece {
         moved(self.started, elapsed)
     }
 
-    /// The same in milliseconds, for what is too many to be judged one by one.
+    /// The same in milliseconds, for arrays of a million members.
     #[must_use]
     pub fn steady_millis(self) -> i64 {
         let elapsed = i64::try_from(self.elapsed().as_millis()).unwrap_or(i64::MAX);
@@ -105,7 +105,6 @@ pub(crate) struct Moment {
 }
 
 impl Timepiece {
-    /// Reads both clocks.
     pub(crate) fn moment(self) -> Moment {
         let elapsed = Clock.instant().saturating_duration_since(self.began).as_micros();
         Moment { elapsed: i64::try_from(elapsed).unwrap_or(i64::MAX), wall: self.now().as_microsecond() }
@@ -113,7 +112,6 @@ impl Timepiece {
 }
 
 impl Moment {
-    /// Returns the wall time.
     pub(crate) fn time(self) -> Timestamp {
         Timestamp::from_microsecond(self.wall).unwrap_or(Timestamp::MAX)
     }

@@ -28,7 +28,7 @@ pub use resolving::Resolving;
 /// The commented default, which is the real one.
 pub const DEFAULT: &str = include_str!("../../../../wardroom.default.toml");
 
-/// What is wrong with a configuration, and where.
+/// A mistake in the configuration, with its key.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ConfigError(pub String);
@@ -53,7 +53,7 @@ pub struct Config {
     pub listen: SocketAddr,
     /// The URL under which members reach the server; the address that it listens on unless it was set.
     pub public_url: Option<String>,
-    /// Whether that was set; else it is the address of this server alone.
+    /// Whether `public_url` was set; otherwise it is the address of this replica only.
     pub public_url_is_set: bool,
     /// Where files are kept.
     pub data_dir: PathBuf,
@@ -95,7 +95,7 @@ impl Config {
         self.kinds.get().expect("a kind keeps its settings while it is served")
     }
 
-    /// The same, to fill in what is known only once the server listens.
+    /// The same, mutable: some values are known only once the server listens.
     ///
     /// # Panics
     /// Likewise.
@@ -178,8 +178,8 @@ struct RawAudit {
     checkpoint_seconds: u64,
 }
 
-/// Two listeners cannot have one address; port 0 is a free one for each. `[::]` takes what comes over IPv4 too, as
-/// systems have it by default, `0.0.0.0` nothing that comes over IPv6.
+/// Refuses two listeners with one address; port 0 is a free port for each. `[::]` also accepts IPv4, the
+/// default of most systems; `0.0.0.0` accepts no IPv6.
 fn apart(listeners: &[(&str, SocketAddr)]) -> Result<(), ConfigError> {
     for (at, (key, address)) in listeners.iter().enumerate() {
         for (other, taken) in &listeners[..at] {
@@ -202,7 +202,7 @@ pub(crate) fn address(key: &str, text: &str) -> Result<SocketAddr, ConfigError> 
     })
 }
 
-/// Nothing at all would mean never.
+/// Refuses 0, which would mean never.
 pub(crate) fn at_least_one(key: &str, value: u64) -> Result<u64, ConfigError> {
     if value == 0 { Err(ConfigError(format!("{key}: must be at least 1"))) } else { Ok(value) }
 }

@@ -20,7 +20,7 @@ const ROLES: &[Role] = &[Role::Operator, Role::Auditor, Role::Admin];
 /// The state in which a deleted member is explained, whatever state it was deleted in.
 const STATE: &str = "deleted";
 
-/// Rows of history that are searched for the deletion: little is recorded after it.
+/// How many of the newest history rows are searched for the deletion; few rows come after it.
 const ROWS: usize = 20;
 
 /// Reads a member by its id, living or deleted.
@@ -28,7 +28,7 @@ pub(crate) async fn read(app: &App, kind: &'static str, id: &str) -> Result<Reso
     app.store.get(kind, id).await?.ok_or_else(|| Error::not_found(kind, id))
 }
 
-/// Turns a list into one of the deleted members, if that is asked for and the caller may see it.
+/// Changes a list to deleted members if the caller asked for them and may see them.
 pub(crate) fn list(list: List, asked: Option<bool>, caller: &Caller) -> Result<List, Error> {
     if !asked.unwrap_or(false) {
         return Ok(list);
@@ -44,7 +44,7 @@ pub(crate) fn list(list: List, asked: Option<bool>, caller: &Caller) -> Result<L
     Ok(List { deleted: true, ..list })
 }
 
-/// Explains a deleted member, found by its id or by the name that it had last; nothing if none was deleted.
+/// Explains a deleted member, found by its id or its last name; empty if there is none.
 pub(crate) async fn why(app: &App, kind: &'static str, called: &str) -> Result<Option<Why>, Error> {
     let found = match app.store.get(kind, called).await? {
         Some(found) => Some(found),

@@ -1,4 +1,4 @@
-//! What happened and how things are: history, events, counts, explanations, over all kinds.
+//! History, events, counts and explanations over all kinds.
 
 pub(crate) mod events;
 pub(crate) mod find;

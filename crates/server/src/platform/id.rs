@@ -4,7 +4,6 @@ use std::fmt;
 
 use uuid::Uuid;
 
-/// The id of a resource.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Id(Form);
 
@@ -18,7 +17,7 @@ enum Form {
 impl Id {
     pub(crate) fn new(text: &str) -> Self {
         let uuid = Uuid::try_parse(text).ok();
-        // Only the spelling that it is shown in again.
+        // Only a UUID in canonical spelling, so that it is shown unchanged.
         let uuid = uuid.filter(|uuid| *text == *uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer()));
         Self(uuid.map_or_else(|| Form::Text(text.into()), Form::Uuid))
     }

@@ -36,7 +36,7 @@ pub struct Kind {
     pub routes: fn() -> OpenApiRouter<App>,
     /// The stored resources that belong to the kind, itself among them.
     pub stores: &'static [Stored],
-    /// How its members beat; nothing for a kind that does not.
+    /// How its members send heartbeats; none for a kind without them.
     pub beats: Option<&'static Beating>,
     /// What happens without a request.
     pub(crate) jobs: fn(&App) -> Vec<Job>,
@@ -44,7 +44,7 @@ pub struct Kind {
     pub words: &'static Words,
     /// The problems that only this kind has.
     pub problems: &'static [Class],
-    /// How clients of a foreign protocol are refused; nothing for our own problems only.
+    /// How clients of a foreign protocol are refused; none if the kind answers with our own problems only.
     pub dialect: Option<Dialect>,
 }
 
@@ -66,7 +66,7 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// A resource that shared code knows by name only.
+    /// A stored resource type without an explanation or other hooks.
     pub const fn of(kind: &'static str) -> Self {
         Self {
             kind,
@@ -79,10 +79,11 @@ impl Stored {
     }
 }
 
-/// Explains the state of a resource with this name or id, and of what works on it.
+/// Explains the state of a resource, found by name or id, and of the work on it.
 pub type Explain = for<'a> fn(&'a App, &'a str) -> BoxFuture<'a, Result<Vec<Why>, Error>>;
 
-/// Shows a resource as the answer to the request that changed it; without its secrets to a caller without credentials.
+/// Shows a resource as the answer to the request that changed it; hides secrets from callers without
+/// credentials.
 pub type Again = for<'a> fn(&'a App, &'a Resource, Repeat<'a>) -> BoxFuture<'a, Result<Response, Error>>;
 
 /// Holds the resource of this id, for a token that refers to it.
@@ -91,7 +92,7 @@ pub type Join = for<'a> fn(&'a App, &'a str) -> BoxFuture<'a, Result<Held, Error
 /// A request that was carried out before.
 #[derive(Debug, Clone, Copy)]
 pub struct Repeat<'a> {
-    /// Whether the caller shows no credentials.
+    /// Whether the caller has no credentials.
     pub is_stranger: bool,
     /// The change that was made.
     pub marker: &'a Marker,

@@ -8,8 +8,8 @@
 //!                         └─▶ core's guard ─▶ where the kind sends silent members, in batches;  incidents
 //! ```
 //!
-//! What must stay true: a beat is a look-up and a few atomic stores, whatever the sweep and the database do;
-//! and whether silence means something is decided by `core`, from facts counted here.
+//! What must stay true: a beat costs a look-up and a few atomic stores, even while the sweep or the database
+//! is slow; and `core` decides whether silence means something, from facts counted here.
 
 mod directory;
 mod driver;
@@ -97,7 +97,7 @@ pub(crate) struct Totals {
     pub(crate) stale: u64,
     pub(crate) sweeps: u64,
     pub(crate) flushed: u64,
-    /// Other servers that were there and are not any more.
+    /// Replicas that disappeared.
     pub(crate) gone: u64,
     /// How far the least watermark is behind, on the lease holder: no member is judged past it.
     pub(crate) behind: SignedDuration,
@@ -112,7 +112,7 @@ pub struct NewSeat<'a> {
     pub given: Option<Interval>,
     /// When it was last heard; nothing for now.
     pub last_seen: Option<Timestamp>,
-    /// How often it says that it beats, if it said so then.
+    /// The interval that it reported with that beat, if any.
     pub said: Option<Interval>,
 }
 
@@ -153,12 +153,13 @@ impl Liveness {
         }
     }
 
-    /// Gives a member a seat and watches it from now on. A member that has one keeps it; its zone and interval
-    /// are set anew.
+    /// Gives a member a seat and watches it from now on. A member that has a seat keeps it; its zone and
+    /// interval are updated.
     ///
-    /// Only for a member whose stored state is one that beats. A caller that moves it there commits first and
-    /// seats then; a caller that merely reads the state seats first, reads then, and unseats when it is another.
-    /// So a sweep that marks the member meanwhile notices that its seat was asked for.
+    /// Only for a member whose stored state requires heartbeats. A caller that moves it to such a state
+    /// commits first, then seats it; a caller that only reads the state seats first, then reads, and unseats
+    /// if the state is another one. That way a sweep that marks the member meanwhile notices the request for
+    /// its seat.
     pub fn seat(&self, kind: &'static str, id: &str, new: NewSeat<'_>) -> Seat {
         let now = self.clock.steady_millis();
         let last = new.last_seen.map_or(now, |seen| self.steady_of(seen));
@@ -172,7 +173,7 @@ impl Liveness {
         self.slab.at(seat).filter(|(chunk, at)| chunk.is_watched(*at)).map(|_| seat)
     }
 
-    /// Notes that a member was heard. One that lost its seat meanwhile is not noted.
+    /// Records a beat; ignored if the member lost its seat meanwhile.
     pub fn beat(&self, seat: Seat, said: Option<Interval>) -> Beat {
         let now = self.clock.steady_millis();
         let mut base = self.settings.interval;
@@ -187,7 +188,7 @@ impl Liveness {
         self.answer(u64::from(seat.index), base)
     }
 
-    /// The interval of a member that was told none.
+    /// The interval of a member that was given none.
     pub(crate) fn usual_interval(&self) -> Interval {
         self.settings.interval
     }
@@ -203,9 +204,8 @@ impl Liveness {
         chunk.beat(at, now, interval, self.late_step(now, interval));
     }
 
-    /// Counts a known member as heard although its beat was refused, for a reason that lies elsewhere. The
-    /// other members are not excused by that: otherwise one broken member would keep silent ones from being
-    /// found.
+    /// Counts a member as heard although its own beat was refused. Other members get no excuse from that: one
+    /// broken member must not hide silent ones.
     pub(crate) fn was_there(&self, kind: &str, id: &str) {
         let seat = self.kind(kind).and_then(|kind| self.directory.find(&self.slab, kind, id));
         let Some((chunk, at)) = seat.and_then(|seat| self.slab.at(seat)) else { return };
@@ -217,15 +217,16 @@ impl Liveness {
         }
     }
 
-    /// Notes that a member was heard that does not have to beat; it is not watched for that. True: for the first time, as
-    /// far as is known here.
+    /// Records a beat of a member that does not have to beat, without watching it. Returns true for the first
+    /// beat that this replica knows of.
     pub fn hear(&self, kind: &str, id: &str, said: Option<Interval>) -> bool {
         let now = self.clock.steady_millis();
         let heard = self.kind(kind).and_then(|kind| self.remember(kind, id, now, said));
         heard.is_some_and(|(_, new)| new)
     }
 
-    /// When a member was heard. One that has no seat takes one in which it is not watched. True: it is new.
+    /// Records when a member was heard; gives it an unwatched seat if it has none. Returns true if the seat
+    /// is new.
     fn remember(&self, kind: u8, id: &str, last: i64, interval: Option<Interval>) -> Option<(Seat, bool)> {
         let record = Record { kind, zone: self.zones.number(None), last, interval, given: None };
         let (seat, new) = self.directory.find_or_take(&self.slab, id, &record)?;
@@ -235,7 +236,7 @@ impl Liveness {
         Some((seat, new))
     }
 
-    /// Watches a member no longer: it is revoked, deleted, or stale. When it was last heard stays known.
+    /// Stops watching a member that is revoked, deleted or stale. Its last beat stays known.
     pub fn unseat(&self, kind: &str, id: &str) {
         let seat = self.kind(kind).and_then(|kind| self.directory.find(&self.slab, kind, id));
         if let Some((chunk, at)) = seat.and_then(|seat| self.slab.at(seat)) {
@@ -273,7 +274,7 @@ impl Liveness {
         Some(silence)
     }
 
-    /// The open incident that keeps a due member from going stale, as far as this server knows.
+    /// Returns the open incident that holds a due member, as far as this server knows.
     #[must_use]
     pub fn incident_of(&self, kind: &str, id: &str) -> Option<String> {
         let record = self.slab.record(self.find(kind, id)?)?;
@@ -307,19 +308,20 @@ impl Liveness {
         let beats = self.beats.iter().map(|count| count.0.load(Relaxed)).sum();
         let status = self.status();
         let Status { stale, sweeps, rows_flushed: flushed, gone, .. } = *status;
-        // A server that does not sweep reads the beats of other servers for views only, and seldom.
+        // Only the sweeping server is behind: the others read beats of other servers for views only.
         let behind = status.sweeping.map_or(SignedDuration::ZERO, |_| status.behind);
         Totals { beats, stale, sweeps, flushed, gone, behind }
     }
 
-    /// Why this server cannot hear at this moment. A beat that it takes meanwhile may be lost to the others.
+    /// Returns why this server cannot receive heartbeats now; a beat that it accepts meanwhile may not reach
+    /// the other replicas.
     #[must_use]
     pub fn deaf(&self) -> Option<Cause> {
         self.judge_state().listening.deaf_now()
     }
 
-    /// Whether a beat that is taken here may be lost: this replica cannot write it, or the others do not count it as present.
-    /// It is refused with 503 then, so that another replica hears the member.
+    /// Whether a beat accepted here may be lost: this replica cannot write it, or the others do not count
+    /// this replica as present. Such a beat gets 503, so that the member tries another replica.
     #[must_use]
     pub fn is_cut_off(&self) -> bool {
         self.cut_off.load(Relaxed) || !self.is_present()
@@ -335,40 +337,42 @@ impl Liveness {
         &self.name
     }
 
-    /// Whether others know that this server is there, or there can be none.
+    /// Whether the other replicas count this one as present, or there can be no others.
     pub(crate) fn is_present(&self) -> bool {
         !self.settings.shared || self.clock.steady_millis() < self.present_until.load(Relaxed)
     }
 
-    /// Refuses a beat that may be lost; the time of refusals does not count as silence. Checked before a beat
-    /// is taken and once more after, because the server may have stood still in between.
+    /// Refuses a beat that may be lost; the time of refusals does not count as silence. Checked before and
+    /// after a beat is recorded, because the process may pause in between.
     pub(crate) fn takes_beats(&self) -> Result<(), Error> {
         if self.is_cut_off() {
             self.refuses();
-            return Err(Error::Unavailable("other servers cannot be told of the heartbeat now: repeat"));
+            return Err(Error::Unavailable(
+                "the heartbeat cannot be shared with the other servers now: retry",
+            ));
         }
         Ok(())
     }
 
-    /// Notes that beats are refused for a reason that all members share, so this time does not count as
-    /// silence.
+    /// Records a refusal for a reason that all members share; this time does not count as silence.
     pub(crate) fn refuses(&self) {
         self.refusals.note(self.clock.steady_millis());
     }
 
-    /// Up to when every beat is known, of this and other replicas; roughly: the sweep counts it exactly.
+    /// The approximate time up to which every beat of all replicas is known; the sweep computes it exactly.
     fn known_until(&self) -> Timestamp {
         let behind = self.status().behind;
         self.clock.steady().checked_sub(behind).unwrap_or(Timestamp::MIN)
     }
 
-    /// Cuts this server off, or not any more.
+    /// Sets whether this server is cut off.
     #[cfg(test)]
     pub(crate) fn cut_off(&self, is_cut_off: bool) {
         self.cut_off.store(is_cut_off, Relaxed);
     }
 
-    /// Notes that members can connect to a listener again, or cannot any more. The server is deaf while one refuses.
+    /// Records whether members can connect to a listener. The server is deaf while one listener refuses
+    /// connections.
     pub(crate) fn listener_accepts(&self, accepts: bool) {
         let mut judge = self.judge_state();
         let before = match accepts {
@@ -380,7 +384,7 @@ impl Liveness {
         }
     }
 
-    /// Gives back the seat of a member that is gone for good.
+    /// Frees the seat of a deleted member.
     pub(crate) fn forget(&self, kind: &str, id: &str) {
         if let Some(kind) = self.kind(kind) {
             self.directory.remove(&self.slab, kind, id);
@@ -405,7 +409,7 @@ impl Liveness {
         // A kind without a row is not watched, and neither is a member past the number that seats can have.
         const NOWHERE: Seat = Seat { index: u32::MAX, life: 0 };
         let Some(kind) = self.kind(kind) else {
-            tracing::error!(kind, "a member of a kind without beats was given a seat; it is not watched");
+            tracing::error!(kind, "a member of a kind without heartbeats has a seat; it is not watched");
             return NOWHERE;
         };
         let record = Record { kind, zone: self.zones.number(zone), last, interval, given };
@@ -415,7 +419,7 @@ impl Liveness {
         };
         if let Some((chunk, at)) = self.slab.at(seat) {
             if !new {
-                // A shorter interval holds once the member keeps it, a longer one at once.
+                // A shorter interval applies once the member keeps it, a longer one at once.
                 chunk.set(at, record.zone, given, chunk.record(at).interval.max(interval));
                 chunk.heard(at, last);
             }
@@ -426,7 +430,7 @@ impl Liveness {
         seat
     }
 
-    /// The step at which a member is late at the earliest: deaf time can only put it off.
+    /// The earliest step at which a member can be late; deaf time only postpones it.
     fn late_step(&self, last: i64, interval: Option<Interval>) -> u32 {
         let policy = &self.settings.policy;
         let silence = policy.grace(interval).min(policy.allowance(interval));
@@ -434,7 +438,7 @@ impl Liveness {
         self.slab.step(last.saturating_add(silence))
     }
 
-    /// Wall time as milliseconds of the steady axis; nothing lies in the future.
+    /// Wall time as milliseconds of the steady axis, never in the future.
     fn steady_of(&self, wall: Timestamp) -> i64 {
         let age = self.clock.now().duration_since(wall).max(SignedDuration::ZERO);
         let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);

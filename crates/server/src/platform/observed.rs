@@ -1,10 +1,11 @@
-//! Last reports of members: kept in memory until they are written down, many at a time, beside the beats.
+//! Last reports of members: buffered in memory and written in batches, together with the beats.
 //!
-//! A kind brings a [`Report`]. A report that says something new waits in memory until a flush has written it; from then on
-//! memory keeps a brief of it, by which a repetition is recognised, and the rest is read from the database.
+//! A kind brings a [`Report`]. A report with news waits in memory until a flush has written it. Then memory
+//! keeps only a brief, which recognises repetitions; the rest is read from the database.
 //!
-//! What must stay true: a report writes nothing by itself. Reports that wait are bounded in bytes: one without room is not
-//! kept, and counts as new when the member repeats it. A flush is bounded too, so that other statements get their turn.
+//! What must stay true: a request with a report writes nothing itself. Waiting reports are bounded in bytes:
+//! a report without room is dropped, and counts as new when the member repeats it. A flush is bounded too, so
+//! that other statements get their turn.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -27,7 +28,7 @@ use crate::platform::{app::App, http::error::Error, id::Id};
 /// Parts that are locked apart.
 const PARTS: usize = 64;
 
-/// How old a written report may be when the member repeats it: numbers that change all the time are written that often.
+/// A repeated report is written again after this time, so that stored numbers do not get older.
 pub(crate) const OLDEST: SignedDuration = SignedDuration::from_mins(15);
 
 /// Bytes of all reports of a kind that wait.
@@ -40,9 +41,8 @@ const ALL: Amount = Amount { rows: usize::MAX, bytes: usize::MAX };
 
 /// A report of a member of a kind. Fields that a report leaves out stay as they were.
 pub(crate) trait Report: Clone + Send + Sync + 'static {
-    /// The kind of the members.
     const KIND: &'static str;
-    /// How these reports are called beside other observations.
+    /// The source name of these reports among a member's observations.
     const SOURCE: &'static str;
     /// Whether a brief stays in memory once a report is written; without one, every report counts as new.
     const KEEPS_BRIEF: bool;
@@ -51,21 +51,21 @@ pub(crate) trait Report: Clone + Send + Sync + 'static {
     /// What is written.
     type Stored: Serialize + DeserializeOwned + Send + Sync;
 
-    /// Whether it says nothing.
+    /// Whether it has no field set.
     fn is_empty(&self) -> bool;
-    /// About how many bytes it takes to write this.
+    /// The approximate size when written, in bytes.
     fn size(&self) -> usize;
-    /// Lays this over a report of before.
+    /// Merges this over an earlier report.
     fn over(self, before: &Self) -> Self;
-    /// Whether it leaves nothing out, so that nothing of before has to be read to write it.
+    /// Whether it has every field, so that the stored report need not be read to write it.
     fn is_whole(&self) -> bool;
-    /// The brief of this, laid over a brief of before.
+    /// Merges the brief of this over an earlier brief.
     fn brief(&self, before: &Self::Brief) -> Self::Brief;
-    /// Whether more has changed than numbers that change all the time.
+    /// Whether the briefs differ in more than numbers that change with every report.
     fn differs(before: &Self::Brief, after: &Self::Brief) -> bool;
-    /// Takes the numbers of another brief, for a report that is not kept.
+    /// Copies the numbers of another brief, for a report that is dropped.
     fn take_numbers(brief: &mut Self::Brief, after: &Self::Brief);
-    /// What is known of the member now; nothing when neither memory nor the database has a report.
+    /// The member's last report from memory and the database, if there is one.
     fn stored(
         said: Option<Self>,
         brief: &Self::Brief,
@@ -74,7 +74,7 @@ pub(crate) trait Report: Clone + Send + Sync + 'static {
     ) -> Option<Self::Stored>;
 }
 
-/// How much there is to write.
+/// An amount of data to write.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Amount {
     rows: usize,
@@ -107,9 +107,9 @@ struct Kept<R: Report> {
     brief: R::Brief,
     /// The last report, in microseconds.
     received_at: i64,
-    /// The report that was written last, likewise; the earliest time for none.
+    /// When the last written report was received, in microseconds; the minimum if none was.
     written_at: i64,
-    /// What was said and is not written yet.
+    /// The report that is not written yet.
     said: Option<Arc<R>>,
     /// Whether the member is in the queue.
     is_queued: bool,
@@ -157,7 +157,7 @@ impl<R: Report> Buffer<R> {
         let mut part = self.part(&id);
         let Part { known, queue } = &mut *part;
         let (at, is_known) = (received_at.as_microsecond(), known.contains_key(&id));
-        // What was written of it, perhaps by another server, is still the last that it said.
+        // A written report, perhaps from another server, is still its last one.
         if !is_known && report.is_empty() {
             return;
         }
@@ -191,14 +191,13 @@ impl<R: Report> Buffer<R> {
         }
     }
 
-    /// Forgets a member.
     pub(crate) fn forget(&self, id: &str) {
         let id = Id::new(id);
         let before = self.part(&id).known.swap_remove(&id);
         self.release(before.and_then(|kept| kept.said).as_deref());
     }
 
-    /// What members last said, wherever that is known; those that never said anything are left out.
+    /// Returns the last reports of members, from memory and the database; members without any are left out.
     pub(crate) async fn latest(
         &self,
         store: &Store,
@@ -215,7 +214,7 @@ impl<R: Report> Buffer<R> {
         Ok(latest)
     }
 
-    /// What a member said that is not written yet, and when.
+    /// Returns the report of a member that is not written yet, and its time.
     pub(crate) fn waiting(&self, id: &str) -> Option<(Arc<R>, Timestamp)> {
         let id = Id::new(id);
         let part = self.part(&id);
@@ -240,10 +239,10 @@ impl<R: Report> Buffer<R> {
         R::stored(said, &kept.brief, written, time(kept.received_at))
     }
 
-    /// At most so many reports that wait, but for one that is larger by itself.
+    /// Takes at most `most` of the waiting reports; always at least one.
     fn take(&self, most: Amount) -> Vec<Taken<R>> {
         let (mut taken, mut amount) = (Vec::new(), Amount::default());
-        // Each part has its turn to be first, and the member that waits longest is first in its part.
+        // The parts take turns in being first; within a part the longest waiting member is first.
         let first = self.first.fetch_add(1, Relaxed) % PARTS;
         for part in self.parts.iter().cycle().skip(first).take(PARTS) {
             let mut part = part.lock().unwrap_or_else(PoisonError::into_inner);
@@ -264,7 +263,7 @@ impl<R: Report> Buffer<R> {
         taken
     }
 
-    /// Those are written: memory keeps their briefs, unless there is news since.
+    /// Marks reports as written: memory keeps their briefs, unless a newer report waits.
     fn written(&self, taken: &[Taken<R>]) {
         for Taken { id, received_at, .. } in taken {
             let mut part = self.part(id);
@@ -281,7 +280,7 @@ impl<R: Report> Buffer<R> {
         }
     }
 
-    /// Those could not be written; they wait again.
+    /// Puts reports back that could not be written.
     fn put_back(&self, taken: &[Taken<R>]) {
         for Taken { id, .. } in taken {
             let mut part = self.part(id);
@@ -353,7 +352,7 @@ fn first_batch<R: Report>(left: &[Taken<R>]) -> usize {
     fits.count().max(1)
 }
 
-/// What was written of members, and when it was received. A row that cannot be read counts as never written.
+/// Reads the stored reports of members, and when they were received. An unreadable row counts as missing.
 async fn written<R: Report>(
     store: &Store,
     ids: &[&str],
@@ -362,7 +361,7 @@ async fn written<R: Report>(
     let readable = |seen: Observation| match seen.document.read::<R::Stored>() {
         Ok(stored) => Some((seen.resource_id, (stored, seen.received_at))),
         Err(error) => {
-            tracing::warn!(%error, kind = R::KIND, id = seen.resource_id, "last report cannot be read; it counts as none");
+            tracing::warn!(%error, kind = R::KIND, id = seen.resource_id, "last report unreadable; it counts as none");
             None
         }
     };
@@ -400,7 +399,7 @@ pub(crate) async fn flush_all(app: &App) -> Result<(), Error> {
     write(app, true).await
 }
 
-/// A kind that cannot be written leaves the others their turn.
+/// A failure of one kind does not stop the others.
 async fn write(app: &App, all: bool) -> Result<(), Error> {
     let mut outcome = Ok(());
     for buffer in &app.parts.reports {
@@ -409,7 +408,7 @@ async fn write(app: &App, all: bool) -> Result<(), Error> {
     outcome
 }
 
-/// Forgets the reports of a member that is gone, also what was written of them.
+/// Forgets the reports of a deleted member, in memory and in the database.
 pub(crate) async fn forget(app: &App, kind: &str, id: &str) -> Result<(), Error> {
     app.parts.reports.iter().filter(|buffer| buffer.kind() == kind).for_each(|buffer| buffer.forget(id));
     app.store.forget_observations(kind, id).await?;

@@ -34,7 +34,7 @@ impl std::fmt::Debug for Parts {
 }
 
 impl Parts {
-    /// None yet. Caches of a server whose database others share believe less.
+    /// Starts empty. Caches of a shared database trust their entries for a shorter time.
     pub(super) fn new(shared: bool) -> Self {
         let turns = Arc::default();
         Self { by_type: Extensions::new(), caches: Vec::new(), reports: Vec::new(), shared, turns }
@@ -56,13 +56,13 @@ impl Parts {
         cache
     }
 
-    /// Has the cache of a kind keep a record that was read, if it keeps all.
+    /// Adds a record that was read to the cache of its kind, if that cache keeps all records.
     pub(crate) fn found(&self, resource: &Resource, asked: Moment) {
         let of_kind = |cache: &&Arc<dyn Forgets>| cache.keeps_all() && cache.kind() == resource.content.kind;
         self.caches.iter().filter(of_kind).for_each(|cache| cache.found(resource, asked));
     }
 
-    /// Makes the buffer of what the members of a kind report.
+    /// Creates the buffer of the reports of a kind's members.
     pub(crate) fn reports<R: Report>(&mut self) -> Arc<Buffer<R>> {
         let buffer = Arc::new(Buffer::default());
         self.reports.push(buffer.clone());

@@ -1,8 +1,8 @@
-//! What tests of several modules need.
+//! Shared by tests of several modules.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A database of its own in the PostgreSQL that tests are given; it goes with this value.
+/// A new database in the PostgreSQL for tests; dropped with this value.
 #[derive(Debug)]
 pub(crate) struct Database {
     pub(crate) url: String,
@@ -37,12 +37,12 @@ pub(crate) async fn execute(url: &str, sql: &str) {
 impl Drop for Database {
     fn drop(&mut self) {
         let (admin, name) = (self.admin.clone(), self.name.clone());
-        // A runtime of its own: this one may be the one that ends.
+        // A new runtime: the current one may be shutting down.
         let dropped = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(execute(&admin, &format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")));
         });
-        // What could not be dropped goes with its cluster.
+        // A database that cannot be dropped goes with its cluster.
         let _ = dropped.join();
     }
 }

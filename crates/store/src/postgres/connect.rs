@@ -119,7 +119,8 @@ pub(crate) async fn connect_migrated(url: &str) -> Result<Connected> {
 async fn require_own_transactions(client: &Client) -> Result<()> {
     let row = client.query_one(dialect::FOREIGN_TRANSACTIONS, &[]).await.map_err(server_error)?;
     if row.get::<_, bool>(0) {
-        let reason = "its history was copied from another PostgreSQL; restore a Wardroom backup instead";
+        let reason =
+            "its history was copied from another PostgreSQL server; restore a Wardroom backup instead";
         return Err(Error::Unsafe(reason.to_owned()));
     }
     Ok(())
@@ -130,7 +131,7 @@ async fn require_durable(client: &Client) -> Result<()> {
     let row = client.query_one("SHOW fsync", &[]).await.map_err(server_error)?;
     match row.get::<_, &str>(0) {
         "off" => {
-            Err(Error::Unsafe("fsync is off, so what was acknowledged may be lost; set it to on".to_owned()))
+            Err(Error::Unsafe("fsync is off, so acknowledged changes may be lost; set it to on".to_owned()))
         }
         _ => Ok(()),
     }

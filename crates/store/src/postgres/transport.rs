@@ -26,7 +26,7 @@ impl Transport {
         }
         let tls = MakeRustlsConnect::with_native_certs();
         let no_roots =
-            |_| Error::Unsafe("this machine has no root certificates to know the database by".to_owned());
+            |_| Error::Unsafe("this machine has no root certificates to verify the database with".to_owned());
         tls.map(|(tls, _)| Self::Tls(tls)).map_err(no_roots)
     }
 }

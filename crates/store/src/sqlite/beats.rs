@@ -85,7 +85,7 @@ impl Beats {
         let connection = Arc::clone(&self.0);
         let run = move || work(&connection.lock().unwrap_or_else(PoisonError::into_inner));
         let ran = tokio::task::spawn_blocking(run).await;
-        ran.map_err(|_| Error::Unavailable("a statement was given up".to_owned()))?.map_err(sqlite_error)
+        ran.map_err(|_| Error::Unavailable("statement timed out".to_owned()))?.map_err(sqlite_error)
     }
 }
 

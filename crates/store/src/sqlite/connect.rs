@@ -117,7 +117,6 @@ pub(crate) fn query(connection: &Connection, sql: &str, params: &[Value]) -> Res
     Ok(read)
 }
 
-/// Reads one resource, deleted or not.
 pub(super) fn get(connection: &Connection, kind: &str, id: &str) -> Result<Option<Resource>> {
     let mut statement = connection.prepare_cached(dialect::RESOURCE).map_err(sqlite_error)?;
     let mut rows = statement.query([kind, id]).map_err(sqlite_error)?;

@@ -115,7 +115,7 @@ impl Reply {
 /// The class of a refusal.
 pub(super) fn class(status: u16, after: Option<Duration>, detail: String) -> Failure {
     match status {
-        300..=399 => Failure::Refused { status, detail: "it redirects elsewhere".to_owned() },
+        300..=399 => Failure::Refused { status, detail: "it redirects to another server".to_owned() },
         401 => Failure::Refused { status, detail: "the credentials are not accepted".to_owned() },
         404 => Failure::NotFound,
         409 => Failure::Conflict(detail),

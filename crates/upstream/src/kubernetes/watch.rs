@@ -193,7 +193,7 @@ impl Watch {
 
     fn read(&mut self, line: &[u8]) -> Result<(), Failure> {
         let mut event: Value = serde_json::from_slice(line)
-            .map_err(|_| Failure::Unexpected("a watch with something else than JSON".to_owned()))?;
+            .map_err(|_| Failure::Unexpected("a watch sent something other than JSON".to_owned()))?;
         let object = event["object"].take();
         match event["type"].as_str().unwrap_or_default() {
             "ADDED" | "MODIFIED" => {

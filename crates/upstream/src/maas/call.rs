@@ -96,7 +96,7 @@ impl Maas {
         if let Some(pem) = &settings.ca {
             let trusted = reqwest::Certificate::from_pem_bundle(pem).map_err(reply::why)?;
             if trusted.is_empty() {
-                return Err("the certificates to trust: there is none".to_owned());
+                return Err("the file of trusted certificates has none".to_owned());
             }
             builder = builder.tls_certs_only(trusted);
         }
@@ -216,9 +216,7 @@ impl Maas {
             (400, _) => refused.map_or(Class::Malformed { status, said }, Class::Refused),
             (403, _) => Class::Forbidden(said),
             (404, _) if is_signed || body.contains(NOBODY) => Class::Gone,
-            (404, _) => {
-                Class::Ambiguous("404 came from something in front of MAAS, or from a wrong URL".to_owned())
-            }
+            (404, _) => Class::Ambiguous("a 404 that is not from MAAS: is the URL right?".to_owned()),
             (409, Some(after)) => Class::Busy { after },
             (409, None) => Class::WrongState(said),
             (429, after) => Class::Throttled { after: after.unwrap_or(LATER) },

@@ -24,7 +24,7 @@ pub enum Class {
     Unreachable(String),
     /// It was sent, and MAAS may have done it: time ran out, the connection ended, or the answer was a 5xx. A
     /// change of status is committed before power is touched, so also a 500 may mean "accepted".
-    #[error("MAAS may have done it: {0}")]
+    #[error("MAAS did not answer, and may have done it: {0}")]
     Ambiguous(String),
     /// 409 with `Retry-After`: MAAS's database was too busy, and nothing was done.
     #[error("MAAS is busy")]
@@ -33,7 +33,7 @@ pub enum Class {
         after: Duration,
     },
     /// 429: too many requests, and nothing was done.
-    #[error("MAAS takes no more requests now")]
+    #[error("MAAS limits its requests")]
     Throttled {
         /// When to try again.
         after: Duration,

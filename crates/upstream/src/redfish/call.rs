@@ -66,7 +66,7 @@ impl Redfish {
         }
         if base.scheme() == "http" && settings.trust != Trust::Insecure {
             return Err(
-                "without TLS any machine on the way can read the password; use https://, or trust it without"
+                "without TLS any machine on the way can read the password; use https://, or allow plain HTTP for this BMC"
                     .to_owned(),
             );
         }
@@ -83,7 +83,7 @@ impl Redfish {
             Trust::Authorities(pem) => {
                 let trusted = reqwest::Certificate::from_pem_bundle(pem).map_err(reply::why)?;
                 if trusted.is_empty() {
-                    return Err("the certificates to trust: there is none".to_owned());
+                    return Err("the file of trusted certificates has none".to_owned());
                 }
                 builder.tls_certs_only(trusted)
             }
@@ -108,7 +108,7 @@ impl Redfish {
     ) -> Result<Answer, Error> {
         let error = |class| Error { op: op.0, harmless: op.1, class };
         let url = self.url(path).ok_or_else(|| {
-            error(Class::Unreadable("the BMC names a path outside of its Redfish tree".to_owned()))
+            error(Class::Unreadable("the BMC refers to a path outside of its Redfish tree".to_owned()))
         })?;
         let mut request = self.client.request(method, url).header(AUTHORIZATION, self.authorization.clone());
         if let Some(version) = version {

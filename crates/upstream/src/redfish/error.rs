@@ -21,7 +21,7 @@ pub enum Class {
     #[error("the BMC cannot be reached: {0}")]
     Unreachable(String),
     /// Nothing was sent: the password may not go where the address leads.
-    #[error("nothing was sent to the BMC: {0}")]
+    #[error("the BMC was not called: {0}")]
     Elsewhere(String),
     /// Nothing was sent: the machine that answered does not have the expected certificate.
     #[error("the certificate of the BMC is not the expected one: {0}")]
@@ -50,7 +50,7 @@ pub enum Class {
         after: Duration,
     },
     /// It was sent, and the BMC may have done it.
-    #[error("the BMC may have done it: {0}")]
+    #[error("the BMC did not answer, and may have done it: {0}")]
     Ambiguous(String),
     /// It was done, but the answer is not Redfish.
     #[error("the answer cannot be read: {0}")]

@@ -52,10 +52,10 @@ async fn token(
         token: Option<String>,
         access_token: Option<String>,
     }
-    let odd = |why: &str| Failure::Unexpected(format!("the registry sends clients to {why}"));
-    let mut url: Url = realm.parse().map_err(|_| odd("no URL for a token"))?;
+    let odd = |why: &str| Failure::Unexpected(format!("the registry sends clients for tokens to {why}"));
+    let mut url: Url = realm.parse().map_err(|_| odd("a URL that is not valid"))?;
     if registry.base.scheme() == "https" && url.scheme() != "https" {
-        return Err(odd("a place without TLS for a token"));
+        return Err(odd("a URL without TLS"));
     }
     if let Some(service) = service {
         url.query_pairs_mut().append_pair("service", service);
@@ -69,7 +69,7 @@ async fn token(
     }
     let reply = exchange::send(request, registry.timeout).await?.expect(&[200], &[hidden])?;
     let Answer { token, access_token } = reply.json()?;
-    token.or(access_token).ok_or_else(|| odd("a place that gives no token"))
+    token.or(access_token).ok_or_else(|| odd("a URL that issued no token"))
 }
 
 /// Reads `Basic realm="…"` and `Bearer realm="…",service="…",scope="…"`.

@@ -333,7 +333,7 @@ impl<'a> Session<'a> {
         let location = reply.header("location").and_then(|location| base.join(location).ok());
         location
             .filter(|url| url.scheme() == base.scheme() || url.scheme() == "https")
-            .ok_or_else(|| Failure::Unexpected("no usable place to upload to".to_owned()))
+            .ok_or_else(|| Failure::Unexpected("no usable URL for the upload".to_owned()))
     }
 
     async fn call(
@@ -384,7 +384,7 @@ fn is_time(tag: &str) -> bool {
 fn same_digest(reply: &Reply, expected: &str) -> Result<(), Failure> {
     match reply.header("docker-content-digest") {
         Some(digest) if digest != expected => {
-            Err(Failure::Unexpected(format!("stored as {digest} what is {expected}")))
+            Err(Failure::Unexpected(format!("stored with the digest {digest} instead of {expected}")))
         }
         _ => Ok(()),
     }

@@ -93,7 +93,7 @@ impl Registry {
         let target = location.and_then(|location| from.join(location).ok());
         target
             .filter(|url| url.scheme() == "https" || url.scheme() == self.base.scheme())
-            .ok_or_else(|| Failure::Unexpected("it redirects to no usable place".to_owned()))
+            .ok_or_else(|| Failure::Unexpected("it redirects to an unusable URL".to_owned()))
     }
 }
 

@@ -46,7 +46,7 @@ fn class(code: Code, message: &str) -> Failure {
         Code::Internal | Code::Unknown | Code::DataLoss => Failure::Failed { status: 500, detail: detail() },
         Code::Unavailable => Failure::Failed { status: 503, detail: detail() },
         Code::Cancelled | Code::DeadlineExceeded => Failure::Ambiguous(detail()),
-        Code::Ok => Failure::Unexpected("a failure that is none".to_owned()),
+        Code::Ok => Failure::Unexpected("a failure with the status OK".to_owned()),
     }
 }
 

@@ -60,10 +60,10 @@ pub(crate) async fn act(
     let skip = match kind {
         Some(kind) => begin::skips(kind, &request.skip)?,
         None if request.skip.is_empty() => Default::default(),
-        None => return Err(Error::invalid("skip", format!("{action} skips nothing"))),
+        None => return Err(Error::invalid("skip", format!("{action} has no stages to skip"))),
     };
     if request.unproven && action != Action::Recover {
-        return Err(Error::invalid("unproven", format!("{action} proves nothing: only recover takes it")));
+        return Err(Error::invalid("unproven", format!("{action} does not take it: only recover does")));
     }
     if request.unproven && request.comment.as_deref().is_none_or(|comment| comment.trim().is_empty()) {
         return Err(Error::invalid("comment", "is required with `unproven: true`"));
@@ -297,8 +297,8 @@ pub(crate) async fn refuse_skips(
     match skip.keys().next() {
         Some(stage) if silence::is_heard(app, node).await? => {
             let detail = format!(
-                "the agent of the node is heard, or was when this server began to listen, so it can do {stage}: only a \
-                 silent host's is skipped"
+                "the agent of the node sends heartbeats, or did until this server started, so it can run \
+                 {stage}: skip it only when the agent is silent"
             );
             Err(not_allowed(app, node, detail).await?)
         }

@@ -112,7 +112,7 @@ pub(crate) async fn begin(app: &App, entry: &Entry, id: &str, plan: &Plan) -> Re
         }
         let state = document::state(&node)?;
         if let Some(only) = plan.only_in.filter(|only| *only != state) {
-            let detail = format!("the node is {state} by now, and was {only} when it was looked at");
+            let detail = format!("the node was {only} a moment ago and is {state} now");
             return Err(super::action::not_allowed(app, &node, detail).await?);
         }
         let Some(to) = target(state, plan.kind, plan.event) else {
@@ -268,7 +268,6 @@ async fn not_now(app: &App, node: &Resource, kind: Kind) -> Result<Error, Error>
     super::action::not_allowed(app, node, detail).await
 }
 
-/// Reads a node again.
 pub(crate) async fn read(app: &App, id: &str) -> Result<Resource, Error> {
     deleted::read(app, KIND, id).await
 }

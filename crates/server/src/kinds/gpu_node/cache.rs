@@ -48,7 +48,6 @@ struct Site {
     put_off: Option<Timestamp>,
 }
 
-/// The cache.
 #[derive(Debug, Default)]
 pub(crate) struct Cache(Mutex<Inner>);
 

@@ -23,7 +23,6 @@ pub(crate) struct Data {
     pub(crate) budgets: BTreeMap<String, SiteBudget>,
     /// The site as it was when the run loaded it.
     pub(crate) site: Option<Snapshot>,
-    /// The machine in MAAS.
     pub(crate) machine: Option<Machine>,
     /// The turn in which a person let the password of the BMC be tried again.
     pub(crate) forgiven_in: Option<u64>,
@@ -38,7 +37,6 @@ pub(crate) struct Data {
     /// Links that this run made, and the one it is making.
     pub(crate) links: Vec<Link>,
     pub(crate) linking: Option<Linking>,
-    /// The storage layout was changed.
     pub(crate) laid_out: bool,
     /// Grows with every token that the run issues.
     pub(crate) round: u32,
@@ -52,13 +50,11 @@ pub(crate) struct Data {
     pub(crate) sync_seconds: Option<u32>,
     /// Why a deployment failed, and what was seen.
     pub(crate) deploy_failure: Option<DeployFailure>,
-    /// How often an installation failed.
     pub(crate) failed_installs: u32,
     /// The round in which the recovery of a deployment began.
     pub(crate) recovering: Option<u32>,
     /// How often a release was asked for and failed.
     pub(crate) failed_releases: u32,
-    /// A release was asked for.
     pub(crate) releasing: bool,
     /// Rounds of the tasks that the agent was asked for, by stage.
     pub(crate) tasks: BTreeMap<Stage, u32>,
@@ -116,7 +112,6 @@ pub(crate) struct Linking {
     pub(crate) known: Vec<i64>,
 }
 
-/// Why a deployment failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DeployFailure {
     pub(crate) cause: Cause,
@@ -129,9 +124,7 @@ pub(crate) struct DeployFailure {
 pub(crate) enum Cause {
     /// The system was installed and did not find its data source.
     Datasource,
-    /// The installer failed.
     Installation,
-    /// The machine could not be powered.
     Power,
     /// Nothing explains it; a person had it tried once more.
     Unexplained,
@@ -167,7 +160,7 @@ impl wardroom_workflow::Data for Data {
             }
             _ => return None,
         };
-        (!is_on).then(|| format!("site {} does not ask for it: {option} is off", site.name))
+        (!is_on).then(|| format!("the setting {option} of site {} is off", site.name))
     }
 
     fn budget(&self, stage: Stage) -> Budget {
@@ -198,7 +191,6 @@ impl Data {
         *self = Self { force, budgets, site, forgiven_in, round, said_in, tasks, proofs, ..Self::default() };
     }
 
-    /// The round of a stage's task.
     pub(crate) fn task_round(&self, stage: Stage) -> u32 {
         self.tasks.get(&stage).copied().unwrap_or(1)
     }

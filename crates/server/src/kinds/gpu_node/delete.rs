@@ -76,7 +76,7 @@ fn refused(node: &Resource, state: State) -> Error {
     Error::Conflict {
         code: "no_such_move",
         detail: format!(
-            "the node is {state}; only a node that never enrolled and that MAAS has no machine of is deleted: {way}"
+            "the node is {state}; only a node that never enrolled and has no machine in MAAS can be deleted: {way}"
         ),
         allowed: vec![action.call().of(id), LIFECYCLE.of(id)],
     }

@@ -30,15 +30,12 @@ pub(crate) struct Document {
     pub(crate) enrollment: Option<Enrollment>,
     /// The round of the last token; one that was revoked is never issued again.
     pub(crate) issued: u32,
-    /// The identity of the agent.
     pub(crate) agent: Option<Agent>,
     /// The highest epoch that any identity had; none is ever used twice.
     pub(crate) epoch: u64,
     /// Whether an agent is installed on the host, or was and no uninstall has completed.
     pub(crate) identity_kept: bool,
-    /// The machine in MAAS.
     pub(crate) machine: Option<Machine>,
-    /// The newest run.
     pub(crate) run: Option<String>,
     /// A state in MAAS that no work of ours caused, until it fits again or a person has decided.
     pub(crate) drift: Option<Drift>,
@@ -51,26 +48,19 @@ pub(crate) struct Document {
 /// A token that an agent may enrol with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Enrollment {
-    /// The hash of the token.
     pub(crate) hash: String,
-    /// Until when it can be used.
     pub(crate) expires_at: Timestamp,
-    /// The run that waits for it.
     pub(crate) run: String,
     /// The token is derived from this; the ones before are void.
     pub(crate) round: u32,
 }
 
-/// The identity of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Agent {
     /// Its credential is derived from this; the ones before are void.
     pub(crate) epoch: u64,
-    /// The hash of its credential.
     pub(crate) hash: String,
-    /// When it enrolled.
     pub(crate) enrolled_at: Timestamp,
-    /// The run that it enrolled for.
     pub(crate) run: String,
     /// The hash of the token it enrolled with, and of how it named the exchange: a repeat shows both.
     pub(crate) exchange: Option<(String, String)>,
@@ -85,10 +75,8 @@ pub(crate) struct Drift {
     pub(crate) quarantined: bool,
 }
 
-/// A machine in MAAS.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Machine {
-    /// MAAS's id.
     pub(crate) system_id: String,
     /// The site whose MAAS has it.
     pub(crate) site: String,
@@ -145,7 +133,6 @@ impl Document {
         self.agent.is_some() && self.identity_kept
     }
 
-    /// The document of a new node.
     pub(crate) fn new(create: GpuNodeCreate, secrets: &Secrets) -> Result<Self, Error> {
         let mut checks = vec![
             text::check_name("hostname", &create.hostname),
@@ -157,7 +144,7 @@ impl Document {
         for (index, mac) in create.macs.iter().enumerate().take(MOST_MACS) {
             match text::mac(&format!("macs[{index}]"), mac) {
                 Ok(mac) if macs.contains(&mac) => {
-                    checks.push(Err(Error::invalid(format!("macs[{index}]"), "is there twice")));
+                    checks.push(Err(Error::invalid(format!("macs[{index}]"), "appears more than once")));
                 }
                 Ok(mac) => macs.push(mac),
                 Err(error) => checks.push(Err(error)),
@@ -167,7 +154,7 @@ impl Document {
             checks.push(Err(Error::invalid("macs", format!("has more than {MOST_MACS} entries"))));
         }
         if create.site.is_some() && create.macs.is_empty() {
-            let message = "a site finds the machine by its MACs: give at least one";
+            let message = "needs at least one MAC: a site finds the machine by its MACs";
             checks.push(Err(Error::invalid("macs", message)));
         }
         checks.extend(create.bmc.as_ref().map(|bmc| check_bmc(bmc, secrets)));
@@ -208,12 +195,11 @@ impl Document {
 
     pub(crate) fn of(resource: &Resource) -> Result<Self, Error> {
         resource.content.document.read().map_err(|error| {
-            tracing::error!(id = resource.content.id, %error, "a stored GPU node cannot be read");
+            tracing::error!(id = resource.content.id, %error, "the stored GPU node is not valid");
             Error::Internal
         })
     }
 
-    /// A new node.
     pub(crate) fn into_content(
         self,
         id: String,
@@ -279,10 +265,9 @@ fn check_bmc(bmc: &Bmc, secrets: &Secrets) -> Result<(), Error> {
     ])
 }
 
-/// The state of a stored node.
 pub(crate) fn state(resource: &Resource) -> Result<State, Error> {
     resource.content.state.parse().map_err(|error| {
-        tracing::error!(id = resource.content.id, %error, "a stored GPU node has an unknown state");
+        tracing::error!(id = resource.content.id, %error, "the stored GPU node has an unknown state");
         Error::Internal
     })
 }

@@ -46,7 +46,9 @@ pub(crate) async fn sites(workers: &Workers) -> Result<Vec<(String, Settings)>, 
             match found.content.document.read::<Settings>() {
                 Ok(settings) => all.push((found.content.id, settings)),
                 // One that cannot be read must not hide the others.
-                Err(error) => tracing::error!(site = found.content.id, %error, "a site cannot be read"),
+                Err(error) => {
+                    tracing::error!(site = found.content.id, %error, "site unreadable; its nodes are not compared with MAAS")
+                }
             }
         }
         match page.next {
@@ -144,7 +146,7 @@ async fn judge_missing(
                 site = seen.site,
                 missing,
                 of,
-                "MAAS misses many machines at once; taken for a fault of MAAS, so no node is quarantined"
+                "many machines are missing from MAAS at once; the server takes it for a fault of MAAS and quarantines no node"
             );
         }
     }
@@ -203,7 +205,7 @@ async fn compare(
                         site,
                         node,
                         machine = id,
-                        "the site's MAAS is not the one that has the machine"
+                        "the machine is in another MAAS than the site's"
                     );
                     continue;
                 }
@@ -234,7 +236,7 @@ async fn compare(
         }
     }
     if let Some(error) = listing.error() {
-        tracing::info!(site, %error, "some machines of a site were not listed; they are asked for again");
+        tracing::info!(site, %error, "some machines of a site were not listed; retrying");
     }
     Ok(())
 }

@@ -58,7 +58,6 @@ pub(crate) async fn enroll(
 struct Exchanged {
     id: String,
     epoch: u64,
-    /// Whether there was another agent before.
     replaces: bool,
 }
 

@@ -134,7 +134,6 @@ impl<T: Clone> Memo<T> {
         answer
     }
 
-    /// Makes the next caller ask again.
     pub(crate) async fn forget(&self) {
         *self.0.lock().await = None;
     }

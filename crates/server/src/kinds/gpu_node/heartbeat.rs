@@ -167,7 +167,7 @@ async fn has_spoken(app: &App, node: &Resource) -> Result<bool, Error> {
 }
 
 fn unreadable() -> Check {
-    let message = Some("what the checks say cannot be read".to_owned());
+    let message = Some("the results of the checks are not valid".to_owned());
     Check { name: "checks".to_owned(), ok: false, message }
 }
 

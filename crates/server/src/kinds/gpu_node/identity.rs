@@ -77,16 +77,14 @@ impl Member for Agent {
 pub(super) fn speaks_for<'a>(caller: &'a Caller, node: &str) -> Result<&'a Agent, Error> {
     match caller.member::<Agent>() {
         Some(agent) if &*agent.node == node => Ok(agent),
-        Some(_) => Err(Error::Forbidden("an agent speaks only of its own node".to_owned())),
+        Some(_) => Err(Error::Forbidden("an agent may report only on its own node".to_owned())),
         None => Err(Error::Internal),
     }
 }
 
-/// The agents of all GPU nodes.
 pub(crate) struct Agents(Arc<Cache<KnownAgent>>);
 
 impl Agents {
-    /// Those of a server.
     pub(crate) fn of(app: &App) -> &Self {
         app.part()
     }
@@ -100,7 +98,6 @@ impl Agents {
         self.0.settle().await;
     }
 
-    /// Recognises the agent behind a credential.
     async fn identify(&self, app: &App, credential: &str, from: IpAddr) -> Result<Agent, Error> {
         let node = secret::node_of(credential).ok_or(BAD)?;
         let shown = secret::digest(credential);

@@ -179,9 +179,9 @@ pub(crate) fn for_run(
             let overdue = now.duration_since(record.counted_from(now)) > record.patience();
             match view::silent_host(run, facts) {
                 Some(_) if record.plan.kind.gets_past(record.current()) => skip(run),
-                Some(reason) => Recommendation::wait(format!("see to the host: {reason}")),
+                Some(reason) => Recommendation::wait(format!("check the host: {reason}")),
                 None if overdue => {
-                    of_run(RunAction::Resume, "the stage takes longer than it should".to_owned())
+                    of_run(RunAction::Resume, "the stage takes longer than expected".to_owned())
                 }
                 None => Recommendation::wait(view::on_its_way(run, now)),
             }

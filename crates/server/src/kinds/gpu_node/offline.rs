@@ -17,7 +17,6 @@ use crate::platform::{
     liveness::{kinds::Beating, stale::Target},
 };
 
-/// How GPU nodes beat.
 pub(super) static BEATING: Beating = Beating {
     kind: KIND,
     states: &[State::Active.as_str()],

@@ -44,7 +44,6 @@ pub(crate) async fn sweep(app: &App) -> Result<(), Error> {
     task::sweep(app).await
 }
 
-/// Looks after one node.
 pub(crate) async fn look_after(app: &App, node: &Resource) -> Result<(), Error> {
     let id = &node.content.id;
     let state = document::state(node)?;
@@ -57,7 +56,7 @@ pub(crate) async fn look_after(app: &App, node: &Resource) -> Result<(), Error> 
     let run = begin::newest_run(app, node).await?;
     if let Some(run) = run.as_ref().filter(|run| run.state.is_open()) {
         if let Err(misfit) = mapping::check(state, Some((run.record.plan.kind, run.state))) {
-            tracing::error!(node = id, run = run.id(), %misfit, "the states of a node and its run do not fit together");
+            tracing::error!(node = id, run = run.id(), %misfit, "the states of a node and its run contradict each other");
         }
         return wake(app, node, run).await;
     }

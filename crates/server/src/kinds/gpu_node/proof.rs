@@ -42,7 +42,6 @@ pub(crate) struct Health {
     pub(crate) interval: Option<Interval>,
 }
 
-/// The digest of a [`Health`].
 pub(crate) type Digest = [u8; 32];
 
 impl Health {
@@ -50,7 +49,6 @@ impl Health {
         self.checks.iter().all(|check| check.ok)
     }
 
-    /// Tells one health from another.
     pub(crate) fn digest(&self) -> Result<Digest, Error> {
         let text = wardroom_store::Document::of(self)?;
         Ok(Sha256::digest(text.as_str()).into())
@@ -72,7 +70,6 @@ impl Health {
 pub(crate) struct Reports(pub(super) Arc<Buffer<Health>>);
 
 impl Reports {
-    /// Those of a server.
     pub(super) fn of(app: &App) -> &Self {
         app.part()
     }

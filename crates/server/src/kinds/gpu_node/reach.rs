@@ -114,8 +114,8 @@ impl Reach {
         }
         if self.credentials.is_empty() {
             return Err(format!(
-                "the site {site:?} lets its nodes use no credential: an administrator sets its bmc_credentials, such as \
-                 [\"file:bmc/rack-1\"]"
+                "the site {site:?} allows its nodes no credential: an administrator sets its \
+                 bmc_credentials, such as [\"file:bmc/rack-1\"]"
             ));
         }
         Err(format!(

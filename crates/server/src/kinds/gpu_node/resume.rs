@@ -46,7 +46,6 @@ use crate::platform::{
     identity::auth::Caller,
 };
 
-/// Carries out `resume`.
 pub(crate) async fn resume(order: &Order<'_>) -> Result<Done, Error> {
     let node = super::find(order.app, order.id).await?;
     let state = document::state(&node)?;
@@ -120,13 +119,13 @@ pub(crate) async fn reissue(order: &Order<'_>, seen: &Resource) -> Result<Done, 
         if let Some(run) = &run
             && !waits_by_hand(run, &node)?
         {
-            let detail = format!("the node is {state}, and no run of it waits for a token any more");
+            let detail = format!("the node is {state}, and no run of it waits for a token");
             return Err(not_allowed(app, &node, detail).await?);
         }
         if (&document.run, &document.enrollment) != (&before.run, &before.enrollment) {
             return Ok(Some(Done::only("token_fresh")));
         }
-        let run = run.ok_or(Error::Unavailable("the run of the node has just ended: repeat"))?;
+        let run = run.ok_or(Error::Unavailable("the run of the node has just ended: retry"))?;
         if run.record.progress.undoing || run.record.plan.goal != Goal::Run {
             return Err(begin::busy(&run));
         }

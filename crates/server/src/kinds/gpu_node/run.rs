@@ -172,7 +172,7 @@ fn check(caller: &Caller, action: Action, wanted: &RunAction) -> Result<(), Erro
     if wanted.comment.as_deref().is_none_or(|comment| comment.trim().is_empty()) {
         return Err(Error::invalid(
             "comment",
-            "is required: nothing is undone, and a person has to clean up by hand",
+            "is required: an abandoned run undoes nothing, and a person has to clean up",
         ));
     }
     if caller.identity().is_none_or(|identity| identity.role != Role::Admin) {
@@ -193,7 +193,7 @@ async fn adoption(app: &App, id: &str, action: Action, wanted: &RunAction) -> Re
     let Some(expected) = &wanted.expected_observation_digest else {
         return Err(Error::invalid(
             "expected_observation_digest",
-            "is needed: read the run, look at what was observed, and send its digest",
+            "is required: read the run, check the observation, and send its digest",
         ));
     };
     if observed.digest != *expected {
@@ -210,7 +210,7 @@ pub(crate) fn refused(id: &str, problem: Problem) -> Error {
             detail: format!("the run is {state}: {}", explained(refusal)),
             allowed: allowed.iter().map(|action| action.call().of(id)).collect(),
         },
-        Problem::Busy => Error::Unavailable("the run is changed by too many at once: repeat"),
+        Problem::Busy => Error::Unavailable("too many requests change the run at once: retry"),
         Problem::Store(error) => error.into(),
     }
 }

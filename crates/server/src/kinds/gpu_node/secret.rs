@@ -29,7 +29,6 @@ pub(crate) fn is_credential(text: &str) -> bool {
     text.starts_with(CREDENTIAL)
 }
 
-/// The node that a credential names.
 pub(crate) fn node_of(credential: &str) -> Option<&str> {
     let (node, signed) = credential.strip_prefix(CREDENTIAL)?.split_once('.')?;
     (!node.is_empty() && node.len() <= 64 && !signed.is_empty()).then_some(node)

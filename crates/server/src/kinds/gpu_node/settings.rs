@@ -29,7 +29,6 @@ impl Settings {
     }
 }
 
-/// Reads the section.
 pub(crate) fn resolve(sections: &mut Resolving<'_>) {
     if let Some(settings) = sections.section("gpu_nodes", RawGpuNodes::resolve) {
         sections.keep(settings);

@@ -145,10 +145,7 @@ fn check(app: &App, spec: &SiteSpec) -> Result<(), Error> {
 
 fn check_boot_disk(settings: &SiteSettings) -> Result<(), Error> {
     if settings.boot_disk.model.is_none() && settings.boot_disk.serial.is_none() {
-        return Err(Error::invalid(
-            "settings.boot_disk",
-            "must say by which model or serial number it is known",
-        ));
+        return Err(Error::invalid("settings.boot_disk", "needs a model or a serial number"));
     }
     Ok(())
 }

@@ -78,7 +78,7 @@ fn is_too_late(run: &Run<Data>, stage: Stage, has_agent: bool) -> bool {
 fn too_late(run: &Run<Data>, stage: Stage) -> Error {
     let (kind, id, at) = (run.record.plan.kind, run.id(), run.record.progress.stage);
     let why = if at != stage && kind.is_past(at, stage) {
-        format!("the run is past {stage}, at {at}: there is nothing to skip any more")
+        format!("the run is at {at}, past {stage}: it cannot be skipped any more")
     } else {
         format!(
             "{stage} is skipped only when a {kind} starts: cancel the run, then start it again with the skip"

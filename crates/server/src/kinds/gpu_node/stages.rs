@@ -40,7 +40,6 @@ mod prepare;
 mod storage;
 pub(super) mod sync;
 
-/// What executes the stages.
 #[derive(Clone)]
 pub(crate) struct Workers {
     pub(crate) app: App,
@@ -55,7 +54,6 @@ type Try<'a> = Attempt<'a, Data>;
 /// The result of a stage; an early end is an error.
 type StageResult = Result<Outcome<Data>, StageError>;
 
-/// What ends a stage early.
 #[derive(Debug)]
 enum StageError {
     /// The run is in other hands.
@@ -73,7 +71,7 @@ impl Stages for Workers {
 
     async fn meet(&self, site: &str) {
         if let Err(error) = drift::sites(self).await {
-            tracing::warn!(site, %error, "the sites were not read; the call rate of this one is not known yet");
+            tracing::warn!(site, %error, "sites not read; the call rate of this one is not known yet");
         }
     }
 
@@ -169,7 +167,7 @@ impl Workers {
     /// The site as the run froze it, and its MAAS.
     fn site(&self, attempt: &Try<'_>) -> Result<(Snapshot, Session), StageError> {
         let site = attempt.data.site.clone();
-        let site = site.ok_or_else(|| by_hand("the run has no site: repeat it from the top"))?;
+        let site = site.ok_or_else(|| by_hand("the run has no site: rerun it"))?;
         let session = self.clients.session(&site.name, &site.settings, &self.limits).map_err(by_settings)?;
         Ok((site, session))
     }
@@ -210,8 +208,8 @@ impl Workers {
             return Ok(());
         }
         Err(by_hand(format!(
-            "the MAAS of site {} is not the one that had {id}, and what it calls so has no MAC of the node: correct the \
-             address of the site, or remove the node and register it anew",
+            "the MAAS of site {} has another machine {id}, with no MAC of the node: correct the address \
+             of the site, or remove the node and register it again",
             site.name
         )))
     }
@@ -230,7 +228,7 @@ impl Workers {
     ) -> Result<(), StageError> {
         let run = || async {
             let held = attempt.hold().await;
-            held.map(|run| vec![run]).map_err(|_| Error::Unavailable("the run is in other hands"))
+            held.map(|run| vec![run]).map_err(|_| Error::Unavailable("another worker has the run"))
         };
         self.app.changing(document::KIND, attempt.subject).holding(run).decide(decide).await?;
         Ok(())
@@ -256,7 +254,7 @@ impl Workers {
     async fn note(&self, attempt: &Try<'_>, site: &str, id: &str, machine: Option<&Machine>, at: Timestamp) {
         let document = cache::seen(site, id, machine);
         if let Err(error) = proof::note(&self.app, attempt.subject, &document, at).await {
-            tracing::info!(node = attempt.subject, %error, "observation of a machine not stored; it is looked at again");
+            tracing::info!(node = attempt.subject, %error, "observation of a machine not stored; the next look tries again");
         }
     }
 
@@ -285,7 +283,6 @@ fn is_left_out(attempt: &Try<'_>) -> bool {
     attempt.data.left_out(attempt.kind, attempt.stage).is_some()
 }
 
-/// The stage is done.
 fn done(attempt: &Try<'_>) -> StageResult {
     Ok(Outcome::Done(attempt.data.clone()))
 }
@@ -349,7 +346,7 @@ fn in_vain(evidence: impl Into<String>) -> StageError {
 
 /// The machine was deleted in the middle of the run.
 fn gone() -> StageError {
-    by_looking("MAAS does not have the machine any more: it was deleted there")
+    by_looking("MAAS does not have the machine: it was deleted there")
 }
 
 /// Whether a person who knew the consequence sent the run on from the stage. Repetitions by the stage itself,
@@ -366,11 +363,13 @@ async fn word(attempt: &mut Try<'_>, told: impl FnOnce(&Failure) -> bool) -> Res
 fn require_ours(site: &Snapshot, machine: &Machine) -> Result<(), StageError> {
     let (id, tag) = (&machine.system_id, &site.settings.tag);
     if !machine.has_tag(tag) {
-        return Err(by_hand(format!("{id} does not carry the tag {tag} and is not ours: look at it first")));
+        return Err(by_hand(format!(
+            "{id} does not carry the tag {tag} and does not belong to Wardroom: check it first"
+        )));
     }
     let owner = machine.owner.as_deref().filter(|owner| !owner.is_empty());
     match owner.filter(|owner| *owner != site.user) {
-        Some(owner) => Err(by_hand(format!("{id} belongs to {owner} and is not ours: look at it first"))),
+        Some(owner) => Err(by_hand(format!("{id} belongs to {owner}: check it first"))),
         None => Ok(()),
     }
 }
@@ -379,7 +378,7 @@ fn require_ours(site: &Snapshot, machine: &Machine) -> Result<(), StageError> {
 fn disagrees(stage: Stage, machine: &Machine) -> StageError {
     let (status, id) = (name(machine), &machine.system_id);
     by_looking(format!(
-        "at {stage} MAAS says that {id} is {status}, which this run did not cause: look at it first"
+        "at {stage} MAAS says that {id} is {status}, which this run did not cause: check it first"
     ))
 }
 

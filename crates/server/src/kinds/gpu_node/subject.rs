@@ -14,7 +14,6 @@ use wardroom_workflow::Subject;
 
 use super::document::KIND;
 
-/// A GPU node.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct GpuNode;
 

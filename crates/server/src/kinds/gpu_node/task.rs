@@ -67,7 +67,6 @@ pub(crate) fn key(run: &str, stage: Stage, round: u32) -> String {
     format!("{run}/{stage}/{round}")
 }
 
-/// The name of a task's lease.
 pub(crate) fn lease(id: &str) -> String {
     format!("{KIND}/{id}")
 }
@@ -101,7 +100,7 @@ pub(crate) async fn ensure(app: &App, ask: Ask<'_>) -> Result<Resource, Error> {
             .store
             .get_by_key(KIND, &key)
             .await?
-            .ok_or(Error::Unavailable("the task is being made: repeat")),
+            .ok_or(Error::Unavailable("another request is creating the task: retry")),
         Err(error) => Err(error.into()),
     }
 }
@@ -186,10 +185,9 @@ pub(crate) async fn wanted(app: &App, task: &Resource) -> Result<Option<Run<Data
     Ok((onward && is_asked && document.node == run.subject()).then_some(run))
 }
 
-/// The state of a stored task.
 pub(crate) fn state(task: &Resource) -> Result<State, Error> {
     task.content.state.parse().map_err(|error| {
-        tracing::error!(id = task.content.id, %error, "a stored task has an unknown state");
+        tracing::error!(id = task.content.id, %error, "the stored task has an unknown state");
         Error::Internal
     })
 }
@@ -411,7 +409,7 @@ fn bound(result: &mut TaskResult) {
 fn not_yours(state: State) -> Error {
     Error::Conflict {
         code: "task_lost",
-        detail: format!("the task is {state} and not this agent's any more: claim again"),
+        detail: format!("the task is {state} and no longer belongs to this agent: claim again"),
         allowed: Vec::new(),
     }
 }

@@ -211,7 +211,6 @@ fn fingerprint(settings: &Settings, key: &str, ca: Option<&str>) -> String {
 }
 
 impl Session {
-    /// How often it may be called.
     #[cfg(test)]
     pub(crate) const fn rate(&self) -> Rate {
         self.rate
@@ -332,7 +331,6 @@ impl Session {
         self.shared.user.get(ask).await
     }
 
-    /// The subnets of the site.
     pub(crate) async fn subnets(&self) -> Result<Arc<Vec<Subnet>>, MaasError> {
         let ask = async { Ok(Arc::new(soon("subnets", self.turn().await.subnets()).await?)) };
         self.shared.subnets.get(ask).await

@@ -40,7 +40,8 @@ pub(crate) async fn why(app: &App, id: &str) -> Result<Vec<Why>, Error> {
         stay.patience = run.state.is_worked_on().then(|| run.record.patience());
         if !run.state.is_worked_on() {
             let (kind, stage) = (run.record.plan.kind, run.record.current());
-            let what = format!("its {kind} run stands still at {stage}; what the run says follows").into();
+            let what =
+                format!("its {kind} run stopped at {stage}; the explanation of the run follows").into();
             blockers.insert(0, Blocker { what, fix: None });
         }
         explained.push(super::run::why::of_run(app, run).await?);
@@ -59,7 +60,7 @@ pub(crate) async fn why(app: &App, id: &str) -> Result<Vec<Why>, Error> {
     });
     let begins_anew = run.is_none() && state == State::Quarantined && document.site.is_some();
     if begins_anew {
-        let when = "A person onboards the node anew, and recovers it when its agent speaks for it.".into();
+        let when = "A person onboards the node again, and recovers it once its agent has enrolled.".into();
         let call = Some(ONBOARD.when("once its machine is free in MAAS").of(id));
         why.exits.push(Exit { on: None, to: state.as_str(), when, by: Owner::Admin, call });
     }
@@ -85,7 +86,8 @@ pub(crate) async fn why(app: &App, id: &str) -> Result<Vec<Why>, Error> {
     }
     if state == State::Active && document.unhealthy {
         why.meaning =
-            "Its agent is heard, but its checks fail: no work is scheduled on it until they pass.".into();
+            "Its agent sends heartbeats, but its checks fail: no work is scheduled on it until they pass."
+                .into();
     }
     explained.insert(0, why);
     Ok(explained)
@@ -109,8 +111,8 @@ async fn blockers(
         let mut what = format!("MAAS says that {} is {said}, which does not fit", sight.seen.system_id);
         if let Some(Doubt { missing, of }) = sight.seen.doubt {
             what += &format!(
-                "; it misses {missing} of the {of} machines of site {} at once, which is taken for its own trouble: no node \
-                 is quarantined for it while that lasts",
+                "; {missing} of the {of} machines of site {} are missing from it at once, which the \
+                 server takes for a fault of MAAS: no node is quarantined meanwhile",
                 sight.seen.site
             );
         }

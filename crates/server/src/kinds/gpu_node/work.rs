@@ -34,7 +34,6 @@ const TICK: Duration = Duration::from_millis(100);
 /// How often to see whether a site is to be swept.
 const SWEEP: Duration = Duration::from_secs(5);
 
-/// The jobs of GPU nodes.
 pub(crate) fn jobs(app: &App) -> Vec<Job> {
     let workers = Workers::new(app.clone());
     let holder = format!("server {}", Uuid::now_v7());
@@ -56,12 +55,11 @@ pub(crate) fn jobs(app: &App) -> Vec<Job> {
     ]
 }
 
-/// Executes runs until the server stops.
 async fn execute(app: App, engine: Engine<Workers>, stop: watch::Receiver<bool>) {
     if !app.store.is_shared()
         && let Err(error) = engine.take_over().await
     {
-        tracing::warn!(%error, "runs of the server before this one wait until their leases expire");
+        tracing::warn!(%error, "runs of the previous process wait until their leases expire");
     }
     Arc::new(engine).run(stop).await;
 }
@@ -145,7 +143,7 @@ pub(crate) async fn look(workers: &Workers, batch: Batch) {
     let session = match workers.clients.session(&site, &settings, &workers.limits) {
         Ok(session) => session,
         Err(error) => {
-            tracing::warn!(site, error, "the machines of a site cannot be looked at");
+            tracing::warn!(site, error, "machines of a site not observed; retrying");
             return;
         }
     };
@@ -159,14 +157,14 @@ pub(crate) async fn look(workers: &Workers, batch: Batch) {
             let machine = found.iter().find(|machine| machine.system_id == which.system_id).cloned();
             let document = cache::seen(&which.site, &which.system_id, machine.as_ref());
             if let Err(error) = proof::note(&workers.app, node, &document, at).await {
-                tracing::info!(node, %error, "observation of a machine not stored; it is looked at again");
+                tracing::info!(node, %error, "observation of a machine not stored; the next look tries again");
             }
             seen.push((which.clone(), machine));
         }
         workers.cache.keep(at, seen);
     }
     let Some(error) = listing.error() else { return };
-    tracing::info!(site, %error, "some machines of a site were not listed; they are asked for again");
+    tracing::info!(site, %error, "some machines of a site were not listed; retrying");
     if let Repeat::Blind(Some(after)) = error.repeat() {
         workers.cache.put_off(&maas, workers.app.now() + after);
     }

@@ -82,7 +82,7 @@ pub(crate) async fn script(
                 Ok(node) => Some(node),
                 // A machine must boot whatever we think of it.
                 Err(error) => {
-                    tracing::info!(mac, %error, "an unknown machine was not registered");
+                    tracing::info!(mac, %error, "boot of an unknown machine: not registered");
                     None
                 }
             }
@@ -93,7 +93,7 @@ pub(crate) async fn script(
             let (given, script) = for_node(&app, &node).await?;
             // A machine must boot, whether or not that can be noted.
             if let Err(error) = boots::note(&app, &node, given).await {
-                tracing::warn!(id = node.content.id, %error, "a boot could not be noted");
+                tracing::warn!(id = node.content.id, %error, "boot not recorded in the node's record; its boot script was served");
             }
             script
         }
@@ -121,10 +121,7 @@ async fn for_node(app: &App, node: &Resource) -> Result<(Given, String), Error> 
     };
     match workflow::find(app, id).await? {
         Some(workflow) => Ok((Given::Install, install(app, node, &document, &workflow))),
-        None => other(failing(&format!(
-            "Node {} is to install the workflow {id}, which does not exist.",
-            node.content.id
-        ))),
+        None => other(failing(&format!("The workflow {id} of node {} does not exist.", node.content.id))),
     }
 }
 

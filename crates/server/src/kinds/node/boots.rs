@@ -22,10 +22,8 @@ use crate::platform::{
     observed::{Buffer, Report},
 };
 
-/// The last boots of all nodes.
 pub(crate) struct Boots(pub(crate) Arc<Buffer<Boot>>);
 
-/// The last boot of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Boot {
     /// The round of installing that the count is about; it begins with the approval.
@@ -78,13 +76,10 @@ impl Report for Boot {
 /// What a machine was given when it booted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Given {
-    /// A script that installs.
     Install,
-    /// Any other.
     Other,
 }
 
-/// Notes that a node booted.
 pub(crate) async fn note(app: &App, node: &Resource, given: Given) -> Result<(), Error> {
     let (id, round) = (&node.content.id, Document::of(node)?.install_round);
     let before = of_all(app, &[id]).await?.remove(id).filter(|before| before.round == round);

@@ -84,7 +84,7 @@ async fn lease(app: &App, server: &str) -> Result<Lease, Error> {
         }
         tokio::time::sleep(PAUSE).await;
     }
-    Err(Error::Unavailable("other machines are being registered: repeat"))
+    Err(Error::Unavailable("too many machines are registering at once: retry"))
 }
 
 async fn register(
@@ -115,7 +115,7 @@ async fn register(
             .store
             .get_by_key(KIND, mac)
             .await?
-            .ok_or(Error::Unavailable("the node is being registered: repeat")),
+            .ok_or(Error::Unavailable("another request is registering this node: retry")),
         Err(error) => Err(error.into()),
     }
 }

@@ -52,7 +52,6 @@ pub(crate) struct Document {
 }
 
 impl Document {
-    /// The document of a new node.
     pub(crate) fn new(create: NodeCreate) -> Result<Self, Error> {
         Ok(Self {
             mac_address: text::mac("mac_address", &create.mac_address)?,
@@ -70,7 +69,7 @@ impl Document {
 
     pub(crate) fn of(resource: &Resource) -> Result<Self, Error> {
         resource.content.document.read().map_err(|error| {
-            tracing::error!(id = resource.content.id, %error, "a stored node cannot be read");
+            tracing::error!(id = resource.content.id, %error, "the stored node is not valid");
             Error::Internal
         })
     }
@@ -141,7 +140,6 @@ impl Document {
         }
     }
 
-    /// A new node.
     pub(crate) fn into_content(mut self, state: State, ip_address: Option<String>) -> Result<Content, Error> {
         self.ip_address = ip_address.or(self.ip_address);
         let labels = std::mem::take(&mut self.labels);
@@ -205,15 +203,13 @@ pub(super) fn title(node: &Resource) -> String {
     node.content.fields.get("hostname").unwrap_or(&node.content.name).clone()
 }
 
-/// The state of a stored node.
 pub(crate) fn state(resource: &Resource) -> Result<State, Error> {
     resource.content.state.parse().map_err(|error| {
-        tracing::error!(id = resource.content.id, %error, "a stored node has an unknown state");
+        tracing::error!(id = resource.content.id, %error, "the stored node has an unknown state");
         Error::Internal
     })
 }
 
-/// Parses a state of a request.
 pub(crate) fn parse_state(field: &str, text: &str) -> Result<State, Error> {
     text.parse().map_err(|error: wardroom_core::UnknownName| Error::invalid(field, error.to_string()))
 }

@@ -108,7 +108,10 @@ pub(crate) async fn replace(
         || check(&app, &spec),
         |group| {
             if self::spec(group)?.type_ != spec.type_ {
-                return Err(Error::invalid("type", "a group keeps its type: make another group"));
+                return Err(Error::invalid(
+                    "type",
+                    "the type of a group cannot change: create another group",
+                ));
             }
             Ok(asked.to(content.clone(), group))
         },
@@ -201,7 +204,7 @@ async fn require(app: &App, field: &str, id: &str, type_: GroupType) -> Result<R
     let id: String = id.chars().take(100).collect();
     let type_ = if type_ == GroupType::Device { "device" } else { "user" };
     let fix = CREATE.of(&id).with("type", type_);
-    Err(Error::missing(field, format!("there is no {kind} group {id:?}: make it first"), fix))
+    Err(Error::missing(field, format!("there is no {kind} group {id:?}: create it first"), fix))
 }
 
 /// Reads and holds every group above one. A change up there could close a circle, and the held versions are
@@ -215,7 +218,7 @@ async fn check(app: &App, spec: &GroupSpec) -> Result<Vec<Held>, Error> {
     while let Some(group) = above {
         let id = &group.content.id;
         if holds.len() + 1 >= room || *id == spec.name || holds.iter().any(|held| held.id == *id) {
-            let wrong = format!("the tree would be a circle, or deeper than {DEEPEST}");
+            let wrong = format!("would make a cycle of groups, or a tree deeper than {DEEPEST}");
             return Err(Error::invalid("parent_id", wrong));
         }
         holds.push(Held::at(&group));

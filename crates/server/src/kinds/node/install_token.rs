@@ -13,7 +13,6 @@ const PURPOSE: &str = "install-token";
 pub(crate) const BAD: Error =
     Error::Unauthenticated("the install token is not valid for this node: boot again to get a new one");
 
-/// A token for the boot script.
 pub(crate) fn issue(key: &Key, node: &str, round: u64, now: Timestamp, lifetime: SignedDuration) -> String {
     let expires = now.saturating_add(lifetime).unwrap_or(Timestamp::MAX).as_second();
     let claims = format!("{expires}.{round}");

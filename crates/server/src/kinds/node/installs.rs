@@ -35,7 +35,7 @@ pub(crate) async fn time_out(app: &App) -> Result<(), Error> {
                 Ok(true) => time_out_one(app, node).await?,
                 Ok(false) => {}
                 Err(error) => {
-                    tracing::warn!(id = node.content.id, %error, "an installation cannot be judged")
+                    tracing::warn!(id = node.content.id, %error, "installation not checked for a time-out; the next run of the job tries again")
                 }
             }
         }

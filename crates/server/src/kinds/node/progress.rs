@@ -92,5 +92,5 @@ pub(crate) async fn note(app: &App, node: &Resource, percent: Option<u8>) -> Res
             return Ok(());
         }
     }
-    Err(Error::Unavailable("too many reports of one node at once: repeat"))
+    Err(Error::Unavailable("too many reports of one node at once: retry"))
 }

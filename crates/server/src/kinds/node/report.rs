@@ -257,11 +257,11 @@ struct Said {
 /// yet; afterwards it has to be proven.
 fn unheard(state: NodeState, is_known: bool) -> Option<&'static str> {
     if state == NodeState::Retired {
-        Some("The report was not noted: the node is retired.")
+        Some("The report was not recorded: the node is retired.")
     } else if state == NodeState::Discovered || is_known {
         None
     } else {
-        Some("The report was not noted: it takes the install token of the boot script.")
+        Some("The report was not recorded: it needs the install token of the boot script.")
     }
 }
 
@@ -311,7 +311,7 @@ fn step(
         alive,
     };
     let Some(installation) = &news.installation else {
-        return Ok(still("The report was noted.", false));
+        return Ok(still("The report was recorded.", false));
     };
     let facts =
         Facts { state, attempts: document.install_attempts, counted_attempts: &document.counted_attempts };
@@ -325,7 +325,7 @@ fn step(
             use wardroom_core::Named as _;
             still(reason.meaning(), state == NodeState::Installing)
         }
-        Outcome::Progress => still("The progress was noted.", true),
+        Outcome::Progress => still("The progress was recorded.", true),
         Outcome::Attempt { attempts } => {
             failed(document, installation, attempts);
             let metadata = json!({"attempt": attempts, "error": installation.error});

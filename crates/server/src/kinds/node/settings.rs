@@ -52,14 +52,12 @@ impl Settings {
         config.of()
     }
 
-    /// Whether machines boot at this address.
     pub(crate) fn is_boot_network(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.networks.iter().any(|network| network.contains(&address))
     }
 }
 
-/// Reads the sections.
 pub(crate) fn resolve(sections: &mut Resolving<'_>) {
     let boot = sections.section("boot", RawBoot::resolve);
     let nodes = sections.section("nodes", |raw: RawNodes| raw.resolve());
@@ -149,7 +147,7 @@ fn boot_listen(listen: &str, url: Option<&str>) -> Result<Option<SocketAddr>, Co
     let bound = address("boot.listen", listen)?;
     if bound.ip().is_unspecified() && url.is_none() {
         return Err(ConfigError(format!(
-            "boot.base_url: is missing; machines cannot reach {listen}, say under which address they can"
+            "boot.base_url: is missing; machines cannot reach {listen}: give the URL under which they reach this listener"
         )));
     }
     Ok(Some(bound))

@@ -12,7 +12,6 @@ use super::{
 };
 use crate::platform::{app::App, http::error::Error, liveness::view};
 
-/// Explains the state of a node.
 pub(super) async fn why(app: &App, id: &str) -> Result<Vec<Why>, Error> {
     let resource = find(app, id).await?;
     let (state, document) = (document::state(&resource)?, Document::of(&resource)?);

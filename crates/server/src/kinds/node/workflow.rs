@@ -105,7 +105,6 @@ pub(crate) async fn delete(
     answer(StatusCode::OK, &WORKFLOWS.delete(&asked, &id, Vec::new()).await?)
 }
 
-/// A workflow that exists.
 pub(crate) async fn find(app: &App, id: &str) -> Result<Option<Workflow>, Error> {
     WORKFLOWS.find(app, id).await?.as_ref().map(view).transpose()
 }
@@ -134,7 +133,7 @@ fn check(spec: &WorkflowSpec) -> Result<(), Error> {
     match spec.arguments.split_whitespace().find(ends) {
         Some(word) => {
             let said = format!(
-                "has {word:?}, which ends a command in a boot script: write it without white space before it"
+                "has {word:?} after white space, which ends a command in a boot script: remove the white space before it"
             );
             Err(Error::invalid("arguments", said))
         }

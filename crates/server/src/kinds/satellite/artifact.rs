@@ -55,7 +55,6 @@ pub(crate) fn registry_url(app: &App) -> &str {
         .map_or_else(|| app.config.public_url.as_deref().unwrap_or_default(), |registry| &registry.url)
 }
 
-/// Where a satellite fetches a state.
 pub(crate) fn url(app: &App, about: About<'_>) -> String {
     format!("{}/{}:{LATEST}", registry_url(app), repository(about))
 }
@@ -74,14 +73,12 @@ pub(crate) fn config(satellite: &Document) -> &str {
     })
 }
 
-/// The state of a satellite.
 pub(crate) fn satellite_state(app: &App, satellite: &Document) -> Result<Value, Error> {
     let groups: Vec<_> = groups(satellite).map(|group| url(app, About::Group(group))).collect();
     let config = url(app, About::Config(config(satellite)));
     state::satellite(&groups, &config).map_err(|error| broken(&error))
 }
 
-/// The state of a group.
 pub(crate) fn group_state(app: &App, name: &str, group: Option<&Resource>) -> Result<Value, Error> {
     let group = match group {
         Some(group) => satellite_group::Document::of(group)?,
@@ -129,7 +126,7 @@ fn image(artifact: &Listed) -> Image {
 
 /// Records are checked before they are stored, so this is a bug.
 fn broken(error: &dyn std::fmt::Display) -> Error {
-    tracing::error!(%error, "a state cannot be made of its record");
+    tracing::error!(%error, "the state of a satellite cannot be computed from its record");
     Error::Internal
 }
 
@@ -188,7 +185,6 @@ const VERSIONS: usize = 2;
 const MOST_BYTES: usize = 32 << 20;
 
 impl Cache {
-    /// Those of a server.
     pub(crate) fn of(app: &App) -> &Self {
         app.part()
     }

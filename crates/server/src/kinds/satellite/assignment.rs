@@ -88,7 +88,6 @@ pub(crate) fn member(satellite: &Resource) -> Result<Member, Error> {
     })
 }
 
-/// Puts a satellite into a group.
 pub(crate) async fn join(app: &App, caller: &Caller, satellite: &str, group: &str) -> Result<Member, Error> {
     let id = find(app, satellite).await?;
     attempts(async || {

@@ -91,7 +91,7 @@ impl Document {
         if secrets::open(&app.key, &config.content.id, &mut document.config) {
             return Ok(document);
         }
-        tracing::error!(config = config.content.id, "a stored secret cannot be opened");
+        tracing::error!(config = config.content.id, "a stored secret cannot be decrypted");
         Err(Error::Internal)
     }
 
@@ -112,7 +112,7 @@ impl Document {
             return Err(Error::invalid(
                 path,
                 format!(
-                    "{HIDDEN:?} stands for a secret that is not shown: leave the setting out to keep what it is"
+                    "{HIDDEN:?} stands for a secret that is not shown: leave the setting out to keep its value"
                 ),
             ));
         }
@@ -121,14 +121,13 @@ impl Document {
         }
         let secrets = secrets::count(&mut self.config);
         if secrets > MOST_SECRETS {
-            let message = format!("has {secrets} secrets, and {MOST_SECRETS} at most are kept in one config");
+            let message = format!("has {secrets} secrets, at most {MOST_SECRETS} are allowed in one config");
             return Err(Error::invalid("config", message));
         }
         Ok(())
     }
 }
 
-/// Whether a config holds secrets.
 pub(crate) fn has_secrets(config: &Resource) -> Result<bool, Error> {
     Ok(secrets::count(&mut Document::of(config)?.config) > 0)
 }
@@ -249,7 +248,7 @@ async fn refuse_used(app: &App, config: &str) -> Result<(), Error> {
     let name = &one.content.name;
     Err(Error::Conflict {
         code: "in_use",
-        detail: format!("satellite {name} reads the config: give it another first"),
+        detail: format!("satellite {name} uses the config: give it another one first"),
         allowed: vec![GIVE.of(name).with("config_name", action::Value::Null), GIVE.of(name)],
     })
 }

@@ -61,7 +61,7 @@ pub(crate) async fn create(
         token,
         expires_at,
         data: view::whole(&app, &satellite).await?,
-        message: Some("The token is given out only now, and works once.".to_owned()),
+        message: Some("The token is shown only now, and works once.".to_owned()),
     }))
 }
 

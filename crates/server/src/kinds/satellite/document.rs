@@ -17,14 +17,11 @@ use crate::platform::{app::App, http::error::Error, identity::secret::Key};
 /// The kind under which satellites are stored.
 pub(crate) const KIND: &str = "satellite";
 
-/// How a satellite registers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Flow {
-    /// With a one-time token.
     #[default]
     Token,
-    /// With an X.509-SVID.
     Spiffe,
 }
 
@@ -84,7 +81,6 @@ pub(crate) struct Exchange {
     pub(crate) until: Timestamp,
 }
 
-/// The credential that a satellite shows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Credential {
     pub(crate) epoch: u64,
@@ -131,7 +127,7 @@ pub(crate) struct SpireRecord {
 impl Document {
     pub(crate) fn of(resource: &Resource) -> Result<Self, Error> {
         resource.content.document.read().map_err(|error| {
-            tracing::error!(id = resource.content.id, %error, "a stored satellite cannot be read");
+            tracing::error!(id = resource.content.id, %error, "the stored satellite is not valid");
             Error::Internal
         })
     }
@@ -264,10 +260,9 @@ pub(crate) fn robot_key(name: &str) -> String {
     format!("robot/{name}")
 }
 
-/// The state of a stored satellite.
 pub(crate) fn state(resource: &Resource) -> Result<State, Error> {
     resource.content.state.parse().map_err(|error| {
-        tracing::error!(id = resource.content.id, %error, "a stored satellite has an unknown state");
+        tracing::error!(id = resource.content.id, %error, "the stored satellite has an unknown state");
         Error::Internal
     })
 }
@@ -287,7 +282,7 @@ pub(crate) fn check_name(field: &str, name: &str) -> Result<(), Error> {
     check_word(field, name, 128)?;
     // What upstreams would not take as it is begins so there, and clients read their name from the path.
     if name.starts_with("x-") {
-        return Err(Error::invalid(field, "must not begin with \"x-\": choose another name"));
+        return Err(Error::invalid(field, "must not start with \"x-\": choose another name"));
     }
     Ok(())
 }

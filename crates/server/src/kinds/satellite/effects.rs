@@ -63,7 +63,6 @@ const BACKOFF: Backoff =
 /// How often we look for work when there was none.
 const IDLE: Duration = Duration::from_millis(500);
 
-/// Performs effects.
 pub(crate) struct Worker {
     app: App,
     upstreams: Upstreams,
@@ -76,25 +75,23 @@ pub(crate) struct Worker {
 /// What keeps an effect from being performed.
 #[derive(Debug, thiserror::Error)]
 enum Trouble {
-    /// The upstream.
     #[error("{0}")]
     Upstream(#[from] Failure),
-    /// The database.
     #[error("{0}")]
     Own(#[from] Error),
     /// The upstream did not answer for a while: it is left alone until then.
-    #[error("is left alone because it did not answer: {0}")]
+    #[error("is not called for now because it did not answer: {0}")]
     Open(String, Duration),
     /// The name is taken there, by a robot that is not ours.
     #[error(
-        "has a robot {0} that was not made for this satellite: delete it there, or set harbor.adopt_robots to take it over"
+        "has a robot {0} that was not created for this satellite: delete it there, or set harbor.adopt_robots to take it over"
     )]
     NotOurs(String),
     /// Something else has to be done first.
     #[error("{0}")]
     Waiting(&'static str),
     /// The record says something else by now: it is begun again.
-    #[error("was about to be told what is not so any more")]
+    #[error("not called: the record changed meanwhile; retrying")]
     Changed,
 }
 
@@ -184,7 +181,7 @@ impl Worker {
         match claimed.await {
             Ok(claimed) => claimed,
             Err(error) => {
-                tracing::warn!(%error, "effects could not be claimed; it is tried again");
+                tracing::warn!(%error, "effects not claimed; retrying");
                 Vec::new()
             }
         }
@@ -205,10 +202,10 @@ impl Worker {
                     effect = name,
                     kind,
                     id,
-                    "the claim of an effect was lost; it is performed once more"
+                    "claim on an effect lost; performing the effect again"
                 );
                 if let Err(error) = self.ask_again(&effect).await {
-                    tracing::error!(effect = name, kind, id, %error, "the effect with a lost claim was not requested again");
+                    tracing::error!(effect = name, kind, id, %error, "effect with a lost claim not queued again");
                 }
                 return;
             }
@@ -228,7 +225,7 @@ impl Worker {
         };
         if let Err(error) = written {
             // Its claim lapses, and it is performed again.
-            tracing::warn!(effect = name, kind, id, %error, "the outcome of an effect could not be kept");
+            tracing::warn!(effect = name, kind, id, %error, "outcome of an effect not stored; the effect is repeated when its claim expires");
         }
     }
 
@@ -261,7 +258,7 @@ impl Worker {
             GROUP_MEMBERS => group::empty(self, effect).await,
             SPIRE_ENTRY => spire::fit(self, configured(spire.as_ref())?, effect).await,
             PUBLISH_STATE => publish::fit(self, configured(registry.as_ref())?, effect).await,
-            _ => Err(Trouble::Waiting("is told of by a server that knows such effects")),
+            _ => Err(Trouble::Waiting("waits for a server of a version that knows this type of effect")),
         }
     }
 }
@@ -295,7 +292,7 @@ fn configured<T>(client: Option<&T>) -> Result<&T, Trouble> {
 
 fn lost(ended: Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended {
-        tracing::error!(%error, "an effect panicked; it is tried again when its claim expires");
+        tracing::error!(%error, "effect panicked; it is retried when its claim expires");
     }
 }
 

@@ -19,7 +19,6 @@ use crate::platform::{
     observed::{Buffer, Report},
 };
 
-/// The last reports of all satellites.
 pub(crate) struct Facts(pub(crate) Arc<Buffer<Beat>>);
 
 /// Images that are kept of one satellite.
@@ -74,7 +73,6 @@ impl Default for Brief {
 }
 
 impl Facts {
-    /// Those of a server.
     pub(crate) fn at(app: &App) -> &Self {
         app.part()
     }

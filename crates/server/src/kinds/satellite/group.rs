@@ -195,7 +195,7 @@ pub(crate) async fn unassign(
 }
 
 /// Deletes a group, and takes its satellites out of it: of a large group after the answer.
-#[utoipa::path(delete, path = "/api/groups/{group}", operation_id = "delete_satellite_group", params(("group" = String, Path)), responses((status = 200, body = Envelope<SatelliteGroup>), (status = 202, description = "Satellites are still being taken out of it.", body = Envelope<SatelliteGroup>), Problems))]
+#[utoipa::path(delete, path = "/api/groups/{group}", operation_id = "delete_satellite_group", params(("group" = String, Path)), responses((status = 200, body = Envelope<SatelliteGroup>), (status = 202, description = "Its satellites are still being removed from it.", body = Envelope<SatelliteGroup>), Problems))]
 pub(crate) async fn delete(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
@@ -225,9 +225,7 @@ pub(crate) async fn delete(
 fn removing(group: &str) -> Error {
     Error::Conflict {
         code: "in_use",
-        detail: format!(
-            "the group {group:?} is being deleted, and satellites are still in it: repeat this later"
-        ),
+        detail: format!("the group {group:?} is being deleted, and satellites are still in it: retry later"),
         allowed: vec![MEMBERS.of(group)],
     }
 }
@@ -296,7 +294,7 @@ fn check_artifact(artifact: &Artifact) -> Result<(), (&'static str, &'static str
         ));
     }
     if artifact.tag.is_empty() && !artifact.deleted {
-        return Err(("tag", "must have at least one tag: satellites pass over an artifact without one"));
+        return Err(("tag", "must have at least one tag: satellites ignore an artifact without tags"));
     }
     if artifact.tag.len() > 1000 || !artifact.tag.iter().all(tag) {
         return Err(("tag", "must be at most 1000 tags of 1 to 128 letters, digits, '.', '_' and '-'"));

@@ -29,7 +29,7 @@ use crate::platform::{
 /// How often a registration is judged again whose judgement came too late to count.
 const TRIES: usize = 2;
 
-const UNKNOWN: Error = Error::Basic("the credential is not valid: it is unknown, void or not issued yet");
+const UNKNOWN: Error = Error::Basic("the credential is not valid: it is unknown, revoked or not issued yet");
 
 /// A satellite that calls, and what it showed.
 #[derive(Debug, Clone)]
@@ -78,11 +78,9 @@ impl Zones {
     }
 }
 
-/// All satellites.
 pub(crate) struct Identities(Arc<Cache<Known>>);
 
 impl Identities {
-    /// Those of a server.
     pub(crate) fn of(app: &App) -> &Self {
         app.part()
     }

@@ -32,7 +32,7 @@ pub(crate) fn check_reachable(app: &App) -> Result<(), Error> {
         Some(_) => Ok(()),
         None => Err(Error::NotConfigured(
             "the server listens on an address that satellites cannot reach: set server.public_url \
-             (WARDROOM_SERVER_PUBLIC_URL) to the URL under which they can",
+             (WARDROOM_SERVER_PUBLIC_URL) to the URL under which they reach it",
         )),
     }
 }
@@ -43,7 +43,7 @@ pub(crate) fn check_ready(app: &App, document: &Document) -> Result<(), Error> {
     if is_ready(app, document) {
         return Ok(());
     }
-    Err(Error::Unavailable("the registry does not know this satellite's new credential yet: repeat"))
+    Err(Error::Unavailable("the registry does not know this satellite's new credential yet: retry"))
 }
 
 /// Returns everything that a satellite with a credential needs, from its record: the secret is derived.

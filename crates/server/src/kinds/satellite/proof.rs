@@ -18,7 +18,6 @@ use crate::platform::{
     },
 };
 
-/// The credential of a registered satellite.
 pub(super) static CREDENTIAL: Proof = Proof {
     identify: |app, shown, from| Box::pin(identify(app, shown, from)),
     opens: nowhere,

@@ -193,7 +193,7 @@ async fn pass_on(
             Err(Failure::NotFound) => {}
             Err(_) => {
                 failed = Some(Error::Unavailable(
-                    "the registry of the group cannot be pulled from now: repeat; `why` of the satellite says more",
+                    "the server cannot pull from the registry of the group now: retry; `why` of the satellite gives the reason",
                 ));
             }
         }

@@ -44,7 +44,7 @@ impl Mode {
     fn advice(self) -> &'static str {
         match self {
             Self::Refresh => "The next heartbeat tells the satellite to exchange its credential.",
-            Self::Reissue => "The old credential is void. The token is given out only now, and works once.",
+            Self::Reissue => "The old credential is void. The token is shown only now, and works once.",
             Self::Keep => "The next heartbeat brings the satellite back with the credential it has.",
         }
     }
@@ -125,7 +125,7 @@ fn decide(
     if mode != Mode::Reissue && document.credential.is_none() {
         return Err(Error::Conflict {
             code: "no_credential",
-            detail: "the satellite has no credential to come back with: give it a new token".to_owned(),
+            detail: "the satellite has no credential to keep: use the mode reissue".to_owned(),
             allowed: vec![REISSUE.of(&satellite.content.name)],
         });
     }
@@ -133,7 +133,7 @@ fn decide(
     if mode != Mode::Reissue && document.has_own_agent(&satellite.content.name) {
         return Err(Error::Conflict {
             code: "agent_banned",
-            detail: "the satellite's agent was banned in SPIRE, and joins again with a new token only"
+            detail: "the satellite's agent was banned in SPIRE and needs a new token: use the mode reissue"
                 .to_owned(),
             allowed: vec![REISSUE.of(&satellite.content.name)],
         });

@@ -24,7 +24,6 @@ pub(crate) struct Replication {
     pub(crate) said: String,
 }
 
-/// Explains what a satellite replicates.
 pub(crate) async fn of(app: &App, satellite: &Resource, now: Timestamp) -> Result<Replication, Error> {
     let document = Document::of(satellite)?;
     let (mut blockers, mut wanted) = (Vec::new(), 0);

@@ -22,8 +22,8 @@ use crate::platform::{
     identity::auth::Caller,
 };
 
-const REVOKED: &str = "The satellite is refused from now on; `describe` shows what other systems were told.";
-const ALREADY: &str = "The satellite was revoked already; history has the comment that was given then.";
+const REVOKED: &str = "The satellite is refused from now on; `describe` shows which other systems know it.";
+const ALREADY: &str = "The satellite was revoked already; its history has the comment of that revocation.";
 
 /// Blocks a satellite from its next request on, and voids its tokens.
 #[utoipa::path(

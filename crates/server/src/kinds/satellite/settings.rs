@@ -43,7 +43,6 @@ impl Settings {
     }
 }
 
-/// Reads the sections.
 pub(crate) fn resolve(sections: &mut Resolving<'_>) {
     let satellites = sections.section("satellites", RawSatellites::resolve);
     let harbor = sections.section("harbor", upstreams::RawHarbor::resolve);

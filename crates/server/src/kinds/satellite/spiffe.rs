@@ -92,7 +92,10 @@ fn check(create: &JoinTokenCreate) -> Result<Wanted, Error> {
         ));
     }
     if method == "sshpop" && create.parent_agent_id.as_deref().is_none_or(str::is_empty) {
-        return Err(Error::invalid("parent_agent_id", "is missing: sshpop needs the agent that vouches"));
+        return Err(Error::invalid(
+            "parent_agent_id",
+            "is missing: sshpop needs the SPIFFE ID of the parent agent",
+        ));
     }
     let ttl_seconds = create.ttl_seconds.filter(|ttl| *ttl > 0).unwrap_or(DEFAULT_TTL).min(LONGEST_TTL);
     Ok(Wanted { region: region.to_owned(), method: method.to_owned(), ttl_seconds })
@@ -112,13 +115,13 @@ fn check_parent(parent: &str, trust_domain: &str) -> Result<(), Error> {
 async fn register(app: &App, caller: &Caller, create: JoinTokenCreate) -> Result<JoinToken, Error> {
     let Wanted { region, method, ttl_seconds } = check(&create)?;
     let spire = place::spire(app).ok_or(Error::NotConfigured(
-        "there is no SPIRE server to register with: see the section [spire] of the configuration",
+        "no SPIRE server is configured: set [spire] in the configuration of the server",
     ))?;
     place::check_reachable(app)?;
     if spire.address.is_empty() {
         return Err(Error::NotConfigured(
-            "SPIRE is reached over a socket, and agents cannot be told where it is: set spire.agent_address \
-             (WARDROOM_SPIRE_AGENT_ADDRESS) to the host and port under which they reach it",
+            "the server reaches SPIRE over a socket, which agents cannot use: set spire.agent_address \
+             (WARDROOM_SPIRE_AGENT_ADDRESS) to the host and port under which they reach SPIRE",
         ));
     }
     if let Some(parent) = create.parent_agent_id.as_deref().filter(|parent| !parent.is_empty()) {

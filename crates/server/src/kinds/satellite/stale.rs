@@ -13,7 +13,6 @@ use crate::platform::{
     },
 };
 
-/// How satellites beat.
 pub(super) static BEATING: Beating = Beating {
     kind: document::KIND,
     states: &[State::Online.as_str()],

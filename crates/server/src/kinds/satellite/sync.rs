@@ -123,7 +123,7 @@ pub(crate) async fn heard_again(app: &App, caller: &Caller, satellite: Resource)
         // Only the credential that was decided on is handed out; one that was issued meanwhile needs a new
         // request.
         Ok((after, _)) if issued(&after)? != issued(&satellite)? => {
-            Err(Error::Unavailable("the credential was exchanged at the same moment: repeat"))
+            Err(Error::Unavailable("the credential was exchanged at the same moment: retry"))
         }
         Ok((after, _)) => Ok(after),
         // As above.

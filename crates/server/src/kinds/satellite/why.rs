@@ -22,7 +22,6 @@ use crate::{
     platform::{app::App, deleted::pending, http::error::Error, liveness},
 };
 
-/// Explains a satellite.
 pub(crate) async fn why(app: &App, name: &str) -> Result<Vec<Why>, Error> {
     let satellite = super::find(app, name).await?;
     let (state, document, now) = (document::state(&satellite)?, Document::of(&satellite)?, app.now());
@@ -34,8 +33,8 @@ pub(crate) async fn why(app: &App, name: &str) -> Result<Vec<Why>, Error> {
     let mut blockers = blockers(name, state, &document, now);
     if state == State::Pending && document.flow == Flow::Spiffe && Settings::of(&app.config).spiffe.is_none()
     {
-        let what = "it registers by a certificate, and this server has no listener for those ([spiffe] in the \
-                    configuration): it can only come to another server of this database that has one";
+        let what = "it registers with a certificate, and this server has no listener for certificates \
+                    ([spiffe] in the configuration): it can register only at a replica that has one";
         blockers.push(Blocker { what: what.into(), fix: None });
     }
     if state == State::Online {
@@ -76,14 +75,15 @@ pub(crate) async fn why(app: &App, name: &str) -> Result<Vec<Why>, Error> {
         State::Pending => why.exits.push(Exit {
             on: None,
             to: State::Pending.as_str(),
-            when: "A person gives the satellite a new token, when what it had is lost.".into(),
+            when: "A person gives the satellite a new token if it lost its credential.".into(),
             by: Owner::Admin,
             call: Some(REISSUE.of(name)),
         }),
         State::Stale => {
             if let Next::Wait { until, .. } = &mut why.next {
-                *until = "The satellite beats again; if it should by now, look at its host and its network."
-                    .into();
+                *until =
+                    "The satellite sends heartbeats again; if it does not, check its host and its network."
+                        .into();
             }
         }
         State::Revoked if must_reissue(&document, &satellite) => {

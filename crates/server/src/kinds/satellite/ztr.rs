@@ -183,7 +183,7 @@ pub(crate) async fn by_svid(
     const VOID: Error =
         Error::Basic("the certificate is from before the satellite was re-enabled: get a new one");
     const NOT_TOLD: Error =
-        Error::Unavailable("SPIRE has not been told of the satellite's new join token yet: repeat");
+        Error::Unavailable("SPIRE does not have the satellite's new join token yet: retry");
     // A certificate alone does not register: a deleted satellite may still have one.
     let found = app.store.get_by_key(KIND, &spiffe_key(&svid.id)).await?.ok_or(STRANGER)?;
     let changed = super::change(app, &found.content.id, Some("registered"), |satellite| {

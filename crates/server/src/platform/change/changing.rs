@@ -1,7 +1,7 @@
 //! Reads, decides and commits; decides again when another change of the resource committed first.
 //!
-//! What must stay true: a decision is a function of what was read. It is made once for every version that is met, and
-//! commits on the condition that all of that is still so.
+//! What must stay true: a decision is a function of what was read. It is made again for each version that is
+//! read, and commits only if everything it read is unchanged.
 
 use wardroom_store::{
     Change, Content, Effect, Entry, Error as StoreError, Held, Resource, Use, attempts, unless_conflict,
@@ -13,10 +13,10 @@ use crate::platform::{
     http::{error::Error, idempotency},
 };
 
-/// What became of an attempt to create something.
+/// The outcome of creating a resource.
 pub(crate) enum Made {
     New(Box<Resource>),
-    /// The name or a key of it belongs to this one.
+    /// Another resource, named here, has the name or a key.
     Taken(String),
 }
 
@@ -58,8 +58,8 @@ impl App {
         self.changing(kind, id).decide(decide).await
     }
 
-    /// Creates a resource that refers to others, which are held. A deleted one of this id is taken up again, with its
-    /// history.
+    /// Creates a resource that refers to others, which are held. Reuses the row of a deleted resource of this
+    /// id, with its history.
     pub(crate) async fn make<F: Future<Output = Result<Vec<Held>, Error>>>(
         &self,
         step: Step,
@@ -81,7 +81,7 @@ impl App {
         .await
     }
 
-    /// Commits a change as part of the request that is being run.
+    /// Commits a change as part of the current request.
     pub(crate) fn commit(
         &self,
         change: Change,
@@ -111,8 +111,8 @@ impl<'a, H> Changing<'a, H> {
         Changing { app, kind, id, holds, users, effects }
     }
 
-    /// Refuses while one of these refers to the resource. A change that begins to refer to it holds it, so that one of the
-    /// two fails.
+    /// Refuses the change while one of these kinds refers to the resource. A concurrent change that adds a
+    /// reference holds the resource, so that one of the two fails.
     pub(crate) fn unused_by(self, users: Users) -> Self {
         Self { users, ..self }
     }
@@ -171,7 +171,7 @@ impl<'a, H> Changing<'a, H> {
         let before = found.ok_or_else(|| Error::not_found(self.kind, self.id))?;
         let (step, answer) = decide(&before)?;
         let Some(Step { content, entry, mut effects }) = step else {
-            // The commit that made it so may not have been noted, when its outcome was unknown.
+            // A cache may have missed the commit that made this version, if its outcome was unknown.
             app.parts.found(&before, asked);
             return Ok(Some((before, answer)));
         };

@@ -1,9 +1,9 @@
-//! Resources that people name: one way to list, read, make, change and delete them.
+//! Resources with names chosen by people: one way to list, read, create, change and delete them.
 //!
 //! The name is the id. What must stay true: every reference leads to an existing resource. A change that
 //! refers to one commits on the condition that it is still the version that was read ([`Named::held`]); a
-//! deletion commits on the condition that there is no reference. A deletion that takes its references along
-//! first moves to [`REMOVING`], from where on new references fail.
+//! deletion commits on the condition that there is no reference. A deletion that also removes the references
+//! first moves the resource to [`REMOVING`], which makes new references fail.
 
 use axum::{
     Json,
@@ -38,7 +38,6 @@ pub(crate) const REMOVING: &str = "removing";
 /// One kind of named resources.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Named {
-    /// The kind in the store.
     pub(crate) kind: &'static str,
     /// What people call it.
     pub(crate) word: &'static str,
@@ -46,7 +45,7 @@ pub(crate) struct Named {
     pub(crate) create: Call,
     /// Changes one.
     pub(crate) edit: Call,
-    /// Those that refer to it. One that is referred to is not deleted.
+    /// The kinds that may refer to it; a resource in use cannot be deleted.
     pub(crate) users: Users,
 }
 
@@ -58,7 +57,7 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// A step that is recorded as this person's.
+    /// Builds a step that history records for this caller.
     pub(crate) fn step(&self, entry_type: &str, content: Content, effects: Vec<Effect>) -> Step {
         Step { content, entry: by_person(self.app, self.caller, entry_type, None), effects }
     }
@@ -68,7 +67,7 @@ impl Asked<'_> {
         (!effects.is_empty()).then(|| self.step("effect", before.content.clone(), effects))
     }
 
-    /// The step to a content, unless it is there already.
+    /// Builds the step to a content; none if nothing would change.
     pub(crate) fn to(&self, content: Content, before: &Resource) -> Option<Step> {
         (content != before.content).then(|| self.step("changed", content, Vec::new()))
     }
@@ -112,12 +111,12 @@ impl Named {
         self.find(app, name).await?.ok_or_else(|| Error::not_found(self.kind, name))
     }
 
-    /// What a commit that refers to the resource is conditional on.
+    /// Returns the precondition of a commit that refers to the resource.
     pub(crate) async fn held(&self, app: &App, field: &str, name: &str) -> Result<Held, Error> {
         let found = self.find(app, name).await?.filter(|found| found.content.state == READY);
         let name: String = name.chars().take(100).collect();
         found.map(|found| Held::at(&found)).ok_or_else(|| {
-            let message = format!("there is no {} {name:?}: make it first", self.word);
+            let message = format!("there is no {} {name:?}: create it first", self.word);
             Error::missing(field, message, self.create.of(&name))
         })
     }
@@ -128,7 +127,7 @@ impl Named {
         Ok(Content { state, document, ..crate::platform::work::jobs::server_record(self.kind, name) })
     }
 
-    /// Makes a resource, or takes up the row of one that was deleted; nothing comes back when there is one.
+    /// Creates a resource, or reuses the row of a deleted one; returns nothing if the name is taken.
     pub(crate) async fn make<F: Future<Output = Result<Vec<Held>, Error>>>(
         &self,
         app: &App,
@@ -141,7 +140,7 @@ impl Named {
         })
     }
 
-    /// Makes a resource, or refuses because there is one.
+    /// Creates a resource, or refuses because the name is taken.
     pub(crate) async fn create<F: Future<Output = Result<Vec<Held>, Error>>>(
         &self,
         app: &App,
@@ -151,7 +150,7 @@ impl Named {
         let name = step.content.id.clone();
         self.make(app, step, holds).await?.ok_or_else(|| Error::Conflict {
             code: "name_taken",
-            detail: format!("there is a {} {name:?} already: change it instead", self.word),
+            detail: format!("the {} {name:?} exists already: change it instead", self.word),
             allowed: vec![self.edit.of(&name)],
         })
     }
@@ -161,10 +160,10 @@ impl Named {
         if name == id {
             return Ok(());
         }
-        Err(Error::invalid("name", format!("must be {id:?}: a {} keeps its name", self.word)))
+        Err(Error::invalid("name", format!("must be {id:?}: the name of a {} cannot change", self.word)))
     }
 
-    /// Changes a resource as the caller asks, if it is still the version that the caller read.
+    /// Changes a resource as the caller asks, if `If-Match` still holds.
     pub(crate) async fn change<F: Future<Output = Result<Vec<Held>, Error>>>(
         &self,
         asked: &Asked<'_>,
@@ -188,7 +187,7 @@ impl Named {
         .await
     }
 
-    /// Closes a resource to new references, for one that is deleted together with those it has.
+    /// Closes a resource to new references, before its own references are removed.
     pub(crate) async fn begin_removal(
         &self,
         asked: &Asked<'_>,
@@ -203,8 +202,8 @@ impl Named {
         .await
     }
 
-    /// Deletes what was closed to new references and had none as it was read; not another one of that name, which may
-    /// be closed as well by now, and have some.
+    /// Deletes a resource that is closed to new references and had none when it was read. A newer resource of
+    /// the same name, which may have references, is not deleted.
     pub(crate) async fn end_removal(
         &self,
         app: &App,
@@ -250,7 +249,7 @@ fn deleted(before: &Resource) -> Content {
     Content { deleted: true, ..before.content.clone() }
 }
 
-/// The tag of what people decide about a named resource.
+/// Returns the ETag of a resource's spec.
 fn tag(resource: &Resource) -> Result<String, Error> {
     etag::of(&(&resource.content.id, resource.content.document.as_str()))
 }
@@ -266,7 +265,7 @@ pub(crate) fn answer(
     Ok(response)
 }
 
-/// A name that is also a part of a repository's path, so it is as strict as registries are.
+/// Checks a name that is part of a repository's path, by the rules of registries.
 pub(crate) fn check_name(field: &str, name: &str) -> Result<(), Error> {
     let alphanumeric = |part: &str| {
         !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())

@@ -1,5 +1,5 @@
-//! Preconditions of a change: other resources that it was decided on stay as they were read until it commits, and what is
-//! deleted is used by no other.
+//! Preconditions of a change: the resources that its decision read are unchanged at the commit, and a deleted
+//! resource is not in use.
 
 use std::future::{Ready, ready};
 
@@ -16,7 +16,7 @@ pub(crate) type Users = &'static [User];
 pub(crate) struct User {
     kind: &'static str,
     field: &'static str,
-    /// The call that makes one let go of the resource.
+    /// The call that removes the reference.
     release: Option<Call>,
 }
 
@@ -35,12 +35,12 @@ impl User {
     }
 }
 
-/// The refusal of a change to what is in use, with the action that makes its user let go of it.
+/// The refusal to delete a resource in use, with the action that removes the reference.
 pub(super) fn in_use(users: Users, kind: &str, id: &str) -> Error {
     let release = users.iter().find(|user| user.kind == kind).and_then(|user| user.release);
     Error::Conflict {
         code: "in_use",
-        detail: format!("{kind} {id} uses it: take it out first"),
+        detail: format!("{kind} {id} uses it: remove it from there first"),
         allowed: release.map(|call| call.of(id)).into_iter().collect(),
     }
 }

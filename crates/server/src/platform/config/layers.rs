@@ -29,8 +29,8 @@ pub(super) fn merged(sources: &Sources) -> Result<Table, ConfigError> {
 /// Keys that may be emptied, although they are not empty by default.
 const MAY_BE_EMPTY: [&str; 2] = ["boot.listen", "liveness.zone_label"];
 
-/// A variable that is there and empty, as files of services and containers often leave it, is as good as none for a
-/// key to which empty means nothing.
+/// An empty variable counts as not set, except for keys that may be empty: service and container files often
+/// contain empty variables.
 fn is_never_empty(default: &Table, section: &str, key: &str) -> bool {
     match default.get(section).and_then(|keys| keys.get(key)) {
         Some(Value::String(text)) => {
@@ -86,7 +86,7 @@ fn names(table: &Table) -> String {
     table.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// Looks like a key of the section `server`, but says where clients find one.
+/// Looks like a key of the section `server`, but is read by clients.
 const OF_CLIENTS: &str = "WARDROOM_SERVER_URL";
 
 /// A variable that names a section must also name a key of it: a typing error is an error.

@@ -1,4 +1,4 @@
-//! `[log]`: how much is told, and in which shape.
+//! `[log]`: the level and the format.
 
 use serde::Deserialize;
 
@@ -20,7 +20,7 @@ impl RawLog {
             "text" => false,
             other => return Err(ConfigError(format!("log.format: {other:?} must be text or json"))),
         };
-        // A word that is no level would be taken for the name of a module, and silence everything else.
+        // An unknown word would be taken for the name of a module, and silence everything else.
         let level = |part: &str| part.rsplit('=').next().map(|level| level.trim().to_ascii_lowercase());
         let is_level = |part: &str| level(part).is_some_and(|level| LEVELS.contains(&level.as_str()));
         // Filters of spans have commas of their own; the reader of filters looks at those.

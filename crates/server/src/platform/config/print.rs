@@ -32,7 +32,7 @@ pub fn print(sources: &Sources) -> Result<String, ConfigError> {
     Ok(printed)
 }
 
-/// A URL without its password, wherever it is: before the host or among the parameters.
+/// Removes passwords from a URL: before the host and among the parameters.
 fn redacted(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let (rest, query) = rest.split_once('?').map_or((rest, None), |(rest, query)| (rest, Some(query)));

@@ -1,4 +1,4 @@
-//! The sections of a configuration while they are resolved: all that is wrong is named at once.
+//! The sections of a configuration while they are resolved; all mistakes are reported together.
 
 use std::{any::Any, net::SocketAddr};
 
@@ -21,7 +21,7 @@ impl<'a> Resolving<'a> {
         Self { table, wrong: Wrong::default(), listeners: Vec::new(), kept: Extensions::new() }
     }
 
-    /// Reads a section and resolves it; nothing when something in it is wrong, which is noted.
+    /// Reads and resolves a section; records mistakes and returns nothing.
     pub fn section<R: DeserializeOwned, T>(
         &mut self,
         name: &str,
@@ -46,14 +46,14 @@ impl<'a> Resolving<'a> {
 
     /// The settings of the kinds, unless something is wrong.
     pub(super) fn end(mut self) -> Result<Extensions, ConfigError> {
-        // The server's own address comes first: the others are told that it has theirs.
+        // The address of `server.listen` comes first, so that errors name the other listener.
         self.listeners.sort_by_key(|(key, _)| *key != "server.listen");
         self.wrong.note(apart(&self.listeners));
         if self.wrong.0.is_empty() { Ok(self.kept) } else { Err(self.wrong.said()) }
     }
 }
 
-/// All that is wrong, so that it need not be found one by one.
+/// Collects all mistakes.
 #[derive(Default)]
 pub(super) struct Wrong(pub(super) Vec<String>);
 
@@ -67,7 +67,7 @@ impl Wrong {
     }
 }
 
-/// Numbers are of the right type here, so one that does not fit is out of its range: which that is, in plain words.
+/// Rewrites the parser's error for a number that is out of range in plain words.
 fn ranged(message: &str) -> String {
     let most = match message.rsplit_once(", expected ").map(|(_, wanted)| wanted) {
         Some("u16") => i64::from(u16::MAX),

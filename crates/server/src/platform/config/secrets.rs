@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::ConfigError;
 
-/// What a reference can lead to, and nothing else.
+/// The places that references may lead to.
 #[derive(Debug, Clone)]
 pub struct Secrets {
     /// The folder of files.
@@ -24,8 +24,8 @@ pub(super) struct RawSecrets {
 impl RawSecrets {
     pub(super) fn resolve(self, data_dir: &Path) -> Result<Secrets, ConfigError> {
         let Self { directory, env_prefix } = self;
-        // Without a prefix, a caller that registers a node could have any variable of the server sent
-        // away.
+        // Without a prefix, an operator who registers a node could have any variable of the server sent to an
+        // address.
         if env_prefix.is_empty() {
             return Err(ConfigError(
                 "secrets.env_prefix: must not be empty, such as WARDROOM_SECRET_".to_owned(),

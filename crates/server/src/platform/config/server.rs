@@ -25,7 +25,6 @@ pub(super) struct RawServer {
     shutdown_seconds: u64,
 }
 
-/// The section, resolved.
 pub(super) struct Server {
     pub(super) listen: SocketAddr,
     pub(super) public_url: Option<String>,

@@ -123,7 +123,7 @@ async fn wait_for_page(
     loop {
         let found = follower.look(limit).await?;
         let data: Vec<Row> = visible(caller, &found).map(|change| change.row.clone()).collect();
-        // A caller that may see few of the changes is not kept longer than it wanted to wait.
+        // Stops after the requested wait, also if the caller may see few of the changes.
         let is_over = !data.is_empty() || deadline <= tokio::time::Instant::now();
         let goes_on = !is_over
             && (!found.is_empty()
@@ -137,7 +137,7 @@ async fn wait_for_page(
     }
 }
 
-/// The stream: what there is, then waiting for more.
+/// The stream: existing changes, then new ones as they come.
 fn stream(
     app: &App,
     caller: Caller,
@@ -148,11 +148,11 @@ fn stream(
         loop {
             let found = match follower.look(tail::PAGE).await {
                 Ok(found) => found,
-                // A token that was revoked or has expired sees nothing more, also on a stream that is open.
+                // An open stream ends when its token is revoked or expires.
                 Err(Error::Unauthenticated(_)) => return None,
                 // The client resumes with the id of the last event it has.
                 Err(error) => {
-                    tracing::warn!(%error, "a stream of events was cut");
+                    tracing::warn!(%error, "stream of events cut");
                     return None;
                 }
             };
@@ -178,7 +178,7 @@ fn visible<'a>(caller: &'a Caller, found: &'a [Arc<Change>]) -> impl Iterator<It
     found.iter().filter(|change| may_see(caller, &change.row.kind))
 }
 
-/// Whether a token's scope covers what a row is about.
+/// Whether a token's scope covers the resource of a row.
 pub(crate) fn may_see(caller: &Caller, kind: &str) -> bool {
     caller.identity().is_some_and(|identity| identity.covers(kind))
 }

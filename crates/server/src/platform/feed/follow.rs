@@ -1,6 +1,7 @@
 //! Follows the feed of some kinds: reads every change once, in order, and hands it on page by page.
 //!
-//! What must stay true: the place moves on only after a page was taken, so that a page whose taking failed is taken again.
+//! What must stay true: the position advances only after a page was processed, so that a failed page is
+//! repeated.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::platform::{
     work::schedule::{Failed, Job, Next, Task},
 };
 
-/// How often the feed is read although no hint came: a hint may be lost, a change is not.
+/// How often the feed is read without a hint: hints may be lost, changes are not.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// How long changes are gathered after a hint, before they are read together.
@@ -80,7 +81,7 @@ mod tests {
         work::{jobs::server_record, schedule},
     };
 
-    /// Notes what it takes, and fails at first.
+    /// Records what it is given; its first call fails.
     struct Noting {
         fails: bool,
         taken: Arc<Mutex<Vec<String>>>,

@@ -76,7 +76,7 @@ async fn of_resource(
     let (rows, _) = app.store.history(kind, id, Which::All, limit, newer).await?;
     let rows = rows.into_iter().filter(|row| before.is_none_or(|before| row.sequence < before));
     let data: Vec<_> = rows.map(|row| events::shown(row, String::new())).collect();
-    // Whatever existed has history.
+    // A resource that ever existed has history.
     if data.is_empty() && before.is_none() {
         return Err(Error::not_found("resource", id));
     }

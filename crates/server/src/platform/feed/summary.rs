@@ -1,4 +1,4 @@
-//! How many of what are where.
+//! Counts of resources by kind and state.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Why a resource is where it is.
+//! Explains the state of a resource.
 
 use axum::{Extension, Json, extract::State};
 use wardroom_api::{Envelope, client::Why as Explanation};

@@ -35,7 +35,7 @@ pub enum Allow {
     Proven(&'static Proof, &'static [Role]),
 }
 
-/// Which bucket a request counts against.
+/// The rate limit that a request counts against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Class {
     /// Reads.
@@ -46,12 +46,12 @@ pub enum Class {
     Report,
     /// Registrations, which are limited by their failures.
     Register,
-    /// Questions after the server's health, which are always answered.
+    /// Health checks, which are always answered.
     Health,
 }
 
 impl Class {
-    /// The name of the class among the numbers.
+    /// The name of the class in metrics.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -78,13 +78,13 @@ pub struct Route {
     pub class: Class,
     /// Whether a GET may change something, for clients that know no other way.
     pub changes: bool,
-    /// Whether a HEAD of it would use up its token, and is refused.
+    /// Whether a GET uses up a token; a HEAD is refused then.
     pub is_spent: bool,
-    /// Whether a member says with it that it is alive.
+    /// Whether it is a heartbeat.
     pub beats: bool,
-    /// Whether its answer holds a secret, which is shown once and not kept for a repeat.
+    /// Whether its answer has a secret, which is shown once and not kept for repeats.
     pub shows_secret: bool,
-    /// Whether it answers repeats in a way of its own instead of by `Idempotency-Key`.
+    /// Whether the handler recognises repeats itself, without `Idempotency-Key`.
     pub repeats: bool,
 }
 
@@ -152,7 +152,6 @@ pub(crate) const SHARED: &[Route] = &[
     route("DELETE", "/api/v1/tokens/{id}",                         "token",    ADMINS,    Class::Write),
 ];
 
-/// Every route of a server.
 #[derive(Debug)]
 pub(crate) struct Routes(Vec<&'static Route>);
 
@@ -169,14 +168,12 @@ impl Routes {
         Self(every(kinds).collect())
     }
 
-    /// All of them, in order.
     pub(crate) fn all(&self) -> &[&'static Route] {
         &self.0
     }
 
-    /// The row of a route.
     pub(crate) fn find(&self, method: &str, path: &str) -> Option<&'static Route> {
-        // A HEAD is answered like the GET it asks about, unless that uses something up.
+        // A HEAD is answered like its GET, unless the GET uses up a token.
         let (method, is_head) = if method == "HEAD" { ("GET", true) } else { (method, false) };
         let found = self.0.iter().copied().find(|route| route.path == path && route.method == method);
         found.filter(|route| !(is_head && route.is_spent))
@@ -221,7 +218,7 @@ pub(crate) fn check(app: &App, route: &Route, caller: &Caller) -> Result<(), Err
         return Ok(());
     }
     let roles = match (route.allow, &caller.principal) {
-        // Its kind recognised it; the handler decides about further rights of the member.
+        // The kind recognised the member; the handler checks its further rights.
         (Anyone, _) | (Proven(..), Principal::Member(_)) => return Ok(()),
         (Proven(proof, _), Principal::Anonymous) if (proof.trusts)(app, caller.address) => return Ok(()),
         (Roles(roles) | Proven(_, roles @ [_, ..]), Principal::Token(_)) => roles,
@@ -249,14 +246,14 @@ pub(crate) fn check(app: &App, route: &Route, caller: &Caller) -> Result<(), Err
     Ok(())
 }
 
-/// How often requests were refused, by caller, path and status.
+/// Counts of refused requests, by caller, path and status.
 pub(crate) type Counts = BTreeMap<(String, &'static str, u16), u64>;
 
-/// Denials since the last time they were recorded: counted, not a row each.
+/// Counts of denials since they were last recorded; history gets one row for all.
 #[derive(Debug, Default)]
 pub(crate) struct Denials(Mutex<Counts>);
 
-/// Different denials that are told apart; past that they are counted together.
+/// How many different denials are counted separately; further ones are counted together.
 const MOST_DENIALS: usize = 1000;
 
 impl Denials {
@@ -268,7 +265,7 @@ impl Denials {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Adds counts again that were not recorded.
+    /// Adds counts back that could not be recorded.
     pub(crate) fn put_back(&self, counts: Counts) {
         for (key, count) in counts {
             self.add(key, count);

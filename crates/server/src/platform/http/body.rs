@@ -15,36 +15,36 @@ mod salvage;
 
 const DEPTH: usize = 32;
 
-/// What agents and members may send.
+/// The largest body of agents and members.
 const MOST_REPORTED: usize = 64 << 10;
 
 /// The largest body that a route without its own limit reads.
 pub(crate) const MOST_BYTES: usize = 1 << 20;
 
-/// What people send: up to 1 MiB.
+/// A JSON body of people, up to 1 MiB.
 pub(crate) struct Body<T>(pub(crate) T);
 
-/// What people may send: the same, or nothing at all for the default.
+/// The same, where an empty body means the default.
 pub(crate) struct Asked<T>(pub(crate) T);
 
-/// A body from an agent: up to 64 KiB. A newer agent may send fields that are unknown here; the reply names
-/// the ignored ones.
+/// A JSON body of an agent, up to 64 KiB. Unknown fields, perhaps of a newer agent, are ignored; a header of
+/// the reply names them.
 pub(crate) struct Reported<T> {
     pub(crate) value: T,
     pub(crate) ignored: Ignored,
 }
 
-/// What members say of themselves with a heartbeat: the same, where no body at all is the default, and a fact that
-/// cannot be read is left out and told back. That a member is there must not depend on one of its numbers, nor on how
-/// much it says: of a report that is too large, only what is needed is read.
+/// The body of a heartbeat: may be empty, and fields that cannot be read are ignored and named in the reply.
+/// A heartbeat must count even if one number in it is bad or the report is too large; of a large report only
+/// the needed fields are read.
 pub(crate) struct Facts<T> {
     pub(crate) value: T,
     pub(crate) ignored: Ignored,
 }
 
-/// A report whose fields are facts, but for some.
+/// A heartbeat body.
 pub(crate) trait Report {
-    /// What the answer depends on: when one of these cannot be read, neither can the report.
+    /// The fields that the answer needs: if one of them cannot be read, the report is refused.
     const NEEDED: &'static [&'static str];
 }
 
@@ -53,7 +53,7 @@ pub(crate) trait Report {
 pub(crate) struct Ignored {
     unknown: Vec<String>,
     bad: Vec<String>,
-    /// Why all else was not even read.
+    /// Why the remaining fields were not read.
     rest: Option<String>,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Ignored {
 const MOST_IGNORED: usize = 10;
 
 impl Ignored {
-    /// A field that was read and makes no sense is told back too.
+    /// Adds a field that was read but has an impossible value.
     pub(crate) fn add(&mut self, field: &str) {
         self.bad.push(field.to_owned());
     }
@@ -150,7 +150,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Default + Report> FromRequest<S> for 
 }
 
 impl<T: DeserializeOwned + Default + Report> Facts<T> {
-    /// What is needed of a report that is too large to be read as a whole.
+    /// Reads the needed fields of a report that is too large to be read as a whole.
     fn too_large(bytes: &[u8]) -> Self {
         let value = salvage::only(bytes, T::NEEDED);
         let read =
@@ -179,7 +179,7 @@ async fn read(request: Request, limit: usize) -> Result<Bytes, Error> {
 
 /// All of a body.
 pub(crate) async fn collect(body: axum::body::Body, limit: usize) -> Result<Bytes, Error> {
-    // A caller that announces a longer body is refused at once, not when the body has come.
+    // A caller that announces a longer body is refused before the body arrives.
     if body.size_hint().lower() > limit as u64 {
         return Err(Error::TooLarge(limit));
     }
@@ -195,9 +195,9 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence.eq_ignore_ascii_case("application/json") || essence.to_ascii_lowercase().ends_with("+json")
 }
 
-/// Whether the body of a report may be read as JSON: also without a type, and with the type that curl and wget give any
-/// body, as install scripts send it. Not from a page in a browser: it may send these types to any server without asking,
-/// and says so with `Origin`.
+/// Whether the body of a report may be read as JSON. Reports of install scripts may lack a content type or
+/// have the default type of curl and wget. Requests with `Origin` are excluded: a web page may send these
+/// types to any server.
 fn is_report(headers: &HeaderMap) -> bool {
     let essence = essence(headers);
     let is_script = essence.is_empty() || essence.eq_ignore_ascii_case("application/x-www-form-urlencoded");
@@ -217,7 +217,7 @@ fn parse<T: DeserializeOwned>(
     if is_deep(bytes) {
         return Err(Error::invalid("body", format!("is nested deeper than {DEPTH} levels")));
     }
-    // A list would be taken for the fields in their order.
+    // The deserializer would take a list for the fields in their order.
     match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
         Some(b'{') => {}
         Some(_) => return Err(Error::invalid("body", "must be a JSON object")),
@@ -249,7 +249,8 @@ fn named(path: &str, message: &str) -> (String, String) {
     let message = message.rsplit_once(" at line ").map_or(message, |(message, _)| message);
     let place = path.trim_end_matches('?').trim_matches('.');
     let inside = |name: &str| if place.is_empty() { name.to_owned() } else { format!("{place}.{name}") };
-    for (start, said) in [("missing field `", "is missing"), ("duplicate field `", "is there twice")] {
+    for (start, said) in [("missing field `", "is missing"), ("duplicate field `", "appears more than once")]
+    {
         if let Some(name) = message.strip_prefix(start).and_then(|rest| rest.strip_suffix('`')) {
             return (inside(name), said.to_owned());
         }
@@ -320,7 +321,7 @@ mod tests {
         let cases = [
             (".", "missing field `role` at line 1 column 12", "role", "is missing"),
             ("settings", "missing field `url` at line 1 column 2", "settings.url", "is missing"),
-            (".", "duplicate field `name` at line 1 column 18", "name", "is there twice"),
+            (".", "duplicate field `name` at line 1 column 18", "name", "appears more than once"),
             (
                 "a.foo",
                 "unknown field `foo`, expected `b` or `c` at line 1 column 3",

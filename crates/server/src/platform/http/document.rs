@@ -1,5 +1,5 @@
-//! What the OpenAPI document has to say of every operation, so that clients can be generated from it: an id that no other
-//! has, the kind that it belongs to as a tag, and a description of each answer.
+//! Completes every operation of the OpenAPI document, so that clients can be generated: a unique id, its kind
+//! as a tag, and a description of each answer.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub(super) fn complete(document: &mut OpenApi, kinds: &[&'static Kind]) {
     for (path, method, operation) in operations(document) {
         let row = access::every(kinds).find(|route| route.method == method && route.path == path);
         let kind = row.map(|route| route.kind).filter(|kind| !kind.is_empty());
-        // A machine's route belongs to no kind that a token could cover, and yet to the room that brings it.
+        // Routes of machines have no kind for token scopes; their tag is the kind that registers them.
         let room = kinds.iter().find(|kind| kind.access.iter().any(|route| route.path == path));
         let tag = kind.or(room.map(|room| room.name)).unwrap_or(SHARED);
         tags.insert(tag);
@@ -48,7 +48,7 @@ pub(super) fn complete(document: &mut OpenApi, kinds: &[&'static Kind]) {
     document.tags = Some(tags.into_iter().map(Tag::new).collect());
 }
 
-/// What a status says where the handler says no more.
+/// The description of a status without a description in its handler.
 fn meaning(status: &str) -> &'static str {
     match status {
         "201" => "Created",

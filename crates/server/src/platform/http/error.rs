@@ -34,7 +34,8 @@ const MOVE: Class = class(
     "The state does not allow it",
     "The state does not allow this move; `allowed_actions` lists what it does allow.",
 );
-const BUG: Class = class("internal", 500, "The server failed", "A bug; the log has it under the request id.");
+const BUG: Class =
+    class("internal", 500, "The server failed", "A bug; the log has the details under the request id.");
 
 /// The kinds of problems that every kind of members has.
 #[rustfmt::skip]
@@ -44,7 +45,7 @@ const SHARED: &[Class] = &[
     class("token_unknown",     400, "The registration token is not valid", "The token is unknown or was used: each works once. An operator issues a new one: `why` of the member says with which call."),
     class("unauthenticated",   401, "Credentials are needed", "No token, or one that is unknown, revoked or expired. Send `Authorization: Bearer …`."),
     class("forbidden",         403, "The credentials do not suffice", "The token's role or kinds do not cover this; `detail` says which would."),
-    class("revoked",           403, "The member is revoked", "An administrator has blocked this member. Back off; after a re-enable the next heartbeat says how to come back."),
+    class("revoked",           403, "The member is revoked", "An administrator has blocked this member. Back off; after a re-enable the reply to the next heartbeat says how to return."),
     class("not_found",         404, "There is no such resource", "There is no such resource."),
     class("no_route",          404, "There is no such path", "There is nothing at this path; `/openapi.json` lists what there is."),
     class("method",            405, "The method is not allowed", "The path does not take this method."),
@@ -54,21 +55,21 @@ const SHARED: &[Class] = &[
     class("name_taken",        409, "The name is taken", "The name is in use, or was."),
     class("last_admin",        409, "It is the last one", "Without this token no admin would be left to create tokens; make another admin token first."),
     class("in_use",            409, "It is in use", "Something still refers to it; `detail` says what."),
-    class("in_flight",         409, "The request is being answered", "A request with this `Idempotency-Key` is being answered; repeat it in a moment."),
+    class("in_flight",         409, "The request is being answered", "A request with this `Idempotency-Key` is being answered; retry in a moment."),
     class("shown_once",        409, "The secret was shown", "The request was done before, and its secret is not shown again."),
     class("answer_lost",       409, "The request was done", "The request was done before, but its answer was lost; `detail` names what it changed."),
     class("changed",           412, "The resource has changed", "The resource changed since it was read; read it again."),
-    class("too_large",         413, "The body is too large", "The body is larger than it may be."),
+    class("too_large",         413, "The body is too large", "The body is larger than the limit, which `detail` names."),
     class("uri_too_long",      414, "The path is too long", "The path and query are longer than the server reads; the connection is closed."),
     class("content_type",      415, "The content type is not understood", "Send `Content-Type: application/json`."),
     class("key_reused",        422, "The idempotency key was used", "The `Idempotency-Key` was used for another request."),
-    class("too_many_requests", 429, "Too many requests", "Repeat after `Retry-After` seconds."),
+    class("too_many_requests", 429, "Too many requests", "Retry after `Retry-After` seconds."),
     class("too_many_streams",  429, "Too many streams of events", "The token has as many streams of events open on this server as it may (`limits.streams`): close one, share one, or use another token."),
     class("head_too_large",    431, "The headers are too large", "The headers are larger than the server reads, or too many; the connection is closed."),
-    class("unavailable",       503, "The server cannot answer now", "The database or another part cannot answer now; repeat after `Retry-After` seconds. Where a change may have been made, `detail` says to read first."),
-    class("read_only",         503, "The database is read-only", "The database takes no changes: an operator has to point the server at the primary, or to let its role write. What only reads is answered, but not by a standby."),
+    class("unavailable",       503, "The server cannot answer now", "The database or another part cannot answer now; retry after `Retry-After` seconds. If the change may have been made, `detail` says to read first."),
+    class("read_only",         503, "The database is read-only", "The database takes no changes: an operator has to point the server at the primary, or let its role write. Reads are answered, except by a standby."),
     class("not_configured",    503, "The other system is not configured", "The server is not set up to work with the system that this needs; `detail` says which settings are missing."),
-    class("http_version",      505, "The version of HTTP is not spoken", "The connection spoke HTTP/2; use HTTP/1.1."),
+    class("http_version",      505, "The version of HTTP is not supported", "The connection spoke HTTP/2; use HTTP/1.1."),
     BUG,
 ];
 
@@ -80,7 +81,7 @@ pub fn every(kinds: &[&'static Kind]) -> impl Iterator<Item = &'static Class> {
 /// A refusal or failure.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// The input is wrong; every field that is, is named.
+    /// The input is wrong; names every wrong field.
     #[error("the request is not valid: {}", names(.0))]
     Invalid(Vec<FieldError>),
     /// The head of a request could not be read.
@@ -103,12 +104,12 @@ pub enum Error {
     /// No credentials, or bad ones.
     #[error("{0}")]
     Unauthenticated(&'static str),
-    /// No credential of a member that shows a user and a secret, or a bad one.
+    /// No user and secret of a member, or wrong ones.
     #[error("{0}")]
     Basic(&'static str),
     /// The member was blocked by an administrator.
     #[error(
-        "this member was revoked by an administrator: back off; after a re-enable the next heartbeat says how to come back"
+        "this member was revoked by an administrator: back off; after a re-enable the reply to the next heartbeat says how to return"
     )]
     Revoked,
     /// A registration token that is unknown or used.
@@ -147,13 +148,13 @@ pub enum Error {
         allowed: Vec<Action>,
     },
     /// The resource changed since the caller read it.
-    #[error("the resource changed since it was read: read it again and look at the change")]
+    #[error("the resource changed since it was read: read it again, check the change, then retry")]
     Precondition,
     /// The idempotency key was used for something else.
     #[error("this Idempotency-Key was used for another request: use a new key")]
     KeyReused,
     /// Too many requests.
-    #[error("too many requests: repeat after {0} s")]
+    #[error("too many requests: retry after {0} s")]
     TooMany(u64),
     /// Too many streams of one token.
     #[error(
@@ -163,16 +164,14 @@ pub enum Error {
     /// The server cannot answer now.
     #[error("{0}")]
     Unavailable(&'static str),
-    /// Others changed the same at the same moment, again and again. The database is well.
+    /// Too many concurrent changes of one resource; the database is fine.
     #[error("{0}")]
     Contended(&'static str),
     /// The database takes no changes.
-    #[error(
-        "the database is read-only, nothing was changed: an operator has to look at it; the log says what to do"
-    )]
+    #[error("the database is read-only, nothing was changed: an operator has to act; the log says how")]
     ReadOnly,
     /// A bug; its cause is in the log under the request id.
-    #[error("something went wrong inside the server: the log has it under this request id")]
+    #[error("internal error: the log has the details under this request id")]
     Internal,
 }
 
@@ -185,7 +184,7 @@ impl Error {
         Self::Invalid(vec![FieldError { field: field.into(), message: message.into(), fix: None }])
     }
 
-    /// Returns all mistakes of an input at once. Errors that are no mistakes of the input come first.
+    /// Returns all mistakes of an input together. Any other error is returned instead of them.
     pub(crate) fn all(checks: impl IntoIterator<Item = Result<(), Self>>) -> Result<(), Self> {
         let mut wrong = Vec::new();
         for check in checks {
@@ -198,7 +197,7 @@ impl Error {
         if wrong.is_empty() { Ok(()) } else { Err(Self::Invalid(wrong)) }
     }
 
-    /// A field names a missing resource, and this action makes it.
+    /// A field names a missing resource, which this action creates.
     pub(crate) fn missing(field: &str, message: String, fix: Action) -> Self {
         Self::Invalid(vec![FieldError { field: field.to_owned(), message, fix: Some(fix.into()) }])
     }
@@ -278,10 +277,9 @@ impl Error {
         let retry = match self {
             Self::TooMany(seconds) => Some(*seconds),
             Self::Unavailable(_) | Self::Contended(_) => Some(1),
-            // Streams stay open for long: a client over the limit by mistake should not retry all the
-            // time, nor should one that waits for an operator.
+            // Streams stay open for long and operators take time: clients should not retry every second.
             Self::TooManyStreams(_) | Self::ReadOnly => Some(10),
-            // Today's clients do not listen; tomorrow's may.
+            // Present clients ignore it; later ones may not.
             Self::Revoked => Some(60),
             Self::Invalid(_)
             | Self::Head { .. }
@@ -337,38 +335,38 @@ impl From<wardroom_store::Error> for Error {
         match error {
             Store::Invalid { field, reason } => Self::invalid(field, reason),
             Store::Conflict | Store::KeyTaken { .. } => {
-                Self::Contended("the resource is changed by too many at once: repeat")
+                Self::Contended("too many requests change the resource at once: retry")
             }
             Store::Used { kind, id } => Self::Conflict {
                 code: "in_use",
-                detail: format!("{kind} {id} uses it: take it out first"),
+                detail: format!("{kind} {id} uses it: remove it from there first"),
                 allowed: Vec::new(),
             },
-            Store::Fenced { .. } => Self::Contended("another server took this work over: repeat"),
+            Store::Fenced { .. } => Self::Contended("another server took over this work: retry"),
             Store::ForeignCursor => crate::platform::http::list::foreign("continue"),
             Store::Unavailable(detail) => {
                 tracing::error!(detail, "the database is unavailable");
-                Self::Unavailable("the database is unavailable: repeat")
+                Self::Unavailable("the database is unavailable: retry")
             }
             Store::Unanswered(detail) => {
                 tracing::error!(detail, "the database did not answer a change; its outcome is unknown");
                 Self::Unavailable(
-                    "the database did not answer: this may have been done; read before you repeat",
+                    "the database did not answer: this may have been done; read before you retry",
                 )
             }
             Store::CutShort(wait) => {
-                tracing::error!(%error, "a statement was cut short");
+                tracing::error!(%error, "database statement cut short");
                 Self::Unavailable(match wait {
                     Wait::Lock => {
-                        "a session holds a lock in the database for too long, nothing was changed: repeat; if it stays so, an operator has to end that session"
+                        "a session holds a lock in the database for too long, nothing was changed: retry; if it persists, an operator has to end that session"
                     }
                     Wait::Statement => {
-                        "the database took too long and gave up, nothing was changed: repeat; if it stays so, an operator has to see what it waits for"
+                        "the database took too long and gave up, nothing was changed: retry; if it persists, an operator has to find what the statement waits for"
                     }
                 })
             }
             Store::ReadOnly => {
-                tracing::error!(%error, "a change was refused");
+                tracing::error!(%error, "change refused by the database");
                 Self::ReadOnly
             }
             Store::NewerSchema { .. }
@@ -379,7 +377,7 @@ impl From<wardroom_store::Error> for Error {
             | Store::Damaged(_)
             | Store::File { .. }
             | Store::Bug(_) => {
-                tracing::error!(%error, "the store failed");
+                tracing::error!(%error, "database call failed");
                 Self::Internal
             }
         }

@@ -1,4 +1,4 @@
-//! ETags over the decisions of people, and `If-Match`.
+//! ETags over the fields that people change, and `If-Match`.
 
 use axum::{
     http::{HeaderMap, HeaderValue, header},

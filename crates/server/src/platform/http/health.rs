@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_millis(1500);
 /// Whether the server can answer requests: its database does.
 #[utoipa::path(get, path = "/readyz", security(()), responses((status = 200, body = Health), Problems))]
 pub(crate) async fn ready(State(app): State<App>) -> Result<Json<Health>, Error> {
-    let silent = |_| Error::Unavailable("the database does not answer: repeat");
+    let silent = |_| Error::Unavailable("the database does not answer: retry");
     tokio::time::timeout(PATIENCE, app.store.ping()).await.map_err(silent)??;
     Ok(Json(Health { status: "ok" }))
 }

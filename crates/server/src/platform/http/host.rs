@@ -1,8 +1,8 @@
-//! Which names a request may call this server by, on a listener that only this machine reaches.
+//! Checks the `Host` header on listeners that only this machine reaches.
 //!
-//! What must stay true: a page in a browser on this machine cannot reach the server under a domain name of
-//! its own that points here (DNS rebinding). Other listeners answer to any name: their callers show
-//! credentials, and the network decides which machines may connect.
+//! What must stay true: a web page that is open on this machine cannot reach the server under a domain name
+//! that points here (DNS rebinding). Other listeners answer to any name: their callers need credentials, and
+//! the network decides which machines connect.
 
 use std::{
     net::{IpAddr, SocketAddr},

@@ -32,23 +32,23 @@ pub(crate) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// How long an answer is remembered.
 const MEMORY: SignedDuration = SignedDuration::from_hours(24);
 
-/// How long keys of callers without a token are kept: any machine in the boot networks may send as many keys
-/// as it likes.
+/// How long keys of callers without a token are kept; shorter, because any machine in the boot networks can
+/// send many.
 const MEMORY_OF_STRANGERS: SignedDuration = SignedDuration::from_mins(10);
 
-/// How much longer than a request a claim holds when its server dies over it.
+/// How much longer than the request timeout a claim holds after its server died.
 const CLAIM: SignedDuration = SignedDuration::from_mins(1);
 
 /// Marks an answer that holds a secret: it is shown once, and not kept for repeats.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ShownOnce;
 
-/// Runs a request, unless its key says that it was run before.
+/// Runs a request, or repeats the answer to an earlier request with the same key.
 pub(crate) async fn run(app: &App, route: &Route, request: Request, next: Next) -> Response {
     if route.repeats || request.method() != Method::POST || !request.headers().contains_key(KEY) {
         return next.run(request).await;
     }
-    // Boxed, so that a request without a key does not carry the room for one.
+    // Boxed, so that futures of requests without a key stay small.
     Box::pin(remembered(app, route, request, next)).await.unwrap_or_else(IntoResponse::into_response)
 }
 
@@ -73,7 +73,7 @@ async fn remembered(app: &App, route: &Route, request: Request, next: Next) -> R
         Claim::InFlight => {
             return Err(Error::Conflict {
                 code: "in_flight",
-                detail: "the same request is being answered: repeat it in a moment".to_owned(),
+                detail: "the same request is being answered: retry in a moment".to_owned(),
                 allowed: Vec::new(),
             });
         }
@@ -86,8 +86,8 @@ async fn remembered(app: &App, route: &Route, request: Request, next: Next) -> R
     finish(app, &running, response, is_secret).await
 }
 
-/// Returns the scope of a key and how long it is kept. A caller with credentials is known by them, from any
-/// address.
+/// Returns the scope of a key and how long it is kept. A caller with credentials is identified by them, from
+/// any address.
 fn scope(caller: &Caller) -> (String, SignedDuration) {
     match &caller.principal {
         Principal::Token(identity) => (identity.id.clone(), MEMORY),
@@ -117,7 +117,8 @@ pub(crate) fn mark(app: &App) -> Option<Mark> {
     Some(Mark { key, until: app.now() + memory })
 }
 
-/// For requests that change many resources, each for itself: one that was cut off is run again, for the rest.
+/// For requests that change many resources in separate commits: after an interruption the request runs again
+/// for the rest.
 pub(crate) async fn in_parts<T>(work: impl Future<Output = T>) -> T {
     RUNNING.scope(None, work).await
 }
@@ -136,7 +137,7 @@ async fn answer_again(
     let again = app.stored(&marker.kind).and_then(|stored| stored.again);
     let (Some(again), Some(resource)) = (again, app.store.get(&marker.kind, &marker.id).await?) else {
         let detail = format!(
-            "this was done, as change {} of {} {}: read that",
+            "the request was done, as change {} of {} {}: read that resource",
             marker.sequence, marker.kind, marker.id
         );
         return Err(Error::Conflict { code: "answer_lost", detail, allowed: Vec::new() });
@@ -150,7 +151,7 @@ async fn answer_again(
     Ok(response)
 }
 
-/// Remembers a success; anything else may be tried again with the same key.
+/// Stores a successful answer; any other request may be retried with the same key.
 async fn finish(
     app: &App,
     Running { key, memory }: &Running,

@@ -24,7 +24,6 @@ use crate::platform::{
 
 type Buckets = DefaultKeyedRateLimiter<(Class, String)>;
 
-/// All buckets.
 pub(crate) struct Limiter {
     read: Option<Buckets>,
     write: Option<Buckets>,
@@ -35,7 +34,7 @@ pub(crate) struct Limiter {
     failures: Failures,
 }
 
-/// Registrations a second from one address that are looked at. A whole site behind one address registers at once.
+/// Registrations per second from one address; a whole site behind one address may register at once.
 const REGISTRATIONS: NonZeroU32 = NonZeroU32::new(2000).expect("is not zero");
 
 impl Limiter {
@@ -53,7 +52,6 @@ impl Limiter {
         }
     }
 
-    /// Counts a request.
     pub(crate) fn check(&self, route: &Route, caller: &Caller) -> Result<(), Error> {
         if route.class == Class::Health {
             return Ok(());
@@ -74,7 +72,7 @@ impl Limiter {
         until(buckets.check_key(&(route.class, identity)))
     }
 
-    /// Counts a request of a recognised caller that is refused all the same.
+    /// Counts a refused request of a recognised caller.
     pub(crate) fn check_revoked(
         &self,
         route: &Route,
@@ -100,7 +98,7 @@ impl Limiter {
         until(buckets.check_key(&(Class::Register, format!("prefix {prefix}"))))
     }
 
-    /// Whether an address fails so often that it is not trusted with the database.
+    /// Whether an address failed so often that its lookups must wait for a turn.
     pub(crate) fn has_failed_a_lot(&self, from: IpAddr, now: Instant) -> bool {
         self.failures.are_many(from, now)
     }
@@ -171,7 +169,6 @@ fn is_this_second(since: Instant, now: Instant) -> bool {
 }
 
 fn whole_seconds(wait: Duration) -> u64 {
-    // The wait may have passed while it was asked for; a caller that is too fast must never be told "at
-    // once".
+    // Rounds up to at least a second: a caller over the limit must not be told to retry at once.
     (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1)
 }

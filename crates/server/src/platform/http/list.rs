@@ -31,7 +31,7 @@ fn read<T: DeserializeOwned>(uri: &Uri) -> Result<T, Error> {
     query.map(|query| query.0).map_err(|error| wrong_query(&error.body_text()))
 }
 
-/// Refuses parameters on routes that read none: the caller would believe that they count.
+/// Refuses parameters on routes that read none, instead of ignoring them.
 pub(crate) fn refuse_query(uri: &Uri) -> Result<(), Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -40,14 +40,14 @@ pub(crate) fn refuse_query(uri: &Uri) -> Result<(), Error> {
     read(uri).map(|Nothing {}| ())
 }
 
-/// How much of a name that is not known is told back.
+/// How many characters of an unknown name an error repeats.
 const TOLD: usize = 100;
 
 /// Names the parameter, which the error of the query parser begins with.
 fn wrong_query(said: &str) -> Error {
     let said = said.strip_prefix("Failed to deserialize query string: ").unwrap_or(said);
     if let Some(name) = said.strip_prefix("duplicate field `").and_then(|rest| rest.strip_suffix('`')) {
-        return Error::invalid(name, "is there twice");
+        return Error::invalid(name, "appears more than once");
     }
     match said.split_once(": ") {
         Some((name, message)) if !name.contains(' ') => {
@@ -81,7 +81,7 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    /// That page of the living of a kind.
+    /// Returns the page of the living resources of a kind.
     pub(crate) fn of(&self, kind: &str) -> Result<List, Error> {
         let limit = number("limit", self.limit.as_deref(), 100, 1..=1000)?;
         Ok(List { kind: kind.to_owned(), after: self.cursor.clone(), limit, ..List::default() })
@@ -109,7 +109,7 @@ pub(crate) async fn page(app: &App, mut list: List) -> Result<Page, Error> {
         let place = cursor::place(&list.kind, cursor).ok_or_else(|| foreign("continue"))?;
         list.after = Some(place.to_owned());
     }
-    // There are only so many fields, so that it is the labels that are too many.
+    // The number of fields is bounded, so the labels are too many.
     if list.labels.len() + list.fields.len() > MOST_REQUIREMENTS {
         let (labels, fields) = (list.labels.len(), list.fields.len());
         let message = format!(
@@ -125,8 +125,7 @@ pub(crate) async fn page(app: &App, mut list: List) -> Result<Page, Error> {
     Ok(page)
 }
 
-/// Refuses a cursor that this list did not give out, or not like this: reading it as some other place would leave
-/// something out.
+/// Refuses a cursor that is damaged or of another list, because it would skip resources.
 pub(crate) fn foreign(field: &str) -> Error {
     Error::invalid(field, "is not a cursor of this list, or is damaged: start again without it")
 }
@@ -195,10 +194,11 @@ fn requirement(part: &str) -> Result<Selector, Error> {
         Requirement::In(values) | Requirement::NotIn(values) => values.as_slice(),
         Requirement::Exists | Requirement::Missing => &[],
     };
-    // No label has such a value, so nothing would ever be found by it.
+    // No label can have such a value, so the selector would never match.
     if let Some(value) = values.iter().find(|value| text::check_label(key, value).is_err()) {
-        let message =
-            format!("{value:?} cannot be a label's value: at most 63 letters, digits, '.', '_' and '-'");
+        let message = format!(
+            "{value:?} is not valid as the value of a label: at most 63 letters, digits, '.', '_' and '-'"
+        );
         return Err(Error::invalid("labelSelector", message));
     }
     Ok(Selector { key: key.to_owned(), requirement })
@@ -210,7 +210,7 @@ fn values_of(text: &str) -> Option<Vec<String>> {
     values.iter().all(|value| !value.is_empty()).then_some(values)
 }
 
-/// Reads `field=value, field=value`; an unknown field is told which there are.
+/// Reads `field=value, field=value`; the error for an unknown field lists the known ones.
 pub(crate) fn field_selector(text: &str, known: &[&str]) -> Result<BTreeMap<String, String>, Error> {
     let mut fields = BTreeMap::new();
     for part in text.split(',') {
@@ -231,7 +231,7 @@ pub(crate) fn field_selector(text: &str, known: &[&str]) -> Result<BTreeMap<Stri
             return Err(Error::invalid("fieldSelector", format!("the value of {field} contains NUL")));
         }
         if fields.insert(field.to_owned(), value.trim().to_owned()).is_some() {
-            return Err(Error::invalid("fieldSelector", format!("{field} is there twice")));
+            return Err(Error::invalid("fieldSelector", format!("{field} appears more than once")));
         }
     }
     Ok(fields)
@@ -267,7 +267,7 @@ mod tests {
     async fn a_wrong_query_names_its_parameter() {
         let long = "x".repeat(5000);
         for (query, field, message) in [
-            ("limit=1&limit=2", "limit", "is there twice"),
+            ("limit=1&limit=2", "limit", "appears more than once"),
             ("deleted=maybe", "deleted", "must be true or false"),
             ("colour=red", "colour", "is not known here"),
             ("=", "query", "is not known here"),
@@ -299,7 +299,10 @@ mod tests {
         let Err(Error::Invalid(errors)) = field_selector("name=a, name=b", &["name"]) else {
             panic!("was taken")
         };
-        assert_eq!((&*errors[0].field, &*errors[0].message), ("fieldSelector", "name is there twice"));
+        assert_eq!(
+            (&*errors[0].field, &*errors[0].message),
+            ("fieldSelector", "name appears more than once")
+        );
 
         assert_eq!(label_selector(&["a"; 32].join(",")).unwrap().len(), 32);
         let Err(Error::Invalid(errors)) = label_selector(&["a"; 33].join(",")) else { panic!("was taken") };

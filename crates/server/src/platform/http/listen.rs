@@ -38,7 +38,6 @@ use crate::platform::identity::spiffe::{SpiffeId, Trust};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
 
-/// One listener.
 pub(crate) struct Listener {
     pub(crate) socket: TcpListener,
     /// The names it answers to; nothing for any name.
@@ -49,11 +48,11 @@ pub(crate) struct Listener {
     /// Networks that may connect; nothing for all.
     pub(crate) networks: Option<Vec<IpNet>>,
     pub(crate) router: Front,
-    /// Where members beat: told when they cannot connect.
+    /// For listeners of heartbeats: told when members cannot connect.
     pub(crate) members: Option<Door>,
 }
 
-/// The receiver of failed connections of members to a listener.
+/// Receives whether members can connect to a listener.
 pub(crate) struct Door {
     app: App,
     refuses: AtomicBool,
@@ -90,7 +89,7 @@ impl Listener {
                 Ok((stream, peer, place)) => self.spawn_connection(stream, peer, place, &ending),
                 Err(error) => {
                     // Out of file descriptors, most likely: give connections time to end.
-                    tracing::warn!(%error, "a connection could not be accepted");
+                    tracing::warn!(%error, "connection not accepted");
                     self.accepts(false);
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
@@ -141,10 +140,10 @@ impl Listener {
             .as_ref()
             .is_some_and(|networks| !networks.iter().any(|network| network.contains(&ip)))
         {
-            tracing::debug!(%peer, "a connection from outside the listed networks was closed");
+            tracing::debug!(%peer, "connection from outside boot.networks closed");
             return;
         }
-        // Small answers must not wait for more data; a socket without the option still works.
+        // Send small answers at once; a socket without this option still works.
         let _ = stream.set_nodelay(true);
         let loopback = self.loopback.clone();
         let mut caller =
@@ -164,15 +163,15 @@ impl Listener {
                         }
                         serve(stream, caller, ending).await;
                     }
-                    Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS handshake"),
-                    Err(_) => tracing::debug!(%peer, "the TLS handshake took too long"),
+                    Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS handshake failed"),
+                    Err(_) => tracing::debug!(%peer, "TLS handshake timed out; connection closed"),
                 },
             }
         });
     }
 }
 
-/// Hands requests to the router, with the facts of their connection.
+/// Passes requests to the router, with the address and certificate of their connection.
 struct Connection {
     router: Front,
     peer: Peer,
@@ -218,7 +217,7 @@ where
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection ended badly");
+        tracing::debug!(%error, "connection failed");
         wire.explain(&error).await;
     }
 }

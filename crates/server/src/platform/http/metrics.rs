@@ -1,4 +1,4 @@
-//! Numbers for Prometheus. Never a member's name as a label: there may be a million of them.
+//! Metrics for Prometheus. Names of members are never labels: there may be a million.
 
 mod process;
 
@@ -42,14 +42,14 @@ pub(crate) struct Metrics {
     counts_at: Mutex<Option<Instant>>,
 }
 
-/// How often members are counted, and which part of the time that may take.
+/// How often members are counted, and the largest share of time that may take.
 const COUNT: Duration = Duration::from_secs(15);
 const COUNT_SHARE: u32 = 100;
 
 /// Classes of answers, by the first digit of the status.
 const CLASSES: [&str; 6] = ["other", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// Classes that every route has a number of from the start, so that the first failure is seen as an increase.
+/// Classes that every route has from the start, so that the first failure shows as an increase.
 const FROM_THE_START: [usize; 3] = [2, 4, 5];
 
 const META: Metadata<'static> = Metadata::new("wardroom", Level::INFO, None);
@@ -61,35 +61,35 @@ const BUCKETS: [f64; 10] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5,
 #[rustfmt::skip]
 const NUMBERS: &[(&str, &str)] = &[
     ("wardroom_http_answers_total", "Answers, by route and class of status."),
-    ("wardroom_http_refusals_total", "Requests that were refused before they reached a handler: no credentials, no rights, too many."),
+    ("wardroom_http_refusals_total", "Requests refused before they reached a handler: no credentials, no permission, too many."),
     ("wardroom_http_answer_seconds", "How long answers took, by class of routes."),
     ("wardroom_build_info", "1, with the version of this server."),
     ("wardroom_members", "Members and runs, by kind and state; counted every 15 seconds, less often where that takes long."),
     ("wardroom_log_lines_dropped_total", "Lines of the log that were dropped: standard error did not take them, or not fast enough."),
     ("wardroom_changes_total", "Committed changes of resources, by kind."),
-    ("wardroom_feed_followers", "Streams of events and requests that wait for some, open now."),
-    ("wardroom_feed_reads_total", "How often the database was asked for all of those together."),
-    ("wardroom_feed_held_back_seconds", "How long the oldest change has been waiting that the feed does not show yet, because of a transaction that stays open in PostgreSQL; looked at every 30 seconds."),
-    ("wardroom_registry_overruled", "1 while this server publishes no states, because one that started later has other settings."),
-    ("wardroom_effects_open", "What Harbor, SPIRE or the registry have not been told yet, by type."),
-    ("wardroom_effects_failing", "Of those, what went wrong the last time, by type."),
-    ("wardroom_effects_oldest_seconds", "How long the oldest of those has been waiting, by type."),
+    ("wardroom_feed_followers", "Open streams of events, and requests that wait for events."),
+    ("wardroom_feed_reads_total", "Reads of the feed from the database, for all followers together."),
+    ("wardroom_feed_held_back_seconds", "Age of the oldest change that the feed does not show yet because a transaction stays open in PostgreSQL; checked every 30 seconds."),
+    ("wardroom_registry_overruled", "1 while this server publishes no states because a server that started later has other settings."),
+    ("wardroom_effects_open", "Effects on Harbor, SPIRE and the registry that are not done yet, by type."),
+    ("wardroom_effects_failing", "Effects not done yet whose last attempt failed, by type."),
+    ("wardroom_effects_oldest_seconds", "Age of the oldest effect that is not done yet, by type."),
     ("wardroom_liveness_members", "Members that are watched, by kind."),
-    ("wardroom_liveness_beats_total", "Beats that were noted."),
-    ("wardroom_liveness_silent", "Members that are silent for longer than one that is well."),
-    ("wardroom_liveness_due", "Members that missed more beats than the rule allows."),
+    ("wardroom_liveness_beats_total", "Heartbeats received."),
+    ("wardroom_liveness_silent", "Members that are silent for longer than their interval."),
+    ("wardroom_liveness_due", "Members that missed more heartbeats than the rule allows."),
     ("wardroom_liveness_suspected", "Due members that are held back because most of their zone fell silent together."),
-    ("wardroom_liveness_holds", "Guards that hold or release: of zones, and of the fleet."),
-    ("wardroom_liveness_stale_total", "Members that were marked as stale by this server."),
-    ("wardroom_liveness_deaf", "1 while this server cannot hear."),
+    ("wardroom_liveness_holds", "Zones, and the fleet, whose silent members are held or being released."),
+    ("wardroom_liveness_stale_total", "Members that this server marked as silent."),
+    ("wardroom_liveness_deaf", "1 while this server cannot receive heartbeats."),
     ("wardroom_liveness_sweeping", "1 on the server that sweeps."),
-    ("wardroom_liveness_replicas_gone_total", "How often another server was gone, with what it heard last."),
-    ("wardroom_liveness_behind_seconds", "How far the watermark of all servers is behind, on the server that sweeps (0 elsewhere); no member is judged past it."),
+    ("wardroom_liveness_replicas_gone_total", "Replicas that disappeared with heartbeats that they may not have stored."),
+    ("wardroom_liveness_behind_seconds", "Age of the watermark of all servers, on the server that sweeps (0 elsewhere); members are judged as of the watermark."),
     ("wardroom_liveness_sweeps_total", "Sweeps of this server."),
     ("wardroom_liveness_sweep_seconds", "How long the last sweep took to judge."),
-    ("wardroom_liveness_flushed_rows_total", "Beats that were written down."),
-    ("wardroom_liveness_flush_failed", "1 when the last attempt to write beats down failed."),
-    ("wardroom_liveness_flush_seconds", "How long it took to write beats down the last time."),
+    ("wardroom_liveness_flushed_rows_total", "Heartbeats written to the database."),
+    ("wardroom_liveness_flush_failed", "1 if the last write of heartbeats to the database failed."),
+    ("wardroom_liveness_flush_seconds", "How long the last write of heartbeats to the database took."),
 ];
 
 impl Metrics {
@@ -123,7 +123,7 @@ impl Metrics {
         metrics
     }
 
-    /// Sets to zero the metrics that are only counted when they happen.
+    /// Starts at zero the metrics of events that may never happen.
     fn begin(&self, routes: &Routes) {
         let version = [("version", env!("CARGO_PKG_VERSION"))];
         self.labelled("wardroom_build_info", &version, 1.0);
@@ -140,7 +140,6 @@ impl Metrics {
         self.registry_overruled(false);
     }
 
-    /// Counts an answer.
     pub(crate) fn answered(&self, routes: &Routes, route: &'static Route, status: u16, took: Duration) {
         let class = usize::from(status / 100).min(CLASSES.len() - 1);
         if let Some(row) = routes.all().iter().position(|row| std::ptr::eq(*row, route)) {
@@ -163,7 +162,6 @@ impl Metrics {
         self.refusals.increment(1);
     }
 
-    /// Counts a committed change.
     pub(crate) fn changed(&self, kind: &str) {
         self.changes_of(kind).increment(1);
     }
@@ -184,13 +182,13 @@ impl Metrics {
         self.counts_at.lock().unwrap_or_else(PoisonError::into_inner).is_none_or(|at| at <= now)
     }
 
-    /// Puts off the next count of members: a fleet that is large is counted less often.
+    /// Schedules the next count of members: a large fleet is counted less often.
     pub(crate) fn counted(&self, began: Instant, ended: Instant) {
         let wait = COUNT.max(ended.duration_since(began) * COUNT_SHARE);
         *self.counts_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended + wait);
     }
 
-    /// Sets how many members are in each state; a state that has none is at zero.
+    /// Sets the number of members in each state, including zeros.
     pub(crate) fn members(&self, counts: &[StateCount]) {
         for kind in &self.kinds {
             for state in &kind.states {
@@ -205,7 +203,7 @@ impl Metrics {
         }
     }
 
-    /// Drops old buckets; to be called every now and then.
+    /// Drops old buckets; called periodically.
     pub(crate) fn tidy(&self) {
         self.handle.run_upkeep();
     }
@@ -228,7 +226,7 @@ impl Metrics {
         self.counter(name, &[]).absolute(value);
     }
 
-    /// Sets the metrics of effects that are not done; a type that has none is at zero.
+    /// Sets the metrics of open effects for each type, including zeros.
     pub(crate) fn effects(&self, types: &[&str], open: &[OpenEffects], now: Timestamp) {
         for name in types.iter().filter(|name| open.iter().all(|open| open.effect_type != **name)) {
             self.effects_of(name, 0, 0, 0.0);

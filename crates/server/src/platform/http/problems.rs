@@ -8,7 +8,7 @@ use utoipa::{
 };
 use wardroom_api::Problem;
 
-/// Documents that a refusal is a problem, whatever its status.
+/// Documents that every refusal is a problem.
 pub(crate) struct Problems;
 
 impl IntoResponses for Problems {
@@ -17,14 +17,14 @@ impl IntoResponses for Problems {
         let schema = utoipa::openapi::Ref::from_schema_name(Problem::name());
         let content = ContentBuilder::new().schema(Some(schema)).build();
         let response = ResponseBuilder::new()
-            .description("A refusal or failure: the mistake, its place, and the next step")
+            .description("A refusal or failure: the field, the problem, and the next step")
             .content("application/problem+json", content)
             .build();
         BTreeMap::from([("default".to_owned(), response.into())])
     }
 }
 
-/// How the registry refuses: in the words that its clients know.
+/// Refusals in the format of registries.
 pub(crate) struct RegistryRefusals;
 
 impl IntoResponses for RegistryRefusals {

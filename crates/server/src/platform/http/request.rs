@@ -96,9 +96,9 @@ pub(crate) async fn answer(app: App, mut request: Request, mut routes: Router) -
 /// caller.
 fn late(method: &Method) -> Error {
     Error::Unavailable(if method.is_safe() {
-        "the request took too long: repeat"
+        "the request took too long: retry"
     } else {
-        "the request took too long: it may have been done, or may yet be; read before you repeat"
+        "the request took too long: it may have been done, or may still be done; read before you retry"
     })
 }
 
@@ -115,8 +115,7 @@ pub(crate) async fn admit(State(app): State<App>, mut request: Request, next: Ne
     let response = if request.method().is_safe() && !route.changes {
         next.run(request).await
     } else {
-        // The body has a part of the time only, so that a slow caller gets that error, and not one that
-        // blames the server.
+        // The body gets only a part of the time limit, so that a slow caller gets 408 instead of 503.
         let limit = app.config.request_timeout * 9 / 10;
         match tokio::time::timeout(limit, whole(request)).await.unwrap_or(Err(Error::BodyLate)) {
             Ok(request) => to_its_end(app.clone(), route, request, next).await,
@@ -137,8 +136,8 @@ pub(crate) async fn admit(State(app): State<App>, mut request: Request, next: Ne
     response
 }
 
-/// Judges a member once more before it gets its answer: it may have been judged by a slow database, or the process may
-/// have stood still since. No member whose revocation was acknowledged meanwhile is told that all is well.
+/// Checks a member again before its answer is sent: a slow database or a pause may have delayed the answer,
+/// and a member revoked meanwhile must not get 200.
 async fn still_counts(app: &App, principal: &Principal, response: Response) -> Response {
     if let Principal::Member(member) = principal
         && response.status().is_success()
@@ -150,8 +149,8 @@ async fn still_counts(app: &App, principal: &Principal, response: Response) -> R
     response
 }
 
-/// Returns the request with all of its body, which must come within the time limit: a change that is carried
-/// to its end must not wait for its caller.
+/// Returns the request with its whole body, read within the time limit: a change that runs to its end must
+/// not wait for its caller.
 async fn whole(request: Request) -> Result<Request, Error> {
     if request.body().is_end_stream() {
         return Ok(request);
@@ -162,12 +161,12 @@ async fn whole(request: Request) -> Result<Request, Error> {
 }
 
 fn panicked() -> Response {
-    tracing::error!("a request panicked");
+    tracing::error!("request panicked");
     Error::Internal.into_response()
 }
 
-/// Carries a change out to its end, also when its caller hangs up in the middle: the steps after a commit
-/// must follow it. Only then it becomes a task of its own.
+/// Runs a change to its end, even if its caller hangs up: steps after the commit must follow it. Only then it
+/// becomes a separate task.
 fn to_its_end(app: App, route: &'static Route, request: Request, next: Next) -> ToItsEnd {
     let work = {
         let app = app.clone();
@@ -196,7 +195,7 @@ impl Future for ToItsEnd {
 
 impl Drop for ToItsEnd {
     fn drop(&mut self) {
-        // Without a runtime the server has ended, and nothing follows any more.
+        // Without a runtime the server has ended.
         if let (Some(rest), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
             // The shutdown waits for all receivers of this channel.
             let under_way = self.1.detached.subscribe();
@@ -221,9 +220,9 @@ async fn admitted(app: &App, request: &mut Request) -> Result<(&'static Route, C
     let challenges = matches!(route.allow, Allow::Proven(proof, _) if proof.challenges);
     let is_told = challenges && svid.is_none() && matches!(shown, Ok(None));
     let principal = match (shown, &svid) {
-        // Open routes look at no credentials, so that health depends on nothing.
+        // Open routes ignore credentials, so that health checks need no database.
         _ if access::is_open(app, route, address) => Ok(Principal::Anonymous),
-        // On a listener for certificates nothing else counts.
+        // On a listener for certificates other credentials are ignored.
         (_, Some(svid)) => proven(app, route, Shown::Certificate(svid), address).await,
         (Ok(shown), None) => principal(app, shown.as_ref(), route, address).await,
         (Err(error), None) => Err(error),
@@ -234,11 +233,11 @@ async fn admitted(app: &App, request: &mut Request) -> Result<(&'static Route, C
     };
     let caller = Caller { principal, address, request_id };
     match &refused {
-        // It costs nothing, and a whole site may ask from one address.
+        // A challenge counts against no limit: a whole site may ask from one address.
         None if is_told => {}
-        // The credential was valid once: this is no guess, and neighbours do not pay for each other.
+        // The credential was valid once, so it is not counted as a guess against the address.
         Some(Error::Revoked) => app.limiter.check_revoked(route, recognised(request).as_deref(), &caller)?,
-        // Refused callers count as well, or guessing would be free.
+        // Refused callers count too; otherwise guessing would be free.
         Some(_) | None => app.limiter.check(route, &caller)?,
     }
     let checked = refused.map_or_else(|| access::check(app, route, &caller), Err);
@@ -318,7 +317,7 @@ fn once(headers: &HeaderMap) -> Result<(), Error> {
         return Ok(());
     }
     let twice = ONCE.iter().find(|name| headers.get_all(**name).iter().nth(1).is_some());
-    twice.map_or(Ok(()), |name| Err(Error::invalid(*name, "is there twice")))
+    twice.map_or(Ok(()), |name| Err(Error::invalid(*name, "appears more than once")))
 }
 
 fn credentials(headers: &HeaderMap) -> Result<Option<Credentials>, Error> {
@@ -335,12 +334,12 @@ fn credentials(headers: &HeaderMap) -> Result<Option<Credentials>, Error> {
     match basic().filter(|_| scheme.eq_ignore_ascii_case("basic")) {
         Some(basic) => Ok(Some(basic)),
         None => Err(Error::Unauthenticated(
-            "the header must be Authorization: Bearer …, or Basic … of a member that has a user and a secret",
+            "the header must be Authorization: Bearer …, or Basic … with the user and the secret of a member",
         )),
     }
 }
 
-/// The caller's own id if it is a decent one, so that it can find its request in our log.
+/// Returns the caller's request id if it is well formed, or else a new one.
 fn request_id(headers: &HeaderMap) -> Arc<str> {
     let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
     let decent = |id: &&str| {

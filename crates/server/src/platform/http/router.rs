@@ -63,7 +63,7 @@ pub(crate) fn api(app: App) -> Front {
     finish(router, app)
 }
 
-/// Some routes of a kind, for a listener of its own.
+/// Some routes of a kind, for a separate listener.
 pub(crate) fn part(app: App, routes: OpenApiRouter<App>) -> Front {
     let (router, _) = routes.split_for_parts();
     finish(router, app)
@@ -121,7 +121,7 @@ fn finish(router: Router<App>, app: App) -> Front {
     Front { app, router }
 }
 
-/// The routes, and what goes around all of them. A layer of the router would be copied for every request.
+/// The routes and the layers around them. A layer of the router would be cloned for every request.
 #[derive(Clone)]
 pub(crate) struct Front {
     app: App,

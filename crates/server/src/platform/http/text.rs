@@ -77,7 +77,7 @@ pub(crate) fn check_url(
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
     let host = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
     if host.contains('@') {
-        return Err(Error::invalid(field, "must hold no user and no password: secrets are referred to"));
+        return Err(Error::invalid(field, "must contain no user and no password: refer to a secret instead"));
     }
     let decent = url.len() <= most && url.bytes().all(|byte| byte.is_ascii_graphic());
     let known = schemes.iter().any(|known| known.eq_ignore_ascii_case(scheme));
@@ -87,7 +87,7 @@ pub(crate) fn check_url(
     Ok(())
 }
 
-/// The address of something that answers to HTTP, which paths are added to: nothing comes after its own path.
+/// Checks the base URL of an HTTP server, to which paths are appended: without query and fragment.
 pub(crate) fn check_address(field: &str, url: &str, such_as: &str) -> Result<(), Error> {
     check_url(field, url, &["http", "https"], 255, such_as)?;
     if url.contains(['?', '#']) {
@@ -96,7 +96,7 @@ pub(crate) fn check_address(field: &str, url: &str, such_as: &str) -> Result<(),
     Ok(())
 }
 
-/// Whether a URL names a host, and a port that there is.
+/// Whether a URL has a host, and a valid port if any.
 pub(crate) fn names_host(url: &Uri) -> bool {
     let is_host = |host: &str| {
         host.starts_with('[') || host.split('.').all(|label| !label.is_empty() && !label.starts_with('-'))
@@ -106,7 +106,7 @@ pub(crate) fn names_host(url: &Uri) -> bool {
     has_port && url.host().is_some_and(is_host)
 }
 
-/// A name that people type and URLs carry.
+/// Checks a name that people type and that is part of URLs.
 pub(crate) fn check_name(field: &str, name: &str) -> Result<(), Error> {
     let decent = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);
     let starts = name.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
@@ -119,7 +119,7 @@ pub(crate) fn check_name(field: &str, name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// A label: a key of 1 to 63 decent characters, and a value of at most 63.
+/// Checks a label: a key of 1 to 63 characters, and a value of at most 63.
 pub(crate) fn check_label(key: &str, value: &str) -> Result<(), Error> {
     let decent = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/".contains(&byte);
     if key.is_empty() || key.len() > 63 || !key.bytes().all(decent) {
@@ -137,7 +137,7 @@ pub(crate) fn check_label(key: &str, value: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses labels that are too many, or cannot be selected by.
+/// Refuses too many labels, and labels that selectors cannot express.
 pub(crate) fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Error> {
     if labels.len() > 100 {
         return Err(Error::invalid("labels", "has more than 100 entries"));

@@ -1,5 +1,4 @@
-//! Words of the core in the OpenAPI document: which values a property has, so that clients can be generated
-//! and nonsense is told apart from what is only not allowed now.
+//! Writes the values of enums of the core into the OpenAPI document, for generated clients.
 
 use utoipa::openapi::{
     OpenApi, Ref, RefOr, Schema,
@@ -22,7 +21,7 @@ pub enum Values {
     Of(fn() -> Vec<&'static str>),
 }
 
-/// A schema or a path, its property or parameter, and the values of that.
+/// A schema or path, its property or parameter, and the values of that.
 pub type Word = (&'static str, &'static str, Values);
 
 /// The words of a kind.
@@ -51,7 +50,7 @@ fn all<'a>(kinds: &'a [&'a Kind]) -> impl Iterator<Item = &'a Words> {
     [&SHARED].into_iter().chain(kinds.iter().map(|kind| kind.words))
 }
 
-/// Writes the words into the document; a test sees that each has its place.
+/// Writes the words into the document; a test checks that each has its place.
 pub(crate) fn write(document: &mut OpenApi, kinds: &[&Kind]) {
     refer(document);
     for (schema, property, values) in all(kinds).flat_map(|words| words.schemas) {
@@ -79,7 +78,7 @@ fn say(object: &mut Object, values: &Values) {
     }
 }
 
-/// Envelopes and pages refer to what they hold. They come with copies of it, which would not have the words.
+/// Makes envelopes and pages refer to their contents. They contain copies, which would not have the words.
 fn refer(document: &mut OpenApi) {
     let Some(components) = document.components.as_mut() else { return };
     let known: Vec<String> = components.schemas.keys().cloned().collect();

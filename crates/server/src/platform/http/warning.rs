@@ -1,4 +1,4 @@
-//! The `Warning` header: what was done and will not do what its sender may expect.
+//! The `Warning` header: an accepted change that may not have the expected effect.
 
 use axum::{
     http::{HeaderValue, header},

@@ -1,4 +1,4 @@
-//! What goes over a connection: the same bytes, except for refusals that the HTTP parser writes by itself.
+//! Passes the bytes of a connection through, except for refusals that the HTTP parser writes by itself.
 //!
 //! The parser refuses a head that it cannot read before there is a request, with a status and nothing else.
 //! That answer is held back here, and the connection's task sends a problem in its place.
@@ -14,16 +14,15 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Re
 
 use crate::platform::http::error::Error;
 
-/// A connection.
 pub(crate) struct Wire<S> {
     stream: S,
-    /// Something came, and nothing went out since.
+    /// Whether input came since the last output.
     heard: bool,
     refused: Option<Error>,
 }
 
-/// Time to deliver a refusal, and how much further input is read and dropped meanwhile: closing a connection
-/// over unread bytes loses the answer.
+/// The time to deliver a refusal, and how much more input is read and dropped meanwhile: closing a connection
+/// with unread bytes loses the answer.
 const LINGER: Duration = Duration::from_secs(2);
 const UNREAD: u64 = 1 << 20;
 
@@ -62,7 +61,7 @@ const LATE: Error =
     Error::Head { code: "head_late", detail: "the head of the request did not come in time: send it again" };
 
 const VERSION: Error =
-    Error::Head { code: "http_version", detail: "this is HTTP/2, which is not spoken here: use HTTP/1.1" };
+    Error::Head { code: "http_version", detail: "HTTP/2 is not supported here: use HTTP/1.1" };
 
 /// Returns the refusal that the parser wrote, known by the lack of a header that every answer of ours has.
 fn refusal(written: &[u8]) -> Option<Error> {

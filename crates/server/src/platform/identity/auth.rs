@@ -25,15 +25,12 @@ pub(crate) const TOKEN: &str = "token";
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     pub(crate) principal: Principal,
-    /// The address the request came from.
     pub(crate) address: IpAddr,
     pub(crate) request_id: Arc<str>,
 }
 
-/// The identity of a caller.
 #[derive(Clone)]
 pub(crate) enum Principal {
-    /// A caller without credentials.
     Anonymous,
     /// A person or program with an API token.
     Token(Arc<Identity>),
@@ -41,7 +38,7 @@ pub(crate) enum Principal {
     Member(Arc<dyn Member>),
 }
 
-/// What a member shows may be a secret.
+/// The credentials of a member may be secret.
 impl std::fmt::Debug for Principal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -122,12 +119,11 @@ const MOST_KEPT: usize = 10_000;
 
 const UNKNOWN: Error = Error::Unauthenticated("the token is not valid: it is unknown or was revoked");
 
-/// A token in memory.
 pub(crate) struct KnownToken {
     record: Record,
-    /// The keys of its record that are no names: its hash is among them.
+    /// The keys of its record except names; its hash is one of them.
     hashes: Box<[String]>,
-    /// Nothing once it was revoked.
+    /// None once it was revoked.
     identity: Option<Arc<Identity>>,
 }
 
@@ -136,7 +132,7 @@ impl Cached for KnownToken {
     const MOST: Option<usize> = Some(MOST_KEPT);
     const UNKNOWN: Error = UNKNOWN;
     type Setup = ();
-    /// A token is known by its hash, which is all that it shows.
+    /// A token is identified by its hash alone.
     type Shown = ();
     type Standing = Arc<Identity>;
 
@@ -174,26 +170,26 @@ impl Cached for KnownToken {
 /// Recognises the caller that shows a bearer token.
 pub(crate) async fn by_token(app: &App, token: &str, from: IpAddr) -> Result<Arc<Identity>, Error> {
     let identity = app.tokens.identify(app, &app.key.hash_token(token), (), from).await?;
-    // No guess, so it does not count as one.
+    // An expired token was valid once, so it does not count as a guess.
     if identity.expires_at <= app.now() {
         return Err(Error::Unauthenticated("the token has expired: ask an administrator for a new one"));
     }
     Ok(identity)
 }
 
-/// How long the database may take to say whether a token may read the numbers of this server.
+/// How long the database may take to confirm a token for metrics.
 const AT_ONCE: Duration = Duration::from_millis(500);
 
-/// How long a token may read them while the database does not answer.
+/// How long a token may read metrics while the database does not answer.
 const OUTAGE: Duration = Duration::from_secs(3600);
 
-/// Recognises the caller that asks for the numbers of this server. They matter most while the database does not answer:
-/// a token that this server has accepted within [`OUTAGE`] is enough then.
+/// Recognises the caller that reads metrics. While the database does not answer, a token that this server
+/// accepted within [`OUTAGE`] is enough.
 pub(crate) async fn by_token_in_outage(app: &App, token: &str, from: IpAddr) -> Result<Arc<Identity>, Error> {
     let unavailable = match tokio::time::timeout(AT_ONCE, by_token(app, token, from)).await {
         Ok(Err(error @ Error::Unavailable(_))) => error,
         Ok(found) => return found,
-        Err(_) => Error::Unavailable("the database does not answer: repeat"),
+        Err(_) => Error::Unavailable("the database does not answer: retry"),
     };
     let known = app.tokens.kept(&app.key.hash_token(token), OUTAGE, app.moment());
     let identity = known.and_then(|known| known.identity.clone());

@@ -1,6 +1,6 @@
 //! Callers that are recognised from memory: one cache for every kind of credential.
 //!
-//! A kind brings a [`Cached`]: what is kept of one of its records, and how a request is judged by that. The
+//! A kind implements [`Cached`]: the part of a record that is kept, and how a request is judged by it. The
 //! cache keeps members under the names that callers show, reads a record once when a caller is not known, and
 //! forgets it when the record changes.
 //!
@@ -32,13 +32,13 @@ use wardroom_store::{Denied, Resource};
 use super::deny::Forgets;
 use crate::platform::{app::App, clock::Moment, http::error::Error, id::Id};
 
-/// How long a server of several believes what it has not confirmed.
+/// How long a replica trusts an entry that it has not confirmed.
 pub(crate) const TRUSTED: Duration = Duration::from_secs(1);
 
-/// What clocks of different machines may differ in speed over that time, many times over.
+/// Covers differences in the speed of clocks over that time, with a large margin.
 const MARGIN: Duration = Duration::from_millis(50);
 
-/// How long a version below which nothing is believed is remembered: longer than any read takes.
+/// How long the least trusted version of a record is remembered: longer than any read takes.
 const ANNOUNCED: Duration = Duration::from_secs(120);
 
 /// Lookups at a time for addresses that fail often, as many for callers whose credential is not the known one, and how
@@ -46,22 +46,21 @@ const ANNOUNCED: Duration = Duration::from_secs(120);
 const TURNS: usize = 2;
 const LONGEST_TURN: Duration = Duration::from_secs(5);
 
-/// One record of a kind, as far as requests are judged by it.
+/// The part of a record that requests are judged by.
 pub(crate) trait Cached: Send + Sync + Sized + 'static {
     /// The kind under which the records are stored.
     const KIND: &'static str;
-    /// How many members are kept; nothing for all of them, which are loaded at the start then.
+    /// How many members are kept; none for all, which are loaded at the start.
     const MOST: Option<usize>;
-    /// The refusal of a caller that no record is found for.
+    /// The refusal of a caller without a record.
     const UNKNOWN: Error;
-    /// What reading a record needs beside the record.
+    /// The setup that reading a record needs.
     type Setup: Send + Sync;
-    /// What a caller shows beside its name.
+    /// The credential that a caller shows beside its name.
     type Shown: Copy + Send + Sync;
-    /// What a request is answered by.
+    /// The result for an accepted request.
     type Standing: Send;
 
-    /// Reads a record.
     fn read(setup: &Self::Setup, resource: &Resource, read_at: Moment) -> Result<Self, Error>;
     /// Finds the living record that has a name.
     fn look_up(app: &App, name: &str) -> impl Future<Output = Result<Option<Resource>, Error>> + Send;
@@ -69,17 +68,17 @@ pub(crate) trait Cached: Send + Sync + Sized + 'static {
     fn record(&self) -> &Record;
     /// The names that callers show, numbered from 0 without a gap.
     fn known_as(&self, number: u8) -> Option<&str>;
-    /// Whether a name stays with this member when another one is found by it.
+    /// Whether this member keeps a name that another member has too.
     fn goes_before(&self, _other: &Self, _name: &str) -> bool {
         false
     }
-    /// Whether a caller shows a credential of this member, however it is answered.
+    /// Whether a caller shows a credential of this member, accepted or not.
     fn has(&self, shown: Self::Shown, now: Timestamp) -> bool;
     /// Judges a request.
     fn judge(self: &Arc<Self>, shown: Self::Shown, now: Timestamp) -> Result<Self::Standing, Error>;
 }
 
-/// Which version of which record a member was read from, and when.
+/// The version of the record that a member was read from, and when.
 #[derive(Debug, Clone)]
 pub(crate) struct Record {
     pub(crate) id: Id,
@@ -95,11 +94,11 @@ impl Record {
     }
 }
 
-/// Turns of lookups that guesses would make too many; all kinds share them.
+/// Limits concurrent lookups, so that guesses cannot flood the database; shared by all kinds.
 pub(crate) struct Turns {
     strangers: Semaphore,
-    /// Callers with a known name and an unknown credential do not queue behind strangers: a member that got a new
-    /// credential from another server is among them.
+    /// For callers with a known name and an unknown credential, which may be members with a new credential
+    /// from another server; they do not queue behind strangers.
     doubts: Semaphore,
 }
 
@@ -110,7 +109,7 @@ impl Default for Turns {
     }
 }
 
-/// What is known of the members of a kind.
+/// The cache of the members of a kind.
 pub(crate) struct Cache<M: Cached> {
     memory: RwLock<Memory<M>>,
     setup: M::Setup,
@@ -121,19 +120,19 @@ pub(crate) struct Cache<M: Cached> {
 
 struct Memory<M: Cached> {
     known: Index<M>,
-    /// For records that were changed lately, the version below which nothing is believed.
+    /// For recently changed records: the least trusted version.
     floor: HashMap<Id, (i64, Moment)>,
     /// When the last read of the deny set began.
     confirmed: Option<Moment>,
-    /// Whether every member there is is known.
+    /// Whether every existing member is in the cache.
     complete: bool,
 }
 
 /// What is known under a name.
 struct Recalled<M> {
-    /// The member, if it may be believed.
+    /// The member, if its entry is trusted.
     believed: Option<Arc<M>>,
-    /// The member, if there is one, or was a moment ago.
+    /// The member, if the cache has one.
     living: Option<Arc<M>>,
     complete: bool,
 }
@@ -152,14 +151,14 @@ impl<M: Cached> Cache<M> {
 
     /// Keeps a record as it was read or committed, unless a newer version is known.
     pub(crate) fn note(&self, resource: &Resource, read_at: Moment) {
-        // The log has the error; the record is read again for the next caller that shows its name.
+        // `read` logged the error; the next caller with this name causes another read.
         if let Ok(member) = self.read(resource, read_at) {
             let memory = &mut *self.memory.write().unwrap_or_else(PoisonError::into_inner);
             memory.keep(&Arc::new(member));
         }
     }
 
-    /// Returns a member that was believed within this time, for answers that are given while the database is silent.
+    /// Returns a member that was trusted within this time, for answers during an outage of the database.
     pub(crate) fn kept(&self, name: &str, within: Duration, now: Moment) -> Option<Arc<M>> {
         let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
         let is_confirmed = memory.confirmed.is_some_and(|confirmed| now.is_within(within, confirmed));
@@ -171,7 +170,7 @@ impl<M: Cached> Cache<M> {
         known.cloned()
     }
 
-    /// Waits until every other server has noticed that access was taken away.
+    /// Waits until every other server has noticed a revocation.
     pub(crate) async fn settle(&self) {
         if self.shared {
             tokio::time::sleep(TRUSTED + MARGIN).await;
@@ -189,7 +188,7 @@ impl<M: Cached> Cache<M> {
         self.find(app, name, shown, Some(from)).await
     }
 
-    /// Judges a caller again that was recognised before: its body, or its answer, may have taken a while.
+    /// Judges a recognised caller again, because its body or answer may have taken a while.
     pub(crate) async fn standing(
         &self,
         app: &App,
@@ -223,7 +222,7 @@ impl<M: Cached> Cache<M> {
             (Some(_), Some(_)) | (None, _) => None,
         };
         let now = app.moment();
-        // Guesses at one member come many at once: one read that began since then answers all of them.
+        // Concurrent guesses at one member share one read.
         let is_new = |known: &Arc<M>| {
             let Record { deleted, read_at, .. } = *known.record();
             !deleted && !read_at.is_before(asked)
@@ -237,18 +236,16 @@ impl<M: Cached> Cache<M> {
         let known = Arc::new(self.read(&resource, now)?);
         self.memory.write().unwrap_or_else(PoisonError::into_inner).keep(&known);
         let standing = known.judge(shown, now.time()).or_else(|refused| count(app, from, refused))?;
-        // While the answer was on its way, a revocation may have been acknowledged elsewhere.
+        // A revocation may have been acknowledged elsewhere meanwhile.
         if self.shared && !app.moment().is_within(TRUSTED, now) {
             app.liveness.refuses();
-            return Err(Error::Unavailable(
-                "the database answers too slowly to say whether the credential still counts: repeat",
-            ));
+            return Err(Error::Unavailable("the database answers too slowly to check the credential: retry"));
         }
         Ok(standing)
     }
 
-    /// Has a caller with an unknown name wait for a turn if its address fails often: a neighbour that guesses costs a
-    /// newcomer a moment, not its request, and the database next to nothing.
+    /// Makes a caller with an unknown name wait for a turn if its address fails often: guessing slows
+    /// newcomers at the same address but does not block them, and costs the database little.
     async fn turn(&self, app: &App, from: IpAddr) -> Result<Option<SemaphorePermit<'_>>, Error> {
         if !app.limiter.has_failed_a_lot(from, app.clock.instant()) {
             return Ok(None);
@@ -391,7 +388,7 @@ async fn wait(turns: &Semaphore) -> Result<SemaphorePermit<'_>, Error> {
     }
 }
 
-/// Counts a refusal by the address it goes to: guessing must not be free, and members must not pay for it.
+/// Counts a refusal against its address.
 fn count<T>(app: &App, from: Option<IpAddr>, refused: Error) -> Result<T, Error> {
     if let Some(from) = from {
         app.limiter.count_failure(from, app.clock.instant());
@@ -401,12 +398,12 @@ fn count<T>(app: &App, from: Option<IpAddr>, refused: Error) -> Result<T, Error>
 
 #[cfg(test)]
 impl<M: Cached> Cache<M> {
-    /// The member that is believed under a name.
+    /// Returns the trusted member with a name.
     pub(crate) fn believed(&self, name: &str, now: Moment) -> Option<Arc<M>> {
         self.recall(name, now).believed
     }
 
-    /// Whether every member there is is known.
+    /// Whether every existing member is in the cache.
     pub(crate) fn is_complete(&self) -> bool {
         self.memory.read().unwrap_or_else(PoisonError::into_inner).complete
     }

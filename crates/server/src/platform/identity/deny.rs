@@ -1,8 +1,8 @@
 //! Keeps the credential caches of all kinds in step with the records.
 //!
-//! Commits of this process reach the caches through the store, before their callers are told ([`Caches`]). What other
-//! servers commit arrives in two ways. The deny set is read several times a second and waits for nothing: revocations
-//! rely on it. The feed tells of everything else, in its own time: what fell silent, registered or changed.
+//! Commits of this process reach the caches through the store, before their callers are answered
+//! ([`Caches`]). Commits of other servers arrive in two ways: revocations through the deny set, which is read
+//! several times a second; everything else through the feed.
 
 use std::{sync::Arc, time::Duration};
 
@@ -31,22 +31,22 @@ const PAGE: usize = 1000;
 /// The cache of one kind, as far as changes of records concern it.
 pub(crate) trait Forgets: Send + Sync {
     fn kind(&self) -> &'static str;
-    /// Whether every member there is shall be known.
+    /// Whether the cache keeps all members.
     fn keeps_all(&self) -> bool;
-    /// This process committed a record.
+    /// Takes in a commit of this process.
     fn committed(&self, resource: &Resource, began: Moment);
-    /// A record was read for the cache.
+    /// Takes in a record that was read.
     fn found(&self, resource: &Resource, asked: Moment);
-    /// Believes nothing below this version of a record, because another server has changed it.
+    /// Distrusts versions of a record below this one, because another server has changed it.
     fn announce(&self, id: &str, version: i64, now: Moment);
-    /// A change to this version may have happened, or may happen yet: the record is read again.
+    /// A change to this version may have happened or may still happen: the record is read again.
     fn doubt(&self, id: &str, version: i64, now: Moment);
     /// Extends the trust in entries, except for those that the deny set names; `asked` is from before the
     /// read. After a gap in which a denial may have been missed, everything is forgotten.
     fn confirm(&self, denied: &[Denied], asked: Moment, longest_gap: Duration);
-    /// Every member there is is known now.
+    /// Marks the cache as complete.
     fn complete(&self);
-    /// Forgets versions that no read can be behind of any more.
+    /// Forgets least trusted versions that are older than any read.
     fn sweep(&self, now: Moment);
 }
 
@@ -75,7 +75,7 @@ impl CommitListener for Caches {
 
 /// A commit of a record that a cache may know.
 struct UnderWay {
-    /// Nothing once the outcome is known.
+    /// None once the outcome is known.
     cache: Option<Arc<dyn Forgets>>,
     id: String,
     version: i64,
@@ -135,7 +135,7 @@ async fn load(app: &App) -> Result<(), Error> {
     Ok(())
 }
 
-/// Forgets what no cache needs any more.
+/// Drops expired entries from all caches.
 async fn sweep(app: &App) -> Result<(), Error> {
     let now = app.moment();
     app.parts.caches.iter().for_each(|cache| cache.sweep(now));
@@ -150,7 +150,7 @@ async fn confirm(app: &App) -> Result<(), Error> {
     Ok(())
 }
 
-/// Follows the feed: a record that another replica created is read now, one that it changed with its next request.
+/// Follows the feed: a record created by another replica is read now, a changed one at its next request.
 struct Announce {
     kinds: Vec<&'static str>,
 }

@@ -1,7 +1,7 @@
 //! The first admin token of an empty store, in a file that only its owner reads.
 //!
 //! Several servers may start at once over one folder, a folder may have served another store before, and a
-//! server may end at any point. So the token has a file of its own from the start, which is named
+//! server may end at any point. So the token is first written to a file of its own, which is renamed to
 //! `admin.token` once the store has the token. An existing file may be the only copy of a token, so it is
 //! kept.
 
@@ -36,7 +36,7 @@ const FILE: &str = "admin.token";
 /// How the name of its file begins until the store has it.
 const NEW: &str = "admin.token.new-";
 
-/// Makes an admin token on an empty store, which has no caller that could make one, and returns its file.
+/// Creates the first admin token of an empty store, and returns its file.
 pub(crate) async fn make(app: &App, folder: &Path) -> Result<Option<PathBuf>, StartError> {
     let any = app.store.list(&List { kind: TOKEN.to_owned(), limit: 1, ..List::default() }).await?;
     if !any.items.is_empty() {
@@ -66,13 +66,13 @@ pub(crate) async fn make(app: &App, folder: &Path) -> Result<Option<PathBuf>, St
     }
 }
 
-/// A server that ended between its commit and the name of the file left a token that works.
+/// Finds the file of a server that ended after its commit and before renaming the file.
 async fn left_over(app: &App, folder: &Path) -> Result<Option<PathBuf>, StartError> {
     let entries = fs::read_dir(folder).map_err(|error| refused(folder, &error))?;
     for entry in entries {
         let path = entry.map_err(|error| refused(folder, &error))?.path();
         let is_new = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(NEW));
-        // What another server takes away meanwhile is none.
+        // Another server may remove the file meanwhile.
         let Some(token) = is_new.then(|| fs::read_to_string(&path).ok()).flatten() else { continue };
         let found = app.store.get_by_key(TOKEN, &app.key.hash_token(token.trim())).await?;
         if found.as_ref().and_then(Identity::of).is_some() {
@@ -82,8 +82,7 @@ async fn left_over(app: &App, folder: &Path) -> Result<Option<PathBuf>, StartErr
     Ok(None)
 }
 
-/// Gives the file its name. Another token that is there is copied first: of two servers that do this at once, neither
-/// takes the other's away.
+/// Renames the file. An existing token is copied first, so that two servers that do this at once lose none.
 fn put(app: &App, folder: &Path, new: &Path) -> Result<PathBuf, StartError> {
     let path = folder.join(FILE);
     match fs::read(&path) {
@@ -92,7 +91,7 @@ fn put(app: &App, folder: &Path, new: &Path) -> Result<PathBuf, StartError> {
             secret::write_private(&kept, &other).map_err(|error| refused(&kept, &error))?;
             tracing::warn!(
                 kept = %kept.display(),
-                "a token of another store was in admin.token: it is kept in another file"
+                "admin.token held a token of another store; the file was renamed"
             );
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {}

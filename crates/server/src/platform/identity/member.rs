@@ -1,6 +1,6 @@
-//! Callers that prove themselves by something else than an API token: members, and machines that become some.
+//! Callers without an API token: members, and machines that become members.
 //!
-//! A kind brings a [`Proof`] for its routes, and a type for the callers that it recognises.
+//! A kind defines a [`Proof`] for its routes, and a type for its callers.
 
 use std::{any::Any, fmt::Debug, net::IpAddr, sync::Arc};
 
@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use super::spiffe::SpiffeId;
 use crate::platform::{app::App, http::error::Error};
 
-/// What a request shows; never printed.
+/// The credentials of a request; never printed.
 pub enum Shown<'a> {
     /// A bearer token that is no API token.
     Bearer(&'a str),
@@ -19,20 +19,21 @@ pub enum Shown<'a> {
     Certificate(&'a SpiffeId),
 }
 
-/// The caller, if what it shows is something that the proof is about.
+/// The caller, or none if its credentials are not of this proof.
 pub type Recognised = Result<Option<Arc<dyn Member>>, Error>;
 
 /// How the callers of a route prove themselves, other than by an API token.
 pub struct Proof {
-    /// Recognises the caller; nothing for something that this proof is not about.
+    /// Recognises the caller.
     pub identify: for<'a> fn(&'a App, Shown<'a>, IpAddr) -> BoxFuture<'a, Recognised>,
-    /// Whether callers at this address are let in whatever they show.
+    /// Whether callers at this address are admitted regardless of credentials.
     pub opens: fn(&App, IpAddr) -> bool,
-    /// Whether a caller at this address that shows nothing is let in.
+    /// Whether callers at this address are admitted without credentials.
     pub trusts: fn(&App, IpAddr) -> bool,
-    /// The refusal of a caller that shows nothing.
+    /// The refusal of a caller without credentials.
     pub missing: Error,
-    /// Whether clients ask without credentials first, to be told which they need. That costs no rate limit.
+    /// Whether clients first ask without credentials, as for registries; such requests count against no rate
+    /// limit.
     pub challenges: bool,
 }
 
@@ -58,7 +59,7 @@ pub trait Member: Any + Debug + Send + Sync {
     /// The name that history and logs get.
     fn name(&self) -> &str;
 
-    /// The name under which its requests are limited together; nothing for its address.
+    /// The key of its rate limit; none to use its address.
     fn bucket(&self) -> Option<&str> {
         Some(self.id())
     }
@@ -68,7 +69,7 @@ pub trait Member: Any + Debug + Send + Sync {
         format!("member {}", self.name())
     }
 
-    /// Refuses a member that lost its rights while it was answered.
+    /// Checks before the answer that the member was not revoked meanwhile.
     fn still_counts<'a>(&'a self, _: &'a App) -> Option<BoxFuture<'a, Result<(), Error>>> {
         None
     }

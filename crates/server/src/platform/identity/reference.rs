@@ -51,10 +51,9 @@ pub(crate) fn check(field: &str, reference: &str, used: Use, secrets: &Secrets) 
     place(reference, used, secrets).map(drop).map_err(|why| Error::invalid(field, why))
 }
 
-/// What a reference stands for.
+/// Reads the secret behind a reference.
 ///
-/// # Errors
-/// Why there is none; the text names the reference, never what is behind it.
+/// # Errors Returns the reason; the text names the reference, never the secret.
 pub(crate) fn resolve(reference: &str, used: Use, secrets: &Secrets) -> Result<String, String> {
     let found = match place(reference, used, secrets) {
         Ok(Place::File(path)) => read(path, used, secrets),
@@ -92,12 +91,12 @@ fn place<'a>(reference: &'a str, used: Use, secrets: &Secrets) -> Result<Place<'
         };
     }
     Err(format!(
-        "must name where the secret is, as file:{folder}NAME in the server's folder of secrets or as env:{prefix}NAME; \
-         the secret itself is never stored"
+        "must refer to a secret: file:{folder}NAME in the server's folder of secrets, or \
+         env:{prefix}NAME; the secret itself is never stored"
     ))
 }
 
-/// Reads a file that is in the folder also when every link was followed.
+/// Reads a file that is in the folder after all links are followed.
 fn read(path: &Path, used: Use, secrets: &Secrets) -> Result<String, String> {
     let said = |error: std::io::Error| error.to_string();
     let folder = secrets.directory.join(used.folder()).canonicalize();

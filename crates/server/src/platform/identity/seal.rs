@@ -1,9 +1,9 @@
-//! Secrets that have to be given out again, stored so that only a server with the key can read them.
+//! Encrypts secrets that must be given out again, so that only a server with the key can read them.
 //!
-//! What must stay true: a sealed secret opens only for the record that it was sealed for; and the same secret of the same
-//! record is sealed alike, so that a change that changes nothing is none. The cipher is AES-256-GCM-SIV, which is made for
-//! that: with one nonce for all, a reader of the database learns how long a secret is and whether it is the same as
-//! before, and nothing else.
+//! What must stay true: a sealed secret opens only for its record, and sealing the same secret for the same
+//! record gives the same text, so that an unchanged config stays unchanged. The cipher is AES-256-GCM-SIV,
+//! made for a fixed nonce: a reader of the database learns only the length of a secret and whether it
+//! changed.
 
 use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
@@ -12,7 +12,7 @@ use crate::platform::identity::secret::{Key, decode, encode};
 /// The prefix of a sealed secret; its number names the cipher.
 const MARK: &str = "wrs1.";
 
-/// Whether this looks like something that was sealed.
+/// Whether a text looks sealed.
 pub(crate) fn is_sealed(text: &str) -> bool {
     text.starts_with(MARK)
 }
@@ -31,7 +31,6 @@ impl<'a> Seal<'a> {
         Self { record, cipher }
     }
 
-    /// Seals a secret.
     pub(crate) fn seal(&self, secret: &str) -> String {
         let mut sealed = secret.as_bytes().to_vec();
         let done = self.cipher.seal_in_place_append_tag(nonce(), Aad::from(self.record), &mut sealed);

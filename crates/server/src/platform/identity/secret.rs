@@ -43,7 +43,7 @@ impl Key {
         Ok(Self(key))
     }
 
-    /// Signs parts that cannot run into each other, for one purpose.
+    /// Signs several parts, separated unambiguously, for one purpose.
     #[must_use]
     pub fn sign(&self, purpose: &str, parts: &[&str]) -> [u8; 32] {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("a MAC takes a key of any length");
@@ -89,7 +89,7 @@ pub fn hash_token(token: &str) -> String {
     encode(&hash.finalize())
 }
 
-/// Compares without telling by its duration how much is equal.
+/// Compares in constant time.
 pub(crate) fn same(left: &[u8], right: &[u8]) -> bool {
     left.ct_eq(right).into()
 }
@@ -109,7 +109,7 @@ pub(crate) fn random_text() -> String {
 
 fn random() -> [u8; 32] {
     let mut bytes = [0; 32];
-    // Without randomness there is no secret to make: nothing could go on.
+    // Without random bytes no secret can be made.
     getrandom::fill(&mut bytes).expect("the system gives random bytes");
     bytes
 }

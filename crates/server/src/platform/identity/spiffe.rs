@@ -1,9 +1,9 @@
-//! Satellites with an X.509-SVID: what a client certificate must be, and whose it is.
+//! Client certificates of satellites (X.509-SVIDs): checks them and reads their SPIFFE ID.
 //!
 //! What must stay true: an identity is the whole SPIFFE ID of a leaf that chains to the trust bundle of one
-//! trust domain. It is read once per connection, where the handshake proved it, and its end is looked at on
-//! every request: a connection outlives no certificate. Sessions are not resumed, since a resumed one would be
-//! let in without a look at the bundle of today.
+//! trust domain. It is read once per connection, after the handshake, and its expiry is checked on every
+//! request. TLS sessions are not resumed, because a resumed session would skip the check against the current
+//! bundle.
 
 use std::{
     fmt, fs,
@@ -46,7 +46,7 @@ pub struct Settings {
     pub key: PathBuf,
 }
 
-/// Whose certificate a connection was opened with.
+/// The identity in the certificate of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpiffeId {
     /// The whole ID, such as `spiffe://example.org/satellite/region/eu/edge-01`.
@@ -57,16 +57,16 @@ pub struct SpiffeId {
     pub(crate) until: Timestamp,
 }
 
-/// Certificates begin a little before they are issued, for clocks that differ.
+/// SPIRE backdates certificates a little, for clocks that differ.
 const BACKDATED: jiff::SignedDuration = jiff::SignedDuration::from_secs(10);
 
-/// Whether a certificate that begins then is void because only later ones count.
+/// Whether a certificate is void because only later ones are accepted.
 pub(crate) fn is_void(from: Timestamp, after: Option<Timestamp>) -> bool {
     after.is_some_and(|after| from < after - BACKDATED)
 }
 
 impl SpiffeId {
-    /// Whether it is void because only certificates from after this count.
+    /// Whether it is void because only certificates from after this time are accepted.
     pub(crate) fn is_void(&self, after: Option<Timestamp>) -> bool {
         is_void(self.from, after)
     }
@@ -83,7 +83,7 @@ pub(crate) enum NotAnSvid {
     Id,
     #[error("the certificate is of another trust domain")]
     TrustDomain,
-    #[error("the certificate is one of an authority")]
+    #[error("the certificate is that of a certificate authority")]
     Authority,
     #[error("the certificate must be for digital signatures, and not for signing certificates")]
     KeyUsage,
@@ -130,7 +130,7 @@ fn check_id(id: &str, trust_domain: &str) -> Result<(), NotAnSvid> {
     if domain == trust_domain { Ok(()) } else { Err(NotAnSvid::TrustDomain) }
 }
 
-/// The trust bundle of today, and the server's own certificate: both are replaced while connections come and go.
+/// The current trust bundle and the server's certificate; both can be replaced at run time.
 pub(crate) struct Trust {
     trust_domain: String,
     verifier: RwLock<Option<Arc<dyn ClientCertVerifier>>>,
@@ -208,7 +208,7 @@ impl ResolvesServerCert for Trust {
 }
 
 impl ClientCertVerifier for Trust {
-    /// Names of authorities would be a hint only, and the bundle may change under them.
+    /// Hints are optional, and the bundle may change.
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }

@@ -46,15 +46,15 @@ const CREATE_ADMIN: Call = Call::new("token", "create", "POST", "/api/v1/tokens"
     .needing(&["name"])
     .by(Role::Admin);
 
-/// By which a group of users finds the tokens that are in it.
+/// The field with a token's user group.
 const GROUP: &str = "group_id";
 
-/// What the key begins with that keeps a name from being used twice.
+/// The prefix of the key that makes a name unique for ever.
 pub(crate) const NAME: &str = "name/";
 
 pub(crate) const DEFAULT_LIFETIME: SignedDuration = SignedDuration::from_hours(24 * 90);
 
-/// What a token can be. That it has expired is derived, not stored.
+/// The states of a token; `expired` is derived, not stored.
 pub(crate) const STATES: &[&str] = &["active", "expired", "revoked"];
 
 /// Which tokens, and which page of them.
@@ -115,7 +115,7 @@ pub(crate) async fn create(
         !me.kinds.is_empty() && (create.kinds.is_empty() || !create.kinds.iter().all(|kind| me.covers(kind)))
     };
     if caller.identity().is_some_and(gives_more) {
-        return Err(Error::Forbidden("a token gives no more kinds than it has itself".to_owned()));
+        return Err(Error::Forbidden("a token cannot grant more kinds than it has itself".to_owned()));
     }
     let group = create.group_id.clone();
     let holds = || user_group(&app, group.as_deref());
@@ -133,7 +133,7 @@ pub(crate) async fn create(
         Made::New(resource) => *resource,
         Made::Taken(_) => {
             let detail = format!(
-                "the name {:?}, or one that looks like it, was used before, and history tells callers apart by it: use another",
+                "the name {:?}, or one that looks like it, was used before; history identifies callers by name: use another",
                 create.name
             );
             return Err(Error::Conflict { code: "name_taken", detail, allowed: Vec::new() });
@@ -183,7 +183,7 @@ pub(crate) fn named(name: &str) -> serde_json::Value {
     serde_json::json!({"name": name})
 }
 
-/// What an admin's `If-Match` is about.
+/// Returns the ETag of a token.
 fn tag(token: &Resource) -> Result<String, Error> {
     let content = &token.content;
     etag::of(&(&content.id, &content.state, content.document.as_str()))
@@ -195,7 +195,7 @@ fn scopes(app: &App) -> Vec<&'static str> {
     stored.chain([TOKEN, "incident"]).collect()
 }
 
-/// The group that a token is about to be in, held.
+/// Returns the user group of a new token as a precondition.
 async fn user_group(app: &App, id: Option<&str>) -> Result<Vec<Held>, Error> {
     let Some(id) = id else { return Ok(Vec::new()) };
     let mut joined = app.kinds.iter().flat_map(|kind| kind.stores).filter_map(|stored| stored.joined);
@@ -224,7 +224,7 @@ async fn other_admin(app: &App, id: &str) -> Result<Vec<Held>, Error> {
         }
         let last = || Error::Conflict {
             code: "last_admin",
-            detail: "this is the last admin token that covers everything: make another before it goes"
+            detail: "this is the last admin token that covers everything: create another one first"
                 .to_owned(),
             allowed: vec![CREATE_ADMIN.of("")],
         };
@@ -232,7 +232,7 @@ async fn other_admin(app: &App, id: &str) -> Result<Vec<Held>, Error> {
     }
 }
 
-/// A token as it is stored: its hash is its key, its secret is nowhere.
+/// Builds the stored token: its hash is a key, its secret is not stored.
 pub(crate) fn content(
     key: &Key,
     name: &str,
@@ -247,15 +247,15 @@ pub(crate) fn content(
         document: Document::of(document)?,
         labels: BTreeMap::new(),
         fields: document.group_id.iter().map(|id| (GROUP.to_owned(), id.clone())).collect(),
-        // A name is never used twice, also when its token was revoked: history tells callers apart by it. Nor is one
-        // that looks like it.
+        // A name, or one that looks like it, is never used twice, even after a revocation: history identifies
+        // callers by name.
         keys: BTreeSet::from([key.hash_token(secret), format!("{NAME}{}", token_name::look(name))]),
         deleted: false,
         due_at: None,
     })
 }
 
-/// A token whose time is over is stored as it was: that it has expired is derived.
+/// Shows a token; `expired` is derived from its time.
 fn view(resource: &Resource, now: Timestamp) -> Result<Token, Error> {
     let content = &resource.content;
     let document: TokenDocument = content.document.read()?;

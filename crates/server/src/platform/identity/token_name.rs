@@ -2,11 +2,11 @@
 
 use crate::platform::http::{error::Error, text};
 
-/// Words by which history and the log name callers that are no tokens.
+/// Names of callers without a token in history and the log.
 const RESERVED: &[&str] =
     &["system", "admin", "workflow", "node_report", "agent_report", "machine", "anonymous", "others"];
 
-/// Characters that count as printable and show nothing, or only change how the one before looks.
+/// Characters that count as printable but are invisible, or only modify the one before.
 const UNSEEN: &[std::ops::RangeInclusive<char>] = &[
     '\u{34f}'..='\u{34f}',
     '\u{115f}'..='\u{1160}',
@@ -19,7 +19,7 @@ const UNSEEN: &[std::ops::RangeInclusive<char>] = &[
     '\u{e0100}'..='\u{e01ef}',
 ];
 
-/// Refuses a name that cannot be seen as what it is, or that history has another meaning for.
+/// Refuses a name with invisible characters, or one that history uses for other callers.
 pub(crate) fn check(name: &str) -> Result<(), Error> {
     text::check("name", name, 1..=100)?;
     let refuse = |message: String| Err(Error::invalid("name", message));
@@ -31,25 +31,25 @@ pub(crate) fn check(name: &str) -> Result<(), Error> {
         return refuse("begins or ends with a space: leave it out".to_owned());
     }
     if RESERVED.contains(&&*look(name)) {
-        return refuse(format!("{name:?} is how history names callers that are no tokens: use another"));
+        return refuse(format!("{name:?} is reserved for callers without a token: use another"));
     }
     Ok(())
 }
 
-/// What a name looks like at a glance: without regard to case, and to how many spaces are in a row.
+/// Returns a form of a name that is equal for names that look alike: case and repeated spaces are ignored.
 pub(crate) fn look(name: &str) -> String {
     let words: Vec<_> = name.split_whitespace().map(fold).collect();
     words.join(" ")
 }
 
-/// Upper case first: it makes one of letters that lower case tells apart, such as both forms of the Greek sigma.
+/// Upper case first: it unites letters that lower case distinguishes, such as both forms of the Greek sigma.
 fn fold(word: &str) -> String {
     word.to_uppercase().to_lowercase()
 }
 
 /// Whether a character shows. The space is the only white space that does: all others look like it.
 fn is_printable(character: char) -> bool {
-    // The standard library escapes what does not show; of a mark, only at the start of a text.
+    // The standard library escapes invisible characters, but combining marks only at the start of a text.
     let is_escaped = format!("a{character}").escape_debug().count() > 2;
     let shows = !is_escaped || matches!(character, '"' | '\'' | '\\');
     shows && !UNSEEN.iter().any(|range| range.contains(&character))

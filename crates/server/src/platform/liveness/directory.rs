@@ -21,7 +21,7 @@ pub(super) struct Directory {
     free: Mutex<Free>,
 }
 
-/// Seats that were given back, and the first one that never was taken.
+/// Freed seats, and the first seat that was never used.
 #[derive(Debug, Default)]
 struct Free {
     back: Vec<u32>,
@@ -40,7 +40,7 @@ impl Directory {
         slab.seat(index)
     }
 
-    /// The member's seat, taken with this record if it has none. True: it is new.
+    /// Returns the member's seat, or takes a new one with this record; true if the seat is new.
     pub(super) fn find_or_take(&self, slab: &Slab, id: &str, record: &Record) -> Option<(Seat, bool)> {
         let kind = record.kind;
         let hash = self.hash(kind, id);

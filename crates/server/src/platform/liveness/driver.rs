@@ -1,4 +1,4 @@
-//! The machinery driven by hand, for benchmarks: they have no server around it.
+//! Drives loading, sweeps and flushes by hand, for benchmarks without a server.
 
 use super::{flush, overdue, replicas, sweep};
 use crate::platform::app::App;

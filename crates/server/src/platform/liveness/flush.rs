@@ -1,7 +1,6 @@
 //! From memory to the narrow table and back.
 //!
-//! A crash loses at most the granularity of the last beats, which the grace after a start covers many times
-//! over.
+//! A crash loses at most the beats of one granularity, much less than the grace after a start.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -20,13 +19,13 @@ use crate::platform::{app::App, http::error::Error};
 /// Rows in one transaction: few enough that other statements get their turn.
 const BATCH: usize = 10_000;
 
-/// Writing that takes longer does not end. Longer than PostgreSQL itself waits for a lock, which says more.
+/// A write that takes longer is given up. Longer than PostgreSQL's lock timeout, whose error says more.
 const LONGEST: Duration = Duration::from_secs(25);
 
-/// The last time something was written down or read.
+/// The last write or read of beats.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Flushed {
-    /// When it ended, as it is shown: the same in every view.
+    /// When it ended, as views show it.
     pub(super) at: Option<Timestamp>,
     pub(super) rows: u64,
     pub(super) took: Duration,
@@ -65,11 +64,11 @@ async fn write(app: &App, granularity: Duration) -> Result<(), Error> {
 }
 
 pub(super) async fn in_time<T>(write: impl Future<Output = wardroom_store::Result<T>>) -> Result<T, Error> {
-    let late = |_| Err(Error::Unavailable("beats could not be written down in time"));
+    let late = |_| Err(Error::Unavailable("heartbeats not written in time"));
     tokio::time::timeout(LONGEST, write).await.map_or_else(late, |written| Ok(written?))
 }
 
-/// Seats are taken in the order in which members came, which is nearly that of their ids.
+/// Seats are in the order of registration, which is nearly that of ids.
 async fn write_batch(app: &App, seats: &[Seat]) -> Result<(), Error> {
     let live = &app.liveness;
     for (number, Beating { kind, .. }) in live.kinds.iter().enumerate() {
@@ -99,7 +98,7 @@ async fn write_batch(app: &App, seats: &[Seat]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes in every row of the table.
+/// Reads every row of the table into memory.
 pub(super) async fn read_all(app: &App) -> Result<(), Error> {
     let live = &app.liveness;
     for (number, row) in (0..).zip(live.kinds.iter().copied()) {
@@ -148,7 +147,7 @@ pub(super) async fn load(app: &App) -> Result<Option<Timestamp>, Error> {
         for (id, (age, every)) in seen {
             let last = live.clock.steady_millis().saturating_sub(millis(age));
             live.rest_stored(number, &id, last, every);
-            // It may have been watched when this was tried before.
+            // An earlier attempt may have watched it.
             live.unseat(row.kind, &id);
         }
     }
@@ -163,13 +162,14 @@ impl Liveness {
         self.take(row.kind, &member.content.id, self.zone_named(member), given, interval, last)
     }
 
-    /// Returns the zone of a member, whose members tend to fall silent together: its label, or else its site.
+    /// Returns the zone of a member: its label, or else its site. Members of a zone tend to fall silent
+    /// together.
     pub(crate) fn zone_named<'a>(&self, member: &'a Resource) -> Option<&'a str> {
         let Content { labels, fields, .. } = &member.content;
         labels.get(&self.settings.zone_label).or_else(|| fields.get("site")).map(String::as_str)
     }
 
-    /// Takes in a row of the table.
+    /// Reads a row of the table into memory.
     pub(super) fn learn(&self, kind: u8, seen: &Seen) -> Option<Seat> {
         let last = self.clock.steady_millis().saturating_sub(millis(seen.age));
         let Some(seat) = self.directory.find(&self.slab, kind, &seen.id) else {
@@ -180,7 +180,7 @@ impl Liveness {
         Some(seat)
     }
 
-    /// Remembers a member that was heard and does not have to beat.
+    /// Records the last beat of a member that does not have to beat.
     fn rest_stored(&self, kind: u8, id: &str, last: i64, every: u32) -> Option<Seat> {
         let (seat, _) = self.remember(kind, id, last, Interval::from_seconds(every))?;
         if let Some((chunk, at)) = self.slab.at(seat) {
@@ -189,7 +189,7 @@ impl Liveness {
         Some(seat)
     }
 
-    /// An older beat still says how often the member beats, if nothing else has said so.
+    /// An older beat still gives the member's interval, if none is known.
     fn heard_elsewhere(&self, chunk: &Chunk, at: usize, last: i64, every: u32) {
         let is_newer = chunk.heard(at, last);
         let record = chunk.record(at);

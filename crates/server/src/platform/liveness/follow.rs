@@ -26,7 +26,7 @@ pub(super) async fn run(app: &App, mut from: Cursor, mut stop: watch::Receiver<b
         match catch_up(app, &mut from).await {
             Ok(()) => {}
             Err(error) => {
-                tracing::warn!(%error, "the feed could not be followed; it is tried again");
+                tracing::warn!(%error, "feed not read; retrying");
                 tokio::select! {
                     () = tokio::time::sleep(app.liveness.settings.sweep) => continue,
                     _ = stop.wait_for(|stop| *stop) => return,
@@ -34,7 +34,7 @@ pub(super) async fn run(app: &App, mut from: Cursor, mut stop: watch::Receiver<b
             }
         }
         tokio::select! {
-            // A store without its sender is about to close.
+            // The sender is gone when the store is about to close.
             changed = hint.changed() => if changed.is_err() { return },
             _ = stop.wait_for(|stop| *stop) => return,
         }
@@ -57,13 +57,13 @@ pub(super) async fn catch_up(app: &App, from: &mut Cursor) -> Result<(), Error> 
     }
 }
 
-/// The way of a member through a page of the feed.
+/// The moves of a member within a page of the feed.
 struct Passed<'a> {
     row: &'static Beating,
     newest: &'a HistoryRow,
-    /// Whether it is gone for good, whatever was written of it after that.
+    /// Whether it was deleted; later rows do not matter.
     is_gone: bool,
-    /// Whether it was moved only: any other change may have given it another zone or interval.
+    /// Whether all its changes are moves: any other change may set another zone or interval.
     is_moved_only: bool,
 }
 
@@ -91,7 +91,7 @@ async fn take_in(app: &App, passed: &Passed<'_>) -> Result<(), Error> {
     if is_gone {
         live.forget(row.kind, id);
         app.store.forget_seen(row.kind, id).await?;
-        // The server that deleted it may have ended before it came to that.
+        // The server that deleted it may have stopped before doing so.
         observed::forget(app, row.kind, id).await?;
         return Ok(());
     }
@@ -99,7 +99,7 @@ async fn take_in(app: &App, passed: &Passed<'_>) -> Result<(), Error> {
         live.unseat(row.kind, id);
         return Ok(());
     }
-    // The server that moved it has given it a seat already.
+    // The server that moved it has already seated it.
     if is_moved_only && live.find(row.kind, id).is_some() {
         return Ok(());
     }
@@ -107,11 +107,11 @@ async fn take_in(app: &App, passed: &Passed<'_>) -> Result<(), Error> {
     let beats = |found: &wardroom_store::Resource| row.states.contains(&found.content.state.as_str());
     if let Some(found) = found.filter(|found| !found.content.deleted && beats(found)) {
         let (last, every) = match live.find(row.kind, id) {
-            // It was not heard by this.
+            // This move was no beat.
             Some(_) => (i64::MIN, None),
             None => match (row.heard)(app, id).await? {
                 Some(LastHeard { at, every }) => (live.steady_of(at), every),
-                // It was heard a moment ago, wherever that was.
+                // A server heard it a moment ago.
                 None => (live.clock.steady_millis(), None),
             },
         };

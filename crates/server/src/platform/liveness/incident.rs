@@ -1,4 +1,4 @@
-//! Incidents: one resource for many members that fell silent together, with a history of its own.
+//! Incidents: a resource for members that fell silent together, with its own history.
 //!
 //! What must stay true: a zone, or the fleet, has at most one open incident, whichever server sweeps; a
 //! sweeper that takes over continues the one it finds.
@@ -28,7 +28,7 @@ pub(crate) struct Document {
     /// The zone; nothing for the fleet as a whole.
     pub(crate) zone: Zone,
     pub(crate) why: String,
-    /// Members that were silent when it last changed, of so many.
+    /// How many members were silent when it last changed, and of how many.
     pub(crate) silent: u32,
     pub(crate) watched: u32,
     /// When holding ends at the latest.
@@ -36,7 +36,7 @@ pub(crate) struct Document {
     pub(crate) ended_at: Option<Timestamp>,
 }
 
-/// Raises or ends an incident as the guard says; answers the id of the one that is open now.
+/// Raises or ends an incident as the guard decided; returns the id of the open one.
 pub(super) async fn turn(
     app: &App,
     incident: &Incident,
@@ -55,7 +55,6 @@ pub(super) async fn turn(
     }
 }
 
-/// The open incident of a zone.
 pub(crate) async fn open(app: &App, zone: &Zone) -> Result<Option<Resource>, Error> {
     Ok(app.store.get_by_key(KIND, &key(zone)).await?)
 }
@@ -96,13 +95,13 @@ async fn raise(
             tracing::warn!(incident = id, of, why, "members fell silent together");
             Ok(id)
         }
-        // The sweeper before raised it a moment ago.
+        // The previous sweeper raised it a moment ago.
         Err(StoreError::KeyTaken { holder, .. }) => Ok(holder),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Goes on with an incident from before: the guard that holds now is another one, with an end of its own.
+/// Continues an earlier incident with the end of the guard that holds now.
 async fn go_on(
     app: &App,
     open: Resource,
@@ -118,7 +117,7 @@ async fn go_on(
     rewrite(app, open, held, until, if is_other { TRANSITION } else { "resumed" }, fence).await
 }
 
-/// Notes that the members of an open incident are let go.
+/// Records that the members of an open incident are being released.
 pub(super) async fn releasing(app: &App, id: &str, held: &Held, fence: Option<&Fence>) -> Result<(), Error> {
     let Some(before) = app.store.get(KIND, id).await? else { return Ok(()) };
     if before.content.state != Phase::Holding.as_str() {
@@ -154,7 +153,6 @@ async fn rewrite(
     Ok(commit(app, Some(before), content, entry, fence).await?)
 }
 
-/// Ends an open incident.
 pub(super) async fn end(app: &App, open: Resource, why: &str, fence: Option<&Fence>) -> Result<(), Error> {
     let document = Document {
         why: why.to_owned(),
@@ -194,8 +192,8 @@ fn key(zone: &Zone) -> String {
 /// Ends incidents of zones in which no guard holds any more: the server that raised them may have stopped.
 pub(super) async fn end_strays(app: &App, fence: Option<&Fence>) -> Result<(), Error> {
     let live = &app.liveness;
-    // A lease holder that took over a moment ago has not found every silent member yet.
-    // One lock at a time: elsewhere the judge is asked first.
+    // A lease holder that just took over has not found every silent member yet. Takes one lock at a time:
+    // elsewhere the judge is locked first.
     let sweeping = live.status().sweeping;
     let since = sweeping.max(Some(live.judge_state().since)).unwrap_or(Timestamp::MIN);
     let settled = since.checked_add(live.settings.policy.at_most(None));

@@ -20,11 +20,12 @@ use crate::platform::clock::Timepiece;
 pub(super) struct Judge {
     pub(super) listening: Listening,
     pub(super) fleet: Fleet,
-    /// The open incidents that this server raised or went on with.
+    /// The open incidents that this server raised or continued.
     pub(super) incidents: BTreeMap<Zone, String>,
     /// Since when this server listens without a break.
     pub(super) since: Timestamp,
-    /// Silence before this counts for nothing: the database's clock was set then, and ages of earlier beats are wrong.
+    /// Silence before this time does not count: the database's clock was set then, so ages of earlier beats
+    /// are wrong.
     pub(super) counts_from: Timestamp,
     /// The last time both clocks were read, steady and wall.
     read: (Timestamp, Timestamp),
@@ -37,7 +38,7 @@ pub(super) struct Verdict {
     pub(super) release: BTreeMap<u8, Vec<Due>>,
     /// Incidents to report.
     pub(super) incidents: Vec<Incident>,
-    /// How many are late, due, and due but held.
+    /// How many members are late, due, and due but held.
     pub(super) silent: u32,
     pub(super) due: u32,
     pub(super) held: u32,
@@ -47,11 +48,11 @@ pub(super) struct Verdict {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Due {
     pub(super) seat: Seat,
-    /// How many requests for its seat there were when it was judged.
+    /// The count of requests for its seat when it was judged.
     pub(super) claims: u32,
-    /// When it had been heard last then, in milliseconds of the steady axis.
+    /// Its last beat when it was judged, in milliseconds of the steady axis.
     pub(super) last: i64,
-    /// Its row in the table, if it was judged by that.
+    /// Its row in the table, if it was judged by the table.
     pub(super) beat: Option<BeatAt>,
     at: Timestamp,
     zone: u32,
@@ -60,7 +61,7 @@ pub(super) struct Due {
 
 #[cfg(test)]
 impl Due {
-    /// A member as a sweep that finds it due hands it on.
+    /// Builds the entry that a sweep would make, for tests.
     pub(super) fn of(live: &Liveness, kind: &str, id: &str) -> Self {
         let seat = live.find(kind, id).unwrap();
         let (chunk, at) = live.slab.at(seat).unwrap();
@@ -82,7 +83,7 @@ impl Judge {
         }
     }
 
-    /// The members are loaded and everything listens.
+    /// Starts to judge: the members are loaded and the listeners accept.
     pub(super) fn started(&mut self, last_listened: Option<Timestamp>, now: Timestamp) {
         let mut listening = Listening::starting(last_listened.map(|listened| listened.min(now)));
         self.listening.periods().iter().for_each(|period| listening.record(*period));
@@ -91,8 +92,8 @@ impl Judge {
         self.since = now;
     }
 
-    /// Reads the clocks, and notes a pause of the process or a jump of a clock since the last call. Must run
-    /// before members are judged.
+    /// Reads the clocks, and records a pause of the process or a jump of a clock since the last call. Must
+    /// run before members are judged.
     pub(super) fn pulse(&mut self, clock: Timepiece, expected: SignedDuration) -> Option<Cause> {
         let (now, wall) = (clock.steady(), clock.now());
         let (before, wall_before) = std::mem::replace(&mut self.read, (now, wall));
@@ -108,13 +109,13 @@ impl Judge {
         self.read.0
     }
 
-    /// Forgets the guards: another server has them now.
+    /// Drops the guards, because another server judges now.
     pub(super) fn step_down(&mut self) {
         self.fleet = Fleet::default();
         self.incidents.clear();
     }
 
-    /// Writes down that the server, or another one, was deaf for a while.
+    /// Records a period in which this or another server was deaf.
     pub(super) fn was_deaf(&mut self, period: Period) -> Cause {
         self.listening.record(period);
         if period.cause != Cause::Replica {
@@ -123,7 +124,7 @@ impl Judge {
         period.cause
     }
 
-    /// Writes down whether something keeps the server from hearing now.
+    /// Records whether a cause makes the server deaf now.
     pub(super) fn set(&mut self, cause: Cause, is_deaf: bool, now: Timestamp) {
         if is_deaf {
             self.listening.begin(cause, now);
@@ -137,8 +138,8 @@ impl Judge {
 }
 
 impl Liveness {
-    /// Judges every member that may be late as far as memory knows, as of a moment up to which it knows every beat. Not to
-    /// be called while the server is deaf.
+    /// Judges members that may be late, from memory, as of a moment up to which memory has every beat. Must
+    /// not be called while the server is deaf.
     pub(super) fn judge_by_memory(&self, judge: &mut Judge, now: Timestamp, known: Timestamp) -> Verdict {
         let mut late = Vec::new();
         let each = |index| late.extend(self.slab.seat(index).map(|seat| (seat, None)));
@@ -146,7 +147,7 @@ impl Liveness {
         self.judge(judge, late, now, known)
     }
 
-    /// Judges members that may be late, as of a moment up to which every beat is known; all others are well.
+    /// Judges members that may be late, as of a moment up to which every beat is known.
     pub(super) fn judge(
         &self,
         judge: &mut Judge,
@@ -227,7 +228,7 @@ impl Liveness {
         due
     }
 
-    /// Of each zone so many as the ruling says, the longest due first.
+    /// Picks from each zone as many as the ruling allows, the longest due first.
     fn pick(&self, mut due: Vec<Due>, release: BTreeMap<Zone, u32>) -> BTreeMap<u8, Vec<Due>> {
         due.sort_unstable_by_key(|due| (due.at, due.seat.index));
         let numbers = release.into_iter().map(|(zone, count)| (self.zones.number(zone.as_deref()), count));
@@ -246,8 +247,8 @@ impl Liveness {
         deadline(&heard(record, judge), &self.settings.policy, &judge.listening, now)
     }
 
-    /// Whether a member that does not have to beat is silent, last heard at that wall time. Judged by the
-    /// same rules as one that must, so that time in which this server could not listen does not count.
+    /// Whether a member that does not have to beat is silent. The same rules apply as for other members, so
+    /// that time in which this server could not listen does not count.
     pub(crate) fn is_silent(&self, heard: Timestamp, interval: Option<Interval>) -> bool {
         let (last, now) = (millis(self.steady_of(heard)), self.clock.steady());
         let heard = Heard { last, interval };
@@ -255,7 +256,7 @@ impl Liveness {
         due.standing(now) == Standing::Due
     }
 
-    /// Forgets that the server was not there before it was made.
+    /// For tests: the server has always listened.
     #[cfg(test)]
     pub(crate) fn listened_always(&self) {
         self.judge_state().listening = Listening::default();

@@ -1,4 +1,4 @@
-//! The facts that liveness needs of a kind that beats.
+//! The description of a kind with heartbeats, for liveness.
 
 use std::pin::Pin;
 
@@ -12,7 +12,6 @@ use crate::platform::{app::App, http::error::Error};
 /// A kind that beats.
 #[derive(Debug, Clone, Copy)]
 pub struct Beating {
-    /// The kind.
     pub(crate) kind: &'static str,
     /// The states in which a member has to beat.
     pub(crate) states: &'static [&'static str],
@@ -20,15 +19,15 @@ pub struct Beating {
     pub(crate) event: &'static str,
     /// The interval that a member was given.
     pub(crate) given: fn(&Resource, &Settings) -> Option<Interval>,
-    /// When a member was last heard that came to such a state; nothing for one that came by being heard.
+    /// When a member that came to such a state was last heard; none if a beat brought it there.
     pub(crate) heard: Ask,
     /// The states without a way back.
     pub(crate) ends: &'static [&'static str],
-    /// Where members that fell silent go.
+    /// The states that silent members move to.
     pub(crate) targets: Targets,
-    /// The states of members that were marked and that a beat alone brings back.
+    /// The states from which a beat alone brings a marked member back.
     pub(crate) marked: &'static [&'static str],
-    /// Where such a member goes that was heard nevertheless.
+    /// The state that a beat brings such a member back to.
     pub(crate) back: fn(&Resource) -> Result<Option<Back>, Error>,
 }
 
@@ -39,23 +38,23 @@ impl Beating {
     }
 }
 
-/// A kind's record of when a member was heard.
+/// When a kind's own records say that a member was heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LastHeard {
     /// When it was last heard.
     pub(crate) at: Timestamp,
-    /// How often it says that it beats.
+    /// The interval that it reports.
     pub(crate) every: Option<Interval>,
 }
 
-/// Asks a kind for it.
+/// Asks a kind for the last time that a member was heard.
 pub(crate) type Ask =
     for<'a> fn(
         &'a App,
         &'a str,
     ) -> Pin<Box<dyn Future<Output = Result<Option<LastHeard>, Error>> + Send + 'a>>;
 
-/// Where each of these goes, in their order; nothing for one that the next sweep judges again.
+/// Returns the target of each member, in order; none for a member that the next sweep judges again.
 pub(crate) type Targets =
     for<'a> fn(
         &'a App,

@@ -1,13 +1,13 @@
-//! Members that may be silent, as the table says, while several replicas hear them.
+//! Finds members that may be silent in the table, while several replicas receive heartbeats.
 //!
 //! ```text
 //! lease holder ─▶ rows past what a member that is well needs, joined to members in a state in which they have to beat
 //!              ─▶ judged as of the least watermark before the question ─▶ marked if the row is still the same
 //! ```
 //!
-//! What must stay true: a member is judged only if an earlier look, no later than the watermark, found it in the same
-//! version of its record. A beat that brought it to that version was noted before the record was written, so that the row
-//! has it by then: no two clocks need to agree on which came first.
+//! What must stay true: a member is judged only if an earlier look, no later than the watermark, found it in
+//! the same version of its record. A beat that brought it to that version was recorded before the record was
+//! written, so the row has it by then, without comparing two clocks.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -31,7 +31,7 @@ pub(super) struct Look {
     overdue: Vec<(u8, Beats)>,
 }
 
-/// The memory from look to look.
+/// The state kept between looks.
 #[derive(Debug, Default)]
 pub(super) struct Looks {
     late: HashMap<Seat, Late>,
@@ -48,7 +48,7 @@ struct Late {
     at: BeatAt,
 }
 
-/// Asks for overdue rows, and for beats of members that were marked; those are left to the next sweep.
+/// Reads overdue rows, and beats of marked members, which the next sweep handles.
 pub(super) async fn look(app: &App) -> Result<Look, Error> {
     let live = &app.liveness;
     let asked = live.clock.steady();
@@ -75,7 +75,7 @@ pub(super) async fn look(app: &App) -> Result<Look, Error> {
     Ok(Look { asked, answered, overdue })
 }
 
-/// Watches members that are not watched here: the feed has not told of them yet.
+/// Watches members that the feed has not reported yet.
 async fn seat_unknown(app: &App, row: &Beating, number: u8, beats: &Beats) -> Result<(), Error> {
     let live = &app.liveness;
     let unknown = beats.rows.iter().filter(|beat| live.find(row.kind, &beat.id).is_none());
@@ -94,7 +94,7 @@ async fn seat_unknown(app: &App, row: &Beating, number: u8, beats: &Beats) -> Re
     release_moved(app, row, &ids).await
 }
 
-/// Watches those no longer that were moved or deleted between being read and being watched.
+/// Stops watching members that were moved or deleted between being read and being watched.
 pub(super) async fn release_moved(app: &App, row: &Beating, watched: &[String]) -> Result<(), Error> {
     if watched.is_empty() {
         return Ok(());
@@ -115,7 +115,7 @@ impl Looks {
         self.next.is_none_or(|next| next <= now)
     }
 
-    /// Takes in an answer: the members that may be judged by it as of a moment, with their rows.
+    /// Takes in an answer; returns the members that may be judged as of a moment, with their rows.
     pub(super) fn take(
         &mut self,
         live: &Liveness,
@@ -146,7 +146,8 @@ impl Looks {
     }
 }
 
-/// How long ago a beat was heard by now. One that lies ahead of a clock that was set back counts as heard when it is found.
+/// Returns the age of a beat. A beat in the future, after the clock was set back, counts as heard when it is
+/// found.
 fn age_now(live: &Liveness, answered: Timestamp, age: SignedDuration) -> Duration {
     let since = live.clock.steady().duration_since(answered);
     age.max(SignedDuration::ZERO).saturating_add(since).unsigned_abs()
@@ -158,7 +159,7 @@ impl Liveness {
         let policy = &self.settings.policy;
         let second = Interval::from_seconds(1);
         let per_second = policy.grace(second).min(policy.allowance(second));
-        // A member that was given an interval since its last beat is held to that.
+        // A member that was given an interval since its last beat is held to that interval.
         let given = Some(self.settings.interval);
         let fallback = policy.grace(given).min(policy.allowance(given)).min(policy.fallback);
         Ages {
@@ -170,7 +171,7 @@ impl Liveness {
         }
     }
 
-    /// How long a member may be silent, as far as its row says how often it beats.
+    /// Returns how long a member may be silent, by the interval in its row.
     fn rule_ages(&self, row: &'static Beating) -> Ages<'static> {
         let policy = &self.settings.policy;
         let per_second = Duration::from_secs(policy.beats.get().into());

@@ -1,7 +1,7 @@
 //! Beats that were refused because they might have been lost.
 //!
-//! What must stay true: the lease holder knows of a refusal before it judges past it. It looks at its own before every
-//! sweep; those of another replica are in the table before the watermark that it waits for.
+//! What must stay true: the lease holder knows every refusal before it judges past it. It reads its own
+//! before every sweep; those of other replicas are in the table before the watermark that it waits for.
 
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 
@@ -10,8 +10,8 @@ use wardroom_core::liveness::{Cause, Period};
 use super::{Liveness, flush, millis};
 use crate::platform::{app::App, http::error::Error};
 
-/// A refusal reaches back so far: the other replicas read it more often than that. No further, because the longest deaf
-/// time of another replica counts twice in how long it is an excuse.
+/// How far a refusal reaches back: longer than the period in which other replicas read it, and short, because
+/// the longest deaf time of a replica counts twice in the bound on excuses.
 const LONGEST: i64 = 60_000;
 
 /// No refusal, in milliseconds of the steady axis.
@@ -40,7 +40,7 @@ impl Refusals {
 }
 
 impl Liveness {
-    /// The time in which this server refused beats since it was asked last.
+    /// Returns the time in which this server refused beats since the last call.
     pub(crate) fn refused(&self) -> Option<Period> {
         let first = self.refusals.unseen.swap(NONE, SeqCst);
         let to = self.clock.steady();
@@ -48,7 +48,7 @@ impl Liveness {
     }
 }
 
-/// Writes when this server refused beats, if it did since the last time.
+/// Stores when this server refused beats, if it did since the last time.
 pub(super) async fn write(app: &App) -> Result<(), Error> {
     let live = &app.liveness;
     let first = live.refusals.unwritten.swap(NONE, SeqCst);
@@ -56,7 +56,7 @@ pub(super) async fn write(app: &App) -> Result<(), Error> {
         return Ok(());
     }
     let now = live.clock.steady_millis();
-    // The next one may come before every replica has read of this one, and there is one row.
+    // There is one row per replica, and the next refusal may come before every replica has read this one.
     let before = live.status().refused.filter(|(_, to)| *to >= first.saturating_sub(LONGEST));
     let from = before.map_or(first, |(from, _)| from).max(now.saturating_sub(LONGEST)).min(now);
     let seconds = (now - from) / 1000 + 1;

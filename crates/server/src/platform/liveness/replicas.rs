@@ -1,17 +1,18 @@
-//! The other replicas: which are present, and up to when each has written every beat that it heard.
+//! The other replicas: which are present, and up to when each has stored every beat that it received.
 //!
-//! What must stay true: a replica takes beats only while the others count it as present, and no member is judged past the
-//! least watermark of the replicas that are present. A replica that vanishes is one deaf period, from its watermark until
-//! the others noticed: `core` sets a bound to how much of that is an excuse.
+//! What must stay true: a replica takes beats only while the others count it as present, and no member is
+//! judged past the least watermark of the replicas that are present. A replica that vanishes counts as one
+//! deaf period, from its watermark until the others noticed; `core` bounds how long that is an excuse.
 //!
 //! ```text
-//! watermark   each flush ends with: every beat that I heard before it began is in the table (a row for each replica)
-//! presence    a lease for each replica, taken after its first watermark, renewed in a loop of its own
-//! known       the least of: the last look at the replicas, the watermark of each that is present
+//! watermark   each flush ends with: every beat received before it began is in the table (a row for each
+//! replica) presence    a lease for each replica, taken after its first watermark, renewed in a loop of its
+//! own known       the least of: the last look at the replicas, the watermark of each that is present
 //! ```
 //!
-//! Moments are told by the database's clock and read as ages, so that no two servers' clocks are compared. That clock may be
-//! set: it is compared with this server's own at each look, and so is whether a lease is renewed.
+//! Times are stored by the database's clock and read as ages, so that clocks of two servers are never
+//! compared. That clock may be set: each look compares it, and the renewal of leases, with this server's own
+//! clock.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -33,33 +34,33 @@ const PRESENCE: &str = "replica/";
 pub(super) const LENGTH: Duration = Duration::from_secs(4);
 pub(super) const RENEWAL: Duration = Duration::from_secs(1);
 
-/// How long a renewal may take: later it would hold for moments only.
+/// How long a renewal may take; a later one would hold for moments only.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The longest that a replica takes to write its last beats after its lease lapsed.
 const ALONE: Duration = Duration::from_secs(60);
 
-/// A name is not used again so long after its last watermark.
+/// After this time without a watermark, the name of a replica is forgotten; names are not reused earlier.
 const GONE: Duration = Duration::from_secs(86_400);
 
-/// Two clocks that are not set may differ by so much between two looks.
+/// How much two clocks may drift apart between two looks.
 const SLACK: SignedDuration = SignedDuration::from_secs(1);
 
-/// A lease, by this server's own clock. That of the database may be set back, and then a lease that is not renewed seems to
-/// last for as long as that.
+/// A lease, measured by this server's own clock: when the database's clock is set back, a lease that is not
+/// renewed would seem to last.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Renewal {
     /// When it expires by the database's answer to the last renewal.
     lapses: Timestamp,
-    /// When it has lapsed unless it is renewed.
+    /// When it expires by this server's clock, unless it is renewed.
     until: Timestamp,
 }
 
-/// A lease that was renewed lapses later than before by more than this, or earlier if the database's clock was set back.
+/// A renewal moves the expiry by more than this; backwards if the database's clock was set back.
 const RENEWED: SignedDuration = SignedDuration::from_millis(500);
 
 impl Renewal {
-    /// Looks at a lease of a length again.
+    /// Updates the view of a lease.
     pub(super) fn look(before: Option<Self>, remaining: Duration, length: Duration, now: Timestamp) -> Self {
         let lapses = after(now, remaining);
         match before.filter(|before| lapses.duration_since(before.lapses).abs() <= RENEWED) {
@@ -78,33 +79,33 @@ impl Renewal {
 struct Watermark {
     /// As the replica wrote it.
     written: Moment,
-    /// The same on this server's axis, as of the look that found it: a clock that is set later does not move it.
+    /// The same on this server's axis, fixed when it was read: a clock that is set later does not move it.
     at: Timestamp,
 }
 
 /// The other replicas.
 #[derive(Debug, Default)]
 pub(super) struct Replicas {
-    /// Their leases, also those that only seem to last.
+    /// Their leases, also those that seem to last only because a clock was set back.
     leases: BTreeMap<String, Renewal>,
-    /// Those that are present, and the last look before they were: until then they had heard nothing.
+    /// The present replicas, each with the last look before it appeared: it had received nothing by then.
     present: BTreeMap<String, Timestamp>,
     watermarks: HashMap<String, Watermark>,
     refused: HashMap<String, Refused>,
     /// When another replica was present last.
     together: Option<Timestamp>,
     looked: Option<Timestamp>,
-    /// The database's clock, as it was read last.
+    /// The last reading of the database's clock.
     reading: Option<Reading>,
 }
 
-/// Makes this server known to the others before it takes its first beat.
+/// Announces this server to the others before it accepts its first beat.
 pub(super) async fn arrive(app: &App) -> Result<(), Error> {
     flush::flush(app).await?;
     announce(app).await
 }
 
-/// Renews the presence of this server, if it can store its beats and has begun to.
+/// Renews the presence of this server, if it stores its beats.
 pub(super) async fn announce(app: &App) -> Result<(), Error> {
     let live = &app.liveness;
     let writes = {
@@ -129,14 +130,14 @@ pub(crate) async fn is_present(app: &App, server: &str) -> Result<bool, Error> {
     Ok(presence.is_some_and(|presence| !presence.remaining.is_zero()))
 }
 
-/// Ends the presence of this server: it takes no beats any more.
+/// Ends the presence of this server: it accepts no more beats.
 pub(super) async fn leave(app: &App) {
     app.liveness.present_until.store(i64::MIN, Relaxed);
     let presence = app.liveness.status().presence.take();
     if let Some(presence) = presence
         && let Err(error) = app.store.reserved().release_lease(&presence).await
     {
-        tracing::warn!(%error, lease = presence.name, "a lease could not be released; it expires by itself");
+        tracing::warn!(%error, lease = presence.name, "lease not released; it expires by itself");
     }
 }
 
@@ -157,7 +158,7 @@ pub(super) async fn written(app: &App) -> Result<Written, Error> {
 }
 
 impl Replicas {
-    /// Looks which replicas are present. Each that vanished is a deaf period.
+    /// Checks which replicas are present. Each one that vanished counts as a deaf period.
     pub(super) async fn look(&mut self, app: &App) -> Result<(), Error> {
         let live = &app.liveness;
         let now = live.clock.steady();
@@ -202,7 +203,7 @@ impl Replicas {
     fn note_watermark(&mut self, row: &Replica, asked: Timestamp) {
         let age = row.now.since(row.watermark);
         let is_new = self.watermarks.get(&*row.name).is_none_or(|known| known.written != row.watermark);
-        // A time ahead of a clock that was set back is not trusted: the next one comes soon.
+        // A time in the future, after the clock was set back, is not trusted: the next one comes soon.
         if is_new && !age.is_negative() {
             let at = asked.checked_sub(age).unwrap_or(Timestamp::MIN);
             self.watermarks.insert(row.name.to_string(), Watermark { written: row.watermark, at });
@@ -220,12 +221,14 @@ impl Replicas {
         live.judge_state().was_deaf(Period { cause: Cause::Replica, from, to });
     }
 
-    /// Notices that the database's clock was set. Ages that it tells of earlier beats are wrong then, so that silence
-    /// counts from that moment on. A server that is alone knows better than the table.
+    /// Detects that the database's clock was set. Ages of earlier beats are wrong then, so silence counts
+    /// from that moment on, except on a server that is alone: its memory has every beat.
     fn compare_clocks(&mut self, live: &Liveness, reading: Reading) {
         let before = self.reading.replace(reading).filter(|_| !self.is_alone(reading.answered));
         if let Some(before) = before.filter(|before| reading.is_off(before)) {
-            tracing::warn!("the database's clock was set; silence counts from now on");
+            tracing::warn!(
+                "the clock of the database was set; the silence of every member counts from now on"
+            );
             let period = Period { cause: Cause::Database, from: before.asked, to: reading.answered };
             let mut judge = live.judge_state();
             judge.was_deaf(period);
@@ -254,23 +257,23 @@ impl Replicas {
         self.together.is_none()
     }
 
-    /// True once no other replica was present for [`ALONE`]: nothing more is written by one.
+    /// True once no other replica was present for [`ALONE`]: no more beats of others will be written.
     pub(super) fn is_alone(&self, now: Timestamp) -> bool {
         self.together.is_none_or(|together| together < before(now, ALONE))
     }
 
-    /// When the replicas were looked at last: one that came later had heard nothing by then.
+    /// When the replicas were last read; a replica that appeared later had received nothing by then.
     pub(super) fn looked(&self) -> Timestamp {
         self.looked.unwrap_or(Timestamp::MIN)
     }
 
-    /// Up to when every beat is in the table, or was heard here.
+    /// The time up to which every beat is in the table or was received here.
     pub(super) fn known_until(&self) -> Timestamp {
         let all = self.present.iter().map(|(name, since)| self.known_of(name, *since));
         all.fold(self.looked(), Timestamp::min)
     }
 
-    /// Up to when every beat of a replica is in the table that was not present before.
+    /// The time up to which every beat of a newly appeared replica is in the table.
     fn known_of(&self, name: &str, since: Timestamp) -> Timestamp {
         self.watermarks.get(name).map_or(since, |known| known.at.max(since))
     }
@@ -285,7 +288,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// Whether less or more time went by for the database than can have gone by here.
+    /// Whether the database's clock advanced by less or more than this server's can have.
     fn is_off(&self, before: &Self) -> bool {
         let passed = self.moment.since(before.moment);
         let least = self.asked.duration_since(before.answered).saturating_sub(SLACK);

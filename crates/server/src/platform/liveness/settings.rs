@@ -11,11 +11,11 @@ use wardroom_core::liveness::{Interval, Limits, Policy};
 pub struct Settings {
     /// How much silence is accepted.
     pub policy: Policy,
-    /// When to hold and how to let go.
+    /// When to hold silent members, and how fast to release them.
     pub limits: Limits,
     /// The interval of a member that states none.
     pub interval: Interval,
-    /// By how many hundredths the next interval is spread.
+    /// The spread of the next interval, in percent.
     pub jitter: u32,
     /// The label that names a member's zone.
     pub zone_label: String,
@@ -25,11 +25,10 @@ pub struct Settings {
     pub flush: Duration,
     /// A beat is stored once it is newer than the stored one by this much.
     pub granularity: Duration,
-    /// Whether other servers may hear the members too.
+    /// Whether other servers may receive heartbeats too.
     pub shared: bool,
 }
 
-/// The section of the configuration.
 #[derive(Debug, Deserialize)]
 pub(crate) struct RawSettings {
     missed_beats: u32,
@@ -48,7 +47,7 @@ pub(crate) struct RawSettings {
     pub(crate) test_clock_file: String,
 }
 
-/// How seldom a server flushes that has the members to itself.
+/// The flush period of a single server.
 const ALONE: Duration = Duration::from_secs(5);
 
 impl RawSettings {

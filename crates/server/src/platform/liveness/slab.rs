@@ -1,8 +1,8 @@
 //! The seats of all members, packed: a beat writes a few atomics, a sweep reads one array of deadlines.
 //!
 //! What must stay true: memory only grows, in chunks, so that a beat needs no lock to reach its seat; a seat
-//! that was given to another member has another life, so that an old handle does not beat for a stranger;
-//! and the deadline in the array is never later than the exact one, because deaf time only ever adds to it.
+//! that is reused by another member has another `life`, so that an old handle cannot beat for it; and the
+//! deadline in the array is never later than the exact one, because deaf time only ever adds to it.
 
 use std::sync::{
     OnceLock, PoisonError, RwLock,
@@ -92,7 +92,6 @@ impl Slab {
         Seat { index, life }
     }
 
-    /// Empties a seat.
     pub(super) fn empty(&self, seat: Seat) {
         let Some((chunk, at)) = self.at(seat) else { return };
         chunk.life[at].fetch_add(1, Release);
@@ -100,14 +99,14 @@ impl Slab {
         chunk.names.write().unwrap_or_else(PoisonError::into_inner)[at] = Box::default();
     }
 
-    /// The seat at an index, as it is taken now.
+    /// Returns the seat at an index, with its current life.
     pub(super) fn seat(&self, index: u32) -> Option<Seat> {
         let chunk = self.chunks.get((index >> BITS) as usize)?.get()?;
         let life = chunk.life[place(index)].load(Acquire);
         (life % 2 == 1).then_some(Seat { index, life })
     }
 
-    /// Returns the chunk of a seat and its place there, unless another member has the seat by now.
+    /// Returns the chunk and index of a seat, unless another member has it now.
     pub(super) fn at(&self, seat: Seat) -> Option<(&Chunk, usize)> {
         let chunk = self.chunks.get((seat.index >> BITS) as usize)?.get()?;
         let at = place(seat.index);
@@ -146,7 +145,7 @@ impl Slab {
         u32::try_from(steps.max(0)).unwrap_or(NEVER).min(NEVER - 1)
     }
 
-    /// Every seat that may be late at a step.
+    /// Calls `each` with every seat that may be late at a step.
     pub(super) fn late(&self, step: u32, mut each: impl FnMut(u32)) {
         for (number, chunk) in self.made() {
             for (block, steps) in chunk.late.chunks(64).enumerate() {
@@ -173,7 +172,8 @@ impl Slab {
         }
     }
 
-    /// Every taken seat whose last beat is newer than the stored one by at least so many milliseconds.
+    /// Calls `each` with every seat whose last beat is newer than the stored one by at least `by`
+    /// milliseconds.
     pub(super) fn moved(&self, by: i64, mut each: impl FnMut(Seat)) {
         for (number, chunk) in self.made() {
             for at in 0..CHUNK {
@@ -206,15 +206,14 @@ impl Chunk {
         self.late[at].load(Relaxed) != NEVER
     }
 
-    /// Notes a beat.
     pub(super) fn beat(&self, at: usize, now: i64, interval: Option<Interval>, late: u32) {
         self.interval[at].store(number(interval), Relaxed);
         self.last[at].fetch_max(now, Relaxed);
-        // One that is not watched any more is not watched again by a beat that comes late.
+        // A late beat does not watch an unwatched seat again.
         self.set_late(at, late);
     }
 
-    /// Takes in that the member was heard elsewhere; true when that is newer.
+    /// Records a beat received elsewhere; returns whether it is newer.
     pub(super) fn heard(&self, at: usize, last: i64) -> bool {
         self.last[at].fetch_max(last, Relaxed) < last
     }
@@ -228,10 +227,11 @@ impl Chunk {
         self.late[at].fetch_max(late, Relaxed);
     }
 
-    /// Sets the deadline of one that is watched, also to an earlier one: the interval may be shorter than was known.
+    /// Sets the deadline of a watched seat, also to an earlier one, because the interval may have become
+    /// shorter.
     pub(super) fn set_late(&self, at: usize, late: u32) {
         let watched = |before: u32| (before != NEVER).then_some(late);
-        // Nothing to do for one that is not watched.
+        // Fails for an unwatched seat, which stays as it is.
         let _ = self.late[at].fetch_update(Relaxed, Relaxed, watched);
     }
 

@@ -1,4 +1,4 @@
-//! Members that fell silent move on, many in a commit, each with its own row of history.
+//! Moves silent members on, many in a commit, each with its own history row.
 //!
 //! What must stay true: a member that was heard a moment ago stays; a sweeper that lost its lease changes
 //! nothing; and one member that cannot be moved does not delay the others.
@@ -15,19 +15,18 @@ use crate::platform::{
     http::error::Error,
 };
 
-/// Members that are looked at and then written together: few enough that hardly one is heard in between.
+/// How many members are read and then written together: few, so that hardly any beats in between.
 const TOGETHER: usize = 250;
 
 /// Where a silent member goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
-    /// The state.
     pub(crate) to: &'static str,
     /// The preconditions of that decision.
     pub(crate) holds: Vec<Held>,
 }
 
-/// A member that fell silent, and its row if it was judged by that.
+/// A silent member, and its row if it was judged by the table.
 #[derive(Debug)]
 pub(super) struct Silent {
     pub(super) id: String,
@@ -60,7 +59,7 @@ pub(super) async fn go_stale(
             Err(error) if done.is_empty() => return Err(error),
             Err(error) => {
                 let (kind, marked) = (row.kind, done.len());
-                tracing::warn!(%error, kind, marked, "some silent members were not marked; the next sweep tries again");
+                tracing::warn!(%error, kind, marked, "some silent members not marked; the next sweep tries again");
                 break;
             }
         }
@@ -68,7 +67,7 @@ pub(super) async fn go_stale(
     Ok(done)
 }
 
-/// Adds to `done` also when some of them fail.
+/// Marks some members; adds to `done` even if some fail.
 async fn mark(
     app: &App,
     row: &Beating,
@@ -82,13 +81,13 @@ async fn mark(
     let (mut members, mut beats) = (Vec::new(), Vec::new());
     for Silent { id, beat } in silent {
         match found.remove(id).filter(|found| row.must_beat(found)) {
-            // It was moved meanwhile; the mover sees to its seat.
+            // It was moved meanwhile; the server that moved it updates its seat.
             None => done.push(id.clone()),
             Some(before) if app.liveness.is_due(row.kind, id) => {
                 members.push(before);
                 beats.push(*beat);
             }
-            // It was heard while its neighbours were looked at.
+            // It beat while the others were read.
             Some(_) => {}
         }
     }
@@ -102,18 +101,19 @@ async fn mark(
     for committed in app.commit_all(changes.collect()).await {
         match committed {
             Ok(marked) => done.push(marked.content.id),
-            // It was moved or heard meanwhile: it is judged again.
+            // It was moved or beat meanwhile: it is judged again.
             Err(StoreError::Conflict) => {}
             Err(error) if error.leaves_doubt() || matches!(error, StoreError::Fenced { .. }) => {
                 failed = Err(error.into());
             }
-            Err(error) => tracing::error!(%error, kind = row.kind, "a silent member cannot be marked"),
+            Err(error) => tracing::error!(%error, kind = row.kind, "silent member not marked"),
         }
     }
     failed
 }
 
-/// A mark with the beat that it is decided on, so that a later one can be told from it. Nothing for one that was heard since.
+/// Builds the mark, with the beat it is based on, so that a later beat is recognised. None if the member beat
+/// since.
 fn change(
     app: &App,
     row: &Beating,

@@ -1,4 +1,4 @@
-//! The last work of the sweep and the flusher, for people and metrics.
+//! The last results of the sweep and the flusher, for people and metrics.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -16,19 +16,19 @@ pub(super) struct Status {
     pub(super) sweeping: Option<Timestamp>,
     /// The last sweep, and how long it took to judge.
     pub(super) swept: Option<(Timestamp, Duration)>,
-    /// As the last sweep counted: silent, due, and due but held.
+    /// Counts of the last sweep: silent, due, and due but held.
     pub(super) silent: u32,
     pub(super) due: u32,
     pub(super) held: u32,
     pub(super) flushed: Flushed,
     pub(super) flush_failed: bool,
-    /// Whether the presence of this server has lapsed although it tried to renew it.
+    /// Whether the presence of this server expired although it tried to renew it.
     pub(super) absent: bool,
     /// The presence of this server, as the other replicas know it.
     pub(super) presence: Option<Lease>,
-    /// How far the beats that are known of all replicas were behind at the last sweep.
+    /// The age of the least watermark at the last sweep.
     pub(super) behind: SignedDuration,
-    /// When this server refused beats, as it wrote it last, in milliseconds.
+    /// The last stored time of refusals of this server, in milliseconds.
     pub(super) refused: Option<(i64, i64)>,
     /// Incidents that are known to be releasing.
     pub(super) releasing: BTreeSet<String>,

@@ -25,16 +25,18 @@ use super::{
 };
 use crate::platform::{app::App, http::error::Error, observed};
 
-/// The lease of the sweep; as short as presence, so that the dead are found soon when its holder crashes.
+/// The lease of the sweep; as short as presence, so that silent members are found soon after its holder
+/// crashes.
 const LEASE: &str = "sweep";
 
-/// A database that takes longer to answer a question as small as can be does not answer.
+/// How long the smallest query may take before the database counts as not answering.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// A look at the table that takes longer is given up.
+/// How long a query for overdue rows may take.
 const LONGEST_LOOK: Duration = Duration::from_secs(60);
 
-/// After so many failed looks in a row the lease is released: another replica may be able to read the table.
+/// After this many failed looks in a row the lease is released: another replica may be able to read the
+/// table.
 const MOST_FAILED: u32 = 10;
 
 /// Members in one call to their kind.
@@ -43,8 +45,8 @@ const BATCH: usize = 1000;
 /// Sweeps between two clean-ups of abandoned incidents and leases.
 const STRAYS: u64 = 60;
 
-/// Lets a server take beats from its first moment on. A database that does not answer must not keep it from starting: it
-/// takes beats once there is an answer.
+/// Lets a server accept beats from its start. It also starts while the database does not answer, and accepts
+/// beats once it does.
 pub(crate) async fn arrive(app: &App) {
     if !app.liveness.settings.shared {
         return;
@@ -52,35 +54,36 @@ pub(crate) async fn arrive(app: &App) {
     be_present(app, replicas::arrive(app)).await;
 }
 
-/// A dead connection is not waited for: presence is short. A server whose presence lapsed takes no beats, and is deaf.
+/// Renews the presence of this server, without waiting long for a dead connection. A server whose presence
+/// expired accepts no beats, and is deaf.
 pub(super) async fn be_present(app: &App, announced: impl Future<Output = Result<(), Error>>) {
     let late = |_| Err(Error::Unavailable("the database does not answer"));
     if let Err(error) = tokio::time::timeout(replicas::PATIENCE, announced).await.unwrap_or_else(late) {
-        tracing::warn!(%error, "the presence of this server could not be renewed; retrying");
+        tracing::warn!(%error, "presence lease of this server not renewed; retrying");
     }
     app.liveness.status().absent = !app.liveness.is_present();
 }
 
-/// Starts everything that keeps watch; it ends when `stop` says so.
+/// Starts the tasks of liveness; they end at `stop`.
 pub(crate) fn spawn(app: &App, stop: &watch::Receiver<bool>, jobs: &mut JoinSet<()>) {
     jobs.spawn(pulse(app.clone(), stop.clone()));
     jobs.spawn(run(app.clone(), stop.clone()));
 }
 
-/// Stores beats and reports that must not be lost at the end.
+/// Stores the last beats and reports when the server stops.
 pub(crate) async fn finish(app: &App) -> Result<(), Error> {
     flush::flush_all(app).await?;
     observed::flush_all(app).await
 }
 
-/// Notices pauses of the process, whatever the sweep is waiting for.
+/// Detects pauses of the process, also while the sweep waits.
 async fn pulse(app: App, mut stop: watch::Receiver<bool>) {
     while sleep(app.liveness.settings.sweep, &mut stop).await {
         app.liveness.pulse(&app);
     }
 }
 
-/// Members are heard while they are loaded, so others are told of that from the beginning.
+/// Presence and flushes start before loading, because beats arrive meanwhile.
 async fn run(app: App, stop: watch::Receiver<bool>) {
     let announce = announce_always(&app, stop.clone());
     let flush = flush_always(&app, stop.clone());
@@ -92,7 +95,7 @@ async fn watch(app: &App, mut stop: watch::Receiver<bool>) {
     let cursor = loop {
         match start(app).await {
             Ok(cursor) => break cursor,
-            Err(error) => tracing::warn!(%error, "the members could not be loaded; it is tried again"),
+            Err(error) => tracing::warn!(%error, "members not loaded; retrying"),
         }
         if !sleep(app.liveness.settings.sweep, &mut stop).await {
             return;
@@ -101,7 +104,7 @@ async fn watch(app: &App, mut stop: watch::Receiver<bool>) {
     tokio::join!(follow::run(app, cursor, stop.clone()), sweep_always(app, stop.clone()));
 }
 
-/// Loads the members. The place in the feed comes first, so that no change falls between the two.
+/// Loads the members. The position in the feed is read first, so that no change is missed.
 pub(super) async fn start(app: &App) -> Result<wardroom_store::Cursor, Error> {
     let cursor = app.store.feed_tail().await?;
     let live = &app.liveness;
@@ -111,7 +114,7 @@ pub(super) async fn start(app: &App) -> Result<wardroom_store::Cursor, Error> {
     Ok(cursor)
 }
 
-/// However long a sweep or a flush takes, and before the first sweep.
+/// Renews presence in a loop of its own, independent of sweeps and flushes.
 async fn announce_always(app: &App, mut stop: watch::Receiver<bool>) {
     let mut ticks = interval(RENEWAL);
     while next(&mut ticks, &mut stop).await {
@@ -119,8 +122,8 @@ async fn announce_always(app: &App, mut stop: watch::Receiver<bool>) {
     }
 }
 
-/// Stores beats, and then the reports of members. Other servers wait for beats: reports are written in a task
-/// of their own, which delays the next flush by at most one period.
+/// Stores beats, then reports. Other servers wait for beats, so reports are written in a separate task, which
+/// delays the next flush by at most one period.
 async fn flush_always(app: &App, mut stop: watch::Receiver<bool>) {
     let period = app.liveness.settings.flush;
     let mut ticks = interval(period);
@@ -129,7 +132,7 @@ async fn flush_always(app: &App, mut stop: watch::Receiver<bool>) {
         let flushed = flush::flush(app).await;
         app.liveness.status().flush_failed = flushed.is_err();
         if let Err(error) = flushed {
-            tracing::warn!(%error, "beats could not be written down; it is tried again");
+            tracing::warn!(%error, "heartbeats not written; retrying");
         }
         if writing.is_empty() {
             writing.spawn(write_reports(app.clone()));
@@ -143,30 +146,30 @@ async fn flush_always(app: &App, mut stop: watch::Receiver<bool>) {
 
 async fn write_reports(app: App) {
     if let Err(error) = observed::flush(&app).await {
-        tracing::warn!(%error, "last reports could not be written; retrying");
+        tracing::warn!(%error, "last reports not written; retrying");
     }
 }
 
 async fn sweep_always(app: &App, mut stop: watch::Receiver<bool>) {
     let mut sweep = Sweep::new();
-    // However long a sweep takes, the next one begins a period after it began.
+    // The next sweep begins a period after this one began.
     let mut ticks = interval(app.liveness.settings.sweep);
     while next(&mut ticks, &mut stop).await {
         if let Err(error) = sweep.tick(app).await {
-            tracing::warn!(%error, "a sweep failed; the next one is due in a moment");
+            tracing::warn!(%error, "sweep failed; the next one tries again");
         }
     }
     sweep.let_go(app).await;
 }
 
-/// Starts at once; a tick that comes late shifts the ones after it.
+/// A timer that ticks at once; a late tick shifts the following ones.
 fn interval(period: Duration) -> Interval {
     let mut ticks = tokio::time::interval(period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
 }
 
-/// True: go on.
+/// Returns whether to continue.
 async fn next(ticks: &mut Interval, stop: &mut watch::Receiver<bool>) -> bool {
     tokio::select! {
         _ = ticks.tick() => true,
@@ -174,7 +177,7 @@ async fn next(ticks: &mut Interval, stop: &mut watch::Receiver<bool>) -> bool {
     }
 }
 
-/// True: go on.
+/// Returns whether to continue.
 async fn sleep(period: Duration, stop: &mut watch::Receiver<bool>) -> bool {
     tokio::select! {
         () = tokio::time::sleep(period) => true,
@@ -187,18 +190,18 @@ async fn sleep(period: Duration, stop: &mut watch::Receiver<bool>) -> bool {
 pub(super) struct Sweep {
     pub(super) lease: Option<Lease>,
     replicas: Replicas,
-    /// When the lease was asked for last.
+    /// When the lease was last requested.
     asked: Option<Timestamp>,
     /// The lease while another server has it.
     held: Option<Renewal>,
-    /// The question to the table that is under way, at most one.
+    /// The query of the table under way, at most one.
     asking: JoinSet<Result<Answer, Error>>,
-    /// The last answer, until it is judged by, and the moment as of which.
+    /// The last answer that is not judged yet, and the moment as of which to judge.
     look: Option<(Look, Timestamp)>,
     looks: Looks,
-    /// How many questions in a row failed.
+    /// How many queries in a row failed.
     pub(super) failed_looks: u32,
-    /// Incidents that were not raised or ended yet.
+    /// Incidents whose start or end is not stored yet.
     untold: Vec<Incident>,
     ticks: u64,
 }
@@ -206,16 +209,16 @@ pub(super) struct Sweep {
 /// The answer of the table.
 #[derive(Debug)]
 struct Answer {
-    /// When the replicas were looked at before the question.
+    /// When the replicas were read before the query.
     looked: Timestamp,
     written: Written,
-    /// Overdue rows, if the question was for them.
+    /// Overdue rows, if the query was for them.
     look: Option<Look>,
     /// Whether every row was read into memory.
     has_all: bool,
 }
 
-/// The rule by which members are judged, and its moment: up to then every beat is known.
+/// How members are judged, and the moment up to which every beat is known.
 enum Judged {
     ByMemory(Timestamp),
     ByTable(Vec<(Seat, Option<BeatAt>)>, Timestamp),
@@ -237,7 +240,6 @@ impl Sweep {
         }
     }
 
-    /// One sweep.
     pub(super) async fn tick(&mut self, app: &App) -> Result<(), Error> {
         let live = &app.liveness;
         live.clock.follow();
@@ -258,8 +260,9 @@ impl Sweep {
             false => Ok(false),
         };
         let cut_off = !database || prepared.is_err();
-        // A lease holder that cannot read the table cannot judge. It takes beats all the same: they are written.
-        // Requests have connections of their own. While those are all taken, a member that needs one is not heard.
+        // A lease holder that cannot read the table cannot judge, but it accepts beats: they are still
+        // written. Requests use other connections; while those are all in use, a beat that needs one is not
+        // received.
         let starved = !matches!(serves, Ok(Ok(())));
         let blind = self.failed_looks > 0 && self.lease.is_some() && !live.knows_all.load(Relaxed);
         let deaf = cut_off || starved || blind;
@@ -274,7 +277,6 @@ impl Sweep {
         Ok(())
     }
 
-    /// Whether this server sweeps.
     async fn prepare(&mut self, app: &App) -> Result<bool, Error> {
         let live = &app.liveness;
         if !live.settings.shared {
@@ -291,8 +293,8 @@ impl Sweep {
         Ok(self.lease.is_some())
     }
 
-    /// Takes the answer to the last question, and asks the next one: the watermarks of replicas, and, if this
-    /// server judges, overdue rows while there are others, and once every row when there are none any more.
+    /// Takes the answer to the last query, and starts the next one: the watermarks of replicas, and, if this
+    /// server judges, the overdue rows; once no replicas are left, every row.
     fn ask_table(&mut self, app: &App, now: Timestamp) {
         let live = &app.liveness;
         if let Some(ended) = self.asking.try_join_next() {
@@ -312,7 +314,7 @@ impl Sweep {
         let judges = self.lease.is_some() && !live.knows_all.load(Relaxed);
         let (has_all, looks) = (judges && is_alone, judges && !is_alone && self.looks.is_due(now));
         self.asking.spawn(in_time(async move {
-            // Before the rows: every beat up to the watermarks is among them.
+            // Read before the rows, so that the rows include every beat up to the watermarks.
             let written = replicas::written(&app).await?;
             if has_all {
                 flush::read_all(&app).await?;
@@ -324,7 +326,7 @@ impl Sweep {
 
     fn take_answer(&mut self, live: &Liveness, ended: Result<Result<Answer, Error>, JoinError>) {
         let ended = ended.unwrap_or_else(|error| {
-            tracing::error!(%error, "a look at the table panicked");
+            tracing::error!(%error, "the query for silent members panicked");
             Err(Error::Internal)
         });
         self.failed_looks = if ended.is_err() { self.failed_looks.saturating_add(1) } else { 0 };
@@ -337,7 +339,7 @@ impl Sweep {
                 let known = self.replicas.known_until().min(looked);
                 self.look = look.map(|look| (look, known)).or(self.look.take());
             }
-            Err(error) => tracing::warn!(%error, "the last beats could not be read; retrying"),
+            Err(error) => tracing::warn!(%error, "last heartbeats not read; retrying"),
         }
     }
 
@@ -364,15 +366,16 @@ impl Sweep {
             let mut status = live.status();
             (status.silent, status.due, status.held, status.swept) = (0, 0, 0, None);
         }
-        // The lease holder before is an excuse when it is gone, as any other replica, and none when it only let go.
+        // The previous lease holder is an excuse if it vanished, like any replica, but not if it released the
+        // lease.
         let sweeping = live.status().sweeping.filter(|_| !took_over).unwrap_or(now);
         live.status().sweeping = lease.as_ref().map(|_| sweeping);
         self.lease = lease;
         Ok(())
     }
 
-    /// Takes the lease, also from a holder that does not renew it: by the database's clock, which may have been set back,
-    /// it would last.
+    /// Takes the lease, also from a holder that stopped renewing it: if the database's clock was set back,
+    /// the lease would seem to last.
     async fn acquire(&mut self, app: &App) -> Result<Option<Lease>, Error> {
         let (live, store) = (&app.liveness, app.store.reserved());
         let acquired = store.acquire_lease(LEASE, &live.name, LENGTH).await?;
@@ -436,7 +439,8 @@ impl Sweep {
         Ok(())
     }
 
-    /// The members that may be late: by memory if that has every beat, or else by the last answer of the table.
+    /// Returns the members that may be late: from memory if it has every beat, otherwise from the last answer
+    /// of the table.
     fn judged(&mut self, live: &Liveness) -> Option<Judged> {
         let look = self.look.take();
         if !live.settings.shared {
@@ -449,7 +453,7 @@ impl Sweep {
         Some(Judged::ByTable(self.looks.take(live, look, known), known))
     }
 
-    /// The lease is renewed meanwhile: very many take longer than it lasts.
+    /// Marks all due members, and renews the lease meanwhile: many members take longer than the lease lasts.
     async fn mark_all(&mut self, app: &App, kind: u8, due: &[Due]) -> Result<(), Error> {
         let live = &app.liveness;
         for batch in due.chunks(BATCH) {
@@ -470,7 +474,7 @@ impl Sweep {
         Ok(())
     }
 
-    /// Reports incidents to people; a failed report is repeated later.
+    /// Stores the start and end of incidents; retries failures later.
     async fn tell(&mut self, app: &App, fence: Option<&Fence>) -> Result<(), Error> {
         let live = &app.liveness;
         while let Some(next) = self.untold.first().cloned() {
@@ -498,7 +502,7 @@ impl Sweep {
         Ok(())
     }
 
-    /// Waits for the question that is under way.
+    /// Waits for the query under way.
     #[cfg(test)]
     pub(super) async fn looked(&mut self, app: &App) {
         while let Some(ended) = self.asking.join_next().await {
@@ -510,17 +514,17 @@ impl Sweep {
         if let Some(lease) = &self.lease
             && let Err(error) = app.store.reserved().release_lease(lease).await
         {
-            tracing::warn!(%error, lease = lease.name, "a lease could not be released; it expires by itself");
+            tracing::warn!(%error, lease = lease.name, "lease not released; it expires by itself");
         }
     }
 }
 
 async fn in_time<T>(asked: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-    let late = |_| Err(Error::Unavailable("the last beats could not be read in time"));
+    let late = |_| Err(Error::Unavailable("last heartbeats not read in time"));
     tokio::time::timeout(LONGEST_LOOK, asked).await.unwrap_or_else(late)
 }
 
-/// Hands due members to their kind, and watches those no longer that it marked.
+/// Passes due members to their kind, and stops watching the marked ones.
 pub(super) async fn mark(app: &App, kind: u8, batch: &[Due], fence: Option<&Fence>) -> Result<(), Error> {
     let live = &app.liveness;
     let Some(row) = live.kinds.get(usize::from(kind)) else { return Ok(()) };
@@ -531,14 +535,14 @@ pub(super) async fn mark(app: &App, kind: u8, batch: &[Due], fence: Option<&Fenc
     live.status().stale += done.len() as u64;
     for (id, due) in named.iter().filter(|(id, _)| done.contains(id)) {
         let mut claims = due.claims;
-        // The seat was asked for meanwhile: the stored state says whether the member beats again.
+        // The seat was requested meanwhile: the stored state decides whether the member is watched.
         while let Some(newer) = live.leave(due.seat, claims) {
             if app.store.get(row.kind, id).await?.is_some_and(|found| row.must_beat(&found)) {
                 break;
             }
             claims = newer;
         }
-        // It was heard while it was marked.
+        // A beat arrived while it was being marked.
         if live.slab.record(due.seat).is_some_and(|record| record.last > due.last) {
             live.heard_unwatched(due.seat);
         }
@@ -556,9 +560,9 @@ impl Liveness {
             (noticed, self.refused().map(|period| judge.was_deaf(period)))
         };
         if let Some(cause) = noticed {
-            tracing::warn!(%cause, "the server did not listen for a while; this time does not count as silence of members");
+            tracing::warn!(%cause, "the server could not receive heartbeats for a while; this time does not count as silence of members");
         }
-        // Why they are refused was said when it began.
+        // The reason was logged when the refusals began.
         if noticed.or(refused).is_some() {
             app.was_deaf();
         }

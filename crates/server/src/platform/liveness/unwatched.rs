@@ -1,10 +1,11 @@
-//! Beats of members that are not watched here: they were marked at the moment at which they were heard.
+//! Beats of unwatched members, which may have been marked just as they beat.
 //!
-//! A mark is decided on beats that are some seconds old when it is committed. A server that hears a member meanwhile notes
-//! it here when it was the one that marked it; the lease holder finds those of other replicas in the table.
+//! A mark is based on beats that are some seconds old when it commits. Beats that this server receives
+//! meanwhile are recorded here; the lease holder finds those of other replicas in the table.
 //!
-//! What must stay true: a mark is taken back only if it was made without the beat, and the member has not been silent for
-//! too long since, whatever the servers did not hear: what excuses a member from being marked brings none back.
+//! What must stay true: a mark is reverted only if it was made without knowing the beat, and the member has
+//! not been silent for too long since. Deaf time, which excuses a member from being marked, does not count
+//! here.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -28,14 +29,14 @@ use crate::platform::{
     http::error::Error,
 };
 
-/// Members that one sweep looks at; the next one continues.
+/// How many members one sweep handles; the next one continues.
 const MOST: usize = 250;
 
-/// A beat is another one than that which a mark names if it is later by this: the same one may be written down with a little
-/// delay, and the clocks of two servers differ a little.
+/// How much later than the beat named in a mark another beat must be: the same beat may be stored with a
+/// small delay, and clocks of servers differ a little.
 const SLACK: SignedDuration = SignedDuration::from_secs(1);
 
-/// The members that are looked at next.
+/// The members that the next sweep handles.
 pub(super) type UnwatchedBeats = HashSet<Seat>;
 
 /// A member that was marked, and was heard.
@@ -46,16 +47,15 @@ struct Marked {
     back: Back,
 }
 
-/// Where a member goes that was marked although it was heard.
+/// The state that a wrongly marked member returns to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Back {
-    /// The state.
     pub(crate) to: &'static str,
     /// The event that brings it there.
     pub(crate) event: &'static str,
 }
 
-/// Looks at members that were heard without being watched: those that were marked come back.
+/// Brings members back that were marked although they had beaten.
 pub(super) async fn look(app: &App, fence: Option<&Fence>) -> Result<(), Error> {
     let live = &app.liveness;
     let due = live.take_unwatched();
@@ -88,18 +88,18 @@ pub(super) async fn look(app: &App, fence: Option<&Fence>) -> Result<(), Error> 
     Ok(())
 }
 
-/// Where a member goes from the state it is in, if that is the one of a mark.
+/// Returns where a member goes back to, if its state is one of a mark.
 fn back(row: &Beating, member: &Resource) -> Option<Back> {
     if member.content.deleted {
         return None;
     }
     (row.back)(member).unwrap_or_else(|error| {
-        tracing::error!(%error, kind = row.kind, id = member.content.id, "the record of a member that was heard cannot be read");
+        tracing::error!(%error, kind = row.kind, id = member.content.id, "record of a returning member unreadable; skipped");
         None
     })
 }
 
-/// Takes the marks back of members that were heard recently enough, and returns the ids of those.
+/// Reverts the marks of members that beat recently enough, and returns their ids.
 async fn take_back(
     app: &App,
     row: &Beating,
@@ -115,9 +115,9 @@ async fn take_back(
                 heard.push((seat, record));
             }
             Ok(_) => {}
-            // One mark that cannot be read leaves the others to be taken back; this one is tried again.
+            // One unreadable mark does not stop the others; it is retried.
             Err(error) => {
-                tracing::error!(%error, kind = row.kind, id = member.content.id, "a mark cannot be read");
+                tracing::error!(%error, kind = row.kind, id = member.content.id, "the row that marked a member as silent is unreadable; skipped");
                 live.heard_unwatched(seat);
             }
         }
@@ -128,21 +128,21 @@ async fn take_back(
                 live.watch_stored(row, &member, &record);
                 watched.push(member.content.id);
             }
-            // The record changed meanwhile: the member is looked at again.
+            // The record changed meanwhile: the member is checked again.
             Err(StoreError::Conflict) => live.heard_unwatched(seat),
             Err(error) if error.leaves_doubt() || matches!(error, StoreError::Fenced { .. }) => {
                 live.heard_unwatched(seat);
                 return Err(error.into());
             }
             Err(error) => {
-                tracing::error!(%error, kind = row.kind, "a member that was heard cannot be brought back");
+                tracing::error!(%error, kind = row.kind, "member that beats again not brought back; retrying");
             }
         }
     }
     Ok(watched)
 }
 
-/// Whether a member was heard after the beat that its mark was decided on, which the mark names.
+/// Whether a member beat after the beat that its mark names.
 async fn is_newer(app: &App, member: &Resource, record: &Record) -> Result<bool, Error> {
     let Content { kind, id, .. } = &member.content;
     let (rows, _) = app.store.history(kind, id, Rows::Transitions, 1, 0).await?;
@@ -155,14 +155,14 @@ async fn is_newer(app: &App, member: &Resource, record: &Record) -> Result<bool,
 fn change(app: &App, before: Resource, back: Back, record: &Record, fence: Option<&Fence>) -> Change {
     let heard = app.liveness.clock.wall_of(millis(record.last));
     let mut entry = by_system(app, TRANSITION, json!({"event": back.event, "last_seen": heard}));
-    entry.comment = Some("its heartbeat was not known yet when it was marked".to_owned());
+    entry.comment = Some("a heartbeat from before the mark arrived late".to_owned());
     let after = Content { state: back.to.to_owned(), ..before.content.clone() };
     let (effects, holds) = (Vec::new(), Vec::new());
     Change { before: Some(before), after, entry, effects, fence: fence.cloned(), holds }
 }
 
 impl Liveness {
-    /// Notes that a member was heard that is not watched.
+    /// Records a beat of an unwatched member.
     pub(super) fn heard_unwatched(&self, seat: Seat) {
         self.unwatched().insert(seat);
     }
@@ -175,7 +175,7 @@ impl Liveness {
         due
     }
 
-    /// Whether its beats are enough without any excuse.
+    /// Whether it keeps the rule without any excuse.
     fn is_within_rule(&self, record: &Record) -> bool {
         let silent = self.clock.steady().duration_since(millis(record.last));
         silent <= self.settings.policy.allowance(record.interval)

@@ -96,7 +96,7 @@ pub(crate) async fn blockers(app: &App, kind: &'static str, id: &str) -> Result<
     let incident = match silence.standing {
         Standing::Heard if !silence.spared => return Ok(Vec::new()),
         Standing::Late => None,
-        // A member within the grace may be in an incident from before the server was away.
+        // A member within the grace may be in an incident from before the outage.
         Standing::Heard | Standing::Suspected | Standing::Due => held_by(app, kind, id).await?,
     };
     let what = sentence(&silence, incident.as_deref());
@@ -127,7 +127,7 @@ async fn held_by(app: &App, kind: &str, id: &str) -> Result<Option<String>, Erro
 }
 
 impl Liveness {
-    /// Everything that people may want to know of the guard, in wall time.
+    /// Returns the state of the guard for people, in wall time.
     #[must_use]
     pub fn view(&self) -> api::Liveness {
         let judge = self.judge_state();
@@ -145,7 +145,7 @@ impl Liveness {
         let listening = self.listening(&judge);
         drop(judge);
         let (members, status) = (self.members(), self.status());
-        // The guard itself is not asked while no member is late.
+        // The guard does not count while no member is late.
         fleet.watched = members.values().sum::<u64>().try_into().unwrap_or(u32::MAX);
         (fleet.silent, fleet.due) = (status.silent, status.due);
         let wall = |at: Timestamp| self.clock.wall_of(at);
@@ -190,7 +190,7 @@ impl Liveness {
         }
     }
 
-    /// How many are watched, by kind.
+    /// Counts watched members, by kind.
     pub(crate) fn members(&self) -> BTreeMap<String, u64> {
         let mut counts = vec![0_u64; self.kinds.len()];
         self.slab.watched(|kind, _, _| {

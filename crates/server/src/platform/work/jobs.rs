@@ -1,4 +1,4 @@
-//! The jobs of the platform: what happens in the background whatever kinds there are.
+//! The background jobs of the platform, independent of kinds.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -14,7 +14,6 @@ use crate::platform::{
     work::schedule::Job,
 };
 
-/// The jobs of the platform.
 pub(crate) fn jobs(app: &App) -> Vec<Job> {
     let (seconds, following) = (Duration::from_secs, app.clone());
     let mut jobs = deny::jobs(app);
@@ -30,7 +29,7 @@ pub(crate) fn jobs(app: &App) -> Vec<Job> {
     jobs
 }
 
-/// What should not be lost at the end.
+/// Runs the last jobs when the server stops.
 pub(crate) async fn finish(app: &App) {
     let results = [
         ("liveness", liveness::sweep::finish(app).await),
@@ -39,16 +38,16 @@ pub(crate) async fn finish(app: &App) {
     ];
     for (name, result) in results {
         if let Err(error) = result {
-            tracing::warn!(job = name, %error, "a job failed at the end");
+            tracing::warn!(job = name, %error, "job failed during shutdown");
         }
     }
 }
 
-/// How long changes may wait before they are shown until a warning is due.
+/// How long changes may be held back before a warning is logged.
 const HELD_BACK: Duration = Duration::from_secs(60);
 
-/// Warns when an open transaction on the same PostgreSQL holds back the feed and the seals of all, and names
-/// its session.
+/// Warns when an open transaction in PostgreSQL holds back the feed and the checkpoints, and names its
+/// session.
 async fn look_after_feed(app: &App) -> Result<(), Error> {
     let held = app.store.feed_held_back().await?;
     app.metrics.feed_held_back(held.as_ref().map_or(Duration::ZERO, |held| held.since));
@@ -56,13 +55,13 @@ async fn look_after_feed(app: &App) -> Result<(), Error> {
         tracing::warn!(
             seconds = held.since.as_secs(),
             by = held.by,
-            "changes are not shown in the feed, nor sealed, until a transaction ends that stays open in PostgreSQL"
+            "an open transaction in PostgreSQL keeps new changes out of the feed and out of checkpoints; end its session"
         );
     }
     Ok(())
 }
 
-/// Denials are recorded in aggregate: one row for what was refused since the last one.
+/// Records denials in aggregate: one row for all since the last one.
 async fn record_denials(app: &App) -> Result<(), Error> {
     let denials = app.denials.take();
     let recorded = record(app, &denials).await;
@@ -95,7 +94,7 @@ async fn record(app: &App, denials: &Counts) -> Result<(), Error> {
     app.change(KIND, ID, again).await.map(drop)
 }
 
-/// What the server keeps about itself.
+/// Builds a record that the server keeps about itself.
 pub(crate) fn server_record(kind: &str, id: &str) -> Content {
     Content {
         kind: kind.to_owned(),
@@ -116,7 +115,7 @@ async fn tidy(app: &App) -> Result<(), Error> {
     Ok(())
 }
 
-/// Counts members by kind and state for the numbers, which must not ask the database themselves.
+/// Counts members by kind and state for metrics, which must not read the database themselves.
 async fn count_members(app: &App) -> Result<(), Error> {
     let began = app.clock.instant();
     if app.metrics.counts_again(began) {
@@ -126,7 +125,7 @@ async fn count_members(app: &App) -> Result<(), Error> {
     Ok(())
 }
 
-/// When the lease of a single resource is forgotten.
+/// When expired leases of resources are deleted.
 const FORGOTTEN: Duration = Duration::from_secs(24 * 60 * 60);
 
 async fn sweep(app: &App) -> Result<(), Error> {
@@ -164,7 +163,7 @@ mod tests {
         let (lines, _listening) = Lines::listen();
         let told = || {
             lines.with(
-                "changes are not shown in the feed, nor sealed, until a transaction ends that stays open in PostgreSQL",
+                "an open transaction in PostgreSQL keeps new changes out of the feed and out of checkpoints; end its session",
             )
         };
         look_after_feed(&app).await.unwrap();

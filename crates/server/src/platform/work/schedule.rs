@@ -26,7 +26,7 @@ enum Work {
 struct Periodic {
     task: Box<dyn Task>,
     period: Duration,
-    /// Whether the first run comes at the start instead of a period later.
+    /// Whether the first run is at the start instead of a period later.
     at_once: bool,
     /// Whether a stop ends the task in the middle of a run.
     interruptible: bool,
@@ -48,7 +48,7 @@ struct Claim {
     held: Option<Lease>,
 }
 
-/// A task keeps what it needs to know from one run to the next.
+/// The work of a job, with its state between runs.
 pub(crate) trait Task: Send + 'static {
     /// Runs once, and says when to run again.
     fn run<'a>(&'a mut self, app: &'a App) -> BoxFuture<'a, Result<Next, Failed>>;
@@ -149,7 +149,8 @@ impl Job {
         self.with(|periodic| periodic.lease = Some(lease))
     }
 
-    /// Also runs when a hint comes, and a moment for other hints has passed. A job that failed waits for its period.
+    /// Also runs soon after a hint, gathering further hints for a moment. A job that failed waits for its
+    /// period.
     pub(crate) fn woken_by(self, hint: watch::Receiver<u64>, gather: Duration) -> Self {
         self.with(|periodic| periodic.wake = Some(Wake { hint, gather }))
     }
@@ -256,7 +257,7 @@ impl Claim {
             match tokio::time::timeout(every, self.acquire(app)).await {
                 Ok(Ok(Some(_))) => renewed_at = asked,
                 Ok(Ok(None)) => return,
-                // There is time for another attempt.
+                // The lease lasts long enough for another attempt.
                 Ok(Err(_)) | Err(_) => {}
             }
         }
@@ -287,8 +288,8 @@ impl Outcomes {
             tracing::warn!(job, error, "job failed; retrying");
         }
         self.last = Some(error);
-        // While the database takes nothing, machines cannot report either. Any other failure does not keep them from it, nor
-        // does a change that others made first.
+        // While the database takes no writes, members cannot report either. Other failures, such as
+        // conflicts, do not affect them.
         if matches!(failed, Failed::Own(Error::Unavailable(_) | Error::ReadOnly)) {
             app.was_deaf();
         }

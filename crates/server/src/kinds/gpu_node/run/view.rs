@@ -168,11 +168,11 @@ pub(crate) fn on_its_way(run: &Run<Known>, now: Timestamp) -> String {
         (Some(at_work), _) => {
             let (stage, since) = (record.current(), at_work.since);
             format!(
-                "nothing to do; {stage} is at work since {since:.0}, and what it asks has not answered yet"
+                "nothing to do; {stage} has been at work since {since:.0}, and the system that it called has not answered yet"
             )
         }
         (None, Some(waiting)) => format!("nothing to do; it waits: {}", waiting.reason),
-        (None, None) => "nothing to do; it is on its way".to_owned(),
+        (None, None) => "nothing to do; it is in progress".to_owned(),
     }
 }
 
@@ -188,18 +188,22 @@ pub(crate) fn silent_host(run: &Run<Known>, facts: Facts) -> Option<&str> {
 pub(crate) fn first(action: Action, class: Class) -> &'static str {
     match (action, class) {
         (_, Class::Credentials) => {
-            "correct the secret or the account first; only a repeat of the stage tries it again"
+            "correct the secret or the account first; only `retry-stage` tries it again"
         }
-        (Action::Rerun, Class::Disagreement) => "look at the machine, and release it in MAAS, first",
-        (Action::RestartClean, Class::Redeploy) => "it is released, and deployed anew with another token",
+        (Action::Rerun, Class::Disagreement) => "check the machine, and release it in MAAS first",
+        (Action::RestartClean, Class::Redeploy) => {
+            "it releases the machine and deploys it again with another token"
+        }
         (Action::Cancel, Class::Redeploy) => "the machine is released; then reimage the node again",
         (Action::Rerun, _) => {
-            "see to what it names first (`wardroom apply -f` changes a site); the run loads the settings at its top"
+            "correct the setting that it names first (`wardroom apply -f` changes a site); the run then loads the settings again"
         }
-        (Action::AdoptObservedState, _) => "look at the machine first; the run goes on from what MAAS says",
-        (Action::RestartClean | Action::Cancel, _) => "look at the machine in MAAS first",
-        (_, Class::Retryable | Class::Unanswered | Class::Overdue | Class::Crashed) => "a repeat is safe",
-        _ => "see to the cause first",
+        (Action::AdoptObservedState, _) => {
+            "check the machine first; the run continues from the state that MAAS reports"
+        }
+        (Action::RestartClean | Action::Cancel, _) => "check the machine in MAAS first",
+        (_, Class::Retryable | Class::Unanswered | Class::Overdue | Class::Crashed) => "retrying is safe",
+        _ => "fix the cause first",
     }
 }
 
@@ -217,9 +221,9 @@ fn next(run: &Run<Known>, facts: Facts, digest: Option<&str>, now: Timestamp) ->
         None if let Some(failure) = failure.filter(|_| !run.state.is_worked_on() && run.state.is_open()) => {
             format!("{} failed ({}): {}", failure.stage, failure.class, failure.evidence)
         }
-        _ if facts.lease == Lease::Stale => "the server that worked on it did not come back".to_owned(),
+        _ if facts.lease == Lease::Stale => "the server that worked on it did not return".to_owned(),
         _ if recommended.is_some() => look_first(run),
-        _ if let Some(reason) = silent_host(run, facts) => format!("see to the host: {reason}"),
+        _ if let Some(reason) = silent_host(run, facts) => format!("check the host: {reason}"),
         _ if run.state.is_open() => on_its_way(run, now),
         _ => "nothing to do; it is over".to_owned(),
     };
@@ -235,7 +239,7 @@ pub(crate) fn frozen(run: &Run<Known>) -> Option<&wardroom_workflow::Frozen> {
 /// Returns the advice for a run that stands still without a failure: a person froze it.
 pub(crate) fn look_first(run: &Run<Known>) -> String {
     let frozen = frozen(run).map_or_else(|| "it was frozen".to_owned(), ToString::to_string);
-    format!("{frozen}; look at why before it goes on")
+    format!("{frozen}; check the reason before you continue it")
 }
 
 /// The attempt that a row of history tells of, if it does.

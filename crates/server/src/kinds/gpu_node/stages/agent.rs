@@ -22,7 +22,6 @@ use crate::{
     platform::app::{Decided, by_system},
 };
 
-/// How often to look.
 const LOOK: SignedDuration = SignedDuration::from_secs(2);
 /// How often GPUs are scrubbed before the node is set aside.
 const SCRUBS: u32 = 3;
@@ -93,7 +92,7 @@ impl Workers {
     /// Waits for the task of the stage, and keeps what was done, in words.
     async fn task(&self, attempt: &mut Try<'_>) -> Result<(), StageError> {
         let stage = attempt.stage;
-        let kind = TaskKind::of(stage).ok_or_else(|| by_hand("the stage has no task"))?;
+        let kind = TaskKind::of(stage).ok_or_else(|| by_hand("the stage has no task for an agent"))?;
         let (round, force) = (attempt.data.task_round(stage), attempt.data.force);
         // What the agent has done for this run counts, also when it went with the system that was released since.
         if !self.node(attempt).await?.has_agent()
@@ -168,9 +167,9 @@ fn no_agent(kind: Kind, stage: Stage) -> String {
     let way = if kind.can_skip(stage) {
         format!("repeat `wardroom gpu-node {}` with{}", command(kind), skips(kind, stage))
     } else {
-        "cancel the run, and see to the host".to_owned()
+        "cancel the run, and check the host".to_owned()
     };
-    format!("no agent has enrolled that could do {stage}: {way}")
+    format!("no agent has enrolled to run {stage}: {way}")
 }
 
 /// Returns commands that get past a silent host. Stages that erase or prove are skipped at the start of a
@@ -183,7 +182,7 @@ fn past_the_dead(kind: Kind, stage: Stage) -> String {
         let skips = skips(kind, kind.first());
         format!("cancel the run, then start it with `wardroom gpu-node {command}{skips}`")
     } else {
-        "cancel the run, and see to the host".to_owned()
+        "cancel the run, and check the host".to_owned()
     }
 }
 

@@ -16,7 +16,6 @@ use crate::{
     platform::app::{Decided, by_system},
 };
 
-/// How often to look.
 const LOOK: SignedDuration = SignedDuration::from_secs(2);
 
 /// What becomes of a token whose identity is revoked.
@@ -47,8 +46,8 @@ impl Workers {
             let reason = match &node.agent {
                 None => "the agent has not enrolled yet",
                 Some(_) => {
-                    "the agent has not enrolled yet; the one of before still speaks for the node: start it with the new token \
-                     and an empty --state-dir"
+                    "the new agent has not enrolled yet, and the old one still sends heartbeats: start it \
+                     with the new token and an empty --state-dir"
                 }
             };
             return Ok(wait_until(until, reason));
@@ -56,10 +55,10 @@ impl Workers {
         let heard = proof::latest(&self.app, attempt.subject).await?.health;
         let heard = heard.filter(|(health, _)| health.epoch == agent.epoch);
         let Some((health, at)) = heard else {
-            return Ok(wait_until(until, "the agent has enrolled and not been heard yet"));
+            return Ok(wait_until(until, "the agent has enrolled and has sent no heartbeat yet"));
         };
         if !proof::is_fresh(&self.app, Some(&health), at, attempt.now) {
-            return Ok(wait_until(until, "the agent has enrolled, and is silent since it was last heard"));
+            return Ok(wait_until(until, "the agent has enrolled, and has stopped sending heartbeats"));
         }
         if !health.is_healthy() {
             let reason = format!("the agent is not healthy: {}", health.complaints());
@@ -139,7 +138,7 @@ impl Workers {
 fn expiry(kind: Kind) -> StageError {
     const WHAT: &str = "the token expired, or was revoked, before an agent enrolled with it";
     if kind == Kind::Bootstrap {
-        by_hand(format!("{WHAT}: repeat the stage, which issues another one"))
+        by_hand(format!("{WHAT}: retry the stage, which issues another token"))
     } else {
         in_vain(WHAT)
     }

@@ -64,8 +64,8 @@ impl Workers {
         let cause = cause(&evidence);
         if cause.is_none() && !looked {
             return Err(by_hand(format!(
-                "nothing that MAAS says explains why the deployment failed; a repeat of the stage has it deployed once \
-                 more: {told}"
+                "MAAS does not explain why the deployment failed; retrying the stage deploys once more: \
+                 {told}"
             )));
         }
         if cause == Some(Cause::Installation) && !looked {

@@ -87,7 +87,6 @@ impl Workers {
         }
     }
 
-    /// Asks for the deployment.
     pub(super) async fn start_deploy(
         &self,
         attempt: &mut Try<'_>,
@@ -141,7 +140,7 @@ impl Workers {
             Err(wait) => {
                 let wait = SignedDuration::try_from(wait).unwrap_or(SignedDuration::from_secs(5));
                 let until = attempt.now.saturating_add(wait).unwrap_or(attempt.now);
-                let reason = "as many deployments as the site allows are begun or under way".to_owned();
+                let reason = "the site has as many deployments under way as it allows".to_owned();
                 Err(StageError::Outcome(Box::new(Outcome::Queue { reason, until })))
             }
         }
@@ -261,10 +260,14 @@ pub(crate) fn check_user_data(template: &str) -> Result<(), String> {
 fn fill(template: &str, values: [Option<&str>; NAMES.len()]) -> Result<String, String> {
     let (mut filled, mut rest) = (String::with_capacity(template.len()), template);
     while let Some((before, after)) = rest.split_once("{{") {
-        let (name, after) = after.split_once("}}").ok_or("the user data has {{ without }}")?;
+        let (name, after) = after.split_once("}}").ok_or("the user data has {{ without a matching }}")?;
         let found = NAMES.iter().zip(values).find(|(known, _)| **known == name.trim());
         let (_, value) = found.ok_or_else(|| {
-            format!("the user data asks for {{{{{}}}}}, and there is only: {}", name.trim(), NAMES.join(", "))
+            format!(
+                "the user data asks for {{{{{}}}}}, which is not known; known are: {}",
+                name.trim(),
+                NAMES.join(", ")
+            )
         })?;
         // Only the server may not know where it is.
         let value = value.ok_or(

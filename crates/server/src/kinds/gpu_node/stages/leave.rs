@@ -62,7 +62,10 @@ impl Workers {
             {
                 attempt.data.failed_releases = 0;
                 attempt.save().await?;
-                Err(by_hand(format!("{id} is {} after {RELEASES} tries", name(&machine))))
+                Err(by_hand(format!(
+                    "{id} is still {} after {RELEASES} attempts to release it",
+                    name(&machine)
+                )))
             }
             Status::Deployed
             | Status::Allocated

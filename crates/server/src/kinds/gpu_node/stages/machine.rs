@@ -163,7 +163,7 @@ impl Workers {
                 ask(attempt, &session, &site, &machine).await?;
             }
             Status::FailedTesting => {
-                return Err(by_hand("the tests of the machine failed: accept that in MAAS, or repair it"));
+                return Err(by_hand("the tests of the machine failed: override them in MAAS, or repair it"));
             }
             _ => return Err(disagrees(attempt.stage, &machine)),
         }
@@ -189,7 +189,7 @@ impl Workers {
                 attempt.data.recommissioned = true;
                 ask(attempt, &session, &site, &machine).await?;
                 // Not what was seen before this.
-                Err(again("the commissioning failed; it was asked for once more"))
+                Err(again("commissioning failed; it was started once more"))
             }
             Status::FailedCommissioning => {
                 let now = self.observe(attempt, &session, &machine.system_id).await?;
@@ -198,14 +198,14 @@ impl Workers {
                 }
                 if !arrived(attempt, &now) {
                     ask(attempt, &session, &site, &now).await?;
-                    return Err(again("the commissioning failed; it was asked for once more"));
+                    return Err(again("commissioning failed; it was started once more"));
                 }
                 attempt.data.recommissioned = false;
                 attempt.save().await?;
-                Err(by_hand("the commissioning failed twice: look at its results in MAAS"))
+                Err(by_hand("commissioning failed twice: check its results in MAAS"))
             }
             Status::FailedTesting => {
-                Err(by_hand("the tests of the machine failed: accept that in MAAS, or repair it"))
+                Err(by_hand("the tests of the machine failed: override them in MAAS, or repair it"))
             }
             Status::Broken => Err(by_hand("MAAS calls the machine broken")),
             _ => Err(disagrees(attempt.stage, &machine)),
@@ -361,7 +361,10 @@ fn refuse_foreign(site: &Snapshot, machine: &Machine) -> Result<(), StageError> 
 
 fn conflict(several: &[Machine]) -> StageError {
     let ids: Vec<_> = several.iter().map(|machine| machine.system_id.as_str()).collect();
-    by_hand(format!("the MACs of the node lead to several machines, {}: MAAS must have one", ids.join(", ")))
+    by_hand(format!(
+        "the MACs of the node match several machines, {}: keep one of them in MAAS",
+        ids.join(", ")
+    ))
 }
 
 /// Whether a commissioning that this run meant to ask for was asked for.
@@ -382,7 +385,6 @@ async fn ask(
     start(session, site, &machine.system_id, attempt.kind == Kind::Reimage).await
 }
 
-/// Starts a commissioning.
 pub(super) async fn start(
     session: &Session,
     site: &Snapshot,

@@ -63,7 +63,7 @@ impl Workers {
     pub(super) async fn link_pxe(&self, attempt: &mut Try<'_>, machine: &Machine) -> Result<(), StageError> {
         let (site, session) = self.site(attempt)?;
         let boot = machine.boot_interface.as_ref();
-        let boot = boot.ok_or_else(|| by_hand("MAAS knows no interface that the machine boots from"))?;
+        let boot = boot.ok_or_else(|| by_hand("MAAS has no boot interface for the machine"))?;
         // The machine's own list has the links.
         let interface = machine.interfaces.iter().find(|found| found.id == boot.id).unwrap_or(boot);
         let subnets = session.subnets().await?;

@@ -69,7 +69,7 @@ impl Workers {
         let address = document::address(&bmc.address);
         let Some(turn) = attempt.breaker.turn(&address, attempt.run).await? else {
             let until = attempt.now.saturating_add(PAUSE).unwrap_or(attempt.now);
-            return Ok(wait_until(until, "another run asks the BMC"));
+            return Ok(wait_until(until, "another run is calling the BMC"));
         };
         let came = self.ask_bmc(attempt, &bmc, &address).await;
         attempt.breaker.end(&turn).await?;
@@ -84,7 +84,7 @@ impl Workers {
         let fingerprint = fingerprint(&self.app.key, &user, &password);
         if site::is_plain(&bmc.address) && !site.settings.bmc_insecure {
             return Err(by_hand(format!(
-                "{}, then enter the run again from the top (rerun), which reads the site anew",
+                "{}, then give `rerun`, which loads the site again",
                 site::plain_refused(&bmc.address, &site.name)
             )));
         }
@@ -108,9 +108,9 @@ impl Workers {
         // Counted before it is tried: whoever dies in between has tried it all the same.
         if !breaker.try_once(known_by, &fingerprint, attempt.now).await? {
             let evidence = format!(
-                "the BMC at {} was given this password twice, and refused it, or the server ended before it heard the \
-                 answer, so that it may be right: try it by hand, correct the secret if it is wrong, before its account \
-                 is locked, then repeat the stage",
+                "this password was tried twice on the BMC at {}, which refused it, or the server stopped \
+                 before the answer, so that it may be right: try it by hand; if it is wrong, correct the \
+                 secret before the account is locked; then retry the stage",
                 bmc.address
             );
             return Err(failed(Class::Credentials, evidence));

@@ -58,9 +58,7 @@ impl Workers {
 /// The one disk that the rule means.
 fn boot_disk<'a>(rule: &BootDisk, disks: &'a [BlockDevice]) -> Result<&'a BlockDevice, StageError> {
     if rule.model.is_none() && rule.serial.is_none() {
-        return Err(by_settings(
-            "the site says nothing about the boot disk: give its model or serial number",
-        ));
+        return Err(by_settings("the site names no boot disk: set its model or serial number"));
     }
     let fits = |disk: &&BlockDevice| {
         rule.serial.as_ref().is_none_or(|serial| disk.serial == *serial)
@@ -72,12 +70,12 @@ fn boot_disk<'a>(rule: &BootDisk, disks: &'a [BlockDevice]) -> Result<&'a BlockD
         (None, _) => {
             let there: Vec<_> = disks.iter().map(|disk| format!("{} {}", disk.model, disk.serial)).collect();
             Err(by_settings(format!(
-                "no disk is the boot disk that the site describes; there are: {}",
+                "no disk matches the boot disk of the site; the machine has: {}",
                 there.join(", ")
             )))
         }
         (Some(one), Some(other)) => Err(by_settings(format!(
-            "several disks fit what the site says of the boot disk, among them {} and {}",
+            "several disks match the boot disk of the site, such as {} and {}",
             one.serial, other.serial
         ))),
     }

@@ -328,7 +328,7 @@ async fn steps_that_the_site_does_not_want_are_left_out() {
         let mut attempts = run["attempts"].as_array().unwrap().iter();
         let attempt = attempts.find(|attempt| attempt["stage"] == stage).unwrap();
         assert_eq!(attempt["outcome"], "left_out", "{attempt}");
-        assert_eq!(attempt["evidence"], format!("site berlin does not ask for it: {option} is off"));
+        assert_eq!(attempt["evidence"], format!("the setting {option} of site berlin is off"));
     }
 }
 

@@ -139,7 +139,6 @@ impl Stages for Meddled {
     }
 }
 
-/// The newest run of a node.
 pub(super) async fn newest(rig: &Rig, id: &str) -> String {
     rig.lifecycle(id).await["run"]["id"].as_str().unwrap().to_owned()
 }

@@ -635,7 +635,7 @@ async fn an_active_node_whose_checks_fail_says_so() {
     };
     rig.app.change("gpu-node", &id, failing).await.unwrap();
     let recommended = rig.lifecycle(&id).await["recommended"].clone();
-    assert!(recommended["why"].as_str().unwrap().contains("see to the host"), "{recommended}");
+    assert!(recommended["why"].as_str().unwrap().contains("check the host"), "{recommended}");
     let why = rig.get(&format!("/api/v1/resources/gpu-node/{id}/why")).await["data"].clone();
     assert!(why[0]["meaning"].as_str().unwrap().contains("its checks fail"), "{why:#}");
 }
@@ -654,7 +654,7 @@ async fn a_run_that_the_server_froze_leads_on() {
     super::super::drift::sweep(&rig.workers, "test").await.unwrap();
     rig.until_run(&id, "failed_manual_intervention").await;
     let why = rig.lifecycle(&id).await["recommended"]["why"].as_str().unwrap().to_owned();
-    assert!(why.contains("frozen by the server") && !why.contains("a repeat is safe"), "{why}");
+    assert!(why.contains("frozen by the server") && !why.contains("retrying is safe"), "{why}");
     assert_eq!(to_the_end(&rig, &id, nothing).await, ["restart_clean"]);
     rig.until(&id, "active").await;
 }

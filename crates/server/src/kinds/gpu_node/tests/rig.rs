@@ -192,12 +192,10 @@ impl Rig {
         app
     }
 
-    /// The file behind a reference.
     pub(super) fn secret(&self, reference: &str) -> std::path::PathBuf {
         self.app.config.secrets.directory.join(reference.strip_prefix("file:").unwrap())
     }
 
-    /// Makes a site.
     pub(super) async fn site(&self, name: &str, settings: &Settings) {
         self.post("/api/v1/sites", json!({"name": name, "settings": settings})).await.ok();
     }

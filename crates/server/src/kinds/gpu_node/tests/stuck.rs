@@ -74,14 +74,14 @@ async fn a_node_needs_what_its_run_needs() {
         let next = agreed(&rig, &id).await;
         if next["do"] == "mend" {
             let what = next["what"].as_str().unwrap();
-            assert!(what.contains("see to the host") && what.contains("silent since"), "{next}");
+            assert!(what.contains("check the host") && what.contains("silent since"), "{next}");
             break;
         }
         assert!(look < 1500, "{next}");
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
     let recommended = rig.lifecycle(&id).await["recommended"]["why"].clone();
-    assert!(recommended.as_str().unwrap().contains("see to the host"), "{recommended}");
+    assert!(recommended.as_str().unwrap().contains("check the host"), "{recommended}");
 
     let mut rig = Rig::new().await;
     let id = rig.active(1).await;

@@ -77,14 +77,12 @@ fn record(name: &str) -> String {
     format!("{}/{name}", super::CONFIGS.kind)
 }
 
-/// Seals every secret of a config.
 pub(super) fn seal(key: &Key, name: &str, config: &mut Value) {
     let record = record(name);
     let seal = Seal::of(key, &record);
     each(config, Place::default(), &mut |secret| *secret = seal.seal(&secret.to_string()).into());
 }
 
-/// How many secrets a config has.
 pub(super) fn count(config: &mut Value) -> usize {
     let mut count = 0;
     each(config, Place::default(), &mut |_| count += 1);
@@ -118,7 +116,6 @@ fn each(value: &mut Value, place: Place<'_>, act: &mut impl FnMut(&mut Value)) {
     }
 }
 
-/// Hides every secret.
 pub(super) fn hide(value: &mut Value, place: Place<'_>) {
     each(value, place, &mut |secret| *secret = HIDDEN.into());
 }

@@ -134,11 +134,11 @@ impl Agreed {
             if is_overruled {
                 tracing::warn!(
                     settings,
-                    "a server of this database that started later has other settings: this one publishes no states; give \
-                     all servers the same, and start this one again if its own are right"
+                    "a server that started later has other settings, so this server publishes no states; \
+                     give all servers the same settings, and restart this one if its own are right"
                 );
             } else {
-                tracing::info!("the settings of this server count again; it publishes states");
+                tracing::info!("the settings of this server are in force again; it publishes states");
             }
         }
         Ok(!is_overruled)
@@ -169,8 +169,8 @@ impl Agreed {
 async fn announce(app: &App, own: &Settings) -> Result<(), Error> {
     if own.satellites.is_none() {
         tracing::warn!(
-            "server.public_url is not set, and a database may have several servers: what is published tells satellites \
-             without a config not where those are; set it to the URL under which satellites reach them"
+            "server.public_url is not set, so published states of satellites without a config name no \
+             server; set it to the URL under which satellites reach the servers"
         );
     }
     let known = Record::read(app).await?;

@@ -22,7 +22,6 @@ const POLICY: Policy = Policy {
     rest: Some(Backoff { first: SignedDuration::from_secs(2), longest: SignedDuration::from_secs(30) }),
 };
 
-/// One circuit per upstream.
 #[derive(Default)]
 pub(super) struct Circuits(Mutex<[Circuit; 3]>);
 

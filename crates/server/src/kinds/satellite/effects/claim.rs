@@ -65,7 +65,7 @@ impl Worker {
         let renewed = self.app.store.renew_effect(effect.id, &self.holder, CLAIM).await;
         match renewed.map_err(Error::from)? {
             true => Ok(()),
-            false => Err(Trouble::Waiting("another server goes on with it")),
+            false => Err(Trouble::Waiting("another server took over the effect")),
         }
     }
 
@@ -121,8 +121,10 @@ impl Worker {
         }
         match self.app.store.release_all_effects().await {
             Ok(0) => {}
-            Ok(count) => tracing::info!(count, "effects under way are begun again"),
-            Err(error) => tracing::warn!(%error, "effects under way wait until their claims expire"),
+            Ok(count) => tracing::info!(count, "effects of the previous process are started again"),
+            Err(error) => {
+                tracing::warn!(%error, "effects of the previous process wait until their claims expire")
+            }
         }
     }
 
@@ -130,7 +132,10 @@ impl Worker {
     pub(crate) async fn end(&self) {
         match tokio::time::timeout(LAST, self.app.store.release_effects(&self.holder)).await {
             Ok(Ok(0)) => {}
-            Ok(Ok(count)) => tracing::info!(count, "effects were cut off; they are begun again"),
+            Ok(Ok(count)) => tracing::info!(
+                count,
+                "effects were interrupted by the stop; the next server starts them again"
+            ),
             Ok(Err(_)) | Err(_) => tracing::warn!("interrupted effects wait until their claims expire"),
         }
     }

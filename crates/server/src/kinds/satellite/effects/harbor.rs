@@ -117,7 +117,6 @@ async fn enabled(
 
 /// Whose robot there is.
 enum Found {
-    /// The satellite's.
     Own(Robot),
     /// That of another satellite, which has or had its name.
     Others(Robot),
@@ -215,7 +214,7 @@ async fn update(permit: &Permit<'_>, harbor: &Harbor, robot: &Robot, wanted: &Wa
 /// The robot itself was read a moment ago.
 fn no_project(failure: Failure) -> Trouble {
     if failure == Failure::NotFound {
-        return Trouble::Waiting("has not all the projects that the satellite's groups name");
+        return Trouble::Waiting("lacks some of the projects that the satellite's groups name");
     }
     failure.into()
 }

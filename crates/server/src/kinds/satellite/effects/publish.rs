@@ -31,7 +31,7 @@ pub(super) async fn fit(worker: &Worker, registry: &Registry, effect: &ClaimedEf
     let Some(record) = app.store.get(&effect.kind, id).await.map_err(Error::from)? else { return Ok(()) };
     let kind = published::KINDS.into_iter().find(|kind| *kind == effect.kind);
     let (Some(kind), Some(about)) = (kind, about(&effect.kind, &record)) else {
-        return Err(Trouble::Waiting("there is no state of this kind"));
+        return Err(Trouble::Waiting("no published record of this kind"));
     };
     let permit = &Permit::of(worker, effect, &record, basis)?;
     if record.content.deleted {
@@ -69,7 +69,6 @@ pub(super) fn about<'a>(kind: &str, record: &'a Resource) -> Option<About<'a>> {
     }
 }
 
-/// The state of a record.
 pub(super) fn state(app: &App, about: About<'_>, record: &Resource) -> Result<serde_json::Value, Error> {
     match about {
         About::Satellite(_) => artifact::satellite_state(app, &Document::of(record)?),
@@ -98,7 +97,7 @@ pub(super) fn built_in<'a>(
 pub(super) async fn prepare(app: &App, harbor: Option<&Harbor>) -> Result<(), Trouble> {
     let Some(harbor) = harbor.filter(|_| is_harbors(app)) else { return Ok(()) };
     if harbor.ensure_project(PROJECT).await?.is_public {
-        return Err(Trouble::Waiting("has made the project of states public: make it private first"));
+        return Err(Trouble::Waiting("has a public project for states: make it private"));
     }
     Ok(())
 }
@@ -139,7 +138,7 @@ async fn push(
         permit.to(&uploaded).await?.tag(app.now().as_second()).await?;
         // What is published is published; the next one takes the old ones along.
         if let Err(error) = permit.to(registry).await?.prune(&repository, digest).await {
-            tracing::warn!(repository, %error, "an old image was not removed from the registry; the next publication tries again");
+            tracing::warn!(repository, %error, "old image not removed from the registry; the next publication tries again");
         }
     }
     Ok(image.manifest.digest)

@@ -161,10 +161,10 @@ impl Look {
         let seen = self.look(worker, page.items).await?;
         if seen.missing > 0 {
             let (kind, states) = (self.kind, seen.missing);
-            tracing::warn!(kind, states, "the registry does not have what it should; it is published again");
+            tracing::warn!(kind, states, "the registry lacks an image; publishing it again");
         }
         if let Some(error) = &seen.trouble {
-            tracing::warn!(kind = self.kind, error, "the registry does not say what it has");
+            tracing::warn!(kind = self.kind, error, "the registry was not checked for missing images");
         }
         self.list.after = page.next;
         let goes_on_at_once = seen.trouble.is_none() && (self.trusts || seen.missing > 0);

@@ -211,7 +211,7 @@ impl Node<'_> {
             tracing::warn!(
                 satellite = name,
                 entry,
-                "an entry made outside of Wardroom has the alias of the satellite's agent; left as it is, look at it in SPIRE"
+                "a SPIRE entry that Wardroom did not create has the alias of the satellite's agent; it is not changed: check it in SPIRE"
             );
         }
         self.delete_entries(&left).await

@@ -184,7 +184,7 @@ pub(super) async fn let_go(app: &App, effect: &ClaimedEffect) {
         return;
     }
     if let Err(error) = app.store.forget_lease(KIND, &effect.resource_id).await {
-        tracing::info!(%error, id = effect.resource_id, "the upkeep lease of a robot was not released; it expires by itself");
+        tracing::info!(%error, id = effect.resource_id, "lease of a robot not released; it expires by itself");
     }
 }
 

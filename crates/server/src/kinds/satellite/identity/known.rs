@@ -221,7 +221,6 @@ impl Cached for Known {
 /// How much a name is a satellite's, from the least.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Claim {
-    /// It is deleted.
     Gone,
     /// It would be called so, had its registry not called it otherwise.
     Renamed,

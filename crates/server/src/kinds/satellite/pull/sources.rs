@@ -41,7 +41,6 @@ impl Sources {
         Self { places, clients: Mutex::default(), failures: Mutex::default() }
     }
 
-    /// Those of a server.
     pub(crate) fn of(app: &App) -> &Self {
         app.part()
     }
@@ -73,7 +72,7 @@ impl Sources {
         match &answered {
             Ok(_) | Err(Failure::NotFound) => drop(failures.remove(registry)),
             Err(failure) => {
-                tracing::warn!(registry, repository, error = %failure, "an image cannot be pulled; the satellite is told to repeat");
+                tracing::warn!(registry, repository, error = %failure, "image not pulled; the satellite is asked to retry");
                 failures.insert(registry.to_owned(), (app.now(), failure.to_string()));
             }
         }

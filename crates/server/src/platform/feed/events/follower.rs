@@ -13,10 +13,10 @@ use crate::platform::{
     identity::auth::{Identity, Principal, TOKEN},
 };
 
-/// The clock is looked at this often although nothing happens: a token may expire.
+/// How often the token's expiry is checked without news.
 const LOOK: Duration = Duration::from_secs(15);
 
-/// A stream or a request that waits. It has a place of its token until it goes.
+/// A stream or a waiting request. It occupies one of its token's streams until it is dropped.
 pub(super) struct Follower {
     app: App,
     identity: Arc<Identity>,
@@ -32,7 +32,8 @@ impl Follower {
         let news = app.tail.news.subscribe();
         app.tail.enter(&identity.id)?;
         let this = Self { app: app.clone(), identity: Arc::clone(identity), after, news };
-        // What let the request in may be some moments old. A revocation from now on is noticed by the tail.
+        // The check at the start of the request may be a moment old. The tail notices revocations from now
+        // on.
         if this.is_let_in().await? { Ok(this) } else { Err(REFUSED) }
     }
 
@@ -41,14 +42,14 @@ impl Follower {
         &self.after
     }
 
-    /// What is next, if there is something; [`Follower::news`] says when to look again.
+    /// Returns the next changes, if any; [`Follower::news`] waits for more.
     pub(super) async fn look(&mut self, most: usize) -> Result<Vec<Arc<Change>>, Error> {
         self.news.mark_unchanged();
         let found = match self.app.tail.after(&self.after, most) {
             Some(changes) => changes,
             None => self.catch_up(most).await?,
         };
-        // After the look, so that nothing is shown that came after a revocation.
+        // Checked after reading, so that no change after a revocation is shown.
         if self.app.tail.is_over(&self.identity.id) || self.identity.expires_at <= self.app.now() {
             return Err(REFUSED);
         }
@@ -58,12 +59,12 @@ impl Follower {
         Ok(found)
     }
 
-    /// Waits until it may be worth to look; whether it ever will be.
+    /// Waits for news; returns false when none will come.
     pub(super) async fn news(&mut self) -> bool {
         !matches!(tokio::time::timeout(LOOK, self.news.changed()).await, Ok(Err(_)))
     }
 
-    /// Out of the database. The tail does not know what is found here, so the token is asked for as well.
+    /// Reads from the database. The tail has not checked the token for these changes, so it is checked here.
     async fn catch_up(&self, most: usize) -> Result<Vec<Arc<Change>>, Error> {
         let tail = &self.app.tail;
         let _turn = tail.catching_up.acquire().await.map_err(|_| Error::Internal)?;

@@ -1,8 +1,9 @@
 //! The end of the feed, in memory, for all followers: one task reads the database, however many follow.
 //!
 //! What must stay true: the ring holds every change between its start and its end, so that a follower in
-//! between misses nothing and sees nothing twice; an older one reads the database until it is there. A
-//! follower whose token was revoked gets no later change: tokens are checked between reading and showing.
+//! between misses nothing and sees nothing twice; a follower further behind reads the database until it
+//! reaches the ring. A follower whose token was revoked gets no later change: tokens are checked between
+//! reading and showing.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -35,10 +36,10 @@ const MOST_BYTES: usize = 16 << 20;
 /// How long changes are gathered before they are read.
 const GATHER: Duration = Duration::from_millis(10);
 
-/// How long a database that does not answer is left alone.
+/// The pause after the database did not answer.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// How many followers catch up from the database at a time: they must leave it to other requests.
+/// How many followers read the database at a time: other requests need it too.
 const CATCHING_UP: usize = 4;
 
 /// One change, as it is sent to every follower.
@@ -54,16 +55,16 @@ impl Change {
         let id = cursor.to_string();
         let row = shown(row, id.clone());
         let text = serde_json::to_string(&row).map_err(|error| {
-            tracing::error!(%error, cursor = id, "a change cannot be shown");
+            tracing::error!(%error, cursor = id, "change not shown in the feed");
             Error::Internal
         })?;
-        // No name of its own: a client that listens for messages gets every event, and its data says what changed.
+        // The default event type: `onmessage` of clients gets every event, and its data says what changed.
         let event = sse::Event::default().id(id).data(&text);
         Ok(Arc::new(Self { cursor, row, event, size: text.len() }))
     }
 }
 
-/// What the followers of this server share.
+/// The state that the followers of this server share.
 pub(crate) struct Tail {
     ring: RwLock<Ring>,
     followed: Mutex<HashMap<String, Followed>>,
@@ -106,13 +107,12 @@ impl Tail {
         }
     }
 
-    /// A ring that is passed soon.
+    /// A short ring, for tests of followers that fall behind.
     #[cfg(test)]
     pub(super) fn keep(&self, most: usize) {
         self.ring.write().unwrap_or_else(PoisonError::into_inner).most = most;
     }
 
-    /// How many follow now.
     pub(crate) fn followers(&self) -> usize {
         self.news.receiver_count()
     }
@@ -153,7 +153,7 @@ impl Tail {
         }
     }
 
-    /// Whether a token that is followed by was found to be revoked.
+    /// Whether the token of a follower was found to be revoked.
     pub(super) fn is_over(&self, id: &str) -> bool {
         let followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
         followed.get(id).is_none_or(|of| of.over)
@@ -184,14 +184,14 @@ impl Tail {
         if self.end().as_ref() == Some(&end) {
             return Ok(());
         }
-        // A revocation may be among what is left out.
+        // A revocation may be among the skipped changes.
         self.check_tokens(app).await?;
         self.ring.write().unwrap_or_else(PoisonError::into_inner).start_at(end);
         self.news.send_replace(());
         Ok(())
     }
 
-    /// Takes in what is new; whether there may be more.
+    /// Reads new changes; returns whether there may be more.
     async fn take_in(&self, app: &App) -> Result<bool, Error> {
         let Some(end) = self.end() else { return Ok(false) };
         self.count_read();
@@ -268,7 +268,7 @@ async fn serve(app: &App) {
 /// Ends when the store is about to close.
 async fn follow(app: &App, hint: &mut watch::Receiver<u64>) {
     while let Err(error) = app.tail.begin(app).await {
-        tracing::warn!(%error, "the end of the feed cannot be found; it is tried again");
+        tracing::warn!(%error, "end of the feed not found; retrying");
         tokio::time::sleep(QUIET).await;
     }
     loop {
@@ -277,7 +277,7 @@ async fn follow(app: &App, hint: &mut watch::Receiver<u64>) {
             Ok(true) => continue,
             Ok(false) => {}
             Err(error) => {
-                tracing::warn!(%error, "the feed was not read; its followers wait for the next try");
+                tracing::warn!(%error, "feed not read; its followers wait for the next attempt");
                 tokio::time::sleep(QUIET).await;
                 continue;
             }

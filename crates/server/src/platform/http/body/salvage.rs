@@ -1,4 +1,4 @@
-//! What a report says that can be read, when something in it cannot: a bad fact costs itself, not the whole report.
+//! Reads a report with bad fields: a bad field is dropped, not the whole report.
 
 use std::{cell::RefCell, collections::BTreeSet, fmt};
 
@@ -8,11 +8,11 @@ use serde::{
 };
 use serde_json::{Map, Value};
 
-/// So many bad facts are borne; a report with more of them is nonsense.
+/// The most bad fields; a report with more is refused.
 const MOST: usize = 16;
 
-/// The report without the facts that cannot be read, and their names. Nothing when it is not even an object, has too
-/// many of them, or one of them is needed.
+/// Returns the report without its bad fields, and their names. None if it is no object, has too many bad
+/// fields, or a needed one is bad.
 pub(super) fn salvage<T: DeserializeOwned>(bytes: &[u8], needed: &[&str]) -> Option<(T, BTreeSet<String>)> {
     let mut bad = BTreeSet::new();
     let mut facts = loop {
@@ -24,7 +24,7 @@ pub(super) fn salvage<T: DeserializeOwned>(bytes: &[u8], needed: &[&str]) -> Opt
                 json.end().ok()?;
                 break facts;
             }
-            // What is no JSON stays so, and its fact is met a second time.
+            // Malformed JSON fails at the same field again.
             Err(_) if bad.len() == MOST || !bad.insert(at.take()) => return None,
             Err(_) => {}
         }
@@ -45,7 +45,7 @@ pub(super) fn salvage<T: DeserializeOwned>(bytes: &[u8], needed: &[&str]) -> Opt
     }
 }
 
-/// Some facts of a report; all else is passed over. Nothing when it is no report.
+/// Returns some fields of a report and skips the others. None if it is no report.
 pub(super) fn only<T: DeserializeOwned>(bytes: &[u8], wanted: &[&str]) -> Option<T> {
     let (bad, at) = (BTreeSet::new(), RefCell::default());
     let mut json = serde_json::Deserializer::from_slice(bytes);
@@ -54,9 +54,9 @@ pub(super) fn only<T: DeserializeOwned>(bytes: &[u8], wanted: &[&str]) -> Option
     T::deserialize(Value::Object(facts)).ok()
 }
 
-/// Reads an object but for some of its members, and remembers which one it is at.
+/// Deserializes an object without some of its fields, and remembers the current field.
 struct Readable<'a> {
-    /// All others are passed over.
+    /// Other fields are skipped.
     wanted: Option<&'a [&'a str]>,
     bad: &'a BTreeSet<String>,
     at: &'a RefCell<String>,

@@ -1,5 +1,4 @@
-//! The variants of a tagged enum as schemas of their own: generators of clients make a type of each, and leave out a type
-//! whose variants are written inside it.
+//! Gives variants of tagged enums their own schemas: generators of clients skip types with inline variants.
 
 use std::collections::BTreeMap;
 

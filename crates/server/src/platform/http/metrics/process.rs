@@ -1,4 +1,4 @@
-//! Numbers of the process, under the names that Prometheus gives them everywhere.
+//! Metrics of the process, under the usual names of Prometheus.
 //!
 //! They are read from `/proc`; on a system without it there are none.
 

@@ -1,6 +1,6 @@
-//! From a name that callers show to the member it belongs to.
+//! Finds members by the names that callers show.
 //!
-//! A name is kept once, in the member itself; here is only which of the member's names it is.
+//! A name is stored once, in the member; the index has only its number among the member's names.
 
 use std::{hash::BuildHasher as _, sync::Arc};
 
