@@ -1,4 +1,5 @@
-//! Satellites: registries at the edge that register by themselves, beat, fall silent, are revoked and come back.
+//! Satellites: registries at the edge that register, send heartbeats, become stale, are revoked and
+//! re-enabled.
 //!
 //! ```text
 //! create ─▶ pending ─ztr─▶ online ◀─▶ stale          one commit each; a beat is none
@@ -6,8 +7,8 @@
 //!              └─ reenable ─ revoked ◀┘               denied from memory, before the caller gets its answer
 //! ```
 //!
-//! What must stay true: every move is a row of `core`'s table, every secret is shown once, and what other systems
-//! have to be told is an effect of the commit, never a call of a handler.
+//! What must stay true: every move is a row of `core`'s table, every secret is shown once, and other systems
+//! are changed by effects of the commit, never by a handler.
 
 pub(crate) mod artifact;
 pub(crate) mod asked;
@@ -79,7 +80,7 @@ pub(crate) async fn change<T>(
     app.changing(KIND, id).with_effects(&effects).decide(decide).await
 }
 
-/// The move that an event makes, or what is allowed instead.
+/// Returns the move of an event, or a refusal with the allowed ones.
 pub(crate) fn step(name: &str, state: State, on: Event) -> Result<&'static Row<State, Event>, Error> {
     TABLE.find(state, on).ok_or_else(|| Error::Conflict {
         code: "no_such_move",
@@ -88,7 +89,7 @@ pub(crate) fn step(name: &str, state: State, on: Event) -> Result<&'static Row<S
     })
 }
 
-/// A history entry for what a satellite does.
+/// Builds the history entry of a satellite's action.
 pub(crate) fn by_satellite(app: &App, caller: &Caller, entry_type: &str) -> Entry {
     Entry {
         entry_type: entry_type.to_owned(),

@@ -1,8 +1,8 @@
-//! What satellites fetch: their own state, the states of their groups and their config, as images.
+//! The images that satellites fetch: their own state, the states of their groups and their config.
 //!
-//! Images are made of records alone, byte for byte the same on every server, so nothing is kept that could go
-//! stale. A satellite in no group reads the empty group `default`, one without a config the built-in config
-//! `default`: the client fails on a state that names nothing.
+//! Images are computed from records alone, byte for byte the same on every server, so none are stored. A
+//! satellite without a group reads the empty group `default`, one without a config the built-in config
+//! `default`, because the client fails on a state without them.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -29,10 +29,10 @@ use crate::{
     platform::{app::App, http::error::Error},
 };
 
-/// The project that states are in. Configs may hold secrets of a site, so it is never public.
+/// The project of states. Configs may hold secrets of a site, so it must not be public.
 pub(crate) const PROJECT: &str = "satellite";
 
-/// The group of satellites that are in none, and the config of those that are given none.
+/// The name of the built-in group and of the built-in config.
 pub(crate) const DEFAULT: &str = "default";
 
 /// The built-in config of satellites with a certificate, which connect to another address. The API refuses
@@ -88,14 +88,15 @@ pub(crate) fn group_state(app: &App, name: &str, group: Option<&Resource>) -> Re
     state::group(name, &group.registry, &images).map_err(|error| broken(&error))
 }
 
-/// The state of a config. A built-in one says only where we are, if that is known; the client has defaults for the rest.
+/// The state of a config. A built-in config has only the server's URL, if it is known; the client has
+/// defaults for the rest.
 pub(crate) fn config_state(app: &App, name: &str, config: Option<&Resource>) -> Result<Value, Error> {
     if let Some(config) = config {
         return Ok(satellite_config::Document::opened(app, config)?.config);
     }
     let flow = if name == DEFAULT_BY_CERTIFICATE { Flow::Spiffe } else { Flow::Token };
     Ok(match told(app, flow) {
-        // Over plain HTTP the client sends no heartbeat without it.
+        // Without it the client sends no heartbeat over plain HTTP.
         Some(url) if url.starts_with("http://") => {
             json!({"app_config": {"ground_control_url": url, "use_unsecure": true}})
         }
@@ -104,8 +105,8 @@ pub(crate) fn config_state(app: &App, name: &str, config: Option<&Resource>) -> 
     })
 }
 
-/// Where a built-in config says that we are. What several servers publish in one registry has to be the same, so there it
-/// is not the address that one of them listens on.
+/// The server's URL in a built-in config. States that several servers publish must be equal, so for those it
+/// is not the listen address of one of them.
 pub(crate) fn told(app: &App, flow: Flow) -> Option<&str> {
     let config = &app.config;
     let settings = Settings::of(config);
@@ -130,7 +131,7 @@ fn broken(error: &dyn std::fmt::Display) -> Error {
     Error::Internal
 }
 
-/// The image of a state that a satellite may read, by its repository; nothing for any other.
+/// Returns the image of a state by its repository, if the satellite may read it.
 pub(crate) async fn readable(
     app: &App,
     satellite: &Resource,
@@ -144,7 +145,7 @@ pub(crate) async fn readable(
     }
     if let Some(name) = groups(&document).find(|name| is(About::Group(name))) {
         let group = GROUPS.find(app, name).await?;
-        // One that was deleted in the meantime takes its satellites out; until they know, it is empty.
+        // A group that was deleted meanwhile is empty until its satellites read their new state.
         return Cache::of(app)
             .get(app, repository, group.as_ref(), |app| group_state(app, name, group.as_ref()))
             .map(Some);
@@ -159,21 +160,21 @@ pub(crate) async fn readable(
     Ok(None)
 }
 
-/// A cache of recent images, by their repository: the newest, and the one before for satellites that still
-/// read it.
+/// A cache of images by repository: the newest, and the previous one for satellites that are still reading
+/// it.
 #[derive(Default)]
 pub(crate) struct Cache(Mutex<Made>);
 
 #[derive(Default)]
 struct Made {
     images: HashMap<String, VecDeque<Kept>>,
-    /// Repositories in the order in which they came.
+    /// Repositories, oldest first.
     order: VecDeque<String>,
     bytes: usize,
 }
 
 struct Kept {
-    /// The record that it was made of; nothing for what is built in.
+    /// The id and version of its record; none for a built-in image.
     of: Option<(String, i64)>,
     image: Arc<Artifact>,
 }
@@ -206,7 +207,7 @@ impl Cache {
         Ok(image)
     }
 
-    /// The image with a part of this digest, among those that were made lately.
+    /// Returns a recent image that has a part with this digest.
     pub(crate) fn with(&self, repository: &str, digest: &str) -> Option<Arc<Artifact>> {
         self.known(repository, |kept| {
             kept.image.manifest.digest == digest || kept.image.blob(digest).is_some()

@@ -1,7 +1,7 @@
-//! What a change asks workers to do about Harbor, SPIRE and the registry.
+//! The effects of changes on Harbor, SPIRE and the registry.
 //!
-//! Every effect means "make the upstream fit the record": its payload names only what caused it, and doing it
-//! twice does no harm. On the embedded default only what concerns many records at once is asked for.
+//! Every effect means "make the upstream match the record": its payload names only its cause, and it is
+//! idempotent. Without any of these systems only effects on many records are created.
 
 use serde_json::json;
 use wardroom_store::Effect;
@@ -25,8 +25,8 @@ pub(crate) const GROUP_ROBOTS: &str = "group_robots";
 /// Takes the satellites of a group that is being removed out of it, and then removes it.
 pub(crate) const GROUP_MEMBERS: &str = "group_members";
 
-/// Returns the effects of a change of a satellite, by its record before. Objects that another server made for
-/// it have to fit too, also when this server is not configured to reach that system.
+/// Returns the effects of a change of a satellite, by its record before. Objects that another server created
+/// for it count too, also if this server is not configured for that system.
 pub(crate) fn effects_for(app: &App, record: &Document, cause: &str) -> Vec<Effect> {
     let wanted = [
         (HARBOR_ROBOT, Settings::of(&app.config).harbor.is_some() || record.robot.is_some()),
@@ -40,27 +40,27 @@ pub(crate) fn effects_for(app: &App, record: &Document, cause: &str) -> Vec<Effe
     effects(&wanted, cause)
 }
 
-/// What a change of a satellite group asks for.
+/// The effects of a change of a satellite group.
 pub(crate) fn of_group(app: &App, cause: &str) -> Vec<Effect> {
     effects(&[(PUBLISH_STATE, Settings::of(&app.config).registry.is_some())], cause)
 }
 
-/// What a change of the projects of a satellite group asks for beside that.
+/// The further effects of a change of a satellite group's projects.
 pub(crate) fn of_projects(app: &App, cause: &str) -> Vec<Effect> {
     effects(&[(GROUP_ROBOTS, Settings::of(&app.config).harbor.is_some())], cause)
 }
 
-/// What the removal of a satellite group asks for.
+/// The effects of the removal of a satellite group.
 pub(crate) fn of_removal() -> Vec<Effect> {
     effects(&[(GROUP_MEMBERS, true)], "deleted")
 }
 
-/// What a change of a satellite config asks for.
+/// The effects of a change of a satellite config.
 pub(crate) fn of_config(app: &App, cause: &str) -> Vec<Effect> {
     effects(&[(PUBLISH_STATE, Settings::of(&app.config).registry.is_some())], cause)
 }
 
-/// Whether a state is on its way to the registry already.
+/// Whether an effect to publish a state is still open.
 pub(crate) async fn is_publishing(app: &App, kind: &str, id: &str) -> Result<bool, Error> {
     let effects = app.store.effects_of(kind, id).await?;
     Ok(effects.iter().any(|effect| effect.effect_type == PUBLISH_STATE && effect.done_at.is_none()))

@@ -1,11 +1,10 @@
 //! Which groups a satellite is in and which config it reads.
 //!
 //! Both are part of the satellite's own record, so that one commit changes them together with its history.
-//! What must stay true: no satellite refers to a group or config that is gone; see
-//! [`crate::platform::change::named`]. A group that is being removed is closed first and goes last, after its
-//! satellites were taken out of it page by page. In between a satellite shows it, replicates its artifacts
-//! and may read its projects until its own turn comes; the group itself cannot be read, joined or replaced
-//! meanwhile.
+//! What must stay true: no satellite refers to a missing group or config; see
+//! [`crate::platform::change::named`]. A group to be removed is closed first, then its satellites leave it
+//! page by page, then it is deleted. A satellite that has not left yet still shows the group, replicates its
+//! artifacts and may read its projects; the group itself cannot be read, joined or replaced meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +38,7 @@ pub(crate) const CONFIG_FIELD: &str = "config";
 /// Groups of one satellite at most.
 const MOST_GROUPS: usize = 100;
 
-/// Satellites that are taken out of a group together.
+/// How many satellites leave a group in one step.
 const PAGE: usize = 50;
 
 /// Returns the preconditions of a commit with these assignments; refuses references to missing objects.
@@ -61,12 +60,12 @@ pub(crate) async fn holds(
     Ok(holds)
 }
 
-/// A page of the satellites that a field leads to.
+/// Returns a page of the satellites with a field value.
 pub(crate) async fn members(app: &App, field: &str, value: &str, pages: &Pages) -> Result<Page, Error> {
     list::page(app, List { fields: having(field, value).fields, ..pages.of(KIND)? }).await
 }
 
-/// One of the satellites that a field leads to.
+/// Returns one of the satellites with a field value.
 pub(crate) async fn some_member(app: &App, field: &str, value: &str) -> Result<Option<Resource>, Error> {
     Ok(app.store.list(&List { limit: 1, ..having(field, value) }).await?.items.pop())
 }
@@ -103,7 +102,7 @@ pub(crate) async fn join(app: &App, caller: &Caller, satellite: &str, group: &st
     .await
 }
 
-/// Takes a satellite out of a group, whether there still is one of that name or not.
+/// Takes a satellite out of a group, also if the group no longer exists.
 pub(crate) async fn leave(app: &App, caller: &Caller, satellite: &str, group: &str) -> Result<Member, Error> {
     let id = find(app, satellite).await?;
     let found = app.store.get(KIND, &id).await?;
@@ -116,16 +115,16 @@ pub(crate) async fn leave(app: &App, caller: &Caller, satellite: &str, group: &s
 
 /// How far the removal of a group is.
 pub(crate) enum Removal {
-    /// Some satellites were met; there may be more.
+    /// Some satellites left; there may be more.
     UnderWay,
     /// The group, as it was read, has no satellites.
     Empty(Box<Resource>),
-    /// It is gone, or another one by now.
+    /// The group is gone, or was created again.
     Over,
 }
 
-/// Takes some satellites out of a group that is being removed. The next call meets satellites again that
-/// changed at the same moment.
+/// Takes some satellites out of a group that is being removed. Satellites that changed concurrently are left
+/// to the next call.
 pub(crate) async fn take_out(app: &App, group: &str, entry: impl Fn() -> Entry) -> Result<Removal, Error> {
     let found = GROUPS.find(app, group).await?.filter(|found| found.content.state == REMOVING);
     let Some(closed) = found else { return Ok(Removal::Over) };
@@ -133,14 +132,14 @@ pub(crate) async fn take_out(app: &App, group: &str, entry: impl Fn() -> Entry) 
     Ok(if met { Removal::UnderWay } else { Removal::Empty(Box::new(closed)) })
 }
 
-/// Takes satellites out of a group as it was read; true if there were any.
+/// Takes satellites out of this version of a group; returns whether there were any.
 async fn take_out_of(app: &App, closed: &Resource, entry: impl Fn() -> Entry) -> Result<bool, Error> {
     let group = &closed.content.id;
     let members = app.store.list(&List { limit: PAGE, ..having(&group_field(group), "1") }).await?.items;
     let are_there = !members.is_empty();
     let mut changes = Vec::with_capacity(members.len());
     for before in members {
-        // A group that is made anew keeps the satellites that join it.
+        // A group that was created again keeps its satellites.
         let holds = vec![Held::at(closed)];
         let mut document = Document::of(&before)?;
         let effects = asked::effects_for(app, &document, "assigned");

@@ -14,7 +14,7 @@ use crate::platform::{
     liveness::{Beat, NewSeat},
 };
 
-/// What a satellite is told that has no seat, because it has to come back first.
+/// The interval for a satellite without a seat, which has to re-register or refresh first.
 const UNTIL_THEN: u32 = 30;
 
 /// Notes a beat of a satellite and returns when the next is due. Only online satellites are watched.
@@ -33,11 +33,12 @@ pub(crate) fn heard(app: &App, known: &Known, said: Option<Interval>) -> Beat {
     app.liveness.beat(seat, said)
 }
 
-/// Registering or refreshing counts as a beat; it says what is given and where the satellite is.
+/// Registering or refreshing counts as a beat, and sets the given interval and the zone.
 pub(crate) fn first(app: &App, satellite: &Resource) -> Result<(), Error> {
     let known = Identities::of(app).read(satellite, app.moment())?;
     if known.state == State::Online {
-        // A client beats in its own interval until it is told another one: until its first beat the longer one holds.
+        // A client beats in its own interval until it gets another one: until its first beat the longer one
+        // applies.
         let said = known.given.map(|_| app.liveness.usual_interval());
         let new = NewSeat { zone: known.zone.as_deref(), given: known.given, last_seen: None, said };
         let seat = app.liveness.seat(KIND, &satellite.content.id, new);
@@ -46,12 +47,13 @@ pub(crate) fn first(app: &App, satellite: &Resource) -> Result<(), Error> {
     Ok(())
 }
 
-/// Notes that a satellite was heard, before the commit that brings it online: no replica may find it online with an old beat.
+/// Records a beat before the commit that brings the satellite online, so that no replica finds it online with
+/// an old beat.
 pub(crate) fn comes_online(app: &App, satellite: &Resource) {
     app.liveness.hear(KIND, &satellite.content.id, None);
 }
 
-/// A satellite that need not be heard any more.
+/// Stops watching a satellite that need not beat any more.
 pub(crate) fn rests(app: &App, id: &str) {
     app.liveness.unseat(KIND, id);
 }

@@ -1,7 +1,7 @@
 //! Satellite configs: the settings that satellites read.
 //!
-//! Settings may hold secrets of the site, such as the password of a local registry. Satellites get them
-//! through their state; the API does not show them, history does not keep them, and they are stored sealed.
+//! Settings may hold secrets of the site, such as the password of a local registry. They reach satellites in
+//! their state; the API hides them, history does not contain them, and they are stored encrypted.
 
 use axum::{
     Extension, Json,
@@ -63,7 +63,7 @@ const GIVE: Call = Call::new("satellite", "assign_config", "POST", "/api/configs
     .named_by("satellite")
     .needing(&["config_name"]);
 
-/// Taken by a route and by the built-in config of satellites that are given none.
+/// Names of a route and of the built-in config.
 const RESERVED: &[&str] = &["default", "satellite"];
 
 /// The size of a config as JSON.
@@ -72,7 +72,7 @@ const MOST_BYTES: usize = 256 << 10;
 /// Secrets in a config: each is sealed and opened by itself.
 const MOST_SECRETS: usize = 1000;
 
-/// A config; what is stored of it has its secrets sealed.
+/// A config; when stored, its secrets are sealed.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Document {
     pub(crate) registry: Option<String>,
@@ -80,7 +80,7 @@ pub(crate) struct Document {
 }
 
 impl Document {
-    /// What is stored, secrets sealed.
+    /// Reads the stored config, with its secrets sealed.
     fn of(config: &Resource) -> Result<Self, Error> {
         Ok(config.content.document.read()?)
     }
@@ -208,7 +208,7 @@ pub(crate) async fn patch(
         if content != before.content {
             return Ok(Some(asked.step("changed", content, effects("changed"))));
         }
-        // A caller that repeats a change may miss its state in the registry.
+        // A caller may repeat a change because its state is missing in the registry.
         Ok(if is_publishing { None } else { asked.again(before, effects("said again")) })
     });
     warned(&app, StatusCode::OK, &changed.await?)
@@ -241,7 +241,8 @@ pub(crate) async fn assign(
     Ok(Json(Envelope::said(member, format!("{satellite} reads {config}"))))
 }
 
-/// Names the readers of the config and the way to end that, before the commit would refuse in fewer words.
+/// Refuses with the satellites that use the config and the next step; the commit itself would refuse in fewer
+/// words.
 async fn refuse_used(app: &App, config: &str) -> Result<(), Error> {
     let one = assignment::some_member(app, assignment::CONFIG_FIELD, config).await?;
     let Some(one) = one else { return Ok(()) };
@@ -291,7 +292,7 @@ pub(crate) async fn silences(app: &App, name: &str) -> Result<Option<String>, Er
     }))
 }
 
-/// Returns an answer with a warning of what satellites with this config lack.
+/// Returns an answer that warns of settings that the config lacks.
 fn warned(app: &App, status: StatusCode, resource: &Resource) -> Result<Response, Error> {
     let mut response = answer(status, resource)?;
     let config = Document::of(resource)?.config;

@@ -65,7 +65,7 @@ pub(crate) async fn create(
     }))
 }
 
-/// A new one-time token, and what is kept of it.
+/// Returns a new one-time token, and its stored form.
 pub(crate) fn new_token(app: &App) -> (String, Registration) {
     let token = secret::new_ztr_token();
     let token_hash = secret::text_of(&secret::hash(&token));
@@ -75,21 +75,21 @@ pub(crate) fn new_token(app: &App) -> (String, Registration) {
     )
 }
 
-/// A time that is so much later.
+/// Adds a duration to a time.
 pub(crate) fn after(now: Timestamp, duration: std::time::Duration) -> Timestamp {
     let duration = SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
     now.saturating_add(duration).unwrap_or(Timestamp::MAX)
 }
 
-/// The interval that a person gives, in its normal form; an empty one is none.
+/// Parses the interval that a person gives; an empty one is none.
 pub(crate) fn interval(text: Option<&str>) -> Result<Option<String>, Error> {
     let text = text.filter(|text| !text.is_empty());
     let parsed = text.map(|text| Interval::parse("heartbeat_interval", text)).transpose()?;
     Ok(parsed.map(|interval| interval.to_string()))
 }
 
-/// Commits a new satellite, together with what it claims for ever. A group or config that changes meanwhile is read
-/// again.
+/// Commits a new satellite together with the claim on its identity. A group or config that changes meanwhile
+/// is read again.
 pub(crate) async fn commit(
     app: &App,
     caller: &Caller,
@@ -115,7 +115,7 @@ pub(crate) async fn commit(
     .await
 }
 
-/// What was claimed once is never free again.
+/// Refuses an identity that was claimed before, for ever.
 async fn unclaimed(app: &App, claim: &Change) -> Result<(), Error> {
     if app.store.get(&claim.after.kind, &claim.after.id).await?.is_none() {
         return Ok(());

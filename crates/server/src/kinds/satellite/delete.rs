@@ -1,7 +1,7 @@
-//! Deleting a satellite: hidden from lists, kept for audit, and gone for good.
+//! Deletes satellites: hidden from lists, kept for audit, never restored.
 //!
 //! What must stay true: its name is free for another satellite, but neither its credential nor its SPIFFE ID
-//! ever comes back. A secret is derived from the id, which is never used again.
+//! ever comes back. Secrets are derived from the id, which is never reused.
 
 use axum::{Extension, Json, extract::State, http::HeaderMap};
 use wardroom_api::{Envelope, satellite::Satellite};

@@ -54,14 +54,14 @@ pub(crate) struct Document {
     /// The exchange of the last token, for a satellite that lost its answer.
     pub(crate) exchange: Option<Exchange>,
     pub(crate) credential: Option<Credential>,
-    /// Re-enabled, and the old credential may be used once more.
+    /// Set after a re-enable: the old credential may be used once more.
     pub(crate) refresh: Option<Refresh>,
-    /// Certificates from before this are void: it was re-enabled because they cannot be trusted. Set later
-    /// once SPIRE stops to issue them to agents that joined before.
+    /// Certificates from before this time are void, because the satellite was re-enabled with a new token.
+    /// Moved later once SPIRE no longer issues certificates to agents with earlier tokens.
     pub(crate) svid_after: Option<Timestamp>,
-    /// What the registry has, as the effect saw it.
+    /// The robot in the registry, as the effect last saw it.
     pub(crate) robot: Option<Robot>,
-    /// What SPIRE has, as the effect saw it.
+    /// The objects in SPIRE, as the effect last saw them.
     pub(crate) spire: Option<SpireRecord>,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Registration {
     pub(crate) expires_at: Timestamp,
 }
 
-/// A token that was exchanged with an `Idempotency-Key`: the same two get the same answer until then.
+/// A token that was exchanged with an `Idempotency-Key`: the same pair gets the same answer for a while.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Exchange {
     pub(crate) token_hash: String,
@@ -86,8 +86,8 @@ pub(crate) struct Credential {
     pub(crate) epoch: u64,
     pub(crate) hash: String,
     pub(crate) issued_at: Timestamp,
-    /// The one before, valid until this one is first used or the time for the exchange is over. A satellite that is
-    /// revoked in that time may have either.
+    /// The previous hash, valid until the new credential is first used or the time for the exchange is over.
+    /// A satellite that is revoked in that time may have either.
     pub(crate) previous_hash: Option<String>,
 }
 
@@ -106,9 +106,9 @@ pub(crate) struct Robot {
     /// The full name, with the registry's prefix.
     pub(crate) name: String,
     pub(crate) expires_at: Timestamp,
-    /// When it has to be extended; nothing where it does not end.
+    /// When it has to be extended; none if it does not expire.
     pub(crate) renew_at: Option<Timestamp>,
-    /// The epoch of the secret that it has.
+    /// The epoch of its secret.
     pub(crate) epoch: u64,
     pub(crate) disabled: bool,
 }
@@ -118,9 +118,9 @@ pub(crate) struct Robot {
 pub(crate) struct SpireRecord {
     pub(crate) entry_ids: Vec<String>,
     pub(crate) agent_id: Option<String>,
-    /// The epoch whose token lets the agent in.
+    /// The epoch of the token that the agent can join with.
     pub(crate) join_token_epoch: Option<u64>,
-    /// The epoch before whose token all agents with earlier tokens were shut out.
+    /// All agents with tokens of earlier epochs were shut out.
     pub(crate) shut_out_before: Option<u64>,
 }
 
@@ -137,8 +137,8 @@ impl Document {
         self.refresh.is_some_and(|refresh| now < refresh.until)
     }
 
-    /// Whether its node has an agent of its own, which joins SPIRE with our token. An agent that was named in
-    /// a request, or that proves itself otherwise, may serve others too.
+    /// Whether its node has its own agent, which joins SPIRE with our token. An agent that was named in a
+    /// request, or that attests otherwise, may serve others too.
     pub(crate) fn has_own_agent(&self, name: &str) -> bool {
         let is_alias = |parent: &str| self.agent_alias(name).is_some_and(|alias| alias == parent);
         self.attestation_method.as_deref() == Some("join_token")
@@ -151,13 +151,13 @@ impl Document {
         !self.has_own_agent(name) || known == Some(self.epoch)
     }
 
-    /// The name of a satellite's agent that does not change with its token.
+    /// The alias of a satellite's agent, which does not change with its token.
     pub(crate) fn agent_alias(&self, name: &str) -> Option<String> {
         let (domain, _) = self.spiffe_id.as_deref()?.strip_prefix("spiffe://")?.split_once('/')?;
         Some(format!("spiffe://{domain}/agent/{name}"))
     }
 
-    /// The epoch of the credential that the registry shall know: the one in force, or the one about to be issued.
+    /// The epoch of the credential that the registry must know: the one in force, or the next one.
     pub(crate) fn wanted_epoch(&self) -> u64 {
         match (&self.credential, self.refresh) {
             (Some(credential), None | Some(Refresh { keep: true, .. })) => credential.epoch,
@@ -165,23 +165,23 @@ impl Document {
         }
     }
 
-    /// Forgets every way in but what the satellite may have as its credential, whose hash tells a revoked one from a
-    /// stranger: while it exchanges one for another, that is either.
+    /// Removes tokens and exchanges. Hashes of credentials stay, so that a revoked satellite gets another
+    /// answer than a stranger.
     pub(crate) fn close(&mut self) {
         self.registration = None;
         self.exchange = None;
         self.refresh = None;
     }
 
-    /// Leaves the satellite its newest credential only.
+    /// Voids all credentials but the newest.
     pub(crate) fn forget_previous(&mut self) {
         if let Some(credential) = &mut self.credential {
             credential.previous_hash = None;
         }
     }
 
-    /// Ends the time in which the satellite may come back with what it has. Of two credentials that may be, it is the
-    /// one it shows.
+    /// Ends the time in which the satellite may return with its old credential. If two are valid, the one it
+    /// shows stays.
     pub(crate) fn keep(&mut self, key: &Key, id: &str, shows: impl Fn(&str) -> bool) {
         self.refresh = None;
         let Some(known) = &mut self.credential else { return };
@@ -200,7 +200,7 @@ impl Document {
         self.content(old.id.clone(), old.name.clone(), state, old.labels.clone())
     }
 
-    /// The satellite as it is stored; what is found by a name, a token or an identity is a key.
+    /// Builds the stored satellite; its name, tokens and identity are keys.
     pub(crate) fn content(
         self,
         id: String,
@@ -208,7 +208,7 @@ impl Document {
         state: State,
         labels: BTreeMap<String, String>,
     ) -> Result<Content, Error> {
-        // A revoked satellite does not need its robot for longer.
+        // The robot of a revoked satellite is not extended.
         let due_at = self.robot.as_ref().and_then(|robot| robot.renew_at).filter(|_| state != State::Revoked);
         let mut fields = BTreeMap::from([
             ("name".to_owned(), name.clone()),
@@ -218,7 +218,7 @@ impl Document {
         fields.extend(self.region.iter().map(|region| ("region".to_owned(), region.clone())));
         fields.extend(self.groups.iter().map(|group| (group_field(group), "1".to_owned())));
         let mut keys = BTreeSet::from([name_key(&name)]);
-        // A join token is shown to SPIRE, never to us.
+        // A join token is only shown to SPIRE, so it is no key here.
         let shown = self.registration.iter().filter(|_| self.flow == Flow::Token);
         keys.extend(shown.map(|token| token_key(&token.token_hash)));
         keys.extend(self.exchange.iter().map(|exchange| token_key(&exchange.token_hash)));
@@ -267,7 +267,7 @@ pub(crate) fn state(resource: &Resource) -> Result<State, Error> {
     })
 }
 
-/// Returns the facts that decide about the use of a satellite's credentials: effects on upstreams depend on
+/// Returns the facts that decide whether a satellite's credentials are valid; effects on upstreams depend on
 /// them.
 pub(crate) fn basis(_: &App, satellite: &Resource) -> Result<serde_json::Value, Error> {
     let (document, is_revoked) = (Document::of(satellite)?, state(satellite)? == State::Revoked);
@@ -277,10 +277,10 @@ pub(crate) fn basis(_: &App, satellite: &Resource) -> Result<serde_json::Value, 
 /// Taken by routes.
 const RESERVED: &[&str] = &["active", "stale", "register"];
 
-/// A name that is also a part of a repository's path and of a robot's name, and is the same in all of them.
+/// Checks a name that is also part of a repository's path and of a robot's name.
 pub(crate) fn check_name(field: &str, name: &str) -> Result<(), Error> {
     check_word(field, name, 128)?;
-    // What upstreams would not take as it is begins so there, and clients read their name from the path.
+    // Upstream clients encode unusual names with this prefix, and satellites read their name from the path.
     if name.starts_with("x-") {
         return Err(Error::invalid(field, "must not start with \"x-\": choose another name"));
     }

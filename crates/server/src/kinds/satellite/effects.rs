@@ -1,10 +1,10 @@
-//! The worker that performs effects: it brings records to Harbor, SPIRE and the registry, and does work that
-//! concerns too many records for one request.
+//! The worker that performs effects: it updates Harbor, SPIRE and the registry, and does work on too many
+//! records for one request.
 //!
-//! What must stay true: every effect is "make the upstream fit the record", so it is performed at least once,
-//! in any number of servers, and the last one performed is right. A failed effect is tried again later while
-//! others continue, and an upstream that hangs holds up its own effects only. Clients of upstreams live here
-//! and nowhere else: a handler cannot reach them.
+//! What must stay true: every effect is "make the upstream match the record", so it may be performed several
+//! times, by any server, and the last time decides. A failed effect is retried later while others continue,
+//! and an upstream that hangs delays its own effects only. Only this module has clients of upstreams:
+//! handlers cannot reach them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -49,7 +49,7 @@ pub(crate) use upstreams::Upstreams;
 /// Effects under way at once in each lane.
 const AT_ONCE: usize = 16;
 
-/// Which types of effects are taken on together: each upstream has a lane of its own.
+/// Types of effects that are claimed together: each upstream has its own lane.
 const LANES: &[&[&str]] =
     &[&[HARBOR_ROBOT, GROUP_ROBOTS], &[SPIRE_ENTRY], &[PUBLISH_STATE], &[GROUP_MEMBERS]];
 
@@ -60,7 +60,7 @@ const LONGEST: Duration = Duration::from_secs(120);
 const BACKOFF: Backoff =
     Backoff { first: SignedDuration::from_millis(500), longest: SignedDuration::from_secs(60) };
 
-/// How often we look for work when there was none.
+/// How often an idle lane looks for work.
 const IDLE: Duration = Duration::from_millis(500);
 
 pub(crate) struct Worker {
@@ -72,17 +72,17 @@ pub(crate) struct Worker {
     agreed: agreed::Agreed,
 }
 
-/// What keeps an effect from being performed.
+/// Why an effect was not performed.
 #[derive(Debug, thiserror::Error)]
 enum Trouble {
     #[error("{0}")]
     Upstream(#[from] Failure),
     #[error("{0}")]
     Own(#[from] Error),
-    /// The upstream did not answer for a while: it is left alone until then.
+    /// The upstream did not answer lately: the circuit breaker is open for this long.
     #[error("is not called for now because it did not answer: {0}")]
     Open(String, Duration),
-    /// The name is taken there, by a robot that is not ours.
+    /// A robot that Wardroom did not create has the name.
     #[error(
         "has a robot {0} that was not created for this satellite: delete it there, or set harbor.adopt_robots to take it over"
     )]
@@ -90,7 +90,7 @@ enum Trouble {
     /// Something else has to be done first.
     #[error("{0}")]
     Waiting(&'static str),
-    /// The record says something else by now: it is begun again.
+    /// The record changed meanwhile: the effect starts over.
     #[error("not called: the record changed meanwhile; retrying")]
     Changed,
 }
@@ -124,7 +124,7 @@ impl Upstream {
         }
     }
 
-    /// Returns nothing for effects that only ask for others, or that this worker does not know.
+    /// Returns the upstream of an effect; none for internal effects and unknown ones.
     fn of(effect_type: &str) -> Option<Self> {
         match effect_type {
             HARBOR_ROBOT => Some(Self::Harbor),
@@ -147,7 +147,7 @@ impl Worker {
         })
     }
 
-    /// Performs the effects of a lane until `stop` says so, and then finishes those under way.
+    /// Performs the effects of a lane until `stop`, then finishes those under way.
     async fn run(self: Arc<Self>, lane: &'static [&'static str], mut stop: watch::Receiver<bool>) {
         let mut tasks = JoinSet::new();
         while !*stop.borrow() {
@@ -194,7 +194,7 @@ impl Worker {
             outcome = self.attempt(&effect) => Some(outcome),
             () = self.hold(&effect, claim::RENEW) => None,
         };
-        // What was told while it was ours may have arrived when it was not any more.
+        // A request sent under the claim may have arrived after it was lost.
         let outcome = match outcome {
             Some(outcome) if self.keep(&effect).await.is_ok() => outcome,
             Some(_) | None => {
@@ -224,7 +224,7 @@ impl Worker {
             }
         };
         if let Err(error) = written {
-            // Its claim lapses, and it is performed again.
+            // Its claim expires, and it is performed again.
             tracing::warn!(effect = name, kind, id, %error, "outcome of an effect not stored; the effect is repeated when its claim expires");
         }
     }
@@ -240,7 +240,7 @@ impl Worker {
         outcome
     }
 
-    /// Begins again, and at once, when the record changes meanwhile: it may be a revocation.
+    /// Starts over at once when the record changes meanwhile: it may be a revocation.
     async fn reconcile_anew(&self, effect: &ClaimedEffect) -> Result<(), Trouble> {
         loop {
             match self.reconcile(effect).await {
@@ -279,7 +279,7 @@ fn can_perform(config: &Config, effect_type: &str) -> bool {
     known(config).into_iter().any(|(name, can)| name == effect_type && can)
 }
 
-/// Why an effect is not even tried by this server, if that is so.
+/// Returns why this server cannot perform an effect, if it cannot.
 pub(crate) fn unperformed(config: &Config, effect_type: &str) -> Option<String> {
     let can = can_perform(config, effect_type);
     let upstream = Upstream::of(effect_type).map_or("the upstream", Upstream::as_str);
@@ -296,7 +296,7 @@ fn lost(ended: Result<(), tokio::task::JoinError>) {
     }
 }
 
-/// What people read. The identity of an agent that joined with a token has the token in it.
+/// Returns the error as people read it, without join tokens: the identity of an agent contains its token.
 fn explain(effect: &ClaimedEffect, trouble: &Trouble) -> String {
     let text = match Upstream::of(&effect.effect.effect_type) {
         Some(upstream) => format!("{} {trouble}", upstream.as_str()),
@@ -323,7 +323,7 @@ fn next_attempt(now: Timestamp, effect: &ClaimedEffect, trouble: &Trouble) -> Ti
 
 /// The jobs that perform effects, and those that ask for effects without a change.
 pub(crate) fn jobs(worker: &Arc<Worker>, trust: Option<Arc<Trust>>) -> Vec<Job> {
-    // What this server cannot perform waits for one that can.
+    // Effects that this server cannot perform wait for another server.
     let can = |lane: &&&[&str]| lane.iter().all(|name| can_perform(&worker.app.config, name));
     let lane = |lane: &'static &'static [&'static str]| {
         let worker = Arc::clone(worker);

@@ -1,7 +1,7 @@
-//! What satellites last said of themselves, as the platform's buffer of reports keeps it ([`crate::platform::observed`]).
+//! The last reports of satellites, kept in the platform's buffer ([`crate::platform::observed`]).
 //!
-//! Memory is bounded: lists of images and texts are cut, and of a report that is written only hashes of what seldom
-//! changes and the numbers that change with every beat stay.
+//! Memory is bounded: lists and texts are cut, and of a written report only its numbers and hashes of its
+//! other fields stay.
 
 use std::{
     hash::BuildHasher as _,
@@ -27,13 +27,14 @@ const MOST_IMAGES: usize = 100;
 /// The longest text that is kept.
 const LONGEST: usize = 300;
 
-/// How what satellites say is called beside other observations.
+/// The source name of these reports among a satellite's observations.
 const SOURCE: &str = "heartbeat";
 
-/// What stays in memory of a report that is written.
+/// The part of a written report that stays in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Brief {
-    /// Hashes of the activity, the interval, the count of images, the two digests and the images; 0 for what was never said.
+    /// Hashes of the activity, the interval, the count of images, the two digests and the images; 0 if never
+    /// reported.
     marks: [u32; 6],
     memory_used_bytes: Number,
     storage_used_bytes: Number,
@@ -42,12 +43,12 @@ pub(crate) struct Brief {
     last_sync_duration_ms: Number,
 }
 
-/// A number of a report, if it was said, in 8 bytes.
+/// A number of a report, or none, in 8 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Number(u64);
 
 impl Number {
-    /// No member has so many bytes or milliseconds, and the bits are no number.
+    /// Out of range for bytes and milliseconds, and NaN for floats.
     const NONE: Self = Self(u64::MAX);
 
     fn or(said: Option<u64>, before: Self) -> Self {
@@ -79,7 +80,7 @@ impl Facts {
 
     /// Keeps the report of a satellite, cut to the fields and lengths that are kept.
     pub(crate) fn keep(&self, id: &str, mut beat: Beat, received_at: Timestamp) {
-        // They say nothing of the satellite.
+        // These fields are not facts about the satellite.
         (beat.name, beat.request_created_time) = (None, None);
         let texts = [
             &mut beat.activity,
@@ -107,7 +108,7 @@ impl Report for Beat {
         *self == Self::default()
     }
 
-    /// Texts, and what is around them.
+    /// Texts, with an allowance for the rest.
     fn size(&self) -> usize {
         let texts = [
             &self.activity,
@@ -198,7 +199,7 @@ impl Report for Beat {
             return None;
         }
         let (said, before) = (said.unwrap_or_default(), written.unwrap_or_default());
-        // What it says is empty is gone.
+        // An empty text removes the stored one.
         let text = |new: Option<String>, before| match new {
             None => before,
             new => new.filter(|text| !text.is_empty()),
@@ -219,15 +220,15 @@ impl Report for Beat {
     }
 }
 
-/// Tells one value from another; never 0.
+/// A hash of a value; never 0.
 fn mark(value: impl std::hash::Hash) -> u32 {
     static HASHER: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
     let hash = HASHER.hash_one(value);
-    // Both halves.
+    // Folds both halves.
     u32::try_from((hash ^ (hash >> 32)) & u64::from(u32::MAX)).unwrap_or_default().max(1)
 }
 
-/// Shows what satellites last said.
+/// Fills in the last reports of satellites.
 pub(crate) async fn recall(app: &App, shown: &mut [Satellite]) -> Result<(), Error> {
     let ids: Vec<_> = shown.iter().map(|satellite| satellite.id.as_str()).collect();
     let mut latest = Facts::at(app).0.latest(&app.store, &ids).await?;

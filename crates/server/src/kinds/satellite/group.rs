@@ -1,8 +1,8 @@
 //! Satellite groups: which artifacts satellites replicate.
 //!
 //! A satellite is in any number of groups; the assignment is part of the satellite's own record. Deleting a
-//! group takes its satellites out of it, so that none replicates artifacts of a missing group. Every request
-//! gets 404 for the group at once; of a large one, the satellites are taken out after the answer.
+//! group takes its satellites out of it, so that none replicates artifacts of a missing group. The group is
+//! 404 at once; the satellites of a large one leave it after the answer.
 
 use std::collections::BTreeSet;
 
@@ -49,7 +49,7 @@ use crate::{
     },
 };
 
-/// Satellites are taken out of a group that goes, so they never keep it from going.
+/// Satellites never prevent the deletion of a group, because they are taken out of it.
 pub(crate) const GROUPS: Named =
     Named { kind: "satellite-group", word: "satellite group", create: SYNC, edit: SYNC, users: &[] };
 
@@ -60,13 +60,13 @@ const SYNC: Call =
 const MEMBERS: Call =
     Call::new("satellite-group", "list_satellites", "GET", "/api/groups/{group}/satellites").by(Role::Viewer);
 
-/// Taken by routes and by the empty group of satellites that are in none.
+/// Names of routes and of the built-in empty group.
 const RESERVED: &[&str] = &["default", "satellite", "sync"];
 
-/// Pages of satellites that a request takes out of a group before it leaves the rest to a worker.
+/// How many pages of satellites the request itself takes out of a group; a worker does the rest.
 const PAGES: usize = 3;
 
-/// What is stored of a group.
+/// A group as it is stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Document {
     pub(crate) registry: String,
@@ -163,7 +163,7 @@ pub(crate) async fn sync(
         });
         match changed.await {
             Ok(resource) => return warned(&app, &resource),
-            // It was deleted in between: it is made anew.
+            // It was deleted meanwhile: create it again.
             Err(Error::NotFound { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -203,8 +203,8 @@ pub(crate) async fn delete(
     headers: HeaderMap,
 ) -> Result<Response, Error> {
     let asked = Asked { app: &app, caller: &caller, headers: &headers };
-    // From here on no satellite can join, and a worker carries the removal out, whatever becomes of this
-    // request.
+    // From here on no satellite can join, and a worker completes the removal even if this request is
+    // interrupted.
     let closed = GROUPS.begin_removal(&asked, &group, satellite::asked::of_removal()).await?;
     let entry = |entry_type| by_person(&app, &caller, entry_type, None);
     for _ in 0..PAGES {
@@ -230,7 +230,7 @@ fn removing(group: &str) -> Error {
     }
 }
 
-/// What satellites would choke on, or registries refuse, is refused here.
+/// Refuses values that satellites cannot handle or registries refuse.
 fn check(group: &GroupSync) -> Result<(), Error> {
     const MOST_ARTIFACTS: usize = 10_000;
     named::check_name("group", &group.group)?;
@@ -250,7 +250,7 @@ fn check(group: &GroupSync) -> Result<(), Error> {
                 fix: None,
             });
         }
-        // Enough to see what is wrong.
+        // Enough errors to see the problem.
         if errors.len() == 20 {
             break;
         }
@@ -260,7 +260,7 @@ fn check(group: &GroupSync) -> Result<(), Error> {
 
 pub(crate) fn check_registry(field: &str, registry: &str) -> Result<(), Error> {
     let (scheme, rest) = registry.split_once("://").unwrap_or(("https", registry));
-    // Every reader of a group reads this: credentials do not belong here.
+    // All readers of a group see this, so credentials are refused.
     let decent = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:/[]".contains(&byte);
     let url = format!("{scheme}://{rest}").parse::<axum::http::Uri>();
     let is_url =
@@ -322,7 +322,7 @@ fn view(resource: &Resource) -> Result<SatelliteGroup, Error> {
     Ok(SatelliteGroup { id, name, state, registry, projects, artifacts, created_at, updated_at })
 }
 
-/// An answer that also says when no satellite can pull what the group names.
+/// Returns an answer with a warning if no satellite can pull the group's artifacts.
 fn warned(app: &App, resource: &Resource) -> Result<Response, Error> {
     let mut response = answer(StatusCode::OK, resource)?;
     warning::add(&mut response, &unserved(app, resource)?.into_iter().collect::<Vec<_>>());

@@ -1,6 +1,6 @@
-//! Satellites by their credentials, from memory: a beat needs no read of the database.
+//! Recognises satellites by their credentials, from memory: a beat needs no read of the database.
 //!
-//! The cache is the platform's ([`crate::platform::identity::cache`]); here is what it keeps of a satellite.
+//! The cache is the platform's ([`crate::platform::identity::cache`]); this module defines its entries.
 
 mod known;
 
@@ -26,12 +26,12 @@ use crate::platform::{
     parts::Parts,
 };
 
-/// How often a registration is judged again whose judgement came too late to count.
+/// How often the check of a registration is repeated if it was too slow to count.
 const TRIES: usize = 2;
 
 const UNKNOWN: Error = Error::Basic("the credential is not valid: it is unknown, revoked or not issued yet");
 
-/// A satellite that calls, and what it showed.
+/// A calling satellite, and the credential it showed.
 #[derive(Debug, Clone)]
 pub(crate) struct SatelliteIdentity {
     pub(crate) id: Box<str>,
@@ -41,7 +41,7 @@ pub(crate) struct SatelliteIdentity {
 }
 
 impl SatelliteIdentity {
-    /// Whether it came with a certificate, and so by the listener for those.
+    /// Whether it showed a certificate, on the listener for certificates.
     pub(crate) fn shows_certificate(&self) -> bool {
         matches!(self.shown, Shown::Svid(_))
     }
@@ -55,7 +55,7 @@ impl SatelliteIdentity {
     }
 }
 
-/// The label that says which satellites fall silent together, and the zones that it names, each kept once.
+/// The label of zones, and the zone names, each stored once.
 pub(crate) struct Zones {
     label: String,
     names: Mutex<HashSet<Arc<str>>>,
@@ -94,12 +94,12 @@ impl Identities {
         self.0.read(satellite, read_at)
     }
 
-    /// Waits until every other server has noticed that access was taken away.
+    /// Waits until every other server has noticed a revocation.
     pub(crate) async fn settle(&self) {
         self.0.settle().await;
     }
 
-    /// Recognises the satellite behind what a caller shows.
+    /// Recognises the satellite by the credential of a caller.
     pub(crate) async fn identify(
         &self,
         app: &App,
@@ -112,19 +112,19 @@ impl Identities {
         Ok(SatelliteIdentity { id, name, handle: handle.into(), shown })
     }
 
-    /// Judges a satellite as it is now: once more when an answer is about to be given, because its body may have taken
-    /// its time, and again when there is an answer, because that may have taken longer still.
+    /// Judges a satellite again: after its body was read, and once more before the answer is sent, because
+    /// each may have taken a while.
     pub(crate) async fn standing(&self, app: &App, identity: &SatelliteIdentity) -> Result<Standing, Error> {
         self.0.standing(app, &identity.handle, identity.shown).await
     }
 
-    /// Checks that the credential that a satellite has in this version still counts, right before it is handed out.
+    /// Checks that the credential of this version is still valid, right before it is handed out.
     pub(crate) async fn check_issued(&self, app: &App, satellite: &Resource) -> Result<(), Error> {
         let Document { credential, robot, .. } = Document::of(satellite)?;
         let issued = credential.and_then(|issued| secret::hash_of(&issued.hash));
         let shown = Shown::Secret(issued.ok_or(UNKNOWN)?);
         let handle = robot.map_or_else(|| handle_of(&satellite.content.name), |robot| robot.name);
-        // Its token is spent: a database that was slow once is asked again before the credential is withheld.
+        // Its token is used up, so a slow check is repeated before the credential is withheld.
         for _ in 0..TRIES {
             match self.0.standing(app, &handle, shown).await {
                 Err(Error::Unavailable(why)) => tracing::info!(why, "registration is judged again"),
@@ -135,8 +135,8 @@ impl Identities {
     }
 }
 
-/// The living satellite that calls itself so. A registry has the say about the names of its robots: one that begins as
-/// ours do is looked for among them first.
+/// Finds the living satellite by its user name. A registry chooses the names of its robots, so names are
+/// looked up among robots first.
 async fn look_up(app: &App, handle: &str) -> Result<Option<Resource>, Error> {
     if handle.starts_with("spiffe://") {
         return Ok(app.store.get_by_key(KIND, &document::spiffe_key(handle)).await?);

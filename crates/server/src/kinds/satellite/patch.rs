@@ -1,4 +1,4 @@
-//! Corrections of what is known of a satellite.
+//! Changes the labels and the interval of a satellite.
 
 use axum::{
     Extension, Json,

@@ -1,4 +1,4 @@
-//! Where things are for a satellite: its registry, its state, its refresh route, its user name.
+//! Addresses for a satellite: its registry, its state, its refresh route; and its user name.
 
 use wardroom_api::satellite::{RefreshDirective, Registration, RegistryAuth};
 use wardroom_store::Resource;
@@ -26,7 +26,7 @@ pub(crate) fn is_ready(app: &App, document: &Document) -> bool {
     Settings::of(&app.config).harbor.is_none() || document.robot.as_ref().is_some_and(knows)
 }
 
-/// Refuses to bring in satellites that would be told to come to an address that is none.
+/// Refuses to register satellites when the server's URL is an address that cannot be reached.
 pub(crate) fn check_reachable(app: &App) -> Result<(), Error> {
     match app.config.public_url {
         Some(_) => Ok(()),
@@ -37,7 +37,7 @@ pub(crate) fn check_reachable(app: &App) -> Result<(), Error> {
     }
 }
 
-/// Refuses for now what the registry does not know yet; nothing is used up.
+/// Refuses while the registry does not know the credential yet; no token is used up.
 pub(crate) fn check_ready(app: &App, document: &Document) -> Result<(), Error> {
     check_reachable(app)?;
     if is_ready(app, document) {
@@ -74,7 +74,7 @@ pub(crate) fn spire(app: &App) -> Option<Spire> {
     Some(Spire { trust_domain: settings.trust_domain.clone(), address, port })
 }
 
-/// Where and until when a credential is exchanged: on the listener on which what was shown counts.
+/// Where and until when a credential is exchanged: on the listener that accepts the shown credential.
 pub(crate) fn directive(app: &App, caller: &SatelliteIdentity, refresh: Refresh) -> RefreshDirective {
     let by_certificate = Settings::url_by_certificate(&app.config).filter(|_| caller.shows_certificate());
     let url = by_certificate.unwrap_or_else(|| app.config.public_url.as_deref().unwrap_or_default());

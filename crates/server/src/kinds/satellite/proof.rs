@@ -55,7 +55,7 @@ async fn identify(app: &App, shown: Shown<'_>, from: IpAddr) -> Result<Option<Ar
     Ok(Some(Arc::new(identity)))
 }
 
-/// A certificate was verified when the connection was opened; its end is looked at on every request.
+/// A certificate is verified when the connection is opened; its expiry is checked on every request.
 fn in_time(app: &App, svid: &SpiffeId) -> Result<(), Error> {
     if app.now() < svid.until {
         return Ok(());

@@ -1,8 +1,8 @@
-//! The images that the groups of a satellite name, pulled from the group's registry and passed on as they come.
+//! Passes images of a satellite's groups through from the groups' registries.
 //!
-//! What must stay true: a satellite gets parts of repositories that one of its groups names, from registries that an
-//! administrator listed, and never sees their credentials. Nothing is kept here; what is passed on at once is bounded in
-//! number and in time.
+//! What must stay true: a satellite gets only repositories that one of its groups names, from registries that
+//! an administrator listed, and never sees their credentials. Nothing is stored; concurrent streams are
+//! bounded in number and time.
 
 use std::collections::BTreeSet;
 
@@ -35,10 +35,10 @@ mod stream;
 pub(crate) use sources::Sources;
 use stream::Limits;
 
-/// How long a registry may be silent in the middle of an answer, and how long a satellite may take nothing of it.
+/// How long a registry may pause within an answer, and how long a satellite may read nothing of it.
 const STALL: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// What a path of a repository asks for.
+/// The part of a repository that a path names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted<'a> {
     Part(Part<'a>),
@@ -46,7 +46,7 @@ enum Wanted<'a> {
     Referrers(&'a str),
 }
 
-/// What a group says about one repository.
+/// An artifact of a group, for one repository.
 struct Named {
     group: String,
     /// Its registry, in the one form of addresses.
@@ -54,7 +54,8 @@ struct Named {
     tags: BTreeSet<String>,
 }
 
-/// A part of an image, the tags of a repository, or what refers to an image; the path has any number of parts.
+/// Serves a part of an image, the tags of a repository, or its referrers; the path has any number of
+/// segments.
 pub(crate) async fn pull(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
@@ -110,7 +111,7 @@ fn wanted(path: &str) -> Option<(&str, Wanted<'_>)> {
     (!reference.is_empty()).then_some((repository, wanted))
 }
 
-/// What the groups of a satellite say about a repository.
+/// Returns the artifacts of a satellite's groups that name a repository.
 async fn named(app: &App, satellite: &Resource, repository: &str) -> Result<Vec<Named>, Error> {
     let mut all = Vec::new();
     for name in Document::of(satellite)?.groups {
@@ -126,14 +127,14 @@ async fn named(app: &App, satellite: &Resource, repository: &str) -> Result<Vec<
     Ok(all)
 }
 
-/// The tags that groups name, of which there may be more in the registry.
+/// The tags that groups name; the registry may have more.
 fn tags(repository: &str, named: &[Named], uri: &Uri) -> Response {
     let all: BTreeSet<_> = named.iter().flat_map(|named| &named.tags).map(String::as_str).collect();
     let tags = registry::page(all, uri);
     Json(json!({"name": repository, "tags": tags})).into_response()
 }
 
-/// An empty index: groups name images, and nothing that refers to them.
+/// An empty index: groups name images, and no referrers.
 fn referrers(digest: &str) -> Result<Response, Error> {
     if !is_digest(digest) {
         return Err(Error::invalid("digest", "must be sha256: and 64 hexadecimal digits"));
@@ -153,13 +154,13 @@ fn is_digest(text: &str) -> bool {
         || text.strip_prefix("sha512:").is_some_and(|rest| hex(rest, 128))
 }
 
-/// Headers of a request that the registry is told of.
+/// Request headers that are passed to the registry.
 const ASKED: &[&str] = &["accept", "range", "if-none-match"];
 
-/// Headers of an answer that the satellite is told of.
+/// Answer headers that are passed to the satellite.
 const TOLD: &[&str] = &["content-type", "content-length", "content-range", "accept-ranges", "etag", DIGEST];
 
-/// Returns the answer of the first registry that has the part; nothing when none has it.
+/// Returns the answer of the first registry that has the part.
 async fn pass_on(
     app: &App,
     from: &[&Named],

@@ -102,7 +102,7 @@ pub(crate) async fn reenable(
     }))
 }
 
-/// What the satellite shall be; nothing when it is so already.
+/// Returns the change; none if the satellite is in that state already.
 fn decide(
     app: &App,
     satellite: &Resource,
@@ -116,7 +116,7 @@ fn decide(
     if mode != Mode::Reissue && is_waiting && waits_for_this {
         return Ok(None);
     }
-    // A pending satellite stays where it is and gets another way to go on.
+    // A pending satellite stays pending and gets a new token.
     let to = if state == SatelliteState::Pending {
         state
     } else {
@@ -129,7 +129,7 @@ fn decide(
             allowed: vec![REISSUE.of(&satellite.content.name)],
         });
     }
-    // Its agent was banned with the revocation, and a node joins with a token only once.
+    // Its agent was banned with the revocation; the node needs a new token to join again.
     if mode != Mode::Reissue && document.has_own_agent(&satellite.content.name) {
         return Err(Error::Conflict {
             code: "agent_banned",

@@ -49,7 +49,7 @@ pub(crate) async fn refresh(
             document.keep(&app.key, &satellite.content.id, |hash| identity.shows(hash));
         } else {
             let issued = secret::credential(&app.key, &satellite.content.id, document.epoch);
-            // Of two that it may have, the one it showed.
+            // If two are valid, the one it showed.
             let shown = |old: Credential| match old.previous_hash {
                 Some(previous) if identity.shows(&previous) => previous,
                 Some(_) | None => old.hash,
@@ -70,7 +70,7 @@ pub(crate) async fn refresh(
     })
     .await?;
     let satellite = sync::heard_again(&app, &caller, satellite).await?;
-    // Revoked or deleted in between: nothing is handed out.
+    // If it was revoked or deleted meanwhile, nothing is handed out.
     Identities::of(&app).standing(&app, identity).await?;
     super::ztr::answer(&app, &satellite).map(Json)
 }

@@ -90,7 +90,7 @@ pub(crate) async fn tags(
     Ok(Json(json!({"name": repository, "tags": page([LATEST], &uri)})).into_response())
 }
 
-/// The tags of the page that is asked for: so many (`n`), and only those after another one (`last`).
+/// Returns the requested page of tags: at most `n`, after `last`.
 pub(super) fn page<'a>(tags: impl IntoIterator<Item = &'a str>, uri: &Uri) -> Vec<&'a str> {
     let pairs = || uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
     let given = |name: &str| pairs().find(|(key, _)| *key == name).map(|(_, value)| value);
@@ -139,7 +139,7 @@ pub(crate) fn is_path(path: &str) -> bool {
     path == "/v2" || path.starts_with("/v2/")
 }
 
-/// A refusal in the words of registries, for clients that know nothing else of this server.
+/// A refusal in the format of registries.
 pub(crate) fn refuse(error: &Error, mut problem: Response) -> Response {
     let code = match error {
         Error::Unauthenticated(_) | Error::Basic(_) => "UNAUTHORIZED",
@@ -176,7 +176,7 @@ pub(crate) fn refuse(error: &Error, mut problem: Response) -> Response {
     problem
 }
 
-/// The advice of a refusal, where that of the API does not fit a client of a registry.
+/// The text of a refusal, adapted for clients of registries.
 fn message(error: &Error) -> String {
     if let Error::NotFound { kind: "repository", id } = error {
         return format!("no group of this satellite names the repository {id:?}");

@@ -1,4 +1,4 @@
-//! What keeps a satellite that is online from replicating: it beats, but holds none of the images that its groups name.
+//! Explains why an online satellite replicates nothing: it beats, but holds none of its groups' images.
 
 use jiff::{SignedDuration, Timestamp};
 use wardroom_core::why::Blocker;
@@ -13,14 +13,14 @@ use super::{
 };
 use crate::platform::{app::App, http::error::Error};
 
-/// How long a satellite may hold no image after it came online before a person is asked to look.
+/// How long an online satellite may hold no image before a person is asked to look.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
 
-/// What a satellite replicates.
+/// The replication of a satellite, for `why`.
 pub(crate) struct Replication {
-    /// What keeps it from replicating.
+    /// The reasons why it does not replicate.
     pub(crate) blockers: Vec<Blocker>,
-    /// What it shall hold and what it says it holds, for people.
+    /// The images that it should hold and reports to hold, in words.
     pub(crate) said: String,
 }
 

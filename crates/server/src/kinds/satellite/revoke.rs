@@ -1,6 +1,6 @@
 //! Blocking a satellite.
 //!
-//! What must stay true: from the answer on, no server answers this satellite with 200, whatever becomes of the effects.
+//! What must stay true: from the answer on, no server answers this satellite with 200, even if effects fail.
 
 use axum::{Extension, Json, extract::State};
 use wardroom_api::{
@@ -55,7 +55,7 @@ pub(crate) async fn revoke(
     })
     .await?;
     beat::rests(&app, &id);
-    // A repeat waits as well: the answer to the first may have been lost before it was true.
+    // A repeat waits too: the first request may have been interrupted before every server knew.
     Identities::of(&app).settle().await;
     Ok(Json(Envelope::said(view::whole(&app, &satellite).await?, message)))
 }

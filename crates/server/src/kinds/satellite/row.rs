@@ -1,4 +1,4 @@
-//! The row of satellites: what the platform has to know of them.
+//! The row of satellites for the platform.
 
 use axum::{Json, response::IntoResponse as _};
 use wardroom_api::Envelope;
@@ -35,7 +35,7 @@ pub(crate) static ROW: Kind = Kind {
             why: Some(|app, name| Box::pin(why::why(app, name))),
             again: Some(|app, satellite, _| {
                 Box::pin(async move {
-                    // Its server may have died before every other one had noticed.
+                    // The first server may have died before every other one had noticed.
                     Identities::of(app).settle().await;
                     Ok(Json(Envelope::new(view::whole(app, satellite).await?)).into_response())
                 })

@@ -1,13 +1,14 @@
 //! Secrets of satellites: derived from the server's key, or random and shown once. None of them is stored.
 //!
-//! A robot's secret and a join token are functions of the key, the satellite and an epoch, so that a handler answers
-//! before another system was told, a worker tells it later, and the database holds hashes only.
+//! A robot's secret and a join token are derived from the key, the satellite and an epoch. So a handler can
+//! answer before another system knows the secret, a worker can set it there later, and the database holds
+//! hashes only.
 
 use sha2::{Digest as _, Sha256};
 
 use crate::platform::identity::secret::{self, Key};
 
-/// What is kept of a secret.
+/// The stored hash of a secret.
 pub(crate) type Hash = [u8; 32];
 
 /// The secret of a satellite's credential in an epoch: upper case, lower case and digits, as registries ask for.
@@ -29,7 +30,8 @@ pub(crate) fn new_ztr_token() -> String {
     format!("wrz_{}", secret::random_text())
 }
 
-/// What is kept of a credential or a registration token: enough for 256 bits, and cheap enough for every beat.
+/// Hashes a credential or a registration token. A plain hash is enough for 256 random bits, and cheap enough
+/// for every beat.
 pub(crate) fn hash(text: &str) -> Hash {
     let mut hash = Sha256::new();
     hash.update(b"wardroom/satellite/1");
@@ -37,7 +39,7 @@ pub(crate) fn hash(text: &str) -> Hash {
     hash.finalize().into()
 }
 
-/// What is kept of the `Idempotency-Key` of an exchange; a weak key is no clue to anything.
+/// Hashes the `Idempotency-Key` of an exchange with the server's key, because it may be guessable.
 pub(crate) fn exchange_hash(key: &Key, token: &Hash, idempotency_key: &str) -> Hash {
     key.sign("ztr exchange", &[&secret::encode(token), idempotency_key])
 }
@@ -47,7 +49,7 @@ pub(crate) fn text_of(hash: &Hash) -> String {
     secret::encode(hash)
 }
 
-/// A stored hash; nothing when it is none.
+/// Parses a stored hash.
 pub(crate) fn hash_of(text: &str) -> Option<Hash> {
     secret::decode(text).and_then(|bytes| Hash::try_from(bytes).ok())
 }

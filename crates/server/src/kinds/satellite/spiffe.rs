@@ -24,7 +24,7 @@ use crate::platform::{
     work::jobs,
 };
 
-/// How nodes prove themselves to SPIRE.
+/// How nodes attest to SPIRE.
 const METHODS: &[&str] = &["join_token", "x509pop", "sshpop"];
 
 /// How long a join token is valid, in seconds: unless told, and at most.
@@ -101,8 +101,7 @@ fn check(create: &JoinTokenCreate) -> Result<Wanted, Error> {
     Ok(Wanted { region: region.to_owned(), method: method.to_owned(), ttl_seconds })
 }
 
-/// Checks that SPIRE can know the agent: it cannot be corrected later, and the satellite's name would be used
-/// up.
+/// Checks the parent agent: it cannot be corrected later, and the satellite's name would be used up.
 fn check_parent(parent: &str, trust_domain: &str) -> Result<(), Error> {
     let is_agent = |id: Id| id.trust_domain == trust_domain && !id.path.is_empty();
     if parent.len() <= 400 && parent.parse().is_ok_and(is_agent) {
@@ -182,7 +181,7 @@ pub(crate) fn joining(
     })
 }
 
-/// A SPIFFE ID that was given out is a record that is never deleted: it can be claimed once.
+/// Claims a SPIFFE ID with a record that is never deleted, so that it can be claimed only once.
 fn claim(app: &App, caller: &Caller, spiffe_id: &str) -> Change {
     let after = jobs::server_record("spiffe-id", spiffe_id);
     let entry = by_person(app, caller, "registered", None);

@@ -1,4 +1,4 @@
-//! Satellites that fell silent become stale, and are online again when they were heard.
+//! Silent satellites become stale, and online again with their next beat.
 
 use wardroom_core::satellite::{Event, State};
 use wardroom_store::Resource;
@@ -25,13 +25,13 @@ pub(super) static BEATING: Beating = Beating {
     back,
 };
 
-/// Where satellites go that fell silent.
+/// The state that silent satellites move to.
 fn targets(silent: &[Resource]) -> Result<Vec<Option<Target>>, Error> {
     let to = step("", State::Online, Event::HeartbeatsMissed)?.to.as_str();
     Ok(vec![Some(Target { to, holds: Vec::new() }); silent.len()])
 }
 
-/// Where a satellite goes that is stale and was heard.
+/// The state that a stale satellite returns to with a beat.
 fn back(satellite: &Resource) -> Result<Option<Back>, Error> {
     if document::state(satellite)? != State::Stale {
         return Ok(None);

@@ -1,7 +1,7 @@
-//! Heartbeats: what the document's table answers, from memory.
+//! Heartbeats, answered from memory by the document's table.
 //!
-//! What must stay true: a beat of a satellite that is well is no transaction; one that changes its state is durable
-//! before it is answered; and the answer is judged after the body was read, however long that took.
+//! What must stay true: a beat without a state change needs no transaction; a beat that changes the state is
+//! durable before it is answered; and the satellite is judged again after its body was read.
 
 use axum::{
     Extension, Json,
@@ -71,19 +71,18 @@ pub(crate) async fn sync(
     Ok(response)
 }
 
-/// How often it beats decides when it is missed; all else is what it sees.
+/// The answer needs only the interval; the other fields are observations.
 impl Report for Beat {
     const NEEDED: &'static [&'static str] = &["state_report_interval"];
 }
 
-/// What a beat changes, if anything.
+/// The change that a beat causes, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Due {
-    /// It is heard with this credential: it was missed, or this is the first use of a new one, which voids
-    /// the one before. Which of both holds is decided on its record, which may be newer than this server's
-    /// cache.
+    /// A beat with this credential brings it back online, or is the first use of a new credential, which
+    /// voids the previous one. Its record decides which, because it may be newer than this server's cache.
     Heard(Which),
-    /// It comes back with the credential it was left.
+    /// It returns with the credential that it kept.
     Kept,
 }
 
@@ -104,13 +103,13 @@ async fn carry_out(app: &App, caller: &Caller, known: &Known, due: Due) -> Resul
             Identities::of(app).settle().await;
             Ok(())
         }
-        // It was deleted meanwhile: the next look says so.
+        // It was deleted meanwhile: the next check refuses it.
         Ok((_, Void::Nothing)) | Err(Error::NotFound { .. }) => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// A satellite that was heard without a beat, which it was missed for if it was. What it is told it has not used yet.
+/// Brings a satellite online for a request other than a beat, without counting its new credential as used.
 pub(crate) async fn heard_again(app: &App, caller: &Caller, satellite: Resource) -> Result<Resource, Error> {
     if document::state(&satellite)? != SatelliteState::Stale {
         return Ok(satellite);
@@ -120,7 +119,7 @@ pub(crate) async fn heard_again(app: &App, caller: &Caller, satellite: Resource)
         Ok(Document::of(satellite)?.credential.map(|issued| issued.hash))
     };
     match super::change(app, &satellite.content.id, None, back).await {
-        // Only the credential that was decided on is handed out; one that was issued meanwhile needs a new
+        // Only the credential of this decision is handed out; one that was issued meanwhile needs a new
         // request.
         Ok((after, _)) if issued(&after)? != issued(&satellite)? => {
             Err(Error::Unavailable("the credential was exchanged at the same moment: retry"))
@@ -132,11 +131,11 @@ pub(crate) async fn heard_again(app: &App, caller: &Caller, satellite: Resource)
     }
 }
 
-/// What ends with a change.
+/// The credential that a change voids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Void {
     Nothing,
-    /// The credential of two that it does not show.
+    /// The other one of two credentials.
     Other,
 }
 
@@ -190,7 +189,7 @@ mod tests {
     use super::*;
     use crate::{kinds::satellite::document::Credential, platform::identity::auth::Principal};
 
-    /// What a server believed of the satellite has no say in it: with a new credential it is heard, or was missed.
+    /// The decision does not depend on a server's cache.
     #[tokio::test]
     async fn the_first_use_of_a_credential_voids_the_one_before_in_every_state() {
         let dir = tempfile::tempdir().unwrap();

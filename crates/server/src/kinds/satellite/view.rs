@@ -1,4 +1,5 @@
-//! Satellites as the API shows them: the living, the deleted for auditors, and what other systems were told.
+//! Satellites as the API shows them: living ones, deleted ones for auditors, and their effects on other
+//! systems.
 
 use axum::{
     Extension, Json,
@@ -32,7 +33,7 @@ use crate::platform::{
     liveness,
 };
 
-/// What satellites can be selected by.
+/// Fields that satellites can be selected by.
 const FIELDS: &[&str] = &["status", "name", "flow", "region", "config", "config_name", "group"];
 
 /// Which satellites, and which page of them.
@@ -171,14 +172,14 @@ pub(crate) async fn effects(
 ) -> Result<Json<Page<EffectProgress>>, Error> {
     let id = match find(&app, &name).await {
         Ok(satellite) => satellite.content.id,
-        // What a deletion has left to do is found by the id.
+        // Effects of a deletion are found by the id.
         Err(Error::NotFound { .. }) => name,
         Err(error) => return Err(error),
     };
     told(&app, KIND, &id).await
 }
 
-/// What other systems have been told of a record, deleted or not.
+/// Returns the effects of a record, deleted or not, on other systems.
 pub(crate) async fn told(
     app: &App,
     kind: &'static str,
@@ -213,7 +214,7 @@ fn progress(app: &App, effect: wardroom_store::EffectProgress) -> EffectProgress
     }
 }
 
-/// A satellite as the API shows it: when it was last heard, by any replica, and what it last said.
+/// Shows a satellite with its last beat at any replica and its last report.
 pub(crate) async fn whole(app: &App, satellite: &Resource) -> Result<Satellite, Error> {
     liveness::view::refresh(app, KIND, std::slice::from_ref(satellite)).await?;
     let mut shown = known(app, satellite)?;
@@ -221,7 +222,7 @@ pub(crate) async fn whole(app: &App, satellite: &Resource) -> Result<Satellite, 
     Ok(shown)
 }
 
-/// The same without what it last said, and with the beats that this replica knows.
+/// The same without its last report, and with the beats that this replica knows.
 fn known(app: &App, satellite: &Resource) -> Result<Satellite, Error> {
     let document = Document::of(satellite)?;
     let content = &satellite.content;
@@ -229,7 +230,7 @@ fn known(app: &App, satellite: &Resource) -> Result<Satellite, Error> {
         content.state == SatelliteState::Pending.as_str() && document.may_refresh(app.now());
     let silence = app.liveness.standing(KIND, &content.id);
     let (last_seen, interval) = app.liveness.last_beat(KIND, &content.id).unzip();
-    // One that is stale was judged by it.
+    // A stale satellite was judged by this interval.
     let held = matches!(document::state(satellite)?, SatelliteState::Online | SatelliteState::Stale);
     let interval = interval.flatten().filter(|_| held);
     let standing = silence.as_ref().map(|silence| silence.standing).filter(|it| *it != Standing::Heard);

@@ -1,4 +1,4 @@
-//! Why a satellite is where it is.
+//! Explains the state of a satellite.
 
 use jiff::Timestamp;
 use wardroom_core::{
@@ -50,7 +50,7 @@ pub(crate) async fn why(app: &App, name: &str) -> Result<Vec<Why>, Error> {
         State::Pending | State::Stale | State::Revoked => None,
     };
     let effects = app.store.effects_of(KIND, &satellite.content.id).await?;
-    // A revoked satellite stays so, whatever other systems do not know yet.
+    // Outstanding effects do not keep a revoked satellite from being refused.
     if state != State::Revoked {
         blockers.extend(effects.iter().filter_map(pending));
         blockers.extend(unpublished(app, &document).await?);
@@ -137,15 +137,15 @@ async fn more(
     Ok(said)
 }
 
-/// What other systems were not told yet of a satellite that is refused: those first that would let it in. Of each type the
-/// first; what comes after it waits for it, and for no other type.
+/// Lists outstanding effects of a refused satellite, one of each type, first those that would let it in.
+/// Later effects of a type wait for the first.
 fn untold(effects: &[EffectProgress]) -> Option<String> {
     let first = |name| effects.iter().filter(|effect| effect.effect_type == name).find_map(pending);
     let untold = [HARBOR_ROBOT, SPIRE_ENTRY, PUBLISH_STATE].into_iter().filter_map(first);
     untold.map(|Blocker { what, .. }| what.into_owned()).reduce(|all, next| format!("{all}; {next}"))
 }
 
-/// How a pending satellite comes in: with the credential that it had, or as a new one does.
+/// The event by which a pending satellite comes online: with its old credential, or by registering.
 fn way_in(document: &Document) -> Event {
     match (&document.registration, document.refresh) {
         (None, Some(_)) => Event::Refreshed,
@@ -153,7 +153,7 @@ fn way_in(document: &Document) -> Event {
     }
 }
 
-/// What the satellite's state names and the registry may not have yet.
+/// Blockers for images that the satellite's state names and the registry may not have yet.
 async fn unpublished(app: &App, document: &Document) -> Result<Vec<Blocker>, Error> {
     let groups = document.groups.iter().map(|group| (GROUPS, group));
     let mut blockers = Vec::new();
@@ -168,13 +168,12 @@ async fn unpublished(app: &App, document: &Document) -> Result<Vec<Blocker>, Err
     Ok(blockers)
 }
 
-/// Whether its token is for its agent, which joins SPIRE with it: after joining in time it registers at any
-/// time.
+/// Whether its token is a join token for its agent, which after joining can register at any time.
 fn joins(document: &Document) -> bool {
     document.flow == Flow::Spiffe && document.registration.is_some()
 }
 
-/// Until when a pending satellite can come by itself.
+/// Until when a pending satellite can register by itself.
 fn ends(document: &Document) -> Option<Timestamp> {
     let token = document.registration.as_ref().map(|registration| registration.expires_at);
     token.or(document.refresh.map(|refresh| refresh.until))

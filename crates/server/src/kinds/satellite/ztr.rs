@@ -1,10 +1,9 @@
 //! Zero-touch registration: a one-time token, or a verified identity, becomes a credential.
 //!
-//! What must stay true: of many callers that show one token, one wins, by the version check of its commit. A
-//! satellite that lost the answer repeats it with the same `Idempotency-Key`; nothing secret is kept for
-//! that, because secrets are derived. A committed record is read again before its credential is handed out:
-//! the answer of the database may have been on its way for so long that another server has acknowledged a
-//! revocation meanwhile.
+//! What must stay true: of several callers with one token, one wins, by the version check of its commit. A
+//! satellite that lost the answer repeats its request with the same `Idempotency-Key`; no secret is stored
+//! for that, because secrets are derived. The record is read again before its credential is handed out,
+//! because another server may have acknowledged a revocation meanwhile.
 
 use axum::{Extension, Json, extract::State, http::HeaderMap};
 use jiff::{SignedDuration, Timestamp};
@@ -66,7 +65,7 @@ async fn exchange(
 ) -> Result<Json<Registration>, Error> {
     let exchanged = try_exchange(app, caller, headers, token).await;
     if let Err(Error::TokenUnknown | Error::Basic(_)) = &exchanged {
-        // Only failures count: a guessing neighbour cannot keep others from registering.
+        // Only failures count, so that guesses do not block registrations from the same address.
         app.limiter.check_guess(caller.address, token)?;
     }
     exchanged.map(Json)
@@ -122,20 +121,20 @@ async fn try_exchange(
             Err(Error::Revoked | Error::Basic(_)) => Err(Error::TokenUnknown),
             Err(error) => Err(error),
         },
-        // Deleted, or moved away from where registration is possible: the token is void.
+        // The satellite was deleted or moved to a state without registration: the token is void.
         Err(Error::NotFound { .. } | Error::Conflict { .. }) => Err(Error::TokenUnknown),
         Err(error) => Err(error),
     }
 }
 
-/// What a caller shows, hashed.
+/// The token and key of a caller, hashed.
 struct Token {
     hash: String,
     key_hash: Option<String>,
 }
 
 impl Token {
-    /// Whether this very request was answered a moment ago, and what was answered still holds.
+    /// Whether this request was answered a moment ago, and the answer is still valid.
     fn was_exchanged(
         &self,
         satellite: &Resource,
@@ -145,7 +144,7 @@ impl Token {
         let Some(exchange) = &document.exchange else { return Ok(false) };
         let same = exchange.token_hash == self.hash && Some(&exchange.key_hash) == self.key_hash.as_ref();
         let holds = document.credential.as_ref().is_some_and(|known| known.epoch == exchange.epoch);
-        // A satellite that lost its answer does not beat either, and may be stale by now.
+        // A satellite that lost its answer sends no beats, and may be stale by now.
         let waits = matches!(state(satellite)?, SatelliteState::Online | SatelliteState::Stale);
         Ok(same && holds && now < exchange.until && waits)
     }
@@ -172,8 +171,8 @@ pub(crate) fn registered(
     document.into_content_of(satellite, row.to)
 }
 
-/// Registers the satellite whose certificate the listener for SPIFFE has checked. One that is registered gets what it
-/// was given before: it proves itself anew with every connection.
+/// Registers the satellite of a verified certificate. A registered one gets the same answer again: it proves
+/// itself with every connection.
 pub(crate) async fn by_svid(
     app: &App,
     caller: &Caller,
@@ -184,7 +183,7 @@ pub(crate) async fn by_svid(
         Error::Basic("the certificate is from before the satellite was re-enabled: get a new one");
     const NOT_TOLD: Error =
         Error::Unavailable("SPIRE does not have the satellite's new join token yet: retry");
-    // A certificate alone does not register: a deleted satellite may still have one.
+    // The record decides, because a deleted satellite may still have a certificate.
     let found = app.store.get_by_key(KIND, &spiffe_key(&svid.id)).await?.ok_or(STRANGER)?;
     let changed = super::change(app, &found.content.id, Some("registered"), |satellite| {
         let document = Document::of(satellite)?;
@@ -192,7 +191,7 @@ pub(crate) async fn by_svid(
             SatelliteState::Revoked => return Err(Error::Revoked),
             _ if svid.is_void(document.svid_after) => return Err(VOID),
             SatelliteState::Online | SatelliteState::Stale => return Ok(Decided::Nothing(())),
-            // An agent of before may get certificates until SPIRE has the new state.
+            // An earlier agent may get certificates until SPIRE has the new state.
             SatelliteState::Pending if !document.is_told_to_spire(&satellite.content.name) => {
                 return Err(NOT_TOLD);
             }
@@ -213,7 +212,7 @@ pub(crate) async fn by_svid(
 async fn hand_out(app: &App, caller: &Caller, satellite: Resource) -> Result<Registration, Error> {
     let satellite = sync::heard_again(app, caller, satellite).await?;
     let registration = place::registration(app, &satellite)?;
-    // Nothing that takes time follows: revoked or deleted in between, nothing is handed out.
+    // Checked last: nothing is handed out if it was revoked or deleted meanwhile.
     Identities::of(app).check_issued(app, &satellite).await?;
     super::beat::first(app, &satellite)?;
     Ok(registration)

@@ -37,7 +37,7 @@ pub(super) fn lacking(config: &Value, url: Option<&str>) -> Vec<String> {
     warnings
 }
 
-/// Returns whether a satellite that reads the config stops to send heartbeats.
+/// Returns whether a satellite with this config stops sending heartbeats.
 pub(super) fn silences(config: &Value, url: Option<&str>) -> bool {
     let is_plain = url.is_some_and(|url| url.starts_with("http://"));
     is_plain && config["app_config"]["use_unsecure"] != true

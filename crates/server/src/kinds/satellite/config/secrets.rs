@@ -1,7 +1,7 @@
 //! Which settings of a config are secrets, how they are hidden, and how they are stored.
 //!
-//! What must stay true: everything under a telling name is sealed before it is stored, and so is every text
-//! that looks sealed. Therefore a stored text that looks sealed is sealed, whatever a caller sent.
+//! What must stay true: every value under a name that suggests a secret is sealed before it is stored, and so
+//! is every text that looks sealed. Therefore a stored text that looks sealed is sealed.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use crate::platform::identity::{
 /// What is shown instead of a secret.
 pub(super) const HIDDEN: &str = "<hidden>";
 
-/// A setting whose name contains one of these, whatever is between its words, is a secret.
+/// A setting whose name contains one of these, with any separators, is a secret.
 #[rustfmt::skip]
 const SECRETS: &[&str] = &[
     "password", "passwd", "passphrase", "passcode", "secret", "token", "credential",
@@ -21,7 +21,7 @@ const SECRETS: &[&str] = &[
     "sslkey", "basicauth", "httpauth", "dbpass", "userpass",
 ];
 
-/// So is one with one of these words in it: as a part of other words they say nothing.
+/// A setting with one of these whole words in its name is a secret.
 const WORDS: &[&str] = &["auth", "auths", "authorization", "pass", "pwd", "psk", "jwt", "cookie"];
 
 fn is_secret(key: &str) -> bool {
@@ -34,17 +34,17 @@ fn has_secret(key: &str) -> bool {
     SECRETS.iter().any(|word| letters.contains(word))
 }
 
-/// Where a setting is.
+/// The place of a setting.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Place<'a> {
-    /// Whether it is under a telling name.
+    /// Whether a name above it suggests a secret.
     telling: bool,
-    /// The name of what it is in.
+    /// The name of the enclosing object.
     of: &'a str,
 }
 
 impl<'a> Place<'a> {
-    /// A setting in the one that is here. A key says by what it is in whether it is one that opens something: `tls.key`.
+    /// A setting inside this one. Whether `key` is a secret depends on the enclosing name, as in `tls.key`.
     fn at(self, key: &'a str) -> Self {
         let is_key = || matches!(words(key).last().as_deref(), Some("key" | "keys" | "pem"));
         let telling =
@@ -53,7 +53,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// A secret whatever its name is, or one that may have been sealed as such.
+/// Whether a text is a secret under any name, or looks sealed.
 fn is_secret_itself(text: &str) -> bool {
     (text.contains("-----BEGIN ") && text.contains("PRIVATE KEY-----")) || is_sealed(text)
 }
@@ -72,7 +72,7 @@ fn words(key: &str) -> impl Iterator<Item = String> {
     spaced.split_whitespace().map(str::to_owned).collect::<Vec<_>>().into_iter()
 }
 
-/// What the secrets of a config are sealed for.
+/// The record name that the secrets of a config are sealed for.
 fn record(name: &str) -> String {
     format!("{}/{name}", super::CONFIGS.kind)
 }
@@ -89,8 +89,8 @@ pub(super) fn count(config: &mut Value) -> usize {
     count
 }
 
-/// Opens every sealed secret of a config. False: one cannot be opened. A setting that was stored before its name was in
-/// the lists above is in clear, and stays as it is until the config is changed.
+/// Opens every sealed secret of a config; returns false if one cannot be opened. A setting that was stored
+/// before its name was in the lists above is not sealed until the config is changed.
 pub(super) fn open(key: &Key, name: &str, config: &mut Value) -> bool {
     let (record, mut all) = (record(name), true);
     let seal = Seal::of(key, &record);
@@ -104,8 +104,8 @@ pub(super) fn open(key: &Key, name: &str, config: &mut Value) -> bool {
     all
 }
 
-/// Calls `act` with every text and number under a telling name, however deep, because the value may be a list or an
-/// object of secrets, and with every text that is a secret itself.
+/// Calls `act` with every text and number below a name that suggests a secret, at any depth, and with every
+/// text that is a secret itself.
 fn each(value: &mut Value, place: Place<'_>, act: &mut impl FnMut(&mut Value)) {
     match value {
         Value::Object(map) => map.iter_mut().for_each(|(key, value)| each(value, place.at(key), act)),
@@ -120,9 +120,8 @@ pub(super) fn hide(value: &mut Value, place: Place<'_>) {
     each(value, place, &mut |secret| *secret = HIDDEN.into());
 }
 
-/// Puts back hidden values that were sent as they are shown, so that an edit of a read config loses no
-/// secret. A list is put back as a whole or not at all: the places of its secrets are unknown after it was
-/// changed.
+/// Restores hidden values that were sent back as shown, so that editing a config loses no secret. A list is
+/// restored as a whole or not at all, because its elements may have moved.
 pub(super) fn unhide(patch: &mut Value, stored: &Value, place: Place<'_>) {
     let mut shown = stored.clone();
     hide(&mut shown, place);
@@ -137,7 +136,7 @@ pub(super) fn unhide(patch: &mut Value, stored: &Value, place: Place<'_>) {
     }
 }
 
-/// Where a mask was sent back instead of a secret.
+/// Returns the path of a mask that was sent instead of a secret.
 pub(super) fn masked(value: &Value, path: &str) -> Option<String> {
     match value {
         Value::String(text) if text == HIDDEN => Some(path.to_owned()),

@@ -1,5 +1,5 @@
-//! Nodes that prove themselves to SPIRE with a certificate. When that is replaced, they join as another agent, which then
-//! has to hand out the identity of their satellite; nothing in our records changes with it, so it is looked for.
+//! Watches nodes that attest to SPIRE with a certificate. When it is replaced, they join as another agent,
+//! which then must vouch for their satellite; no record of ours changes, so the worker looks for it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-/// How SPIRE calls such nodes.
+/// SPIRE's name for this attestation.
 pub(super) const METHOD: &str = "x509pop";
 
 /// How often they are looked for.
@@ -31,14 +31,14 @@ const PERIOD: Duration = Duration::from_secs(300);
 /// Satellites that are read at once.
 const PAGE: usize = 500;
 
-/// What SPIRE knows of a node whose certificate has this name.
+/// The SPIRE selector of a node whose certificate has this name.
 pub(super) fn named(name: &str) -> Selector {
     Selector { kind: METHOD.to_owned(), value: format!("subject:cn:{name}") }
 }
 
-/// The one of several agents that is neither banned nor gone: the one that is known, or else the one that was heard last.
-/// Two nodes of one name would otherwise take the satellite from each other with every renewal. Agents renew at half of
-/// their time; a known one that has not, while another has twice its rest, was replaced.
+/// Picks one of several agents that is neither banned nor expired: the known one, or else the latest, so that
+/// two nodes of one name do not alternate with every renewal. Agents renew at half their lifetime; a known
+/// agent that has not, while another has twice its remaining time, was replaced.
 pub(super) fn best<'a>(
     agents: impl Iterator<Item = &'a Agent>,
     known: Option<&str>,
@@ -98,7 +98,7 @@ async fn look_through(app: &App, spire: &Spire) -> Result<(), Trouble> {
     }
 }
 
-/// The agent on record of a satellite for which one is looked for by its certificate; nothing for all others.
+/// The recorded agent of a satellite whose agent is found by its certificate; none for others.
 fn is_vouched_for(satellite: &Resource) -> Result<Option<Option<String>>, Error> {
     let document = Document::of(satellite)?;
     let is_looked_for = document.attestation_method.as_deref() == Some(METHOD)

@@ -2,8 +2,8 @@
 //!
 //! States name the addresses of the registry and the servers, which are settings. Servers with different
 //! settings would replace each other's states without end, so the settings of the server that started last
-//! count, as in a rolling change. A server with other settings publishes nothing, and says so. Once the
-//! deciding server is gone, the settings of any other present one count. A server without a listener for
+//! count, as in a rolling change. A server with other settings publishes nothing, and warns. Once the
+//! deciding server is gone, the settings of any other present server count. A server without a listener for
 //! certificates does not know its address, and yields to one that has it.
 
 use std::sync::{
@@ -30,11 +30,11 @@ use crate::{
     },
 };
 
-/// The record of the settings that count.
+/// The kind of the record of the settings in force.
 const KIND: &str = "server";
 const ID: &str = "registry";
 
-/// What states are made of beside their records.
+/// The settings that states depend on, beside their records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Settings {
     registry: String,
@@ -42,7 +42,7 @@ struct Settings {
     spiffe: Option<String>,
 }
 
-/// The settings that count, and whose they are.
+/// The settings in force, and their server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
     #[serde(flatten)]
@@ -54,23 +54,23 @@ struct Record {
 impl Record {
     async fn read(app: &App) -> Result<Option<Self>, Error> {
         let record = app.store.get(KIND, ID).await?;
-        // What cannot be read is from a newer server, which decides.
+        // An unreadable record is from a newer server, which decides.
         Ok(record.and_then(|record| record.content.document.read().ok()))
     }
 }
 
-/// A server whose settings count, and that is not there.
+/// A server whose settings are in force and that is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Missing {
     server: String,
     since: Timestamp,
 }
 
-/// A server that is missing for less comes back: it stood still, or all of them waited for the database.
+/// A server that is missing for less may return: it was paused, or all waited for the database.
 const GONE: SignedDuration = SignedDuration::from_secs(60);
 
 impl Missing {
-    /// Whether it was missing for long by now.
+    /// Whether it has been missing for long.
     fn is_gone(&self, now: Timestamp) -> bool {
         now.duration_since(self.since) >= GONE
     }
@@ -88,7 +88,7 @@ impl Settings {
         self.differing(other) == ["spiffe.url"]
     }
 
-    /// The settings that are others here.
+    /// The settings that differ.
     fn differing(&self, other: &Self) -> Vec<&'static str> {
         let pairs = [
             ("registry.url", self.registry != other.registry),
@@ -108,12 +108,12 @@ pub(super) struct Agreed {
 }
 
 impl Agreed {
-    /// Whether its settings are those that count. An embedded database has one server.
+    /// Whether this server's settings are in force. An embedded database has one server.
     pub(super) async fn publishes(&self, app: &App) -> Result<bool, Error> {
         if InForce::of(&app.config).registry.is_none() || !app.store.is_shared() {
             return Ok(true);
         }
-        // Other servers would take a server that is not present yet for gone.
+        // Other servers would count a server that is not present yet as gone.
         if !app.liveness.is_present() {
             return Ok(false);
         }
@@ -144,7 +144,7 @@ impl Agreed {
         Ok(!is_overruled)
     }
 
-    /// Whether the server whose settings count is gone.
+    /// Whether the server whose settings are in force is gone.
     async fn is_left(&self, app: &App, counts: &Record) -> Result<bool, Error> {
         let other = Some(counts.by.as_str()).filter(|by| *by != app.liveness.name());
         let missing = match other {
@@ -154,7 +154,7 @@ impl Agreed {
         Ok(self.has_missed(missing, app.liveness.steady()))
     }
 
-    /// Whether a server, if one is missing now, has been for long.
+    /// Whether the given server has been missing for long.
     fn has_missed(&self, missing: Option<&str>, now: Timestamp) -> bool {
         let mut before = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
         let since = before.take().filter(|before| Some(before.server.as_str()) == missing);
@@ -164,8 +164,8 @@ impl Agreed {
     }
 }
 
-/// Makes the settings of this server count, which has just started; unless they do, or it yields to more
-/// complete ones.
+/// Puts the settings of this server, which has just started, in force, unless it yields to more complete
+/// ones.
 async fn announce(app: &App, own: &Settings) -> Result<(), Error> {
     if own.satellites.is_none() {
         tracing::warn!(
@@ -182,7 +182,7 @@ async fn announce(app: &App, own: &Settings) -> Result<(), Error> {
     write(app, own).await
 }
 
-/// Has the settings of this server count from now on.
+/// Stores the settings of this server as the ones in force.
 async fn write(app: &App, own: &Settings) -> Result<(), Error> {
     let own = Record { settings: own.clone(), by: app.liveness.name().to_owned() };
     let (document, told) = (Document::of(&own)?, serde_json::to_value(&own).unwrap_or_default());

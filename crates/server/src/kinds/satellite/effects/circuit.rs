@@ -1,6 +1,6 @@
-//! Circuits: an upstream that does not answer is not asked for a while.
+//! Circuit breakers: an upstream that does not answer is not called for a while.
 //!
-//! Only silence counts. An upstream that refuses or fails at one effect answers, so other effects continue.
+//! Only missing answers count. An upstream that refuses an effect answers, so other effects continue.
 
 use std::{
     sync::{Mutex, PoisonError},

@@ -1,11 +1,10 @@
-//! Claims: an effect belongs to the worker that performs it for as long as that takes, and no longer.
+//! Claims: while a worker performs an effect, no other worker does.
 //!
-//! A claim is short and renewed, so that effects of a crashed server wait for moments, not for as long as an
-//! effect may take: it may be a revocation's. A worker that cannot renew its claim stops before another one
-//! can have it. A process that stands still notices nothing of this, so before each request to an upstream it
-//! checks whether it still has the claim, and whether the record still says what was planned. A request on
-//! its way by then may arrive late: a worker that finds out afterwards that it lost the claim has the effect
-//! performed once more, and that one is right.
+//! A claim is short and renewed, so that effects of a crashed server, such as revocations, are taken over
+//! soon. A worker that cannot renew its claim stops before another one can get it. A paused process cannot
+//! stop, so before each request to an upstream the worker checks that it still has the claim and that the
+//! record has not changed. A request that was already sent may arrive late: a worker that finds that it lost
+//! its claim queues the effect again, which corrects that.
 
 use std::time::Duration;
 
@@ -21,10 +20,10 @@ use crate::platform::{
 /// How long a claim holds.
 pub(super) const CLAIM: Duration = Duration::from_secs(20);
 
-/// How often it is renewed, how long that may take, and how much sooner than others we take it for lost.
+/// How often it is renewed, how long that may take, and how long before its expiry the worker stops.
 pub(super) const RENEW: Duration = Duration::from_secs(5);
 
-/// How long the end of a server waits for the database to take its claims back.
+/// How long a stopping server waits to release its claims.
 const LAST: Duration = Duration::from_secs(2);
 
 /// Returns the facts of a record that a plan depends on; other changes do not matter to it.
@@ -60,7 +59,7 @@ impl<'a> Permit<'a> {
 }
 
 impl Worker {
-    /// Keeps an effect that takes long, unless another server has it by now.
+    /// Renews the claim on a long effect, unless another server has it now.
     pub(super) async fn keep(&self, effect: &ClaimedEffect) -> Result<(), Trouble> {
         let renewed = self.app.store.renew_effect(effect.id, &self.holder, CLAIM).await;
         match renewed.map_err(Error::from)? {
@@ -85,14 +84,14 @@ impl Worker {
             match tokio::time::timeout(left.min(every + RENEW), renewal).await {
                 Ok(Ok(Some(asked))) => renewed_at = asked,
                 Ok(Ok(None)) => return,
-                // Perhaps the next time.
+                // The next renewal may succeed.
                 Ok(Err(_)) | Err(_) => {}
             }
         }
     }
 
-    /// Has an effect whose claim was lost performed once more. A server that stood still may have sent an
-    /// upstream an old state after another server sent the current one.
+    /// Queues an effect again whose claim was lost. A paused server may have sent an upstream an old state
+    /// after another server sent the current one.
     pub(super) async fn ask_again(&self, effect: &ClaimedEffect) -> Result<(), Error> {
         let app = &self.app;
         attempts(async || {
@@ -113,8 +112,9 @@ impl Worker {
         .await
     }
 
-    /// Releases claims of servers that are gone. An embedded database has one server at a time, so every
-    /// claim is an old one; of several servers, each releases its own, and claims of crashed ones expire.
+    /// Releases claims of earlier servers. An embedded database has one server at a time, so every claim is
+    /// an old one; with several servers, each releases its own when it stops, and claims of crashed ones
+    /// expire.
     pub(crate) async fn begin(&self) {
         if self.app.store.is_shared() {
             return;
@@ -128,7 +128,7 @@ impl Worker {
         }
     }
 
-    /// Lets go of what was cut off.
+    /// Releases the claims of interrupted effects.
     pub(crate) async fn end(&self) {
         match tokio::time::timeout(LAST, self.app.store.release_effects(&self.holder)).await {
             Ok(Ok(0)) => {}

@@ -1,10 +1,10 @@
-//! The Harbor robot of a satellite, made to fit its record.
+//! Makes the Harbor robot of a satellite match its record.
 //!
 //! What must stay true: whether a robot is disabled is always computed from our own state, so that no edit of
 //! groups enables a revoked one. A robot belongs to the satellite whose id is in its description, also when
-//! the answer to its creation was lost. One of a deleted satellite of the same name makes way; one that was
-//! made outside of Wardroom is left alone, unless the settings allow to take it over. A robot that fits
-//! already is not written.
+//! the answer to its creation was lost. The robot of a deleted satellite of the same name is removed; a robot
+//! made elsewhere is not touched, unless the settings allow to adopt it. A robot that matches already is not
+//! written.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +37,7 @@ use crate::{
 
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 
-/// Makes the robot of a satellite fit its record.
+/// Makes the robot of a satellite match its record.
 pub(super) async fn fit(worker: &Worker, harbor: &Harbor, effect: &ClaimedEffect) -> Result<(), Trouble> {
     let (app, id) = (&worker.app, &*effect.resource_id);
     let found = app.store.get(KIND, id).await.map_err(Error::from)?;
@@ -57,12 +57,13 @@ pub(super) async fn fit(worker: &Worker, harbor: &Harbor, effect: &ClaimedEffect
                 let wanted = Wanted { disable: true, ..as_it_is(&robot) };
                 update(permit, harbor, &robot, &wanted).await?;
                 let is_known = document.robot.as_ref().is_some_and(|known| known.id == robot.id);
-                // The secret of any other robot was never handed out.
+                // Secrets of other robots were never handed out.
                 let epoch = if is_known { known_epoch(&document) } else { 0 };
                 let expires_at = end(robot.expires_at);
                 record(app, id, Some(seen(app, &robot, epoch, expires_at, true))).await
             }
-            // A missing robot cannot log in; the satellite still shows its name, and is known by it.
+            // A missing robot cannot log in; the satellite still shows the robot's name and is recognised by
+            // it.
             Found::Others(_) | Found::Strange(_) | Found::None => {
                 let gone = |known| document::Robot { epoch: 0, renew_at: None, disabled: true, ..known };
                 record(app, id, document.robot.map(gone)).await
@@ -72,7 +73,7 @@ pub(super) async fn fit(worker: &Worker, harbor: &Harbor, effect: &ClaimedEffect
     enabled(app, permit, harbor, (&satellite, &document), robot).await
 }
 
-/// A robot that may be used: its secret is right before it is let in.
+/// Makes a robot usable: its secret is set before it is enabled.
 async fn enabled(
     app: &App,
     permit: &Permit<'_>,
@@ -115,12 +116,12 @@ async fn enabled(
     record(app, id, Some(seen(app, &robot, epoch, expires_at, false))).await
 }
 
-/// Whose robot there is.
+/// The owner of an existing robot.
 enum Found {
     Own(Robot),
-    /// That of another satellite, which has or had its name.
+    /// Another satellite, which has or had the name.
     Others(Robot),
-    /// One that has its name and was not made here.
+    /// None of ours: it was made elsewhere.
     Strange(Robot),
     None,
 }
@@ -164,11 +165,11 @@ async fn find(
         Some(_) | None => {}
     }
     let adopts = Settings::of(&app.config).harbor.as_ref().is_some_and(|harbor| harbor.adopt_robots);
-    // A deleted satellite leaves what was there before it.
+    // A deleted satellite does not adopt robots.
     Ok(if adopts && !satellite.content.deleted { Found::Own(robot) } else { Found::Strange(robot) })
 }
 
-/// The robot of a deleted satellite makes way; that of a living one stays.
+/// Removes the robot of a deleted satellite; that of a living one stays.
 async fn settle_with_others(
     app: &App,
     permit: &Permit<'_>,
@@ -211,7 +212,7 @@ async fn update(permit: &Permit<'_>, harbor: &Harbor, robot: &Robot, wanted: &Wa
     permit.to(harbor).await?.update_robot(robot.id, wanted).await.map_err(no_project)
 }
 
-/// The robot itself was read a moment ago.
+/// The robot itself was read a moment ago, so a project is missing.
 fn no_project(failure: Failure) -> Trouble {
     if failure == Failure::NotFound {
         return Trouble::Waiting("lacks some of the projects that the satellite's groups name");
@@ -238,7 +239,7 @@ fn sorted(permissions: &[Permission]) -> Plain {
     permissions.iter().map(plain).collect()
 }
 
-/// The states, and the projects of the satellite's groups.
+/// Read access to states and to the projects of the satellite's groups.
 async fn permissions(app: &App, document: &Document) -> Result<Vec<Permission>, Trouble> {
     let mut projects = BTreeSet::from([PROJECT.to_owned()]);
     for group in &document.groups {
@@ -249,7 +250,7 @@ async fn permissions(app: &App, document: &Document) -> Result<Vec<Permission>, 
     Ok(projects.iter().map(|project| Permission::pull(project)).collect())
 }
 
-/// A robot lives on before half of its time is over.
+/// A robot is extended before half of its lifetime is over.
 fn lifetime(app: &App, robot: &Robot) -> Lifetime {
     let (now, whole) = (app.now(), whole(app));
     let after = |wait| now.saturating_add(wait).unwrap_or(Timestamp::MAX);
@@ -290,7 +291,7 @@ fn seen(app: &App, robot: &Robot, epoch: u64, expires_at: Timestamp, disabled: b
     document::Robot { id: robot.id, name: robot.name.clone(), expires_at, renew_at, epoch, disabled }
 }
 
-/// Keeps what Harbor has, where a registration can see it.
+/// Stores the robot in the satellite's record, where registrations read it.
 async fn record(app: &App, id: &str, robot: Option<document::Robot>) -> Result<(), Trouble> {
     let recorded = app.change(KIND, id, |satellite| {
         let mut document = Document::of(satellite)?;
@@ -307,7 +308,7 @@ async fn record(app: &App, id: &str, robot: Option<document::Robot>) -> Result<(
         Ok(Decided::Commit(Box::new((document.into_content_of(satellite, state(satellite)?)?, entry)), ()))
     });
     match recorded.await {
-        // Deleted meanwhile, with an effect of its own.
+        // Deleted meanwhile; the deletion has its own effect.
         Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }

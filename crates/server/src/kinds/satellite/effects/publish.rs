@@ -1,4 +1,4 @@
-//! States in the registry, made to fit their records.
+//! Makes states in the registry match their records.
 //!
 //! What must stay true: nothing is pushed into a public project, because configs may hold secrets of a site;
 //! and a satellite that got the name of a deleted one keeps its state, however late the registry removes the
@@ -25,7 +25,7 @@ use crate::{
     platform::{app::App, http::error::Error},
 };
 
-/// Makes the published state of a satellite, a group or a config fit its record.
+/// Makes the published state of a satellite, a group or a config match its record.
 pub(super) async fn fit(worker: &Worker, registry: &Registry, effect: &ClaimedEffect) -> Result<(), Trouble> {
     let (app, harbor, id) = (&worker.app, worker.upstreams.harbor.as_ref(), &*effect.resource_id);
     let Some(record) = app.store.get(&effect.kind, id).await.map_err(Error::from)? else { return Ok(()) };
@@ -51,7 +51,7 @@ pub(super) async fn fit(worker: &Worker, registry: &Registry, effect: &ClaimedEf
     Ok(published::keep(app, kind, id, &digest).await?)
 }
 
-/// What is published, or that nothing is.
+/// The state to publish, or none.
 fn basis(app: &App, record: &Resource) -> Result<serde_json::Value, Error> {
     match about(&record.content.kind, record).filter(|_| !record.content.deleted) {
         Some(about) => state(app, about, record),
@@ -59,7 +59,7 @@ fn basis(app: &App, record: &Resource) -> Result<serde_json::Value, Error> {
     }
 }
 
-/// What a record has a state about; nothing for a kind that has none.
+/// The subject of a record's state; none for a kind without states.
 pub(super) fn about<'a>(kind: &str, record: &'a Resource) -> Option<About<'a>> {
     match kind {
         KIND => Some(About::Satellite(&record.content.name)),
@@ -77,7 +77,7 @@ pub(super) fn state(app: &App, about: About<'_>, record: &Resource) -> Result<se
     }
 }
 
-/// What a satellite's state names and no record is about.
+/// The built-in artifacts that a satellite's state names.
 pub(super) fn built_in<'a>(
     app: &App,
     satellite: &'a Document,
@@ -93,7 +93,7 @@ pub(super) fn built_in<'a>(
     Ok(states)
 }
 
-/// Makes sure that there is a project for states, which only permitted callers read.
+/// Makes sure that the project for states exists and is private.
 pub(super) async fn prepare(app: &App, harbor: Option<&Harbor>) -> Result<(), Trouble> {
     let Some(harbor) = harbor.filter(|_| is_harbors(app)) else { return Ok(()) };
     if harbor.ensure_project(PROJECT).await?.is_public {
@@ -102,7 +102,7 @@ pub(super) async fn prepare(app: &App, harbor: Option<&Harbor>) -> Result<(), Tr
     Ok(())
 }
 
-/// Refuses to push secrets where they are public. Harbor's registry is asked through the project.
+/// Refuses to push secrets to a public registry. For Harbor's registry the project is checked.
 async fn check_readers(
     app: &App,
     registry: &Registry,
@@ -122,7 +122,7 @@ async fn check_readers(
     Ok(())
 }
 
-/// The digest of what is there by then.
+/// Pushes a state; returns its digest.
 async fn push(
     app: &App,
     permit: &Permit<'_>,
@@ -136,7 +136,7 @@ async fn push(
     if registry.digest(&repository, LATEST).await?.as_ref() != Some(digest) {
         let uploaded = registry.upload(&repository, &image).await?;
         permit.to(&uploaded).await?.tag(app.now().as_second()).await?;
-        // What is published is published; the next one takes the old ones along.
+        // The new state is published; the next publication removes the old ones.
         if let Err(error) = permit.to(registry).await?.prune(&repository, digest).await {
             tracing::warn!(repository, %error, "old image not removed from the registry; the next publication tries again");
         }
@@ -144,7 +144,7 @@ async fn push(
     Ok(image.manifest.digest)
 }
 
-/// Removes what was published of a record that is gone.
+/// Removes the published state of a deleted record.
 async fn let_go(
     app: &App,
     permit: &Permit<'_>,
@@ -153,22 +153,22 @@ async fn let_go(
     about: About<'_>,
     attempts: i64,
 ) -> Result<(), Trouble> {
-    // An attempt before may have removed it, with its answer lost.
+    // An earlier attempt may have removed it without getting the answer.
     let mut may_be_gone = attempts > 1;
     if successor(app, about).await?.is_none() {
         remove(permit, registry, harbor, about).await?;
         may_be_gone = true;
     }
-    // The name may have been given again while the registry took its time. The new one is asked to publish by itself,
-    // so that what it says meanwhile is not overtaken from here.
+    // A new satellite may have the name by now. It gets an effect of its own, so that nothing here overwrites
+    // its newer state.
     if may_be_gone && let Some(successor) = successor(app, about).await? {
         upkeep::ask_for(app, successor, upkeep::Cause::Removed).await?;
     }
     Ok(())
 }
 
-/// Returns the satellite that has the name of a deleted one. Groups and configs that are made anew are the
-/// same record.
+/// Returns the satellite that has the name of a deleted one. Groups and configs that are created again reuse
+/// their record.
 async fn successor(app: &App, about: About<'_>) -> Result<Option<Resource>, Error> {
     match about {
         About::Satellite(name) => Ok(app.store.get_by_key(KIND, &name_key(name)).await?),
@@ -185,7 +185,7 @@ async fn remove(
     match harbor {
         Some(harbor) => Ok(permit.to(harbor).await?.delete_repository(PROJECT, &about.repository()).await?),
         None => match permit.to(registry).await?.delete(&repository(about)).await {
-            // A registry without deletion keeps it; no satellite is pointed to it any more.
+            // A registry without deletion keeps it; no satellite reads it any more.
             Ok(_) | Err(Failure::NotFound) => Ok(()),
             Err(error) => Err(error.into()),
         },

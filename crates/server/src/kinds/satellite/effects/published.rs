@@ -1,9 +1,9 @@
 //! Finds and publishes states that the registry lacks; each record keeps what was published for it.
 //!
-//! What must stay true: a missing state is published again without any change of a record: one from before
-//! there was a registry, one in a registry that was given up, and one that a registry lost. A look costs
-//! little: records are compared at a start, and later the registry is asked about few of them a second, one
-//! at a time, by one server; it continues at once only where something is missing.
+//! What must stay true: a missing state is published again without any change of a record, for example after
+//! a registry was configured, replaced or lost its data. A look costs little: records are compared at a
+//! start, and later one server asks the registry about a few of them per second, and about more only while
+//! states are missing.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -40,40 +40,38 @@ use crate::{
     },
 };
 
-/// The kinds whose states are published: each is looked through by itself, so that many satellites do not keep their
-/// groups waiting.
+/// The kinds with published states; each is checked separately, so that many satellites do not delay groups.
 pub(super) const KINDS: [&str; 3] = [GROUPS.kind, CONFIGS.kind, KIND];
 
-/// How what was published is called beside other observations.
+/// The source name of published states among a record's observations.
 const SOURCE: &str = "registry";
 
-/// The lease under which one server looks, for how long it is taken, and how often it is renewed while there is nothing to
-/// look at.
+/// The lease under which one server checks, its length, and how often it is renewed while idle.
 const LEASE: &str = "effects/published";
 const HELD: Duration = Duration::from_secs(30);
 const TICK: Duration = Duration::from_secs(10);
 
-/// Records that are compared at once.
+/// How many records are compared at once.
 const PAGE: usize = 500;
 
-/// Records that the registry is asked about at once, and how long it is then left alone: of 100,000 satellites each is
-/// looked at in an hour and a half.
+/// How many records the registry is asked about at once, and the pause after that: 100,000 satellites take an
+/// hour and a half.
 const FEW: usize = 20;
 const PACE: Duration = Duration::from_secs(1);
 
-/// The pause after all were seen, or after an error.
+/// The pause after all were checked, or after an error.
 const REST: Duration = Duration::from_secs(300);
 const AGAIN: Duration = Duration::from_secs(30);
 
-/// What was published of a record, and where.
+/// The published state of a record, and its registry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Published {
     registry: String,
     digest: String,
 }
 
-/// Keeps that the registry has this digest of a record. The last publisher is right, whatever its clock says:
-/// otherwise a server whose clock is behind would publish the same over and over.
+/// Stores the published digest of a record. The last publisher wins, independent of clocks: otherwise a
+/// server whose clock is behind would publish again and again.
 pub(super) async fn keep(app: &App, kind: &'static str, id: &str, digest: &str) -> Result<(), Error> {
     const MOMENT: SignedDuration = SignedDuration::from_micros(1);
     let published = Published { registry: registry_url(app).to_owned(), digest: digest.to_owned() };
@@ -83,33 +81,33 @@ pub(super) async fn keep(app: &App, kind: &'static str, id: &str, digest: &str) 
     Ok(app.store.observe_all(kind, SOURCE, &[(id.to_owned(), Text::of(&published)?, at)]).await?)
 }
 
-/// Forgets what was published of a record that is gone.
+/// Forgets the published state of a deleted record.
 pub(super) async fn forget(app: &App, kind: &'static str, id: &str) -> Result<(), Error> {
     Ok(app.store.forget_observations(kind, id).await.map(drop)?)
 }
 
-/// One look for each kind, where there is a registry.
+/// One job for each kind, if there is a registry.
 pub(super) fn jobs(worker: &Arc<Worker>) -> Vec<Job> {
     if worker.upstreams.registry.is_none() {
         return Vec::new();
     }
     let job = |kind| {
         let look = Look::at(kind, Arc::clone(worker));
-        // What was asked for stays asked for, and the next look finds the rest.
+        // Interruptible: queued effects stay queued, and the next look finds the rest.
         Job::of("published", TICK, look).at_once().interruptible().under(LEASE, &worker.holder, HELD)
     };
     KINDS.map(job).into()
 }
 
-/// A look at all records of a kind, over and over.
+/// Checks all records of a kind, again and again.
 struct Look {
     worker: Arc<Worker>,
     kind: &'static str,
-    /// Where it goes on.
+    /// The list, from where it continues.
     list: List,
-    /// The first time, what was published counts as there.
+    /// Whether stored digests are trusted, as in the first round.
     trusts: bool,
-    /// States that are in no record, and were seen this time.
+    /// Built-in states that were checked in this round.
     built_in: BTreeSet<String>,
     rests_until: Option<Instant>,
 }
@@ -127,11 +125,11 @@ impl Task for Look {
     }
 }
 
-/// What came of a look at some records.
+/// The result of checking some records.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     missing: usize,
-    /// What the registry said instead of an answer.
+    /// The failure of the registry, if any.
     trouble: Option<String>,
 }
 
@@ -141,7 +139,7 @@ impl Look {
         Self { worker, kind, list, trusts: true, built_in: BTreeSet::new(), rests_until: None }
     }
 
-    /// Looks at some records, and says when to go on.
+    /// Checks some records, and returns when to continue.
     async fn step(&mut self, worker: &Worker) -> Result<Next, Trouble> {
         let (app, now) = (&worker.app, worker.app.clock.instant());
         if !worker.agreed.publishes(app).await? {
@@ -169,7 +167,7 @@ impl Look {
         self.list.after = page.next;
         let goes_on_at_once = seen.trouble.is_none() && (self.trusts || seen.missing > 0);
         if self.list.after.is_none() {
-            // What was trusted is looked at next.
+            // After the round that trusts stored digests, ask the registry at once.
             self.rests_until = (!self.trusts).then(|| app.clock.instant() + REST);
             self.trusts = false;
         }
@@ -180,7 +178,7 @@ impl Look {
         let app = &worker.app;
         let ids: Vec<_> = records.iter().map(|record| record.content.id.as_str()).collect();
         let published = app.store.observed(self.kind, SOURCE, &ids).await.map_err(Error::from)?;
-        // What cannot be read is as good as nothing.
+        // An unreadable digest counts as missing.
         let published =
             published.into_iter().filter_map(|seen| Some((seen.resource_id, seen.document.read().ok()?)));
         let published: HashMap<String, Published> = published.collect();
@@ -188,7 +186,7 @@ impl Look {
         for record in records {
             match self.is_there(worker, &record, published.get(&record.content.id)).await {
                 Ok(true) => {}
-                // It is on its way there.
+                // An effect to publish it is open.
                 Ok(false) if is_publishing(app, self.kind, &record.content.id).await? => {}
                 Ok(false) => {
                     seen.missing += 1;
@@ -203,7 +201,7 @@ impl Look {
         Ok(seen)
     }
 
-    /// Whether the state of a record is in the registry, with the built-in artifacts that it refers to.
+    /// Whether the registry has the state of a record, with the built-in artifacts that it refers to.
     async fn is_there(
         &mut self,
         worker: &Worker,
@@ -212,7 +210,7 @@ impl Look {
     ) -> Result<bool, Trouble> {
         let (app, registry) = (&worker.app, configured(worker.upstreams.registry.as_ref())?);
         let Some(about) = publish::about(self.kind, record) else { return Ok(true) };
-        // One that cannot be read was told to the log; the others have their turn.
+        // An unreadable record was logged; skip it.
         let Ok(document) = publish::state(app, about, record) else { return Ok(true) };
         let wanted = Artifact::of(&document).manifest.digest;
         if self.kind == KIND && !self.has_built_in(worker, registry, &Document::of(record)?).await? {
@@ -228,7 +226,7 @@ impl Look {
         has(worker, registry, &repository(about), &wanted).await
     }
 
-    /// Each of those is looked at once, for all that read it.
+    /// Checks each built-in artifact once for all its readers.
     async fn has_built_in(
         &mut self,
         worker: &Worker,
@@ -258,7 +256,7 @@ async fn has(worker: &Worker, registry: &Registry, repository: &str, digest: &st
     Ok(answer?.as_deref() == Some(digest))
 }
 
-/// No answer to this question means none to the next.
+/// Whether further calls would get no answer either.
 fn is_silence(failure: &Failure) -> bool {
     matches!(failure, Failure::Unreachable(_) | Failure::Ambiguous(_) | Failure::Busy { .. })
 }

@@ -1,9 +1,9 @@
-//! The identity of a satellite in SPIRE, made to fit its record.
+//! Makes the SPIRE entries and agent of a satellite match its record.
 //!
-//! What must stay true: the agent of a satellite is banned only if it is the satellite's own, which is known
-//! only of one that joined with the satellite's token. The identity of such an agent has the token in it, so
-//! it is derived when it is needed, and neither stored nor shown. Before there is another token, agents with
-//! an earlier one are shut out, and that is on record: their certificates are refused.
+//! What must stay true: an agent is banned only if it joined with the satellite's own token, because other
+//! agents may serve others too. The identity of such an agent contains the token, so it is derived when
+//! needed, and neither stored nor shown. Before a new token is created, agents with earlier tokens are shut
+//! out, and the record says so: their certificates are refused.
 
 use jiff::Timestamp;
 use wardroom_core::satellite::State;
@@ -27,13 +27,13 @@ use crate::{
     },
 };
 
-/// What the path of an agent that joined with a token begins with.
+/// The path prefix of agents that joined with a token.
 const BY_TOKEN: &str = "/spire/agent/join_token/";
 
-/// How many deleted satellites of a name are looked at, the newest first.
+/// How many deleted satellites of a name are checked, newest first.
 const PREDECESSORS: i64 = 100;
 
-/// Makes entries, agent and join token of a satellite fit its record.
+/// Makes entries, agent and join token of a satellite match its record.
 pub(super) async fn fit(worker: &Worker, spire: &Spire, effect: &ClaimedEffect) -> Result<(), Trouble> {
     let (app, id) = (&worker.app, &*effect.resource_id);
     let found = app.store.get(KIND, id).await.map_err(Error::from)?;
@@ -71,18 +71,18 @@ struct Node<'a> {
 }
 
 impl Node<'_> {
-    /// Whether the agent joins with a token of ours, and so belongs to this satellite alone.
+    /// Whether the agent joins with our token, and so serves this satellite alone.
     fn joins(&self) -> bool {
         self.document.has_own_agent(&self.satellite.content.name)
     }
 
-    /// The agent that was named in a request; the alias stands for none.
+    /// The agent that the request named, if any.
     fn given_parent(&self) -> Option<&str> {
         let alias = self.alias().to_string();
         self.document.parent_agent_id.as_deref().filter(|parent| *parent != alias)
     }
 
-    /// The name of the agent that does not change with its token.
+    /// The alias of the agent, which does not change with its token.
     fn alias(&self) -> Id {
         self.id(format!("/agent/{}", self.satellite.content.name))
     }
@@ -100,7 +100,7 @@ impl Node<'_> {
         self.id(format!("{BY_TOKEN}{}", self.token(epoch).expose()))
     }
 
-    /// SPIRE, to be told one thing.
+    /// Returns SPIRE for one write, after checking the claim.
     async fn told(&self) -> Result<&Spire, Trouble> {
         self.permit.to(self.spire).await
     }
@@ -113,7 +113,7 @@ impl Node<'_> {
         self.document.spire.as_ref().and_then(|known| known.join_token_epoch)
     }
 
-    /// Lets the satellite in: its agent can join, and hands out its identity.
+    /// Admits the satellite: its agent can join and issues its identity.
     async fn admit(&self, identity: &Id) -> Result<(), Trouble> {
         let joining = if self.joins() { Some(self.join().await?) } else { None };
         let (alias, epoch) = joining.unzip();
@@ -148,7 +148,7 @@ impl Node<'_> {
             let ends = self.document.registration.as_ref().map(|registration| registration.expires_at);
             let left = ends.unwrap_or(Timestamp::UNIX_EPOCH).duration_since(self.app.now());
             let left = std::time::Duration::try_from(left).unwrap_or_default();
-            // An expired token is of no use, and does no harm.
+            // An expired token is useless but harmless.
             if !left.is_zero() && !self.has_joined(epoch).await? {
                 self.told().await?.ensure_join_token(&self.token(epoch), left).await?;
             }
@@ -160,9 +160,9 @@ impl Node<'_> {
         Ok((self.entry(&alias).await?, epoch))
     }
 
-    /// Shuts out agents that joined with an earlier token, and unused tokens; banned agents are forgotten
-    /// with it. Until now SPIRE issued certificates to them, which are void from then on. That is kept before
-    /// the new token is made, and once: the agent that joins with that one has certificates from after it.
+    /// Shuts out agents with earlier tokens, and unused tokens; banned agents are removed too. Certificates
+    /// that SPIRE issued to them until now become void. This is recorded once, before the new token is
+    /// created, so that certificates of the new agent are later.
     async fn shut_out(&self) -> Result<(), Trouble> {
         let epoch = self.document.epoch;
         let is_done = |known: &SpireRecord| known.shut_out_before == Some(epoch);
@@ -176,7 +176,7 @@ impl Node<'_> {
         self.record(|document, known| {
             if !is_done(known) {
                 known.shut_out_before = Some(epoch);
-                // One that is in already has shown what it was let in by.
+                // A registered satellite has shown a valid certificate already.
                 document.svid_after = document.svid_after.max(Some(now).filter(|_| self.waits()));
             }
         })
@@ -189,8 +189,8 @@ impl Node<'_> {
     }
 
     /// Removes the alias from the agents of deleted satellites with this name. Their deletion may reach SPIRE
-    /// after this, and until then they would be given this satellite's identity. No other living satellite
-    /// has the name. Entries that were made outside of Wardroom stay; a person has to look at them.
+    /// later, and until then they would get this satellite's identity. No other living satellite has the
+    /// name. Entries made elsewhere stay; a person has to check them.
     async fn take_alias(&self) -> Result<(), Trouble> {
         let mut aliases = self.spire.entries_of(&self.alias()).await?;
         aliases.retain(|entry| !self.is_ours(entry));
@@ -206,7 +206,7 @@ impl Node<'_> {
             left.extend(aliases.extract_if(.., |entry| before.is_ours(entry)).map(|entry| entry.entry_id));
         }
         for entry in aliases {
-            // Its parent may have a token in it, and is not told.
+            // Its parent may contain a token, so it is not logged.
             let entry = entry.entry_id;
             tracing::warn!(
                 satellite = name,
@@ -217,8 +217,8 @@ impl Node<'_> {
         self.delete_entries(&left).await
     }
 
-    /// The agent that was named, or the one whose certificate names the satellite: of several, the one that vouches for
-    /// it already. A node that got a new certificate joins as another one.
+    /// Returns the agent that the request named, or one whose certificate names the satellite, preferably the
+    /// current one. A node with a new certificate joins as another agent.
     async fn vouching_agent(&self) -> Result<Id, Trouble> {
         if let Some(parent) = self.given_parent() {
             return parse(parent);
@@ -231,8 +231,8 @@ impl Node<'_> {
             .ok_or(Trouble::Waiting("has no agent yet whose certificate names the satellite"))
     }
 
-    /// Returns the entry for the identity, made or corrected, and removes our others. Entries made outside of
-    /// Wardroom stay.
+    /// Creates or corrects the entry for the identity, and removes our other ones. Entries made elsewhere
+    /// stay.
     async fn entry(&self, wanted: &NewEntry) -> Result<Entry, Trouble> {
         let mut there = self.spire.entries_of(&wanted.id).await?;
         let is_so = |entry: &Entry| {
@@ -252,7 +252,7 @@ impl Node<'_> {
         }
     }
 
-    /// Whether we made an entry: it is on record, or it is for an agent that only our tokens let in.
+    /// Whether Wardroom created an entry: it is recorded, or its parent joined with our token.
     fn is_ours(&self, entry: &Entry) -> bool {
         let on_record =
             self.document.spire.as_ref().is_some_and(|known| known.entry_ids.contains(&entry.entry_id));
@@ -261,8 +261,8 @@ impl Node<'_> {
                 && (0..=self.document.epoch).any(|epoch| self.agent(epoch) == entry.parent))
     }
 
-    /// Withdraws the identity: no agent gets it any more. It was claimed for ever, so all entries go; the
-    /// alias has no region in it, and by now another satellite of this name may have it.
+    /// Withdraws the identity from all agents. It was claimed for ever, so all its entries are removed; the
+    /// alias stays if another satellite of this name has it now.
     async fn withdraw(&self, identity: &Id) -> Result<(), Trouble> {
         let entries = self.spire.entries_of(identity).await?;
         let mut ids: Vec<_> = entries.into_iter().map(|entry| entry.entry_id).collect();
@@ -278,7 +278,7 @@ impl Node<'_> {
         Ok(aliases.into_iter().filter(|entry| self.is_ours(entry)).map(|entry| entry.entry_id).collect())
     }
 
-    /// Bans the agents that joined. A token that was not used is of no use without entries.
+    /// Bans the agents that joined. An unused token is useless without entries.
     async fn ban(&self) -> Result<(), Trouble> {
         if !self.joins() {
             return Ok(());
@@ -291,8 +291,8 @@ impl Node<'_> {
         Ok(())
     }
 
-    /// The epochs whose token an agent may have joined with: from the one that is recorded to the newest, each of
-    /// which was perhaps told to SPIRE before that could be recorded.
+    /// The epochs whose token an agent may have joined with: from the recorded one to the newest, because a
+    /// token may reach SPIRE before it is recorded.
     fn epochs(&self) -> std::ops::RangeInclusive<u64> {
         self.known_epoch().unwrap_or(FIRST)..=self.document.epoch
     }
@@ -302,7 +302,7 @@ impl Node<'_> {
         Ok(self.spire.agent(&self.agent(epoch)).await?)
     }
 
-    /// SPIRE forgets a token that was used: made again, it would work again.
+    /// Whether the token was used: SPIRE forgets used tokens, and one created again would work again.
     async fn has_joined(&self, epoch: u64) -> Result<bool, Trouble> {
         Ok(self.joined(epoch).await?.is_some())
     }
@@ -318,7 +318,7 @@ impl Node<'_> {
         Ok(())
     }
 
-    /// Keeps the state of SPIRE on the record. Changes for an epoch that is over have to be made again.
+    /// Stores the state of SPIRE in the record. Changes for an earlier epoch have to be repeated.
     async fn record(&self, change: impl Fn(&mut Document, &mut SpireRecord)) -> Result<(), Trouble> {
         let recorded = self.app.change(KIND, &self.satellite.content.id, |satellite| {
             let mut document = Document::of(satellite)?;
@@ -338,7 +338,7 @@ impl Node<'_> {
         });
         match recorded.await {
             Ok((_, false)) => Err(Trouble::Changed),
-            // Deleted meanwhile, with an effect of its own.
+            // Deleted meanwhile; the deletion has its own effect.
             Ok((_, true)) | Err(Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -353,7 +353,7 @@ fn selector(text: &str) -> Option<Selector> {
     text.split_once(':').map(|(kind, value)| Selector { kind: kind.to_owned(), value: value.to_owned() })
 }
 
-/// An error without the token that the identity of an agent has in it.
+/// Removes join tokens, which are part of agents' identities, from an error.
 pub(super) fn scrub(text: &str) -> String {
     const MARK: &str = "join_token/";
     let Some((before, after)) = text.split_once(MARK) else { return text.to_owned() };

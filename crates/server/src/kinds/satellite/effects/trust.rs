@@ -29,7 +29,7 @@ pub(super) fn jobs(worker: &Arc<Worker>, trust: &Arc<Trust>) -> Vec<Job> {
     jobs
 }
 
-/// Reads the files again; those read before stay in force while they cannot be used.
+/// Reads the files again; the previous ones stay in force while the new ones are not valid.
 struct Files(Arc<Trust>);
 
 impl Task for Files {

@@ -1,5 +1,5 @@
-//! What asks for effects without a change: robots that end, groups whose projects changed, states that went with another
-//! one of their name; and what becomes of effects that are done.
+//! Queues effects without a change of the record: expiring robots, groups whose projects changed, states
+//! removed by a late effect; and deletes finished effects.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,32 +23,32 @@ use crate::{
     },
 };
 
-/// How often it is asked whether a robot is due, and for how long one that was is left alone.
+/// How often expiring robots are looked for, and how long one is skipped after that.
 const PERIOD: Duration = Duration::from_secs(10);
 const LEFT_ALONE: Duration = Duration::from_secs(600);
 
 /// The lease under which one server looks for robots that are missing.
 const LEASE: &str = "effects/upkeep";
 
-/// How often open effects are counted, and done ones looked through: so many at once, so many times.
+/// How often open effects are counted and done ones deleted, and how many per round.
 const COUNT: Duration = Duration::from_secs(10);
 const FORGET: Duration = Duration::from_secs(300);
 const BATCH: usize = 2000;
 const BATCHES: usize = 10;
 
-/// Members that are read at once.
+/// How many members are read at once.
 const PAGE: usize = 500;
 
-/// Why something is asked for without a change of the record.
+/// Why an effect is queued without a change of the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// A robot is missing, or its end is unknown.
+    /// A robot is missing, or its expiry is unknown.
     Upkeep,
-    /// A robot is about to end.
+    /// A robot is about to expire.
     Ending,
     /// Another record that the robot follows has changed.
     GroupChanged,
-    /// The state may be gone: one that had its name before was removed late.
+    /// The state may be missing: a late effect removed an earlier one of this name.
     Removed,
     /// The state is not in the registry, or was published to another one.
     Missing,
@@ -76,8 +76,8 @@ impl Cause {
         }
     }
 
-    /// Whether this effect does what is asked for. One that was begun may be older than the change elsewhere;
-    /// where nothing changed, it is enough.
+    /// Whether an open effect makes another one unnecessary. One that has begun may be older than the change;
+    /// it is enough only if nothing changed.
     fn is_met_by(self, progress: &EffectProgress) -> bool {
         let begun_is_enough = match self {
             Self::Upkeep | Self::Ending | Self::Missing | Self::OtherAgent => true,
@@ -89,14 +89,14 @@ impl Cause {
     }
 }
 
-/// The jobs that ask for effects without a change, and those that look after what is asked for.
+/// The jobs that queue effects without a change, count open ones and delete old ones.
 pub(super) fn jobs(worker: &Arc<Worker>) -> Vec<Job> {
     let mut jobs = vec![
         Job::every("open effects", COUNT, |app| Box::pin(count(app))).at_once(),
         Job::of("old effects", FORGET, Forget::default()).at_once(),
     ];
     if Settings::of(&worker.app.config).harbor.is_some() {
-        // A Harbor that was configured later has not been told of the satellites there were.
+        // A Harbor that was configured later lacks robots for existing satellites.
         let missing = Job::once("missing robots", PERIOD, |app| Box::pin(look_through(app)));
         jobs.push(missing.under(LEASE, &worker.holder, LEFT_ALONE));
         jobs.push(Job::of("ending robots", PERIOD, Extend(Arc::clone(worker))).at_once());
@@ -113,7 +113,7 @@ impl Task for Extend {
     }
 }
 
-/// Forgets what was done long ago, from where the last run stopped.
+/// Deletes old finished effects, from where the last run stopped.
 #[derive(Default)]
 struct Forget {
     after: i64,
@@ -134,8 +134,8 @@ async fn count(app: &App) -> Result<(), Error> {
     Ok(())
 }
 
-/// Looks through some effects after one, and gives where to go on the next time: all are seen in turn, and no round
-/// takes long.
+/// Deletes some old effects after an id, and returns where the next round continues, so that no round takes
+/// long.
 async fn forget(app: &App, mut after: i64) -> Result<i64, Error> {
     let kept = SignedDuration::try_from(Settings::of(&app.config).satellites.effects_kept)
         .unwrap_or(SignedDuration::MAX);
@@ -149,7 +149,7 @@ async fn forget(app: &App, mut after: i64) -> Result<i64, Error> {
     Ok(after)
 }
 
-/// Asks for the robots that are missing, or of which it is not known when they are due.
+/// Queues effects for robots that are missing or whose expiry is unknown.
 async fn look_through(app: &App) -> Result<(), Error> {
     let is_unknown = |satellite: &Resource| {
         if state(satellite)? == State::Revoked {
@@ -163,8 +163,8 @@ async fn look_through(app: &App) -> Result<(), Error> {
     Ok(())
 }
 
-/// Asks for the robots whose time has come. One that is asked for is left alone for a while, so that a Harbor that is
-/// away is not told the same thing over and over.
+/// Queues effects for expiring robots. A queued one is skipped for a while, so that an outage of Harbor does
+/// not queue the same effect repeatedly.
 async fn extend(app: &App, holder: &str) -> Result<(), Error> {
     loop {
         let due = app.store.claim_due(KIND, holder, LEFT_ALONE, PAGE).await?;
@@ -178,7 +178,7 @@ async fn extend(app: &App, holder: &str) -> Result<(), Error> {
     }
 }
 
-/// A robot that was seen to need not be left alone any longer.
+/// Stops skipping a robot that was extended.
 pub(super) async fn let_go(app: &App, effect: &ClaimedEffect) {
     if effect.effect.effect_type != HARBOR_ROBOT {
         return;
@@ -188,7 +188,7 @@ pub(super) async fn let_go(app: &App, effect: &ClaimedEffect) {
     }
 }
 
-/// Asks for the robots of all satellites of a group, for as long as that takes.
+/// Queues effects for the robots of all satellites of a group.
 pub(super) async fn ask_members(worker: &Worker, effect: &ClaimedEffect) -> Result<(), Trouble> {
     let (app, group) = (&worker.app, &*effect.resource_id);
     let fields = [(group_field(group), "1".to_owned())].into();
@@ -199,7 +199,7 @@ pub(super) async fn ask_members(worker: &Worker, effect: &ClaimedEffect) -> Resu
     Ok(())
 }
 
-/// True: there are more.
+/// Returns whether there are more.
 async fn ask_page(
     app: &App,
     list: &mut List,
@@ -216,7 +216,7 @@ async fn ask_page(
     Ok(list.after.is_some())
 }
 
-/// A row in the history of a satellite or group that carries the effect.
+/// Queues an effect with a history row of the satellite or group.
 pub(super) async fn ask_for(app: &App, mut record: Resource, cause: Cause) -> Result<(), Error> {
     let (kind, id) = (record.content.kind.clone(), record.content.id.clone());
     loop {
@@ -230,7 +230,7 @@ pub(super) async fn ask_for(app: &App, mut record: Resource, cause: Cause) -> Re
     }
 }
 
-/// Asks for the effect; false if another writer changed the record first.
+/// Queues the effect; returns false if another writer changed the record first.
 async fn ask_once(app: &App, record: Resource, cause: Cause) -> Result<bool, Error> {
     let open = app.store.effects_of(&record.content.kind, &record.content.id).await?;
     if open.iter().any(|progress| cause.is_met_by(progress)) {

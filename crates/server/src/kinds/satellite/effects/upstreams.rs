@@ -13,7 +13,7 @@ use crate::{
     platform::config::Config,
 };
 
-/// What is not configured is not there.
+/// A client is none if its system is not configured.
 #[derive(Debug, Default)]
 pub(crate) struct Upstreams {
     pub(crate) harbor: Option<Harbor>,

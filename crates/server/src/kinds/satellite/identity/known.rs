@@ -1,4 +1,4 @@
-//! One satellite as its requests are judged: which names are its own, which credentials count, what it is answered.
+//! The cache entry of one satellite: its names, its valid credentials, and the result of a request.
 
 use std::sync::Arc;
 
@@ -27,10 +27,11 @@ use crate::{
     },
 };
 
-/// What the user names of satellites begin with where no registry gives them another.
+/// The prefix of user names, unless a registry chooses another.
 const HANDLE: &str = "robot$";
 
-/// A satellite as far as its requests are judged by it. There may be a million: what few of them have is apart.
+/// The part of a satellite that requests are judged by. There may be a million, so rare fields are stored
+/// separately.
 #[derive(Debug)]
 pub(crate) struct Known {
     record: Record,
@@ -38,15 +39,15 @@ pub(crate) struct Known {
     pub(crate) given: Option<Interval>,
     pub(crate) zone: Option<Arc<str>>,
     current: Option<Hash>,
-    /// The user name that we would give it; its own name is the end of that.
+    /// Our user name for it, which ends with its name.
     handle: Box<str>,
     rare: Option<Box<Rare>>,
 }
 
-/// What few satellites have.
+/// Fields that few satellites have.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Rare {
-    /// The name of its robot in a registry, which has the say about it.
+    /// The name of its robot, as the registry chose it.
     robot: Option<Box<str>>,
     spiffe_id: Option<Box<str>>,
     refresh: Option<Refresh>,
@@ -111,7 +112,8 @@ impl Known {
         self.rare.as_ref().and_then(|rare| rare.robot.as_deref())
     }
 
-    /// How much a name is this satellite's: a registry may call its robot as we would call another one.
+    /// How strong this satellite's claim to a user name is: a registry may choose the name that we would give
+    /// to another one.
     fn claim(&self, handle: &str) -> Claim {
         let robot = self.robot();
         match robot {
@@ -122,7 +124,7 @@ impl Known {
         }
     }
 
-    /// Which credential this is, if it is one.
+    /// Returns which of its credentials is shown, if any.
     fn accepts(&self, shown: Shown, now: Timestamp) -> Option<Which> {
         let hash = match shown {
             Shown::Secret(hash) => hash,
@@ -133,10 +135,10 @@ impl Known {
             }
         };
         let is = |known: Option<Hash>| known.is_some_and(|known| same(&known, &hash));
-        // Both are compared, so that the time it takes tells nothing.
+        // Compare both, in constant time.
         let (current, previous) = (is(self.current), is(self.previous()));
         let in_time = self.refresh().is_some_and(|refresh| now < refresh.until);
-        // One that was revoked in that time is told so, whichever it has.
+        // A satellite that was revoked in that time is recognised by either credential.
         let in_time = in_time || self.state == State::Revoked;
         match (current, previous) {
             _ if self.record.deleted => None,
@@ -185,14 +187,14 @@ impl Cached for Known {
         &self.record
     }
 
-    /// The name of its robot first, because that is how it is called.
+    /// The name of its robot first, which it uses.
     fn known_as(&self, number: u8) -> Option<&str> {
         let robot = self.robot().filter(|robot| **robot != *self.handle);
         let spiffe_id = self.rare.as_ref().and_then(|rare| rare.spiffe_id.as_deref());
         robot.into_iter().chain([&*self.handle]).chain(spiffe_id).nth(usize::from(number))
     }
 
-    /// Their ids say nothing about which of two satellites came first: they begin with the time, and clocks go back.
+    /// Ids do not tell which of two satellites is newer: they begin with the time, and clocks may go back.
     fn goes_before(&self, other: &Self, name: &str) -> bool {
         self.claim(name) > other.claim(name)
     }
@@ -201,7 +203,7 @@ impl Cached for Known {
         self.accepts(shown, now).is_some()
     }
 
-    /// What the document's table answers, and by which credential.
+    /// Judges a request by the document's table.
     fn judge(self: &Arc<Self>, shown: Shown, now: Timestamp) -> Result<Standing, Error> {
         let which = self.accepts(shown, now).ok_or(UNKNOWN)?;
         let refreshing = self.refresh().is_some_and(|refresh| now < refresh.until);
@@ -218,19 +220,19 @@ impl Cached for Known {
     }
 }
 
-/// How much a name is a satellite's, from the least.
+/// The strength of a claim to a user name, weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Claim {
     Gone,
-    /// It would be called so, had its registry not called it otherwise.
+    /// Our name for it, but its registry chose another.
     Renamed,
-    /// It would be called so, and no registry has called it anything.
+    /// Our name for it, and it has no robot.
     Unnamed,
     /// It is called so.
     Named,
 }
 
-/// The user name of a satellite where no registry gives it another.
+/// Our user name for a satellite.
 pub(crate) fn handle_of(name: &str) -> String {
     format!("{HANDLE}{name}")
 }

@@ -1,4 +1,4 @@
-//! The registries that images are pulled from: their clients, and what went wrong last.
+//! The registries that images are pulled from: their clients, and their last failures.
 
 use std::{
     collections::HashMap,
@@ -24,7 +24,7 @@ use crate::platform::app::App;
 /// How long a registry may take until its answer begins; shorter than a request.
 const ANSWER: Duration = Duration::from_secs(20);
 
-/// How long a failure is told of.
+/// How long a failure is shown.
 const TOLD: SignedDuration = SignedDuration::from_hours(1);
 
 /// The registries of a server. There are as many as the configuration lists.
@@ -45,7 +45,7 @@ impl Sources {
         app.part()
     }
 
-    /// A place for one more answer.
+    /// Reserves a slot for one more stream, if one is free.
     pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.places).try_acquire_owned().ok()
     }
@@ -79,7 +79,7 @@ impl Sources {
         answered
     }
 
-    /// The client of a registry with the credentials it has now: they may be changed while the server runs.
+    /// Builds the client of a registry with its current credentials, which may change while the server runs.
     fn client(&self, app: &App, registry: &str) -> Result<Registry, Failure> {
         let settings = &Settings::of(&app.config).pull;
         let credentials = settings.credentials.as_deref().map(|folder| credentials(folder, registry));

@@ -1,4 +1,4 @@
-//! A body that is passed on as it comes.
+//! Passes a body on as it arrives.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use tokio::{
 /// How long a body may take.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    /// How long the registry may be silent, and how long the reader may take nothing.
+    /// How long the registry may send nothing, and how long the reader may read nothing.
     pub(super) stall: Duration,
     /// When it must be over.
     pub(super) until: Instant,
 }
 
-/// Chunks that wait for the reader.
+/// How many chunks may wait for the reader.
 const WAITING: usize = 4;
 
-/// Passes a body on; its place is free once the reader took the last of it, or takes nothing any more.
+/// Passes a body on; its slot is freed once the reader has read all of it or stops reading.
 pub(super) fn body<B>(from: B, place: OwnedSemaphorePermit, limits: Limits) -> Body
 where
     B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
@@ -32,7 +32,7 @@ where
         return Body::empty();
     }
     let (sender, receiver) = mpsc::channel(WAITING);
-    // A task of its own: a reader that stands still does not poll the body, and must not hold its place for ever.
+    // A separate task: a reader that stops does not poll the body, and must not occupy its slot for ever.
     tokio::spawn(async move {
         move_on(from, &sender, limits).await;
         drop(place);
@@ -56,7 +56,7 @@ where
         };
         let is_over = frame.is_err();
         let Some(chunk) = frame.map(|frame| frame.into_data().ok()).transpose() else { continue };
-        // An error cuts the connection off, so that the reader does not take a part for the whole.
+        // An error closes the connection, so that the reader does not take a part for the whole.
         let is_taken = timeout_at(soon(), to.send(chunk)).await.is_ok_and(|sent| sent.is_ok());
         if is_over || !is_taken {
             return;

@@ -56,8 +56,8 @@ impl RawPull {
     }
 }
 
-/// The one form of a registry's address: with its scheme, the host in lower case, without a usual port and a slash at the
-/// end. Nothing for a text that is no such address.
+/// Normalizes the address of a registry: with its scheme, the host in lower case, without a default port and
+/// a trailing slash. None if the text is not such an address.
 pub(crate) fn address(registry: &str) -> Option<String> {
     let (scheme, rest) = registry.split_once("://").unwrap_or(("https", registry));
     let scheme = scheme.to_ascii_lowercase();

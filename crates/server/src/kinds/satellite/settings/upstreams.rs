@@ -23,7 +23,7 @@ pub struct Harbor {
     pub password: Password,
     /// Certificates to trust instead of the system's.
     pub ca_file: Option<PathBuf>,
-    /// How many days a robot lives from now on whenever it is extended.
+    /// The lifetime of a robot, in days.
     pub robot_days: u32,
     /// Whether a robot made outside of Wardroom is taken over for the satellite of its name.
     pub adopt_robots: bool,
@@ -164,7 +164,7 @@ impl RawHarbor {
 }
 
 impl RawRegistry {
-    /// Without a registry of its own, the state goes into Harbor's.
+    /// Without its own registry, states are pushed to Harbor's.
     pub(super) fn resolve(self, harbor: Option<&Harbor>) -> Result<Option<Registry>, ConfigError> {
         let Some(url) = url("registry.url", &self.url)? else {
             return Ok(harbor.map(|harbor| Registry {
@@ -218,7 +218,7 @@ impl RawSpire {
         }
         let agents = match (&endpoint, self.agent_address.as_str()) {
             (SpireEndpoint::Tls { address, .. }, "") => address.as_str(),
-            // No satellite is told this address.
+            // This address is given to no satellite.
             (SpireEndpoint::Socket(_), "") => ":8081",
             (_, given) => given,
         };
@@ -264,7 +264,7 @@ impl RawSpiffe {
     }
 }
 
-/// Refuses to send satellites to an address that is none.
+/// Refuses a wildcard listen address without a URL for satellites.
 fn reachable(key: &str, listen: SocketAddr, url: Option<&str>) -> Result<(), ConfigError> {
     if listen.ip().is_unspecified() && url.is_none() {
         return Err(ConfigError(format!(
@@ -278,7 +278,7 @@ fn path(text: String) -> Option<PathBuf> {
     (!text.is_empty()).then(|| text.into())
 }
 
-/// A base URL without what does not belong into one.
+/// Parses a base URL without credentials, query and fragment.
 pub(super) fn url(key: &str, text: &str) -> Result<Option<String>, ConfigError> {
     if text.is_empty() {
         return Ok(None);
