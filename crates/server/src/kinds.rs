@@ -1,4 +1,4 @@
-//! The kinds of members: a room each, and a row by which each plugs into the platform.
+//! The kinds of members: a folder and a row for each.
 
 use crate::platform::kind::Kind;
 

@@ -1,4 +1,4 @@
-//! What is done to a store from outside a server: verifying, backing up, restoring, letting in.
+//! Maintenance of a store without a server: verify, back up, restore, create an admin token.
 //!
 //! Verifying and backing up read one snapshot beside running servers; restoring needs an empty store that no
 //! server uses.
@@ -22,12 +22,12 @@ use crate::{
     serve::{StartError, same_key},
 };
 
-/// What verification found, and whether it could check signatures.
+/// The result of a verification, and whether signatures were checked.
 #[derive(Debug, Clone)]
 pub struct Verified {
-    /// What was walked, and the first fault if there is one.
+    /// The counts, and the first fault if there is one.
     pub report: Report,
-    /// Why signatures were not checked; nothing when they were.
+    /// Why signatures were not checked; none if they were.
     pub unsigned: Option<String>,
 }
 

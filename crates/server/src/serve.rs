@@ -37,7 +37,7 @@ use crate::{
     },
 };
 
-/// What keeps a server from starting.
+/// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A file or an address.
@@ -67,10 +67,9 @@ pub struct Server {
 impl Server {
     /// Opens the store and the sockets.
     ///
-    /// # Errors
-    /// What is in the way.
+    /// # Errors Returns the reason why the server cannot start.
     pub async fn start(mut config: Config) -> Result<Self, StartError> {
-        // What cannot be had is found before anything is written.
+        // Check files and settings before anything is written.
         let tls = match &config.tls {
             Some((certificate, key)) => Some(listen::tls(certificate, key).map_err(StartError::Setup)?),
             None => None,
@@ -163,7 +162,7 @@ impl Server {
         schedule::start(&self.app, all.flatten().collect(), &stop, &mut jobs);
         let (app, mut stopped) = (self.app.clone(), stop.clone());
         tasks.spawn(async move {
-            // A sender that is gone means the same.
+            // A dropped sender means the same.
             let _ = stopped.wait_for(|stop| *stop).await;
             app.stopping.send_replace(true);
         });
@@ -171,11 +170,11 @@ impl Server {
         let _ = stopped.wait_for(|stop| *stop).await;
         let limit = tokio::time::Instant::now() + grace;
         while tasks.join_next().await.is_some() {}
-        // Changes whose callers hung up are finished like those of callers that stayed.
+        // Changes whose callers hung up are finished too.
         if tokio::time::timeout_at(limit, self.app.detached.closed()).await.is_err() {
             tracing::warn!("some changes whose callers hung up did not finish in time and were cut off");
         }
-        // A database that does not answer must not keep the server from ending.
+        // The server must also stop while its database does not answer.
         if tokio::time::timeout(grace, jobs.join_all()).await.is_err() {
             tracing::warn!("the last jobs did not finish in time and were cut off");
             self.worker.end().await;
@@ -187,7 +186,7 @@ impl Server {
     }
 }
 
-/// Mends what a crashed server, or a person with rights in the database, left behind.
+/// Repairs leftovers of a crashed server, or of a person with rights in the database.
 async fn take_over(app: &App) -> Result<(), StartError> {
     if !app.store.mended().is_empty() {
         tracing::warn!(
@@ -264,7 +263,7 @@ fn unwritable(path: &Path, error: &std::io::Error) -> StartError {
     StartError::Setup(format!("server.data_dir: {} cannot be written: {error}\nnext: {next}", path.display()))
 }
 
-/// The server's key. One is made for a new store only: a store that was made with a key needs that one.
+/// Loads the server's key. A key is created for a new store only: an existing store needs its own.
 async fn load_key(store: &Store, path: &Path) -> Result<Key, StartError> {
     if let Some(key) = Key::load(path).map_err(StartError::Setup)? {
         return Ok(key);
@@ -278,8 +277,8 @@ async fn load_key(store: &Store, path: &Path) -> Result<Key, StartError> {
     Key::create(path).map_err(StartError::Setup)
 }
 
-/// Servers that share a database must share the key: with another one, tokens of boot scripts and seals of
-/// one server would be void on the next.
+/// Checks that this server has the key of the database: replicas with different keys would refuse each
+/// other's tokens.
 pub(crate) async fn same_key(app: &App) -> Result<(), StartError> {
     let mut record = jobs::server_record("server", "key");
     let fingerprint = Document::of(
@@ -303,7 +302,7 @@ pub(crate) async fn same_key(app: &App) -> Result<(), StartError> {
     )))
 }
 
-/// Tells a server to stop when the process is told to.
+/// Returns a signal to stop the server when the process gets SIGTERM or SIGINT.
 ///
 /// # Panics
 /// When signals cannot be listened to, which leaves no way to stop cleanly.

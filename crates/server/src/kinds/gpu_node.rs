@@ -85,7 +85,7 @@ pub(crate) mod work;
 use begin::Plan;
 use document::{Document, KIND};
 
-/// What nodes can be selected by.
+/// Fields that nodes can be selected by.
 const FIELDS: &[&str] = &["status", "hostname", "site", "model", "serial_number"];
 
 /// Which nodes, and which page of them.
@@ -242,7 +242,7 @@ pub(crate) async fn onboard(
     let document = Document::of(&node)?;
     let site = request.site.clone().or_else(|| document.site.clone());
     if let Some(site) = &site {
-        // Before the bootstrap is ended; the run is begun on the same condition.
+        // Checked before the bootstrap is ended; the run has the same precondition.
         SITES.held(&app, "site", site).await?;
         site::check_bmc(&app, site, &document).await?;
         if document.macs.is_empty() {
@@ -321,7 +321,7 @@ pub(crate) async fn decommission(
     let event = begins_with(kind);
     let plan = Plan { event, force: request.force, skip, reason: request.comment.clone(), ..Plan::of(kind) };
     let node = begin::begin(&app, &by_person(&app, &caller, "changed", None), &id, &plan).await?;
-    // A node that stays active is watched as before: this was no beat.
+    // A node that stays active is still watched: this was no beat.
     if document::state(&node)? != State::Active {
         app.liveness.unseat(KIND, &node.content.id);
     }
@@ -332,7 +332,7 @@ pub(crate) async fn decommission(
 /// The modes of a decommission.
 const MODES: &[Kind] = &[Kind::SoftReset, Kind::StorageCleanup, Kind::Reimage, Kind::FullDecommission];
 
-/// The modes in which a decommission of a node that no run works on would be accepted now.
+/// The modes of a decommission that the node, without a run, would accept now.
 pub(crate) fn modes_now(node: &Resource) -> Result<Vec<String>, Error> {
     let (state, document) = (document::state(node)?, Document::of(node)?);
     let fits = |kind: &&Kind| {
@@ -346,7 +346,7 @@ fn begins_with(kind: Kind) -> Option<Event> {
     (kind.first() == Stage::DisableNode).then_some(Event::Drain)
 }
 
-/// Whether a node has a machine at a site, where a mode needs one.
+/// Whether a node has the machine at a site that a mode needs.
 fn has_site_for(document: &Document, kind: Kind) -> bool {
     let needs_site = kind.plan().iter().any(|step| step.stage == Stage::LoadSiteConfig);
     !needs_site || document.can_be_reimaged()
@@ -364,22 +364,22 @@ pub(crate) async fn view(app: &App, node: &Resource) -> Result<GpuNode, Error> {
     known(app, node)
 }
 
-/// The same, as far as this server knows when its agent was heard.
+/// The same, with the last heartbeat that this server knows.
 fn known(app: &App, node: &Resource) -> Result<GpuNode, Error> {
     document::view(node, app.liveness.last_seen(KIND, &node.content.id))
 }
 
-/// Where an event leads a node; nothing when it does not.
+/// Returns the state that an event leads to.
 pub(crate) fn moved(state: State, event: Event) -> Option<State> {
     TABLE.find(state, event).map(|row| row.to)
 }
 
-/// Watches a node while it is active, and only then: its agent is heard now.
+/// Watches an active node, whose agent was heard now, and stops watching any other.
 pub(crate) fn watch(app: &App, node: &Resource) -> Result<(), Error> {
     watch_from(app, node, None)
 }
 
-/// The same for a node whose agent was heard then, and says that it beats so often.
+/// The same for an agent with this last heartbeat and interval.
 pub(crate) fn watch_from(app: &App, node: &Resource, heard: Option<LastHeard>) -> Result<(), Error> {
     if document::state(node)? == State::Active && !node.content.deleted {
         let (last_seen, said) = (heard.map(|heard| heard.at), heard.and_then(|heard| heard.every));
@@ -396,7 +396,7 @@ pub(crate) fn seat(app: &App, node: &Resource, new: NewSeat<'_>) -> Seat {
     app.liveness.seat(KIND, &node.content.id, NewSeat { zone, given, ..new })
 }
 
-/// An answer that may hold a secret: it is shown once, and not kept for repeats.
+/// Marks an answer with a secret, which is shown once and not kept for repeats.
 pub(crate) fn shown(answer: impl IntoResponse, secret: bool) -> Response {
     let mut response = answer.into_response();
     if secret {

@@ -73,7 +73,7 @@ pub(crate) fn jobs() -> Vec<Job> {
     ]
 }
 
-/// What nodes can be selected by.
+/// Fields that nodes can be selected by.
 const FIELDS: &[&str] = &["state", "mac_address", "workflow_id", "group_id", "hostname"];
 
 /// Which nodes, and which page of them.
@@ -187,7 +187,7 @@ pub(crate) async fn create(
     }
 }
 
-/// Holds the objects that a node is about to refer to; refuses missing ones.
+/// Returns the objects that a node refers to as preconditions; refuses missing ones.
 async fn references(app: &App, workflow: Option<&str>, group: Option<&str>) -> Result<Vec<Held>, Error> {
     let mut holds = Vec::new();
     if let Some(id) = workflow {
@@ -296,7 +296,7 @@ pub(crate) async fn transition(
     answer_with(&app, &resource, document, None).await
 }
 
-/// Moves one node as a person asks, and says what became of it; shared with bulk requests.
+/// Moves one node on request; shared with bulk requests.
 pub(crate) async fn move_node(
     app: &App,
     caller: &Caller,
@@ -340,7 +340,7 @@ fn refused(id: &str, refusal: &Refusal) -> Error {
     Error::Conflict { code, detail: refusal.to_string(), allowed }
 }
 
-/// An installer approves and does nothing else.
+/// The role installer may only approve.
 fn only_approve(caller: &Caller, granted: &Granted, force: bool) -> Result<(), Error> {
     let installer = caller.identity().is_some_and(|identity| identity.role == Role::Installer);
     if installer && (force || granted.row.on != wardroom_core::node::Event::Approve) {
@@ -401,8 +401,8 @@ pub(crate) async fn find(app: &App, id: &str) -> Result<Resource, Error> {
     found.ok_or_else(|| Error::not_found(KIND, id))
 }
 
-/// The node with a MAC. A retired one has given its MAC up, but is still found as long as no other took it:
-/// what its machine says must not make a new node.
+/// Finds the node with a MAC. A retired node no longer owns its MAC, but is still found while no other has
+/// it, so that reports of its machine create no new node.
 pub(crate) async fn find_by_mac(app: &App, mac: &str) -> Result<Option<Resource>, Error> {
     if let Some(node) = app.store.get_by_key(KIND, mac).await? {
         return Ok(Some(node));
@@ -417,7 +417,7 @@ pub(crate) async fn answer(app: &App, resource: &Resource, message: Option<&str>
     answer_with(app, resource, Document::of(resource)?, message).await
 }
 
-/// The same of a node whose document is known.
+/// The same for a node whose document is already read.
 async fn answer_with(
     app: &App,
     resource: &Resource,

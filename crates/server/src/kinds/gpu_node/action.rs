@@ -1,4 +1,4 @@
-//! The actions of operators on a node. Pressed twice, or by two at once, each has one effect.
+//! The actions of operators on a node. Each is idempotent, also when two operators give it at once.
 
 use std::collections::BTreeMap;
 
@@ -84,18 +84,18 @@ pub(crate) async fn act(
     answer(&app, &id, done).await
 }
 
-/// What an operator asks.
+/// An operator's order.
 pub(crate) struct Order<'a> {
     pub(crate) app: &'a App,
     pub(crate) caller: &'a Caller,
     pub(crate) id: &'a str,
     pub(crate) action: Action,
     pub(crate) reason: Option<String>,
-    /// Whether a node without a proof of erasure is used all the same; for `recover` only.
+    /// Whether a node is used without a proof that it is clean; for `recover` only.
     pub(crate) unproven: bool,
 }
 
-/// What came of it.
+/// The result of an order.
 #[derive(Debug, Default)]
 pub(crate) struct Done {
     pub(crate) did: &'static str,
@@ -109,13 +109,13 @@ impl Done {
 }
 
 impl Order<'_> {
-    /// Starts a run, unless the node is where the run leads, or on its way there. A caller that loses a race to another one
-    /// decides again, so that many presses at once have one effect and all succeed.
+    /// Starts a run, unless the node is already in the run's target state or on its way there. A caller that
+    /// loses a race decides again, so that concurrent orders have one effect and all succeed.
     async fn start(&self, plan: Plan) -> Result<Done, Error> {
         attempts(async || self.try_start(&plan).await).await
     }
 
-    /// Starts the run once; nothing when another request has changed the node or begun a run since it was read.
+    /// Starts the run once; none if another request changed the node or began a run since it was read.
     async fn try_start(&self, plan: &Plan) -> Result<Option<Done>, Error> {
         let node = begin::read(self.app, self.id).await?;
         let state = document::state(&node)?;
@@ -136,7 +136,7 @@ impl Order<'_> {
         if same && !plan.skip.is_empty() {
             return skip::also(self, &run, &plan.skip).await.map(Some);
         }
-        // A run that failed is for the operator to decide on, unless the node is there already.
+        // A failed run needs an operator's decision, unless the node is in the target state already.
         let on_its_way = same && (done || run.state.is_worked_on());
         if on_its_way { Ok(Some(Done::only("run_in_progress"))) } else { Err(begin::busy(&run)) }
     }
@@ -218,7 +218,8 @@ impl Order<'_> {
         }
     }
 
-    /// Whether a person quarantines what the reconciler has quarantined already: then it stays until a person says.
+    /// Whether a person quarantines a node that the reconciler has already quarantined: then only a person
+    /// ends it.
     fn takes_over(&self, node: &Resource) -> Result<bool, Error> {
         let drift = Document::of(node)?.drift;
         Ok(self.action == Action::Quarantine && drift.is_some_and(|drift| drift.quarantined))
@@ -248,7 +249,7 @@ impl Order<'_> {
         Ok(committed.map(|committed| committed.resource))
     }
 
-    /// Stops the work in progress: its run is cancelled, and the node goes back in the commit that ends it.
+    /// Stops the work in progress: cancels its run; the node goes back in the commit that ends the run.
     async fn stop(&self) -> Result<Done, Error> {
         let node = super::find(self.app, self.id).await?;
         let state = document::state(&node)?;
@@ -287,8 +288,8 @@ impl Order<'_> {
     }
 }
 
-/// A host that answers can be asked: only one that does not is given up as it is, and nothing is erased under what runs
-/// on another, whatever its state and whether its run is under way.
+/// Refuses to skip stages that the agent can run: stages are only skipped for a silent host, and nothing may
+/// be erased while work runs on a live one.
 pub(crate) async fn refuse_skips(
     app: &App,
     node: &Resource,
@@ -306,7 +307,7 @@ pub(crate) async fn refuse_skips(
     }
 }
 
-/// What an operator's action on a run is called when it is done.
+/// The word for a completed action on a run.
 pub(crate) fn word(did: Did) -> &'static str {
     match did {
         Did::Moved(_) | Did::Headed(_) | Did::Requeued => "run_resumed",
@@ -318,8 +319,7 @@ pub(crate) fn word(did: Did) -> &'static str {
     }
 }
 
-/// Returns why a run refuses an action that was asked of its node; its allowed actions are asked of the run
-/// itself.
+/// Returns the refusal of an action on a node by its run, with the actions that the run allows.
 pub(crate) fn problem(run: &str, problem: Problem) -> Error {
     let refused = crate::kinds::gpu_node::run::refused(run, problem);
     let Error::Conflict { code, detail, allowed } = refused else { return refused };
@@ -357,7 +357,8 @@ pub(crate) fn judged(facts: &Facts, offered: Offered) -> Offered {
     let Some(action) = offered.action.parse().ok().filter(|_| offered.kind == KIND) else {
         return offered;
     };
-    // A repeat with skipped stages is for the run that is open, and one that proves nothing asks for no proof.
+    // An order with `skip` goes to the open run, and one with `unproven` needs no proof, so neither is judged
+    // here.
     if offered.body.contains_key("skip") || offered.body.contains_key("unproven") {
         return offered;
     }

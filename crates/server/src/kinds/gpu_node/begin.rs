@@ -46,15 +46,15 @@ pub(crate) struct Plan {
     pub(crate) force: bool,
     pub(crate) skip: BTreeMap<Stage, String>,
     pub(crate) reason: Option<String>,
-    /// The state that it was decided in, where it depends on that: in any other one, nothing is begun.
+    /// The state that the decision depends on, if any: in another state the run is not started.
     pub(crate) only_in: Option<State>,
-    /// Where the node is, or was before it was taken out of use; decided when the run is begun.
+    /// The node's state, or that before it was taken out of use; set when the run begins.
     pub(crate) origin: Origin,
-    /// What runs before it have left half erased on the node; decided likewise.
+    /// Stages of earlier runs that began to erase and were not proven; set when the run begins.
     pub(crate) unproven: BTreeSet<Stage>,
-    /// The budgets of its site's stages; decided likewise.
+    /// The budgets of its site's stages; set when the run begins.
     pub(crate) budgets: BTreeMap<String, Budget>,
-    /// Until when the token lives that is issued with the run, for one that waits for an agent by hand.
+    /// The expiry of the token that is issued with a bootstrap by hand.
     pub(crate) token: Option<Timestamp>,
 }
 
@@ -75,11 +75,11 @@ impl Plan {
         }
     }
 
-    /// The run as it is accepted.
+    /// The new run.
     pub(crate) fn order(&self, id: &str, node: &str, document: &Document, entry: &Entry) -> Order<Data> {
         let with = self.kind.plan().iter().filter(|step| match step.when {
             When::OnRequest => self.force,
-            // What the site's policy asks for is decided when the stage is reached, by the settings of then.
+            // The site's policy is read when the stage is reached.
             When::ByPolicy => true,
             When::Always | When::OnFailure => false,
         });
@@ -147,14 +147,14 @@ pub(crate) async fn begin(app: &App, entry: &Entry, id: &str, plan: &Plan) -> Re
     .await
 }
 
-/// Where a node is once a run is accepted with this move; nothing when its state does not allow such a run.
+/// The state of a node after a run is accepted with this move; none if its state does not allow the run.
 pub(crate) fn target(state: State, kind: Kind, event: Option<Event>) -> Option<State> {
     let to = event.map_or(Some(state), |event| moves::target(state, event));
     to.filter(|to| mapping::check(*to, Some((kind, run::State::Pending))).is_ok())
 }
 
-/// The origin of a node. For a node in the middle of a run, the run knows it; without that run, the node is not used before a
-/// person has looked at it.
+/// The origin of a node. During a run, the run has it; without that run, the node must be checked by a person
+/// before it is used.
 pub(crate) async fn origin(app: &App, node: &Resource) -> Result<Origin, Error> {
     let newest = newest_run(app, node).await?.map_or(Origin::FromQuarantine, |run| run.record.origin());
     Ok(Origin::of(document::state(node)?, newest))
@@ -205,7 +205,7 @@ pub(crate) fn accepted(order: Order<Data>, entry: Entry, now: Timestamp) -> Resu
     Ok(Change { before: None, after, entry, effects: Vec::new(), fence: None, holds: Vec::new() })
 }
 
-/// The run that works on a node, or else the last one that did.
+/// Returns the open run of a node, or else its last one.
 pub(crate) async fn newest_run(app: &App, node: &Resource) -> Result<Option<Run<Data>>, Error> {
     if let Some(run) = open_run(app, node).await? {
         return Ok(Some(run));
@@ -215,7 +215,7 @@ pub(crate) async fn newest_run(app: &App, node: &Resource) -> Result<Option<Run<
     Ok(found.map(Run::read).transpose()?)
 }
 
-/// The run that works on a node: the one that holds the node's key, of which there is one at most.
+/// Returns the open run of a node: the only one with the node's key.
 pub(crate) async fn open_run(app: &App, node: &Resource) -> Result<Option<Run<Data>>, Error> {
     let subject = SubjectRef { kind: KIND.to_owned(), id: node.content.id.clone() };
     let found = app.store.get_by_key(RUN, &subject.key()).await?;
@@ -239,10 +239,10 @@ pub(crate) fn skips(kind: Kind, asked: &[Skip]) -> Result<BTreeMap<Stage, String
     Ok(skips)
 }
 
-/// Some run works on the node already.
+/// The refusal because a run is open on the node.
 pub(crate) fn busy(run: &Run<Data>) -> Error {
     let (kind, state, id) = (run.record.plan.kind, run.state, run.id());
-    // What is being undone is cancelled already.
+    // A run that is being undone is cancelled already.
     let (way, call) = if state == run::State::Compensating {
         ("freeze it, then give it up without an undo", RunAction::MarkManualInterventionRequired)
     } else {

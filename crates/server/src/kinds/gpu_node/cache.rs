@@ -1,4 +1,4 @@
-//! What was last seen of machines with work under way: one poller reads them in batches, all waiting stages look here.
+//! A cache of the machines with work under way: one poller reads them in batches for all waiting stages.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -11,21 +11,21 @@ use wardroom_upstream::maas::Machine;
 
 use super::{document, proof::Seen, site::Settings};
 
-/// How long a machine is looked at after the last stage asked for it.
+/// How long a machine is polled after the last stage asked for it.
 const INTEREST: SignedDuration = SignedDuration::from_mins(5);
 
-/// Which machine of which node, at which site.
+/// A machine, its node and its site.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Which {
     pub(crate) site: String,
     pub(crate) system_id: String,
 }
 
-/// What was seen of a machine; nothing when MAAS does not have it.
+/// An observation of a machine; none if MAAS does not have it.
 #[derive(Debug, Clone)]
 pub(crate) struct Sighting {
     pub(crate) machine: Option<Arc<Machine>>,
-    /// When the request that saw it was sent.
+    /// When the request was sent.
     pub(crate) at: Timestamp,
 }
 
@@ -33,9 +33,9 @@ pub(crate) struct Sighting {
 struct Entry {
     node: String,
     wanted: Timestamp,
-    /// From when on an observation counts for the stage that asks, by the clock of the server that began it.
+    /// Earlier observations do not count for the stage, by the clock of the server that began it.
     since: Timestamp,
-    /// When this server was first asked for that.
+    /// When this server was first asked.
     asked: Timestamp,
     seen: Option<Sighting>,
 }
@@ -44,7 +44,7 @@ struct Entry {
 struct Site {
     settings: Settings,
     polled: Option<Timestamp>,
-    /// MAAS asked not to be asked before.
+    /// MAAS asked for no calls before this time.
     put_off: Option<Timestamp>,
 }
 
@@ -57,10 +57,10 @@ struct Inner {
     sites: HashMap<String, Site>,
 }
 
-/// Machines of one MAAS to poll, each with its node: those that a stage waits for.
+/// The machines of one MAAS that stages wait for, each with its node.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    /// Tells one MAAS from all others.
+    /// Identifies the MAAS.
     pub(crate) maas: String,
     /// One of the sites that have it.
     pub(crate) site: String,
@@ -69,7 +69,7 @@ pub(crate) struct Batch {
 }
 
 impl Site {
-    /// Returns the MAAS of a site. Sites with the same MAAS and account are asked together.
+    /// Returns the MAAS of a site. Sites with the same MAAS and account are polled together.
     fn maas(&self) -> String {
         let Settings { url, key, ca, .. } = &self.settings;
         format!("{} {key} {}", document::address(url), ca.as_deref().unwrap_or_default())
@@ -107,14 +107,14 @@ impl Cache {
         if entry.since != since {
             (entry.since, entry.asked) = (since, now);
         }
-        // A machine that came back belongs to another node.
+        // The machine may belong to another node now.
         node.clone_into(&mut entry.node);
-        // Another server's clock may be behind: what was seen here before it began the stage seems to be newer then.
+        // Another server's clock may be behind, so earlier observations here would seem newer than its stage.
         entry.seen.clone().filter(|seen| seen.at >= since.max(entry.asked))
     }
 
-    /// What is to be looked at now. When one site is due, so are all that have the same MAAS: it lists the machines of many
-    /// as readily as those of one, and a slow one would have no time left for anything else.
+    /// Returns the machines to poll now. When a site is due, all sites with the same MAAS are: one request
+    /// lists machines of many sites, and a slow MAAS has no time for separate ones.
     pub(crate) fn due(&self, now: Timestamp) -> Vec<Batch> {
         let mut inner = self.lock();
         let Inner { machines, sites } = &mut *inner;
@@ -144,14 +144,14 @@ impl Cache {
         due
     }
 
-    /// A MAAS is not looked at for a while, because it asks for that.
+    /// Pauses polling of a MAAS that asked for it.
     pub(crate) fn put_off(&self, maas: &str, until: Timestamp) {
         for site in self.lock().sites.values_mut().filter(|site| site.maas() == maas) {
             site.put_off = Some(until);
         }
     }
 
-    /// Keeps what a poll saw.
+    /// Stores the results of a poll.
     pub(crate) fn keep(&self, at: Timestamp, seen: Vec<(Which, Option<Machine>)>) {
         let mut inner = self.lock();
         for (which, machine) in seen {
@@ -161,7 +161,7 @@ impl Cache {
         }
     }
 
-    /// How long a stage waits before it looks again.
+    /// How long a stage waits before its next look.
     pub(crate) fn pause(settings: &Settings) -> Duration {
         Duration::from_millis((settings.poll_millis / 2).clamp(50, 10_000))
     }
@@ -171,7 +171,7 @@ impl Cache {
     }
 }
 
-/// A sighting as it is kept with the node.
+/// Converts an observation for the node's record.
 pub(crate) fn seen(site: &str, system_id: &str, machine: Option<&Machine>) -> Seen {
     Seen {
         present: machine.is_some(),

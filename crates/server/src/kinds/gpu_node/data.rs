@@ -1,4 +1,4 @@
-//! What the stages of a run on a GPU node know, saved after each of them.
+//! The data of a run on a GPU node, saved after each stage.
 
 use std::collections::BTreeMap;
 
@@ -14,23 +14,23 @@ use wardroom_workflow::Budget;
 
 use super::{site::Snapshot, stages::sync};
 
-/// What a run knows. Nothing of it is a secret: those are references, or derived anew.
+/// The data of a run. It contains no secrets: those are references, or derived when needed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Data {
-    /// What runs on the node is ended instead of waited for.
+    /// Whether work on the node is ended instead of waited for.
     pub(crate) force: bool,
     /// The budgets of the site's stages, as they were when the run began or last loaded its site.
     pub(crate) budgets: BTreeMap<String, SiteBudget>,
     /// The site as it was when the run loaded it.
     pub(crate) site: Option<Snapshot>,
     pub(crate) machine: Option<Machine>,
-    /// The turn in which a person let the password of the BMC be tried again.
+    /// The turn in which a person allowed another try of the BMC's password.
     pub(crate) forgiven_in: Option<u64>,
-    /// What the machine was before the run made it ours.
+    /// The machine's tag, pool and zone before the run took it over.
     pub(crate) claimed: Option<Claimed>,
-    /// A create was sent, and its answer may have got lost.
+    /// A create request was sent; its answer may be lost.
     pub(crate) creating: bool,
-    /// A commissioning was to be asked for; only MAAS says whether it was.
+    /// The intent to start a commissioning; MAAS tells whether it started.
     pub(crate) commissioning: Option<Commissioning>,
     /// A commissioning that failed was asked for once more.
     pub(crate) recommissioned: bool,
@@ -42,31 +42,31 @@ pub(crate) struct Data {
     pub(crate) round: u32,
     /// The digest of the user data of this round.
     pub(crate) rendered: Option<String>,
-    /// The digest of the user data that a deployment was asked for with.
+    /// The digest of the user data of the requested deployment.
     pub(crate) deployed: Option<String>,
-    /// What MAAS said of the last hardware sync when it called the machine deployed.
+    /// The time of the last hardware sync when the machine became deployed.
     pub(crate) synced_at_deploy: Option<Timestamp>,
-    /// After how many seconds the machine reports its hardware again.
+    /// The hardware sync interval, in seconds.
     pub(crate) sync_seconds: Option<u32>,
-    /// Why a deployment failed, and what was seen.
+    /// The failure of a deployment, with evidence.
     pub(crate) deploy_failure: Option<DeployFailure>,
     pub(crate) failed_installs: u32,
     /// The round in which the recovery of a deployment began.
     pub(crate) recovering: Option<u32>,
-    /// How often a release was asked for and failed.
+    /// How many releases failed.
     pub(crate) failed_releases: u32,
     pub(crate) releasing: bool,
-    /// Rounds of the tasks that the agent was asked for, by stage.
+    /// The rounds of the agent's tasks, by stage.
     pub(crate) tasks: BTreeMap<Stage, u32>,
     /// How often the agent failed to scrub the GPUs.
     pub(crate) failed_scrubs: u32,
-    /// The turn in which a person sent the run on from a stage that had told what this would mean.
+    /// The turn in which a person continued the run from a stage that had stated the consequences.
     pub(crate) said_in: Option<u64>,
-    /// A person said that the machine is off.
+    /// A person confirmed that the machine is off.
     pub(crate) switched_off_by_hand: bool,
-    /// The deletion of the machine was asked for; only MAAS says whether it was done.
+    /// The deletion of the machine was requested; MAAS tells whether it was done.
     pub(crate) deleting: bool,
-    /// What the agent said it did, such as to each disk, by stage.
+    /// The agent's evidence, such as for each disk, by stage.
     pub(crate) proofs: BTreeMap<Stage, String>,
 }
 
@@ -78,22 +78,22 @@ pub(crate) struct Machine {
     pub(crate) created: bool,
 }
 
-/// What a machine was before a run made it ours.
+/// The tag, pool and zone of a machine before a run took it over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Claimed {
-    /// Whether it got its tag from the run.
+    /// Whether the run added the tag.
     pub(crate) tagged: bool,
-    /// The pool that it was taken from.
+    /// Its earlier pool.
     pub(crate) pool: Option<String>,
-    /// The zone that it was taken from.
+    /// Its earlier zone.
     pub(crate) zone: Option<String>,
 }
 
-/// The intent to have a machine commissioned.
+/// The intent to commission a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Commissioning {
-    /// What MAAS called the last commissioning before. MAAS calls every one by another number, so that the same
-    /// number later proves that the call never arrived.
+    /// MAAS's number of the previous commissioning. If the number is still the same later, the call never
+    /// arrived.
     pub(crate) before: Option<i64>,
 }
 
@@ -104,7 +104,7 @@ pub(crate) struct Link {
     pub(crate) link: i64,
 }
 
-/// A link that is being made: what comes on top of the known ones is ours.
+/// A link that is being made: links beyond the known ones are ours.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Linking {
     pub(crate) interface: i64,
@@ -118,7 +118,7 @@ pub(crate) struct DeployFailure {
     pub(crate) evidence: Vec<String>,
 }
 
-/// What kind of failure a deployment had.
+/// The cause of a failed deployment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Cause {
@@ -126,7 +126,7 @@ pub(crate) enum Cause {
     Datasource,
     Installation,
     Power,
-    /// Nothing explains it; a person had it tried once more.
+    /// Unexplained; a person ordered another attempt.
     Unexplained,
 }
 
@@ -134,7 +134,7 @@ impl wardroom_workflow::Data for Data {
     type Subject = super::subject::GpuNode;
 
     fn restarted(&self) -> Self {
-        // A token of an earlier round stays void, and what an earlier task proved is not proven any more.
+        // Tokens of earlier rounds stay void, and proofs of earlier tasks no longer count.
         let Self { force, budgets, round, tasks, .. } = self.clone();
         let mut anew = Self { force, budgets, round, tasks, ..Self::default() };
         for stage in Stage::ALL.iter().filter(|stage| Kind::of(**stage).is_some()) {
@@ -147,7 +147,7 @@ impl wardroom_workflow::Data for Data {
         self.proofs.get(&stage).cloned()
     }
 
-    /// What the site does not ask for, as it said when the run loaded it.
+    /// Returns why the site leaves a stage out, by the settings that the run loaded.
     fn left_out(&self, kind: PlanKind, stage: Stage) -> Option<String> {
         let site = self.site.as_ref()?;
         let settings = &site.settings;
@@ -171,7 +171,7 @@ impl wardroom_workflow::Data for Data {
 }
 
 impl Data {
-    /// A machine that reports its hardware seldom is waited for longer than others; how long, the stage itself says.
+    /// A longer patience for machines with a long hardware sync interval.
     fn longer(&self, stage: Stage) -> Option<SignedDuration> {
         const LITTLE: SignedDuration = SignedDuration::from_mins(5);
         let every = self.sync_seconds.filter(|_| stage == Stage::WaitForHardwareSyncHealthy)?;
@@ -179,14 +179,14 @@ impl Data {
         (borne > stage.patience()).then(|| borne.saturating_add(LITTLE))
     }
 
-    /// Forgets what was done to another machine than this one: nothing of it is on this one, or has to be taken back from it.
+    /// Forgets work on another machine: none of it is on this one or has to be undone there.
     pub(crate) fn turn_to(&mut self, system_id: &str) {
         if self.machine.as_ref().is_none_or(|machine| machine.system_id == system_id) {
             return;
         }
         let Self { force, budgets, site, forgiven_in, round, said_in, tasks, proofs, .. } =
             std::mem::take(self);
-        // The next machine gets a token of its own.
+        // The next machine gets a new token.
         let round = round + 1;
         *self = Self { force, budgets, site, forgiven_in, round, said_in, tasks, proofs, ..Self::default() };
     }
@@ -195,7 +195,7 @@ impl Data {
         self.tasks.get(&stage).copied().unwrap_or(1)
     }
 
-    /// The next task of a stage is another one.
+    /// The stage's next task is a new one.
     pub(crate) fn next_task(&mut self, stage: Stage) {
         let next = self.task_round(stage) + 1;
         self.tasks.insert(stage, next);

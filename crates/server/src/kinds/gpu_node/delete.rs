@@ -41,7 +41,7 @@ pub(crate) async fn delete(
     Ok(Json(Envelope::new(super::view(&app, &deleted).await?)))
 }
 
-/// Commits the end of a node that was never used; nothing when it changed meanwhile.
+/// Commits the deletion of a node that was never used; none if it changed meanwhile.
 async fn commit(app: &App, caller: &Caller, node: Resource) -> Result<Option<Resource>, Error> {
     if let Some(run) = begin::open_run(app, &node).await? {
         return Err(begin::busy(&run));

@@ -17,7 +17,7 @@ use crate::platform::{
 /// The kind under which GPU nodes are stored.
 pub(crate) const KIND: &str = "gpu-node";
 
-/// What is stored of a node beside its state and labels. Secrets are hashes, or derived and not here at all.
+/// The stored document of a node. Secrets are hashed, or derived and not stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Document {
     pub(crate) hostname: String,
@@ -28,18 +28,18 @@ pub(crate) struct Document {
     pub(crate) serial_number: Option<String>,
     /// The token that an agent may enrol with.
     pub(crate) enrollment: Option<Enrollment>,
-    /// The round of the last token; one that was revoked is never issued again.
+    /// The round of the last token; rounds are never reused, so a revoked token is never issued again.
     pub(crate) issued: u32,
     pub(crate) agent: Option<Agent>,
-    /// The highest epoch that any identity had; none is ever used twice.
+    /// The highest epoch of any identity; epochs are never reused.
     pub(crate) epoch: u64,
     /// Whether an agent is installed on the host, or was and no uninstall has completed.
     pub(crate) identity_kept: bool,
     pub(crate) machine: Option<Machine>,
     pub(crate) run: Option<String>,
-    /// A state in MAAS that no work of ours caused, until it fits again or a person has decided.
+    /// A state in MAAS that Wardroom did not cause, until MAAS fits again or a person has decided.
     pub(crate) drift: Option<Drift>,
-    /// The run whose cleanup was never proven, and after which a person took the node back into use all the same.
+    /// The run with an unproven cleanup after which a person recovered the node.
     pub(crate) accepted: Option<String>,
     /// Whether the last checks that the agent reported failed.
     pub(crate) unhealthy: bool,
@@ -51,27 +51,27 @@ pub(crate) struct Enrollment {
     pub(crate) hash: String,
     pub(crate) expires_at: Timestamp,
     pub(crate) run: String,
-    /// The token is derived from this; the ones before are void.
+    /// The token is derived from this; earlier ones are void.
     pub(crate) round: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Agent {
-    /// Its credential is derived from this; the ones before are void.
+    /// Its credential is derived from this; earlier ones are void.
     pub(crate) epoch: u64,
     pub(crate) hash: String,
     pub(crate) enrolled_at: Timestamp,
     pub(crate) run: String,
-    /// The hash of the token it enrolled with, and of how it named the exchange: a repeat shows both.
+    /// The hashes of its enrolment token and of the name of the exchange: a repeat shows both.
     pub(crate) exchange: Option<(String, String)>,
 }
 
-/// What MAAS says of a machine and does not fit its node.
+/// A state of the machine in MAAS that does not fit its node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Drift {
     /// MAAS's word for the status, or that there is no such machine.
     pub(crate) said: String,
-    /// Whether the node was quarantined for this and for nothing else: then it may come back when it is proven healthy.
+    /// Whether this alone caused the quarantine: then proven health ends it.
     pub(crate) quarantined: bool,
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct Machine {
     pub(crate) system_id: String,
     /// The site whose MAAS has it.
     pub(crate) site: String,
-    /// The run that found or made it; only that one, undone, takes it from the node again.
+    /// The run that found or created it; only the undo of that run removes it from the node.
     pub(crate) run: String,
     /// The address of that MAAS.
     pub(crate) maas: String,
@@ -92,25 +92,26 @@ impl Machine {
         Self { system_id, site, run: run.to_owned(), maas: address(url) }
     }
 
-    /// Whether a MAAS has it under the address that it was found at.
+    /// Whether the MAAS at this address is the one in which it was found.
     pub(crate) fn is_at(&self, url: &str) -> bool {
         self.maas == address(url)
     }
 
-    /// Whether both are the same machine, whichever run found it.
+    /// Whether both are the same machine, regardless of the run.
     pub(crate) fn is(&self, other: &Self) -> bool {
         (&self.system_id, &self.site) == (&other.system_id, &other.site)
     }
 
-    /// The keys that only one living node has: two nodes that drive one machine would undo each other's work. The first
-    /// key holds across sites that share a MAAS, the second while the MAAS of a site moves to another address.
+    /// The keys that only one living node has, because two nodes with one machine would undo each other's
+    /// work. The first key holds across sites with the same MAAS, the second while a site's MAAS moves to
+    /// another address.
     pub(crate) fn keys(&self) -> [String; 2] {
         let Self { system_id, site, maas, .. } = self;
         [format!("machine-of/{maas}/{system_id}"), format!("machine/{site}/{system_id}")]
     }
 }
 
-/// The address of a MAAS or a BMC, however it is written.
+/// Normalizes the address of a MAAS or a BMC.
 pub(crate) fn address(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -128,7 +129,7 @@ impl Document {
         self.site.is_some() && self.machine.is_some()
     }
 
-    /// Whether an agent speaks for the node: the record of one that was uninstalled is kept until its secrets are gone.
+    /// Whether the node has an agent: the record of an uninstalled one is kept until its secrets are removed.
     pub(crate) fn has_agent(&self) -> bool {
         self.agent.is_some() && self.identity_kept
     }
@@ -236,13 +237,13 @@ impl Document {
         fields
     }
 
-    /// What only one living node has: its name, its MACs, its machine, and the token that leads to it.
+    /// The keys of a node: its name, its MACs, its machine, and its token.
     fn keys(&self) -> BTreeSet<String> {
         let mut keys = BTreeSet::from([format!("hostname/{}", self.hostname)]);
         keys.extend(self.macs.iter().map(|mac| format!("mac/{mac}")));
         keys.extend(self.machine.iter().flat_map(Machine::keys));
         keys.extend(self.enrollment.iter().map(|enrollment| token_key(&enrollment.hash)));
-        // Also after it was used, for as long as its exchange may be repeated.
+        // A used token stays a key while its exchange may be repeated.
         let exchanged = self.agent.as_ref().and_then(|agent| agent.exchange.as_ref());
         keys.extend(exchanged.map(|(token, _)| token_key(token)));
         keys

@@ -1,7 +1,7 @@
 //! The drift sweep: compares the nodes of a site with its MAAS, and carries out the core's verdict.
 //!
-//! Where many machines of a site are missing at once, most likely the MAAS lost them, for example because it was restored
-//! empty: no node is judged by that until MAAS has them again, or only some are missing.
+//! If many machines of a site are missing at once, the MAAS most likely lost them, for example because it was
+//! restored empty: no node is judged by that until MAAS has them again, or only some are missing.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -33,10 +33,10 @@ use crate::platform::{
     http::error::Error,
 };
 
-/// Nodes that are looked at together.
+/// How many nodes are read at once.
 const PAGE: usize = 500;
 
-/// All sites, as they are now; what they allow is kept to from now on.
+/// Reads all sites and applies their current limits.
 pub(crate) async fn sites(workers: &Workers) -> Result<Vec<(String, Settings)>, Error> {
     let mut all = Vec::new();
     let mut list = List { kind: site::KIND.to_owned(), limit: PAGE, ..List::default() };
@@ -45,7 +45,7 @@ pub(crate) async fn sites(workers: &Workers) -> Result<Vec<(String, Settings)>, 
         for found in page.items {
             match found.content.document.read::<Settings>() {
                 Ok(settings) => all.push((found.content.id, settings)),
-                // One that cannot be read must not hide the others.
+                // An unreadable site must not hide the others.
                 Err(error) => {
                     tracing::error!(site = found.content.id, %error, "site unreadable; its nodes are not compared with MAAS")
                 }
@@ -60,12 +60,12 @@ pub(crate) async fn sites(workers: &Workers) -> Result<Vec<(String, Settings)>, 
     Ok(all)
 }
 
-/// The sites whose time has come, each for one server.
+/// Returns the due sites, each for one server.
 pub(crate) async fn due(workers: &Workers, holder: &str) -> Result<Vec<(String, Settings)>, Error> {
     let mut due = Vec::new();
     for (name, settings) in sites(workers).await? {
         let length = Duration::from_millis(settings.sweep_millis.max(100));
-        // The lease is not given back: it says when the site is to be looked at next.
+        // The lease is not released: its expiry is the time of the next sweep.
         let lease = format!("gpu-node/sweep/{name}");
         let mine = workers.app.store.lease(&lease).await?;
         if mine.is_some_and(|lease| !lease.remaining.is_zero()) {
@@ -78,7 +78,7 @@ pub(crate) async fn due(workers: &Workers, holder: &str) -> Result<Vec<(String, 
     Ok(due)
 }
 
-/// Looks at every site whose time has come, one after the other.
+/// Sweeps every due site, one after the other.
 #[cfg(test)]
 pub(crate) async fn sweep(workers: &Workers, holder: &str) -> Result<(), Error> {
     for (name, settings) in due(workers, holder).await? {
@@ -114,13 +114,13 @@ pub(crate) async fn sweep_site(workers: &Workers, name: &str, settings: &Setting
 #[derive(Default)]
 struct Found {
     present: usize,
-    /// Those that it should have and has not, each with its node and when it was asked for.
+    /// Expected machines that are missing, each with its node and the time of the request.
     missing: Vec<(String, Seen, Timestamp)>,
-    /// Those that it has not and need not have, likewise: where it is doubted, that proves nothing either.
+    /// Machines that are absent and need not be there; if MAAS is doubted, that proves nothing either.
     absent: Vec<(String, Seen, Timestamp)>,
 }
 
-/// As many machines are missed at once, and as large a part of them, before MAAS is doubted and not the machines.
+/// How many machines, and which part of them, must be missing before MAAS is doubted.
 const MANY: usize = 3;
 
 impl Found {
@@ -131,7 +131,7 @@ impl Found {
     }
 }
 
-/// Judges the nodes whose machines are missing, when it is known how many there are.
+/// Judges the nodes of missing machines, once their number is known.
 async fn judge_missing(
     workers: &Workers,
     session: &Session,
@@ -164,7 +164,7 @@ async fn judge_missing(
     Ok(())
 }
 
-/// Whether MAAS should have a machine that it does not have.
+/// Whether MAAS should have a missing machine.
 async fn is_missed(app: &App, id: &str, seen: &Seen) -> Result<bool, Error> {
     let node = begin::read(app, id).await?;
     let run = begin::newest_run(app, &node).await?;
@@ -182,7 +182,7 @@ async fn compare(
     let maas = document::address(&settings.url);
     let mut machines = BTreeMap::new();
     for node in nodes {
-        // One that cannot be read, which was logged, must not hide the others.
+        // An unreadable node was logged and must not hide the others.
         let Ok(document) = Document::of(&node) else { continue };
         if let Some(machine) = document.machine.clone().filter(|machine| machine.site == site) {
             let elsewhere = machine.maas != maas;
@@ -199,7 +199,7 @@ async fn compare(
             let machine = found.iter().find(|machine| machine.system_id == *id);
             if *elsewhere {
                 if !machine.is_some_and(|machine| is_of(document, machine, &settings.tag)) {
-                    // The site has another MAAS now, by mistake or not: that says nothing of the machine.
+                    // The site has another MAAS now, which says nothing about the machine.
                     let node = &node.content.id;
                     tracing::warn!(
                         site,
@@ -220,7 +220,7 @@ async fn compare(
             let seen = cache::seen(site, id, machine);
             let node = &node.content.id;
             all.present += usize::from(seen.present);
-            // What cannot be read now is said of the judgement below.
+            // A failure to read is logged below.
             if is_missed(&workers.app, node, &seen).await.unwrap_or(false) {
                 all.missing.push((node.clone(), seen, at));
                 continue;
@@ -241,7 +241,8 @@ async fn compare(
     Ok(())
 }
 
-/// Whether a machine that is called like the one of a node is that one: it is marked as ours, and has a MAC of the node.
+/// Whether a machine with the id of a node's machine is that one: it has the site's tag and a MAC of the
+/// node.
 fn is_of(node: &Document, machine: &Machine, tag: &str) -> bool {
     machine.has_tag(tag) && has_mac(node, machine)
 }
@@ -252,9 +253,8 @@ pub(crate) fn has_mac(node: &Document, machine: &Machine) -> bool {
     macs.any(|mac| node.macs.iter().any(|known| known.eq_ignore_ascii_case(mac)))
 }
 
-/// Notes that the MAAS of a node's site, which has its machine, has a new address: from now on machines that
-/// it lacks are missing. False if another writer was faster, which the next sweep notices, or if another node
-/// has the machine.
+/// Stores the new address of the MAAS that has the node's machine, so that from now on a missing machine
+/// counts. Returns false if another writer was faster, or if another node has the machine.
 async fn follow(app: &App, node: &Resource, document: &Document, maas: &str) -> Result<bool, Error> {
     let mut document = document.clone();
     let Some(machine) = &mut document.machine else { return Ok(false) };
@@ -279,7 +279,7 @@ async fn follow(app: &App, node: &Resource, document: &Document, maas: &str) -> 
     }
 }
 
-/// What to say of a node whose machine is known from another address than its site's MAAS has now.
+/// Explains that a node's machine is known from another address than that of its site's MAAS.
 pub(crate) async fn elsewhere(app: &App, node: &Document) -> Result<Option<String>, Error> {
     let Some(document::Machine { system_id, site, maas: known, .. }) = &node.machine else { return Ok(None) };
     let Some((settings, _)) = site::load(app, site).await? else { return Ok(None) };
@@ -307,7 +307,7 @@ pub(super) async fn judge(
     if judged(app, &node, run.as_ref(), &seen).await? == Verdict::Nothing {
         return Ok(());
     }
-    // One look at a list is not enough to decide anything.
+    // A list alone is not enough evidence: ask for the machine itself.
     let (again, tagged) = match session.turn().await.machine(&seen.system_id).await {
         Ok(machine) => (cache::seen(&seen.site, &seen.system_id, Some(&machine)), machine.has_tag(tag)),
         Err(error) if error.class == Class::Gone => (cache::seen(&seen.site, &seen.system_id, None), false),
@@ -331,7 +331,7 @@ pub(super) async fn judge(
             let state = document::state(&node)?;
             write(app, node, state, Document { drift: None, ..document }, None, &again, holds).await
         }
-        // A machine that was taken over and given back is not ours by that.
+        // A machine that others used and returned is not ours again without the tag.
         Verdict::Recover(_) if !tagged => Ok(()),
         Verdict::Recover(to) => {
             let after = Document { drift: None, ..document };
@@ -344,7 +344,8 @@ pub(super) async fn judge(
     }
 }
 
-/// Gathers the facts about a node and judges it by what was seen. The proof of its health is read only where it counts.
+/// Gathers the facts about a node and judges the observation. The proof of its health is read only if it
+/// matters.
 async fn judged(app: &App, node: &Resource, run: Option<&Run<Data>>, seen: &Seen) -> Result<Verdict, Error> {
     let document = Document::of(node)?;
     let recovers = document.drift.as_ref().is_some_and(|drift| drift.quarantined);
@@ -386,7 +387,7 @@ pub(crate) async fn stop(app: &App, run: &Run<Data>, seen: &Seen) -> Result<(), 
     let ask =
         Ask { action, abandon: false, adoption: Adoption::Nothing, at: Some(run.resource.version), actor };
     match wardroom_workflow::act::<Data>(&app.store, run.id(), &ask, app.now()).await {
-        // It was handled meanwhile, or has just been sent on: the next sweep looks again.
+        // Another actor handled or continued it: the next sweep checks again.
         Ok(_) | Err(Problem::Refused { .. } | Problem::NotFound | Problem::Busy) => Ok(()),
         Err(problem) => Err(super::action::problem(run.id(), problem)),
     }

@@ -1,7 +1,7 @@
 //! Enrolment: a token that works once becomes the credential of an agent.
 //!
-//! The credential is derived, so an exchange whose answer got lost is answered again: to an agent that shows
-//! the same token and the same name of the exchange, within a time that the configuration sets.
+//! The credential is derived, so a lost answer can be repeated: to an agent with the same token and the same
+//! name of the exchange, within a configured time.
 
 use axum::{Extension, Json, extract::State as Shared, response::Response};
 use jiff::Timestamp;
@@ -39,12 +39,12 @@ pub(crate) async fn enroll(
     let hash = secret::hash(&enroll.token);
     let exchanged = try_exchange(&app, &enroll, &hash).await;
     if let Err(Error::Unauthenticated(_)) = &exchanged {
-        // Only failures count: a guessing neighbour cannot keep others from enrolling.
+        // Only failures count, so that guesses do not block enrolments from the same address.
         app.limiter.check_guess(caller.address, &enroll.token)?;
     }
     let Exchanged { id, epoch, replaces } = exchanged?;
     if replaces {
-        // From the answer on, no server accepts the credential before.
+        // From the answer on, no server accepts the previous credential.
         Agents::of(&app).settle().await;
     }
     let credential = secret::credential(&app.key, &id, epoch);
@@ -68,7 +68,7 @@ async fn try_exchange(app: &App, enroll: &Enroll, hash: &str) -> Result<Exchange
     Ok(Exchanged { id, epoch, replaces })
 }
 
-/// An interval as agents are told it.
+/// Formats an interval for agents.
 pub(crate) fn spoken(interval: Interval) -> String {
     interval.to_string()
 }
@@ -116,14 +116,14 @@ fn exchange(app: &App, node: &Resource, enroll: &Enroll, hash: &str) -> Result<D
     Ok(Decided::Commit(Box::new((content, by_agent(app, entry_type, metadata))), epoch))
 }
 
-/// What a token is issued for.
+/// The purpose and expiry of a token.
 pub(crate) struct Issue {
     pub(crate) run: String,
     pub(crate) round: u32,
     pub(crate) expires_at: Timestamp,
 }
 
-/// Puts a token into a node's document; any token before it is void.
+/// Puts a new token into a node's document, which voids earlier ones.
 pub(crate) fn issue(key: &Key, document: &mut Document, node: &str, issue: Issue) -> String {
     let Issue { run, round, expires_at } = issue;
     document.issued = round;
@@ -132,7 +132,7 @@ pub(crate) fn issue(key: &Key, document: &mut Document, node: &str, issue: Issue
     token
 }
 
-/// Returns the token that a node waits for, and its end: derived anew for a caller that may see it.
+/// Returns the open token of a node and its expiry, for a caller that may see it.
 pub(crate) fn issued(app: &App, node: &Resource) -> Result<Option<(String, Timestamp)>, Error> {
     let enrollment = Document::of(node)?.enrollment;
     Ok(enrollment.map(|Enrollment { run, round, expires_at, .. }| {
@@ -140,12 +140,12 @@ pub(crate) fn issued(app: &App, node: &Resource) -> Result<Option<(String, Times
     }))
 }
 
-/// Until when a token that is issued now can be used.
+/// The expiry of a token that is issued now.
 pub(crate) fn expiry(app: &App) -> Timestamp {
     app.now().saturating_add(Settings::of(&app.config).token).unwrap_or(Timestamp::MAX)
 }
 
-/// A history entry for what an agent does.
+/// Builds the history entry of an agent's action.
 pub(crate) fn by_agent(app: &App, entry_type: &str, metadata: serde_json::Value) -> Entry {
     Entry {
         entry_type: entry_type.to_owned(),

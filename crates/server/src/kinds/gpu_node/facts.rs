@@ -13,14 +13,14 @@ use super::{
 };
 use crate::platform::{app::App, http::error::Error};
 
-/// Reads what is known of a node.
+/// Reads the facts about a node.
 pub(crate) async fn gather(app: &App, node: &Resource) -> Result<Facts, Error> {
     let run = begin::newest_run(app, node).await?;
     let latest = proof::latest(app, &node.content.id).await?;
     of(app, node, run.as_ref(), &latest).await
 }
 
-/// Puts together what was read of a node, and whether its agent is heard.
+/// Combines the facts about a node, and whether its agent sends heartbeats.
 pub(crate) async fn of(
     app: &App,
     node: &Resource,
@@ -31,7 +31,7 @@ pub(crate) async fn of(
     Ok(Facts { heard, ..without_heartbeats(app, node, run, latest)? })
 }
 
-/// The same for decisions that do not depend on whether the agent is heard.
+/// The same for decisions that do not depend on heartbeats.
 pub(crate) fn without_heartbeats(
     app: &App,
     node: &Resource,
@@ -66,7 +66,7 @@ pub(crate) fn without_heartbeats(
     })
 }
 
-/// What MAAS says of a machine, as far as a node is concerned.
+/// Converts an observation of a machine for the core.
 pub(crate) fn sight(document: &Document, seen: &Seen) -> Sight {
     let machine = document.machine.as_ref();
     let own = machine.is_some_and(|own| (&own.system_id, &own.site) == (&seen.system_id, &seen.site));

@@ -1,7 +1,7 @@
-//! Joins simultaneous questions to a MAAS into one request, and shares its failure as well.
+//! Joins concurrent queries to a MAAS into one request, and shares its failure too.
 //!
-//! An observation of a machine is always younger than the question. A failure may be a moment older, but each
-//! caller gets the same one at most once.
+//! An observation is always newer than the query. A failure may be a moment older, but each caller gets the
+//! same one at most once.
 
 use std::{
     collections::BTreeSet,
@@ -12,23 +12,23 @@ use std::{
 use tokio::{sync::oneshot, time::Instant};
 use wardroom_upstream::maas::{Error, Machine};
 
-/// Looks at single machines that wait for their turn.
+/// Queries for single machines that wait for their turn.
 #[derive(Debug, Default)]
 pub(crate) struct Looks {
-    /// Held by the caller that waits for the turn of the next request.
+    /// Held by the caller that sends the next request.
     pub(crate) door: tokio::sync::Mutex<()>,
     asked: Mutex<Vec<Look>>,
     failed: Mutex<Option<Failed>>,
 }
 
-/// A question about a machine. Without an answer its caller asks alone.
+/// A query for a machine. A caller that gets no answer asks alone.
 #[derive(Debug)]
 pub(crate) struct Look {
     pub(crate) id: String,
     answer: oneshot::Sender<Answer>,
 }
 
-/// The answer to a question: nothing if MAAS listed others and not this machine.
+/// The answer to a query: none if MAAS listed others but not this machine.
 pub(crate) type Answer = Result<Option<Machine>, Error>;
 
 /// A request for many machines that failed a moment ago.
@@ -36,11 +36,11 @@ pub(crate) type Answer = Result<Option<Machine>, Error>;
 struct Failed {
     at: Instant,
     error: Error,
-    /// The machines whose runs have heard of it: when they come back, it is to try again.
+    /// The machines whose runs got this failure: their next query is a new attempt.
     told: BTreeSet<String>,
 }
 
-/// How long others are spared a request that has just failed.
+/// How long a failure is shared with later callers.
 const SPARED: Duration = Duration::from_secs(1);
 
 impl Looks {
@@ -55,10 +55,10 @@ impl Looks {
         hears
     }
 
-    /// Answers all waiting callers, and those of the next moment, that the request failed.
+    /// Gives the failure to all waiting callers, and to those of the next moment.
     pub(crate) fn fail(&self, looks: Vec<Look>, error: &Error) {
         let mut failed = self.failed();
-        // A caller that got another failure a moment ago has come to try again, and does.
+        // A caller that already got a failure tries again.
         let before = failed.take().filter(|before| before.at.elapsed() < SPARED);
         let mut told = before.map_or_else(BTreeSet::new, |before| before.told);
         told.extend(looks.iter().map(|look| look.id.clone()));
@@ -82,10 +82,10 @@ impl Looks {
         self.asked().is_empty()
     }
 
-    /// Returns so many of the oldest questions.
+    /// Takes up to `most` of the oldest queries.
     pub(crate) fn first(&self, most: usize) -> Vec<Look> {
         let mut asked = self.asked();
-        // A caller that was cut off does not wait any more.
+        // Cancelled callers are dropped.
         asked.retain(|look| !look.answer.is_closed());
         let most = most.min(asked.len());
         asked.drain(..most).collect()
@@ -97,18 +97,18 @@ impl Looks {
 }
 
 impl Look {
-    /// Tells what was seen.
+    /// Sends the answer.
     pub(crate) fn tell(self, told: Answer) {
-        // A caller that hung up meanwhile needs no answer.
+        // The caller may be gone.
         drop(self.answer.send(told));
     }
 }
 
-/// An answer that is good for a while.
+/// An answer that is cached for a while.
 #[derive(Debug)]
 pub(crate) struct Memo<T>(tokio::sync::Mutex<Option<(Instant, Result<T, Error>)>>);
 
-/// How long an answer is good.
+/// How long an answer is cached.
 const GOOD: Duration = Duration::from_secs(60);
 
 impl<T> Default for Memo<T> {
@@ -118,9 +118,8 @@ impl<T> Default for Memo<T> {
 }
 
 impl<T: Clone> Memo<T> {
-    /// Returns the answer, asked for if it is not known; callers that come meanwhile wait for it. They share
-    /// its failure too, or each would wait for a MAAS that hangs behind all before it; a later caller asks
-    /// again.
+    /// Returns the cached answer, or asks; concurrent callers wait for the same answer. They share a failure
+    /// too, so that they do not wait for a hanging MAAS one after the other; a later caller asks again.
     pub(crate) async fn get(&self, ask: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         let came = Instant::now();
         let mut known = self.0.lock().await;

@@ -1,7 +1,7 @@
 //! Heartbeats of agents: they keep a node active, bring it back, and renew the leases of its tasks.
 //!
-//! A heartbeat of an active node that says what the one before said, while no run works on the node, is answered from
-//! memory: a look-up, an atomic store and a reply.
+//! A heartbeat of an active node that repeats the previous one, while no run works on the node, is answered
+//! from memory: a look-up, an atomic store and a reply.
 
 use std::time::Duration;
 
@@ -67,12 +67,12 @@ pub(crate) async fn heartbeat(
         return Ok(answered(beat, &ignored));
     }
     let node = super::find(&app, &id).await?;
-    // Before a commit that may make it active: no replica may find it active with an old beat.
+    // Before a commit that may make it active, so that no replica finds it active with an old beat.
     let is_first = document::state(&node)? != State::Active && app.liveness.hear(KIND, &id, said);
     let node = match ignored.misses("checks") {
-        // They prove neither that the node is well nor that it is not: what was said last stands, and when.
+        // Unreadable checks prove nothing, so the last report stays, with its time.
         true if has_spoken(&app, &node).await? => node,
-        // An agent that never reported is not healthy.
+        // Without an earlier report the node is not healthy.
         unread => {
             heartbeat.checks.extend(unread.then(unreadable));
             hear(&app, node, &heartbeat, said).await?
@@ -86,7 +86,7 @@ pub(crate) async fn heartbeat(
         (beat.next, beat.server_time)
     } else {
         if is_first {
-            // From the first time on it is known of the node, also if the server ends before beats are written down.
+            // The first beat is stored at once, so that a crash before the next flush does not lose it.
             let every = said.map_or(0, Interval::seconds);
             let seen = Seen { id: id.as_str().into(), age: Duration::ZERO, every };
             app.store.note_seen(KIND, vec![seen]).await?;
@@ -95,8 +95,8 @@ pub(crate) async fn heartbeat(
     };
     let lost = renew(&app, &id, &heartbeat.tasks).await?;
     let open = task::open(&app, &id).await?;
-    // Tasks that were handed out and that the agent does not name are offered too: an agent that was
-    // restarted in the middle of a task gets it back.
+    // Claimed tasks that the agent does not name are offered too: an agent that was restarted during a task
+    // gets it back.
     let held = |task: &Resource| heartbeat.tasks.iter().any(|holding| holding.task == task.content.id);
     let has_tasks = open.iter().any(|task| !held(task));
     if open.is_empty() && heartbeat.tasks.is_empty() && !ignored.misses("checks") {
@@ -113,7 +113,7 @@ fn answered(beat: Beat, ignored: &Ignored) -> Response {
     response
 }
 
-/// Answers from memory a heartbeat that changes nothing; returns nothing for any other.
+/// Answers a heartbeat that changes nothing from memory; none for any other.
 fn repeated(
     app: &App,
     id: &str,
@@ -128,7 +128,7 @@ fn repeated(
     if agent.unhealthy == health.is_healthy() || !agent.repeats(app, health.digest()?) {
         return Ok(None);
     }
-    // One that is not watched is about to be called silent, or was.
+    // An unwatched node is about to be marked, or was.
     let Some(seat) = app.liveness.find(KIND, id) else { return Ok(None) };
     let beat = app.liveness.beat(seat, said);
     app.liveness.takes_beats()?;
@@ -136,8 +136,8 @@ fn repeated(
     Ok(Some(Beat { state, next, server_time: beat.server_time, has_tasks: false, lost: Vec::new() }))
 }
 
-/// Notes that the next heartbeat may be answered from memory, if this one changed nothing and no run works on the node. A
-/// run begins with a change of the node, which voids the note on every server.
+/// Allows the next heartbeat to be answered from memory, if this one changed nothing and no run works on the
+/// node. A run begins with a change of the node, which ends this on every server.
 async fn note_quiet(
     app: &App,
     agent: &KnownAgent,
@@ -154,12 +154,12 @@ async fn note_quiet(
     Ok(())
 }
 
-/// That an agent is there never depends on what its commands and drivers said.
+/// A heartbeat must count regardless of the output of commands and drivers.
 impl Report for Heartbeat {
     const NEEDED: &'static [&'static str] = &[];
 }
 
-/// Whether the agent that speaks for the node now has said before how the node is.
+/// Whether the current agent has reported checks before.
 async fn has_spoken(app: &App, node: &Resource) -> Result<bool, Error> {
     let epoch = Document::of(node)?.agent.map_or(0, |agent| agent.epoch);
     let known = proof::latest(app, &node.content.id).await?.health;
@@ -187,7 +187,7 @@ fn check(heartbeat: &mut Heartbeat, ignored: &mut Ignored) -> Option<Interval> {
     interval.and_then(|interval| interval.inspect_err(|_| ignored.add("interval")).ok())
 }
 
-/// Keeps what was said, and moves the node if that brings it back.
+/// Stores the report, and moves the node if it becomes active again.
 async fn hear(
     app: &App,
     node: Resource,
@@ -203,9 +203,9 @@ async fn hear(
     let event = (state == State::Offline && healthy).then_some(Event::Heartbeat);
     let flips = document.unhealthy == healthy;
     match (state, same) {
-        // While liveness watches the node, a beat that says nothing new is a mark in memory and no more.
+        // A repeated report of a watched node is only a beat in memory.
         (State::Active, true) => {}
-        // As healthy as before, in other words: nothing is decided by that.
+        // Health did not change, so the report can be written later.
         (State::Active, false) if !flips => Reports::of(app).0.keep(&id, health.clone(), app.now()),
         _ => proof::keep(app, &id, &health, app.now()).await?,
     }
@@ -215,7 +215,7 @@ async fn hear(
     report(app, node, document, &health, event).await
 }
 
-/// Commits the changes of a heartbeat. If another writer was faster, the next heartbeat brings them again.
+/// Commits the changes of a heartbeat. If another writer was faster, the next heartbeat repeats them.
 async fn report(
     app: &App,
     node: Resource,
@@ -227,8 +227,8 @@ async fn report(
     let mut to = event.and_then(|event| super::moved(state, event)).unwrap_or(state);
     let run = begin::newest_run(app, &node).await?;
     let current = run.as_ref().map(|run| (run.record.plan.kind, run.state));
-    // A node that is on its way to quarantine gets there by way of `offline`, in two commits: until the second, health
-    // brings nothing back. The run is held as it was read, so that neither can come in between.
+    // A node goes to quarantine by way of `offline`, in two commits; until the second, health must not bring
+    // it back. The run is a precondition, so that nothing happens in between.
     let is_set_aside = run.as_ref().is_some_and(|run| run.record.hold.quarantine_pending);
     if is_set_aside || mapping::check(to, current).is_err() {
         to = state;
@@ -252,7 +252,7 @@ async fn report(
     }
 }
 
-/// Renews the leases of tasks that the agent is at; those it does not have any more come back.
+/// Renews the leases of the agent's tasks; returns those that it no longer has.
 async fn renew(app: &App, node: &str, tasks: &[Holding]) -> Result<Vec<String>, Error> {
     let mut lost = Vec::new();
     for holding in tasks {
@@ -262,7 +262,7 @@ async fn renew(app: &App, node: &str, tasks: &[Holding]) -> Result<Vec<String>, 
         let mut is_ours = document
             .is_some_and(|document| document.node == node && document.epoch == holding.epoch)
             && found.as_ref().is_some_and(|found| found.content.state == TaskState::Dispatched.as_str());
-        // What its run does not want any more is to be stopped.
+        // A task that its run no longer wants must be stopped.
         if let Some(found) = found.filter(|_| is_ours) {
             is_ours = task::wanted(app, &found).await?.is_some();
         }
@@ -274,7 +274,7 @@ async fn renew(app: &App, node: &str, tasks: &[Holding]) -> Result<Vec<String>, 
             }
             None => None,
         };
-        // A lease that had lapsed comes back in a new epoch, which is not the agent's.
+        // An expired lease is taken in a new epoch, which is not the agent's.
         if renewed.is_none_or(|renewed| renewed.epoch != holding.epoch) {
             lost.push(holding.task.clone());
         }

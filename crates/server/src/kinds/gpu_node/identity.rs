@@ -1,5 +1,5 @@
-//! How agents prove themselves: a credential names its node, so an agent is found by the id of its node and compared by the
-//! hash of its credential. That is answered from memory, and so is a heartbeat that changes nothing.
+//! Recognises agents: a credential names its node, so the agent is found by the node's id and checked by the
+//! hash of its credential. Both are in memory, so a heartbeat that changes nothing needs no database.
 
 use std::{
     net::IpAddr,
@@ -52,7 +52,7 @@ pub(super) static AGENT: Proof = Proof {
     challenges: false,
 };
 
-/// The agent of a node; it speaks of that node only.
+/// The agent of a node; it may report on that node only.
 #[derive(Debug)]
 pub(super) struct Agent {
     node: Box<str>,
@@ -73,7 +73,7 @@ impl Member for Agent {
     }
 }
 
-/// Refuses an agent that speaks of another node than its own.
+/// Refuses an agent that reports on another node.
 pub(super) fn speaks_for<'a>(caller: &'a Caller, node: &str) -> Result<&'a Agent, Error> {
     match caller.member::<Agent>() {
         Some(agent) if &*agent.node == node => Ok(agent),
@@ -93,7 +93,7 @@ impl Agents {
         Self(parts.cache(()))
     }
 
-    /// Waits until every other server has noticed that access was taken away.
+    /// Waits until every other server has noticed a revocation.
     pub(crate) async fn settle(&self) {
         self.0.settle().await;
     }
@@ -111,7 +111,7 @@ impl Agents {
     }
 }
 
-/// A node in memory, as far as its agent's requests are judged by it.
+/// The part of a node that its agent's requests are judged by.
 pub(crate) struct KnownAgent {
     record: Record,
     node: Box<str>,
@@ -121,37 +121,37 @@ pub(crate) struct KnownAgent {
     pub(crate) is_active: bool,
     /// Whether the last checks failed, as the record says.
     pub(crate) unhealthy: bool,
-    /// The last heartbeat, if only another heartbeat can change the answer to the next one.
+    /// The last heartbeat, if the next one can be answered from memory.
     quiet: Mutex<Option<Quiet>>,
 }
 
-/// A heartbeat after which nothing was left to do.
+/// A heartbeat after which no work was left.
 #[derive(Debug, Clone, Copy)]
 struct Quiet {
-    /// Which health it told of.
+    /// The digest of its health.
     health: proof::Digest,
-    /// When that was written down.
+    /// When it was stored.
     at: Moment,
 }
 
-/// How long a server of several takes a heartbeat for a repetition: an agent that beats at several servers in turn may
-/// have said something else at another one meanwhile. Where that changed the record, memory is void at once.
+/// How long a replica treats equal heartbeats as repetitions: the agent may have reported something else to
+/// another replica meanwhile. If that changed the record, the entry is dropped at once.
 const REPETITION: Duration = Duration::from_secs(300);
 
 impl KnownAgent {
-    /// Whether a heartbeat that tells of this health changes nothing, and no task waits for the agent.
+    /// Whether a heartbeat with this health changes nothing and no task waits for the agent.
     pub(crate) fn repeats(&self, app: &App, health: proof::Digest) -> bool {
         let quiet = *self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
         let is_young = |at: Moment| !app.store.is_shared() || app.moment().is_within(REPETITION, at);
         quiet.is_some_and(|quiet| quiet.health == health && is_young(quiet.at))
     }
 
-    /// Whether this was read from that version of the node.
+    /// Whether this entry was read from that version of the node.
     pub(crate) fn is_of(&self, node: &Resource) -> bool {
         self.record.version == node.version
     }
 
-    /// Notes that the heartbeat of a moment ago left nothing to do.
+    /// Records a heartbeat after which no work was left.
     pub(crate) fn set_quiet(&self, health: proof::Digest, at: Moment) {
         *self.quiet.lock().unwrap_or_else(PoisonError::into_inner) = Some(Quiet { health, at });
     }

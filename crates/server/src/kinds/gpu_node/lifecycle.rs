@@ -73,7 +73,7 @@ pub(crate) async fn lifecycle(
         since: node.state_changed_at,
         because,
         run: summary,
-        // A heartbeat of an agent that is gone says nothing about the node now.
+        // A heartbeat of an earlier agent does not describe the node now.
         health: health(&latest, Document::of(&node)?.agent.map(|agent| agent.epoch))
             .filter(|_| !node.content.deleted),
         maas: latest.maas.map(shown),
@@ -153,7 +153,7 @@ pub(crate) fn recommend(
     advice::idle(id, known)
 }
 
-/// Recommends what gets an open run on. The failure itself is shown with the run, and not repeated here.
+/// Recommends how to continue an open run. The failure is shown with the run, not here.
 pub(crate) fn for_run(
     run: &Run<Data>,
     facts: action::Facts,
@@ -192,15 +192,15 @@ pub(crate) fn for_run(
     }
 }
 
-/// Recommends to skip the stage that a run stands still at, with all that needs the same agent: the request that started
-/// the run is repeated with the skips.
+/// Recommends to skip the stage that a run is stuck at, and all stages that need the same agent, by repeating
+/// the request that started the run with the skips.
 fn skip(run: &Run<Data>) -> Recommendation {
     let (kind, stage) = (run.record.plan.kind, run.record.current());
     let why = format!("no agent can run {stage}; skip it and give a comment");
     Recommendation::of(advice::skipping_from(run.subject(), kind, Some(stage)), why)
 }
 
-/// Cancels the run that waits for an agent by hand, and waits a moment for it to be over.
+/// Cancels a bootstrap by hand, and waits a moment for its end.
 pub(crate) async fn end_bootstrap(order: &Order<'_>, node: &Resource) -> Result<(), Error> {
     const LOOKS: u32 = 40;
     let Some(run) = begin::open_run(order.app, node).await? else { return Ok(()) };

@@ -1,23 +1,23 @@
-//! Looks at many machines: a hundred with one request, and less with each when MAAS cannot list them.
+//! Reads many machines: up to a hundred with one request, fewer if MAAS cannot list them.
 //!
-//! A machine that MAAS cannot list must not hide the others, which may be those of other sites. So what fails is asked
-//! for again in halves, down to one that is shown by itself: some two requests for each machine at most.
+//! A machine that MAAS cannot list must not hide the others, which may belong to other sites. So a failed
+//! batch is repeated in halves, down to single machines: about two requests for each machine at most.
 
 use tokio::time::Instant;
 use wardroom_upstream::maas::{Class, Error, Machine};
 
 use super::upstream::{BATCH, Looker, SOON, Session, is_away};
 
-/// Failures in a row after which MAAS itself is the trouble. One machine in a batch cannot cause as many: it is by itself
-/// before that, and the one beside it is seen.
+/// Consecutive failures after which MAAS itself has failed. One bad machine cannot cause as many: it is
+/// isolated before that, and its neighbour succeeds.
 const IN_VAIN: u32 = BATCH.ilog2() + 3;
 
-/// A look at machines that is under way.
+/// A read of machines that is under way.
 #[derive(Debug)]
 pub(crate) struct Listing<'a> {
     session: &'a Session,
     looker: Looker,
-    /// What is still to be asked for, the next one last, and whether it could not be listed before.
+    /// Batches still to be read, the next one last, and whether each failed before.
     left: Vec<(&'a [&'a str], bool)>,
     in_vain: u32,
     error: Option<Error>,
@@ -34,7 +34,7 @@ impl<'a> Listing<'a> {
         }
     }
 
-    /// The next machines that MAAS answered for, and those of them that it has.
+    /// Returns the next batch that MAAS answered, and the machines that it has.
     pub(crate) async fn next(&mut self) -> Option<(&'a [&'a str], Vec<Machine>)> {
         while let Some((ids, again)) = self.left.pop() {
             let began = Instant::now();
@@ -66,12 +66,12 @@ impl<'a> Listing<'a> {
         None
     }
 
-    /// Why some were not seen, if so.
+    /// The error, if some were not read.
     pub(crate) const fn error(&self) -> Option<&Error> {
         self.error.as_ref()
     }
 
-    /// Whether nothing else is worth asking for. A status of 500 may be a machine's doing, unless it took its time.
+    /// Whether further requests are pointless. A quick 500 may be caused by a single machine.
     fn is_over(&self, error: &Error, began: Instant) -> bool {
         let away = is_away(&error.class);
         let perhaps = matches!(error.class, Class::Ambiguous(_));

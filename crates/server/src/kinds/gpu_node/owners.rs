@@ -1,4 +1,4 @@
-//! Owners: a node in a state of work in progress has an open run. Whatever came in between, this proves and repairs it.
+//! Checks that each node in a state of work in progress has an open run, and repairs it.
 
 use wardroom_core::{
     gpu_node::{State, mapping},
@@ -22,7 +22,7 @@ use crate::platform::{
 const STATES: &[State] =
     &[State::BootstrapIssued, State::Enrolling, State::Draining, State::Removing, State::Active];
 
-/// Looks after every node that needs it.
+/// Checks every node in such a state.
 pub(crate) async fn sweep(app: &App) -> Result<(), Error> {
     for state in STATES {
         let state = Some(state.as_str().to_owned());
@@ -31,7 +31,7 @@ pub(crate) async fn sweep(app: &App) -> Result<(), Error> {
             let page = app.store.list(&list).await?;
             for node in &page.items {
                 if let Err(error) = look_after(app, node).await {
-                    // One node that cannot be repaired must not keep the others waiting.
+                    // One node that cannot be repaired must not delay the others.
                     tracing::warn!(node = node.content.id, %error, "node not checked for a missing run; the next sweep tries again");
                 }
             }
@@ -70,13 +70,13 @@ pub(crate) async fn look_after(app: &App, node: &Resource) -> Result<(), Error> 
     Ok(())
 }
 
-/// Whether a node is as it was listed: a run that ended since has moved it, and it needs no other.
+/// Whether a node is unchanged since it was listed: if its run ended meanwhile, it needs no other.
 async fn is_still(app: &App, node: &Resource) -> Result<bool, Error> {
     let now = app.store.get(KIND, &node.content.id).await?;
     Ok(now.is_some_and(|now| now.version == node.version))
 }
 
-/// A run that gave up waiting for an agent goes on when the agent has enrolled after all.
+/// Continues a run that gave up waiting for its agent, once the agent has enrolled.
 async fn wake(app: &App, node: &Resource, run: &Run<Data>) -> Result<(), Error> {
     let stuck = run.state == run::State::FailedRetryable
         && run.record.progress.stage == Stage::WaitForAgentEnrollment;

@@ -1,4 +1,4 @@
-//! Corrections of what is known of a node.
+//! Changes the name, MACs, BMC and labels of a node.
 
 use axum::{
     Extension, Json,

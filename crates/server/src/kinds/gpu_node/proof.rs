@@ -32,13 +32,13 @@ use crate::platform::{
 pub(crate) const AGENT: &str = "agent";
 pub(crate) const MAAS: &str = "maas";
 
-/// What an agent said of its node.
+/// The last report of an agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Health {
     pub(crate) checks: Vec<Check>,
-    /// The epoch of the identity that said it.
+    /// The epoch of the agent's identity.
     pub(crate) epoch: u64,
-    /// How often it says that it beats.
+    /// The interval that it reports.
     pub(crate) interval: Option<Interval>,
 }
 
@@ -75,7 +75,7 @@ impl Reports {
     }
 }
 
-/// An agent reports all of its checks each time, and the database is asked whether they are new.
+/// Agents report all of their checks each time, and the stored report decides whether they are new.
 impl Report for Health {
     const KIND: &'static str = KIND;
     const SOURCE: &'static str = AGENT;
@@ -113,7 +113,7 @@ impl Report for Health {
     }
 }
 
-/// What MAAS said of a machine; absent when it has none with this id.
+/// An observation of a machine in MAAS, also of a missing one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Seen {
     pub(crate) present: bool,
@@ -122,11 +122,11 @@ pub(crate) struct Seen {
     pub(crate) status: Option<Status>,
     pub(crate) status_name: Option<String>,
     pub(crate) power: Option<Power>,
-    /// It is absent together with so many others that no node is judged by it.
+    /// Set if it is missing together with so many others that MAAS is doubted.
     pub(crate) doubt: Option<Doubt>,
 }
 
-/// How many machines of a site its MAAS has not, of how many that it should have.
+/// How many of a site's expected machines are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Doubt {
     pub(crate) missing: usize,
@@ -147,14 +147,14 @@ impl Seen {
     }
 }
 
-/// The latest of both sources.
+/// The latest observations of agent and MAAS.
 #[derive(Debug, Default)]
 pub(crate) struct Latest {
     pub(crate) health: Option<(Health, Timestamp)>,
     pub(crate) maas: Option<Sight>,
 }
 
-/// What MAAS said, and when.
+/// An observation of MAAS, with its time.
 #[derive(Debug, Clone)]
 pub(crate) struct Sight {
     pub(crate) seen: Seen,
@@ -164,7 +164,7 @@ pub(crate) struct Sight {
     version: i64,
 }
 
-/// Reads what was observed of a node.
+/// Reads the observations of a node.
 pub(crate) async fn latest(app: &App, id: &str) -> Result<Latest, Error> {
     let mut latest = Latest::default();
     for seen in app.store.observations(KIND, id).await? {
@@ -185,13 +185,14 @@ pub(crate) async fn latest(app: &App, id: &str) -> Result<Latest, Error> {
     Ok(latest)
 }
 
-/// When the agent of a node that is not active was last heard, and how often it beats; of an active one liveness knows.
+/// Returns the last heartbeat and interval of the agent of an inactive node; for active ones liveness knows
+/// them.
 pub(crate) async fn heard(app: &App, id: &str) -> Result<Option<LastHeard>, Error> {
     let health = latest(app, id).await?.health;
     Ok(health.map(|(health, at)| LastHeard { at, every: health.interval }))
 }
 
-/// Writes what an agent says, before it is answered; of two reports the newer one stays.
+/// Stores a report of an agent before it is answered; the newer of two reports wins.
 pub(crate) async fn keep(app: &App, id: &str, health: &Health, at: Timestamp) -> Result<(), Error> {
     let row = (id.to_owned(), wardroom_store::Document::of(health)?, at);
     Ok(app.store.observe_all(KIND, AGENT, &[row]).await?)
@@ -223,13 +224,13 @@ pub(crate) fn interval(app: &App, health: Option<&Health>) -> Option<Interval> {
     in_force(health.and_then(|health| health.interval), Some(app.config.liveness.interval))
 }
 
-/// Whether an agent was heard so lately that liveness would not call it silent: one that is well beats a while after its
-/// interval, having run its checks.
+/// Whether an agent's last heartbeat is recent enough by the rules of liveness: a healthy agent beats
+/// somewhat later than its interval, because it runs its checks first.
 pub(crate) fn is_fresh(app: &App, health: Option<&Health>, heard: Timestamp, now: Timestamp) -> bool {
     now.duration_since(heard) <= app.config.liveness.policy.allowance(interval(app, health))
 }
 
-/// Whether the machine of a node can be brought in: an onboarding would stop at one that is in use.
+/// Refuses to onboard a node whose machine is deployed: the run would stop at it.
 pub(crate) async fn not_deployed(app: &App, node: &Resource) -> Result<(), Error> {
     let id = &node.content.id;
     let facts = facts::gather(app, node).await?;
@@ -257,10 +258,10 @@ pub(crate) fn missing(id: &str, detail: String, way: Action) -> Error {
     Error::Conflict { code: "not_proven", detail, allowed: vec![LIFECYCLE.of(id), way.call().of(id)] }
 }
 
-/// How long what MAAS says may be the same before it is written down again.
+/// How often an unchanged observation is stored again.
 const UNCHANGED: SignedDuration = SignedDuration::from_mins(1);
 
-/// Keeps an observation of one machine alone, which knows nothing of the others: a doubt about MAAS stands.
+/// Stores an observation of a single machine, which does not change a doubt about MAAS.
 pub(crate) async fn note(app: &App, id: &str, seen: &Seen, at: Timestamp) -> Result<(), Error> {
     let known = latest(app, id).await?.maas;
     let same = known.as_ref().filter(|known| known.seen.system_id == seen.system_id && !seen.present);
@@ -268,19 +269,18 @@ pub(crate) async fn note(app: &App, id: &str, seen: &Seen, at: Timestamp) -> Res
     note_change(app, id, &Seen { doubt, ..seen.clone() }, at, known).await
 }
 
-/// Keeps an observation of a machine made together with all of its site.
+/// Stores an observation of a machine from a sweep of its whole site.
 pub(crate) async fn note_swept(app: &App, id: &str, seen: &Seen, at: Timestamp) -> Result<(), Error> {
     let known = latest(app, id).await?.maas;
-    // The same observation made meanwhile does not contradict that of all of the site.
+    // An equal observation made meanwhile does not contradict the sweep.
     let agrees = known.as_ref().filter(|known| !known.seen.present && !seen.present);
     let at = agrees.map_or(at, |known| at.max(known.observed_at));
     note_change(app, id, seen, at, known).await
 }
 
-/// Keeps an observation of a node's machine: when it changed, and now and then that it did not. One of a
-/// machine that is not the node's any more is dropped: other servers may observe it for a while longer. The
-/// stored observation was read before the node, so that one of another machine stored meanwhile wins over
-/// this.
+/// Stores an observation of a node's machine when it changed, and from time to time when it did not. An
+/// observation of a machine that no longer belongs to the node is dropped: other servers may still make some.
+/// The stored observation was read before the node, so that one of another machine stored meanwhile wins.
 async fn note_change(
     app: &App,
     id: &str,
@@ -289,7 +289,7 @@ async fn note_change(
     known: Option<Sight>,
 ) -> Result<(), Error> {
     let version = known.as_ref().map_or(0, |known| known.version) + 1;
-    // Several look, and an answer that took longer is older than it seems.
+    // Several servers observe, and a slow answer is older than it seems.
     let known_better = known.is_some_and(|Sight { seen: known, observed_at, .. }| {
         let age = at.duration_since(observed_at);
         let is_same = (&known.system_id, &known.site) == (&seen.system_id, &seen.site);
@@ -301,7 +301,7 @@ async fn note_change(
     put(app, id, MAAS, seen, at, version).await
 }
 
-/// Whether this is the machine that the node has now.
+/// Whether this is the node's current machine.
 async fn has_machine(app: &App, id: &str, seen: &Seen) -> Result<bool, Error> {
     let Some(node) = app.store.get(KIND, id).await? else { return Ok(false) };
     let is_its =

@@ -1,8 +1,9 @@
-//! Where credentials may be sent: those of BMCs only to the networks that their site names, and only those that it names;
-//! none to an address that is local to this server, unless its configuration allows that.
+//! Limits where credentials may be sent: for BMCs only the credentials and networks that their site names; no
+//! credentials to addresses local to this server, unless its configuration allows that.
 //!
-//! What must stay true: operators choose the address and the credential of a BMC, administrators where which may go. It is
-//! checked when a node is written, and at each use by the settings of that moment, on the address of the connection itself.
+//! What must stay true: operators choose the address and the credential of a BMC, administrators which are
+//! allowed. This is checked when a node is written, and at each use, by the current settings, on the address
+//! of the connection itself.
 
 use std::net::IpAddr;
 
@@ -21,7 +22,7 @@ use crate::platform::{
 /// The longest list of networks or credentials of a site.
 const MOST: usize = 256;
 
-/// What the nodes of a site may reach, and with which credentials.
+/// The BMC networks and credentials that a site allows its nodes.
 #[derive(Debug, Clone)]
 pub(crate) struct Reach {
     site: String,
@@ -38,7 +39,7 @@ pub(crate) enum Local {
 }
 
 impl Local {
-    /// What the configuration of this server says.
+    /// The setting of this server's configuration.
     pub(crate) fn of(config: &Config) -> Self {
         if settings::Settings::of(config).allow_local_addresses { Self::Allowed } else { Self::Refused }
     }
@@ -126,7 +127,7 @@ impl Reach {
     }
 }
 
-/// Whether what a site allows covers a credential: the same, or anything that goes on after the part before a `*`.
+/// Whether an allowed pattern covers a credential; a `*` at its end matches any rest.
 fn covers(allowed: &str, reference: &str) -> bool {
     match allowed.strip_suffix('*') {
         Some(start) => reference.strip_prefix(start).is_some_and(|rest| !rest.is_empty()),
@@ -153,7 +154,7 @@ pub(crate) fn check_settings(settings: &Settings, config: &Config) -> Vec<Result
         let field = format!("settings.bmc_networks[{index}]");
         let network = network_of(text)
             .ok_or_else(|| Error::invalid(&field, "must be a network, such as 10.0.0.0/24, or an address"))?;
-        // A network around local addresses is allowed: those in it are refused one by one.
+        // A network that contains local addresses is allowed: the addresses are refused one by one.
         let is_local =
             network::local(network.network()).is_some() && network::local(network.broadcast()).is_some();
         if is_local {
@@ -165,7 +166,7 @@ pub(crate) fn check_settings(settings: &Settings, config: &Config) -> Vec<Result
     let credentials = settings.bmc_credentials.iter().take(MOST).enumerate();
     checks.extend(credentials.map(|(index, reference)| {
         let field = format!("settings.bmc_credentials[{index}]");
-        // What stands for the rest of a name is checked as a name.
+        // The pattern is checked as a name, with a letter for `*`.
         let named =
             reference.strip_suffix('*').map_or_else(|| reference.clone(), |start| format!("{start}x"));
         if named.contains('*') {

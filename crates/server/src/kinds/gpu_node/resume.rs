@@ -1,4 +1,4 @@
-//! `resume` of a node: work in progress gets its owner back, and never a second one.
+//! `resume` of a node: gives work in progress its run back, and never a second one.
 //!
 //! The branches, and the word that names the one that was taken:
 //!
@@ -64,7 +64,7 @@ pub(crate) async fn resume(order: &Order<'_>) -> Result<Done, Error> {
         };
     };
     if waits_by_hand(&run, &node)? {
-        // First the token, or the run would find the old one expired once more.
+        // The token first; otherwise the run would fail on the expired one again.
         let done = reissue(order, &node).await?;
         order.ask(run.id(), RunAction::Resume).await?;
         return Ok(done);
@@ -78,15 +78,13 @@ pub(crate) async fn resume(order: &Order<'_>) -> Result<Done, Error> {
     Ok(Done::only(word(answer.did)))
 }
 
-/// Whether a run waits for an agent that enrols by hand, and none has: whatever state its node is in, a token is all that
-/// it takes.
+/// Whether a run waits for an agent that enrols by hand, so that a new token is all it needs.
 fn waits_by_hand(run: &Run<Data>, node: &Resource) -> Result<bool, Error> {
     let enrolled = Document::of(node)?.agent.is_some_and(|agent| agent.run == run.id());
     Ok(run.record.plan.kind == Kind::Bootstrap && !enrolled)
 }
 
-/// Returns the run that a node in this state should have. If the node moved on meanwhile, its purpose has
-/// ended.
+/// Returns the run that a node in this state should have, valid only while the node stays in the state.
 pub(crate) fn owner_for(state: State, node: &Resource) -> Result<Plan, Error> {
     let site = Document::of(node)?.site;
     let plan = match state {
@@ -107,8 +105,8 @@ fn token_of(app: &App, node: &Resource) -> Result<Done, Error> {
     Ok(Done { did: "token_issued", token })
 }
 
-/// Issues a new token for the run that waits for the agent; the one before is void from then on. If another
-/// one was issued since the look, nothing is left to do: a second would void the first before it was used.
+/// Issues a new token for the run that waits for the agent, which voids the previous one. If another request
+/// issued one meanwhile, that token stays.
 pub(crate) async fn reissue(order: &Order<'_>, seen: &Resource) -> Result<Done, Error> {
     let app = order.app;
     let before = Document::of(seen)?;
@@ -146,7 +144,8 @@ pub(crate) async fn reissue(order: &Order<'_>, seen: &Resource) -> Result<Done, 
     .await
 }
 
-/// Issues another token when a bootstrap with an expired one is sent on: the run would only fail on it again.
+/// Issues another token when a bootstrap with an expired one is continued: otherwise the run would fail on it
+/// again.
 pub(crate) async fn renew(
     app: &App,
     caller: &Caller,
@@ -183,7 +182,8 @@ pub(crate) async fn renew(
     Ok(reissue(&order, &node).await?.token)
 }
 
-/// Looks after the task that a run waits for; says what was found, or nothing when it waits for none.
+/// Queues the task that a run waits for again, if its lease expired; returns the finding, or none without a
+/// task.
 async fn requeue(app: &App, caller: &Caller, run: &Run<Data>) -> Result<Option<&'static str>, Error> {
     let stage = run.record.progress.stage;
     if TaskKind::of(stage).is_none() || run.record.progress.undoing {
@@ -206,7 +206,7 @@ async fn requeue(app: &App, caller: &Caller, run: &Run<Data>) -> Result<Option<&
         };
         match queue(app, found, lease, by_person(app, caller, TRANSITION, None)).await {
             Ok(()) => Ok(Some(Some("task_requeued"))),
-            // The task was claimed or ended meanwhile, which stands: read it again.
+            // The task was claimed or ended meanwhile: read it again.
             Err(StoreError::Conflict | StoreError::Fenced { .. }) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -214,7 +214,7 @@ async fn requeue(app: &App, caller: &Caller, run: &Run<Data>) -> Result<Option<&
     .await
 }
 
-/// How long the lease is held that fences off an expired holder: the next claim must not wait for it.
+/// How long the fencing lease is held; short, because the next claim waits for it.
 const FENCING: Duration = Duration::from_millis(1);
 
 /// Queues a dispatched task again, as it was read and in the epoch that fenced its holder off.

@@ -1,4 +1,4 @@
-//! The row of GPU nodes: what the platform has to know of them.
+//! The row of GPU nodes for the platform.
 
 use super::{
     document,

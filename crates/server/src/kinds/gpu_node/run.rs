@@ -37,7 +37,7 @@ pub(crate) mod why;
 
 use crate::kinds::gpu_node::data::Data as Known;
 
-/// Attempts that are shown with a run; older ones are in its history.
+/// How many attempts are shown with a run; older ones are in its history.
 const ATTEMPTS: usize = 500;
 
 /// Which runs, and which page of them.
@@ -98,7 +98,7 @@ pub(crate) async fn list(
     Ok(Json(Page { success: true, data, next: page.next }))
 }
 
-/// One that cannot be read, as after a return to an older version, hides no other.
+/// Skips an unreadable run, as after a downgrade, so that it hides no others.
 fn readable(run: Resource) -> Option<Run<Known>> {
     let id = run.content.id.clone();
     Run::read(run).inspect_err(|error| tracing::warn!(run = id, %error, "a run cannot be shown")).ok()
@@ -181,11 +181,11 @@ fn check(caller: &Caller, action: Action, wanted: &RunAction) -> Result<(), Erro
     Ok(())
 }
 
-/// What adopting the observed state would mean for the run.
+/// Judges whether the run can adopt the observed state.
 async fn adoption(app: &App, id: &str, action: Action, wanted: &RunAction) -> Result<Adoption, Error> {
     let run = find(app, id).await?;
     if action != Action::AdoptObservedState {
-        // A refusal says whether it could be adopted.
+        // Refusals say whether it could be adopted.
         let observed = view::observed(app, run.subject()).await?;
         return Ok(view::adoption(&run, observed.as_ref()));
     }

@@ -1,8 +1,8 @@
 //! Secrets of GPU nodes: derived from the server's key, so that none of them is stored.
 //!
-//! A token is a function of the key, the node and the round it was issued in; a credential of the key, the node and an
-//! epoch. A worker that takes a run over renders the same user data, and an exchange whose answer got lost is answered
-//! again with the same credential.
+//! A token is derived from the key, the node and its round; a credential from the key, the node and an epoch.
+//! So a worker that takes over a run renders the same user data, and a repeated enrolment gets the same
+//! credential.
 
 use sha2::{Digest as _, Sha256};
 
@@ -18,7 +18,7 @@ pub(crate) fn token(key: &Key, node: &str, run: &str, round: u32) -> String {
     format!("{TOKEN}{}", secret::encode(&signed))
 }
 
-/// The credential of an agent in an epoch. It names its node, so that one read finds what it is compared with.
+/// The credential of an agent in an epoch. It names its node, so that one read finds the hash.
 pub(crate) fn credential(key: &Key, node: &str, epoch: u64) -> String {
     let signed = key.sign("gpu-node credential", &[node, &epoch.to_string()]);
     format!("{CREDENTIAL}{node}.{}", secret::encode(&signed))
@@ -34,7 +34,7 @@ pub(crate) fn node_of(credential: &str) -> Option<&str> {
     (!node.is_empty() && node.len() <= 64 && !signed.is_empty()).then_some(node)
 }
 
-/// What is kept of a token, a credential or the name of an exchange.
+/// The stored hash of a token, a credential or the name of an exchange.
 pub(crate) type Hash = [u8; 32];
 
 pub(crate) fn digest(text: &str) -> Hash {
@@ -49,7 +49,7 @@ pub(crate) fn hash(text: &str) -> String {
     secret::encode(&digest(text))
 }
 
-/// A stored hash; nothing when it is none.
+/// Parses a stored hash.
 pub(crate) fn hash_of(text: &str) -> Option<Hash> {
     secret::decode(text).and_then(|bytes| Hash::try_from(bytes).ok())
 }

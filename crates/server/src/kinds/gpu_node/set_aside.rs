@@ -1,4 +1,4 @@
-//! Quarantined nodes: the person or cause behind a quarantine, and what keeps the node from use.
+//! Explains quarantines: their cause, and what keeps the node from use.
 
 use wardroom_core::{
     action::Value,
@@ -32,7 +32,7 @@ pub(crate) fn not_clean(node: &str, run: &NewestRun) -> Error {
 /// How far back the history is searched for the cause of a quarantine.
 const ROWS: usize = 200;
 
-/// Returns the person that quarantined a node, and the reason. A repeated quarantine is told as the first
+/// Returns who or what quarantined a node, and the reason. A repeated quarantine is explained by the first
 /// one.
 pub(crate) async fn told(app: &App, node: &Resource) -> Result<Option<String>, Error> {
     const QUARANTINED: &str = State::Quarantined.as_str();
@@ -57,14 +57,14 @@ pub(crate) async fn told(app: &App, node: &Resource) -> Result<Option<String>, E
     Ok(None)
 }
 
-/// Set aside by a person, or by the server itself.
+/// Explains a quarantine by a person or by the server.
 fn by_hand(row: &HistoryRow) -> String {
     let by = row.entry.user_id.as_deref().unwrap_or("the server");
     let why = row.entry.comment.as_deref().map_or_else(String::new, |why| format!(": {why}"));
     format!("by {by}{why}")
 }
 
-/// Set aside by a run that failed or was stopped.
+/// Explains a quarantine by a run that failed or was stopped.
 async fn by_run(app: &App, row: &HistoryRow, run: &Run<Data>) -> Result<String, Error> {
     let (kind, id, stage) = (run.record.plan.kind, run.id(), run.record.progress.stage);
     let (rows, _) = app.store.history(RUN, id, Rows::All, ROWS, 0).await?;

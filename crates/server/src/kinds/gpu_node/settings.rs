@@ -13,9 +13,9 @@ pub struct Settings {
     pub token: Duration,
     /// How long an exchange whose answer got lost may be repeated.
     pub exchange: Duration,
-    /// How long a task stays with an agent that says nothing.
+    /// How long a task stays with a silent agent.
     pub task_lease: Duration,
-    /// How often nodes that need an owner are looked after.
+    /// How often nodes without a run are looked for.
     pub owners: Duration,
     /// Whether keys and passwords may be sent to loopback and link-local addresses.
     pub allow_local_addresses: bool,
@@ -53,7 +53,7 @@ impl RawGpuNodes {
             owners_seconds,
             allow_local_addresses,
         } = self;
-        // A run that waits for an agent by hand is given up after a day: no token outlives it.
+        // A bootstrap by hand is given up after a day, so no token is valid for longer.
         for (key, value, range) in [
             ("token_minutes", token_minutes, 1..=1440),
             ("exchange_seconds", exchange_seconds, 1..=3600),

@@ -11,8 +11,8 @@ use super::{
 };
 use crate::platform::{app::App, http::error::Error, liveness};
 
-/// Since when nothing is heard of the agent that is waited for since `from`, if that is longer than a dead one stays
-/// undiscovered, and this server listened. One that was silent before it was waited for is silent since then.
+/// Returns since when the agent is silent, if longer than the rule of liveness while this server listened;
+/// otherwise none. The wait for the agent began at `from`.
 pub(crate) async fn since(app: &App, node: &str, from: Timestamp) -> Result<Option<Timestamp>, Error> {
     let speaks = Document::of(&begin::read(app, node).await?)?.has_agent();
     let health = proof::latest(app, node).await?.health;
@@ -23,13 +23,13 @@ pub(crate) async fn since(app: &App, node: &str, from: Timestamp) -> Result<Opti
     Ok((long && app.liveness.is_silent(last, interval)).then_some(last))
 }
 
-/// Whether an agent speaks for the node and is heard, or may be as far as this server could listen: what it can be asked
-/// for is not given up. Of an active node, liveness judges.
+/// Whether the node's agent sends heartbeats, or may have while this server could not listen. For active
+/// nodes liveness decides.
 pub(crate) async fn is_heard(app: &App, node: &Resource) -> Result<bool, Error> {
     hears(app, node, &Document::of(node)?, &proof::latest(app, &node.content.id).await?).await
 }
 
-/// The same, with what was read already.
+/// The same, with the given observations.
 pub(crate) async fn hears(
     app: &App,
     node: &Resource,
@@ -46,7 +46,7 @@ pub(crate) async fn hears(
     Ok(heard || document::state(node)? == State::Active)
 }
 
-/// The last heartbeats of a node that was active a moment ago are known in memory only; those of others are kept.
+/// Returns the last heartbeat: for a recently active node from memory, for others from the database.
 async fn last_heard(
     app: &App,
     id: &str,

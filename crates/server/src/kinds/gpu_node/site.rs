@@ -1,4 +1,4 @@
-//! A site as a run sees it: what was configured when the run loaded it, frozen.
+//! The settings of a site as a run loaded them.
 
 use std::collections::BTreeMap;
 
@@ -17,14 +17,14 @@ pub(crate) const KIND: &str = "site";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Snapshot {
     pub(crate) name: String,
-    /// A fingerprint of these settings: another one means that they were changed.
+    /// A fingerprint of these settings, to notice changes.
     pub(crate) digest: String,
-    /// Whose API key it is: what machines show as their owner.
+    /// The user of the API key, which machines show as their owner.
     pub(crate) user: String,
     pub(crate) settings: Settings,
 }
 
-/// The settings of a site as they are now, and their digest; nothing when there is no such site.
+/// Reads the current settings of a site, and their digest.
 pub(crate) async fn load(app: &App, name: &str) -> Result<Option<(Settings, String)>, Error> {
     let found = app.store.get(KIND, name).await?.filter(|found| !found.content.deleted);
     let Some(found) = found else { return Ok(None) };
@@ -38,11 +38,11 @@ pub(crate) async fn budgets(app: &App, name: Option<&str>) -> Result<BTreeMap<St
     Ok(load(app, name).await?.map(|(settings, _)| settings.budgets).unwrap_or_default())
 }
 
-/// Refuses a BMC that a site does not allow: outside of its networks, with a credential that is not for its nodes, or
-/// without TLS, where the password could be read on the way.
+/// Refuses a BMC that the site does not allow: outside of its networks, with another credential, or without
+/// TLS.
 pub(crate) async fn check_bmc(app: &App, name: &str, node: &Document) -> Result<(), Error> {
     let Some(bmc) = &node.bmc else { return Ok(()) };
-    // A site that is not there is refused where it is held.
+    // A missing site is refused by its precondition.
     let Some((settings, _)) = load(app, name).await? else { return Ok(()) };
     if is_plain(&bmc.address) && !settings.bmc_insecure {
         return Err(Error::invalid("bmc.address", plain_refused(&bmc.address, name)));
@@ -50,12 +50,12 @@ pub(crate) async fn check_bmc(app: &App, name: &str, node: &Document) -> Result<
     Reach::of(name, &settings, &app.config).check(bmc)
 }
 
-/// Whether an address is spoken to without TLS.
+/// Whether an address is without TLS.
 pub(crate) fn is_plain(address: &str) -> bool {
     address.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http://"))
 }
 
-/// Why a BMC without TLS is not spoken to, and what would allow it.
+/// The refusal of a BMC without TLS, with the setting that allows it.
 pub(crate) fn plain_refused(address: &str, site: &str) -> String {
     format!(
         "{address} is without TLS, so its password can be read on the way: use https://, or set bmc_insecure of the \

@@ -1,4 +1,4 @@
-//! Skipping a stage of a run that is under way: what was asked for too late to be part of the order.
+//! Skips stages of a run that is already open.
 
 use std::collections::BTreeMap;
 
@@ -22,14 +22,13 @@ use crate::platform::{
     http::error::Error,
 };
 
-/// Has an open run skip stages too, each with its reason; one that had failed there goes on. Pressed twice, it has one
-/// effect.
+/// Skips stages of an open run, each with its reason; a run that had failed there continues. Idempotent.
 pub(crate) async fn also(
     order: &Order<'_>,
     run: &Run<Data>,
     skip: &BTreeMap<Stage, String>,
 ) -> Result<Done, Error> {
-    // Without an agent, stages that erase or prove cannot be carried out.
+    // Without an agent, stages that erase or prove cannot run.
     let has_agent = Document::of(&begin::read(order.app, order.id).await?)?.has_agent();
     let added = |found: &Resource| {
         let run = Run::<Data>::read(found.clone())?;
@@ -67,8 +66,8 @@ fn owned((stage, reason): (&Stage, &String)) -> (Stage, String) {
 }
 
 /// Whether a stage can no longer be skipped. Stages that erase or prove are skipped only at the start of a
-/// run, for a host that is silent then: a node that is being drained has no state that shows it. They are
-/// skipped as well if the node has no agent.
+/// run for a silent host, because the state of a draining node does not show that they were skipped; or if
+/// the node has no agent.
 fn is_too_late(run: &Run<Data>, stage: Stage, has_agent: bool) -> bool {
     let record = &run.record;
     let passed = record.progress.stage != stage && record.plan.kind.is_past(record.progress.stage, stage);

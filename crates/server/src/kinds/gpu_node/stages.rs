@@ -1,4 +1,4 @@
-//! What the stages of a run do to a GPU node, its MAAS and its agent.
+//! The stages of a run: what each does with the node, its MAAS and its agent.
 //!
 //! Each stage observes, decides, saves its intent, calls, and observes again; it may be executed again at any time, also
 //! after its reply was lost. Long waits look into the cache that one poller fills.
@@ -45,7 +45,7 @@ pub(crate) struct Workers {
     pub(crate) app: App,
     pub(crate) clients: Arc<Clients>,
     pub(crate) cache: Arc<Cache>,
-    /// Shared by everything here that calls MAAS.
+    /// Shared by all callers of MAAS.
     pub(crate) limits: Limits,
 }
 
@@ -56,13 +56,13 @@ type StageResult = Result<Outcome<Data>, StageError>;
 
 #[derive(Debug)]
 enum StageError {
-    /// The run is in other hands.
+    /// Another worker has the run.
     Lost,
-    /// This came of it.
+    /// The stage ended with this outcome.
     Outcome(Box<Outcome<Data>>),
-    /// Nothing was done: the other system is overloaded, and gave a time to come back.
+    /// Nothing was done: the other system is overloaded, and asked for a retry after this time.
     Busy { after: Duration, reason: String },
-    /// It failed, and the other system gave a time before which not to ask again.
+    /// It failed, and the other system asked for no call before this time.
     Failed { class: Class, evidence: String, after: Duration },
 }
 
@@ -143,7 +143,7 @@ impl Workers {
             Stage::DeployViaMaas | Stage::RecoverForDatasourceRetry => self.undo_deploy(attempt).await,
             Stage::WaitForAgentEnrollment => self.undo_agent(attempt).await,
             Stage::DrainNode | Stage::RemoveGpuaasNodeRecord => self.undo_task(attempt).await,
-            // These leave nothing that can be undone; the core names none of them for an undo.
+            // These stages cannot be undone; the core never orders an undo of one.
             Stage::LoadSiteConfig
             | Stage::ResolvePowerCredentials
             | Stage::WaitForReady
@@ -172,8 +172,8 @@ impl Workers {
         Ok((site, session))
     }
 
-    /// As [`Self::site`], for an undo: nothing when the run never came to load its site, since then nothing was done
-    /// there. A site that cannot be asked now is no reason to believe that.
+    /// As [`Self::site`], for an undo: none if the run never loaded its site, because then nothing was done
+    /// there.
     fn site_to_undo(&self, attempt: &Try<'_>) -> Result<Option<(Snapshot, Session)>, StageError> {
         attempt.data.site.as_ref().map(|_| self.site(attempt)).transpose()
     }
@@ -191,7 +191,7 @@ impl Workers {
         Ok(system_id)
     }
 
-    /// A MAAS at another address than the one that had the machine may call another one the same.
+    /// A MAAS at another address may use the id for another machine.
     async fn require_its(
         &self,
         attempt: &Try<'_>,
@@ -219,8 +219,8 @@ impl Workers {
         Ok(Document::of(&node)?)
     }
 
-    /// Changes the record of the node, unless the run is in other hands by then: of a run that was frozen while its worker
-    /// waited for an answer, nothing is written down any more.
+    /// Changes the record of the node, unless another worker or operator has the run by then: a worker of a
+    /// frozen run writes nothing more.
     async fn change(
         &self,
         attempt: &Try<'_>,
@@ -234,8 +234,8 @@ impl Workers {
         Ok(())
     }
 
-    /// Asks MAAS for the machine and keeps the answer, which views and advice are based on. A machine that is
-    /// gone needs a person.
+    /// Asks MAAS for the machine and stores the answer for views and advice. A missing machine needs a
+    /// person.
     async fn observe(&self, attempt: &Try<'_>, session: &Session, id: &str) -> Result<Machine, StageError> {
         let at = self.app.now();
         let seen = session.observe(id).await;
@@ -250,7 +250,7 @@ impl Workers {
         Ok(seen?)
     }
 
-    /// Keeps an observation of a machine. A failure to keep it is ignored: the machine is looked at again.
+    /// Stores an observation of a machine. A failure is only logged: the machine is observed again.
     async fn note(&self, attempt: &Try<'_>, site: &str, id: &str, machine: Option<&Machine>, at: Timestamp) {
         let document = cache::seen(site, id, machine);
         if let Err(error) = proof::note(&self.app, attempt.subject, &document, at).await {
@@ -258,14 +258,15 @@ impl Workers {
         }
     }
 
-    /// What was seen of the machine since the run came to the stage; else the stage waits.
+    /// Returns an observation of the machine since the stage began; otherwise the stage waits.
     async fn sighted(&self, attempt: &mut Try<'_>, what: &str) -> Result<Arc<Machine>, StageError> {
         let (site, _) = self.site(attempt)?;
         let seen = self.seen(attempt).await?;
         seen.ok_or_else(|| StageError::Outcome(Box::new(wait_for(attempt, &site, what))))
     }
 
-    /// What was seen of the machine since the run came to the stage, if anything was. It is looked at from now on.
+    /// Returns an observation of the machine since the stage began, if any, and polls the machine from now
+    /// on.
     async fn seen(&self, attempt: &mut Try<'_>) -> Result<Option<Arc<Machine>>, StageError> {
         let site = attempt.data.site.clone().ok_or_else(|| by_hand("the run has no site"))?;
         let system_id = self.system_id(attempt).await?;
@@ -278,7 +279,7 @@ impl Workers {
     }
 }
 
-/// Whether the site does not ask for what the stage does.
+/// Whether the site leaves the stage out.
 fn is_left_out(attempt: &Try<'_>) -> bool {
     attempt.data.left_out(attempt.kind, attempt.stage).is_some()
 }
@@ -287,7 +288,7 @@ fn done(attempt: &Try<'_>) -> StageResult {
     Ok(Outcome::Done(attempt.data.clone()))
 }
 
-/// Nothing is wrong; the stage looks again soon.
+/// The stage waits and looks again soon.
 fn wait_for(attempt: &Try<'_>, site: &Snapshot, reason: &str) -> Outcome<Data> {
     let pause =
         SignedDuration::try_from(Cache::pause(&site.settings)).unwrap_or(SignedDuration::from_secs(5));
@@ -302,7 +303,7 @@ fn failed(class: Class, evidence: impl Into<String>) -> StageError {
     StageError::Outcome(Box::new(Outcome::Retry { class, evidence: evidence.into(), after: None }))
 }
 
-/// It did not work this time.
+/// A failure that a retry may fix.
 fn again(evidence: impl Into<String>) -> StageError {
     failed(Class::Retryable, evidence)
 }
@@ -312,8 +313,8 @@ fn unanswered(evidence: impl Into<String>) -> StageError {
     failed(Class::Unanswered, evidence)
 }
 
-/// A call that failed, where the next attempt looks before it calls again: an answer that got lost says nothing of the
-/// machine then, and is borne for as long as a MAAS that is away.
+/// A failed call in a stage that observes before it calls again: a lost answer is then tolerated for as long
+/// as an unavailable MAAS.
 fn lost(error: maas::Error) -> StageError {
     if let maas::Class::Unavailable { after, .. } = error.class {
         StageError::Failed { class: Class::Unanswered, evidence: error.to_string(), after }
@@ -324,33 +325,33 @@ fn lost(error: maas::Error) -> StageError {
     }
 }
 
-/// Only a person can decide how to go on.
+/// A failure that only a person can resolve.
 fn by_hand(reason: impl Into<String>) -> StageError {
     StageError::Outcome(Box::new(Outcome::NeedsOperator { reason: reason.into() }))
 }
 
-/// What the site or the node was registered with has to be corrected.
+/// A failure that needs a correction of the site's or node's settings.
 fn by_settings(reason: impl Into<String>) -> StageError {
     failed(Class::Settings, reason)
 }
 
-/// The observed state was not caused by the run.
+/// A failure because the run did not cause the observed state.
 fn by_looking(reason: impl Into<String>) -> StageError {
     failed(Class::Disagreement, reason)
 }
 
-/// The machine was deployed, and what is on it is of no use to the run.
+/// A failure because the deployed system cannot be used.
 fn in_vain(evidence: impl Into<String>) -> StageError {
     failed(Class::Redeploy, evidence)
 }
 
-/// The machine was deleted in the middle of the run.
+/// A failure because the machine was deleted during the run.
 fn gone() -> StageError {
     by_looking("MAAS does not have the machine: it was deleted there")
 }
 
-/// Whether a person who knew the consequence sent the run on from the stage. Repetitions by the stage itself,
-/// after no answer or a crash, keep that consent; a person who was shown another failure has not given it.
+/// Whether a person who was told the consequence continued the run from this stage. Retries after a lost
+/// answer or a crash keep this consent; a person who was shown another failure has not given it.
 async fn word(attempt: &mut Try<'_>, told: impl FnOnce(&Failure) -> bool) -> Result<bool, StageError> {
     if attempt.confirmed && attempt.failure.as_ref().is_some_and(told) {
         attempt.data.said_in = Some(attempt.generation);
@@ -359,7 +360,7 @@ async fn word(attempt: &mut Try<'_>, told: impl FnOnce(&Failure) -> bool) -> Res
     Ok(attempt.confirmed && attempt.data.said_in == Some(attempt.generation))
 }
 
-/// Refuses to take a machine away that is not ours: ours has the site's tag and no other owner.
+/// Refuses to release or delete a machine that is not ours: ours has the site's tag and no other owner.
 fn require_ours(site: &Snapshot, machine: &Machine) -> Result<(), StageError> {
     let (id, tag) = (&machine.system_id, &site.settings.tag);
     if !machine.has_tag(tag) {
@@ -374,7 +375,7 @@ fn require_ours(site: &Snapshot, machine: &Machine) -> Result<(), StageError> {
     }
 }
 
-/// Returns the failure for a state in MAAS that does not fit the run, and that no work of ours caused.
+/// Returns the failure for a state in MAAS that the run did not cause.
 fn disagrees(stage: Stage, machine: &Machine) -> StageError {
     let (status, id) = (name(machine), &machine.system_id);
     by_looking(format!(
@@ -387,8 +388,8 @@ fn name(machine: &Machine) -> String {
     if machine.status_name.is_empty() { format!("{:?}", machine.status) } else { machine.status_name.clone() }
 }
 
-/// Whether the machine is past the stages that prepare it, because this run had it deployed: also in vain, when the run is
-/// entered again from the top while it repairs that.
+/// Whether the machine is past the stages that prepare it, because this run deployed it, perhaps
+/// unsuccessfully, and is rerun while it repairs that.
 fn is_past_preparation(attempt: &Try<'_>, machine: &Machine) -> bool {
     let deployed = matches!(machine.status, Status::Deploying | Status::Deployed | Status::FailedDeployment);
     deployed && attempt.data.deployed.is_some()
@@ -400,7 +401,7 @@ impl From<Lost> for StageError {
     }
 }
 
-/// What the store or the record of the node could not give this time.
+/// Errors of the store.
 impl From<Error> for StageError {
     fn from(error: Error) -> Self {
         again(error.to_string())
@@ -413,17 +414,17 @@ impl From<wardroom_store::Error> for StageError {
     }
 }
 
-/// MAAS asks the BMC for this; a failure may well be the BMC's, and says something of the machine.
+/// MAAS passes this call to the BMC, so a failure may be the BMC's.
 const POWER: &str = "query_power_state";
 
-/// What follows from a failed call. An answer that got lost is tried again: every stage observes first.
+/// Classifies a failed call. A lost answer is retried, because every stage observes first.
 impl From<maas::Error> for StageError {
     fn from(error: maas::Error) -> Self {
         let evidence = error.to_string();
         let looked = error.effect == maas::Effect::None && error.op != POWER;
         let unknown = if looked { Class::Unanswered } else { Class::Retryable };
         match error.class {
-            // Nothing was done, and MAAS says when to come back.
+            // Nothing was done, and MAAS says when to retry.
             maas::Class::Busy { after } | maas::Class::Throttled { after } => {
                 Self::Busy { after, reason: evidence }
             }

@@ -1,4 +1,4 @@
-//! A GPU node as the subject of its runs: the core's moves, as the workflow engine asks for them.
+//! A GPU node as the subject of its runs: the core's moves for the workflow engine.
 
 use wardroom_core::{
     gpu_node::{

@@ -34,11 +34,11 @@ use crate::platform::{
 /// The kind under which tasks are stored.
 pub(crate) const KIND: &str = "task";
 
-/// How much of a result is kept.
+/// How many bytes of a result are kept.
 const MOST_OUTPUT: usize = 16 << 10;
 const MOST_DETAILS: usize = 256;
 
-/// What is stored of a task beside its state.
+/// The stored document of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Document {
     pub(crate) node: String,
@@ -46,12 +46,12 @@ pub(crate) struct Document {
     pub(crate) stage: Stage,
     pub(crate) kind: Kind,
     pub(crate) force: bool,
-    /// The epoch in which it was dispatched last.
+    /// The epoch of its last dispatch.
     pub(crate) epoch: i64,
     pub(crate) result: Option<TaskResult>,
 }
 
-/// What a run asks of an agent.
+/// A task that a run orders.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ask<'a> {
     pub(crate) node: &'a str,
@@ -62,7 +62,7 @@ pub(crate) struct Ask<'a> {
     pub(crate) force: bool,
 }
 
-/// What only one task has: a run asks once for a stage in a round.
+/// The unique key of a task: a run orders one task for a stage in a round.
 pub(crate) fn key(run: &str, stage: Stage, round: u32) -> String {
     format!("{run}/{stage}/{round}")
 }
@@ -71,7 +71,7 @@ pub(crate) fn lease(id: &str) -> String {
     format!("{KIND}/{id}")
 }
 
-/// The task that a run asks for: the one it asked for before, or a new one.
+/// Returns the task that a run orders, created if it does not exist.
 pub(crate) async fn ensure(app: &App, ask: Ask<'_>) -> Result<Resource, Error> {
     let key = key(ask.run, ask.stage, ask.round);
     if let Some(found) = app.store.get_by_key(KIND, &key).await? {
@@ -95,7 +95,7 @@ pub(crate) async fn ensure(app: &App, ask: Ask<'_>) -> Result<Resource, Error> {
     };
     match app.create(content, by_system(app, "registered", serde_json::Value::Null)).await {
         Ok(task) => Ok(task),
-        // Another worker was faster; its task is the one.
+        // Another worker was faster: use its task.
         Err(StoreError::KeyTaken { .. }) => app
             .store
             .get_by_key(KIND, &key)
@@ -105,13 +105,13 @@ pub(crate) async fn ensure(app: &App, ask: Ask<'_>) -> Result<Resource, Error> {
     }
 }
 
-/// Whether the agent did what a run asked of it, and all of it.
+/// Whether the agent completed a task of a run.
 pub(crate) async fn has_succeeded(app: &App, run: &str, stage: Stage, round: u32) -> Result<bool, Error> {
     let Some(found) = app.store.get_by_key(KIND, &key(run, stage, round)).await? else { return Ok(false) };
     Ok(state(&found)? == State::Succeeded)
 }
 
-/// Withdraws a task that is not wanted any more; one that ended stays as it is.
+/// Withdraws a task; an ended one stays as it is.
 pub(crate) async fn withdraw(app: &App, run: &str, stage: Stage, round: u32) -> Result<(), Error> {
     let Some(found) = app.store.get_by_key(KIND, &key(run, stage, round)).await? else { return Ok(()) };
     take_back(app, &found.content.id).await
@@ -158,7 +158,7 @@ pub(crate) async fn sweep(app: &App) -> Result<(), Error> {
             let page = app.store.list(&list).await?;
             for task in &page.items {
                 if let Err(error) = weed(app, task).await {
-                    // One task that cannot be read must not keep the others waiting.
+                    // One unreadable task must not delay the others.
                     tracing::warn!(task = task.content.id, %error, "task not checked; the next sweep tries again");
                 }
             }
@@ -171,8 +171,8 @@ pub(crate) async fn sweep(app: &App) -> Result<(), Error> {
     Ok(())
 }
 
-/// The run of a task, if it still wants the task: it is being worked on, neither is nor will be undone, and is at the
-/// task's stage and round. A run that waits for a person is frozen, and nothing goes on in its name.
+/// Returns the run of a task if it still wants the task: the run is in progress, not being undone, and at the
+/// task's stage and round. A run that waits for a person is frozen, and wants no task.
 pub(crate) async fn wanted(app: &App, task: &Resource) -> Result<Option<Run<Data>>, Error> {
     let document: Document = task.content.document.read()?;
     let Some(found) = app.store.get(RUN, &document.run).await? else { return Ok(None) };
@@ -219,10 +219,10 @@ pub(crate) async fn open(app: &App, node: &str) -> Result<Vec<Resource>, Error> 
     Ok(open)
 }
 
-/// Tasks that are shown with a run.
+/// How many tasks are shown with a run.
 const MOST_SHOWN: usize = 20;
 
-/// What a run asked of its agent, the newest of it.
+/// Returns the newest tasks of a run.
 pub(crate) async fn of_run(app: &App, run: &str) -> Result<Vec<RunTask>, Error> {
     let fields = BTreeMap::from([("run".to_owned(), run.to_owned())]);
     let mut list = List { kind: KIND.to_owned(), fields, limit: 100, ..List::default() };
@@ -238,7 +238,7 @@ pub(crate) async fn of_run(app: &App, run: &str) -> Result<Vec<RunTask>, Error> 
     }
 }
 
-/// One that cannot be read hides neither the others nor the run.
+/// Shows an unreadable task as such, so that it hides neither the others nor the run.
 fn told(task: &Resource) -> Result<RunTask, StoreError> {
     let unread =
         |error: &StoreError| tracing::warn!(task = task.content.id, %error, "a task cannot be shown");
@@ -272,8 +272,8 @@ pub(crate) async fn claim(
     Ok(Json(Claimed { task: task.as_ref().map(view).transpose()? }))
 }
 
-/// Gives out the oldest task that its run wants and that has no holder; nothing when a task ended, was withdrawn or taken
-/// meanwhile, or its run moved.
+/// Hands out the oldest task that its run wants and that has no holder; none if it was taken, withdrawn or
+/// ended meanwhile, or its run moved.
 async fn offer(app: &App, node: &str, holder: &str) -> Result<Option<Option<Resource>>, Error> {
     for task in open(app, node).await? {
         let Some(run) = wanted(app, &task).await? else {
@@ -342,7 +342,7 @@ pub(crate) async fn result(
     attempts(|| end(&app, &id, &task, outcome, &result)).await.map(Json)
 }
 
-/// Ends a task as its agent says; nothing when the task or its run was changed meanwhile.
+/// Ends a task with its agent's result; none if the task or its run changed meanwhile.
 async fn end(
     app: &App,
     node: &str,
@@ -388,7 +388,7 @@ async fn end(
 /// kept first.
 fn bound(result: &mut TaskResult) {
     if result.output.len() > MOST_OUTPUT {
-        // The end is what tells how it ended.
+        // Keep the end, which shows the result.
         let mut from = result.output.len() - MOST_OUTPUT;
         while !result.output.is_char_boundary(from) {
             from += 1;

@@ -1,4 +1,4 @@
-//! The MAAS of a site, as stages speak to it: at the rate that the site allows.
+//! Clients of the MAAS of each site, limited to the rate that the site allows.
 
 use std::{
     collections::HashMap,
@@ -27,7 +27,7 @@ use crate::platform::{
     identity::reference::{self, Use},
 };
 
-/// A single call must end before the lease of a run does.
+/// A single call must end before the lease of its run expires.
 const TIMEOUT: Duration = Duration::from_secs(70);
 
 /// Clients of the sites, made once for each setting.
@@ -39,22 +39,22 @@ pub(crate) struct Clients {
     /// Where keys may be sent.
     gate: Gate,
     made: Mutex<Made>,
-    /// What each site allows, as far as it is known here.
+    /// The limits of each site that this server knows.
     allowed: Mutex<HashMap<String, Allowed>>,
 }
 
 #[derive(Debug, Default)]
 struct Made {
-    /// By a fingerprint of their settings: sites with the same settings share answers.
+    /// By a fingerprint of their settings: sites with the same settings share a client.
     clients: HashMap<String, Arc<Site>>,
-    /// What each site uses.
+    /// The client that each site uses.
     used: HashMap<String, String>,
 }
 
-/// What a site allows its MAAS to be asked. Sites that have the same MAAS share one limit, which is the strictest of them.
+/// The limits of a site for its MAAS. Sites with the same MAAS share the strictest limit.
 #[derive(Debug, Clone)]
 struct Allowed {
-    /// The address of the MAAS, however the site writes it.
+    /// The normalized address of the MAAS.
     maas: String,
     per_second: f64,
     deploys_per_minute: f64,
@@ -101,30 +101,30 @@ struct Site {
 pub(crate) struct Session {
     shared: Arc<Site>,
     limits: Limits,
-    /// Names its MAAS among the limits.
+    /// The name of its MAAS in the limits.
     maas: String,
     #[cfg(test)]
     rate: Rate,
     deploys: Rate,
     deploys_at_once: usize,
-    /// How long a run waits when as many deployments are under way.
+    /// How long a run waits while the limit of deployments is reached.
     pause: Duration,
 }
 
 impl Clients {
-    /// None yet; their keys are where the settings say.
+    /// Starts without clients.
     pub(crate) fn new(config: &Config) -> Self {
         let (secrets, gate) = (config.secrets.clone(), Local::of(config).gate());
         Self { secrets, timeout: TIMEOUT, gate, made: Mutex::default(), allowed: Mutex::default() }
     }
 
-    /// The same with less patience, for a test that does not wait for a minute.
+    /// The same with a shorter timeout, for tests.
     #[cfg(test)]
     pub(crate) fn within(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }
 
-    /// These are all sites, as they are now.
+    /// Sets the limits of all sites.
     pub(crate) fn know<'a>(&self, sites: impl Iterator<Item = (&'a str, &'a Settings)>, limits: &Limits) {
         let all: Vec<_> = sites.collect();
         let allowed =
@@ -136,8 +136,8 @@ impl Clients {
         }
     }
 
-    /// What a site and all that have the same MAAS allow together, as they are now: the settings that a run began with
-    /// say which MAAS it speaks to, and no more.
+    /// The current limits of a site, combined with all sites of the same MAAS. The settings that a run loaded
+    /// only name the MAAS.
     fn allowed(&self, name: &str, settings: &Settings) -> Allowed {
         let own = Allowed::by(settings);
         let mut known = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -204,7 +204,7 @@ impl Clients {
     }
 }
 
-/// Tells settings apart without keeping a secret.
+/// A fingerprint of settings that reveals no secret.
 fn fingerprint(settings: &Settings, key: &str, ca: Option<&str>) -> String {
     let url = document::address(&settings.url);
     super::secret::hash(&format!("{url}\n{key}\n{}\n{}", ca.unwrap_or_default(), settings.tag))
@@ -216,14 +216,14 @@ impl Session {
         self.rate
     }
 
-    /// MAAS, when it is this call's turn.
+    /// Waits for this call's turn, then returns MAAS.
     pub(crate) async fn turn(&self) -> &Maas {
         self.limits.turn(&self.maas).await;
         &self.shared.maas
     }
 
-    /// Takes a place among the deployments of the MAAS for a run, or says when to come back: not more than its sites
-    /// allow are begun in a minute, nor under way at once.
+    /// Takes a slot among the deployments of the MAAS for a run, or returns when to retry: its sites limit
+    /// the deployments per minute and at once.
     pub(crate) async fn begin_deploy(&self, slots: &Slots, run: &str) -> store::Result<Result<(), Duration>> {
         let group = self.deployments();
         let turn = match self.limits.ask(&group, self.deploys, run, Instant::now()) {
@@ -237,28 +237,27 @@ impl Session {
         Ok(Err(self.pause))
     }
 
-    /// What the places of the deployments are called.
+    /// The name of the deployment slots.
     pub(crate) fn deployments(&self) -> String {
-        // A slash would make a MAAS below another one's path part of that one's places.
+        // A slash would put a MAAS below another one's path among that one's slots.
         format!("deploy/{}", self.maas.replace('/', "|"))
     }
 
-    /// Keeps the place of a deployment that is still under way.
+    /// Renews the slot of a deployment that is still under way.
     pub(crate) async fn keep_deploying(&self, slots: &Slots, run: &str) -> store::Result<bool> {
         slots.take(&self.deployments(), self.deploys_at_once, run).await
     }
 }
 
-/// Machines that are asked for in one request.
+/// How many machines are read in one request.
 pub(crate) const BATCH: usize = 100;
 
-/// Observers of machines beside the runs. However many sites and machines there are, runs keep a quarter of
-/// the turns.
+/// Background readers of machines. Runs always keep a quarter of the turns.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Looker {
-    /// Those that runs wait for.
+    /// The poller of machines that runs wait for.
     Poll,
-    /// All others, for drift.
+    /// The drift sweep.
     Sweep,
 }
 
@@ -277,7 +276,7 @@ impl Session {
         self.turn_of(looker).await.machines(ids).await
     }
 
-    /// One machine by itself, unless MAAS does not have it.
+    /// Reads a single machine, if MAAS has it.
     pub(crate) async fn show(&self, id: &str, looker: Looker) -> Result<Option<Machine>, MaasError> {
         match self.turn_of(looker).await.machine(id).await {
             Ok(machine) => Ok(Some(machine)),
@@ -294,8 +293,8 @@ impl Session {
 }
 
 impl Session {
-    /// Returns how a machine is now. Callers that ask while the request waits for its turn share its answer,
-    /// because a MAAS lists a hundred machines as readily as it shows one.
+    /// Reads the present state of a machine. Callers that ask while a request waits for its turn share that
+    /// request, because MAAS lists a hundred machines as fast as one.
     pub(crate) async fn observe(&self, id: &str) -> Result<Machine, MaasError> {
         loop {
             let mut hears = self.shared.looks.ask(id);
@@ -316,13 +315,13 @@ impl Session {
                 Ok(Ok(Some(machine))) => return Ok(machine),
                 Ok(Ok(None)) => return self.turn().await.machine(id).await,
                 Ok(Err(error)) => return Err(error),
-                // The caller that asked for all of us was cut off.
+                // The caller that sent the shared request was cancelled.
                 Err(_) => {}
             }
         }
     }
 
-    /// Whose key it is, which proves that MAAS answers to it.
+    /// Returns the user of the key, which also proves that MAAS accepts it.
     pub(crate) async fn user(&self) -> Result<String, MaasError> {
         let ask = async {
             soon("version", self.turn().await.version()).await?;
@@ -336,11 +335,11 @@ impl Session {
         self.shared.subnets.get(ask).await
     }
 
-    /// Gives a machine the tag of the site, which is made if there is none.
+    /// Adds the site's tag to a machine, and creates the tag if it is missing.
     pub(crate) async fn tag(&self, tag: &str, comment: &str, id: &str) -> Result<(), MaasError> {
         let make = async {
             match soon("create_tag", self.turn().await.create_tag(tag, comment)).await {
-                // It exists already, which is as good.
+                // The tag exists already.
                 Ok(()) | Err(MaasError { class: Class::Refused(_), .. }) => Ok(()),
                 Err(error) => Err(error),
             }
@@ -353,15 +352,15 @@ impl Session {
         tagged.map(drop)
     }
 
-    /// Sends one request for all waiting callers. If MAAS does not answer, they do not repeat it one by one;
-    /// if it shows a machine and cannot list several, they do, or one bad machine would hide the others.
+    /// Sends one request for all waiting callers. If MAAS does not answer, they share the failure; if it
+    /// cannot list several machines, they ask one by one, so that one bad machine does not hide the others.
     async fn answer(&self, maas: &Maas, looks: Vec<Look>) {
         let ids: Vec<_> = looks.iter().map(|look| look.id.as_str()).collect();
         let began = Instant::now();
         let found = match maas.machines(&ids).await {
             Ok(found) => found,
             Err(error) if is_away(&error.class) => {
-                // A request that failed slowly would do so again.
+                // A request that failed slowly is not repeated.
                 let alone = looks.first().filter(|_| began.elapsed() < SOON);
                 let shown = match alone {
                     Some(look) => self.turn().await.machine(&look.id).await.ok(),
@@ -379,7 +378,7 @@ impl Session {
     }
 }
 
-/// Whether another request would fare no better, whatever it asks for.
+/// Whether any other request would fail too.
 pub(crate) fn is_away(class: &Class) -> bool {
     match class {
         Class::Unreachable(_)
@@ -397,10 +396,10 @@ pub(crate) fn is_away(class: &Class) -> bool {
     }
 }
 
-/// How long a call may take that others wait for, and that only looks something up.
+/// The time limit of a read that other callers wait for.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
-/// Bounds a call that others wait for.
+/// Limits the time of a call that others wait for.
 async fn soon<T>(op: &'static str, call: impl Future<Output = Result<T, MaasError>>) -> Result<T, MaasError> {
     tokio::time::timeout(SOON, call).await.unwrap_or_else(|_| {
         let class = Class::Ambiguous(format!("no answer within {} s", SOON.as_secs()));

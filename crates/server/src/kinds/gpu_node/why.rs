@@ -1,4 +1,4 @@
-//! Why a GPU node is where it is: its own state, and the run that works on it.
+//! Explains the state of a GPU node and of its open run.
 
 use wardroom_core::{
     gpu_node::{
@@ -35,7 +35,7 @@ pub(crate) async fn why(app: &App, id: &str) -> Result<Vec<Why>, Error> {
     let mut stay = Stay::of(state, node.state_changed_at);
     let mut explained = Vec::new();
     if let Some(run) = run {
-        // While a run works on the node, the patience of its stage says more.
+        // While a run works on the node, the patience of its stage applies.
         stay.counted_from = run.record.counted_from(app.now());
         stay.patience = run.state.is_worked_on().then(|| run.record.patience());
         if !run.state.is_worked_on() {
@@ -49,11 +49,11 @@ pub(crate) async fn why(app: &App, id: &str) -> Result<Vec<Why>, Error> {
     let mut why = explain(TABLE, id, state, stay, app.now(), blockers);
     let known = facts::of(app, &node, newest.as_ref().map(|(run, _)| run), &latest).await?;
     let origin = begin::origin(app, &node).await?;
-    // A run that completes has proven the node clean; a run that is stopped earlier has not.
+    // A completed run has proven the node clean; a stopped run has not.
     let ends = run.map_or(origin, |run| run.record.progress.origin);
     why.exits.retain_mut(|exit| {
         let Some(event) = exit.event() else { return false };
-        // Where it leads instead is said where it is asked for.
+        // The other target is explained with the action.
         let origin = if event == Event::CleanupFinished { ends } else { origin };
         exit.to = super::moved(state, origin.instead_of(event, state)).map_or(exit.to, State::as_str);
         can_happen(event, &known)
@@ -93,7 +93,7 @@ pub(crate) async fn why(app: &App, id: &str) -> Result<Vec<Why>, Error> {
     Ok(explained)
 }
 
-/// Lists what its agent and MAAS say against a node.
+/// Lists the problems that the agent and MAAS report.
 async fn blockers(
     app: &App,
     id: &str,
@@ -129,7 +129,7 @@ fn possible(why: &Why, id: &str, state: State) -> Next {
             let mends = why.blockers.iter().any(|blocker| blocker.fix.as_ref() == Some(preferred));
             mends || why.overdue || any(&|exit| exit.call.as_ref() == Some(preferred))
         }
-        // Without a run, only what can still happen is waited for.
+        // Without a run, only exits that can still happen count.
         Next::Wait { by, until } => any(&|exit| exit.by == *by && exit.when == *until),
         Next::Nothing | Next::Mend { .. } => true,
     };

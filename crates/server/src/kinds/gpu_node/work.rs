@@ -1,4 +1,4 @@
-//! What works on GPU nodes in the background: the engine, the poller, the reconciler and the sweeper of owners.
+//! The background jobs of GPU nodes: the engine, the poller, the drift sweep and the check for missing runs.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -40,7 +40,7 @@ pub(crate) fn jobs(app: &App) -> Vec<Job> {
     let (clock, mut settings) = (app.clock, Settings::new(holder.clone()));
     settings.limits = workers.limits.clone();
     if !app.store.is_shared() {
-        // There is no other server to count.
+        // An embedded database has one server.
         settings.presence = Duration::from_hours(1);
     }
     let engine = Engine::new(app.store.clone(), workers.clone(), settings, move || clock.now());
@@ -71,7 +71,7 @@ impl Workers {
     }
 }
 
-/// Looks at the machines that stages wait for, a batch for each MAAS.
+/// Polls the machines that stages wait for, a batch for each MAAS.
 pub(crate) fn polling(workers: Workers) -> Job {
     Job::of("machines", TICK, Poll { workers, sites: Sites::default() })
 }
@@ -91,7 +91,7 @@ impl Task for Poll {
     }
 }
 
-/// Compares the nodes of each site with its MAAS when its time has come.
+/// Compares the nodes of each due site with its MAAS.
 pub(crate) fn sweeping(workers: Workers, holder: String) -> Job {
     Job::of("drift", SWEEP, Sweep { workers, holder, sites: Sites::default() })
 }
@@ -118,8 +118,8 @@ impl Task for Sweep {
     }
 }
 
-/// Work at sites, each by itself: a MAAS that does not answer delays only its own site. All of it ends when this is
-/// dropped.
+/// Tasks for sites, one each, so that a MAAS that does not answer delays only its own site. Dropping this
+/// ends them.
 #[derive(Default)]
 struct Sites {
     tasks: JoinSet<()>,
@@ -127,7 +127,7 @@ struct Sites {
 }
 
 impl Sites {
-    /// Begins the work at a site, unless the last one is still under way.
+    /// Starts the task of a site, unless the last one is still running.
     fn start(&mut self, site: String, work: impl Future<Output = ()> + Send + 'static) {
         while self.tasks.try_join_next().is_some() {}
         self.at.retain(|_, task| !task.is_finished());

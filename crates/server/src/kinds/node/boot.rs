@@ -36,7 +36,7 @@ use crate::{
     },
 };
 
-/// Which machine boots, and what it says of itself.
+/// The booting machine and its hardware.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct BootQuery {
@@ -80,7 +80,7 @@ pub(crate) async fn script(
             };
             match discovery::discover(&app, &caller, &mac, &hardware).await {
                 Ok(node) => Some(node),
-                // A machine must boot whatever we think of it.
+                // The machine must boot even if it cannot be registered.
                 Err(error) => {
                     tracing::info!(mac, %error, "boot of an unknown machine: not registered");
                     None
@@ -91,7 +91,7 @@ pub(crate) async fn script(
     let script = match node {
         Some(node) => {
             let (given, script) = for_node(&app, &node).await?;
-            // A machine must boot, whether or not that can be noted.
+            // The machine must boot even if that cannot be recorded.
             if let Err(error) = boots::note(&app, &node, given).await {
                 tracing::warn!(id = node.content.id, %error, "boot not recorded in the node's record; its boot script was served");
             }
@@ -125,7 +125,8 @@ async fn for_node(app: &App, node: &Resource) -> Result<(Given, String), Error> 
     }
 }
 
-/// Attempts two and three install again as well: the machine reboots until its install is complete or given up.
+/// Attempts two and three get the script again: the machine reboots until its installation completes or is
+/// given up.
 fn install(app: &App, node: &Resource, document: &Document, workflow: &Workflow) -> String {
     let lifetime =
         SignedDuration::try_from(Settings::of(&app.config).install_token).unwrap_or(SignedDuration::MAX);
@@ -152,7 +153,7 @@ fn install(app: &App, node: &Resource, document: &Document, workflow: &Workflow)
         step(&format!("loading RAM disk {number}"), &format!("initrd --name initrd{number} {initrd}"));
     }
     step("starting the kernel", "boot");
-    // The next script is a new one: an operator may have mended the workflow, and the token of this one expires.
+    // Fetch a new script: an operator may have corrected the workflow, and the token expires.
     let mac = &document.mac_address;
     let _ = write!(
         script,

@@ -1,8 +1,8 @@
 //! Boots over the network: when a machine last asked for its script, and how many install scripts it was handed.
 //!
-//! They are observed and not decided, so they are in no history and change no version. A boot commits nothing by itself:
-//! many machines may boot at once. The buffer of last reports writes them later, many at a time. With several servers, two
-//! boots of one machine within one flush may count once.
+//! Boots are observations, so they are in no history and change no version. A boot itself writes nothing,
+//! because many machines may boot at once; the buffer of last reports writes them in batches. With several
+//! servers, two boots of one machine within one flush may count once.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -73,7 +73,7 @@ impl Report for Boot {
     }
 }
 
-/// What a machine was given when it booted.
+/// The script that a machine got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Given {
     Install,
@@ -94,7 +94,7 @@ async fn of_all(app: &App, ids: &[&str]) -> Result<HashMap<String, Boot>, Error>
     app.part::<Boots>().0.latest(&app.store, ids).await
 }
 
-/// Shows the last boots of nodes beside what else is known of them.
+/// Adds the last boots to shown nodes.
 pub(crate) async fn show(app: &App, nodes: &[Resource], shown: &mut [Node]) -> Result<(), Error> {
     let ids: Vec<_> = nodes.iter().map(|node| node.content.id.as_str()).collect();
     let boots = of_all(app, &ids).await?;
@@ -108,7 +108,7 @@ pub(crate) async fn show(app: &App, nodes: &[Resource], shown: &mut [Node]) -> R
     Ok(())
 }
 
-/// What a node was handed since its approval.
+/// Returns the install scripts that a node got since its approval.
 pub(crate) async fn handed(app: &App, node: &Resource) -> Result<Option<Handed>, Error> {
     let (id, round) = (&node.content.id, Document::of(node)?.install_round);
     let boot = of_all(app, &[id]).await?.remove(id).filter(|boot| boot.round == round && boot.scripts > 0);

@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// How many are under way together; more would only wait in the store's queue.
+/// How many run at once; more would only wait in the store's queue.
 const AT_ONCE: usize = 64;
 
 /// Moves nodes to a state; each succeeds or fails by itself.

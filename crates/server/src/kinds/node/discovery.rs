@@ -1,8 +1,8 @@
 //! Discovery: an unknown machine that boots or reports is registered to await approval.
 //!
-//! Any host on the network can pretend to be a new machine, so this is limited in rate and in number, and can
-//! be turned off. The number holds over all servers: the server that counts and registers has the lease
-//! meanwhile.
+//! Any host on the network can pretend to be a new machine, so discovery is limited in rate and in number,
+//! and can be turned off. The number holds for all servers: only the server with the lease counts and
+//! registers.
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -35,7 +35,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub(super) struct Discoveries {
     rate: Option<DefaultDirectRateLimiter>,
-    /// Guards the name of this server among all servers.
+    /// The holder name of this server, locked during its turn.
     turn: Mutex<String>,
 }
 
@@ -67,7 +67,7 @@ pub(crate) async fn discover(
     let discoveries = app.part::<Discoveries>();
     discoveries.check_rate()?;
     let server = discoveries.turn.lock().await;
-    // One that waited for another request of the same machine has nothing left to do.
+    // Another request of the same machine may have registered it meanwhile.
     if let Some(known) = app.store.get_by_key(KIND, mac).await? {
         return Ok(known);
     }

@@ -22,7 +22,7 @@ pub(crate) const DUE: &str = "due";
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Document {
     pub(crate) mac_address: String,
-    /// What people call it.
+    /// The hostname that people gave it.
     pub(crate) hostname: Option<String>,
     /// The hostname that it reports; shown until an operator names it.
     pub(crate) reported_hostname: Option<String>,
@@ -36,17 +36,17 @@ pub(crate) struct Document {
     pub(crate) install_attempts: u32,
     pub(crate) install_progress: Option<u8>,
     pub(crate) last_install_error: Option<String>,
-    /// The attempts of this installation that were counted, as far as reports named them: three at most.
+    /// The counted attempts of this installation that reports named, at most three.
     pub(crate) counted_attempts: Vec<String>,
     /// Grows with every round of installing; the tokens of an earlier round are void.
     pub(crate) install_round: u64,
-    /// Which setting promotes it, decided when its installation ended and not carried out yet.
+    /// The setting by which it will be promoted; set when its installation ended.
     pub(crate) promotion: Option<String>,
     /// The user group of the person that approved it.
     pub(crate) approved_by_group: Option<String>,
-    /// When it last said something about its installation, or entered `installing`.
+    /// The time of its last installation report, or of its entry to `installing`.
     pub(crate) last_install_report: Option<Timestamp>,
-    /// Labels at registration; afterwards they are beside the document.
+    /// Labels at registration; later they are stored beside the document.
     #[serde(skip)]
     labels: BTreeMap<String, String>,
 }
@@ -94,7 +94,7 @@ impl Document {
         if self.hostname.is_some() { &self.hostname } else { &self.reported_hostname }
     }
 
-    /// Applies what a person wants; absent stays, null clears.
+    /// Applies a patch; absent fields stay, null clears.
     pub(crate) fn apply(
         &mut self,
         patch: &NodePatch,
@@ -114,7 +114,7 @@ impl Document {
         self.check()
     }
 
-    /// What entering a state does to the counters.
+    /// Updates counters when a state is entered.
     pub(crate) fn enter(&mut self, to: State, clears_counters: bool, approver: Option<&str>) {
         if clears_counters {
             self.install_attempts = 0;
@@ -171,7 +171,7 @@ impl Document {
         if self.promotion.is_some() {
             fields.insert(PROMOTION.to_owned(), DUE.to_owned());
         }
-        // A retired node gives its MAC up: an administrator may register the machine anew.
+        // A retired node gives up its MAC, so that the machine can be registered again.
         let keys = if state == State::Retired.as_str() {
             BTreeSet::new()
         } else {

@@ -52,10 +52,10 @@ const GROUPS: Named = Named {
     ],
 };
 
-/// By which a group finds those below it.
+/// The field with a group's parent.
 const PARENT: &str = "parent_id";
 
-/// A tree that is deeper than this is a mistake, or a circle.
+/// A deeper tree is a mistake or a cycle.
 const DEEPEST: usize = 32;
 
 /// Lists groups.
@@ -132,13 +132,13 @@ pub(crate) async fn delete(
     answer(&app, StatusCode::OK, &deleted).await
 }
 
-/// Whether installed nodes of a group become active by themselves: the nearest setting up the tree holds.
+/// Whether installed nodes of a group are promoted automatically: the nearest setting up the tree applies.
 pub(crate) async fn auto_promotes(app: &App, id: &str) -> Result<bool, Error> {
     let Some(group) = GROUPS.find(app, id).await? else { return Ok(false) };
     Ok(Tree::above(&[group], |ids| read(app, ids)).await?.auto_promotes(id))
 }
 
-/// Some groups and, as far as their settings are inherited, those above them.
+/// Some groups and the ancestors that they inherit settings from.
 struct Tree(HashMap<String, GroupSpec>);
 
 impl Tree {
@@ -165,7 +165,7 @@ impl Tree {
 
     fn auto_promotes(&self, id: &str) -> bool {
         let mut id = id;
-        // As far as it goes, and not in circles.
+        // Bounded, in case of a cycle.
         for _ in 0..self.0.len() {
             match self.0.get(id).map(|spec| (spec.auto_promote, spec.parent_id.as_deref())) {
                 Some((Some(setting), _)) => return setting,
@@ -177,19 +177,19 @@ impl Tree {
     }
 }
 
-/// The living ones among some groups.
+/// Reads the living ones of some groups.
 async fn read(app: &App, ids: Vec<String>) -> Result<Vec<Resource>, Error> {
     let mut found = app.store.get_all(KIND, &ids).await?;
     found.retain(|group| !group.content.deleted);
     Ok(found)
 }
 
-/// Holds a group that a node is about to be in; refuses one that does not exist.
+/// Returns a node's group as a precondition; refuses a missing one.
 pub(crate) async fn require_device_group(app: &App, id: &str) -> Result<Held, Error> {
     Ok(Held::at(&require(app, "group_id", id, GroupType::Device).await?))
 }
 
-/// Holds a group that a user is about to be in; refuses one that does not exist.
+/// Returns a user's group as a precondition; refuses a missing one.
 pub(crate) async fn require_user_group(app: &App, id: &str) -> Result<Held, Error> {
     Ok(Held::at(&require(app, "group_id", id, GroupType::User).await?))
 }
@@ -207,8 +207,8 @@ async fn require(app: &App, field: &str, id: &str, type_: GroupType) -> Result<R
     Err(Error::missing(field, format!("there is no {kind} group {id:?}: create it first"), fix))
 }
 
-/// Reads and holds every group above one. A change up there could close a circle, and the held versions are
-/// those that were checked, not those of a second look.
+/// Returns every ancestor of a group as a precondition, in the checked version: a concurrent change of one
+/// could make a cycle.
 async fn check(app: &App, spec: &GroupSpec) -> Result<Vec<Held>, Error> {
     text::check_name("name", &spec.name)?;
     let Some(parent) = &spec.parent_id else { return Ok(Vec::new()) };
@@ -230,7 +230,7 @@ async fn check(app: &App, spec: &GroupSpec) -> Result<Vec<Held>, Error> {
     Ok(holds)
 }
 
-/// How many levels one may be at, itself included. What stays where it is makes no tree deeper, however deep that is.
+/// The greatest allowed depth of a group. A group that keeps its parent is always allowed.
 async fn room(app: &App, spec: &GroupSpec) -> Result<usize, Error> {
     if let Some(now) = GROUPS.find(app, &spec.name).await?
         && self::spec(&now)?.parent_id == spec.parent_id
@@ -240,15 +240,15 @@ async fn room(app: &App, spec: &GroupSpec) -> Result<usize, Error> {
     Ok(DEEPEST.saturating_sub(height(app, &spec.name).await?))
 }
 
-/// How many levels of groups are below one. What is added down there at the same moment is not seen; a tree that
-/// gets too deep by that is still a tree, and settings are inherited at any depth.
+/// The number of levels below a group. Groups added concurrently are not counted; settings are inherited at
+/// any depth.
 async fn height(app: &App, name: &str) -> Result<usize, Error> {
     let of_it = BTreeMap::from([(PARENT.to_owned(), name.to_owned())]);
     let mut list = List { kind: KIND.to_owned(), fields: of_it, limit: 1, ..List::default() };
     if app.store.list(&list).await?.items.is_empty() {
         return Ok(0);
     }
-    // Asking for the groups below each group would cost a read for each of them.
+    // One list of all groups is cheaper than a query for each.
     (list.fields, list.limit) = (BTreeMap::new(), 1000);
     let mut below: HashMap<String, Vec<String>> = HashMap::new();
     loop {

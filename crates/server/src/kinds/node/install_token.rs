@@ -9,7 +9,7 @@ use crate::platform::{
 
 const PURPOSE: &str = "install-token";
 
-/// What is said of a token that is not this node's.
+/// The refusal of a token that is not this node's.
 pub(crate) const BAD: Error =
     Error::Unauthenticated("the install token is not valid for this node: boot again to get a new one");
 

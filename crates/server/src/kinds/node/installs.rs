@@ -1,6 +1,6 @@
-//! The timer of installations: one that stays silent past its patience counts as a failed attempt.
+//! Times out installations: one that is silent past its patience counts as a failed attempt.
 //!
-//! A timer of the server notices, not the next boot. Time in which this server did not listen does not count.
+//! A job checks this, not the next boot. Time in which this server did not listen does not count.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -30,7 +30,7 @@ pub(crate) async fn time_out(app: &App) -> Result<(), Error> {
         let page = app.store.list(&list).await?;
         let seen = progress::of_all(app, &page.items).await?;
         for node in &page.items {
-            // One node that cannot be read must not keep the others from being looked at.
+            // One unreadable node must not hide the others.
             match is_silent(app, node, seen.get(&node.content.id)) {
                 Ok(true) => time_out_one(app, node).await?,
                 Ok(false) => {}
@@ -57,8 +57,8 @@ fn is_silent(app: &App, node: &Resource, seen: Option<&Seen>) -> Result<bool, Er
     Ok(patience(app) < app.now().duration_since(heard(app, node, seen)?))
 }
 
-/// How often an installation without news is noted to be alive; with a short patience, after a tenth of that.
-/// So an installation that reports is never taken for silent.
+/// How often repeated reports of an installation are recorded; often enough that an installation that reports
+/// never times out.
 pub(crate) fn noted_every(app: &App) -> SignedDuration {
     const ALIVE: SignedDuration = SignedDuration::from_mins(1);
     patience(app).checked_div(10).unwrap_or(ALIVE).min(ALIVE)
@@ -75,7 +75,7 @@ async fn time_out_one(app: &App, node: &Resource) -> Result<(), Error> {
     let decided = app.change(KIND, id, |node| {
         let mut document = Document::of(node)?;
         let state = document::state(node)?;
-        // The node may have been heard since the list was read; another server may have been faster.
+        // The node may have reported since the list was read, or another server may have been faster.
         if state != State::Installing || !is_silent(app, node, seen.as_ref())? {
             return Ok(Decided::Nothing(()));
         }

@@ -1,4 +1,4 @@
-//! How far installations are: observed and not decided, so it is in no history and changes no version.
+//! The progress of installations: observations, so they are in no history and change no version.
 
 use std::collections::BTreeMap;
 
@@ -16,25 +16,25 @@ use crate::{
 /// The source under which an installation is observed.
 const SOURCE: &str = "install";
 
-/// How often an observation is made again when another report was faster.
+/// How often a write is retried when another report was faster.
 const TRIES: usize = 20;
 
-/// What is kept of an installation.
+/// The stored observation of an installation.
 #[derive(Debug, Serialize, Deserialize)]
 struct Installation {
-    /// The round of installing that it is about.
+    /// The round of installing.
     round: u64,
     percent: Option<u8>,
 }
 
-/// What an installation said last.
+/// The last report of an installation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen {
     pub(crate) percent: Option<u8>,
     pub(crate) at: Timestamp,
 }
 
-/// What the installation of a node said last, if it is installing.
+/// Returns the last report of a node's installation, if it is installing.
 pub(crate) async fn of(app: &App, node: &Resource) -> Result<Option<Seen>, Error> {
     Ok(of_all(app, std::slice::from_ref(node)).await?.remove(&node.content.id))
 }
@@ -60,8 +60,7 @@ pub(crate) async fn of_all(app: &App, nodes: &[Resource]) -> Result<BTreeMap<Str
     Ok(seen)
 }
 
-/// Notes that an installation is alive, and how far it is if it says so. One that says nothing new is noted now and
-/// then.
+/// Records a report of an installation and its progress. Repeated reports are recorded from time to time.
 pub(crate) async fn note(app: &App, node: &Resource, percent: Option<u8>) -> Result<(), Error> {
     let (id, round) = (&node.content.id, Document::of(node)?.install_round);
     for _ in 0..TRIES {

@@ -1,7 +1,7 @@
 //! Auto-promotion: `installed` to `active` without a person, where a setting says so. Off by default.
 //!
-//! Whether a node is promoted is decided and stored together with the end of its installation, and carried
-//! out right after; a server that dies in between leaves a note that a job finds.
+//! The decision is stored in the commit that ends the installation, and carried out right after; if the
+//! server crashes in between, a job finds and completes it.
 
 use wardroom_core::node::{Event, State, TABLE};
 use wardroom_store::{List, Resource, TRANSITION};
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// Which setting would promote a node: that of its workflow, its device group or its approver's user group.
+/// Returns the setting that promotes a node: of its workflow, its device group or its approver's user group.
 pub(crate) async fn setting(app: &App, document: &Document) -> Result<Option<String>, Error> {
     if let Some(id) = &document.workflow_id
         && workflow::find(app, id).await?.is_some_and(|workflow| workflow.promote)
@@ -32,7 +32,7 @@ pub(crate) async fn setting(app: &App, document: &Document) -> Result<Option<Str
     Ok(None)
 }
 
-/// Promotes a node whose installation ended with the note that it is to be promoted.
+/// Promotes an installed node whose record says so.
 pub(crate) async fn carry_out(app: &App, node: Resource) -> Result<Resource, Error> {
     if node.content.state != State::Installed.as_str() || Document::of(&node)?.promotion.is_none() {
         return Ok(node);
@@ -53,7 +53,7 @@ pub(crate) async fn carry_out(app: &App, node: Resource) -> Result<Resource, Err
     Ok(promoted)
 }
 
-/// Carries out what a server that died has left.
+/// Completes promotions that a crashed server left.
 pub(crate) async fn carry_out_all(app: &App) -> Result<(), Error> {
     let fields = [(document::PROMOTION.to_owned(), document::DUE.to_owned())].into();
     let mut list = List { kind: KIND.to_owned(), fields, limit: 500, ..List::default() };
@@ -61,7 +61,7 @@ pub(crate) async fn carry_out_all(app: &App) -> Result<(), Error> {
         let page = app.store.list(&list).await?;
         for node in page.items {
             let id = node.content.id.clone();
-            // One node that cannot be promoted must not keep the others waiting.
+            // One node that cannot be promoted must not delay the others.
             if let Err(error) = carry_out(app, node).await {
                 tracing::warn!(id, %error, "a node could not be promoted; it is tried again");
             }

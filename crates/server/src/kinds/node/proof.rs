@@ -1,4 +1,4 @@
-//! How machines prove that they are a node: by an install token, or by the network that they boot in.
+//! Recognises machines: by an install token, or by the network that they boot in.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -30,7 +30,7 @@ pub(super) static MACHINE: Proof = Proof {
     challenges: false,
 };
 
-/// For boot scripts: the networks that machines boot in, whatever they show.
+/// For boot scripts: the boot networks, regardless of credentials.
 pub(super) static NETWORK: Proof = Proof {
     identify: |_, _, _| Box::pin(async { Ok(None) }),
     opens: is_boot_network,
@@ -68,7 +68,7 @@ impl Member for Machine {
         "machine"
     }
 
-    /// A secret is no name: machines are told apart by their address until their node is known.
+    /// A token is no name: machines are limited by their address until their node is known.
     fn bucket(&self) -> Option<&str> {
         None
     }

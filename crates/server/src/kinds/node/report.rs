@@ -1,4 +1,4 @@
-//! Reports of machines: what they are, and how their installation goes.
+//! Reports of machines: hardware and installation.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ pub(crate) async fn report(
     let news = News::of_report(&report)?;
     let resource = match node::find_by_mac(&app, &mac).await? {
         Some(resource) => resource,
-        // What it shows is good for a node that there is, or for nothing.
+        // A token is only valid for an existing node.
         None if shows_token(&caller, report.install_token.as_deref()) && must_prove(&app, &caller) => {
             return Err(install_token::BAD);
         }
@@ -82,13 +82,13 @@ pub(crate) async fn installation_status(
     Ok(response)
 }
 
-/// What a report says, checked.
+/// A checked report.
 struct News {
     hardware: Hardware,
     installation: Option<Installation>,
 }
 
-/// What a machine says of itself; absent says nothing.
+/// The hardware that a machine reports; absent fields are unknown.
 #[derive(Default, Clone)]
 pub(crate) struct Hardware {
     pub(crate) ip_address: Option<String>,
@@ -121,7 +121,7 @@ struct Installation {
 }
 
 impl Installation {
-    /// How far it says it is; only a report of progress is taken at its word.
+    /// The reported progress; only reports of progress have one.
     fn said(&self) -> Option<u8> {
         self.progress.filter(|_| self.status == InstallStatus::Progress)
     }
@@ -173,7 +173,7 @@ impl News {
     }
 }
 
-/// Why an installation failed, in the words of an installer.
+/// The reported error of an installation.
 fn words(field: &str, error: Option<&String>) -> Result<Option<String>, Error> {
     text::check_reported(field, error.map(String::as_str))?;
     let mut error = error.cloned();
@@ -191,7 +191,7 @@ fn percent(field: &str, value: Option<i64>) -> Result<Option<u8>, Error> {
     percent.map(Some).ok_or_else(|| Error::invalid(field, "must be a whole number from 0 to 100"))
 }
 
-/// Takes a report in: one commit, whatever it says.
+/// Handles a report, with one commit.
 async fn take(
     app: &App,
     caller: &Caller,
@@ -206,7 +206,7 @@ async fn take(
         .change(KIND, id, |node| {
             let mut document = Document::of(node)?;
             let known = authenticate(app, caller, node, &document, token_in_body);
-            // A machine that shows a token is held to it, whatever it says.
+            // If a machine shows a token, the token must be valid.
             if news.installation.is_some() || shows_token(caller, token_in_body) {
                 known.clone()?;
             }
@@ -245,16 +245,16 @@ async fn take(
     }
 }
 
-/// What is answered to a report.
+/// The answer to a report.
 struct Said {
     message: String,
     alive: bool,
-    /// Whether the caller may speak for the node.
+    /// Whether the caller is authenticated for the node.
     is_known: bool,
 }
 
-/// Returns why the fields of a report are not noted. Any host can claim to be a machine that is not approved
-/// yet; afterwards it has to be proven.
+/// Returns why the fields of a report are not recorded. Before approval any host may report for a machine;
+/// afterwards it needs the token.
 fn unheard(state: NodeState, is_known: bool) -> Option<&'static str> {
     if state == NodeState::Retired {
         Some("The report was not recorded: the node is retired.")
@@ -265,7 +265,7 @@ fn unheard(state: NodeState, is_known: bool) -> Option<&'static str> {
     }
 }
 
-/// Where a node stands, for a caller that has not proven to be it, and nothing of what others know of it.
+/// Shows only the state of a node, for a caller without proof.
 pub(crate) fn outline(resource: &Resource, message: Option<String>) -> Result<Response, Error> {
     let (node, _) = document::view_and_etag(resource, Document::of(resource)?)?;
     let data = Node {
@@ -284,17 +284,17 @@ pub(crate) fn outline(resource: &Resource, message: Option<String>) -> Result<Re
     Ok(Json(Envelope { success: true, data, message }).into_response())
 }
 
-/// What a report leads to.
+/// The effect of a report.
 struct Step {
     state: NodeState,
     entry_type: &'static str,
     metadata: serde_json::Value,
     message: String,
-    /// Whether it shows that the installation goes on, and nothing else.
+    /// Whether it only shows that the installation continues.
     alive: bool,
 }
 
-/// `seen` is how far the installation was before.
+/// `seen` is the previous progress.
 fn step(
     app: &App,
     node: &Resource,
@@ -361,7 +361,8 @@ fn failed(document: &mut Document, installation: &Installation, attempts: u32) {
     document.counted_attempts.extend(installation.attempt.clone());
 }
 
-/// Notes the reported hardware. Texts of a firmware are cleaned and cut: a machine cannot correct them.
+/// Records the reported hardware. Texts of firmware are cleaned and cut, because a machine cannot correct
+/// them.
 fn note(document: &mut Document, hardware: &Hardware) {
     let pairs = [
         (&mut document.ip_address, &hardware.ip_address),
@@ -378,15 +379,14 @@ fn note(document: &mut Document, hardware: &Hardware) {
     }
 }
 
-/// Whether a caller has to show the install token of the node that it speaks for. A site may do without, in the
-/// networks that machines boot in.
+/// Whether a caller needs the install token of the node. The configuration may exempt the boot networks.
 fn must_prove(app: &App, caller: &Caller) -> bool {
     let settings = Settings::of(&app.config);
     caller.identity().is_none()
         && (settings.require_install_token || !settings.is_boot_network(caller.address))
 }
 
-/// Whether a caller shows what should be the install token of a node.
+/// Whether a caller shows an install token.
 fn shows_token(caller: &Caller, token_in_body: Option<&str>) -> bool {
     caller.member::<Machine>().is_some() || token_in_body.is_some()
 }
@@ -409,7 +409,7 @@ fn authenticate(
     install_token::verify(&app.key, presented, &node.content.id, document.install_round, app.now())
 }
 
-/// A history entry for what a machine says.
+/// Builds the history entry of a machine's report.
 pub(crate) fn by_report(app: &App, caller: &Caller, entry_type: &str, metadata: serde_json::Value) -> Entry {
     Entry {
         entry_type: entry_type.to_owned(),

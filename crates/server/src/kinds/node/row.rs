@@ -1,4 +1,4 @@
-//! The row of nodes: what the platform has to know of them.
+//! The row of nodes for the platform.
 
 use axum::http::StatusCode;
 
@@ -30,7 +30,7 @@ pub(crate) static ROW: Kind = Kind {
             why: Some(|app, id| Box::pin(why::why(app, id))),
             again: Some(|app, node, repeat| {
                 Box::pin(async move {
-                    // A caller without credentials sees no more of it than at first.
+                    // A caller without credentials gets the same reduced view as before.
                     if repeat.is_stranger {
                         report::outline(node, None)
                     } else {

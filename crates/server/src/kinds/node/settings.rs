@@ -34,7 +34,7 @@ pub struct Settings {
     pub boots_without_report: u32,
 }
 
-/// How unknown machines are taken in.
+/// How unknown machines are registered.
 #[derive(Debug, Clone, Copy)]
 pub struct Discovery {
     /// Whether at all.

@@ -109,7 +109,7 @@ pub(crate) async fn find(app: &App, id: &str) -> Result<Option<Workflow>, Error>
     WORKFLOWS.find(app, id).await?.as_ref().map(view).transpose()
 }
 
-/// Holds a workflow that is about to be used; refuses one that does not exist.
+/// Returns a workflow as a precondition; refuses a missing one.
 pub(crate) async fn require(app: &App, id: &str) -> Result<Held, Error> {
     WORKFLOWS.held(app, "workflow_id", id).await
 }
@@ -127,8 +127,7 @@ fn check(spec: &WorkflowSpec) -> Result<(), Error> {
         check_url("image", image)?;
     }
     text::check("arguments", &spec.arguments, 0..=4000)?;
-    // Between these a boot script has commands, and after a # nothing: what follows would be no argument, the token of
-    // the node included.
+    // iPXE ends a command at these words and ignores text after `#`, so that the node's token would be lost.
     let ends = |word: &&str| matches!(*word, "||" | "&&" | ";") || word.starts_with('#');
     match spec.arguments.split_whitespace().find(ends) {
         Some(word) => {

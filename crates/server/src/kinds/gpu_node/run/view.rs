@@ -26,10 +26,11 @@ use crate::{
     platform::{app::App, http::error::Error, identity::secret},
 };
 
-/// The source under which MAAS's word on a machine is kept.
+/// The source name of MAAS's observations.
 pub(crate) const MAAS: &str = "maas";
 
-/// Why the stage that a run is at failed last. What was overcome since, or given up with the run, is history.
+/// Returns the last failure of a run's present stage. Failures that were overcome, and those of an ended run,
+/// are only in history.
 pub(crate) fn failure(run: &Run<Known>) -> Option<&wardroom_workflow::Failure> {
     let record = &run.record;
     record
@@ -87,7 +88,7 @@ pub(crate) fn shown(run: &Run<Known>, hostname: Option<String>) -> Shown {
     }
 }
 
-/// A run with all that is needed to decide about it.
+/// Shows a run with everything that an operator needs to decide.
 pub(crate) fn detail(
     run: &Run<Known>,
     shown: Shown,
@@ -134,7 +135,7 @@ pub(crate) fn adoption(run: &Run<Known>, observed: Option<&Observed>) -> Adoptio
     }
 }
 
-/// An action on a run, with the observation that it adopts where it does.
+/// Builds an action on a run, with the digest of the observation that it adopts.
 pub(crate) fn action(id: &str, action: Action, digest: Option<&str>) -> wardroom_core::action::Action {
     let asked = action.call().of(id);
     match digest.filter(|_| action == Action::AdoptObservedState) {
@@ -143,13 +144,13 @@ pub(crate) fn action(id: &str, action: Action, digest: Option<&str>) -> wardroom
     }
 }
 
-/// The action to recommend; what failed at an earlier stage is over.
+/// Returns the action to recommend.
 pub(crate) fn recommendation(run: &Run<Known>, facts: Facts) -> Option<Action> {
     recommended(facts, run.record.plan.kind, class(run).map(|class| (run.record.current(), class)))
 }
 
-/// Why a run stands still. One that the server froze, because MAAS says what the run did not cause, disagrees with that,
-/// whatever it had failed of before.
+/// Returns the class of a stopped run's failure. A run that the server froze, because of a state in MAAS that
+/// it did not cause, has the class `disagreement`, regardless of earlier failures.
 pub(crate) fn class(run: &Run<Known>) -> Option<Class> {
     let record = &run.record;
     let failure = record.progress.failure.as_ref().filter(|failure| failure.stage == record.current());
@@ -157,10 +158,10 @@ pub(crate) fn class(run: &Run<Known>) -> Option<Class> {
     if disagrees { Some(Class::Disagreement) } else { failure.map(|failure| failure.class) }
 }
 
-/// How long a stage may run before the view says that the other system has not answered.
+/// How long a stage runs before the view says that the other system has not answered.
 const ANSWERED: SignedDuration = SignedDuration::from_secs(10);
 
-/// That nothing has to be done for a run, and what it waits for.
+/// Says that a run needs nothing, and what it waits for.
 pub(crate) fn on_its_way(run: &Run<Known>, now: Timestamp) -> String {
     let record = &run.record;
     let asks = record.hold.execution.as_ref().filter(|at_work| now.duration_since(at_work.since) > ANSWERED);
@@ -176,7 +177,7 @@ pub(crate) fn on_its_way(run: &Run<Known>, now: Timestamp) -> String {
     }
 }
 
-/// Why a run waits for an agent that is silent; nothing where it waits for something else.
+/// Returns the reason if a run waits for a silent agent.
 pub(crate) fn silent_host(run: &Run<Known>, facts: Facts) -> Option<&str> {
     let record = &run.record;
     let asks = run.state == State::Running && task::Kind::of(record.current()).is_some();
@@ -184,7 +185,7 @@ pub(crate) fn silent_host(run: &Run<Known>, facts: Facts) -> Option<&str> {
     waiting.map(|waiting| waiting.reason.as_str())
 }
 
-/// What to do before the action that is recommended.
+/// The step before the recommended action.
 pub(crate) fn first(action: Action, class: Class) -> &'static str {
     match (action, class) {
         (_, Class::Credentials) => {
@@ -230,19 +231,19 @@ fn next(run: &Run<Known>, facts: Facts, digest: Option<&str>, now: Timestamp) ->
     Recommended { action: recommended.map(|next| action(run.id(), next, digest).into()), because }
 }
 
-/// Returns the person and reason of a freeze, if the run stands still because of it.
+/// Returns the person and reason of a freeze, if that stopped the run.
 pub(crate) fn frozen(run: &Run<Known>) -> Option<&wardroom_workflow::Frozen> {
     let stands = run.state.is_open() && !run.state.is_worked_on();
     run.record.hold.frozen.as_ref().filter(|_| stands)
 }
 
-/// Returns the advice for a run that stands still without a failure: a person froze it.
+/// Returns the advice for a run that a person froze.
 pub(crate) fn look_first(run: &Run<Known>) -> String {
     let frozen = frozen(run).map_or_else(|| "it was frozen".to_owned(), ToString::to_string);
     format!("{frozen}; check the reason before you continue it")
 }
 
-/// The attempt that a row of history tells of, if it does.
+/// Returns the attempt that a history row records, if any.
 fn attempt(row: &HistoryRow) -> Option<Attempt> {
     let told = &row.entry.metadata;
     let text = |name: &str| told[name].as_str().map(str::to_owned);
@@ -259,7 +260,7 @@ fn attempt(row: &HistoryRow) -> Option<Attempt> {
     })
 }
 
-/// What MAAS said last of the machine behind a node.
+/// Returns the last observation of a node's machine in MAAS.
 pub(crate) async fn observed(app: &App, node: &str) -> Result<Option<Observed>, Error> {
     let seen = app.store.observations(NODE, node).await?;
     let Some(seen) = seen.into_iter().find(|seen| seen.source == MAAS) else { return Ok(None) };
@@ -267,7 +268,7 @@ pub(crate) async fn observed(app: &App, node: &str) -> Result<Option<Observed>, 
     Ok(Some(Observed { state: seen.document.read()?, digest, observed_at: seen.observed_at }))
 }
 
-/// The part of an observation that decides what it means; nothing for one that cannot be read.
+/// Converts an observation for the core; none if it is unreadable.
 fn machine(observed: &Observed) -> Option<maas::Observed> {
     let state = &observed.state;
     if state["present"] == Value::Bool(false) {

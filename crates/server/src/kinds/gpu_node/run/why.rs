@@ -19,13 +19,13 @@ pub(crate) async fn why(app: &App, id: &str) -> Result<Vec<Why>, Error> {
     Ok(vec![of_run(app, &super::find(app, id).await?).await?])
 }
 
-/// The call that is recommended, if one is.
+/// Returns the recommended call, if any.
 pub(crate) fn asked(recommended: Recommendation) -> Option<Next> {
     let Recommendation { action, why } = recommended;
     Some(Next::Call(action?.when(why)))
 }
 
-/// A run; said so, since it is explained beside the node it works on.
+/// Explains a run, beside its node.
 pub(crate) async fn of_run(app: &App, run: &Run<Data>) -> Result<Why, Error> {
     let record = &run.record;
     let observed = view::observed(app, run.subject()).await?;
@@ -41,7 +41,7 @@ pub(crate) async fn of_run(app: &App, run: &Run<Data>) -> Result<Why, Error> {
         blockers.insert(0, Blocker { what: frozen.to_string().into(), fix });
     }
     let mut stay = Stay::of(run.state, run.resource.state_changed_at);
-    // The stage at work says more than the run as a whole.
+    // The present stage is more specific than the run.
     if run.state == State::Running {
         stay.counted_from = record.progress.since;
         stay.patience = Some(record.plan.kind.patience_at(record.progress.stage));

@@ -1,4 +1,4 @@
-//! Stages that the agent carries out: a task for each, and what its result means.
+//! Stages that the agent carries out: a task for each, and the outcome of its result.
 
 use jiff::SignedDuration;
 use wardroom_api::gpu_node::agent::TaskResult;
@@ -23,16 +23,17 @@ use crate::{
 };
 
 const LOOK: SignedDuration = SignedDuration::from_secs(2);
-/// How often GPUs are scrubbed before the node is set aside.
+/// How often GPUs are scrubbed before the node is quarantined.
 const SCRUBS: u32 = 3;
 
-/// How the identity on a host ends.
+/// How an agent's identity ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// The agent took itself off. Its record is kept until the secrets are: a stage that is repeated looks for it.
+    /// The agent uninstalled itself. Its record stays until the secrets are removed, because a repeated stage
+    /// looks for it.
     Uninstalled,
-    /// The disk is given up, and with it every agent that enrolled from it, for any run: credentials of the
-    /// old system are void, and no run may take its agent for that of the next one.
+    /// The disk is released, and with it every agent that enrolled from it: credentials of the old system are
+    /// void, and no run may mistake its agent for the next one.
     Released,
 }
 
@@ -55,14 +56,14 @@ impl Workers {
         done(attempt)
     }
 
-    /// Has the agent uninstall itself; the identity on the host is gone then.
+    /// Has the agent uninstall itself, which ends the identity on the host.
     pub(super) async fn uninstall(&self, attempt: &mut Try<'_>) -> StageResult {
         self.task(attempt).await?;
         self.end_identity(attempt, End::Uninstalled).await?;
         done(attempt)
     }
 
-    /// The identity on the host is gone, and cannot be taken back into use.
+    /// Ends the identity on the host for good.
     pub(super) async fn end_identity(&self, attempt: &Try<'_>, end: End) -> Result<(), StageError> {
         let gone = |node: &Resource| {
             let mut document = Document::of(node)?;
@@ -76,12 +77,12 @@ impl Workers {
             Ok(Decided::Commit(Box::new((content, by_system(&self.app, "changed", metadata))), ()))
         };
         self.change(attempt, gone).await?;
-        // No server accepts the credential from here on.
+        // From here on no server accepts the credential.
         crate::kinds::gpu_node::identity::Agents::of(&self.app).settle().await;
         Ok(())
     }
 
-    /// Withdraws what the agent was asked to do.
+    /// Withdraws the task of the stage.
     pub(super) async fn undo_task(&self, attempt: &mut Try<'_>) -> StageResult {
         let stage = attempt.stage;
         task::withdraw(&self.app, attempt.run, stage, attempt.data.task_round(stage)).await?;
@@ -89,12 +90,12 @@ impl Workers {
         done(attempt)
     }
 
-    /// Waits for the task of the stage, and keeps what was done, in words.
+    /// Waits for the task of the stage, and stores its evidence.
     async fn task(&self, attempt: &mut Try<'_>) -> Result<(), StageError> {
         let stage = attempt.stage;
         let kind = TaskKind::of(stage).ok_or_else(|| by_hand("the stage has no task for an agent"))?;
         let (round, force) = (attempt.data.task_round(stage), attempt.data.force);
-        // What the agent has done for this run counts, also when it went with the system that was released since.
+        // A task that the agent completed for this run counts, even if its system was released since.
         if !self.node(attempt).await?.has_agent()
             && !task::has_succeeded(&self.app, attempt.run, stage, round).await?
         {
@@ -104,7 +105,7 @@ impl Workers {
         attempt.hold().await?;
         let mut found = task::ensure(&self.app, ask).await?;
         if task::state(&found)? == TaskState::Withdrawn {
-            // It was taken back while the run stood still, and says nothing of the node: the agent is asked anew.
+            // The task was withdrawn while the run was stopped, which proves nothing: create a new one.
             attempt.data.next_task(stage);
             attempt.save().await?;
             found = task::ensure(&self.app, Ask { round: attempt.data.task_round(stage), ..ask }).await?;
@@ -118,7 +119,7 @@ impl Workers {
             } else {
                 format!("the agent is at {kind}")
             };
-            // The same words for as long as it is silent: each other reason is a row of history.
+            // The text stays the same while the agent is silent, because each new reason is a history row.
             if let Some(since) = silence::since(&self.app, attempt.subject, attempt.since).await? {
                 let way = past_the_dead(attempt.kind, stage);
                 reason =
@@ -133,12 +134,12 @@ impl Workers {
             attempt.data.proofs.insert(stage, proof);
             return Ok(());
         }
-        // The next attempt asks anew; what this one came to is said once.
+        // The next attempt creates a new task, so that this result is reported once.
         attempt.data.next_task(stage);
         attempt.data.failed_scrubs += u32::from(stage == Stage::ScrubGpu);
         let failed_scrubs = attempt.data.failed_scrubs;
         if failed_scrubs >= SCRUBS {
-            // A person who sends the run on from there allows as many tries again.
+            // A person who continues the run allows as many attempts again.
             attempt.data.failed_scrubs = 0;
         }
         attempt.save().await?;
@@ -147,8 +148,7 @@ impl Workers {
     }
 }
 
-/// Returns how a task ended, the details that it reported, and its output. A silent one still has its exit
-/// code.
+/// Returns how a task ended: details, exit code and output.
 fn evidence(kind: TaskKind, state: TaskState, result: &TaskResult) -> String {
     let told = result.details.iter().map(|detail| {
         let words = [detail.name.as_str(), detail.method.as_str(), if detail.ok { "done" } else { "failed" }];
@@ -186,7 +186,7 @@ fn past_the_dead(kind: Kind, stage: Stage) -> String {
     }
 }
 
-/// What started a run.
+/// The command that started a run.
 fn command(kind: Kind) -> String {
     match kind {
         Kind::Retire | Kind::Remove => kind.to_string(),
@@ -199,20 +199,20 @@ fn command(kind: Kind) -> String {
     }
 }
 
-/// The options that skip what can be skipped from a stage on.
+/// The options that skip all skippable stages from a stage on.
 fn skips(kind: Kind, stage: Stage) -> String {
     kind.skippable_from(stage).map(|stage| format!(" --skip {stage}=COMMENT")).collect()
 }
 
-/// What a task that did not succeed means for its stage.
+/// The outcome of a stage whose task did not succeed.
 fn failed(stage: Stage, state: TaskState, scrubs: u32, evidence: String) -> StageError {
     let quarantine = |reason| StageError::Outcome(Box::new(Outcome::Unsafe { reason }));
     match (stage, state) {
-        // A node that is not proven clean is not used, whatever the reason.
+        // A node that is not proven clean is quarantined.
         (Stage::ValidateCleanNode, _) => quarantine(evidence),
         (Stage::ScrubGpu, TaskState::Refused) => quarantine(evidence),
         (Stage::ScrubGpu, _) if scrubs >= SCRUBS => quarantine(evidence),
-        // Never "warn and pass": what cannot be erased, or is erased in part, needs a person.
+        // An incomplete erasure always needs a person.
         (Stage::CleanupStorage, TaskState::Refused | TaskState::Succeeded) => by_hand(evidence),
         (_, TaskState::Refused) => by_hand(evidence),
         _ => again(evidence),

@@ -1,12 +1,12 @@
-//! Marks a machine in MAAS as ours: its tag, its resource pool and zone; and restores what it was before.
+//! Marks a machine in MAAS as ours by tag, resource pool and zone; and restores its earlier ones.
 
 use wardroom_upstream::maas::{Class, Error as MaasError, Machine, Update};
 
 use super::{StageError, Try};
 use crate::kinds::gpu_node::{data::Claimed, site::Snapshot, upstream::Session};
 
-/// Tags the machine as ours and puts it where the site wants it. All of it can be said twice; what it was before is kept the
-/// first time, unless the run made it.
+/// Tags the machine and moves it to the site's pool and zone. Idempotent; the earlier values are stored the
+/// first time, unless the run created the machine.
 pub(super) async fn claim(
     attempt: &mut Try<'_>,
     session: &Session,
@@ -42,7 +42,7 @@ pub(super) async fn claim(
     Ok(())
 }
 
-/// Restores a machine that the run found. Settings that were changed since stay.
+/// Restores a machine that the run found. Settings that others changed since stay.
 pub(super) async fn give_back(
     attempt: &mut Try<'_>,
     session: &Session,

@@ -1,4 +1,5 @@
-//! The agent: it enrolled for this run, it is heard, and its checks pass. Only this is success.
+//! Waits for the agent: only when it enrolled for this run, sends heartbeats and passes its checks, the run
+//! succeeds.
 
 use jiff::SignedDuration;
 use wardroom_core::{gpu_node::maas::Status, run::plan::Kind};
@@ -18,7 +19,7 @@ use crate::{
 
 const LOOK: SignedDuration = SignedDuration::from_secs(2);
 
-/// What becomes of a token whose identity is revoked.
+/// Whether the token is voided together with the identity.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Token {
     Kept,
@@ -26,12 +27,12 @@ enum Token {
 }
 
 impl Workers {
-    /// Waits for the agent; the engine moves the node in the commit that ends the run. Meanwhile the machine must stay
-    /// what the run made of it.
+    /// Waits for the agent; the engine moves the node in the commit that ends the run. Meanwhile the machine
+    /// must stay as the run deployed it.
     pub(super) async fn wait_for_agent(&self, attempt: &mut Try<'_>) -> StageResult {
         let until = attempt.now.saturating_add(LOOK).unwrap_or(attempt.now);
         if attempt.kind != Kind::Bootstrap {
-            // The run does not depend on this: the machine is looked at again when the agent is there.
+            // Optional here: the machine is checked again once the agent has enrolled.
             if let Some(machine) = self.seen(attempt).await? {
                 self.still_deployed(attempt, &machine)?;
             }
@@ -77,7 +78,7 @@ impl Workers {
         if machine.status == Status::Deployed { Ok(()) } else { Err(disagrees(attempt.stage, machine)) }
     }
 
-    /// Looks at the machine once more, and locks it in MAAS, if the site wants that: the only guard there
+    /// Checks the machine once more, and locks it in MAAS if the site is set so: the only protection there
     /// against a release by other users.
     async fn look_and_lock(&self, attempt: &mut Try<'_>) -> Result<(), StageError> {
         let (site, session) = self.site(attempt)?;
@@ -90,16 +91,16 @@ impl Workers {
         Ok(())
     }
 
-    /// Revokes the identity that enrolled for this run, and the token of a bootstrap by hand; another one's token goes
-    /// with the user data it is in.
+    /// Revokes the identity that enrolled for this run, and the token of a bootstrap by hand; other tokens
+    /// are undone with their user data.
     pub(super) async fn undo_agent(&self, attempt: &mut Try<'_>) -> StageResult {
         let token = if attempt.kind == Kind::Bootstrap { Token::Void } else { Token::Kept };
         self.revoke(attempt, token).await?;
         done(attempt)
     }
 
-    /// Voids the token and the identity that it was exchanged for: an agent that enrolled with it before the
-    /// run waited is on a machine that is not the node's any more.
+    /// Voids the token and the identity that enrolled with it: that agent's machine no longer belongs to the
+    /// node.
     pub(super) async fn undo_token(&self, attempt: &mut Try<'_>) -> StageResult {
         self.revoke(attempt, Token::Void).await?;
         attempt.data.rendered = None;
@@ -107,7 +108,7 @@ impl Workers {
         done(attempt)
     }
 
-    /// Revokes the identity that enrolled for this run, and its token if it is not needed any more.
+    /// Revokes the identity that enrolled for this run, and its token if it is no longer needed.
     async fn revoke(&self, attempt: &Try<'_>, token: Token) -> Result<(), StageError> {
         let run = attempt.run;
         let revoke = |node: &Resource| {
@@ -117,7 +118,7 @@ impl Workers {
             if agent.is_none() && token.is_none() {
                 return Ok(Decided::Nothing(()));
             }
-            // A host whose agent is not listened to any more has no identity that could be used again.
+            // Without the agent's credential the identity cannot be reactivated.
             document.identity_kept &= agent.is_none();
             let content = document.into_content_of(node, document::state(node)?)?;
             let revoked = |is: bool| is.then_some("revoked");
@@ -127,14 +128,14 @@ impl Workers {
             Ok(Decided::Commit(Box::new((content, by_system(&self.app, "credential", metadata))), ()))
         };
         self.change(attempt, revoke).await?;
-        // No server accepts the credential from here on.
+        // From here on no server accepts the credential.
         crate::kinds::gpu_node::identity::Agents::of(&self.app).settle().await;
         Ok(())
     }
 }
 
-/// Returns the failure for an expired token. By hand another token is all it takes; that of a deployed system
-/// is in its user data.
+/// Returns the failure for an expired token. A bootstrap by hand needs another token; a deployed system has
+/// its token in the user data and must be deployed again.
 fn expiry(kind: Kind) -> StageError {
     const WHAT: &str = "the token expired, or was revoked, before an agent enrolled with it";
     if kind == Kind::Bootstrap {

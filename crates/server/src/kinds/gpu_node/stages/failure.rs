@@ -1,4 +1,4 @@
-//! A deployment that failed: why, and whether it is tried again.
+//! Classifies a failed deployment and decides whether to retry it.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -14,8 +14,8 @@ use super::{
 };
 use crate::kinds::gpu_node::data::{Cause, DeployFailure};
 
-/// What MAAS's words mean; the first row that fits wins. Everyday events use the same words, so only lines that tell of
-/// something going wrong are looked at.
+/// The causes that words of MAAS stand for; the first matching row wins. Normal events use the same words, so
+/// only lines about failures are considered.
 #[rustfmt::skip]
 const RULES: &[(&str, Cause)] = &[
     ("datasource",                 Cause::Datasource),
@@ -29,24 +29,24 @@ const RULES: &[(&str, Cause)] = &[
     ("bmc",                        Cause::Power),
 ];
 
-/// Words by which a line tells of something going wrong.
+/// Words that mark a line about a failure.
 const WRONG: &[&str] =
     &["fail", "timed out", "error", "datasource", "data source", "searching for network data"];
 
-/// Events that are saved as evidence.
+/// How many events are read as evidence.
 const EVENTS: u32 = 50;
-/// How much of it.
+/// How many lines are kept.
 const MOST_EVIDENCE: usize = 20;
 /// How often an installation may fail.
 const INSTALLS: u32 = 1;
 
 impl Workers {
-    /// Saves what MAAS says of the failure, and decides by that, or by the word of a person.
+    /// Stores MAAS's evidence of the failure, and decides by it or by a person's consent.
     pub(super) async fn classify(&self, attempt: &mut Try<'_>) -> StageResult {
         let (_, session) = self.site(attempt)?;
         let id = self.system_id(attempt).await?;
-        // A person who saw this failure and sends the run on has checked it; MAAS would only answer the same
-        // again. Their consent is kept before MAAS is asked, which may not answer.
+        // A person who continues the run after this failure has checked it. Their consent is stored before
+        // MAAS is asked, which may not answer.
         let looked = word(attempt, |told| told.class == Class::Manual).await?;
         let events = session.turn().await.events(&id, Level::Debug, EVENTS, None).await?;
         let results = session.turn().await.results(&id).await?;
@@ -57,7 +57,7 @@ impl Workers {
         let mut evidence: Vec<_> =
             failed.map(|result| format!("{} {}", result.name, result.status_name)).collect();
         evidence.extend(events.iter().map(|event| format!("{}: {}", event.kind, event.description)));
-        // What went wrong comes first.
+        // Failures come first.
         evidence.sort_by_key(|line| !tells_of_trouble(line));
         evidence.truncate(MOST_EVIDENCE);
         let told = evidence.join("; ");
@@ -82,7 +82,8 @@ impl Workers {
         done(attempt)
     }
 
-    /// Releases the machine, makes it ready, and deploys it again with a new token. How often, the engine counts.
+    /// Releases the machine, makes it ready, and deploys it again with a new token. The engine counts the
+    /// rounds.
     pub(super) async fn recover(&self, attempt: &mut Try<'_>) -> StageResult {
         let (site, session) = self.site(attempt)?;
         let id = self.system_id(attempt).await?;
@@ -100,7 +101,7 @@ impl Workers {
             Status::Releasing | Status::DiskErasing => {
                 Ok(wait_for(attempt, &site, "MAAS releases the machine"))
             }
-            // A release ends in New when the last commissioning did not pass.
+            // A release ends in New if the last commissioning failed.
             Status::New => {
                 start(&session, &site, &id, true).await?;
                 Ok(wait_for(attempt, &site, "MAAS commissions the machine"))
@@ -110,10 +111,10 @@ impl Workers {
             }
             Status::Ready => {
                 if attempt.data.round == began {
-                    // An agent that enrolled before the release took effect is gone too.
+                    // An agent that enrolled before the release took effect is void too.
                     self.end_identity(attempt, End::Released).await?;
                     attempt.data.round += 1;
-                    // Nothing of the run is on the machine until it is deployed again.
+                    // Until it is deployed again, the machine has no system of the run.
                     attempt.data.deployed = None;
                 }
                 self.link_pxe(attempt, &machine).await?;
@@ -122,7 +123,7 @@ impl Workers {
                 attempt.data.recovering = None;
                 done(attempt)
             }
-            // Asked for before, and the answer got lost.
+            // An earlier request took effect without an answer.
             Status::Deploying | Status::Deployed | Status::FailedDeployment
                 if attempt.data.round > began && attempt.data.deployed.is_some() =>
             {

@@ -1,4 +1,4 @@
-//! The system on the machine: its user data with a token, its deployment, and the wait for it.
+//! Deploys the system: user data with a token, the deployment, and the wait for it.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -41,7 +41,7 @@ impl Workers {
         done(attempt)
     }
 
-    /// Issues the token of this round, and notes what the user data of it is.
+    /// Issues the token of this round, and stores the digest of its user data.
     pub(super) async fn issue(&self, attempt: &mut Try<'_>, site: &Snapshot) -> Result<String, StageError> {
         let (run, round) = (attempt.run.to_owned(), attempt.data.round);
         let token = secret::token(&self.app.key, attempt.subject, &run, round);
@@ -70,7 +70,7 @@ impl Workers {
         Ok(rendered)
     }
 
-    /// Has MAAS deploy the system; a deployment that this run asked for is joined.
+    /// Has MAAS deploy the system, or continues a deployment that this run started.
     pub(super) async fn deploy(&self, attempt: &mut Try<'_>) -> StageResult {
         let (site, session) = self.site(attempt)?;
         let id = self.system_id(attempt).await?;
@@ -113,8 +113,8 @@ impl Workers {
         };
         match session.turn().await.deploy(&machine.system_id, &what).await {
             Ok(_) => Ok(()),
-            // From now on a system deployed there is not the run's. After an unanswered earlier request, that
-            // is not certain.
+            // Refused: a system deployed there later is not the run's, unless an earlier request was left
+            // unanswered.
             Err(error) if is_first && error.did_nothing() => {
                 attempt.data.deployed = None;
                 attempt.save().await?;
@@ -122,7 +122,7 @@ impl Workers {
                 Err(error.into())
             }
             Err(error) => {
-                // It may have been accepted; what MAAS says now decides whether it is asked for again.
+                // The request may have been accepted; the present state decides whether to repeat it.
                 let seen = self.observe(attempt, session, &machine.system_id).await?;
                 if matches!(seen.status, Status::Deploying | Status::Deployed) {
                     return Ok(());
@@ -133,7 +133,7 @@ impl Workers {
         }
     }
 
-    /// Takes a place among the deployments of the site, or waits for one.
+    /// Takes a slot among the deployments of the site, or waits for one.
     async fn begin_deploy(&self, attempt: &Try<'_>, session: &Session) -> Result<(), StageError> {
         match session.begin_deploy(&self.slots(), attempt.run).await? {
             Ok(()) => Ok(()),
@@ -146,7 +146,7 @@ impl Workers {
         }
     }
 
-    /// The deployment is over: another one may take its place.
+    /// Frees the slot of a deployment that is over.
     async fn end_deploy(&self, attempt: &Try<'_>, session: &Session) -> Result<(), StageError> {
         Ok(self.slots().leave(&session.deployments(), attempt.run).await?)
     }
@@ -155,7 +155,7 @@ impl Workers {
         Slots::new(self.app.store.clone())
     }
 
-    /// Waits until MAAS calls the machine deployed. That proves that the data source answered and no more.
+    /// Waits until MAAS reports the machine as deployed, which only proves that the data source answered.
     pub(super) async fn wait_for_deployed(&self, attempt: &mut Try<'_>) -> StageResult {
         const WHAT: &str = "MAAS deploys the machine";
         let (site, session) = self.site(attempt)?;
@@ -167,7 +167,7 @@ impl Workers {
             {
                 session.keep_deploying(&self.slots(), attempt.run).await?;
             }
-            // Also when the machine is gone or has another owner: nothing is deployed for this run any more.
+            // Also when the machine is missing or has another owner: nothing is deployed for this run then.
             Ok(Some(_)) | Err(_) => self.end_deploy(attempt, &session).await?,
         }
         let Some(machine) = seen? else { return Ok(wait_for(attempt, &site, WHAT)) };
@@ -243,20 +243,20 @@ impl Workers {
     }
 }
 
-/// What MAAS said last of a machine.
+/// The last status message of a machine.
 fn said(machine: &Machine) -> String {
     machine.status_message.clone().filter(|said| !said.is_empty()).unwrap_or_else(|| name(machine))
 }
 
-/// What user data may ask for.
+/// The placeholders of user data.
 const NAMES: [&str; 4] = ["token", "server", "node", "hostname"];
 
-/// Whether user data can be filled in.
+/// Checks the placeholders of user data.
 pub(crate) fn check_user_data(template: &str) -> Result<(), String> {
     fill(template, [Some(""); NAMES.len()]).map(drop)
 }
 
-/// Fills `{{name}}` in; a name that is not known is a mistake of the template.
+/// Replaces `{{name}}`; an unknown name is an error of the template.
 fn fill(template: &str, values: [Option<&str>; NAMES.len()]) -> Result<String, String> {
     let (mut filled, mut rest) = (String::with_capacity(template.len()), template);
     while let Some((before, after)) = rest.split_once("{{") {
@@ -269,7 +269,7 @@ fn fill(template: &str, values: [Option<&str>; NAMES.len()]) -> Result<String, S
                 NAMES.join(", ")
             )
         })?;
-        // Only the server may not know where it is.
+        // Only the server's URL may be unknown.
         let value = value.ok_or(
             "the user data asks for {{server}}, and the server listens on an address that nodes cannot reach: set \
              server_url of the site",

@@ -24,17 +24,17 @@ use crate::{
     platform::app::{Decided, by_system},
 };
 
-/// What MAAS calls the driver of a machine that people power.
+/// MAAS's name of the power driver for machines that people switch.
 const MANUAL: &str = "manual";
-/// What a person is told of such a machine.
+/// The advice for such a machine.
 const SWITCH_OFF: &str = "MAAS cannot power the machine: switch it off by hand, then repeat the stage";
 /// How often a release may fail.
 const RELEASES: u32 = 2;
-/// How long a machine takes to be off, at least.
+/// The least time that a machine needs to switch off.
 const PAUSE: SignedDuration = SignedDuration::from_secs(5);
 
 impl Workers {
-    /// Lifts the lock, releases the machine and waits until it is free. Disks that are being erased are waited for.
+    /// Unlocks and releases the machine, and waits until it is free, also for its disks to be erased.
     pub(super) async fn release(&self, attempt: &mut Try<'_>) -> StageResult {
         const WHAT: &str = "MAAS releases the machine";
         let (site, session) = self.site(attempt)?;
@@ -45,7 +45,7 @@ impl Workers {
         let machine = self.observe(attempt, &session, &id).await?;
         require_ours(&site, &machine)?;
         if is_past_preparation(attempt, &machine) {
-            // Released before, and deployed anew: the run was entered again from the top.
+            // Released and deployed earlier; the run was rerun.
             return done(attempt);
         }
         match machine.status {
@@ -83,7 +83,7 @@ impl Workers {
                 }
                 attempt.data.releasing = true;
                 attempt.save().await?;
-                // What is on the disks is lost from here on, the agent's identity with it.
+                // From here on the disks may be erased, with the agent's identity.
                 self.end_identity(attempt, End::Released).await?;
                 let how = Release { erase: erase(site.settings.erase), comment: attempt.run };
                 session.turn().await.release(&id, &how).await.map_err(lost)?;
@@ -93,7 +93,7 @@ impl Workers {
         }
     }
 
-    /// Switches the machine off, and believes it only when the BMC says so. Nothing ever switches it on again.
+    /// Switches the machine off, until the BMC confirms it. Nothing switches it on again.
     pub(super) async fn power_off(&self, attempt: &mut Try<'_>) -> StageResult {
         let (site, session) = self.site(attempt)?;
         let id = self.system_id(attempt).await?;
@@ -130,7 +130,7 @@ impl Workers {
         }
     }
 
-    /// Revokes the identity and tokens of the node, and lets go of the secret of its BMC.
+    /// Revokes the identity and tokens of the node, and removes the reference to its BMC's secret.
     pub(super) async fn cleanup_secrets(&self, attempt: &mut Try<'_>) -> StageResult {
         let revoke = |node: &Resource| {
             let mut document = Document::of(node)?;
@@ -146,13 +146,13 @@ impl Workers {
             Ok(Decided::Commit(Box::new((content, by_system(&self.app, "credential", metadata))), ()))
         };
         self.change(attempt, revoke).await?;
-        // No server accepts the credential from here on.
+        // From here on no server accepts the credential.
         Agents::of(&self.app).settle().await;
         done(attempt)
     }
 
-    /// Deletes the machine in MAAS, if the site wants that: only one that is free, off and ours, since MAAS itself
-    /// checks nothing of that.
+    /// Deletes the machine in MAAS, if the site is set so, and only a machine that is free, off and ours:
+    /// MAAS itself does not check that.
     pub(super) async fn remove_machine(&self, attempt: &mut Try<'_>) -> StageResult {
         let (site, session) = self.site(attempt)?;
         if is_left_out(attempt) {
@@ -161,8 +161,7 @@ impl Workers {
         let id = self.system_id(attempt).await?;
         let machine = match session.turn().await.machine(&id).await {
             Ok(machine) => machine,
-            // It was deleted before, and the answer got lost; or it was deleted outside of Wardroom, which is
-            // the same.
+            // It was deleted before, by us or by others.
             Err(MaasError { class: Class::Gone, .. }) => return done(attempt),
             Err(error) => return Err(error.into()),
         };
@@ -193,7 +192,7 @@ impl Workers {
     }
 }
 
-/// Whether this run had the machine deleted, and was entered again from the top since.
+/// Whether this run deleted the machine, and was rerun since.
 async fn is_deleted(attempt: &Try<'_>, session: &Session, id: &str) -> Result<bool, StageError> {
     if !attempt.data.deleting {
         return Ok(false);

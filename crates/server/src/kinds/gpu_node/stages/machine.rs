@@ -28,14 +28,14 @@ use crate::{
 };
 
 impl Workers {
-    /// Finds the machine by its stored id, else all MACs, else the name. None found: it is created, not yet
-    /// commissioned. One found: it is adopted, unless it has another owner. More than one: a person has to
-    /// choose.
+    /// Finds the machine by its stored id, else by all MACs, else by name. If there is none, it is created
+    /// but not commissioned yet; if there is one, it is taken, unless it has another owner; if there are
+    /// several, a person has to choose.
     pub(super) async fn create_or_find(&self, attempt: &mut Try<'_>) -> StageResult {
         let (site, session) = self.site(attempt)?;
         let node = self.node(attempt).await?;
         let known = attempt.data.machine.as_ref().map(|machine| machine.system_id.clone());
-        // What another MAAS calls by an id is another machine.
+        // The same id in another MAAS is another machine.
         let is_here =
             |machine: &&document::Machine| machine.site == site.name && machine.is_at(&site.settings.url);
         let stored = node.machine.as_ref().filter(is_here);
@@ -68,12 +68,12 @@ impl Workers {
         if !created && !is_known && !machine.has_tag(&site.settings.tag) {
             refuse_foreign(&site, &machine)?;
         }
-        // Nothing is done to a machine, now or in an undo, before it belongs to this node and to no other.
+        // The machine must belong to this node alone before it is changed, or undone.
         self.remember(attempt, &site, &machine.system_id).await?;
         attempt.data.creating = false;
         attempt.data.machine = Some(data::Machine { system_id: machine.system_id.clone(), created });
         attempt.save().await?;
-        // What was seen of a machine that the node had before says nothing of this one.
+        // Replaces observations of an earlier machine of the node.
         self.note(attempt, &site.name, &machine.system_id, Some(&machine), attempt.now).await;
         claim(attempt, &session, &site, &machine).await?;
         done(attempt)
@@ -103,7 +103,7 @@ impl Workers {
         Ok(session.turn().await.find(&filter).await?)
     }
 
-    /// Writes down which machine the node is.
+    /// Stores the machine in the node's record.
     async fn remember(&self, attempt: &Try<'_>, site: &Snapshot, system_id: &str) -> Result<(), StageError> {
         let machine = document::Machine::new(system_id, &site.name, &site.settings.url, attempt.run);
         let remember = |node: &wardroom_store::Resource| {
@@ -112,7 +112,7 @@ impl Workers {
             if known.as_ref().is_some_and(|known| known.maas == machine.maas) {
                 return Ok(Decided::Nothing(()));
             }
-            // The run that found it first stays noted.
+            // The run that found it first stays recorded.
             let run = known.map_or_else(|| machine.run.clone(), |known| known.run);
             let machine = document::Machine { run, ..machine.clone() };
             document.machine = Some(machine.clone());
@@ -124,8 +124,7 @@ impl Workers {
         Ok(())
     }
 
-    /// Refuses a machine that another node has. If it was lost between this look and the record, the next
-    /// attempt looks again.
+    /// Refuses a machine that another node has.
     async fn refuse_taken(
         &self,
         attempt: &Try<'_>,
@@ -146,8 +145,8 @@ impl Workers {
         Ok(())
     }
 
-    /// Has MAAS commission the machine; one that it is at, or that was commissioned for this run, is left alone. A
-    /// machine that was `Ready` before is commissioned too: what it has may have changed since.
+    /// Has MAAS commission the machine, unless that is under way or was done for this run. A machine that was
+    /// `Ready` before is commissioned too, because its hardware may have changed.
     pub(super) async fn commission(&self, attempt: &mut Try<'_>) -> StageResult {
         let (site, session) = self.site(attempt)?;
         let id = self.system_id(attempt).await?;
@@ -170,7 +169,7 @@ impl Workers {
         done(attempt)
     }
 
-    /// Waits until MAAS calls the machine ready. A commissioning that failed is asked for once more.
+    /// Waits until MAAS reports the machine as ready. A failed commissioning is repeated once.
     pub(super) async fn wait_for_ready(&self, attempt: &mut Try<'_>) -> StageResult {
         let (site, session) = self.site(attempt)?;
         let machine = self.sighted(attempt, "MAAS commissions the machine").await?;
@@ -188,7 +187,7 @@ impl Workers {
             Status::FailedCommissioning if !attempt.data.recommissioned => {
                 attempt.data.recommissioned = true;
                 ask(attempt, &session, &site, &machine).await?;
-                // Not what was seen before this.
+                // Ignore earlier observations.
                 Err(again("commissioning failed; it was started once more"))
             }
             Status::FailedCommissioning => {
@@ -212,14 +211,14 @@ impl Workers {
         }
     }
 
-    /// Deletes the machine if this run created it, it carries our tag and it never got further than that. One that was found
-    /// becomes as it was.
+    /// Deletes the machine if this run created it, it has our tag and it was not used yet. A machine that was
+    /// found is restored.
     pub(super) async fn undo_create(&self, attempt: &mut Try<'_>) -> StageResult {
         let Some((site, session)) = self.site_to_undo(attempt)? else { return done(attempt) };
         let node = self.node(attempt).await?;
         let mut machine = attempt.data.machine.clone();
         if attempt.data.creating {
-            // The answer to the create got lost: if it took effect, the marker says so, also where there was one before.
+            // The answer to the create request was lost: the marker shows whether it took effect.
             let found = self.candidates(&session, None, &node).await?;
             let ours = found.into_iter().find(|machine| machine.description == marker(attempt.run));
             machine = ours.map(|ours| data::Machine { system_id: ours.system_id, created: true }).or(machine);
@@ -261,7 +260,7 @@ impl Workers {
         self.forget(attempt).await
     }
 
-    /// The node has no machine any more, if it was this run that gave it one.
+    /// Removes the machine from the node's record, if this run put it there.
     async fn forget(&self, attempt: &mut Try<'_>) -> StageResult {
         let run = attempt.run;
         let forget = |node: &wardroom_store::Resource| {
@@ -279,8 +278,7 @@ impl Workers {
         done(attempt)
     }
 
-    /// Aborts the commissioning that the run asked for, or its tests, if they are still running. One begun
-    /// outside of Wardroom continues.
+    /// Aborts the run's commissioning or its tests, if still running. A commissioning by others continues.
     pub(super) async fn undo_commission(&self, attempt: &mut Try<'_>) -> StageResult {
         let Some((site, session)) = self.site_to_undo(attempt)? else { return done(attempt) };
         let Some(machine) = attempt.data.machine.clone() else { return done(attempt) };
@@ -299,7 +297,7 @@ impl Workers {
     }
 }
 
-/// What a machine that a run created says of itself.
+/// The description that marks machines created by a run.
 fn marker(run: &str) -> String {
     format!("wardroom run {run}")
 }
@@ -322,13 +320,13 @@ async fn create(
     };
     match session.turn().await.create(&new).await {
         Ok(machine) => Ok(machine),
-        // Our create whose answer got lost, or a machine created outside of Wardroom. The next attempt looks.
+        // Created by our earlier request or by others: the next attempt looks it up.
         Err(error) if error.is_taken() => Err(again(error.to_string())),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Refuses a machine in use: by another owner, or with the system of a removed node.
+/// Refuses a machine in use by another owner, or with the system of a removed node.
 fn refuse_in_use(machine: &Machine) -> Result<(), StageError> {
     let idle = matches!(
         machine.status,
@@ -367,12 +365,12 @@ fn conflict(several: &[Machine]) -> StageError {
     ))
 }
 
-/// Whether a commissioning that this run meant to ask for was asked for.
+/// Whether the commissioning that this run requested has started.
 fn arrived(attempt: &Try<'_>, machine: &Machine) -> bool {
     attempt.data.commissioning.is_some_and(|asked| asked.before != machine.commissioning)
 }
 
-/// Writes the intent down, and asks for a commissioning.
+/// Stores the intent, then requests a commissioning.
 async fn ask(
     attempt: &mut Try<'_>,
     session: &Session,
@@ -381,7 +379,7 @@ async fn ask(
 ) -> Result<(), StageError> {
     attempt.data.commissioning = Some(data::Commissioning { before: machine.commissioning });
     attempt.save().await?;
-    // A reimage keeps data that must survive; an onboarding lays the storage out afterwards.
+    // A reimage keeps data on other disks; an onboarding configures storage afterwards.
     start(session, site, &machine.system_id, attempt.kind == Kind::Reimage).await
 }
 
@@ -398,7 +396,7 @@ pub(super) async fn start(
     match session.turn().await.commission(id, &how).await {
         Ok(_) => Ok(()),
         Err(MaasError { class: Class::Gone, .. }) => Err(gone()),
-        // MAAS refuses with 400 what the status does not allow: the next attempt looks.
+        // MAAS answers 400 if the status does not allow it: the next attempt looks again.
         Err(error) if matches!(error.class, Class::Refused(_) | Class::Malformed { .. }) => {
             Err(again(error.to_string()))
         }

@@ -1,4 +1,4 @@
-//! The network of a machine. Links add up, so what is there is looked at before anything is linked.
+//! The network of a machine. Links accumulate, so existing ones are checked first.
 
 use wardroom_core::{
     gpu_node::maas::{Observed, Status},
@@ -15,7 +15,7 @@ use crate::kinds::gpu_node::{
 };
 
 impl Workers {
-    /// Gives the fabric interfaces what the site says, as far as they do not have it.
+    /// Applies the site's settings to the fabric interfaces that lack them.
     pub(super) async fn apply_fabric(&self, attempt: &mut Try<'_>) -> StageResult {
         let (site, session) = self.site(attempt)?;
         if site.settings.fabric.is_empty() {
@@ -46,7 +46,7 @@ impl Workers {
         done(attempt)
     }
 
-    /// The boot interface has exactly one link that takes its address from the provisioning subnet.
+    /// Makes sure that the boot interface has exactly one automatic link, to the provisioning subnet.
     pub(super) async fn ensure_pxe(&self, attempt: &mut Try<'_>) -> StageResult {
         let (_, session) = self.site(attempt)?;
         let id = self.system_id(attempt).await?;
@@ -59,7 +59,7 @@ impl Workers {
         done(attempt)
     }
 
-    /// Links the boot interface if it is not.
+    /// Links the boot interface if it has no link.
     pub(super) async fn link_pxe(&self, attempt: &mut Try<'_>, machine: &Machine) -> Result<(), StageError> {
         let (site, session) = self.site(attempt)?;
         let boot = machine.boot_interface.as_ref();
@@ -88,7 +88,7 @@ impl Workers {
         }
         let automatic = interface.links.iter().filter(|link| link.mode == "auto");
         for link in automatic.skip(1) {
-            // Linking twice made two; either is as good.
+            // A repeated request made two equal links.
             session.turn().await.unlink_subnet(&machine.system_id, interface.id, link.id).await?;
             attempt.data.links.retain(|made| made.link != link.id);
         }
@@ -107,7 +107,7 @@ impl Workers {
         if let Some(linking) = attempt.data.linking.take() {
             attempt.data.links.extend(made(&linking, &seen.interfaces));
         }
-        // The run's system was released before this: the current user of the machine needs its links.
+        // The machine is in use by others now, who need its links.
         if adopt::is_in_use(Observed::Present { status: seen.status, power: seen.power_state }) {
             attempt.data.links.clear();
         }
@@ -135,7 +135,8 @@ fn find<'a>(subnets: &'a [Subnet], name: &str) -> Result<&'a Subnet, StageError>
     found.ok_or_else(|| by_settings(format!("MAAS has no subnet {name:?}")))
 }
 
-/// Links an interface to a subnet, unless it is; a link whose answer got lost is found by what is there on top.
+/// Links an interface to a subnet, unless it is linked; a link whose answer was lost is found among the new
+/// ones.
 async fn link(
     attempt: &mut Try<'_>,
     session: &Session,
@@ -170,7 +171,7 @@ async fn link(
     Ok(())
 }
 
-/// The links that came on top.
+/// The links that are new.
 fn made(linking: &Linking, interfaces: &[Interface]) -> Vec<Link> {
     let Linking { interface, subnet, known } = linking;
     let of = interfaces.iter().filter(|found| found.id == *interface).flat_map(|found| &found.links);

@@ -1,4 +1,4 @@
-//! What can be found wrong without touching the machine: the site, and the password of the BMC.
+//! Checks the site and the password of the BMC, before the machine is touched.
 
 use std::time::Duration;
 
@@ -26,12 +26,12 @@ use crate::{
     },
 };
 
-/// A BMC answers within this or not at all.
+/// How long a BMC may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How long to wait for the run that asks it now.
+/// How long to wait while another run calls the BMC.
 const PAUSE: SignedDuration = SignedDuration::from_millis(500);
 
-/// A BMC as MAAS is told of it.
+/// The power settings of a BMC for MAAS.
 pub(super) struct Power {
     address: String,
     user: String,
@@ -47,7 +47,7 @@ impl Power {
 }
 
 impl Workers {
-    /// Freezes the settings of the site, and proves that its MAAS answers to the key.
+    /// Copies the settings of the site into the run, and checks that its MAAS accepts the key.
     pub(super) async fn load_site_config(&self, attempt: &mut Try<'_>) -> StageResult {
         let name = attempt.site.ok_or_else(|| by_hand("the run has no site"))?.to_owned();
         let loaded = site::load(&self.app, &name).await?;
@@ -60,11 +60,11 @@ impl Workers {
         done(attempt)
     }
 
-    /// Proves that user and password of the BMC work, with one read. A wrong password is tried twice by all runs
-    /// together, because a BMC locks the account of who keeps trying.
+    /// Checks user and password of the BMC with one read. All runs together try a wrong password at most
+    /// twice, because a BMC may lock the account.
     pub(super) async fn resolve_power_credentials(&self, attempt: &mut Try<'_>) -> StageResult {
         let node = self.node(attempt).await?;
-        // A machine that people power by hand has no BMC to ask.
+        // A machine that people switch by hand has no BMC.
         let Some(bmc) = node.bmc else { return done(attempt) };
         let address = document::address(&bmc.address);
         let Some(turn) = attempt.breaker.turn(&address, attempt.run).await? else {
@@ -76,7 +76,7 @@ impl Workers {
         came
     }
 
-    /// Asks a BMC, which is known by its address however that is written.
+    /// Calls a BMC; attempts are counted by its normalized address.
     async fn ask_bmc(&self, attempt: &mut Try<'_>, bmc: &Bmc, known_by: &str) -> StageResult {
         let (site, _) = self.site(attempt)?;
         let gate = self.gate(&site.name, bmc).await?;
@@ -100,12 +100,12 @@ impl Workers {
         let client = Redfish::new(settings).map_err(by_hand)?;
         let breaker = attempt.breaker;
         if attempt.confirmed && attempt.data.forgiven_in != Some(attempt.generation) {
-            // A person looked, and says that it may be tried again: once, however often the server dies over it.
+            // A person allowed one more attempt, even if the server crashes during it.
             attempt.data.forgiven_in = Some(attempt.generation);
             attempt.save().await?;
             breaker.forgive(known_by, attempt.now).await?;
         }
-        // Counted before it is tried: whoever dies in between has tried it all the same.
+        // Counted before the attempt, so that a crash in between counts too.
         if !breaker.try_once(known_by, &fingerprint, attempt.now).await? {
             let evidence = format!(
                 "this password was tried twice on the BMC at {}, which refused it, or the server stopped \
@@ -129,8 +129,8 @@ impl Workers {
         }
     }
 
-    /// Where the password of a BMC may be sent, by what its site says now and not when the run began; refuses a credential
-    /// or an address that the site does not allow.
+    /// Returns where the password of a BMC may be sent, by the current settings of its site; refuses a
+    /// credential or an address that the site does not allow.
     pub(super) async fn gate(&self, site: &str, bmc: &Bmc) -> Result<Gate, StageError> {
         let (settings, _) = site::load(&self.app, site)
             .await?
@@ -142,8 +142,8 @@ impl Workers {
         Ok(gate)
     }
 
-    /// What MAAS is told of a BMC. In place of a name it gets the address that the name leads to now, if the site allows it:
-    /// MAAS would resolve the name by itself, whenever it uses the password.
+    /// Builds the power settings for MAAS. A name is replaced by its present address, if the site allows
+    /// that: otherwise MAAS would resolve the name each time it uses the password.
     pub(super) async fn power(&self, site: &str, bmc: &Bmc) -> Result<Power, StageError> {
         let gate = self.gate(site, bmc).await?;
         let address = gate.pin(&bmc.address).await.map_err(|refused| unanswered(refused.0))?;
@@ -152,14 +152,14 @@ impl Workers {
         Ok(Power { address, user, password: maas::Secret(password), system })
     }
 
-    /// User and password behind a reference, as `user:password`.
+    /// Reads user and password from a reference to `user:password`.
     pub(super) fn login(&self, at: &str) -> Result<(String, String), StageError> {
         let found = reference::resolve(at, Use::Bmc, &self.app.config.secrets).map_err(by_hand)?;
         let pair = found.split_once(':').map(|(user, password)| (user.to_owned(), password.to_owned()));
         pair.ok_or_else(|| by_hand(format!("the secret at {at} must be USER:PASSWORD")))
     }
 
-    /// Whom the BMCs of a site are known by.
+    /// Returns the certificates that the BMCs of a site are trusted by.
     fn trust(&self, settings: &SiteSettings) -> Result<Trust, StageError> {
         if settings.bmc_insecure {
             return Ok(Trust::Insecure);
@@ -170,7 +170,7 @@ impl Workers {
     }
 }
 
-/// Tells passwords apart. It is stored, so that it must tell nothing to who guesses at it without the server's key.
+/// A fingerprint of a password. It is stored, so it is keyed against guesses.
 fn fingerprint(key: &Key, user: &str, password: &str) -> String {
     secret::encode(&key.sign("bmc", &[user, password]))
 }

@@ -1,4 +1,4 @@
-//! The boot disk and the storage layout. Both can be said twice.
+//! Sets the boot disk and the storage layout; idempotent.
 
 use wardroom_core::gpu_node::maas::Status;
 use wardroom_upstream::maas::{BlockDevice, Class, Error as MaasError, Layout, LayoutKind};
@@ -9,7 +9,7 @@ use super::{
 use crate::kinds::gpu_node::site::BootDisk;
 
 impl Workers {
-    /// Finds the boot disk by model or serial number, boots from it, and lays the system out on it.
+    /// Finds the boot disk by model or serial number, makes it the boot disk, and sets the layout.
     pub(super) async fn configure_storage(&self, attempt: &mut Try<'_>) -> StageResult {
         let (site, session) = self.site(attempt)?;
         let id = self.system_id(attempt).await?;
@@ -35,7 +35,7 @@ impl Workers {
         }
     }
 
-    /// Makes the storage what it was after commissioning, where MAAS still allows that.
+    /// Restores the storage as it was after commissioning, if MAAS still allows it.
     pub(super) async fn undo_storage(&self, attempt: &mut Try<'_>) -> StageResult {
         let Some((_, session)) = self.site_to_undo(attempt)? else { return done(attempt) };
         let Some(machine) = attempt.data.machine.clone() else { return done(attempt) };
@@ -48,14 +48,14 @@ impl Workers {
                 attempt.data.laid_out = false;
                 done(attempt)
             }
-            // Elsewhere the next commissioning does it.
+            // In other statuses the next commissioning does it.
             Ok(_) | Err(MaasError { class: Class::Gone, .. }) => done(attempt),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-/// The one disk that the rule means.
+/// Returns the one disk that matches the rule.
 fn boot_disk<'a>(rule: &BootDisk, disks: &'a [BlockDevice]) -> Result<&'a BlockDevice, StageError> {
     if rule.model.is_none() && rule.serial.is_none() {
         return Err(by_settings("the site names no boot disk: set its model or serial number"));

@@ -5,18 +5,18 @@ use wardroom_core::gpu_node::maas::Status;
 
 use super::{StageResult, Try, Workers, again, disagrees, done, in_vain, is_left_out, wait_for};
 
-/// Reports that may be missed before a machine counts as silent, as MAAS itself counts, in tenths of an interval.
+/// After how many tenths of an interval a machine counts as silent, as in MAAS itself.
 const LATE: i64 = 15;
 /// Intervals within which the first report must come.
 const PATIENCE: i32 = 3;
 
-/// How long the first report of a machine that reports so often is waited for.
+/// How long to wait for the first report of a machine with this interval.
 pub(crate) fn borne(interval: SignedDuration) -> SignedDuration {
     interval.saturating_mul(PATIENCE)
 }
 
 impl Workers {
-    /// The machine was deployed so that it reports its hardware.
+    /// Checks that the machine was deployed with hardware sync.
     pub(super) async fn ensure_sync(&self, attempt: &mut Try<'_>) -> StageResult {
         if is_left_out(attempt) {
             return done(attempt);
@@ -27,7 +27,7 @@ impl Workers {
         if machine.status != Status::Deployed {
             return Err(disagrees(attempt.stage, &machine));
         }
-        // A deployment that a person adopted was not seen to end: what MAAS wrote by itself is not known from then.
+        // The end of an adopted deployment was not observed, so the time that MAAS wrote itself is unknown.
         attempt.data.synced_at_deploy = attempt.data.synced_at_deploy.or(machine.last_sync);
         attempt.data.sync_seconds = machine.sync_interval.and_then(|seconds| u32::try_from(seconds).ok());
         if machine.enable_hw_sync && machine.sync_interval.is_some_and(|seconds| seconds > 0) {
@@ -36,7 +36,7 @@ impl Workers {
         Err(in_vain("the machine was deployed without hardware sync: MAAS shows it off"))
     }
 
-    /// Waits for a report that is newer than the one MAAS wrote by itself at the end of the deployment.
+    /// Waits for a report newer than the one that MAAS itself wrote at the end of the deployment.
     pub(super) async fn wait_for_sync(&self, attempt: &mut Try<'_>) -> StageResult {
         const WHAT: &str = "the machine has not reported its hardware since it was deployed";
         if is_left_out(attempt) {
