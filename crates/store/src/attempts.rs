@@ -1,9 +1,9 @@
-//! Read, decide, commit, repeat: how often, and what a caller gets when it never was first.
+//! The loop of read, decide and commit: its limit, and its error.
 
 use crate::{Error, Result};
 
-/// How often a change is decided again when others commit first. A resource that as many change at the same moment gives
-/// each of them a turn before that.
+/// How often a change is decided again when others commit first; enough for that many concurrent changes of
+/// one resource.
 pub const ATTEMPTS: usize = 200;
 
 /// Calls `attempt` until it commits or fails.
@@ -24,7 +24,7 @@ pub async fn attempts<T, E: From<Error>, F: Future<Output = Result<Option<T>, E>
     Err(Error::Conflict.into())
 }
 
-/// Returns nothing for a commit that another one came before, so that it is decided again.
+/// Returns none for a conflict, so that the change is decided again.
 ///
 /// # Errors
 /// Any other failure of the commit.

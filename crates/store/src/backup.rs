@@ -42,7 +42,7 @@ pub(crate) struct Trailer {
     pub(crate) sha256: String,
 }
 
-/// What is in a backup: each table, its columns, and in which order it is read.
+/// A table in a backup: its columns, and the order of its rows.
 pub(crate) struct Table {
     pub(crate) name: &'static str,
     order: Order,
@@ -50,7 +50,7 @@ pub(crate) struct Table {
 }
 
 enum Order {
-    /// By the place in the feed, which comes before the columns and stays out of the file.
+    /// By the position in the feed, which is read before the columns and not written to the file.
     Feed,
     /// By the first column, a positive number.
     Number,
@@ -119,7 +119,7 @@ impl Table {
     }
 }
 
-/// Writes everything to a new file that only its owner can read; other servers go on meanwhile.
+/// Writes everything to a new file that only its owner can read, while servers run.
 pub async fn backup(location: &Location, to: &Path) -> Result<()> {
     let session = Session::snapshot(location).await?;
     let mut file = Writer::create(to)?;
@@ -161,14 +161,14 @@ impl Partial {
             let path = PathBuf::from(path);
             match options.open(&path) {
                 Ok(file) => return Ok((Self(path), file)),
-                // Left behind by a process of the same number that was killed.
+                // Left behind by a killed process with the same pid.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(Error::file(&path)(error)),
             }
         }
     }
 
-    /// Gives the file its name, unless another process created that name first.
+    /// Moves the file to its name, unless that exists.
     fn become_whole(&self, to: &Path) -> Result<()> {
         match std::fs::hard_link(&self.0, to) {
             // Not every file system has links.
@@ -218,7 +218,7 @@ impl Writer {
         drop(self.partial);
         let folder =
             self.to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // The name is as durable as the file only once its folder is.
+        // Sync the folder too, so that the name is durable.
         File::open(folder).and_then(|folder| folder.sync_all()).map_err(Error::file(folder))
     }
 }

@@ -8,20 +8,20 @@ use crate::history::{Entry, HistoryRow};
 use crate::liveness::BeatAt;
 use crate::resource::{Content, Resource};
 
-/// What a caller decided.
+/// A change that a caller decided on.
 #[derive(Clone, Debug)]
 pub struct Change {
     /// The resource exactly as it was read, or nothing if it must not exist yet.
     pub before: Option<Resource>,
-    /// What it shall be.
+    /// The resource after the change.
     pub after: Content,
     /// The actor and the reason: becomes exactly one history row.
     pub entry: Entry,
-    /// What workers shall do because of it.
+    /// Work that follows from it, for workers.
     pub effects: Vec<Effect>,
     /// The lease this was decided under, if any: the commit fails once another holder has it.
     pub fence: Option<Fence>,
-    /// Other resources that this was decided on: the commit is a conflict once one of them was changed.
+    /// Other resources that the decision read: the commit is a conflict if one of them has changed.
     pub holds: Vec<Held>,
 }
 
@@ -45,14 +45,14 @@ impl Held {
     }
 }
 
-/// A way in which living resources may use another one: by naming it in a filterable field.
+/// A reference by which living resources use another one: its id in a filterable field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Use {
     /// The kind of the users.
     pub kind: String,
     /// The field.
     pub field: String,
-    /// What it says.
+    /// The value of the field.
     pub value: String,
 }
 
@@ -61,19 +61,19 @@ pub struct Use {
 pub struct Effect {
     /// What to do.
     pub effect_type: String,
-    /// With what.
+    /// The input of the work.
     pub payload: serde_json::Value,
 }
 
-/// A lease and the epoch in which it was held, and what else may not have changed.
+/// A lease and its epoch, and further preconditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fence {
     /// The name of the lease.
     pub lease: String,
     /// The epoch its holder was given.
     pub epoch: i64,
-    /// The last beat of the resource, for a change that is right only without another one: the commit is a conflict once
-    /// the table has another. PostgreSQL only.
+    /// The last beat of the resource that the change is based on: the commit is a conflict if the table has
+    /// another one. PostgreSQL only.
     pub beat: Option<BeatAt>,
 }
 
@@ -129,7 +129,7 @@ pub(crate) fn check(before: Option<&Resource>, after: &Content, entry: &Entry, h
     Ok(())
 }
 
-/// What indexes hold. An index entry has an upper size on PostgreSQL, so both databases refuse longer texts.
+/// Indexed fields. PostgreSQL limits the size of an index entry, so both databases refuse longer texts.
 const INDEXED: [&str; 7] = ["kind", "id", "name", "state", "labels", "fields", "keys"];
 const INDEXED_BYTES: usize = 512;
 

@@ -1,9 +1,9 @@
 //! Checkpoints: a signed seal over every history row so far, in feed order.
 //!
 //! A chain alone cannot tell that its newest rows were cut off together with the head that named them; the
-//! seal can, because it covers every row there ever was. What must stay true: a seal goes on where the last
-//! one ended, so the cost is that of the new rows; and what is signed means the same after a restore, so
-//! places in the feed are not part of it, only how many rows there are.
+//! seal can, because it covers every row there ever was. What must stay true: a seal continues where the last
+//! one ended, so it costs only the new rows; and a signature stays valid after a restore, so it covers the
+//! number of rows and not positions in the feed.
 
 use std::fmt;
 
@@ -76,8 +76,7 @@ impl Checkpoint {
         encoder.finish()
     }
 
-    /// Whether the key signed exactly this. The caller has the key, so the time this takes tells it nothing
-    /// new.
+    /// Whether the key signed this checkpoint. The caller has the key, so no constant time is needed.
     pub(crate) fn is_signed_by(&self, key: &SealKey) -> bool {
         self.signature == key.mac(&self.signed())
     }
@@ -106,7 +105,7 @@ pub(crate) fn seal_row(seal: &str, row: &RawRow) -> String {
 }
 
 impl Store {
-    /// Seals what is new in the feed. Nothing comes back when nothing is new or another server was first.
+    /// Seals new rows of the feed. Returns none if there are none, or another server was first.
     pub async fn seal(&self, key: &SealKey, at: Timestamp) -> Result<Option<Checkpoint>> {
         let last = self.database.read_one(sql::CHECKPOINT_LAST, params![]).await?;
         let (mut place, last) = match last {
@@ -117,7 +116,7 @@ impl Store {
         let seal = last.map_or_else(String::new, |last| last.seal);
         let created_at = to_micros(at);
         let mut next = Checkpoint { number, row_count: sealed, seal, created_at, signature: String::new() };
-        // The end is fixed first: servers that keep writing must not keep the seal from ending.
+        // The end is fixed first, so that servers that keep writing do not prolong it.
         let dialect = self.database.dialect();
         let tail = self.database.read_one(dialect.feed_tail, params![]).await?;
         let end = tail.map_or(Ok((0, 0)), |mut row| Ok::<_, Error>((row.int()?, row.int()?)))?;

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::store::Store;
 use crate::value::{Row, params};
 
-/// How long a denial is named. A server that has not read the set for longer forgets all it remembers.
+/// How long a denial stays in the set. A server that has not read the set for longer must drop its cache.
 const KEPT: Duration = Duration::from_secs(600);
 
 /// A resource whose credentials from before this version are denied.
@@ -27,16 +27,16 @@ impl Store {
     /// How long a server may go without reading the deny set and miss nothing.
     pub const DENIED_FOR: Duration = KEPT;
 
-    /// What was denied lately. A read that starts after an acknowledged denial has it.
+    /// Returns recent denials. A read that starts after an acknowledged denial includes it.
     pub async fn denied(&self) -> Result<Vec<Denied>> {
         let denied = |mut row: Row| Ok(Denied { kind: row.text()?, id: row.text()?, version: row.int()? });
         let rows = self.database.read(self.database.dialect().denied, params![millis()]).await?;
         rows.into_iter().map(denied).collect()
     }
 
-    /// Forgets denials that every server has read.
+    /// Deletes denials that every server has read.
     pub async fn sweep_denied(&self) -> Result<()> {
-        // Twice as long as they are named: no reader looks for them any more.
+        // Twice the time they are read, so that no reader misses one.
         self.database.write(self.database.dialect().denied_sweep, params![millis() * 2]).await.map(drop)
     }
 }

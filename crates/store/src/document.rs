@@ -17,7 +17,7 @@ impl Document {
         json_text(value).map(Self)
     }
 
-    /// What the kind reads in it.
+    /// Parses it into the kind's type.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_str(&self.0)
             .map_err(|error| Error::Bug(format!("the stored document is not valid: {error}")))
@@ -34,14 +34,14 @@ impl Document {
     }
 }
 
-/// For kinds that have nothing to say beside their name and state.
+/// For kinds without a document.
 impl Default for Document {
     fn default() -> Self {
         Self("null".to_owned())
     }
 }
 
-/// The text stays out: it may hold what should not be in a log.
+/// The text is omitted, because it may contain secrets.
 impl fmt::Debug for Document {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Document").finish_non_exhaustive()

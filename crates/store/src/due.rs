@@ -1,6 +1,6 @@
-//! Resources that have to be looked at again at a certain time, each by one server at a time.
+//! Resources with a due time, each handled by one server at a time.
 //!
-//! What must stay true: a server looks under the lease `<kind>/<id>` of the resource, and no two servers have
+//! What must stay true: a server works under the lease `<kind>/<id>` of the resource, and no two servers have
 //! it in one epoch.
 
 use std::time::Duration;

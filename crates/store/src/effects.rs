@@ -1,4 +1,4 @@
-//! Work that changes asked for, until it is done.
+//! Work that follows from changes, until it is done.
 //!
 //! What must stay true: effects of one type for one resource are performed one at a time, in the order they were
 //! asked for; each at least once.
@@ -16,7 +16,7 @@ use crate::value::{Row, params};
 /// An effect that waits for a worker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PendingEffect {
-    /// Names it when it is done.
+    /// Its id.
     pub id: i64,
     /// The kind of the resource whose change asked for it.
     pub kind: String,
@@ -30,10 +30,10 @@ pub struct PendingEffect {
     pub created_at: Timestamp,
 }
 
-/// An effect that a worker has taken on.
+/// An effect that a worker has claimed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClaimedEffect {
-    /// Names it when it is done or has to be tried again.
+    /// Its id.
     pub id: i64,
     /// The kind of the resource whose change asked for it.
     pub kind: String,
@@ -45,11 +45,11 @@ pub struct ClaimedEffect {
     pub effect: Effect,
     /// When it was asked for.
     pub created_at: Timestamp,
-    /// How often it was begun, this time included.
+    /// How often it was started, including this time.
     pub attempts: i64,
 }
 
-/// How far an effect is.
+/// The progress of an effect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EffectProgress {
     /// Its number.
@@ -62,7 +62,7 @@ pub struct EffectProgress {
     pub created_at: Timestamp,
     /// How often it was begun.
     pub attempts: i64,
-    /// What went wrong the last time.
+    /// The error of the last attempt.
     pub last_error: Option<String>,
     /// When it is tried again, if it has to be.
     pub next_attempt_at: Option<Timestamp>,
@@ -79,7 +79,7 @@ pub struct OpenEffects {
     pub effect_type: String,
     /// How many there are.
     pub open: i64,
-    /// How many of them went wrong the last time.
+    /// How many of them failed at the last attempt.
     pub failing: i64,
     /// When the oldest was asked for.
     pub oldest: Timestamp,
@@ -179,18 +179,18 @@ impl Store {
         Ok(!self.database.write(sql::EFFECT_RETRY, params).await?.is_empty())
     }
 
-    /// Lets go of every effect that this holder is at, because it ends; gives how many those were.
+    /// Releases all effects of a holder that stops; returns how many.
     pub async fn release_effects(&self, holder: &str) -> Result<usize> {
         Ok(self.database.write(sql::EFFECTS_RELEASE, params![holder]).await?.len())
     }
 
-    /// Releases every claimed effect. Only for a caller that knows that no worker is left.
+    /// Releases every claimed effect. Only for a caller that knows that no worker is running.
     pub async fn release_all_effects(&self) -> Result<usize> {
         Ok(self.database.write(sql::EFFECTS_RELEASE_ALL, params![]).await?.len())
     }
 
-    /// Looks through the next effects after an id and forgets those that were done long ago, but for the last one of
-    /// each type of a resource. Gives where to go on and how many it forgot, or nothing at the end.
+    /// Deletes old finished effects among the next ones after an id, except the last of each type of a
+    /// resource. Returns where to continue and how many it deleted, or none at the end.
     pub async fn sweep_effects(
         &self,
         after: i64,
@@ -206,7 +206,7 @@ impl Store {
         Ok(Some((last, forgotten.len())))
     }
 
-    /// What is not done, by type.
+    /// Counts open effects, by type.
     pub async fn open_effects(&self) -> Result<Vec<OpenEffects>> {
         let open = |mut row: Row| {
             Ok(OpenEffects {

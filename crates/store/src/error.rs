@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// Shorthand for this crate's results.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Everything the store answers instead of a result.
+/// The errors of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Another writer changed or created the resource first: read it again and decide again.
@@ -34,7 +34,7 @@ pub enum Error {
         /// The name of that lease.
         lease: String,
     },
-    /// The caller sent something that no database could keep.
+    /// The caller sent a value that cannot be stored.
     #[error("{field}: {reason}")]
     Invalid {
         /// Which part of the input.
@@ -48,10 +48,10 @@ pub enum Error {
     /// The database cannot be reached or refuses to work now.
     #[error("the database is unavailable: {0}")]
     Unavailable(String),
-    /// A commit was sent and not answered: it may have happened, or may yet. Read before asking again.
+    /// A commit was sent and not answered: it may have happened, or may still happen. Read before you retry.
     #[error("the outcome of the change is unknown, because the database did not answer: {0}")]
     Unanswered(String),
-    /// The database gave up before it was done, and changed nothing.
+    /// The database timed out, and changed nothing.
     #[error("the database timed out: {0}")]
     CutShort(Wait),
     /// The database takes no changes from us.
@@ -82,7 +82,7 @@ pub enum Error {
     /// A second server on one embedded database.
     #[error("{} is in use by another server: stop that one, or give this one a folder of its own (server.data_dir, --data-dir)", .0.display())]
     InUse(PathBuf),
-    /// The database is set up in a way that breaks a promise of the store.
+    /// The setup of the database breaks a promise of the store.
     #[error("the database is not safe to use: {0}")]
     Unsafe(String),
     /// The target of a restore has something in it.
@@ -104,7 +104,7 @@ pub enum Error {
     Bug(String),
 }
 
-/// What the database did not wait for any longer.
+/// The wait that timed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// Another session holds a lock for too long.
@@ -125,7 +125,7 @@ impl fmt::Display for Wait {
 }
 
 impl Error {
-    /// Whether a cache must be read again after a commit that failed so. The commit may have happened, or the
+    /// Whether caches must be read again after this failure of a commit: it may have happened, or the
     /// database refuses every change now.
     #[must_use]
     pub fn leaves_doubt(&self) -> bool {

@@ -1,9 +1,9 @@
 //! The feed: every change of every resource, in one order, without gaps.
 //!
-//! History is the feed. What must stay true: what a reader has passed can never grow. On SQLite the one
-//! writer sees to that; on PostgreSQL rows are ordered by their transaction first and only those of settled
-//! transactions are read, because positions are handed out before commit. A transaction left open anywhere on
-//! that server holds the feed back until it ends; it never makes it lose a row.
+//! History is the feed. What must stay true: no row ever appears before a position that a reader has passed.
+//! On SQLite the single writer ensures that; on PostgreSQL rows are ordered by their transaction first, and
+//! only those of ended transactions are read, because positions are assigned before the commit. A transaction
+//! left open anywhere on that server delays the feed until it ends; it never loses a row.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,7 +22,7 @@ use crate::value::{Row, Value, params};
 /// How soon a commit of another server is noticed.
 const POLL: Duration = Duration::from_millis(250);
 
-/// A place in the feed. As text it is opaque to clients. Places of one feed are ordered as its changes are.
+/// A position in the feed. As text it is opaque to clients. Positions are ordered like the changes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor {
     epoch: Arc<str>,
@@ -60,7 +60,7 @@ pub struct FeedItem {
     pub row: HistoryRow,
 }
 
-/// What keeps the feed from showing changes that were made.
+/// Changes that the feed does not show yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldBack {
     /// How long the oldest of them has been waiting.
@@ -70,8 +70,7 @@ pub struct HeldBack {
 }
 
 impl Store {
-    /// Returns the transaction that changes wait for, if one is held open, which only PostgreSQL has. A
-    /// moment is normal: every change waits for its own.
+    /// Returns the open transaction that delays the feed, if any; PostgreSQL only. A short delay is normal.
     pub async fn feed_held_back(&self) -> Result<Option<HeldBack>> {
         let Database::Postgres(postgres) = &*self.database else { return Ok(None) };
         let rows = postgres.read::<Value>(postgres::dialect::HELD_BACK, &[]).await?;
@@ -94,7 +93,7 @@ impl Store {
         tail.map_or_else(|| Ok(self.feed_start()), |mut row| Ok(self.cursor(row.int()?, row.int()?)))
     }
 
-    /// The place that a text stands for, if it is one of this feed.
+    /// Parses a cursor of this feed.
     pub fn feed_at(&self, text: &str) -> Result<Cursor> {
         let cursor = text.parse()?;
         self.own(&cursor)?;
@@ -107,8 +106,8 @@ impl Store {
         self.feed_page(self.database.dialect().feed_after, after, limit).await
     }
 
-    /// The changes of some kinds after a place, oldest first, and where to go on: what the others do costs their
-    /// reader next to nothing.
+    /// The changes of some kinds after a position, oldest first, and where to continue. Changes of other
+    /// kinds cost the reader almost nothing.
     pub async fn feed_of(
         &self,
         kinds: &[&str],
@@ -136,7 +135,7 @@ impl Store {
         self.feed_page(self.database.dialect().history_before, before, limit).await
     }
 
-    /// Changes whenever something may be new in the feed. A hint: the feed itself is what counts.
+    /// Changes whenever the feed may have news. Only a hint: read the feed.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<u64> {
         self.hint.subscribe()
@@ -164,8 +163,8 @@ impl Store {
         rows.into_iter().map(item).collect()
     }
 
-    /// On PostgreSQL other servers commit too, and a commit of this one may settle later: look every now and
-    /// then. Ends when the last handle of the store is gone.
+    /// Polls PostgreSQL for commits of other servers, and for own ones that become visible later. Ends with
+    /// the last handle of the store.
     pub(crate) fn spawn_poller(&self) {
         let Database::Postgres(postgres) = &*self.database else { return };
         let tail = self.database.dialect().feed_tail;
@@ -173,7 +172,7 @@ impl Store {
         tokio::spawn(async move {
             let mut seen = None;
             while store.strong_count() > 0 {
-                // An outage is not news; the next look may work.
+                // During an outage, wait for the next poll.
                 if let Ok(mut rows) = postgres.read::<Value>(tail, &[]).await {
                     let newest = rows.pop().map(Row::rest);
                     if newest != seen {

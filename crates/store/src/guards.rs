@@ -1,7 +1,7 @@
 //! The triggers that keep history and checkpoints append-only.
 //!
-//! A user that may change the schema can drop them, so a verification reports their absence, and a start
-//! makes them again. Their text is that of the migrations; a test compares.
+//! A database user with rights on the schema can drop them, so a verification reports missing ones, and a
+//! start creates them again. A test compares their text with the migrations.
 
 use crate::error::Result;
 use crate::sql::Dialect;
@@ -15,13 +15,13 @@ pub(crate) struct Guard {
     pub(crate) make: &'static str,
 }
 
-/// Those of the database that are not there, by the rows that [`Dialect::guards_there`] gave.
+/// Returns the missing triggers, by the rows of [`Dialect::guards_there`].
 pub(crate) fn missing(dialect: &'static Dialect, there: Vec<Row>) -> Result<Vec<&'static Guard>> {
     let there = there.into_iter().map(|mut row| row.text()).collect::<Result<Vec<_>>>()?;
     Ok(dialect.guards.iter().filter(|guard| !there.iter().any(|name| name == guard.name)).collect())
 }
 
-/// Makes those that are not there; their names.
+/// Creates missing triggers; returns their names.
 pub(crate) async fn mend(database: &Database) -> Result<Vec<&'static str>> {
     let dialect = database.dialect();
     let missing = missing(dialect, database.read(dialect.guards_there, params![]).await?)?;

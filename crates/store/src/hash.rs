@@ -2,7 +2,7 @@
 
 use sha2::{Digest as _, Sha256};
 
-/// SHA-256 over parts that cannot run into each other: every text carries its length, every option a mark.
+/// SHA-256 over several parts, unambiguously: every text has its length, every option a mark.
 pub(crate) struct Encoder(Sha256);
 
 impl Encoder {

@@ -17,7 +17,7 @@ pub(crate) const GENESIS: &str = "";
 
 const DOMAIN: &str = "wardroom/history/1";
 
-/// What the caller says about a change; states and sequence come from the change itself.
+/// The caller's part of a history row; states and sequence come from the change itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     /// `registered`, [`TRANSITION`], `attempt`, `changed`, …
@@ -26,7 +26,7 @@ pub struct Entry {
     pub triggered_by: String,
     /// Always filled for people.
     pub user_id: Option<String>,
-    /// What the person said.
+    /// The person's comment.
     pub comment: Option<String>,
     /// Details as JSON; `Null` for none.
     pub metadata: serde_json::Value,
@@ -49,7 +49,7 @@ pub struct HistoryRow {
     pub from_state: Option<String>,
     /// The state after.
     pub to_state: String,
-    /// What the caller said.
+    /// The caller's part.
     pub entry: Entry,
     /// Hex SHA-256 over this row and the hash before.
     pub hash: String,
@@ -72,7 +72,7 @@ impl HistoryRow {
     }
 }
 
-/// A row as its columns are: what hashes cover, before anything is parsed.
+/// The unparsed columns of a row, which the hash covers.
 #[derive(Clone, Debug)]
 pub(crate) struct RawRow {
     pub(crate) kind: String,
@@ -90,7 +90,7 @@ pub(crate) struct RawRow {
     pub(crate) hash: String,
 }
 
-/// What the hash of a row covers, borrowed from wherever it is.
+/// The content that the hash of a row covers, borrowed.
 pub(crate) struct Sealed<'a> {
     kind: &'a str,
     resource_id: &'a str,
@@ -229,7 +229,7 @@ mod tests {
         Sealed::of(row, Some(&metadata), &crate::value::time_text(row.entry.at)).hash("before")
     }
 
-    /// What is written today must verify for ever: this hash never changes.
+    /// Existing rows must verify for ever: this hash never changes.
     #[test]
     fn the_encoding_is_pinned() {
         let hash = sealed(&row());

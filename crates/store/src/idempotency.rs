@@ -15,7 +15,7 @@ use crate::value::{Value, json_text, params};
 /// A key within the scope of its sender, and the request it was sent with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdempotencyKey {
-    /// Whose key it is, and for what: one caller cannot see another's answers.
+    /// The owner and route of the key: one caller cannot see another's answers.
     pub scope: String,
     /// The key.
     pub key: String,
@@ -23,7 +23,7 @@ pub struct IdempotencyKey {
     pub request_hash: String,
 }
 
-/// What became of an attempt to claim a key.
+/// The result of claiming a key.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Claim {
     /// It is this caller's: do the work, then answer or release.
@@ -32,13 +32,14 @@ pub enum Claim {
     InFlight,
     /// It was done, with this answer.
     Answered(Answer),
-    /// It was done, and this is what it changed; its answer is not there, or not there yet.
+    /// It was done, with this change; its answer is missing, or not stored yet.
     Done(Marker),
-    /// The key came with another request before.
+    /// The key was used for another request.
     OtherRequest,
 }
 
-/// The last change of a request, written with that change: whatever becomes of the answer, the request was run.
+/// The last change of a request, written in its commit: it proves that the request ran, even if the answer is
+/// lost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Marker {
     /// The kind of the resource.
@@ -72,12 +73,12 @@ impl Mark {
     }
 }
 
-/// What was answered.
+/// An answer to a request.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Answer {
     /// The status.
     pub status: u16,
-    /// The body, or whatever the caller needs to answer again.
+    /// The body, or other data to repeat the answer.
     pub body: String,
 }
 
@@ -107,7 +108,7 @@ impl IdempotencyKey {
 }
 
 impl Store {
-    /// Claims a key until a time by which the work is done or its worker is dead.
+    /// Claims a key until a time by which the work must be done or its worker has died.
     pub async fn claim_key(&self, key: &IdempotencyKey, now: Timestamp, until: Timestamp) -> Result<Claim> {
         refuse_nul("idempotency key", &key.key)?;
         refuse_nul("idempotency key", &key.scope)?;
@@ -141,7 +142,7 @@ impl Store {
         self.database.write(sql::IDEMPOTENCY_ANSWER, params).await.map(drop)
     }
 
-    /// Gives up a claim without an answer, so that the request can be sent again; not if it has changed
+    /// Releases a claim without an answer, so that the request can be retried; not if it has changed
     /// something.
     pub async fn release_key(&self, key: &IdempotencyKey) -> Result<()> {
         self.database.write(sql::IDEMPOTENCY_RELEASE, key.params()).await.map(drop)

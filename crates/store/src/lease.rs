@@ -1,7 +1,7 @@
 //! Leases: give a job to one server at a time, by the database's clock.
 //!
-//! What must stay true: an epoch belongs to one holder without a break. A change under a lease carries its
-//! [`Fence`], so that a holder that lost the lease without noticing changes nothing.
+//! What must stay true: within an epoch one holder has the lease without interruption. A change under a lease
+//! carries its [`Fence`], so that a holder that lost the lease without noticing changes nothing.
 
 use std::time::Duration;
 
@@ -14,18 +14,18 @@ use crate::value::{Row, params};
 /// A lease as it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// What it is about.
+    /// Its name.
     pub name: String,
     /// The server that holds it.
     pub holder: String,
-    /// Grows whenever it changes hands or had lapsed.
+    /// Grows whenever the holder changes or the lease had expired.
     pub epoch: i64,
     /// How long it is still held; zero when it has lapsed.
     pub remaining: Duration,
 }
 
 impl Lease {
-    /// What changes made under this lease carry.
+    /// The precondition for changes under this lease.
     #[must_use]
     pub fn fence(&self) -> Fence {
         Fence { lease: self.name.clone(), epoch: self.epoch, beat: None }
@@ -51,7 +51,7 @@ impl Store {
         rows.pop().map(lease).transpose()
     }
 
-    /// Lets go of a lease; false when it was no longer held.
+    /// Releases a lease; returns false if it was no longer held.
     pub async fn release_lease(&self, lease: &Lease) -> Result<bool> {
         let params = params![&lease.name, &lease.holder, lease.epoch];
         Ok(!self.database.write(sql::LEASE_RELEASE, params).await?.is_empty())
@@ -62,14 +62,14 @@ impl Store {
         self.database.write(sql::LEASE_VOID, params![name]).await.map(drop)
     }
 
-    /// Forgets the leases of single resources that lapsed so long ago.
+    /// Deletes leases of single resources that expired this long ago.
     pub async fn sweep_leases(&self, ago: Duration) -> Result<usize> {
         let millis = i64::try_from(ago.as_millis()).unwrap_or(i64::MAX / 2);
         Ok(self.database.write(self.database.dialect().lease_sweep, params![millis]).await?.len())
     }
 
-    /// Removes the lease of a due resource that was seen to, whichever server holds it: its protection is not
-    /// needed any more. The next claim gets a higher epoch than every earlier one.
+    /// Removes the lease of a due resource whose work is done, of any holder. The next claim gets a higher
+    /// epoch than every earlier one.
     pub async fn forget_lease(&self, kind: &str, id: &str) -> Result<()> {
         let name = format!("{kind}/{id}");
         self.database.write(sql::LEASE_FORGET, params![&name]).await.map(drop)

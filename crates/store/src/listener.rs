@@ -1,4 +1,4 @@
-//! Tells listeners in the same process of every commit before its caller is told.
+//! Notifies listeners in this process of every commit before its caller is answered.
 //!
 //! What must stay true: each commit that a listener asked about ends in exactly one way. A commit whose outcome is not
 //! known, because the database did not answer or its caller went away, ends by dropping the [`PendingCommit`].
@@ -12,7 +12,7 @@ use crate::resource::Resource;
 
 /// Learns of commits of this process.
 pub trait CommitListener: Send + Sync {
-    /// A commit is about to begin; the resource gets this version. Returns nothing for commits that do not matter here.
+    /// Called before a commit that gives a resource this version. Returns none for irrelevant commits.
     fn begins(&self, kind: &str, id: &str, version: i64) -> Option<Box<dyn PendingCommit>>;
 }
 
@@ -55,7 +55,7 @@ impl Listeners {
 }
 
 impl Pending {
-    /// Passes on how the commits ended; `resources` are in the order of the changes.
+    /// Passes on the outcomes; `resources` are in the order of the changes.
     pub(crate) fn end<'a, T>(
         self,
         outcome: &'a Result<T>,

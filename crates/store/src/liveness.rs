@@ -1,8 +1,7 @@
-//! When members were last heard: one narrow row each, rewritten again and again.
+//! The last beats of members: one narrow row each, rewritten again and again.
 //!
-//! Ages go in and come out instead of times, and the database's own clock turns one into the other, so that
-//! no server's clock is compared with another's. Losing the newest rows loses only how recently members were
-//! heard, so this is no part of a backup.
+//! Callers pass and get ages instead of times, and the database's clock converts them, so that clocks of
+//! servers are never compared. Lost rows only lose the last beats, so this is not part of a backup.
 
 use std::time::Duration;
 
@@ -28,11 +27,11 @@ pub struct Seen {
 pub struct Beat {
     /// The member.
     pub id: Box<str>,
-    /// How long ago it was heard; negative when the database's clock was set back since.
+    /// The age of the beat; negative if the database's clock was set back since.
     pub age: SignedDuration,
     /// Its interval in seconds; 0 when it never had one.
     pub every: u32,
-    /// When it was heard, by the database's clock: a change may require that this is still so.
+    /// When it was heard, by the database's clock; a change may require that this is still the last beat.
     pub at: BeatAt,
     /// The version of the member's record.
     pub version: i64,
@@ -42,7 +41,7 @@ pub struct Beat {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BeatAt(pub(crate) i64);
 
-/// Members that a statement found, and the database's clock then.
+/// The members found by a query, and the database's clock at that time.
 #[derive(Clone, Debug)]
 pub struct Beats {
     /// The clock that ages are counted from.
@@ -51,7 +50,7 @@ pub struct Beats {
     pub rows: Vec<Beat>,
 }
 
-/// Which members are looked for by the age of their last beats; all of them in one of the states.
+/// A query for members in these states by the age of their last beats.
 #[derive(Clone, Copy, Debug)]
 pub struct Ages<'a> {
     /// The kind.
@@ -71,14 +70,14 @@ pub struct Ages<'a> {
 pub struct Moment(i64);
 
 impl Moment {
-    /// How much later it is than another one, by that clock.
+    /// The time since an earlier moment, by that clock.
     #[must_use]
     pub fn since(self, earlier: Self) -> SignedDuration {
         SignedDuration::from_millis(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// A server that shares the members, or did.
+/// A replica, present or earlier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replica {
     /// Its name.
@@ -96,7 +95,7 @@ pub struct Replica {
 pub struct Refused {
     /// When it ended.
     pub until: Moment,
-    /// For how many seconds it went on.
+    /// Its length in seconds.
     pub seconds: u32,
 }
 
@@ -107,9 +106,9 @@ const SERVER: &str = "server";
 const REFUSED: &str = "refused";
 
 impl Store {
-    /// Writes down when members of a kind were heard; what is there and newer stays.
+    /// Stores the last beats of members of a kind; newer stored ones stay.
     ///
-    /// One transaction, so a caller with very many gives them in parts, in order of their ids.
+    /// One transaction, so callers pass many members in batches, in order of their ids.
     pub async fn note_seen(&self, kind: &'static str, seen: Vec<Seen>) -> Result<()> {
         match &*self.database {
             Database::Sqlite(sqlite) => sqlite.note_seen(kind, seen).await,
@@ -135,7 +134,8 @@ impl Store {
         }
     }
 
-    /// When these members of a kind were heard. An embedded database has one server, which knows: there it is none.
+    /// The last beats of some members of a kind. None on an embedded database, whose server has them in
+    /// memory.
     pub async fn seen_of(&self, kind: &'static str, ids: &[String]) -> Result<Vec<Seen>> {
         match &*self.database {
             Database::Sqlite(_) => Ok(Vec::new()),
@@ -147,8 +147,8 @@ impl Store {
         }
     }
 
-    /// Members whose last beat is older than this, or lies ahead of the database's clock because that was set back. An
-    /// embedded database has one server, which knows: there it is none.
+    /// Members whose last beat is older than this, or in the future because the database's clock was set
+    /// back. None on an embedded database, whose server has them in memory.
     pub async fn overdue(&self, than: Ages<'_>) -> Result<Option<Beats>> {
         match &*self.database {
             Database::Sqlite(_) => Ok(None),
@@ -168,7 +168,7 @@ impl Store {
         }
     }
 
-    /// What time it is; asked before beats are collected.
+    /// The database's present time; read before beats are collected.
     pub async fn moment(&self) -> Result<Moment> {
         match &*self.database {
             Database::Sqlite(_) => Ok(Moment(0)),
@@ -179,8 +179,8 @@ impl Store {
         }
     }
 
-    /// Writes down that every beat that a server heard before a moment is in the table. An embedded database has one
-    /// server.
+    /// Stores a watermark: every beat that a server received before this moment is in the table. Does nothing
+    /// on an embedded database.
     pub async fn note_watermark(&self, server: &str, Moment(before): Moment) -> Result<()> {
         match &*self.database {
             Database::Sqlite(_) => Ok(()),
@@ -191,7 +191,7 @@ impl Store {
         }
     }
 
-    /// Writes down that a server refused beats for so many seconds, until now.
+    /// Stores that a server refused beats for the last `seconds`.
     pub async fn note_refused(&self, server: &str, seconds: u32) -> Result<()> {
         let seen = Seen { id: server.into(), age: Duration::ZERO, every: seconds };
         self.note_seen(REFUSED, vec![seen]).await
@@ -209,13 +209,13 @@ impl Store {
         }
     }
 
-    /// Forgets a server that is gone for good.
+    /// Deletes the rows of a replica that will not return.
     pub async fn forget_replica(&self, server: &str) -> Result<()> {
         self.forget_seen(REFUSED, server).await?;
         self.forget_seen(SERVER, server).await
     }
 
-    /// Forgets leases whose names begin like this and that lapsed a day ago: those of servers that are gone.
+    /// Deletes leases with this prefix that expired a day ago.
     pub async fn forget_lapsed_leases(&self, prefix: &'static str) -> Result<()> {
         match &*self.database {
             // An embedded database has one server.
@@ -227,7 +227,7 @@ impl Store {
         }
     }
 
-    /// Forgets a member that is gone for good.
+    /// Deletes the row of a deleted member.
     pub async fn forget_seen(&self, kind: &'static str, id: &str) -> Result<()> {
         match &*self.database {
             Database::Sqlite(sqlite) => sqlite.forget_seen(kind, id).await,
@@ -253,7 +253,7 @@ impl Ages<'_> {
     }
 }
 
-/// Every row has the clock; one without a member says that there is none.
+/// Every row has the clock; a row without a member means that there are none.
 fn beats(rows: Vec<Row>) -> Result<Beats> {
     let (mut moment, mut found) = (None, Vec::new());
     for mut row in rows {
@@ -274,7 +274,7 @@ fn replica(mut row: Row) -> Result<Replica> {
     Ok(Replica { name, watermark, now, refused: until.map(|until| Refused { until, seconds }) })
 }
 
-/// A database that was turned back may hold what lies ahead of its clock; that is now.
+/// Beats in the future, after the clock was set back, count as now.
 pub(crate) fn millis(age: Duration) -> i64 {
     i64::try_from(age.as_millis()).unwrap_or(i64::MAX / 4)
 }

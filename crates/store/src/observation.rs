@@ -12,7 +12,7 @@ use crate::sql;
 use crate::store::{Database, Store};
 use crate::value::{Row, Value, json_text, params, time_text, to_micros};
 
-/// The latest that one source said of one resource.
+/// The latest observation of a resource by one source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observation {
     /// The kind of the resource.
@@ -23,11 +23,11 @@ pub struct Observation {
     pub source: String,
     /// Starts at 1 and grows by one with every observation of the source.
     pub version: i64,
-    /// What was seen.
+    /// The observed document.
     pub document: Document,
-    /// When it was seen, as the source says.
+    /// When it was observed, by the source's clock.
     pub observed_at: Timestamp,
-    /// When it was said.
+    /// When it was received.
     pub received_at: Timestamp,
 }
 
@@ -86,7 +86,7 @@ impl Store {
         let params = params![kind, source, json_text(&rows)?];
         self.database.write(self.database.dialect().observe_all, params).await?;
         if let Database::Postgres(postgres) = &*self.database {
-            // A resource may have gone since the statement began, and have been forgotten before it ended.
+            // A resource may have been deleted during the statement.
             let ids = Value::Texts(rows.iter().map(|(id, ..)| id.to_string()).collect());
             let params = vec![Value::from(kind), Value::from(source), ids];
             postgres.run(crate::postgres::dialect::FORGET_GONE, &params).await?;
@@ -94,7 +94,7 @@ impl Store {
         Ok(())
     }
 
-    /// Everything that was seen of a resource, by source.
+    /// Returns all observations of a resource, by source.
     pub async fn observations(&self, kind: &str, id: &str) -> Result<Vec<Observation>> {
         if id.contains('\0') {
             return Ok(Vec::new());
@@ -103,7 +103,7 @@ impl Store {
         rows.into_iter().map(Observation::from_row).collect()
     }
 
-    /// What one source saw of some resources.
+    /// Returns one source's observations of some resources.
     pub async fn observed(&self, kind: &str, source: &str, ids: &[&str]) -> Result<Vec<Observation>> {
         if ids.is_empty() || ids.iter().any(|id| id.contains('\0')) {
             return Ok(Vec::new());
@@ -116,7 +116,7 @@ impl Store {
         rows.into_iter().map(Observation::from_row).collect()
     }
 
-    /// Forgets what was seen of a resource; how many sources there were.
+    /// Deletes the observations of a resource; returns how many.
     pub async fn forget_observations(&self, kind: &str, id: &str) -> Result<usize> {
         Ok(self.database.write(sql::OBSERVATIONS_FORGET, params![kind, id]).await?.len())
     }

@@ -32,17 +32,16 @@ use lanes::Lanes;
 use moves::Moved;
 use pulse::Pulse;
 
-/// Writers wait for the disk and share its syncs, so there are many; readers wait for nothing, and never behind a
-/// writer.
+/// Many writers, because they wait for the disk and share its syncs; readers never wait behind a writer.
 const WRITERS: usize = 24;
 const READERS: usize = 6;
-/// For [`Postgres::reserved`]: one for each loop that asks there.
+/// For [`Postgres::reserved`]: one for each loop that uses it.
 const RESERVED: usize = 4;
-/// One waits for the disk while the other one gathers.
+/// Two, so that one gathers changes while the other waits for the disk.
 const LANES: usize = 2;
 const WAIT: Duration = Duration::from_secs(10);
-/// How long a statement may take before its connection is given up: longer than [`dialect::WRITER`] waits for a lock, so
-/// that the server's own answer comes first where it answers at all.
+/// How long a statement may take before its connection is closed: longer than [`dialect::WRITER`] waits for a
+/// lock, so that PostgreSQL's own error comes first.
 const LIMIT: Duration = Duration::from_secs(25);
 const ATTEMPTS: usize = 10;
 
@@ -74,7 +73,7 @@ impl Postgres {
         Ok(Self { writers, readers, reserved, moves: Arc::new(moves), _pulse: pulse })
     }
 
-    /// The same over connections that no request takes.
+    /// The same over connections that requests do not use.
     pub(crate) fn reserved(&self) -> Self {
         let pool = || self.reserved.clone();
         Self { writers: pool(), readers: pool(), reserved: pool(), ..self.clone() }
@@ -95,7 +94,7 @@ impl Postgres {
         Box::pin(ran(&self.writers, sql, params)).await.map_err(Failed::into_error)
     }
 
-    /// Runs a statement that was put together for one caller: planned for its values, and not kept.
+    /// Runs a statement built for one call: planned for its values, and not cached.
     pub(crate) async fn run_once(&self, sql: &str, params: &[Value]) -> Result<Vec<Row>> {
         let client = Box::pin(client(&self.readers)).await?;
         let typed = params.iter().map(|value| (value, type_of(value)));
@@ -109,7 +108,7 @@ impl Postgres {
         }
     }
 
-    /// Commits one change, with what others commit at the same moment as far as that can be.
+    /// Commits one change, in a batch with concurrent ones if possible.
     pub(crate) async fn commit(&self, change: Prepared) -> Result<Prepared> {
         let change = if change.is_move() {
             match self.moves.ask(change).await? {
@@ -141,7 +140,7 @@ impl Postgres {
         }
     }
 
-    /// Returns why no row came back: the lease moved on, or another writer was first.
+    /// Returns why no row came back: the lease was lost, or another writer was first.
     async fn lost(&self, change: &Prepared) -> Result<Error> {
         if let Some(fence) = &change.fence
             && self.run(dialect::FENCE, &commit::fence_params(fence)).await?.is_empty()
@@ -183,8 +182,8 @@ async fn client(pool: &Pool) -> Result<Client> {
     })
 }
 
-/// Runs one of the constant statements, again if others were in its way. Callers keep it in a box: what awaits it is
-/// part of every request, and most of its size is not needed on SQLite.
+/// Runs one of the constant statements, and repeats it after serialization failures. Callers box it, because
+/// its size would be part of every request, also on SQLite.
 async fn ran<P: ToSql + Sync>(pool: &Pool, sql: &str, params: &[P]) -> Result<Vec<Row>, Failed> {
     let client = client(pool).await.map_err(Failed::Store)?;
     let mut attempt = 1;
@@ -197,7 +196,7 @@ async fn ran<P: ToSql + Sync>(pool: &Pool, sql: &str, params: &[P]) -> Result<Ve
     }
 }
 
-/// Closes a connection that is of no more use after a failure, instead of leaving it to others.
+/// Closes a connection that is unusable after a failure.
 fn give_up(client: Client, failed: Failed) -> Failed {
     if failed.spoils_connection() {
         drop(Object::take(client));
@@ -205,7 +204,7 @@ fn give_up(client: Client, failed: Failed) -> Failed {
     failed
 }
 
-/// Waits for the server's answer as long as a statement may take.
+/// Limits the wait for the server's answer.
 async fn limited<T>(answer: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
     tokio::time::timeout(LIMIT, answer).await.unwrap_or(Err(Failed::Late))
 }
@@ -221,7 +220,7 @@ async fn run_on<P: ToSql + Sync>(client: &Client, sql: &str, params: &[P]) -> Re
     rows.iter().map(connect::from_postgres).collect::<Result<_>>().map_err(Failed::Store)
 }
 
-/// Why something did not work, as the server said it or as we see it.
+/// A failure of a statement.
 enum Failed {
     Server(tokio_postgres::Error),
     /// The server did not answer within [`LIMIT`].
@@ -232,8 +231,8 @@ enum Failed {
 const LATE: &str = "no answer in time";
 
 impl Failed {
-    /// Whether the connection must not be used again: the server takes no changes, and the next connection may lead to
-    /// one that does; or it has not answered, and may never do.
+    /// Whether the connection must be closed: the server is read-only, and a new connection may reach the
+    /// primary; or it did not answer.
     fn spoils_connection(&self) -> bool {
         match self {
             Self::Server(error) => read_only(error),

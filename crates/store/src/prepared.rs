@@ -1,6 +1,6 @@
-//! A change worked out down to its columns, before any database sees it.
+//! A change computed down to its columns, before any database sees it.
 //!
-//! Everything is here once: a commit returns the values that it binds, so nothing is copied on the way.
+//! Values exist once: a commit returns the values that it binds, so nothing is copied.
 
 use std::collections::BTreeSet;
 
@@ -14,9 +14,9 @@ use crate::value::{Param, json_text, time_text, to_micros};
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) committed: Committed,
-    /// The columns that have to be made.
+    /// The computed columns.
     made: Made,
-    /// The head that was read; nothing for an insert. The version that was read is one below the new one.
+    /// The head that was read; none for an insert. The version that was read is one below the new one.
     pub(crate) expected_head: Option<String>,
     /// Type and payload of each effect.
     pub(crate) effects: Vec<(String, String)>,
@@ -26,7 +26,7 @@ pub(crate) struct Prepared {
     pub(crate) holds: Vec<Held>,
     /// Uses that must not exist when it commits.
     pub(crate) unused: Vec<Use>,
-    /// The request that is carried out with it.
+    /// The request that it completes.
     pub(crate) mark: Option<Mark>,
 }
 
@@ -36,9 +36,9 @@ struct Made {
     at: String,
     state_changed_at: String,
     metadata: Option<String>,
-    /// Whether what the resource is found by stays as it is, except for when it is due.
+    /// Whether all index entries except the due time stay as they are.
     keeps_names: bool,
-    /// What most changes leave as it is.
+    /// Columns that most changes leave as they are.
     rest: Option<Rest>,
 }
 
@@ -51,7 +51,7 @@ struct Rest {
     due_at: Option<String>,
 }
 
-/// What a set gains and loses.
+/// Additions to and removals from a set.
 #[derive(Debug, Default)]
 pub(crate) struct Difference<T> {
     pub(crate) added: Vec<T>,
@@ -119,7 +119,7 @@ impl Change {
     }
 }
 
-/// Whether a change leaves alone what resources are found by.
+/// Whether a change keeps all index entries.
 fn same_names(before: &Content, after: &Content) -> bool {
     before.name == after.name
         && before.deleted == after.deleted
@@ -162,7 +162,7 @@ impl Rest {
 }
 
 impl Prepared {
-    /// Whether it leaves alone what the resource is found by.
+    /// Whether it keeps all index entries of the resource.
     pub(crate) fn is_same_but_state(&self) -> bool {
         self.made.rest.is_none()
     }
@@ -174,23 +174,23 @@ impl Prepared {
         self.expected_head.is_some() && self.made.keeps_names && self.effects.is_empty() && alone
     }
 
-    /// Whether it leaves the due time alone as well, and minds no lease.
+    /// Whether it also keeps the due time, and has no lease.
     pub(crate) fn is_plain_move(&self) -> bool {
         self.is_move() && self.is_same_but_state() && self.fence.is_none()
     }
 
-    /// The last beat of the resource that it was decided on, by the database's clock.
+    /// The beat that it is based on, by the database's clock.
     pub(crate) fn beat(&self) -> Option<i64> {
         self.fence.as_ref().and_then(|fence| fence.beat).map(|beat| beat.0)
     }
 
-    /// Whether it says when the resource is due, and when that is.
+    /// Whether it sets the due time, and the due time.
     pub(crate) fn due(&self) -> (bool, Param<'_>) {
         let rest = self.made.rest.as_ref();
         (rest.is_some(), Param::from(rest.and_then(|rest| rest.due_at.as_deref())))
     }
 
-    /// Whether it may turn out, after something was written, that it cannot be.
+    /// Whether it may fail after something was written.
     pub(crate) fn may_fail_late(&self) -> bool {
         !self.keys.added.is_empty()
     }
@@ -219,7 +219,7 @@ impl Prepared {
         ]
     }
 
-    /// What every change changes: kind, id, version, head, state, document and times.
+    /// The columns of every change: kind, id, version, head, state, document and times.
     pub(crate) fn moved(&self) -> [Param<'_>; 8] {
         let [kind, id, _, version, head, state, document, _, _, _, _, _, updated_at, state_changed_at, _] =
             self.resource();

@@ -13,7 +13,7 @@ use crate::value::{Value, params};
 /// Filters of one list at most; each costs a probe for every row.
 const MOST_FILTERS: usize = 32;
 
-/// Which resources of a kind, and which page of them.
+/// A query for a page of resources of a kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct List {
     /// The kind.
@@ -65,7 +65,7 @@ pub struct Page {
     pub next: Option<String>,
 }
 
-/// A statement put together from constant parts.
+/// A statement built from constant parts.
 #[derive(Debug)]
 pub(crate) struct Statement {
     pub(crate) sql: String,
@@ -140,8 +140,8 @@ impl List {
         texts.try_for_each(|text| crate::change::refuse_nul("selector", text))
     }
 
-    /// The equality whose index is walked in the order of ids, and what is left to probe; terms carry their
-    /// prefix.
+    /// The equality whose index is walked in the order of ids, and the requirements left to probe; terms have
+    /// their prefix.
     fn driver(&self) -> (Option<(String, String)>, Vec<Selector>) {
         let fields = self.fields.iter().map(|(field, value)| Selector {
             key: field_term(field),
@@ -171,8 +171,7 @@ const LIVING: &str = concat!("SELECT ", resource_columns!("r."), " FROM resource
 const BY_TERM: &str = concat!("SELECT ", resource_columns!("r."), " FROM terms t CROSS JOIN resources r");
 
 impl Statement {
-    /// The offset keeps PostgreSQL from turning the probe of each row into a join with everything that
-    /// matches.
+    /// The offset keeps PostgreSQL from turning the probe of each row into a join.
     fn require(&mut self, selector: &Selector) {
         let (quantifier, values) = match &selector.requirement {
             Requirement::In(values) => ("EXISTS", Some(values)),

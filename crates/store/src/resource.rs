@@ -9,7 +9,7 @@ use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::value::{Row, Texts, parse_json, parse_time};
 
-/// What callers say about a resource; everything else the store keeps itself.
+/// The part of a resource that callers set.
 #[derive(Clone, PartialEq)]
 pub struct Content {
     /// The kind, such as `node`.
@@ -26,15 +26,15 @@ pub struct Content {
     pub labels: BTreeMap<String, String>,
     /// The filterable fields of the kind with their values, found by equality.
     pub fields: BTreeMap<String, String>,
-    /// What only one living resource of the kind may have.
+    /// Keys: each belongs to one living resource of the kind.
     pub keys: BTreeSet<String>,
     /// A deleted resource keeps its row and its history, gives up its keys and is in no list.
     pub deleted: bool,
-    /// When it has to be looked at again; nothing for most kinds.
+    /// When it is due; none for most kinds.
     pub due_at: Option<Timestamp>,
 }
 
-/// The document stays out: it may hold what should not be in a log.
+/// The document is omitted, because it may contain secrets.
 impl fmt::Debug for Content {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = f.debug_struct("Content");
@@ -46,7 +46,7 @@ impl fmt::Debug for Content {
 /// A resource as it was read or committed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resource {
-    /// What callers said.
+    /// The part set by callers.
     pub content: Content,
     /// Starts at 1 and grows by one with every change; also the sequence of the newest history row.
     pub version: i64,
@@ -86,7 +86,7 @@ pub(crate) fn field_term(key: &str) -> String {
 }
 
 impl Resource {
-    /// Reads the same columns by their places, from wherever they are.
+    /// Reads the same columns by position.
     pub(crate) fn from_columns<'a>(
         text: impl Fn(usize) -> Result<Option<&'a str>>,
         int: impl Fn(usize) -> Result<i64>,

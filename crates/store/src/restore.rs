@@ -1,7 +1,7 @@
 //! Restoring a backup into an empty database of either sort.
 //!
 //! What must stay true: nothing is written before the whole file has been checked, and then everything or
-//! nothing. The feed starts a new epoch: places of the old one mean nothing here.
+//! nothing. The feed starts a new epoch, so old cursors are refused.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -74,7 +74,7 @@ async fn refuse_filled(session: &Session) -> Result<()> {
     Ok(())
 }
 
-/// Where rows go, a batch at a time.
+/// Writes rows in batches.
 struct Target<'a> {
     session: &'a Session,
     table: Option<&'static Table>,
@@ -111,7 +111,7 @@ impl<'a> Target<'a> {
         Ok(())
     }
 
-    /// Rows of the feed are numbered anew, so the place of a checkpoint is the number of rows it covers.
+    /// Rows of the feed are renumbered, so the position of a checkpoint is the number of rows it covers.
     async fn row(&mut self, row: Vec<serde_json::Value>) -> Result<()> {
         let table = self.table.ok_or_else(|| Error::Damaged("a row belongs to no table".to_owned()))?;
         let mut values = row.into_iter().map(from_json).collect::<Result<Vec<_>>>()?;

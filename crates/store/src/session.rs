@@ -1,4 +1,4 @@
-//! One connection in one transaction: for what reads everything, or writes it.
+//! One connection in one transaction, for backup, restore and verification.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -35,7 +35,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Opens a database for writing, migrated if need be, with no other writer beside.
+    /// Opens a database for writing, migrated if needed, without other writers.
     pub(crate) async fn alone(location: &Location) -> Result<Self> {
         let session = match location {
             Location::Sqlite { dir } => {
@@ -81,7 +81,7 @@ impl Session {
     }
 }
 
-/// Rows at a time: few enough to be forgotten, many enough to be quick.
+/// Rows per page.
 const PAGE: usize = 1000;
 
 /// The key of a row, from which the next page starts.

@@ -53,7 +53,7 @@ macro_rules! history_columns {
 }
 pub(crate) use history_columns;
 
-/// Keeps what is newer of two observations of one source.
+/// Keeps the newer of two observations of one source.
 macro_rules! keep_newer {
     () => {
         " ON CONFLICT (kind, resource_id, source) DO UPDATE SET version = observations.version + 1, \
@@ -96,9 +96,10 @@ pub(crate) struct Dialect {
     pub(crate) effect_renew: &'static str,
     /// What was denied in the last `$1` milliseconds.
     pub(crate) denied: &'static str,
-    /// Forgets what was denied longer ago than `$1` milliseconds.
+    /// Deletes denials older than `$1` milliseconds.
     pub(crate) denied_sweep: &'static str,
-    /// Keeps what the source `$2` saw of resources of the kind `$1`; `$3` holds an array for each: id, document, time.
+    /// Stores observations of the source `$2` for resources of the kind `$1`; `$3` has an array for each: id,
+    /// document, time.
     pub(crate) observe_all: &'static str,
     /// Starts a transaction that reads one state of everything.
     pub(crate) begin_snapshot: &'static str,
@@ -106,7 +107,7 @@ pub(crate) struct Dialect {
     pub(crate) begin_alone: &'static [&'static str],
     /// The xid of rows that this transaction writes.
     pub(crate) current_xid: &'static str,
-    /// Gives the feed another epoch, and lets numbering go on after what was restored.
+    /// Gives the feed a new epoch, and continues numbering after the restored rows.
     pub(crate) after_restore: &'static [&'static str],
     /// The names of the triggers of history and checkpoints that are there, and not switched off.
     pub(crate) guards_there: &'static str,
@@ -208,7 +209,7 @@ statements! {
         "UPDATE effects SET done_at = $2, next_attempt_at = NULL, last_error = NULL, holder = NULL, \
          claimed_until = 0 WHERE id = $1 AND done_at IS NULL RETURNING id";
 
-    /// At once if the same was asked for meanwhile, which takes the time of the claim away.
+    /// At once if the same was requested meanwhile, which clears the claim's time.
     EFFECT_RETRY =
         "UPDATE effects SET next_attempt_at = CASE WHEN next_attempt_at IS NULL THEN NULL ELSE $3 END, \
          last_error = $4, holder = NULL, claimed_until = 0 \
@@ -220,7 +221,7 @@ statements! {
     EFFECTS_RELEASE_ALL =
         "UPDATE effects SET holder = NULL, claimed_until = 0 WHERE done_at IS NULL AND holder IS NOT NULL RETURNING id";
 
-    /// Those that are open, and the last one of each type that is done.
+    /// Open effects, and the last finished one of each type.
     EFFECTS_OF =
         "SELECT id, type, sequence, created_at, attempts, last_error, next_attempt_at, done_at, claimed_until \
          FROM effects WHERE kind = $1 AND resource_id = $2 AND (done_at IS NULL OR id = (SELECT max(d.id) FROM effects d \
@@ -268,7 +269,8 @@ statements! {
         "SELECT number, row_count, seal, created_at, signature FROM checkpoints \
          WHERE number > $1 ORDER BY number LIMIT $2";
 
-    /// Looks by itself: a trigger of SQLite refuses a number that is there before a conflict could be passed over.
+    /// Checks for the number itself, because a trigger of SQLite refuses an existing one before `ON CONFLICT`
+    /// applies.
     CHECKPOINT_INSERT =
         "INSERT INTO checkpoints (number, row_count, xid, position, seal, created_at, signature) \
          SELECT $1, $2, $3, $4, $5, $6, $7 WHERE NOT EXISTS (SELECT 1 FROM checkpoints WHERE number = $1) \

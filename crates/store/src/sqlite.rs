@@ -60,13 +60,13 @@ impl Sqlite {
         })
     }
 
-    /// A point read, answered on the calling thread: a page of the cache is nearer than another thread.
+    /// A point read on the calling thread: the page cache is faster than another thread.
     pub(crate) fn read_now(&self, sql: &str, params: &[Value]) -> Result<Vec<Row>> {
         self.readers.with(|connection| query(connection, sql, params))
     }
 
-    /// The commonest read: from memory what was changed lately, and the rest without a stop on the way from the page
-    /// to the resource.
+    /// The most common read: from memory if changed recently, otherwise straight from the page to the
+    /// resource.
     pub(crate) fn get(&self, kind: &str, id: &str) -> Result<Option<Resource>> {
         if let Some(found) = self.recent.get(kind, id) {
             return Ok(Some(Resource::clone(&found)));
@@ -104,7 +104,7 @@ impl Sqlite {
         self.beats.forget(kind, id).await
     }
 
-    /// The statement says which resources; they are read when their leases are safe.
+    /// The statement takes the leases and returns ids; the resources are read once the leases are durable.
     pub(crate) async fn claim_due(&self, sql: &'static str, params: Vec<Value>) -> Result<Vec<Row>> {
         let (Value::Text(kind), holder) = (params[0].clone(), params[1].clone()) else {
             return Err(Error::Bug("a claim names no kind".to_owned()));
@@ -116,7 +116,7 @@ impl Sqlite {
                 Some(due) => {
                     claimed.push(Row::new([Value::Int(epoch)].into_iter().chain(due.rest()).collect()));
                 }
-                // Its due time was changed meanwhile: the next claim must not wait for this lease.
+                // Its due time changed meanwhile: free the lease for the next claim.
                 None => {
                     let released = params![format!("{kind}/{id}"), holder.clone(), epoch];
                     self.write(sql::LEASE_RELEASE, released).await?;
@@ -126,7 +126,7 @@ impl Sqlite {
         Ok(claimed)
     }
 
-    /// All of them or none; they come back when they are durable.
+    /// Commits all changes or none; returns when they are durable.
     pub(crate) async fn commit(&self, changes: Vec<Prepared>) -> Result<Vec<Prepared>> {
         let kept = changes.iter().map(|change| Arc::new(change.committed.resource.clone())).collect();
         match self.writer.send(Work::Commit(changes, kept)).await? {

@@ -86,22 +86,21 @@ impl Store {
         self.listeners.add(listener);
     }
 
-    /// Whether there is a database of this version; it is not made here.
+    /// Checks that there is a database of this version, without creating one.
     ///
-    /// # Errors
-    /// When there is none, or of another version.
+    /// # Errors Returns an error if there is none, or of another version.
     pub async fn require(location: &Location) -> Result<()> {
         Session::snapshot(location).await.map(drop)
     }
 
-    /// The triggers that were not there and were made again, so that history is append-only.
+    /// The triggers that were missing at the start and were created again.
     #[must_use]
     pub fn mended(&self) -> &[&'static str] {
         &self.mended
     }
 
-    /// The same database over connections of which requests take none: for the few loops that every request relies
-    /// on, each of which asks for one thing at a time. They wait for each other at most, whatever else is asked for.
+    /// The same database over connections that requests do not use, for the few loops that every request
+    /// relies on. Each of them sends one statement at a time.
     #[must_use]
     pub fn reserved(&self) -> Self {
         let database = match &*self.database {
@@ -217,10 +216,10 @@ impl Store {
         self.commit_unused(change, Vec::new(), None)
     }
 
-    /// Commits one change unless a living resource uses what it changes; a change that begins to use it must
+    /// Commits one change unless a living resource uses the changed one; a change that adds a reference must
     /// hold it. It completes a request: later requests with its key get this answer.
     ///
-    /// The change is worked out at once, so that a caller that waits holds no copy of it.
+    /// The change is prepared at once, so that a waiting caller holds no copy of it.
     pub fn commit_unused(
         &self,
         change: Change,
@@ -254,7 +253,8 @@ impl Store {
         one(committed).map(|prepared| prepared.committed)
     }
 
-    /// Commits changes of different resources, all or none of them; none holds what another one changes.
+    /// Commits changes of different resources, all or none; none may hold a resource that another one
+    /// changes.
     pub async fn commit_together(&self, changes: Vec<Change>) -> Result<Vec<Committed>> {
         self.commit_together_for(changes, None).await
     }
@@ -287,14 +287,14 @@ impl Store {
         Ok(committed.into_iter().map(|prepared| prepared.committed).collect())
     }
 
-    /// Commits many changes, each for itself, and answers for each in the order given.
+    /// Commits many changes separately, and returns their outcomes in order.
     pub async fn commit_all(&self, changes: Vec<Change>) -> Vec<Result<Committed>> {
         use futures_util::stream::{StreamExt as _, iter};
         iter(changes).map(|change| self.commit(change)).buffered(AT_ONCE).collect().await
     }
 }
 
-/// Changes of one call that are under way together; the rest of the queue is left to other callers.
+/// How many changes of one call are queued at once; the rest of the queue is for other callers.
 const AT_ONCE: usize = 256;
 
 impl Database {
@@ -321,7 +321,7 @@ impl Database {
         }
     }
 
-    /// A read whose statement was put together for this caller.
+    /// A read whose statement was built for this call.
     pub(crate) async fn read_once(&self, sql: String, params: Vec<Value>) -> Result<Vec<Row>> {
         match self {
             Self::Sqlite(sqlite) => sqlite.read(sql, params).await,
@@ -347,7 +347,7 @@ impl Database {
     }
 }
 
-/// The one change of a commit, kept where it need not be moved.
+/// Prepares the single change of a commit, boxed so that it is not moved.
 fn prepare(change: Change, unused: Vec<Use>, mark: Option<Mark>) -> Result<Vec<Prepared>> {
     for used in &unused {
         crate::change::refuse_nul("fields", &used.value)?;

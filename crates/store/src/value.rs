@@ -62,7 +62,7 @@ impl<T: Into<Value>> From<Option<T>> for Value {
     }
 }
 
-/// A parameter that borrows what it says.
+/// A borrowed parameter.
 #[derive(Clone, Debug)]
 pub(crate) enum Param<'a> {
     Null,
@@ -71,7 +71,7 @@ pub(crate) enum Param<'a> {
     /// Arrays; PostgreSQL only.
     Texts(Vec<&'a str>),
     Ints(Vec<i64>),
-    /// The same of texts of which some are missing.
+    /// Texts, some of which are missing.
     Column(Vec<Option<&'a str>>),
 }
 
@@ -124,7 +124,7 @@ impl Row {
         Self(values.into_iter())
     }
 
-    /// What has not been read yet.
+    /// The columns not read yet.
     pub(crate) fn rest(self) -> Vec<Value> {
         self.0.collect()
     }
@@ -180,7 +180,7 @@ pub(crate) fn parse_json<T: DeserializeOwned>(text: &str) -> Result<T> {
     serde_json::from_str(text).map_err(|error| Error::Bug(format!("stored JSON does not parse: {error}")))
 }
 
-/// The wrong value itself stays out of the message: it may be a secret.
+/// The value is not part of the message: it may be a secret.
 fn unexpected(wanted: &str, found: Option<Value>) -> Error {
     let found = match found {
         None => "no column",

@@ -1,4 +1,4 @@
-//! Verification: walks all of history and names the first thing that is wrong.
+//! Verification: walks all of history and returns the first fault.
 //!
 //! Two walks over one snapshot, a page in memory at a time: the chains against their resources, then the feed
 //! against its checkpoints. It only reads, so it runs beside servers.
@@ -15,7 +15,7 @@ use crate::location::Location;
 use crate::session::Session;
 use crate::value::params;
 
-/// What was walked, and the first fault if there is one.
+/// Counts of the verification, and the first fault if there is one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Resources whose chain was walked.
@@ -30,7 +30,7 @@ pub struct Report {
     pub fault: Option<Fault>,
 }
 
-/// Something that is not as it was written.
+/// A fault in stored history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A row of a chain.
@@ -41,27 +41,27 @@ pub enum Fault {
         resource_id: String,
         /// Which row.
         sequence: i64,
-        /// What is wrong.
+        /// The fault.
         reason: RowFault,
     },
     /// A checkpoint, or the rows it covers.
     Checkpoint {
         /// Which one.
         number: i64,
-        /// What is wrong.
+        /// The fault.
         reason: CheckpointFault,
     },
-    /// Every row is as it was written, but nothing in the database refuses to change them.
+    /// Every row is intact, but triggers that protect them are missing.
     Unguarded {
         /// The triggers that are not there, or switched off.
         triggers: Vec<&'static str>,
     },
 }
 
-/// What can be wrong with a row.
+/// Faults of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowFault {
-    /// It, or the row before, is not what was hashed.
+    /// Its hash does not match it or the previous row.
     Altered,
     /// It is not there.
     Missing,
@@ -71,7 +71,7 @@ pub enum RowFault {
     ResourceGone,
 }
 
-/// What can be wrong with a checkpoint.
+/// Faults of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckpointFault {
     /// It is not there although later ones are.

@@ -39,7 +39,7 @@ pub(super) fn statement<'a>(change: &'a Prepared, mark: &'a [Value]) -> (&'stati
     (if change.expected_head.is_none() { dialect::INSERT } else { dialect::UPDATE }, params)
 }
 
-/// What a change says of its request, or nothing of none.
+/// The parameters for the request of a change, if any.
 pub(super) fn mark(change: &Prepared) -> Result<Vec<Value>> {
     change.mark.as_ref().map_or_else(|| Ok(vec![Value::Null; 5]), |mark| mark.params(&change.committed.row))
 }

@@ -23,12 +23,12 @@ use crate::value::{Param, Row, Value};
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_lock(7712038841)";
 const MIGRATION_UNLOCK: &str = "SELECT pg_advisory_unlock(7712038841)";
 
-/// How long a server may leave what was sent to it without any answer of its system.
+/// How long sent data may stay unacknowledged by the server's system.
 const VANISHED: Duration = Duration::from_secs(15);
 
 /// Settings that must not depend on the database or the role. Each statement sees what was committed before
-/// it (`together.rs`), and a commit is answered when it is on disk. They are set on the open connection, not
-/// in its start-up message: poolers refuse to start with settings.
+/// it (`together.rs`), and a commit is answered when it is on disk. They are set on the open connection,
+/// because poolers refuse settings in the start-up message.
 const SETTINGS: &str = "SET default_transaction_isolation = 'read committed'; \
                         SELECT set_config('synchronous_commit', \
                         coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), false)";
@@ -38,7 +38,7 @@ const SETTINGS: &str = "SET default_transaction_isolation = 'read committed'; \
 const PRIMARY: &str = "DO $$ BEGIN IF pg_is_in_recovery() THEN RAISE 'the database is a standby' \
                        USING ERRCODE = 'read_only_sql_transaction'; END IF; END $$";
 
-/// What opens connections to the hosts of a URL.
+/// Returns the connector of a URL.
 pub(super) fn connector(url: &str) -> Result<Arc<Connector>> {
     let invalid = |_| Error::Invalid { field: "database URL", reason: "is not a PostgreSQL URL" };
     let mut config: Config = url.parse().map_err(invalid)?;
@@ -48,16 +48,16 @@ pub(super) fn connector(url: &str) -> Result<Arc<Connector>> {
     config.application_name("wardroom");
     let hosts = config.get_hosts().len().max(config.get_hostaddrs().len());
     if hosts > 1 && !url.contains("target_session_attrs=") {
-        // Which of them is the primary may change, and one that does not answer for a moment sends us to the next.
+        // The primary may change; use the host that takes changes.
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
     }
-    // A server that vanished is noticed, and not waited for as long as the system would.
+    // Detect a vanished server sooner than the system's defaults.
     config.keepalives_idle(VANISHED).tcp_user_timeout(VANISHED);
     let transport = Transport::choose(&mut config)?;
     Ok(Connector::new(&config, transport))
 }
 
-/// What a connection of a pool is asked and told first, once.
+/// The checks and settings of a new connection of a pool.
 pub(super) fn settings(further: &str) -> Hook {
     let settings = format!("{PRIMARY}; {SETTINGS}; {further}");
     Hook::async_fn(move |client, _| {
@@ -114,8 +114,7 @@ pub(crate) async fn connect_migrated(url: &str) -> Result<Connected> {
     Ok(connected)
 }
 
-/// The feed orders history by transaction, and a copy made by the database's own tools counts transactions
-/// anew.
+/// Refuses a copy by `pg_dump`: the feed orders history by transaction ids, which such a copy does not keep.
 async fn require_own_transactions(client: &Client) -> Result<()> {
     let row = client.query_one(dialect::FOREIGN_TRANSACTIONS, &[]).await.map_err(server_error)?;
     if row.get::<_, bool>(0) {
@@ -126,7 +125,7 @@ async fn require_own_transactions(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// Without this an acknowledged commit could be lost, whatever a connection says.
+/// Refuses `fsync = off`, which can lose acknowledged commits.
 async fn require_durable(client: &Client) -> Result<()> {
     let row = client.query_one("SHOW fsync", &[]).await.map_err(server_error)?;
     match row.get::<_, &str>(0) {
@@ -137,7 +136,7 @@ async fn require_durable(client: &Client) -> Result<()> {
     }
 }
 
-/// Says so before a migration fails over it.
+/// Refuses a read-only database before a migration fails.
 async fn require_writable(client: &Client) -> Result<()> {
     let row = client.query_one("SHOW transaction_read_only", &[]).await.map_err(server_error)?;
     if row.get::<_, &str>(0) == "on" { Err(Error::ReadOnly) } else { Ok(()) }

@@ -1,7 +1,7 @@
 //! Opens connections to the hosts of a URL, and closes those to a server that is not the primary any more.
 //!
-//! What must stay true: a host that takes connections and does not answer costs its own limit and keeps no other host
-//! from being tried.
+//! What must stay true: a host that accepts connections but does not answer does not delay attempts at other
+//! hosts.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use super::transport::Transport;
 
 /// How long the network may take to reach a host, unless the URL says (`connect_timeout`).
 pub(super) const REACH: Duration = Duration::from_secs(2);
-/// How long a host that was reached may take to let us in: encryption, password, and whether it is the primary.
+/// How long a reached host may take for encryption, password and the check for the primary.
 const LET_IN: Duration = Duration::from_secs(3);
-/// When a host has not let us in after this time, the next one is tried beside it.
+/// After this time without success the next host is tried in parallel.
 const HEAD_START: Duration = Duration::from_millis(500);
 
 /// The hosts of a URL, and which of them is in use.
@@ -31,11 +31,11 @@ pub(super) struct Connector {
     /// One configuration for each host.
     hosts: Vec<Config>,
     transport: Transport,
-    /// The host that let us in last is tried first: the others may be standbys, or hang.
+    /// The last successful host is tried first.
     preferred: AtomicUsize,
     /// Connections that were begun so far.
     begun: AtomicU64,
-    /// Nothing until the primary was another one for the first time.
+    /// None until the primary changes for the first time.
     current: watch::Sender<Option<Current>>,
 }
 
@@ -69,7 +69,7 @@ impl Connector {
         Arc::new(Self { hosts, transport, preferred, begun, current })
     }
 
-    /// Opens a connection to the first host that lets us in.
+    /// Opens a connection to the first host that accepts it.
     pub(super) async fn open(&self) -> Result<Opened, Error> {
         let is_random = self.hosts[0].get_load_balance_hosts() == LoadBalanceHosts::Random;
         let step = usize::from(is_random && self.hosts.len() > 1);
@@ -106,7 +106,7 @@ impl Connector {
     }
 
     async fn connect(&self, config: &Config) -> Result<(Client, Driven), Error> {
-        // Whatever ends the connection is also what the next statement on the client reports.
+        // The next statement on the client reports the error that ended the connection.
         Ok(match &self.transport {
             Transport::Plain => {
                 let (client, connection) = config.connect(NoTls).await?;

@@ -67,7 +67,7 @@ pub(crate) const DIALECT: Dialect = Dialect {
         history_columns!(),
         " FROM history WHERE (xid, position) < ($1, $2) ORDER BY xid DESC, position DESC LIMIT $3"
     ),
-    // As below: one that was forgotten starts again with the time.
+    // As below: the epoch of a deleted lease starts at the present time.
     lease_acquire: concat!(
         "INSERT INTO leases (name, holder, epoch, expires_at) VALUES ($1, $2, ",
         now!(),
@@ -98,8 +98,8 @@ pub(crate) const DIALECT: Dialect = Dialect {
         now!(),
         " - $1 RETURNING name"
     ),
-    // A lease that was forgotten starts again with the time, which is above every epoch it ever had. Two servers
-    // that claim at once pass over what the other one is about to take.
+    // The epoch of a deleted lease starts at the present time, which is above every earlier epoch. Concurrent
+    // claims skip each other's rows.
     due_claim: concat!(
         "WITH due AS MATERIALIZED (SELECT ",
         resource_columns!("r."),
@@ -164,7 +164,7 @@ pub(crate) const DIALECT: Dialect = Dialect {
     guards: &GUARDS,
 };
 
-/// One that is switched off is made again too.
+/// A disabled trigger is created again too.
 #[rustfmt::skip]
 const GUARDS: [Guard; 2] = [
     Guard { name: "history_append_only", make:
@@ -209,12 +209,12 @@ pub(crate) const NOTE_SEEN: &str = concat!(
     now!()
 );
 
-/// What source `$2` says of those of the resources `$3` of the kind `$1` that are gone.
+/// Deletes observations of the source `$2` for those of the resources `$3` of the kind `$1` that are deleted.
 pub(crate) const FORGET_GONE: &str = "DELETE FROM observations o USING resources r WHERE o.kind = $1 AND o.source = $2 \
      AND o.resource_id = ANY ($3::text[]) AND r.kind = o.kind AND r.id = o.resource_id AND r.deleted = 1";
 
-/// Members of the kind `$1` with the age of their last beats. What lies ahead of a clock that was set back is not
-/// believed; the next beat replaces it.
+/// Members of the kind `$1` with the age of their last beats. Beats in the future, after the clock was set
+/// back, are ignored; the next beat replaces them.
 pub(crate) const SEEN: &str = concat!(
     "SELECT id, greatest(0, ",
     now!(),
@@ -237,9 +237,9 @@ macro_rules! age {
     };
 }
 
-/// Last beats of the kind `$1`, of members in the states `$2`, that are older than `$3` for each second of their interval
-/// and than `$4`, or, without an interval, than `$5`; and those that lie ahead of a clock that was set back. Few are late,
-/// whatever the planner thinks: their records are found one by one, by their key.
+/// Last beats of the kind `$1`, of members in the states `$2`, that are older than `$3` for each second of
+/// their interval and than `$4`, or, without an interval, than `$5`; and those in the future, after the clock
+/// was set back. Few are late, so their records are looked up one by one, against the planner's estimate.
 pub(crate) const OVERDUE: &str = concat!(
     "WITH clock AS MATERIALIZED (SELECT ",
     now!(),
@@ -316,8 +316,8 @@ macro_rules! commit {
     };
 }
 
-/// What most changes do not need, in pairs of arrays: `$24`, `$25` effects, `$26`, `$27` new terms, `$28`,
-/// `$29` old terms; `$30` new keys, `$31` old keys; `$37`–`$41` the request that is carried out.
+/// Parts that most changes do not need, in pairs of arrays: `$24`, `$25` effects, `$26`, `$27` new terms,
+/// `$28`, `$29` old terms; `$30` new keys, `$31` old keys; `$37`–`$41` the request that is carried out.
 macro_rules! further {
     () => {
         ", effect AS (INSERT INTO effects (kind, resource_id, sequence, type, payload, created_at) \
@@ -342,8 +342,9 @@ macro_rules! further {
     };
 }
 
-/// The lease `$32` in its epoch `$33`, and the resources of the kinds `$34` with the ids `$35` at the versions `$36`,
-/// held until the commit so that they cannot move on in between. What must not exist is kept so by [`LOCK_ABSENT`].
+/// The lease `$32` in its epoch `$33`, and the resources of the kinds `$34` with the ids `$35` at the
+/// versions `$36`, locked until the commit so that they cannot change in between. [`LOCK_ABSENT`] covers
+/// resources that must not exist.
 macro_rules! preconditions {
     () => {
         "fence AS MATERIALIZED (SELECT 1 FROM leases WHERE name = $32 AND epoch = $33 FOR SHARE), \
@@ -354,8 +355,8 @@ macro_rules! preconditions {
     };
 }
 
-/// The lease is still in its epoch, everything held at its version, and the last beat of the resource `$42`, or there is
-/// nothing to mind.
+/// The lease is still in its epoch, everything held at its version, and the last beat of the resource `$42`,
+/// or there are no preconditions.
 macro_rules! bound {
     () => {
         "($32::text IS NULL OR EXISTS (SELECT 1 FROM fence)) AND ($34::text[] = '{}' OR \
@@ -423,8 +424,8 @@ pub(super) const MOVES: &str = concat!(
      SELECT number FROM moved"
 );
 
-/// For lanes: what they look for is found by its key, whatever the planner thought of the tables when it first saw the
-/// statement. The server gives a statement up sooner than the lane does ([`super::WAIT`]), so that its end is known.
+/// For lanes: rows are always found by their key, independent of the planner's statistics. The server's time
+/// limit is shorter than the lane's ([`super::WAIT`]), so that the outcome is known.
 pub(super) const LANE: &str = "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET statement_timeout = '7s'";
 
 /// For writers: a wait for a lock ends after this time, with an error and without a change. It is shorter

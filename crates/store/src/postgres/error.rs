@@ -8,23 +8,23 @@ use tokio_postgres::types::WrongType;
 
 use crate::error::{Error, Wait};
 
-/// The same statement may succeed when it is sent again: nothing of it has happened.
+/// Whether the statement had no effect and may succeed when repeated.
 pub(super) fn retryable(error: &tokio_postgres::Error) -> bool {
     let again = [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED];
     error.code().is_some_and(|code| again.contains(code))
 }
 
-/// Classes of errors that are about the server and not about the statement: connection, resources, operator
-/// intervention, system; then transactions that stayed in conflict.
+/// Error classes of the server: connection, resources, operator intervention, system; and serialization
+/// failures.
 const SERVER: [&str; 5] = ["08", "53", "57", "58", "40"];
 
-/// Classes that say that there is no such database, or that we may not use it.
+/// Error classes for a missing database or missing rights.
 const ADDRESS: [&str; 2] = ["3D", "28"];
 
-/// Where two living resources meet over a key; every other unique index is guarded by the version check.
+/// The unique index of keys; the version check covers every other one.
 const KEYS: &str = "resource_keys_pkey";
 
-/// A key that is taken is a conflict, for the caller to look into.
+/// Converts an error; a taken key is a conflict, which the caller resolves.
 pub(super) fn server_error(error: tokio_postgres::Error) -> Error {
     match error.as_db_error() {
         Some(said) if said.constraint() == Some(KEYS) => Error::Conflict,
@@ -46,20 +46,19 @@ pub(super) fn server_error(error: tokio_postgres::Error) -> Error {
     }
 }
 
-/// Whether the server refused a change because it is read-only. Another server may lead by now, or its
-/// settings may have changed for new connections.
+/// Whether the server refused a change because it is read-only: the primary may have changed.
 pub(super) fn read_only(error: &tokio_postgres::Error) -> bool {
     error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION)
 }
 
-/// How the driver says that it found none that takes changes; what the operating system forbids has a number.
+/// Recognises the driver's error that no host takes changes.
 fn no_primary(error: &tokio_postgres::Error) -> bool {
     let said = error.source().and_then(|source| source.downcast_ref::<io::Error>());
     said.is_some_and(|said| said.kind() == io::ErrorKind::PermissionDenied && said.raw_os_error().is_none())
 }
 
-/// The same as [`server_error`] of a statement that commits: without the server's word it may have been made. What
-/// ends a connection may come after the commit.
+/// As [`server_error`], for a statement that commits: without the server's answer it may have been made,
+/// because a connection may end after the commit.
 pub(super) fn commit_error(error: tokio_postgres::Error) -> Error {
     let said_no = error.as_db_error().is_some_and(|said| said.parsed_severity() == Some(Severity::Error));
     let sorted = server_error(error);
@@ -69,7 +68,7 @@ pub(super) fn commit_error(error: tokio_postgres::Error) -> Error {
     sorted
 }
 
-/// The driver's own words rarely say what happened underneath.
+/// Adds the cause to the driver's text.
 fn with_cause(error: &tokio_postgres::Error) -> String {
     error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
 }

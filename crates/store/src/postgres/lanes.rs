@@ -23,7 +23,7 @@ struct Job<J, A> {
 }
 
 impl<J: Send + 'static, A: Send + 'static> Lanes<J, A> {
-    /// So many lanes, each with so many jobs at most at a time; `run` answers every job, in their order.
+    /// Opens lanes that each run a limited number of jobs at a time; `run` answers every job, in order.
     pub(super) fn open<R>(
         lanes: usize,
         most: usize,
@@ -60,7 +60,7 @@ async fn work_off<J, A, R>(
         let (work, replies): (Vec<_>, Vec<_>) =
             batch.drain(..).map(|Job { job, reply }| (job, reply)).unzip();
         for (reply, answer) in replies.into_iter().zip(run(work).await) {
-            // A caller that went away does not undo what was done for it.
+            // The caller may be gone.
             let _ = reply.send(answer);
         }
     }

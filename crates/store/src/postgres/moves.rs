@@ -1,8 +1,8 @@
 //! Changes of many callers in one statement.
 //!
-//! What must stay true: each change is made or not for itself, exactly as the statement of one change would
-//! make it. A batch never waits: a row that another session is about to change is left to its caller, which
-//! waits alone. So two batches never deadlock.
+//! What must stay true: each change succeeds or fails separately, exactly as with a statement of its own. A
+//! batch never waits: a row that another session has locked is left to its caller, which waits alone, so that
+//! two batches never deadlock.
 
 use std::collections::HashSet;
 
@@ -15,14 +15,14 @@ use crate::error::{Error, Result, Wait};
 use crate::prepared::Prepared;
 use crate::value::Param;
 
-/// Most changes in one statement: few enough that waits for one of its rows stay short.
+/// The most changes in one statement; few, so that its rows are locked only briefly.
 pub(super) const MOST: usize = 250;
 
-/// What became of a change.
+/// The outcome of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Moved {
     Made,
-    /// It failed, or had to wait for another session: it is committed by itself.
+    /// It failed, or had to wait for another session: it is committed separately.
     Left,
     /// The server cannot do anything now; it was not made.
     Refused(String),
@@ -32,7 +32,7 @@ pub(super) enum Moved {
     Unknown(String),
 }
 
-/// Makes of these changes those that can be made at once.
+/// Makes those changes that need no wait.
 pub(super) async fn make(pool: Pool, changes: Vec<Prepared>) -> Vec<(Prepared, Moved)> {
     let made = numbers(&pool, &changes).await.map_err(all);
     let became = |number: i64| match &made {
@@ -43,7 +43,7 @@ pub(super) async fn make(pool: Pool, changes: Vec<Prepared>) -> Vec<(Prepared, M
     (1..).zip(changes).map(|(number, change)| (change, became(number))).collect()
 }
 
-/// What became of all changes when there is no answer for each.
+/// The outcome of all changes after a failure of the whole statement.
 fn all(failed: Failed) -> Moved {
     let sent_back = matches!(&failed, Failed::Server(error) if retryable(error));
     let error = failed.into_commit_error();
@@ -61,7 +61,7 @@ fn all(failed: Failed) -> Moved {
     Moved::Left
 }
 
-/// The numbers of those that were made, counted from 1.
+/// Returns the numbers of the changes that were made, from 1.
 async fn numbers(pool: &Pool, changes: &[Prepared]) -> Result<HashSet<i64>, Failed> {
     let begun = Begun::new(client(pool).await.map_err(Failed::Store)?);
     let columns = columns(changes);
@@ -74,8 +74,8 @@ async fn numbers(pool: &Pool, changes: &[Prepared]) -> Result<HashSet<i64>, Fail
     rows?.into_iter().map(|mut row| row.int().map_err(Failed::Store)).collect()
 }
 
-/// The columns of all changes, in the order that [`dialect::MOVES`] names them. Of two changes of one resource only the
-/// first is tried: the other one has nothing to expect.
+/// The columns of all changes, in the order that [`dialect::MOVES`] names them. Of two changes of one
+/// resource only the first is tried.
 fn columns(changes: &[Prepared]) -> Vec<Param<'_>> {
     let mut seen = HashSet::new();
     let mut rows: Vec<_> = changes.iter().map(|change| row(change, &mut seen).into_iter()).collect();
@@ -85,7 +85,7 @@ fn columns(changes: &[Prepared]) -> Vec<Param<'_>> {
 
 const COLUMNS: usize = 21;
 
-/// What stands for no beat: columns of numbers have no gaps.
+/// Stands for no beat, because columns of numbers have no nulls here.
 const NO_BEAT: i64 = -1;
 
 fn row<'a>(change: &'a Prepared, seen: &mut HashSet<(&'a str, &'a str)>) -> [Param<'a>; COLUMNS] {

@@ -1,7 +1,7 @@
-//! Notices when another server has become the primary, and closes the connections to the one before.
+//! Detects a new primary, and closes the connections to the previous one.
 //!
-//! What must stay true: connections are closed only when a server has answered that is another one. A database that
-//! stands still for a while, or is slow, keeps its connections.
+//! What must stay true: connections are closed only when another server has answered. A database that is slow
+//! or paused for a while keeps its connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use super::connector::{Connector, Opened};
 
 /// How often the server is asked.
 const EVERY: Duration = Duration::from_secs(1);
-/// Without an answer for this long, another connection is opened, to whichever host takes changes.
+/// After this time without an answer another connection is opened, to the host that takes changes.
 const SILENCE: Duration = Duration::from_secs(3);
 
-/// When it started tells a server from another one behind the same address.
+/// The start time distinguishes servers behind the same address.
 const STARTED: &str = "SELECT pg_postmaster_start_time()";
 
 /// A task that asks the server every second; it ends when this is dropped.

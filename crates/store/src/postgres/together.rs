@@ -1,7 +1,7 @@
-//! Changes that need more than one statement: several at once, or one that has to wait for others before it looks.
+//! Changes that need more than one statement: several at once, or one that has to wait for locks first.
 //!
-//! What must stay true: each statement sees what was committed before it, so a lock that an earlier one took shows
-//! the later ones everything that its holders did.
+//! What must stay true: each statement sees all earlier commits, so after a lock is taken, later statements
+//! see everything that its former holders committed.
 
 use deadpool_postgres::Client;
 
@@ -13,7 +13,7 @@ use crate::resource::field_term;
 use crate::sql;
 use crate::value::params;
 
-/// What became of the changes; everything is undone unless all were made.
+/// The outcome of the changes; all are rolled back unless all succeed.
 enum Outcome {
     Made,
     /// Another writer was first, or has a key.
@@ -73,7 +73,7 @@ impl Drop for Begun {
     }
 }
 
-/// Said here as well: not everything between a server and its database passes settings on.
+/// Set here too, because some poolers do not keep settings.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
 async fn transact(client: &Client, changes: &[Prepared]) -> Result<Outcome, Failed> {

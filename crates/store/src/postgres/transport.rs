@@ -1,7 +1,7 @@
 //! Whether a connection is encrypted.
 //!
-//! What must stay true: nothing leaves this machine in the clear unless the URL asks for it by name
-//! (`sslmode=disable`), and an encrypted connection proves the identity of the server.
+//! What must stay true: connections to other machines are encrypted unless the URL says `sslmode=disable`,
+//! and an encrypted connection verifies the server.
 
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
@@ -9,14 +9,14 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::error::{Error, Result};
 
-/// What a connection runs over.
+/// The transport of a connection.
 pub(super) enum Transport {
     Plain,
     Tls(MakeRustlsConnect),
 }
 
 impl Transport {
-    /// Decides, and makes the configuration insist on it.
+    /// Chooses the transport, and sets it in the configuration.
     pub(super) fn choose(config: &mut Config) -> Result<Self> {
         if config.get_ssl_mode() == SslMode::Prefer {
             config.ssl_mode(if is_local(config) { SslMode::Disable } else { SslMode::Require });

@@ -1,7 +1,7 @@
-//! The file of when members were last heard, apart from the database: its writes never hold up a commit.
+//! The file of last beats, separate from the database, so that its writes never delay a commit.
 //!
-//! A write is not synced before it is answered: after a crash of the machine the newest beats may be missing,
-//! which costs their members nothing but is all that the sync would buy.
+//! Writes are not synced: after a crash of the machine the newest beats may be missing, which the grace after
+//! a start covers.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +19,7 @@ const SCHEMA: &str = "\
 
 const NOW: &str = "SELECT CAST(unixepoch('now', 'subsec') * 1000 AS INTEGER)";
 
-/// This process is the only writer, so a given beat is newer than the kept one, even if the clock jumped.
+/// This process is the only writer, so a given beat is newer than the stored one, even if the clock jumped.
 const NOTE: &str = "\
      INSERT INTO liveness (kind, id, seen_at, every_seconds) VALUES (?1, ?2, ?3, ?4) \
      ON CONFLICT (kind, id) DO UPDATE SET seen_at = excluded.seen_at, every_seconds = excluded.every_seconds";

@@ -28,7 +28,7 @@ pub(crate) fn file(dir: &Path) -> PathBuf {
     dir.join("wardroom.db")
 }
 
-/// Creates the folder and holds it for one server; a killed process lets go by itself.
+/// Creates the folder and locks it for one server; the lock ends with the process.
 pub(super) fn lock(dir: &Path) -> Result<File> {
     create_private(dir).map_err(Error::file(dir))?;
     let path = dir.join("wardroom.lock");
@@ -70,9 +70,10 @@ fn writable(path: &Path) -> Result<Connection> {
     let set = |name, value: &str| connection.pragma_update(None, name, value).map_err(sqlite_error);
     set("journal_mode", "WAL")?;
     set("synchronous", "FULL")?;
-    // A long read keeps the log from being reused; afterwards it shrinks again.
+    // A long read makes the log grow; afterwards it shrinks again.
     set("journal_size_limit", "67108864")?;
-    // Pages that change with every commit are copied back once for many; meanwhile no write can run.
+    // Fewer checkpoints: pages that change with every commit are copied back less often, and no write runs
+    // meanwhile.
     set("wal_autocheckpoint", "8192")?;
     prepare_connection(connection)
 }
@@ -80,7 +81,7 @@ fn writable(path: &Path) -> Result<Connection> {
 /// A connection that cannot write, also beside a running server.
 pub(super) fn read_only(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    // SQLite does not say why it cannot open a file; the operating system does.
+    // The operating system's error says more than SQLite's.
     let opened = Connection::open_with_flags(path, flags).map_err(|error| match File::open(path) {
         Ok(_) => sqlite_error(error),
         Err(source) => Error::file(path)(source),
@@ -91,7 +92,8 @@ pub(super) fn read_only(path: &Path) -> Result<Connection> {
 pub(super) fn prepare_connection(connection: Connection) -> Result<Connection> {
     connection.busy_timeout(Duration::from_secs(10)).map_err(sqlite_error)?;
     connection.set_prepared_statement_cache_capacity(64);
-    // A plan depends on the statement alone. Otherwise SQLite plans again for every value that may fit a partial index.
+    // Plans must not depend on values; otherwise SQLite plans again for each value that may fit a partial
+    // index.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(sqlite_error)?;
     Ok(connection)
 }
@@ -146,7 +148,7 @@ pub(super) fn execute<'a>(
     statement.execute(params_from_iter(params)).map_err(sqlite_error)
 }
 
-/// `$1` would be a name to SQLite; `?1` is the number that is meant.
+/// Replaces `$1`, which SQLite takes for a name, by `?1`.
 pub(crate) fn native(sql: &str) -> String {
     sql.replace('$', "?")
 }

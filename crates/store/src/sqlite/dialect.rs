@@ -57,7 +57,7 @@ pub(crate) const DIALECT: Dialect = Dialect {
         history_columns!(),
         " FROM history WHERE $1 >= 0 AND position < $2 ORDER BY position DESC LIMIT $3"
     ),
-    // As below: one that was forgotten starts again with the time.
+    // As below: the epoch of a deleted lease starts at the present time.
     lease_acquire: concat!(
         "INSERT INTO leases (name, holder, epoch, expires_at) VALUES ($1, $2, ",
         now!(),
@@ -87,7 +87,7 @@ pub(crate) const DIALECT: Dialect = Dialect {
         now!(),
         " - $1 RETURNING name"
     ),
-    // A lease that was forgotten starts again with the time, which is above every epoch it ever had.
+    // The epoch of a deleted lease starts at the present time, which is above every earlier epoch.
     due_claim: concat!(
         "INSERT INTO leases (name, holder, epoch, expires_at) SELECT r.kind || '/' || r.id, $2, ",
         now!(),
@@ -168,7 +168,7 @@ const GUARDS: [Guard; 6] = [
          BEGIN SELECT RAISE(ABORT, 'checkpoints are append-only'); END;" },
 ];
 
-// What the writer runs for every change is written in SQLite's own way, `?1`, and spared the translation.
+// Statements that the writer runs for every change use SQLite's own `?1`, to save the translation.
 
 pub(super) const FENCE: &str = "SELECT epoch FROM leases WHERE name = ?1 AND epoch = ?2";
 
@@ -177,7 +177,7 @@ pub(super) const RESOURCE: &str =
 
 pub(super) const VERSION: &str = "SELECT version FROM resources WHERE kind = ?1 AND id = ?2";
 
-/// The resource of a claim, unless it has been seen to in between.
+/// The resource of a claim, if it is still due.
 pub(super) const DUE: &str =
     concat!("SELECT ", resource_columns!("r."), " FROM resources r WHERE ", due!(), " AND r.id = $2");
 
@@ -210,7 +210,7 @@ pub(super) const INSERT_EFFECT: &str = "\
      INSERT INTO effects (kind, resource_id, sequence, type, payload, created_at) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 
-/// What waits after a failure is tried at once when the same is asked for again: something has changed.
+/// A failed effect is retried at once when the same effect is requested again.
 pub(super) const HURRY_EFFECTS: &str = "\
      UPDATE effects SET next_attempt_at = NULL \
      WHERE kind = ?1 AND resource_id = ?2 AND type = ?3 AND done_at IS NULL AND next_attempt_at IS NOT NULL";

@@ -1,18 +1,18 @@
 //! A cache of resources as they were last committed.
 //!
-//! Only the writer adds to it, after the commit is durable and before its callers are answered; and it
-//! removes what a commit changes before that commit. So an entry is never older than the file.
+//! Only the writer adds to it, after the commit is durable and before its callers are answered; before a
+//! commit it removes the resources that change. So an entry is never older than the file.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::resource::Resource;
 
-/// What a generation holds at most.
+/// The most entries of a generation.
 const MOST: usize = 2048;
 const MOST_BYTES: usize = 4 << 20;
 
-/// Two generations by id: what was not changed for a whole generation is let go with it.
+/// Two generations by id: entries that did not change for a whole generation are dropped with it.
 #[derive(Debug, Default)]
 pub(super) struct Recent(Mutex<Generations>);
 
@@ -42,7 +42,7 @@ impl Recent {
         held.young.insert(id, resource);
     }
 
-    /// What was here, so that its end is up to the caller.
+    /// Removes an entry and returns it, so that the caller drops it.
     pub(super) fn forget(&self, id: &str) -> [Option<Arc<Resource>>; 2] {
         let mut held = self.lock();
         [held.young.remove(id), held.old.remove(id)]

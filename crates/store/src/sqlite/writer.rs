@@ -1,9 +1,9 @@
 //! The one thread that writes: it commits whatever has queued up with a single sync.
 //!
-//! While one batch syncs, the next one queues. Callers that were answered together come back together, so the
-//! next batch waits for them a little, as far as that is short beside a sync; a single caller does not wait.
-//! A command that may fail late runs in a savepoint, so that it undoes only itself; the others refuse before
-//! they write. Callers are answered after the batch is durable.
+//! While one batch syncs, the next one queues. Callers that were answered together return together, so the
+//! next batch waits for them a little, if that is short compared with a sync; a single caller does not wait.
+//! A command that may fail late runs in a savepoint, so that only it is rolled back; other commands fail
+//! before they write. Callers are answered after the batch is durable.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -21,21 +21,22 @@ use crate::resource::{Resource, field_term};
 use crate::sql;
 use crate::value::{Param, Row, Value, params};
 
-/// Commands in one transaction at most, so that the first of them is not kept waiting.
+/// The most commands in one transaction, so that the first of them does not wait long.
 const BATCH: usize = 512;
 
-/// Commands that may wait; further callers are held back.
+/// The queue of commands; further callers wait.
 const QUEUE: usize = 1024;
 
-/// What the writer is asked to do.
+/// A command for the writer.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// The changes, and a copy of each resource to keep: made by the caller, because many are held up by this thread.
+    /// The changes, and a copy of each resource for the cache, made by the caller to save time on this
+    /// thread.
     Commit(Vec<Prepared>, Vec<Arc<Resource>>),
     Statement(&'static str, Vec<Value>),
 }
 
-/// What it has done.
+/// The result of a command.
 #[derive(Debug)]
 pub(super) enum Done {
     Changes(Vec<Prepared>),
@@ -50,7 +51,7 @@ struct Job {
     reply: oneshot::Sender<Result<Done>>,
 }
 
-/// The handle of the thread; dropping it finishes what has queued up and waits for the end.
+/// The handle of the thread; dropping it finishes the queue and waits for the end.
 #[derive(Debug)]
 pub(super) struct Writer {
     queue: Option<mpsc::Sender<Job>>,
@@ -80,7 +81,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         drop(self.queue.take());
         if let Some(thread) = self.thread.take() {
-            // A writer that panicked has already told every caller that it is gone.
+            // A panicked writer has already failed all its callers.
             let _ = thread.join();
         }
     }
@@ -102,10 +103,10 @@ fn run(connection: &Connection, recent: &Recent, mut jobs: mpsc::Receiver<Job>) 
                 Work::Commit(changes, _) => Done::Changes(changes),
                 Work::Statement(..) => Done::Rows(rows),
             });
-            // A caller that went away does not undo its commit.
+            // The caller may be gone.
             let _ = reply.send(done);
         }
-        // Not before the callers are answered: it takes its time.
+        // Dropped after the callers are answered, because it takes time.
         drop(forgotten);
         before = Batch { size, sync };
     }
@@ -114,7 +115,7 @@ fn run(connection: &Connection, recent: &Recent, mut jobs: mpsc::Receiver<Job>) 
 /// Cache entries that were removed.
 type Forgotten = Vec<[Option<Arc<Resource>>; 2]>;
 
-/// Removes what is about to change from the cache: from the commit on, the file is newer.
+/// Removes resources that are about to change from the cache.
 fn forget(recent: &Recent, batch: &[Work]) -> Forgotten {
     let mut forgotten = Vec::with_capacity(batch.len());
     for work in batch {
@@ -131,7 +132,7 @@ fn forget(recent: &Recent, batch: &[Work]) -> Forgotten {
     forgotten
 }
 
-/// The resource of the one statement that changes one beside its version.
+/// Returns the resource of the statement that changes a resource without a new version.
 fn put_off<'a>(sql: &str, params: &'a [Value]) -> Option<&'a str> {
     match params {
         [_, Value::Text(id), ..] if sql == sql::PUT_OFF => Some(id),
@@ -139,7 +140,7 @@ fn put_off<'a>(sql: &str, params: &'a [Value]) -> Option<&'a str> {
     }
 }
 
-/// Keeps what was committed, unless something in the same batch changed it beside its version.
+/// Adds committed resources to the cache, unless the same batch also changed them without a new version.
 fn remember(recent: &Recent, work: &mut Work, answer: &Answer) {
     match work {
         Work::Commit(_, kept) if answer.is_ok() => {
@@ -152,13 +153,13 @@ fn remember(recent: &Recent, work: &mut Work, answer: &Answer) {
     }
 }
 
-/// The batch before: how many were answered, and how long the disk took.
+/// The previous batch: how many callers were answered, and how long the sync took.
 struct Batch {
     size: usize,
     sync: Duration,
 }
 
-/// How long to wait for others at most, and how often to look for them at most.
+/// How long to wait for further commands at most, and how often to look.
 const LONGEST: Duration = Duration::from_millis(3);
 const LOOK: Duration = Duration::from_micros(50);
 
@@ -187,7 +188,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// What became of a batch, and how long its end took.
+/// The outcome of a batch, and how long its commit took.
 struct Transacted {
     answers: Vec<Answer>,
     sync: Duration,
@@ -206,7 +207,7 @@ fn transact(connection: &Connection, recent: &Recent, batch: &[Work]) -> Transac
     };
     transaction().unwrap_or_else(|error| {
         if !connection.is_autocommit() {
-            // Nothing to add: every caller in the batch gets the first error.
+            // Every caller in the batch gets the first error.
             let _ = execute(connection, "ROLLBACK", []);
         }
         let answers = batch.iter().map(|_| Err(Error::Unavailable(error.to_string()))).collect();
@@ -214,7 +215,7 @@ fn transact(connection: &Connection, recent: &Recent, batch: &[Work]) -> Transac
     })
 }
 
-/// A full disk may end the transaction with the command that met it: nothing that follows may be written by itself.
+/// A full disk may end the transaction: later commands must not be written outside of it.
 fn run_in_it(connection: &Connection, work: &Work) -> Result<Answer> {
     let answer = run_one(connection, work)?;
     match answer {
@@ -226,7 +227,7 @@ fn run_in_it(connection: &Connection, work: &Work) -> Result<Answer> {
 /// The outer result is about the transaction, the inner one about this command.
 fn run_one(connection: &Connection, work: &Work) -> Result<Answer> {
     let changes = match work {
-        // One statement undoes itself.
+        // A single statement is atomic.
         Work::Statement(sql, params) => return Ok(query(connection, sql, params)),
         Work::Commit(changes, _) => changes,
     };
@@ -255,7 +256,7 @@ fn run_one(connection: &Connection, work: &Work) -> Result<Answer> {
     Ok(answer.map(|()| Vec::new()))
 }
 
-/// Everything that a change may not be for, as far as it can be known before something is written.
+/// Checks everything that can be checked before something is written.
 fn refuse(connection: &Connection, change: &Prepared) -> Result<()> {
     if let Some(fence) = &change.fence
         && query(connection, dialect::FENCE, &params![&fence.lease, fence.epoch])?.is_empty()
