@@ -7,7 +7,7 @@ use wardroom_core::action;
 /// A request about one resource. It can be sent as it is, but for the fields that it needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Action {
-    /// What it does, in one word, such as `revoke`.
+    /// The action in one word, such as `revoke`.
     pub action: String,
     /// The kind of resource that it acts on.
     pub kind: String,

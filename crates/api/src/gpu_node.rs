@@ -10,14 +10,14 @@ use crate::action::Action;
 
 pub mod agent;
 
-/// A GPU node as the inventory shows it: the coarse state, nothing of the work behind it.
+/// A GPU node in the inventory: its coarse state, without the work on it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GpuNode {
     /// Names the node for ever.
     pub id: String,
     /// The name of the host.
     pub hostname: String,
-    /// The site that manages it; nothing for a node that is bootstrapped by hand.
+    /// The site that manages it; absent for a node that is bootstrapped by hand.
     pub site: Option<String>,
     /// Where it is in its life.
     #[serde(rename = "status")]
@@ -125,13 +125,13 @@ pub struct GpuNodeCreate {
     pub labels: BTreeMap<String, String>,
 }
 
-/// A node that was registered, or whose bootstrap token was issued anew.
+/// A new node, or one with a new bootstrap token.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NewGpuNode {
     /// The node.
     #[serde(flatten)]
     pub node: GpuNode,
-    /// The bootstrap token, shown only now; nothing for a node that MAAS deploys.
+    /// The bootstrap token, shown only now; absent for a node that MAAS deploys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
     /// Until when the token can be used.
@@ -196,7 +196,7 @@ pub struct ActionRequest {
     /// Stages to skip because the host is dead or never enrolled; for `retire` and `remove`.
     #[serde(default)]
     pub skip: Vec<Skip>,
-    /// Use a node whose cleanup was begun and never proven as it is; for `recover`, with a comment.
+    /// Use the node although its cleanup was begun and never proven; for `recover`, with a comment.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unproven: bool,
 }
@@ -235,15 +235,15 @@ pub struct Lifecycle {
     pub run: Option<RunSummary>,
     /// The last observation of the machine in MAAS.
     pub maas: Option<ObservedMachine>,
-    /// Whether that fits the node's state; nothing when nothing was observed.
+    /// Whether that fits the node's state; absent without an observation.
     pub fits: Option<bool>,
     /// The last report of its agent.
     pub health: Option<Health>,
     /// The open task of the agent.
     pub task: Option<agent::Task>,
-    /// What an operator should do next.
+    /// The recommended next step.
     pub recommended: Recommendation,
-    /// What an operator may do with the node now.
+    /// The actions that an operator may take on the node now.
     pub allowed_actions: Vec<Action>,
     /// The modes in which it may be decommissioned now.
     pub allowed_decommissions: Vec<String>,
@@ -272,7 +272,7 @@ pub struct RunSummary {
     /// The time of the next attempt or check.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub due_at: Option<Timestamp>,
-    /// What an operator may do with the run now.
+    /// The actions that an operator may take on the run now.
     pub allowed_actions: Vec<Action>,
 }
 
@@ -316,10 +316,10 @@ impl From<wardroom_core::action::Recommendation> for Recommendation {
     }
 }
 
-/// What to do next.
+/// The next step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Recommendation {
-    /// The action, or nothing when waiting is best.
+    /// The action; absent if waiting is best.
     pub action: Option<Action>,
     /// Why.
     pub why: String,

@@ -15,7 +15,7 @@ pub enum GroupType {
     User,
 }
 
-/// Makes a group.
+/// Creates a group.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GroupSpec {

@@ -15,7 +15,7 @@ pub struct Liveness {
     pub sweeper: Sweeper,
     /// How many members are watched, by kind.
     pub members: BTreeMap<String, u64>,
-    /// How many are silent for longer than one that is well; counted by the server that sweeps.
+    /// How many are silent for longer than their interval; counted by the server that sweeps.
     pub silent: u32,
     /// Of these, how many missed more beats than the rule allows.
     pub due: u32,
@@ -77,7 +77,7 @@ pub struct Guard {
     /// Since when it holds or releases.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub since: Option<Timestamp>,
-    /// The incident that tells of it.
+    /// Its incident.
     pub incident: Option<String>,
     /// Members it watches.
     pub watched: u32,
@@ -114,7 +114,7 @@ pub struct Incident {
     pub why: String,
     /// Members that were silent when it last changed.
     pub silent: u32,
-    /// Of so many.
+    /// How many members the incident covers.
     pub watched: u32,
     /// When it was raised.
     #[schema(value_type = String, format = DateTime)]

@@ -15,7 +15,7 @@ pub struct Problem {
     pub title: String,
     /// The status code of the answer.
     pub status: u16,
-    /// What is wrong here, and the next step.
+    /// The problem, and the next step.
     pub detail: String,
     /// A stable word for programs.
     pub code: String,
@@ -51,7 +51,7 @@ pub struct FieldError {
     pub field: String,
     /// The mistake, and what is expected.
     pub message: String,
-    /// How to make what the field names and is not there.
+    /// The action that creates the missing object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fix: Option<Action>,
 }

@@ -35,7 +35,7 @@ pub struct Run {
     pub undoing: bool,
     /// Whether an operator adopted an observation.
     pub adopted: bool,
-    /// Why the stage it is at failed last; nothing once that was overcome, or the run is over.
+    /// The last failure of the present stage; absent once it is overcome or the run has ended.
     pub failure: Option<Failure>,
     /// The reason it waits.
     pub waiting: Option<Waiting>,
@@ -87,7 +87,7 @@ pub struct RunDetail {
     pub observed: Option<Observed>,
     /// The actions that would not be refused now.
     pub allowed_actions: Vec<Action>,
-    /// What to do next.
+    /// The next step.
     pub recommended: Recommended,
     /// Every attempt of every stage, the newest first.
     pub attempts: Vec<Attempt>,
@@ -130,10 +130,10 @@ pub struct Observed {
     pub observed_at: Timestamp,
 }
 
-/// What to do next about a run.
+/// The recommended next step for a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Recommended {
-    /// The action to take; nothing when there is none to take.
+    /// The action to take, if any.
     pub action: Option<Action>,
     /// Why.
     pub because: String,
@@ -180,11 +180,12 @@ pub struct RunAction {
 /// The result of an action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Acted {
-    /// The event by which the run moved, `heading` with its new goal, `requeued`, or why nothing was left to do.
+    /// The event by which the run moved, `heading` with its new goal, `requeued`, or the reason why nothing
+    /// had to be done.
     pub result: String,
     /// The run as it is now.
     pub run: Run,
-    /// The token that was issued with it, for a bootstrap by hand whose own has expired. It is shown here and nowhere else.
+    /// The new token, for a bootstrap by hand whose token has expired. It is shown only here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
 }

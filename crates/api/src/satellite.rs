@@ -29,7 +29,7 @@ pub struct Satellite {
     /// `pending`, `online`, `stale` or `revoked`.
     #[serde(rename = "status")]
     pub state: String,
-    /// Whether it was deleted; it keeps the state it had, and nothing brings it back.
+    /// Whether it was deleted, for good; it keeps its last state.
     pub deleted: bool,
     /// How it registers: `token` or `spiffe`.
     pub flow: String,
@@ -82,7 +82,7 @@ pub struct Satellite {
 /// old.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Reported {
-    /// When we heard it.
+    /// When the server received it.
     #[schema(value_type = String, format = DateTime)]
     pub received_at: Timestamp,
     /// Its current activity.
@@ -138,7 +138,7 @@ pub struct SatelliteCreate {
     pub heartbeat_interval: Option<String>,
 }
 
-/// A satellite that was just created or is to register anew; the only time that its token is shown.
+/// A new satellite, or one that has to register again; its token is shown only now.
 #[derive(Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NewSatellite {
     /// Always true.
@@ -154,7 +154,7 @@ pub struct NewSatellite {
     pub message: Option<String>,
 }
 
-/// Creates a satellite that registers with an identity of its own, a SPIFFE ID.
+/// Creates a satellite that registers with a SPIFFE ID.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JoinTokenCreate {

@@ -55,7 +55,7 @@ pub struct SiteSettings {
     pub pool: Option<String>,
     /// The zone that machines are put into.
     pub zone: Option<String>,
-    /// The tag of machines that we manage: only those are ever deleted.
+    /// The tag of managed machines: only machines with this tag are ever deleted.
     pub tag: String,
     /// The architecture of machines that are created.
     pub architecture: String,

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use utoipa::ToSchema;
 
-/// Makes a token.
+/// Creates a token.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokenCreate {
@@ -56,7 +56,7 @@ pub struct Token {
     pub created_at: Timestamp,
 }
 
-/// A token that was just made; the only time that its secret is shown.
+/// A new token; its secret is shown only now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NewToken {
     /// The token.

@@ -1,8 +1,8 @@
 //! Actions: what a person can ask of a resource, as data.
 //!
-//! A row of a table refers to a [`Call`], which leaves the name of the resource open. With the name filled in it is an
-//! [`Action`]. The answers of the API, `why`, the command line, the documentation and the console all render these two,
-//! so that a request is written down in one place only.
+//! A row of a table refers to a [`Call`], which leaves the name of the resource open. With the name filled in
+//! it is an [`Action`]. The answers of the API, `why`, the command line, the documentation and the console
+//! all render these two, so that a request is defined in one place only.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt};
 

@@ -14,14 +14,14 @@ pub struct Policy {
     pub rest: Option<Backoff>,
 }
 
-/// What is known of the other side.
+/// The counted failures of the other side.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Breaker {
     failures: u32,
     until: Option<Timestamp>,
 }
 
-/// Whether the other side may be asked.
+/// Whether the other side may be called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gate {
     /// It may.
@@ -45,7 +45,7 @@ impl Breaker {
         self.failures
     }
 
-    /// Returns whether the other side may be asked now.
+    /// Returns whether the other side may be called now.
     #[must_use]
     pub fn gate(self, policy: Policy, now: Timestamp) -> Gate {
         if self.failures < policy.failures {

@@ -1,8 +1,8 @@
 //! GPU node: a MAAS-managed bare-metal machine, from bootstrap to removal.
 //!
-//! The state is coarse on purpose. What is being done to the node is a [`crate::run`]; what MAAS says of it
-//! is an [`maas::Observed`]; the three are never collapsed into one enum, and [`mapping`] says which
-//! combinations are sound.
+//! The state is coarse on purpose. Work on the node is a [`crate::run`]; the state in MAAS is an
+//! [`maas::Observed`]; the three are never collapsed into one enum, and [`mapping`] says which combinations
+//! are valid.
 //!
 //! What must stay true: `enrolling`, `draining` and `removing` always have an owning run; there is no
 //! `draining → active` (health proves `active`, by way of `offline`); a quarantine outlives a drain and a
@@ -169,7 +169,7 @@ impl table::State for State {
             // The bootstrap token lives for a day.
             BootstrapIssued => Some(SignedDuration::from_hours(24)),
             // Each is longer than the stages that a run spends in it; while a run works on the node, the
-            // patience of its stage says more.
+            // patience of its stage applies.
             Enrolling => Some(SignedDuration::from_hours(8)),
             Draining | Removing => Some(SignedDuration::from_hours(12)),
             Active | Offline | Quarantined | Retired | Deleted => None,
@@ -227,7 +227,7 @@ pub const ONBOARD: Call = Call::new("gpu-node", "onboard", "POST", "/api/v1/gpu-
 pub const DECOMMISSION: Call =
     Call::new("gpu-node", "decommission", "POST", "/api/v1/gpu-nodes/{id}/decommissions").needing(&["mode"]);
 
-/// Installs the machine of a node anew.
+/// Installs the machine of a node again.
 pub const REIMAGE: Call = Call { needs: &[], ..DECOMMISSION }
     .body(&[("mode", Fixed::Text("reimage"))])
     .when("a site that manages the machine; also for a node that was uninstalled");

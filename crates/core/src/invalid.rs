@@ -1,6 +1,6 @@
-//! What is wrong with an input, field by field.
+//! Mistakes of an input, field by field.
 
-/// One field of an input that cannot be accepted, and what to do about it.
+/// One invalid field of an input, and how to correct it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Invalid {
     /// Path of the field inside the input, e.g. `conditions[2].status`.

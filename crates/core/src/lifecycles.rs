@@ -60,9 +60,9 @@ pub struct MoveView {
     pub to: &'static str,
     /// The person or program that makes it happen in the normal course.
     pub by: Owner,
-    /// What must happen.
+    /// The condition.
     pub when: &'static str,
-    /// How a person makes it happen.
+    /// The call by which a person causes it.
     pub call: Option<Call>,
     /// Why it exists, for a move that the design document does not have.
     pub reason: Option<&'static str>,
@@ -86,7 +86,7 @@ pub struct Published {
 pub struct PlanView {
     /// What the run is for.
     pub kind: Kind,
-    /// What that means.
+    /// Its meaning.
     pub meaning: &'static str,
     /// Its stages.
     pub steps: &'static [Step],

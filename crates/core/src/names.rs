@@ -15,9 +15,9 @@ pub trait Named: Copy + Eq + 'static {
 /// A name that is not one of an enum's wire names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownName {
-    /// What was given.
+    /// The given value.
     pub given: String,
-    /// What would have been understood.
+    /// The accepted values.
     pub expected: Vec<&'static str>,
 }
 

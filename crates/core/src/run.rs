@@ -1,7 +1,7 @@
-//! Run: one execution of a workflow on a node, with what operators may do to it.
+//! Run: one execution of a workflow on a node, and the actions of operators on it.
 //!
 //! Retries inside a stage stay `running`: `failed_retryable` means that the automatic budget is spent and
-//! that a repeat is safe. What must stay true: an expired lease changes no state, it only makes the run
+//! that a retry is safe. What must stay true: an expired lease changes no state, it only makes the run
 //! claimable; a finished run is never revived, a later attempt is a new run.
 
 use Event::*;
@@ -169,7 +169,7 @@ impl table::State for State {
         match self {
             // A worker should take it within a few ticks.
             Pending => Some(SignedDuration::from_mins(5)),
-            // Longer than the longest plan; the stage at work has a patience of its own, which says more.
+            // Longer than the longest plan; the present stage has its own patience, which is more specific.
             Running => Some(SignedDuration::from_hours(26)),
             Compensating => Some(SignedDuration::from_hours(1)),
             Completed | FailedRetryable | FailedManualIntervention | Cancelled | Reconciled => None,

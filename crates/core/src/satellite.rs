@@ -112,7 +112,7 @@ pub enum Credential {
     RefreshRequired,
 }
 
-/// What a satellite that presents a known credential is told.
+/// The reply to a satellite that presents a known credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
     /// 200.

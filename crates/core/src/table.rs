@@ -1,8 +1,8 @@
 //! Tables: a stored state is moved by events, one row per legal move.
 //!
-//! Everything that has to know what may happen next reads the rows: the writer, the answer to an illegal
-//! request, `why`, the documentation, the diagram and the console's buttons. Nothing is true only in code
-//! beside a table: "any state" is written out, a row per state.
+//! Everything that needs the possible moves reads the rows: the writer, the answer to an illegal request,
+//! `why`, the documentation, the diagram and the console's buttons. Nothing is true only in code beside a
+//! table: "any state" is written out, a row per state.
 
 use jiff::SignedDuration;
 
@@ -79,7 +79,7 @@ pub trait State: Named {
 
 /// An event of a table; its meaning says what must happen for it to occur.
 pub trait Event: Named {
-    /// How a person makes it happen; nothing for what only machines do.
+    /// The call by which a person causes it; none for events of machines.
     fn call(self) -> Option<Call>;
 }
 

@@ -18,13 +18,13 @@ use crate::{
 /// The explanation of one state or status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Why {
-    /// What is explained: `state`, `run` for the run that works on the resource, or the derived status it is about.
+    /// The subject: `state`, `run` for the open run of the resource, or the name of a derived status.
     pub about: &'static str,
     /// Where the resource is.
     pub state: &'static str,
-    /// What that means.
+    /// Its meaning.
     pub meaning: Cow<'static, str>,
-    /// Since when; nothing when it was never known.
+    /// Since when; absent if unknown.
     pub since: Option<Timestamp>,
     /// When patience runs out, for work in progress.
     pub patience_ends: Option<Timestamp>,
@@ -34,14 +34,14 @@ pub struct Why {
     pub blockers: Vec<Blocker>,
     /// The ways out, the preferred one first.
     pub exits: Vec<Exit>,
-    /// What to do next.
+    /// The next step.
     pub next: Next,
 }
 
 /// A fact that keeps a resource where it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Blocker {
-    /// What is in the way.
+    /// The obstacle.
     pub what: Cow<'static, str>,
     /// The action that clears it, when a person can.
     pub fix: Option<Action>,
@@ -50,15 +50,15 @@ pub struct Blocker {
 /// One way out of a state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Exit {
-    /// The event that takes it; nothing for what moves no stored state.
+    /// The event that takes it; none if no stored state moves.
     pub on: Option<&'static str>,
     /// Where it leads.
     pub to: &'static str,
-    /// What must happen.
+    /// The condition.
     pub when: Cow<'static, str>,
     /// The person or program that makes it happen in the normal course.
     pub by: Owner,
-    /// How a person makes it happen.
+    /// The call by which a person causes it.
     pub call: Option<Action>,
 }
 
@@ -81,24 +81,24 @@ impl Exit {
     }
 }
 
-/// What to do next.
+/// The next step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum Next {
-    /// Nothing: all is well, or it is over.
+    /// Nothing to do.
     Nothing,
     /// Wait for another person or program to act.
     Wait {
         /// The person or program that acts.
         by: Owner,
-        /// What is waited for.
+        /// The awaited event.
         until: Cow<'static, str>,
     },
     /// Make this call.
     Call(Action),
-    /// Look at what is in the way; no call clears it.
+    /// Fix the obstacle; no call clears it.
     Mend {
-        /// What is in the way.
+        /// The obstacle.
         what: Cow<'static, str>,
     },
 }
@@ -112,11 +112,11 @@ pub struct Rule {
     pub status: &'static str,
     /// Where it leads.
     pub to: &'static str,
-    /// What must happen.
+    /// The condition.
     pub when: &'static str,
     /// The person or program that makes it happen.
     pub by: Owner,
-    /// How a person makes it happen.
+    /// The call by which a person causes it.
     pub call: Option<Call>,
 }
 
@@ -159,7 +159,7 @@ pub fn explain_derived<S: Named>(
     }
 }
 
-/// How long a resource has been where it is, and how long it may be.
+/// How long a resource has been in its state, and how long it may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stay {
     /// Since when.

@@ -26,7 +26,7 @@ fn the_page_says_what_a_site_can_be_told() {
          `wardroom create site` has options for the usual ones, and takes each with `--set NAME=VALUE`, a setting \
          inside another\nby its path (`--set boot_disk.serial=B1`). To change one of a site that is there:\n\n\
          ```text\necho '{kind: site, name: berlin, settings: {bmc_insecure: true}}' | wardroom apply -f -\n```\n\n\
-         | Setting | What it is | Unless told |\n|---|---|---|\n",
+         | Setting | What it is | Default |\n|---|---|---|\n",
     );
     for (name, setting) in schema.as_object().unwrap() {
         page.push_str(&row(name, setting, &usual[name]));

@@ -1,4 +1,4 @@
-//! One HTTP exchange: time limits, bounded bodies, and an error class for whatever goes wrong.
+//! One HTTP exchange: time limits, bounded bodies, and an error class for every failure.
 
 use std::{error::Error as _, time::Duration};
 
@@ -25,7 +25,7 @@ pub(crate) struct Reply {
     pub(crate) body: Vec<u8>,
 }
 
-/// An HTTP client that follows no redirect, since credentials would go along, and repeats nothing by itself.
+/// Builds an HTTP client that follows no redirects, which would get the credentials, and retries nothing.
 pub(crate) fn client(base: &Url, certificates: Option<&[u8]>) -> Result<Client, Failure> {
     let mut builder = Client::builder()
         .connect_timeout(CONNECT)
@@ -63,7 +63,7 @@ fn is_loopback(url: &Url) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Sends a request and reads the whole answer, whatever its status.
+/// Sends a request and reads the whole answer, of any status.
 pub(crate) async fn send(request: RequestBuilder, timeout: Duration) -> Result<Reply, Failure> {
     let mut response = request.timeout(timeout).send().await.map_err(|error| lost(&error))?;
     let body = bounded(&mut response).await?;

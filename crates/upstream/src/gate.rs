@@ -1,7 +1,8 @@
-//! Which addresses a client connects to, decided on the very addresses that the connection is made to.
+//! Limits the addresses that a client connects to, checked on the resolved addresses of the connection
+//! itself.
 //!
-//! What must stay true: a name is resolved here, once for each connection, so that no other address can be put in its place
-//! between the decision and the connection.
+//! What must stay true: a name is resolved here, once for each connection, so that the address cannot change
+//! between the check and the connection.
 
 use std::{
     error::Error as StdError,
@@ -15,7 +16,7 @@ use reqwest::{
     dns::{Addrs, Name, Resolve, Resolving},
 };
 
-/// Decides about addresses: the reason if nothing may be sent to one.
+/// Checks an address; returns the reason if it is not allowed.
 type Decide = dyn Fn(IpAddr) -> Result<(), String> + Send + Sync;
 
 /// Lets connections through to the addresses that it was made for. Clones share the decision.
@@ -34,7 +35,7 @@ impl fmt::Debug for Gate {
 }
 
 impl Gate {
-    /// A gate that lets those addresses through for which `decide` gives no reason against it.
+    /// A gate that allows the addresses that `decide` accepts.
     pub fn new(decide: impl Fn(IpAddr) -> Result<(), String> + Send + Sync + 'static) -> Self {
         Self(Arc::new(decide))
     }
@@ -45,7 +46,7 @@ impl Gate {
         Self::new(|_| Ok(()))
     }
 
-    /// Refuses a URL whose host is an address that is not let through. A name is decided about when it is resolved.
+    /// Refuses a URL whose host is an address that is not allowed. Names are checked when they are resolved.
     ///
     /// # Errors
     /// The reason, with the address.
@@ -54,8 +55,8 @@ impl Gate {
         literal(&url).map_or(Ok(()), |address| self.decide(address).map_err(Refused))
     }
 
-    /// Returns a URL with an address in place of a name: one that the gate lets through. It is for another system, which
-    /// would resolve the name by itself.
+    /// Returns a URL with an allowed address in place of a name, for another system that would otherwise
+    /// resolve the name itself.
     ///
     /// # Errors
     /// The reason, if the name has no such address.

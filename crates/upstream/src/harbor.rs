@@ -1,7 +1,7 @@
 //! Harbor, over its API v2.0: robot accounts, projects, repositories and health.
 //!
-//! It repeats nothing by itself and holds no state. Two writers of one robot must take turns: Harbor keeps what
-//! came last. What changes a robot therefore says everything about it, `disable` above all, from our own records.
+//! It retries nothing and holds no state. Two writers of one robot must take turns, because the last write
+//! wins. So every update sets all fields of a robot, `disable` above all, from our own records.
 
 use std::{fmt, time::Duration};
 
@@ -75,7 +75,7 @@ pub struct Component {
 const SPARE: &[&str] = &["jobservice", "portal", "registryctl", "trivy"];
 
 impl Health {
-    /// Whether satellites can be served, though a part that they do not need may be down.
+    /// Whether the components that satellites need are up.
     #[must_use]
     pub fn is_usable(&self) -> bool {
         let needed = || self.components.iter().filter(|part| !SPARE.contains(&part.name.as_str()));
@@ -86,7 +86,7 @@ impl Health {
     }
 }
 
-/// A project that is there.
+/// An existing project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Project {
     /// Whether this call created it.
@@ -195,7 +195,7 @@ impl Harbor {
         Ok(secret)
     }
 
-    /// Deletes a robot; one that is gone is as good.
+    /// Deletes a robot; a missing one counts as success.
     ///
     /// # Errors
     /// See [`Failure`].
@@ -203,7 +203,7 @@ impl Harbor {
         self.call(Method::DELETE, &["robots", &id.to_string()], &[], None, &[200, 404]).await.map(drop)
     }
 
-    /// Sees to it that a project is there, private when it has to be created. One that is there stays as it is.
+    /// Creates a private project, unless it exists. An existing one is not changed.
     ///
     /// # Errors
     /// See [`Failure`].
@@ -227,7 +227,7 @@ impl Harbor {
         Ok(reply.status == 201)
     }
 
-    /// Deletes a repository of a project with all that is in it; one that is gone is as good.
+    /// Deletes a repository with all its contents; a missing one counts as success.
     ///
     /// # Errors
     /// See [`Failure`].

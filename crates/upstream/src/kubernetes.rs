@@ -1,7 +1,7 @@
 //! Kubernetes: objects of any kind, as JSON, applied under one field manager, read, listed, watched and deleted.
 //!
-//! It repeats nothing by itself, except that a watch goes on after every failure. Objects are plain JSON in the words
-//! of the API server: no field is dropped, renamed or defaulted on the way.
+//! It retries nothing, except that a watch continues after failures. Objects are plain JSON as the API server
+//! sends it: no field is dropped, renamed or defaulted.
 
 use std::{
     collections::BTreeMap,
@@ -47,7 +47,7 @@ pub enum Source {
 pub struct Options {
     /// The origin of the address and the credentials.
     pub source: Source,
-    /// The field manager that owns what is applied.
+    /// The field manager that owns applied fields.
     pub manager: String,
     /// How long an answer may take; half a minute when absent.
     pub timeout: Option<Duration>,
@@ -76,12 +76,12 @@ impl fmt::Debug for Kubernetes {
 /// The deletion of objects that an object owns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Propagation {
-    /// The object goes at once, those it owns later.
+    /// The object is deleted at once, owned objects later.
     #[default]
     Background,
-    /// The object goes when those it owns are gone.
+    /// The object is deleted after its owned objects.
     Foreground,
-    /// Those it owns stay.
+    /// Owned objects stay.
     Orphan,
 }
 
@@ -166,7 +166,7 @@ impl Kubernetes {
         Ok(self.list_at(&watched).await?.0)
     }
 
-    /// Deletes an object; one that is gone is as good.
+    /// Deletes an object; a missing one counts as success.
     ///
     /// # Errors
     /// See [`Failure`].
@@ -183,7 +183,7 @@ impl Kubernetes {
             Err(Failure::NotFound) => return Ok(Removal::Gone),
             Err(failure) => return Err(failure),
         };
-        // The server answers with a `Status` when nothing is left, otherwise with what is left.
+        // The server answers with a `Status` if the object is deleted, otherwise with the remaining object.
         let is_ending = answer["metadata"]["deletionTimestamp"].is_string();
         Ok(if is_ending { Removal::Ending(answer) } else { Removal::Gone })
     }

@@ -1,8 +1,8 @@
 //! A client of MAAS's API 2.0, the only one of its interfaces that can drive a machine.
 //!
-//! Every call is one request with a time limit and a limit on its answer. Nothing is repeated here: an [`Error`]
-//! says whether a blind repeat is safe or an observation must come first, and the caller decides. The body of a
-//! 401 is never read, because MAAS writes the expected secret into it.
+//! Every call is one request with a time limit and a limit on its answer. Nothing is retried here: an
+//! [`Error`] says whether a blind repeat is safe or an observation must come first, and the caller decides.
+//! The body of a 401 is never read, because MAAS writes the expected secret into it.
 
 mod call;
 mod error;

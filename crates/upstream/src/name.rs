@@ -1,12 +1,12 @@
 //! Names that another system accepts.
 //!
-//! Our names are looser than theirs: `a--b` and `a.` are names of satellites. A name that is legal there stays what
-//! it is. Any other one becomes a legible rest and a digest of the whole, behind a marker; a name that begins with the marker itself
-//! gets a digest too, so that two names never meet.
+//! Our names are less strict: `a--b` and `a.` are names of satellites. A name that is valid there stays the
+//! same. Any other one becomes a marker, its readable part and a digest of the whole; a name that begins with
+//! the marker itself gets a digest too, so that no two names collide.
 
 use sha2::{Digest as _, Sha256};
 
-/// What a name with a digest begins with.
+/// The prefix of names with a digest.
 const MARKER: &str = "x-";
 
 /// Longest name that stays as it is, so that prefixes and paths around it fit into 255 characters.

@@ -55,7 +55,7 @@ pub(crate) fn why(error: reqwest::Error) -> String {
     text
 }
 
-/// What stands for an explanation that is not understood: the body of an answer is never shown as it came.
+/// The text for an explanation that cannot be read: the body of an answer is never shown unchanged.
 pub(crate) const UNEXPLAINED: &str = "without a readable explanation";
 
 /// Returns the explanation of a refusal as one short line. It comes from the field, or the kind of text, that the upstream

@@ -1,7 +1,7 @@
 //! The SPIRE server, over its gRPC API: join tokens, entries, agents and the trust bundle.
 //!
-//! It repeats nothing by itself. Creating twice finds the first, and deleting twice is a success; only a join token is a
-//! new one each time, so ask for it last.
+//! It retries nothing. Creating twice finds the first, and deleting twice succeeds; only a join token is a
+//! new one each time, so create it last.
 
 use std::{fmt, future::Future, time::Duration};
 
@@ -29,7 +29,7 @@ const ANSWER: Duration = Duration::from_secs(15);
 /// Entries or agents that one page is asked for.
 const PAGE: i32 = 500;
 
-/// Entries or agents that are read before a list is taken for endless.
+/// How many entries or agents a list may have.
 const MOST: usize = 100_000;
 
 /// A client of one SPIRE server.
@@ -88,7 +88,7 @@ pub struct NewEntry {
 /// An entry as the server has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// What it is deleted by.
+    /// The id to delete it by.
     pub entry_id: String,
     /// The identity.
     pub id: Id,
@@ -203,7 +203,7 @@ impl Spire {
         }
     }
 
-    /// Deletes entries; those that are gone are as good.
+    /// Deletes entries; missing ones count as success.
     ///
     /// # Errors
     /// See [`Failure`]; some may be deleted, and doing it again deletes the rest.
@@ -278,7 +278,7 @@ impl Spire {
         self.answer(self.agents().ban_agent(self.request(request))).await
     }
 
-    /// Forgets a node, and that it was banned; one that is gone is as good.
+    /// Deletes an agent, and its ban; a missing one counts as success.
     ///
     /// # Errors
     /// See [`Failure`].

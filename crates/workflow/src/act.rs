@@ -32,7 +32,7 @@ pub struct Ask {
     pub abandon: bool,
     /// The effect of adopting the observed state; for `adopt_observed_state` only.
     pub adoption: Adoption,
-    /// Only while the run is at this version, for a caller that decided by what it read.
+    /// Only while the run is at this version, for a caller that decided by reading it.
     pub at: Option<i64>,
     /// The person or server that asks.
     pub actor: Actor,
@@ -54,11 +54,11 @@ pub struct Actor {
 pub enum Adoption {
     /// Nothing was observed that could be adopted.
     Nothing,
-    /// The operator looked at an observation that is not the newest any more.
+    /// The operator's observation is no longer the newest.
     Outdated,
     /// The machine is in use by another owner.
     InUse,
-    /// The run goes on at this stage.
+    /// The run continues at this stage.
     Continue(Stage),
 }
 
@@ -230,7 +230,7 @@ fn carry_out<D: Data>(
     };
     let cause = if ask.actor.user.is_some() { Cause::Request } else { Cause::Failure };
     let mut event = SubjectOf::<D>::on_stop(record.plan.kind, state, subject, record.origin(), cause);
-    // A subject that is still to be quarantined is, whatever the operator decides about its run.
+    // A pending quarantine of the subject is carried out, whatever the operator decides about its run.
     if run.record.hold.quarantine_pending {
         event = event.or_else(|| SubjectOf::<D>::towards_quarantine(subject, record.origin()));
     }

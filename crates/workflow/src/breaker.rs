@@ -19,9 +19,9 @@ use wardroom_store::{
 };
 
 const KIND: &str = "bmc";
-/// How long a BMC is kept for a run that is not heard of: longer than it may take to answer.
+/// How long a BMC is reserved for a run: longer than a call may take.
 const TURN: Duration = Duration::from_secs(60);
-/// A secret may be tried twice in vain; then a person has to look.
+/// A secret may fail twice; then a person has to look.
 const POLICY: Policy = Policy { failures: 2, rest: None };
 
 /// Counts of refused passwords.
@@ -65,7 +65,7 @@ impl Breaker {
         .await
     }
 
-    /// The BMC said nothing of the secret, so that the try does not count.
+    /// The BMC did not judge the secret, so the attempt does not count.
     pub async fn not_judged(&self, bmc: &str, secret: &str, now: Timestamp) -> Result<()> {
         let less = |before: Tried| {
             let ours = before.secret == secret && before.times > 0;
@@ -76,7 +76,7 @@ impl Breaker {
         self.change(bmc, now, "not_judged", less).await.map(drop)
     }
 
-    /// The BMC took the secret, or a person says that it may be tried again.
+    /// The BMC accepted the secret, or a person allowed another attempt.
     pub async fn forgive(&self, bmc: &str, now: Timestamp) -> Result<()> {
         let none = |before: Tried| (before.times > 0).then(Tried::default);
         self.change(bmc, now, "forgiven", none).await.map(drop)

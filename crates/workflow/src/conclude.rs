@@ -77,8 +77,8 @@ fn done<D: Data>(mut record: Record<D>, subject: StateOf<D>, moment: &Moment<'_>
     }
 }
 
-/// Goes on to the next stage. Its intent is recorded in the same commit, unless both the end of the one stage and the
-/// beginning of the other move the subject: those are two commits.
+/// Continues with the next stage. Its intent is recorded in the same commit, unless both the end of the one
+/// stage and the beginning of the other move the subject: those are two commits.
 fn go_on<D: Data>(
     mut record: Record<D>,
     next: Stage,

@@ -48,9 +48,9 @@ pub(crate) enum Then {
     Work,
     /// Looks at the run again.
     Look,
-    /// Lets go of it.
+    /// Releases it.
     Rest,
-    /// Lets go of it; only the due time changed, which is worth no row of history.
+    /// Releases it; only the due time changed, which needs no history row.
     KeepWaiting,
 }
 

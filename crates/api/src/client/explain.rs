@@ -19,13 +19,13 @@ pub struct Summary {
 /// The explanation of one state or status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Why {
-    /// What is explained: `state`, `run` for the run that works on the resource, or the derived status it is about.
+    /// The subject: `state`, `run` for the open run of the resource, or the name of a derived status.
     pub about: String,
     /// Where the resource is.
     pub state: String,
-    /// What that means.
+    /// Its meaning.
     pub meaning: String,
-    /// Since when; nothing when it was never known.
+    /// Since when; absent if unknown.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub since: Option<Timestamp>,
     /// When patience runs out, for work in progress.
@@ -37,7 +37,7 @@ pub struct Why {
     pub blockers: Vec<Blocker>,
     /// The ways out, the preferred one first.
     pub exits: Vec<Exit>,
-    /// What to do next.
+    /// The next step.
     pub next: Next,
 }
 
@@ -57,25 +57,25 @@ pub struct Exit {
     pub on: Option<String>,
     /// Where it leads.
     pub to: String,
-    /// What must happen.
+    /// The condition.
     pub when: String,
     /// The person or program that makes it happen in the normal course.
     pub by: String,
-    /// How a person makes it happen.
+    /// The call by which a person causes it.
     pub call: Option<Action>,
 }
 
-/// What to do next.
+/// The next step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum Next {
-    /// Nothing: all is well, or it is over.
+    /// Nothing to do.
     Nothing,
     /// Wait for another person or program to act.
     Wait {
         /// The person or program that acts.
         by: String,
-        /// What is waited for.
+        /// The awaited event.
         until: String,
     },
     /// Make this call.

@@ -26,7 +26,7 @@ impl Client {
         self.one(&["workflows", id]).await
     }
 
-    /// Makes a workflow.
+    /// Creates a workflow.
     ///
     /// # Errors
     /// As for every call.
@@ -66,7 +66,7 @@ impl Client {
         self.one(&["groups", id]).await
     }
 
-    /// Makes a group.
+    /// Creates a group.
     ///
     /// # Errors
     /// As for every call.
@@ -82,7 +82,7 @@ impl Client {
         self.change(Method::PUT, &["groups", &spec.name], spec).await
     }
 
-    /// Deletes a group that nothing is in.
+    /// Deletes an empty group.
     ///
     /// # Errors
     /// As for every call.

@@ -35,7 +35,7 @@ impl Client {
         self.effects(&["configs", name, "effects"]).await
     }
 
-    /// Makes a satellite config.
+    /// Creates a satellite config.
     ///
     /// # Errors
     /// As for every call.

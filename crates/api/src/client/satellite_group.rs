@@ -42,7 +42,7 @@ impl Client {
         self.effects(&["groups", name, "effects"]).await
     }
 
-    /// Makes a satellite group, or replaces the one of that name.
+    /// Creates a satellite group, or replaces the one of that name.
     ///
     /// # Errors
     /// As for every call.

@@ -17,7 +17,7 @@ impl Client {
         self.page(&["tokens"], query).await
     }
 
-    /// Makes a token; its secret is in this answer and nowhere else.
+    /// Creates a token; its secret is only in this answer.
     ///
     /// # Errors
     /// As for every call.

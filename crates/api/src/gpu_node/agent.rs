@@ -54,7 +54,7 @@ impl fmt::Debug for Enrolled {
 /// A heartbeat.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Heartbeat {
-    /// Health checks; none means that the agent finds nothing wrong.
+    /// Health checks; an empty list means that the node is healthy.
     #[serde(default)]
     pub checks: Vec<Check>,
     /// How often the agent beats.
@@ -110,7 +110,7 @@ pub struct Beat {
     pub server_time: Timestamp,
     /// Whether a task can be claimed: one without a holder, or one that this heartbeat does not name.
     pub has_tasks: bool,
-    /// Tasks of the heartbeat that the agent does not have any more: it stops executing them.
+    /// Tasks of the heartbeat that no longer belong to the agent: it stops executing them.
     pub lost: Vec<String>,
 }
 

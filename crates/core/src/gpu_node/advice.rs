@@ -1,4 +1,4 @@
-//! What an operator should do next about a node that no run works on. A run advises for itself.
+//! The next step for an operator on a node without a run. A run has its own advice.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::{
 /// The advice where all is well.
 pub const NOTHING: &str = "nothing has to be done";
 
-/// Advises on a node and a run that do not go together; nothing where they do.
+/// Advises on a node and a run whose states contradict each other.
 #[must_use]
 pub fn misfit(id: &str, facts: &Facts) -> Option<Recommendation> {
     let misfit = mapping::check(facts.state, facts.current()).err()?;
@@ -124,7 +124,7 @@ pub fn decommission(node: &str, mode: Kind) -> Asked {
     DECOMMISSION.of(node).with("mode", mode.as_str())
 }
 
-/// Starts a run, and skips all stages for which no agent is there.
+/// Starts a run that skips all stages that need an agent.
 #[must_use]
 pub fn skipping(node: &str, kind: Kind) -> Asked {
     let first = kind.plan().iter().map(|step| step.stage).find(|stage| kind.can_skip(*stage));

@@ -1,4 +1,4 @@
-//! Drift: what MAAS says of a machine, held against the state of its node.
+//! Drift: compares the state of a machine in MAAS with the state of its node.
 //!
 //! | node                                | verdict                                                     |
 //! |-------------------------------------|-------------------------------------------------------------|
@@ -46,7 +46,7 @@ impl Verdict {
 /// Judges a node by what MAAS says of its machine now.
 #[must_use]
 pub fn verdict(facts: &Facts, sight: &Sight) -> Verdict {
-    // Another machine, which the node had before, says nothing of it.
+    // An earlier machine of the node does not count.
     if facts.state == State::Deleted || !sight.own {
         return Verdict::Nothing;
     }

@@ -10,7 +10,7 @@ use crate::run::{
     plan::{Kind, Stage},
 };
 
-/// What is known of a node.
+/// The facts about a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// Its state.
@@ -27,15 +27,15 @@ pub struct Facts {
     pub identity_kept: bool,
     /// The drift on record.
     pub drift: Option<Drift>,
-    /// The run that works on it, or else the last one that did.
+    /// Its open run, or else its last one.
     pub run: Option<NewestRun>,
-    /// What MAAS said last of its machine.
+    /// The last observation of its machine.
     pub sight: Option<Sight>,
-    /// What its agent said last.
+    /// The last report of its agent.
     pub health: Health,
     /// The failed checks that its agent reported last, if any failed.
     pub complaints: Option<String>,
-    /// Whether its agent is heard, or may be, as far as this server could listen.
+    /// Whether its agent sends heartbeats, or may have while this server could not listen.
     pub heard: bool,
 }
 
@@ -54,7 +54,7 @@ pub struct NewestRun {
     pub accepted: bool,
 }
 
-/// Drift on record: what MAAS says of the machine does not fit the node.
+/// Recorded drift: a state in MAAS that does not fit the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drift {
     /// MAAS's word for the status.
@@ -63,7 +63,7 @@ pub struct Drift {
     pub quarantined: bool,
 }
 
-/// What MAAS said of a machine.
+/// An observation of a machine in MAAS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sight {
     /// Its status and power.
@@ -94,7 +94,7 @@ impl Facts {
         self.run.as_ref().filter(|run| run.state.is_open())
     }
 
-    /// What the mapping of node and run goes by.
+    /// The kind and state of the open run, for the mapping.
     #[must_use]
     pub fn current(&self) -> Option<(Kind, run::State)> {
         self.run.as_ref().map(|run| (run.kind, run.state))

@@ -107,7 +107,7 @@ pub enum Observed {
     },
 }
 
-/// What an observation may be.
+/// An expected observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Expect {
@@ -123,14 +123,14 @@ pub enum Expect {
     Absent,
 }
 
-/// What is expected of MAAS while a node is in a state.
+/// The expected observations while a node is in a state.
 #[derive(Debug, Clone, Copy, serde::Serialize)]
 pub struct Expectation {
     /// The node's state.
     pub state: State,
-    /// What fits at any time.
+    /// Expected at any time.
     pub expected: &'static [Expect],
-    /// What fits as well while a run is open, because the run causes it, or failed in it.
+    /// Also expected while a run is open, because the run causes it, or failed in it.
     pub while_worked_on: &'static [Expect],
 }
 
@@ -138,7 +138,7 @@ const fn is(status: Status) -> Expect {
     Expect::Is(status)
 }
 
-/// What a run passes through, or fails in, on the way to `Deployed`.
+/// Statuses on the way to `Deployed`, and its failures.
 const DEPLOYING: &[Expect] = &[
     is(New),
     is(Commissioning),
@@ -152,11 +152,11 @@ const DEPLOYING: &[Expect] = &[
     is(Broken),
     Failed,
 ];
-/// What an onboarding passes through, or fails in, besides.
+/// Further statuses of an onboarding, and its failures.
 const ENROLLING: &[Expect] = &[is(Testing), is(Releasing), is(DiskErasing), is(Broken), Failed];
-/// What a run passes through, or fails in, on the way out of MAAS.
+/// Statuses on the way out of MAAS, and its failures.
 const RELEASING: &[Expect] = &[is(New), is(Releasing), is(DiskErasing), is(Broken), Failed];
-/// A dead host is drained on paper; MAAS may say anything of it that it says of a quarantined one.
+/// A dead host is drained without an agent, so the same statuses are expected as for a quarantined one.
 const DRAINING: &[Expect] = &[is(New), is(Broken), Failed, Absent];
 
 /// The expected MAAS states by node state.

@@ -1,4 +1,4 @@
-//! Which states of a node and of its current run go together: an invariant that can be checked.
+//! The valid combinations of the states of a node and its current run: an invariant that can be checked.
 //!
 //! Sections 4.3 and 5.3 of the document give the rows of [`Source::Document`], narrowed to the kinds of run that
 //! can be meant; where it is silent, the others say what our moves make possible. A combination without a row is a bug or damage, and the

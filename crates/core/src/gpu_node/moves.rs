@@ -1,8 +1,7 @@
-//! What a run does to its node: the moves that are committed together with those of the run.
+//! The moves of a node that are committed together with those of its run.
 //!
-//! They follow from where the run is and where the node is, not from what was committed before, so a worker that
-//! takes over decides the same. What must stay true: every pair that a commit leaves behind passes
-//! [`mapping::check`].
+//! They depend on the states of run and node only, so a worker that takes over decides the same. What must
+//! stay true: every pair that a commit leaves behind passes [`mapping::check`].
 
 use State::*;
 
@@ -116,8 +115,8 @@ pub fn is_requested(event: Event) -> bool {
     matches!(event, Event::Drain | Event::Remove | Event::StopDrain | Event::RollbackRemove)
 }
 
-/// The next move towards `quarantined` of a node that must not be used; a node in the middle of a drain gets there
-/// by way of `offline`. Nothing for a node that is there, or that nothing is scheduled on anyway.
+/// The next move towards `quarantined` of a node that must not be used; a draining node gets there by way of
+/// `offline`. None for a node that is quarantined or out of scheduling.
 #[must_use]
 pub fn towards_quarantine(node: State, origin: Origin) -> Option<Event> {
     match node {

@@ -1,4 +1,4 @@
-//! What has to be proven before a node is used: that it is healthy, that it is clean, that its machine is where it was.
+//! The proofs that a node needs before it is used: healthy, clean, and with its machine unchanged.
 
 use super::{
     State,
@@ -59,7 +59,7 @@ pub fn healthy(facts: &Facts) -> Result<(), String> {
     }
 }
 
-/// Whether MAAS still has the machine of a retired node as it was left, so that its system can be used again.
+/// Whether MAAS still has the machine of a retired node as it was, so that its system can be reused.
 ///
 /// # Errors
 /// What MAAS says instead.
@@ -127,7 +127,7 @@ pub fn objection(facts: &Facts, action: Action) -> Option<String> {
     }
 }
 
-/// Says that there is no identity to reactivate, and what leads on instead.
+/// Says that there is no identity to reactivate, and the alternative.
 #[must_use]
 pub fn identity_gone(facts: &Facts) -> String {
     let way = if facts.can_be_reimaged() {

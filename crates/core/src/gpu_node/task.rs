@@ -1,4 +1,4 @@
-//! Task: what the agent on a GPU node is asked to do by a run.
+//! Task: work that a run orders from the agent on a GPU node.
 //!
 //! A task is executed at least once: an agent whose lease lapsed may have done it, and another execution must do no
 //! harm. What must stay true: a task that ended never changes again, and only the newest epoch of its lease ends it.
@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 use crate::{names::names, run::plan::Stage};
 
 names! {
-    /// What an agent can be asked to do; the names are the document's.
+    /// The kinds of tasks; the names are the document's.
     pub enum Kind {
         /// Stops taking work and waits until what runs on the node has ended.
         Drain = "node.drain",

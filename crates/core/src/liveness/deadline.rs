@@ -10,15 +10,16 @@
 //!             start or an outage the time in which members that backed off return
 //! ```
 //!
-//! Time in which other servers were gone, or refused members, is excused as well. All of it together puts a deadline off
-//! by at most the rule once more and twice the longest of these times. One such time is excused in full by that,
-//! wherever it falls: it began before the member was due, and is over after its length, and then the member has its
-//! grace. A healthy member is missed only if each of its beats for twice the rule went to a server that was about to go.
-//! The bound is needed because a server that crashes again and again would keep dead members from being found.
+//! Time in which other servers were gone, or refused members, is excused as well. In total it moves a
+//! deadline by at most the rule once more and twice the longest of these times. That fully excuses one such
+//! time, wherever it falls: it began before the member was due, ends after its length, and then the member
+//! has its grace. A healthy member is marked only if each of its beats for twice the rule went to a server
+//! that was about to crash. The bound is needed because a server that crashes again and again would otherwise
+//! hide dead members.
 //!
-//! What must stay true: no deaf period of ours, however short and wherever it falls, makes a member that is well
-//! due; and a dead member is due once we listened without a break for [`Policy::at_most`]. A deaf
-//! period that ended before the member was last heard is no excuse any more: the member came back.
+//! What must stay true: no deaf period of ours, however short and wherever it falls, makes a healthy member
+//! due; and a dead member is due once we listened without a break for [`Policy::at_most`]. A deaf period that
+//! ended before the member's last beat is no excuse: the member came back.
 //!
 //! All instants are our receive time on an axis that does not jump.
 
@@ -29,7 +30,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{Cause, Interval, Listening, Period, later};
 use crate::names::names;
 
-/// What was recorded of a member's beats.
+/// The recorded beats of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heard {
     /// When the last beat was received.
@@ -76,7 +77,7 @@ impl Policy {
         u32::try_from(beats).unwrap_or(u32::MAX)
     }
 
-    /// What a member that is well may need to be heard again once we listen again.
+    /// How long a healthy member may need until its next beat, once we listen again.
     #[must_use]
     pub fn grace(&self, interval: Option<Interval>) -> SignedDuration {
         interval.map_or(self.fallback, Interval::healthy_gap)
@@ -109,14 +110,14 @@ pub struct Deadline {
     pub late: Timestamp,
     /// Past this, it missed more beats than the rule allows.
     pub due: Timestamp,
-    /// The deaf time since it was last heard, which it is not charged for.
+    /// The deaf time since its last beat, which does not count.
     pub credit: SignedDuration,
-    /// Where it lies at the latest, however often other servers are gone; nothing when none was.
+    /// The latest possible deadline, however often other servers are gone; none if none was.
     pub bound: Option<Timestamp>,
 }
 
 names! {
-    /// What a member's silence means at a moment.
+    /// The judgement of a member's silence at a moment.
     pub enum Standing {
         /// Heard recently enough.
         Heard = "heard",
@@ -165,7 +166,7 @@ pub fn deadline(heard: &Heard, policy: &Policy, listening: &Listening, now: Time
 }
 
 impl Deadline {
-    /// What the silence means at a moment; whether the guard holds is for the guard to say.
+    /// Returns the judgement at a moment, without the guard.
     #[must_use]
     pub fn standing(&self, now: Timestamp) -> Standing {
         if now > self.due {

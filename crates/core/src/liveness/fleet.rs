@@ -1,8 +1,8 @@
 //! Fleet: a guard for every zone and one for the whole, and the ruling that follows from both.
 //!
 //! What must stay true: of the two guards over a member the stricter one wins; the rate of the whole is
-//! shared among the zones, the one with the longest due member first; and an event is one incident: that of
-//! the zone when the rest of the fleet is well, else that of the whole and not one more per zone.
+//! shared among the zones, the one with the longest due member first; and an event is one incident: the
+//! zone's if the rest of the fleet is healthy, otherwise one for the whole fleet.
 //!
 //! The bound: a member that stays dead is stale at the latest [`Limits::hold`] after its deadline, plus the
 //! time that [`Limits::rate`] takes for those released before it, plus two sweeps.
@@ -44,11 +44,11 @@ pub struct Incident {
     pub zone: Zone,
     /// Whether it begins or ends.
     pub change: Change,
-    /// What happened, in a sentence.
+    /// The event, in a sentence.
     pub why: String,
 }
 
-/// What becomes of an incident.
+/// The change of an incident.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// The first member is held.
@@ -137,7 +137,8 @@ impl Fleet {
         guards.filter_map(change).collect()
     }
 
-    /// Whether a zone is held and the fleet without it is well: then its incident says more.
+    /// Whether a zone is held and the rest of the fleet is healthy: then the zone's incident is more
+    /// specific.
     fn is_the_cause(&self, zone: &Guard) -> bool {
         let (whole, zone_facts) = (self.whole.facts(), zone.facts());
         let silent = whole.silent.saturating_sub(zone_facts.silent);

@@ -23,7 +23,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{Deadline, Standing, later, rate::Rate, window::Recent};
 use crate::names::names;
 
-/// When to hold and how to let go.
+/// When to hold silent members, and how fast to release them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// A zone with fewer members is never held.
@@ -48,7 +48,7 @@ impl Default for Limits {
     }
 }
 
-/// What a sweep counted in a zone.
+/// The counts of a sweep for a zone.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Facts {
     /// Members that are judged: all that beat and are not stale yet. One that cannot be made stale does not
@@ -88,7 +88,7 @@ impl Facts {
 }
 
 names! {
-    /// What a guard does.
+    /// The phase of a guard.
     pub enum Phase {
         /// Members go stale as they fall due.
         Watching = "watching",
@@ -118,7 +118,7 @@ impl Release {
         }
     }
 
-    /// What is left of it once some were released.
+    /// The counts after some members were released.
     #[must_use]
     pub fn less(self, released: u32) -> Self {
         match self {
@@ -156,7 +156,7 @@ impl Default for Guard {
 }
 
 impl Guard {
-    /// What the guard does.
+    /// The present phase.
     #[must_use]
     pub fn phase(&self) -> Phase {
         self.phase
@@ -168,7 +168,7 @@ impl Guard {
         self.since
     }
 
-    /// What it was told last.
+    /// The last counts.
     #[must_use]
     pub fn facts(&self) -> &Facts {
         &self.facts
@@ -219,7 +219,7 @@ impl Guard {
             Phase::Watching if due == 0 || self.members() < limits.members || !self.is_dark() => {
                 Phase::Watching
             }
-            // One that was held by another guard before has waited enough.
+            // Members that another guard held before have waited enough.
             Phase::Watching if waited => Phase::Releasing,
             Phase::Watching => Phase::Holding,
             Phase::Holding if !self.is_dark() => Phase::Watching,

@@ -1,4 +1,4 @@
-//! Interval: how often a member beats, as it says it and as it was given.
+//! Interval: how often a member beats, as reported and as given.
 //!
 //! On the wire it is the schedule of the satellite client, `@every` and a Go duration. Whatever order of
 //! units a client writes, there is one normal form: `@every 00h00m30s`.
@@ -103,8 +103,8 @@ pub fn in_force(said: Option<Interval>, given: Option<Interval>) -> Option<Inter
 
 /// The interval in force after a beat: a longer one holds at once, a shorter one once the member keeps it.
 ///
-/// A real client reports a lowered interval at once but goes on beating at the old one until it is
-/// restarted; believing it would make it stale between two beats. `gap` is the time since the beat before.
+/// A real client reports a shorter interval at once but keeps the old one until it is restarted; trusting it
+/// would make the client stale between two beats. `gap` is the time since the beat before.
 #[must_use]
 pub fn adopt(before: Option<Interval>, next: Option<Interval>, gap: SignedDuration) -> Option<Interval> {
     match (before, next) {

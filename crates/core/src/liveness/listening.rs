@@ -16,9 +16,9 @@ names! {
     pub enum Cause {
         /// The process stood still.
         Pause = "pause",
-        /// The database could not be written, so a beat could not be told from silence.
+        /// The database could not be written, so beats could not be stored.
         Database = "database",
-        /// Another server was gone with what it heard last, or sent members away.
+        /// Another server stopped with beats that it may not have stored, or refused beats.
         Replica = "replica",
         /// The listener did not accept connections.
         Listener = "listener",
@@ -65,9 +65,9 @@ impl Period {
 /// When the server was deaf, and whether it is deaf now.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Listening {
-    /// What is over: in order, never touching each other, at most [`LIMIT`].
+    /// Ended periods: in order, never touching each other, at most [`LIMIT`].
     over: Vec<Period>,
-    /// What goes on, each cause at most once.
+    /// Open periods, each cause at most once.
     open: Vec<(Cause, Timestamp)>,
     /// Periods that other servers missed, kept like those that are over.
     elsewhere: Vec<Elsewhere>,
@@ -129,7 +129,7 @@ impl Listening {
         &self.over
     }
 
-    /// What other servers did not hear, oldest first.
+    /// Periods that other servers missed, oldest first.
     pub fn elsewhere(&self) -> impl DoubleEndedIterator<Item = &Period> {
         self.elsewhere.iter().map(|elsewhere| &elsewhere.period)
     }
@@ -170,7 +170,7 @@ impl Listening {
     }
 }
 
-/// What a record is made of.
+/// An entry of a record.
 trait Stretch: Copy {
     fn period(&self) -> &Period;
 
@@ -225,7 +225,7 @@ fn merge_closest<T: Stretch>(record: &mut Vec<T>) {
     }
 }
 
-/// From the end: members were heard recently, so that this stops after none or few.
+/// Searches from the end, because members beat recently, so that few entries are read.
 fn ended_after<T: Stretch>(record: &[T], at: Timestamp) -> impl Iterator<Item = &T> {
     record.iter().rev().take_while(move |stretch| stretch.period().to > at)
 }

@@ -1,4 +1,4 @@
-//! Rate: so many a second, whatever the rhythm of the sweeps.
+//! Rate: a number per second, independent of the period of the sweeps.
 
 use std::num::NonZeroU32;
 
@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::later;
 
-/// A sweep that comes late may make up for this much at once, no more.
+/// How much a late sweep may make up for at once.
 const CATCH_UP: SignedDuration = SignedDuration::from_secs(10);
 
 /// Nanoseconds.

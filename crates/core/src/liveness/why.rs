@@ -1,4 +1,4 @@
-//! Why: what is known of a member's silence, for people.
+//! Why: explains a member's silence.
 
 use std::fmt::{Display, Formatter, Result};
 
@@ -11,10 +11,10 @@ use super::{
     later, missed_beats,
 };
 
-/// What is known of a member's silence.
+/// The facts about a member's silence.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Silence {
-    /// What it means.
+    /// Its judgement.
     pub standing: Standing,
     /// When the member was last heard.
     pub heard: Timestamp,
@@ -121,12 +121,12 @@ pub struct Held {
     pub until: Timestamp,
     /// Members that are silent.
     pub silent: u32,
-    /// Of so many.
+    /// How many members the incident covers.
     pub watched: u32,
 }
 
 impl Held {
-    /// What a guard holds; nothing while it only watches.
+    /// The hold of a guard; none while it only watches.
     #[must_use]
     pub fn by(guard: &Guard, zone: Zone, limits: &Limits) -> Option<Self> {
         let facts = guard.facts();

@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-/// Into how many steps a window is cut; what happens within one step is one entry.
+/// The number of steps of a window; events within one step share an entry.
 const STEPS: i32 = 32;
 
 /// Entries kept when the window grows; past that the oldest two become one and expire as the older one.
@@ -43,7 +43,7 @@ impl Recent {
         }
     }
 
-    /// Drops what began before an instant.
+    /// Drops steps that began before an instant.
     pub(super) fn forget(&mut self, before: Timestamp) {
         self.0.retain(|step| step.from >= before);
     }

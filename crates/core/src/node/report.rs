@@ -1,4 +1,4 @@
-//! Install reports: what a node says of its installation, and what follows from it.
+//! Install reports of a node, and their effects.
 //!
 //! Four cells of the table act; every other report is acknowledged and changes nothing, because a report
 //! that arrives late or twice must not hurt.
@@ -27,7 +27,7 @@ names! {
     }
 }
 
-/// What a report is judged by.
+/// The facts that a report is judged by.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
     /// The node's state.
@@ -38,7 +38,7 @@ pub struct Facts<'a> {
     pub counted_attempts: &'a [String],
 }
 
-/// What follows from a report.
+/// The effect of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// The node moves by this event; `attempts` is the counter afterwards.
@@ -73,7 +73,7 @@ names! {
     }
 }
 
-/// What follows when a node reports on its installation.
+/// Returns the effect of an install report.
 #[must_use]
 pub fn judge(node: Facts<'_>, status: InstallStatus, attempt: Option<&str>) -> Outcome {
     match (status, node.state) {
@@ -98,7 +98,7 @@ pub fn judge(node: Facts<'_>, status: InstallStatus, attempt: Option<&str>) -> O
     }
 }
 
-/// What follows when an installation stays silent past its patience: it counts as a failed attempt.
+/// Returns the effect of an installation that is silent past its patience: a failed attempt.
 ///
 /// Nothing in any other state: the node moved on before the timer fired.
 #[must_use]

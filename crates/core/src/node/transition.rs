@@ -6,7 +6,7 @@ use crate::{
     table::{Event as _, Row},
 };
 
-/// What a person asks for.
+/// A person's request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     /// The state to go to.
@@ -66,10 +66,9 @@ impl std::fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// Whether a node with this many failed attempts may go where it is asked to.
+/// Whether a node with this many failed attempts may move to the requested state.
 ///
-/// # Errors
-/// The reason, with what is allowed instead.
+/// # Errors Returns the reason, with the allowed moves.
 pub fn judge(from: State, attempts: u32, request: Request) -> Result<Granted, Refusal> {
     let Request { to, force } = request;
     if from == to {

@@ -13,12 +13,12 @@
 //! ¹ unless the run is still at its first stage: then the rerun happened already.
 //! ² unless the run adopted what was observed: then it goes on from there already.
 //!
-//! A run whose next attempt is put off because the last one failed is not queued yet: an action that sends it on queues
-//! it, and the budgets stay as they are.
+//! A run that waits for a retry is not queued yet: an action that continues it queues it, and the budgets
+//! stay as they are.
 //!
-//! Every action is idempotent: pressed twice, or by two operators at once, it has one effect, and the second
-//! press is told what the first one did. A worker that holds a live lease is never overtaken in the middle
-//! of a call, except by `mark_manual_intervention_required`, which fences it off.
+//! Every action is idempotent: given twice, or by two operators at once, it has one effect, and the second
+//! answer says what the first one did. A worker that holds a live lease is never overtaken in the middle of a
+//! call, except by `mark_manual_intervention_required`, which fences it off.
 
 use std::collections::BTreeSet;
 
@@ -104,12 +104,12 @@ names! {
     }
 }
 
-/// What adopting the observed state would mean.
+/// The effect of adopting the observed state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Observation {
     /// Nothing was observed that could be adopted.
     Nothing,
-    /// The operator looked at an observation that is not the newest any more.
+    /// The operator's observation is no longer the newest.
     Outdated,
     /// The machine is in use outside of Wardroom.
     InUse,
@@ -117,7 +117,7 @@ pub enum Observation {
     Continues,
 }
 
-/// What the legality of an action depends on.
+/// The facts that decide whether an action is legal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
     /// The run's state.
@@ -134,15 +134,15 @@ pub struct Facts {
     pub at_first_stage: bool,
     /// Whether an observed state was adopted on the way.
     pub adopted: bool,
-    /// What adopting would mean; looked at by `adopt_observed_state` only.
+    /// The effect of adopting; for `adopt_observed_state` only.
     pub observation: Observation,
     /// Give the run up without undoing anything; looked at by `cancel` only.
     pub abandon: bool,
-    /// Whether nothing is heard of the node's agent; looked at by what is recommended only.
+    /// Whether the node's agent is silent; for recommendations only.
     pub silent: bool,
 }
 
-/// What an action does.
+/// The effect of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
     /// The run moves by this event, heading for this goal; its worker is fenced off.
@@ -158,7 +158,7 @@ pub enum Decision {
 names! {
     /// Why an action has nothing left to do.
     pub enum Already {
-        /// A worker is at it.
+        /// A worker is executing it.
         InProgress = "in_progress",
         /// It is queued for the next free worker.
         Queued = "already_queued",
@@ -180,17 +180,17 @@ names! {
     pub enum Refusal {
         /// The run is over; start a new one.
         RunIsOver = "run_is_over",
-        /// Nothing has failed; the run is on its way.
+        /// Nothing has failed; the run is in progress.
         NothingFailed = "nothing_failed",
         /// The run is being undone, or failed while it was; retry the undo, or abandon the run.
         BeingUndone = "being_undone",
         /// The run is being cancelled; start a new one afterwards.
         BeingCancelled = "being_cancelled",
-        /// Nothing was observed that could be adopted; wait for the next observation.
+        /// There is no observation to adopt; wait for the next one.
         NothingObserved = "nothing_observed",
-        /// MAAS has the machine in use, and not for this run; release it there, then enter the run again from the top.
+        /// The machine is in use in MAAS for something else; release it there, then rerun the run.
         MachineInUse = "machine_in_use",
-        /// The observation is not the newest any more; look again.
+        /// There is a newer observation; read the run again.
         ObservationOutdated = "observation_outdated",
         /// Only a run that was frozen for manual intervention can be abandoned; mark it first.
         NotFrozen = "not_frozen",
@@ -258,7 +258,8 @@ pub fn allowed(run: Facts) -> impl Iterator<Item = Action> {
     Action::ALL.iter().copied().filter(move |&action| decide(action, run).is_ok())
 }
 
-/// Returns the action that gets the run on once the cause of its failure is fixed; nothing while it is on its way.
+/// Returns the action that continues the run once the cause of its failure is fixed; none while it is in
+/// progress.
 ///
 /// | failed in                | action                                                                           |
 /// |--------------------------|----------------------------------------------------------------------------------|
@@ -323,7 +324,7 @@ fn anew(kind: Kind) -> Action {
 fn go_on(run: Facts, event: Event) -> Result<Decision, Refusal> {
     match run.state {
         State::FailedManualIntervention if run.failed_in_undo => movement(run, Event::RetryUndo, run.goal),
-        // Frozen on its way to be cancelled, it goes on towards that.
+        // A run that was frozen while being cancelled continues to be cancelled.
         State::FailedRetryable | State::FailedManualIntervention => movement(run, event, run.goal),
         State::Running | State::Compensating => Ok(queue(run.lease)),
         State::Pending => Err(Refusal::NothingFailed),
@@ -346,7 +347,7 @@ fn rerun(run: Facts) -> Result<Decision, Refusal> {
 
 fn restart(run: Facts) -> Result<Decision, Refusal> {
     match run.state {
-        // The first one that stopped it wins; once it is frozen, an operator may decide anew.
+        // The first order to stop wins; once the run is frozen, an operator may decide again.
         State::Running | State::Compensating if run.goal == Goal::Cancel => Err(Refusal::BeingCancelled),
         State::Pending if !run.has_effects => Ok(Decision::Nothing(Already::Clean)),
         State::Compensating => Ok(Decision::Nothing(Already::Undoing)),

@@ -23,8 +23,8 @@ impl Kind {
         self.plan()[0].stage
     }
 
-    /// Where the run goes when `stage` is done; `asked` says whether a stage that is not always executed is.
-    /// A stage outside the plan leads to its end: there is nothing left that would come after it.
+    /// Returns the next stage after `stage`; `asked` says whether an optional stage is executed. A stage
+    /// outside the plan leads to the end.
     pub fn after(self, stage: Stage, asked: impl Fn(Stage) -> bool) -> Next {
         let plan = self.plan();
         let Some(at) = plan.iter().position(|step| step.stage == stage) else { return Next::End };
@@ -57,9 +57,9 @@ impl Kind {
         if matches!(self, Self::Bootstrap) { SignedDuration::from_hours(24) } else { stage.patience() }
     }
 
-    /// Whether an operator may have a stage of the run skipped, with a reason: what needs an agent that a dead,
-    /// uninstalled or never enrolled host does not have. What erases or proves is skipped only where MAAS takes the
-    /// machine back afterwards; a node that returns to use as it is must be proven clean.
+    /// Whether an operator may skip a stage, with a reason: stages that need an agent, for a host without
+    /// one. Stages that erase or prove can be skipped only if MAAS takes the machine back afterwards; a node
+    /// that returns to use must be proven clean.
     #[must_use]
     pub fn can_skip(self, stage: Stage) -> bool {
         let released = matches!(self, Self::Reimage | Self::FullDecommission);
@@ -100,8 +100,8 @@ fn repaired(before: &[Step]) -> Next {
 }
 
 impl Stage {
-    /// What undoing the stage means, for stages that leave something behind which can be undone. The others only
-    /// look, or go one way: what was erased stays erased, and a machine is never switched on again by itself.
+    /// The undo of a stage, if it has one. Other stages only observe, or cannot be undone, such as an
+    /// erasure.
     #[must_use]
     pub const fn undo(self) -> Option<&'static str> {
         match self {
@@ -142,13 +142,13 @@ impl Stage {
         matches!(self, Self::DrainNode | Self::RemoveGpuaasNodeRecord)
     }
 
-    /// Stages that protect the next tenant from what the last one left.
+    /// Stages that protect the next tenant from data of the last one.
     #[must_use]
     pub const fn erases_or_proves(self) -> bool {
         self.erases() || matches!(self, Self::ValidateCleanNode)
     }
 
-    /// Stages that take from a node what was on it.
+    /// Stages that erase data of the node.
     #[must_use]
     pub const fn erases(self) -> bool {
         matches!(self, Self::CleanupStorage | Self::ScrubGpu)

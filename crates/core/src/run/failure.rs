@@ -1,4 +1,4 @@
-//! Why a stage fails, how often that is borne, and what follows when it is not borne any longer.
+//! The classes of failures, their retries, and the result when retries are spent.
 
 use jiff::SignedDuration;
 
@@ -20,11 +20,11 @@ names! {
         Overdue = "overdue",
         /// The stage, or the server that executed it, came down in the middle of it.
         Crashed = "crashed",
-        /// What the site, or the node, was registered with is missing or does not fit the machine.
+        /// A setting of the site or the node is missing or does not fit the machine.
         Settings = "settings",
         /// The observed state was not caused by the run, and automation does not adopt it.
         Disagreement = "disagreement",
-        /// The machine was deployed, and what is on it cannot enrol, or does not report: only another deployment helps.
+        /// The deployed system cannot enrol or does not report: only another deployment helps.
         Redeploy = "redeploy",
         /// No agent of the node can carry the stage out; a person has to skip it, with a reason.
         NoAgent = "no_agent",
@@ -33,7 +33,7 @@ names! {
     }
 }
 
-/// How long a stage bears a MAAS that has too much to do, at least: what is busy for longer has to be looked at.
+/// The least time that a stage waits for a busy MAAS before a person has to look.
 pub const BUSY: SignedDuration = SignedDuration::from_hours(1);
 
 impl Stage {
@@ -42,13 +42,13 @@ impl Stage {
     pub const fn budget(self, class: Class) -> u32 {
         match class {
             Class::Retryable => self.repeats(),
-            // What is away for a quarter of an hour is down, and not only restarted.
+            // Longer than a restart takes: about a quarter of an hour.
             Class::Unanswered => 9,
             Class::Datasource => 2,
             // The password is tried twice.
             Class::Credentials => 1,
             Class::Crashed => 4,
-            // MAAS may take a moment to show what it deployed with.
+            // MAAS may take a moment to show the options of the deployment.
             Class::Redeploy if matches!(self, Self::EnsureHardwareSyncConfigured) => self.repeats(),
             Class::Redeploy
             | Class::Overdue
@@ -59,7 +59,7 @@ impl Stage {
         }
     }
 
-    /// What happens to the run when a budget is spent: a repeat is safe, or a person has to look first.
+    /// Returns the event when a budget is spent: a retry is safe, or a person has to look first.
     #[must_use]
     pub const fn when_spent(self, class: Class) -> Event {
         match class {
@@ -78,7 +78,7 @@ impl Stage {
         }
     }
 
-    /// Stages that wait for something that comes by itself, and for as long again with every repeat.
+    /// Stages that wait for an external event, with full patience at every retry.
     #[must_use]
     pub const fn waits_anew(self) -> bool {
         matches!(self, Self::WaitForHardwareSyncHealthy)
@@ -98,7 +98,7 @@ impl Stage {
         }
     }
 
-    /// Stages whose failure, repeated, says something about the machine that no further repeat will change.
+    /// Stages whose repeated failure is caused by the machine, so that retries do not help.
     const fn is_verdict(self) -> bool {
         matches!(
             self,

@@ -1,8 +1,8 @@
 //! Plans: which stages a run goes through, in which order.
 //!
-//! The documents list stages as a catalogue. The order is ours: what can be found wrong without touching
-//! the node comes first, what needs a live host comes before release and power-off, and a node's last
-//! move is committed together with the run's end.
+//! The documents list stages without an order. Ours: checks that do not touch the node first, stages that
+//! need a live host before release and power-off, and a node's last move is committed together with the run's
+//! end.
 
 use Stage::*;
 use When::{Always, ByPolicy, OnFailure, OnRequest};
@@ -176,7 +176,7 @@ impl Kind {
         }
     }
 
-    /// How long the run is expected to take at most: what its stages take together.
+    /// The longest expected duration of the run: the sum of its stages.
     #[must_use]
     pub fn patience(self) -> SignedDuration {
         self.plan().iter().map(|step| self.patience_at(step.stage)).sum()
@@ -190,7 +190,7 @@ impl Kind {
 }
 
 names! {
-    /// What a run does at one point; the names are the document's.
+    /// The stages of runs; the names are the document's.
     pub enum Stage {
         /// Freezes the site's settings into the run.
         LoadSiteConfig = "load_site_config",

@@ -116,7 +116,7 @@ impl Server {
     }
 }
 
-/// Waits until the program is told to end.
+/// Waits for a signal to stop.
 pub(crate) async fn until_told() {
     let mut term = match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
         Ok(term) => term,

@@ -26,7 +26,7 @@ pub enum Outcome {
     Succeed,
     /// A Deployment exceeds its deadline, a Job fails.
     Fail,
-    /// It goes on for ever.
+    /// It never ends.
     Stall,
 }
 
@@ -103,7 +103,7 @@ impl State {
         let _ = self.update(place, object.clone(), &writer, false);
     }
 
-    /// Deletes an object whose owners are gone or wait for it, and lets go of one that waited for others.
+    /// Deletes an object whose owners are gone or wait for it, and finishes one that waited for others.
     fn collect(&mut self, place: &Place, object: &Value, now: Timestamp) {
         let metadata = &object["metadata"];
         let owners: Vec<_> = owners_of(object).collect();
@@ -112,7 +112,7 @@ impl State {
         let is_unowned = !owners.is_empty() && owners.iter().all(|uid| owner(uid).is_none_or(waits));
         let writer = Writer { manager: MANAGER, subresource: "", now };
         if is_unowned && !metadata["deletionTimestamp"].is_string() {
-            // Gone already is as good.
+            // It may be deleted already.
             let _ = self.delete(place, &Deletion::default(), &writer);
         }
         let has_dependents =

@@ -1,4 +1,4 @@
-//! A MAAS that is slow: so many requests a second and no more.
+//! A slow MAAS: a limited number of requests per second.
 
 use std::time::{Duration, Instant};
 

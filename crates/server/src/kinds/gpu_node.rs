@@ -104,7 +104,7 @@ pub(crate) struct GpuNodeQuery {
     field_selector: Option<String>,
     /// `true` for the deleted instead of the living; `status=deleted` means the same.
     deleted: Option<bool>,
-    /// How many at most: 1 to 1000, 100 unless told.
+    /// The most items on a page, 1 to 1000; default 100.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<String>,
     /// The cursor of the page before.
@@ -217,7 +217,7 @@ fn taken(key: &str, holder: &str) -> Error {
     }
 }
 
-/// Reads one node. Also one that was deleted, whose record and history stay.
+/// Reads one node, living or deleted; the record and history of a deleted one stay.
 #[utoipa::path(get, path = "/api/v1/gpu-nodes/{id}", params(("id" = String, Path)), responses((status = 200, body = Envelope<GpuNode>), Problems))]
 pub(crate) async fn get(Shared(app): Shared<App>, Path(id): Path<String>) -> Result<Response, Error> {
     let node = begin::read(&app, &id).await?;

@@ -93,7 +93,7 @@ pub(crate) struct NodeQuery {
     field_selector: Option<String>,
     /// `true` for the deleted instead of the living.
     deleted: Option<bool>,
-    /// How many at most: 1 to 1000, 100 unless told.
+    /// The most items on a page, 1 to 1000; default 100.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<String>,
     /// The cursor of the page before.
@@ -207,13 +207,13 @@ fn taken(mac: &str, holder: &str) -> Error {
     }
 }
 
-/// Reads one node. Also one that was deleted, whose record and history stay.
+/// Reads one node, living or deleted; the record and history of a deleted one stay.
 #[utoipa::path(get, path = "/api/v1/nodes/{id}", params(("id" = String, Path)), responses((status = 200, body = Envelope<Node>), Problems))]
 pub(crate) async fn get(State(app): State<App>, Path(id): Path<String>) -> Result<Response, Error> {
     answer(&app, &deleted::read(&app, KIND, &id).await?, None).await
 }
 
-/// Changes what a node shall be: its workflow, group, name and labels.
+/// Changes a node's workflow, group, name and labels.
 #[utoipa::path(
     patch, path = "/api/v1/nodes/{id}", request_body = NodePatch, params(("id" = String, Path)),
     responses((status = 200, body = Envelope<Node>), Problems)
@@ -356,7 +356,7 @@ fn only_approve(caller: &Caller, granted: &Granted, force: bool) -> Result<(), E
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HistoryQuery {
-    /// How many at most: 1 to 1000, 50 unless told.
+    /// The most rows, 1 to 1000; default 50.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<String>,
     /// How many to skip.

@@ -10,8 +10,8 @@ pub(super) const SYSTEM: &str = "system";
 
 /// The name of the robot of a satellite, without the prefix that Harbor puts in front of it.
 ///
-/// Harbor's names are stricter than ours. Every name of a satellite has a robot's name of its own, and a name that
-/// Harbor takes stays what it is.
+/// Harbor's names are stricter than ours. Each satellite's name has a different robot name, and a valid one
+/// stays the same.
 #[must_use]
 pub fn robot_name(satellite: &str) -> String {
     name::legal(satellite)
@@ -66,7 +66,7 @@ pub struct Created {
     pub id: i64,
     /// Its name with Harbor's prefix, used to log in.
     pub name: String,
-    /// Its secret, which Harbor tells only now.
+    /// Its secret, which Harbor shows only now.
     pub secret: Secret,
     /// When it was made.
     pub creation_time: Timestamp,
@@ -99,12 +99,12 @@ pub struct Permission {
     pub access: Vec<Access>,
 }
 
-/// One thing that may be done.
+/// A permitted action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Access {
-    /// With what.
+    /// The resource.
     pub resource: String,
-    /// What.
+    /// The action.
     pub action: String,
 }
 

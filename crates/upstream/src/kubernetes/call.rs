@@ -34,7 +34,7 @@ pub(super) fn built(request: Result<HttpRequest, request::Error>) -> Result<Http
     request.map_err(|error| Failure::Setup(fit(&causes(&error), &[])))
 }
 
-/// Sends a request and reads the whole answer, whatever its status.
+/// Sends a request and reads the whole answer, of any status.
 pub(super) async fn send(client: &Client, request: HttpRequest, timeout: Duration) -> Result<Reply, Failure> {
     let exchange = async {
         let response = open(client, request).await?;

@@ -1,4 +1,4 @@
-//! Watches: every change of some kinds as one stream that goes on after failures.
+//! Watches: every change of some kinds as one stream that continues after failures.
 //!
 //! A watch lists, then follows from the version of the list. When the server no longer has that version (410), or
 //! anything else fails, it lists again and reports only the differences: no change is lost, and an object that vanished
@@ -56,7 +56,7 @@ pub enum Change {
     Listed(Watched),
     /// The watch failed and tries again after a back-off.
     Interrupted {
-        /// What is not watched for now.
+        /// The kind that is not watched for now.
         watched: Watched,
         /// The reason.
         failure: Failure,
@@ -154,7 +154,7 @@ impl Watch {
         self.pending.push_back(Change::Interrupted { watched: self.watched.clone(), failure });
     }
 
-    /// Lists, and reports the differences to what is known.
+    /// Lists, and reports the differences to the known objects.
     async fn list(&mut self) -> Result<(), Failure> {
         let (items, version) = self.kubernetes.list_at(&self.watched).await?;
         let mut gone = std::mem::take(&mut self.known);
@@ -255,7 +255,7 @@ fn key(object: &Value) -> (String, String) {
     (text("namespace"), text("name"))
 }
 
-/// Splits a body into its lines. What follows the last line end was cut off and is left out.
+/// Splits a body into its lines. An incomplete last line is dropped.
 fn lines(body: stream::BoxStream<'static, Result<Vec<u8>, Failure>>) -> Lines {
     stream::unfold((body, Vec::new()), async |(mut body, mut rest): (_, Vec<u8>)| {
         loop {

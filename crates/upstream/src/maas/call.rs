@@ -15,8 +15,8 @@ use crate::{
     reply::{self, Cut},
 };
 
-/// MAAS's own texts for a missing object. A proxy, or another server at that address, has other texts, and
-/// those do not prove that an object is gone.
+/// MAAS's own texts for a missing object. A 404 with another text may be from a proxy, and does not prove
+/// that an object is missing.
 const SIGNATURE: &str = "x-maas-api-hash";
 const NOBODY: &str = " matches the given query";
 
@@ -47,7 +47,7 @@ pub struct Settings {
     pub timeout: Duration,
     /// Where the key may be sent.
     pub gate: Gate,
-    /// Reads the time: MAAS refuses a request whose time is off by minutes.
+    /// Reads the time, because MAAS refuses a request whose time is off by minutes.
     pub clock: fn() -> Timestamp,
 }
 
@@ -171,7 +171,7 @@ impl Maas {
 
     fn url(&self, path: &[&str], query: &[(&str, String)]) -> Url {
         let mut url = self.base.clone();
-        // A chosen name stays one segment, whatever characters it has.
+        // A name stays one path segment, with any characters.
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().extend(path);
         }
@@ -249,7 +249,7 @@ fn without(text: &str, secrets: &[&str]) -> String {
     })
 }
 
-/// How JSON writes a text: with letters of every language as they are, or only with those of English.
+/// The two ways that JSON encodes a text: with other letters as they are, or escaped.
 fn ways(secret: &str) -> [String; 2] {
     let quoted = serde_json::to_string(secret).unwrap_or_default();
     let quoted =

@@ -58,7 +58,7 @@ pub enum Class {
     /// 404 by MAAS itself: the object does not exist, or no longer.
     #[error("MAAS does not know it")]
     Gone,
-    /// 400 with fields: what we want is impossible with this machine or this site.
+    /// 400 with fields: the request is impossible for this machine or this site.
     #[error("MAAS refuses: {}", listed(.0))]
     Refused(BTreeMap<String, Vec<String>>),
     /// Any other refusal: the request itself is wrong, or something between us and MAAS is.

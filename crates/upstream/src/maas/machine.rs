@@ -91,7 +91,7 @@ pub struct Machine {
     /// How often it should, in seconds.
     #[serde(default)]
     pub sync_interval: Option<u64>,
-    /// When it did. MAAS sets it once by itself at the end of a deployment.
+    /// When it last reported. MAAS itself sets it once at the end of a deployment.
     #[serde(default, deserialize_with = "time")]
     pub last_sync: Option<Timestamp>,
     /// When it should the next time.

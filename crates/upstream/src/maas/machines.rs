@@ -86,7 +86,7 @@ pub struct Update<'a> {
     pub power: Option<PowerDriver<'a>>,
 }
 
-/// How to commission. Everything is said: MAAS would reset the BMC, storage and network otherwise.
+/// How to commission. All options are sent, because MAAS would otherwise reset the BMC, storage and network.
 #[derive(Debug, Clone, Default)]
 pub struct Commission<'a> {
     /// Scripts to run besides MAAS's own; none means none.
@@ -159,7 +159,7 @@ impl Maas {
         self.get("read", &["machines", id, ""], &[]).await
     }
 
-    /// Machines by id, a hundred in a request. Those that MAAS does not have are missing from the answer.
+    /// Machines by id, a hundred in a request. Unknown ones are missing from the answer.
     ///
     /// # Errors
     /// When MAAS does not answer with them; then none of them is observed.
@@ -222,7 +222,7 @@ impl Maas {
         self.put(Op("update", Declares), &["machines", id, ""], form).await
     }
 
-    /// Starts commissioning. The BMC keeps its users whatever MAAS thinks of them.
+    /// Starts commissioning, without a change of the BMC's users.
     ///
     /// # Errors
     /// When MAAS does not start it.
@@ -379,7 +379,8 @@ impl Maas {
         self.post(Op("set_workload_annotations", Declares), &path, form).await
     }
 
-    /// Deletes a machine. MAAS checks only the lock: also a deployed one is gone after this, so a repeat looks first.
+    /// Deletes a machine. MAAS checks only the lock and also deletes deployed machines, so observe first
+    /// before you retry.
     ///
     /// # Errors
     /// When MAAS does not; [`Class::Gone`](super::Class::Gone) when it was deleted before.

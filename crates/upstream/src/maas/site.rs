@@ -35,9 +35,9 @@ pub struct User {
 pub enum Level {
     /// Everything, also changes of status.
     Debug,
-    /// What matters.
+    /// Normal events.
     Info,
-    /// What went wrong.
+    /// Failures.
     Error,
 }
 
@@ -144,7 +144,7 @@ impl Maas {
         self.get("zones", &["zones", ""], &[]).await
     }
 
-    /// Makes a tag; one that exists is refused with a field error for `name`, which is as good.
+    /// Creates a tag; an existing one is refused with a field error for `name`.
     ///
     /// # Errors
     /// When MAAS does not make it.

@@ -1,4 +1,4 @@
-//! Storage of a machine: its disks, the one it boots from, and the layout. All of it can be said twice.
+//! Storage of a machine: its disks, the boot disk, and the layout; all calls are idempotent.
 
 use reqwest::Method;
 

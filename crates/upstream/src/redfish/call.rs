@@ -71,7 +71,7 @@ impl Redfish {
             );
         }
         settings.gate.check(&settings.url).map_err(|refused| refused.to_string())?;
-        // A proxy would resolve the name by itself, behind the gate.
+        // No proxy: it would resolve the name itself, past the gate.
         let mut builder = Client::builder()
             .no_proxy()
             .dns_resolver(Arc::new(settings.gate.clone()))

@@ -55,7 +55,7 @@ pub enum PowerState {
     PoweringOn,
     /// It will be off.
     PoweringOff,
-    /// The BMC says something else, or nothing.
+    /// The BMC reports another state, or none.
     #[default]
     #[serde(other)]
     Unknown,

@@ -27,7 +27,7 @@ pub enum Trust {
     System,
     /// By a certificate of these authorities, as PEM.
     Authorities(Vec<u8>),
-    /// Exactly the certificate with this SHA-256, whatever its signer: suits most BMCs.
+    /// Exactly the certificate with this SHA-256, of any signer: suits most BMCs.
     Fingerprint([u8; 32]),
     /// No check: any machine that answers gets the password.
     Insecure,

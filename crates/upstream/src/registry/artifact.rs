@@ -47,7 +47,7 @@ pub struct Artifact {
 }
 
 impl Artifact {
-    /// The image that carries a document. Equal documents give equal images, in whatever order their keys were put in.
+    /// The image of a document. Equal documents give equal images, regardless of the order of their keys.
     #[must_use]
     pub fn of(document: &Value) -> Self {
         let tar = tar::single(FILE, canonical(document).as_bytes());
@@ -82,7 +82,7 @@ pub fn digest(bytes: &[u8]) -> String {
     format!("sha256:{}", hex(&Sha256::digest(bytes)))
 }
 
-/// JSON with sorted keys: whether `serde_json` sorts them by itself depends on features that other crates enable.
+/// JSON with sorted keys: whether `serde_json` sorts them depends on features that other crates enable.
 fn canonical(value: &Value) -> String {
     let list = |parts: Vec<String>, open: char, close: char| format!("{open}{}{close}", parts.join(","));
     match value {

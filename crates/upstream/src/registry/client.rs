@@ -141,7 +141,7 @@ impl Registry {
         }
     }
 
-    /// Removes every image of a repository that has a tag, however many there are. A repository that is gone is as good.
+    /// Removes every tagged image of a repository. A missing repository counts as success.
     ///
     /// # Errors
     /// See [`Failure`]; some images may be gone, and doing it again goes on with the rest.
@@ -159,7 +159,7 @@ impl Registry {
     }
 }
 
-/// An image of which all parts are there.
+/// An image whose parts are all uploaded.
 pub struct Uploaded<'a> {
     session: Session<'a>,
     manifest: &'a Blob,
@@ -192,7 +192,7 @@ impl<'a> Session<'a> {
         Self { registry, repository, authorization: None }
     }
 
-    /// Uploads a blob, unless it is there.
+    /// Uploads a blob, unless it exists.
     async fn upload(&mut self, blob: &Blob) -> Result<(), Failure> {
         let path = ["blobs", blob.digest.as_str()];
         let there = self.call(Method::HEAD, &path, |request| request, &[200, 404]).await?;
@@ -246,7 +246,7 @@ impl<'a> Session<'a> {
                 }
                 removed += 1;
             }
-            // One that gives the same page again has given all it has.
+            // A registry that returns the same page again has no more.
             if !goes_on || next <= last {
                 return Ok(Deleted::All(removed));
             }
@@ -286,7 +286,7 @@ impl<'a> Session<'a> {
         let mut all = Vec::new();
         loop {
             let (tags, goes_on) = self.tags(all.last().map(String::as_str)).await?;
-            // One that gives the same page again has given all it has.
+            // A registry that returns the same page again has no more.
             let is_new = tags.last() > all.last();
             if is_new {
                 all.extend(tags);
@@ -327,7 +327,7 @@ impl<'a> Session<'a> {
         self.registry.url(self.repository, path)
     }
 
-    /// Where an upload goes on: usually the same place, and never one with less protection.
+    /// The URL to continue an upload: usually the same host, and never one without TLS.
     fn location(&self, reply: &Reply) -> Result<Url, Failure> {
         let base = &self.registry.base;
         let location = reply.header("location").and_then(|location| base.join(location).ok());

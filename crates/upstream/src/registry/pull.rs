@@ -97,7 +97,7 @@ impl Registry {
     }
 }
 
-/// The class of a refusal. The body of another system's error is not read: it may be long, and is not for the caller.
+/// The class of a refusal. The body is not read: it may be long, and is not for the caller.
 fn refused(status: u16) -> Failure {
     match status {
         404 => Failure::NotFound,

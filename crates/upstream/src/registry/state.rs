@@ -19,8 +19,8 @@ pub enum About<'a> {
 }
 
 impl About<'_> {
-    /// The repository of the state within a project. The client takes its own name out of this path, so a name that registries
-    /// take stays what it is; any other one is replaced by a legal one of its own.
+    /// The repository of the state within a project. The client reads its own name from this path, so a valid
+    /// name stays the same; any other one is replaced by a valid one.
     #[must_use]
     pub fn repository(self) -> String {
         let (folder, name) = match self {
@@ -68,7 +68,7 @@ pub struct Image {
     pub repository: String,
     /// Its tags.
     pub tag: Vec<String>,
-    /// What it is, `docker` by custom.
+    /// Its type, usually `docker`.
     pub r#type: String,
     /// Its digest, where known.
     pub digest: String,

@@ -1,4 +1,4 @@
-//! Join tokens that the caller chooses, so that they can be told before the server knows them.
+//! Join tokens that the caller chooses, so that they can be shown before the server knows them.
 
 use std::time::Duration;
 

@@ -21,7 +21,7 @@ impl State {
             self.places().into_iter().filter(|(inner, _)| inner.namespace == place.name).collect();
         for (inner, object) in &content {
             if !object["metadata"]["deletionTimestamp"].is_string() {
-                // Gone already is as good.
+                // It may be deleted already.
                 let _ = self.delete(inner, &Deletion::default(), &writer);
             }
         }

@@ -81,7 +81,7 @@ impl State {
             "ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": place.name,
                 "uid": metadata["uid"], "controller": true, "blockOwnerDeletion": true}]},
             "spec": {"replicas": object["spec"]["replicas"], "selector": selector, "template": template}});
-        // It is there already, or its namespace ends: the next look decides again.
+        // It exists already, or its namespace ends: the next round decides again.
         let _ = self.create(&at(set), own, &writer, false);
         let sets: Vec<_> = self.places().into_iter().filter(|(other, _)| other.kind == kind).collect();
         for (other, mut content) in sets {

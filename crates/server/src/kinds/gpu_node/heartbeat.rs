@@ -44,7 +44,7 @@ use crate::platform::{
 /// Checks of one heartbeat at most.
 const MOST_CHECKS: usize = 64;
 
-/// Says that the agent is there, what it finds of its node, and which tasks it is at.
+/// The heartbeat of an agent: the results of its checks, and the tasks it is executing.
 #[utoipa::path(
     post, path = "/api/v1/gpu-nodes/{id}/heartbeat", request_body = Option<Heartbeat>, params(("id" = String, Path)),
     responses((status = 200, body = Beat), Problems)

@@ -22,8 +22,7 @@ use crate::platform::{
     identity::auth::Caller,
 };
 
-/// Corrects what is known of a node: its name, MACs, BMC and labels. A run that is under way goes by it with its next
-/// attempt.
+/// Changes a node's name, MACs, BMC and labels. An open run uses the changes with its next attempt.
 #[utoipa::path(
     patch, path = "/api/v1/gpu-nodes/{id}", operation_id = "patch_gpu_node", request_body = GpuNodePatch,
     params(("id" = String, Path)), responses((status = 200, body = Envelope<GpuNode>), Problems)

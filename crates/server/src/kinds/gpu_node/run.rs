@@ -54,7 +54,7 @@ pub(crate) struct RunQuery {
     node_id: Option<String>,
     /// Only of this site.
     site: Option<String>,
-    /// How many at most: 1 to 1000, 100 unless told.
+    /// The most items on a page, 1 to 1000; default 100.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<String>,
     /// The cursor of the page before.
@@ -122,7 +122,7 @@ pub(crate) async fn get(
     })))
 }
 
-/// Has an operator act on a run. A repeat succeeds without effect, and says so.
+/// Carries out an operator's action on a run. A repeat succeeds without effect, and says so.
 #[utoipa::path(
     post, path = "/api/v1/runs/{id}/actions/{action}", request_body = RunAction,
     params(("id" = String, Path), ("action" = String, Path)),

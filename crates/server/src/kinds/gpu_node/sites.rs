@@ -56,7 +56,8 @@ pub(crate) async fn list(
     SITES.list(&app, &pages, view).await
 }
 
-/// Makes a site. Keys and certificates are named by reference: a file in the server's folder of secrets, or a variable.
+/// Creates a site. Keys and certificates are given by reference: a file in the server's folder of secrets, or
+/// a variable.
 #[utoipa::path(post, path = "/api/v1/sites", request_body = SiteSpec, responses((status = 201, body = Envelope<Site>), Problems))]
 pub(crate) async fn create(
     State(app): State<App>,
@@ -76,7 +77,7 @@ pub(crate) async fn get(State(app): State<App>, Path(id): Path<String>) -> Resul
     answer(StatusCode::OK, &SITES.get(&app, &id).await?)
 }
 
-/// Replaces a site. Runs that have begun go by what it was then.
+/// Replaces a site. Open runs keep the settings that they loaded.
 #[utoipa::path(put, path = "/api/v1/sites/{id}", request_body = SiteSpec, params(("id" = String, Path)), responses((status = 200, body = Envelope<Site>), Problems))]
 pub(crate) async fn replace(
     State(app): State<App>,

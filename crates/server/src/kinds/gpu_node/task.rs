@@ -321,7 +321,8 @@ async fn dispatch(
     Ok(app.store.commit(change).await?.resource)
 }
 
-/// Reports how a task ended. A repeat of what was recorded succeeds; another epoch's result does not count.
+/// Reports the result of a task. Repeating a recorded result succeeds; the result of another epoch does not
+/// count.
 #[utoipa::path(
     post, path = "/api/v1/gpu-nodes/{id}/tasks/{task}/result", request_body = TaskResult,
     params(("id" = String, Path), ("task" = String, Path)),

@@ -19,7 +19,7 @@ use crate::{
 /// How many run at once; more would only wait in the store's queue.
 const AT_ONCE: usize = 64;
 
-/// Moves nodes to a state; each succeeds or fails by itself.
+/// Moves nodes to a state; each succeeds or fails separately.
 #[utoipa::path(
     post, path = "/api/v1/nodes/bulk/state", operation_id = "transition_nodes", request_body = BulkTransition,
     responses((status = 200, body = Envelope<BulkResult>), Problems)

@@ -70,7 +70,7 @@ pub(crate) async fn list(
     Ok(Json(Page { success: true, data, next: page.next }))
 }
 
-/// Makes a group.
+/// Creates a group.
 #[utoipa::path(post, path = "/api/v1/groups", request_body = GroupSpec, responses((status = 201, body = Envelope<Group>), Problems))]
 pub(crate) async fn create(
     State(app): State<App>,
@@ -119,7 +119,7 @@ pub(crate) async fn replace(
     answer(&app, StatusCode::OK, &changed.await?).await
 }
 
-/// Deletes a group that nothing is in.
+/// Deletes an empty group.
 #[utoipa::path(delete, path = "/api/v1/groups/{id}", params(("id" = String, Path)), responses((status = 200, body = Envelope<Group>), Problems))]
 pub(crate) async fn delete(
     State(app): State<App>,

@@ -38,7 +38,7 @@ use crate::{
 
 /// Takes a node's report of its hardware and its installation; an unknown machine is registered.
 ///
-/// Fields of an approved node are noted only with its install token; without one, the answer says only the
+/// Fields of an approved node are recorded only with its install token; without one, the answer has only the
 /// state of the node.
 #[utoipa::path(
     post, path = "/api/v1/report", request_body = NodeReport, security((), ("token" = [])),
@@ -64,7 +64,7 @@ pub(crate) async fn report(
     Ok(response)
 }
 
-/// A node reports how its installation goes, and nothing else.
+/// Reports the progress of a node's installation only.
 #[utoipa::path(
     post, path = "/api/v1/nodes/{id}/installation-status", request_body = InstallationStatus, security((), ("token" = [])),
     params(("id" = String, Path)), responses((status = 200, body = Envelope<Node>), Problems)

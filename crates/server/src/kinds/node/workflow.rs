@@ -56,7 +56,7 @@ pub(crate) async fn list(
     WORKFLOWS.list(&app, &pages, view).await
 }
 
-/// Makes a workflow.
+/// Creates a workflow.
 #[utoipa::path(post, path = "/api/v1/workflows", request_body = WorkflowSpec, responses((status = 201, body = Envelope<Workflow>), Problems))]
 pub(crate) async fn create(
     State(app): State<App>,

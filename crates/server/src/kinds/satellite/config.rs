@@ -141,7 +141,7 @@ pub(crate) async fn list(
     CONFIGS.list(&app, &pages, view).await
 }
 
-/// Makes a satellite config.
+/// Creates a satellite config.
 #[utoipa::path(post, path = "/api/configs", operation_id = "create_satellite_config", request_body = ConfigSpec, responses((status = 201, body = Envelope<SatelliteConfig>), Problems))]
 pub(crate) async fn create(
     State(app): State<App>,

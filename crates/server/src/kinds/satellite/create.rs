@@ -27,7 +27,7 @@ use crate::{
     },
 };
 
-/// Creates a satellite as `pending`; its one-time token is in this answer and nowhere else.
+/// Creates a satellite as `pending`; its one-time token is only in this answer.
 ///
 /// The answer is 200, as the satellite project's own server gives it.
 #[utoipa::path(

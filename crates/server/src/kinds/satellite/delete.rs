@@ -20,7 +20,7 @@ use crate::platform::{
     observed,
 };
 
-/// Deletes a satellite for good, whatever its state, with its assignments.
+/// Deletes a satellite for good, in any state, with its assignments.
 #[utoipa::path(
     delete, path = "/api/satellites/{name}", operation_id = "delete_satellite", params(("name" = String, Path)),
     responses((status = 200, body = Envelope<Satellite>), Problems)

@@ -101,7 +101,7 @@ pub(crate) async fn get(State(app): State<App>, Path(group): Path<String>) -> Re
     answer(StatusCode::OK, &found.ok_or_else(|| Error::not_found(GROUPS.kind, &group))?)
 }
 
-/// Lists the satellites of a group; of one that is being deleted, those that are still in it.
+/// Lists the satellites of a group; while it is being deleted, those still in it.
 #[utoipa::path(get, path = "/api/groups/{group}/satellites", operation_id = "list_satellites_of_group", params(("group" = String, Path), Pages), responses((status = 200, body = Page<Member>), Problems))]
 pub(crate) async fn satellites(
     State(app): State<App>,
@@ -123,7 +123,7 @@ pub(crate) async fn effects(
     satellite::view::told(&app, GROUPS.kind, &group).await
 }
 
-/// Makes a satellite group, or replaces the one of that name.
+/// Creates a satellite group, or replaces the one of that name.
 #[utoipa::path(post, path = "/api/groups/sync", operation_id = "sync_satellite_group", request_body = GroupSync, responses((status = 200, body = Envelope<SatelliteGroup>), Problems))]
 pub(crate) async fn sync(
     State(app): State<App>,

@@ -21,8 +21,8 @@ use crate::platform::{
     identity::auth::Caller,
 };
 
-/// Exchanges the old credential of a re-enabled satellite for a new one. A satellite whose credential is in force gets
-/// that one again.
+/// Exchanges the old credential of a re-enabled satellite for a new one. A satellite whose credential is
+/// valid gets the same one again.
 #[utoipa::path(
     post, path = "/satellites/refresh", security(("basic" = [])),
     responses((status = 200, body = Registration), Problems)

@@ -33,7 +33,7 @@ use crate::platform::{
     identity::auth::Caller,
 };
 
-/// Says that the satellite is there, and what it sees. Every field is optional, and so is the body.
+/// The heartbeat of a satellite, with its observations. Every field is optional, and so is the body.
 #[utoipa::path(
     post, path = "/satellites/sync", request_body = Option<Beat>, security(("basic" = [])),
     responses((status = 200, body = BeatReply), Problems)

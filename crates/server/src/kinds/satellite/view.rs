@@ -52,7 +52,7 @@ pub(crate) struct SatelliteQuery {
     field_selector: Option<String>,
     /// `true` for the deleted instead of the living.
     deleted: Option<bool>,
-    /// How many at most: 1 to 1000, 100 unless told.
+    /// The most items on a page, 1 to 1000; default 100.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<String>,
     /// The cursor of the page before.
@@ -146,7 +146,7 @@ async fn page(app: &App, list: List) -> Result<Json<Page<Satellite>>, Error> {
     Ok(Json(Page { success: true, data, next: page.next }))
 }
 
-/// Reads one satellite, by its name or id. Also one that was deleted, by its id: its record and history stay.
+/// Reads one satellite, by its name or id. A deleted one is found by its id: its record and history stay.
 #[utoipa::path(
     get, path = "/api/satellites/{name}", operation_id = "get_satellite", params(("name" = String, Path)),
     responses((status = 200, body = Envelope<Satellite>), Problems)

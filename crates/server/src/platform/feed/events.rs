@@ -40,21 +40,22 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EventsQuery {
-    /// The cursor of the last event that was seen; `start` for everything, absent for what comes from now on.
+    /// The cursor of the last event that the client has; `start` for all events, absent for new events only.
     #[serde(rename = "continue")]
     cursor: Option<String>,
     /// Wait this many seconds, 0 to 60, for one page as JSON instead of a stream.
     #[param(minimum = 0, maximum = 60)]
     wait: Option<String>,
-    /// How many at most in a page: 1 to 1000, 500 unless told.
+    /// The most events on a page, 1 to 1000; default 500.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<String>,
 }
 
 /// Every change, in order and without gaps. `Last-Event-ID` resumes a stream where it was cut.
 ///
-/// A stream begins with a frame that has only an `id`, the cursor of the place where it starts, so that a client that is
-/// cut before its first event can resume. Events have the default type; `type` in their data says what changed.
+/// A stream begins with a frame that has only an `id`, the cursor of the place where it starts, so that a
+/// client that is disconnected before its first event can resume. Events have the default type; `type` in
+/// their data says what changed.
 #[utoipa::path(
     get, path = "/api/v1/events", params(EventsQuery),
     responses(

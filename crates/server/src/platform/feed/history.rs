@@ -24,9 +24,10 @@ use crate::platform::{
 pub(crate) struct HistoryQuery {
     /// Only of this kind; needs `id`.
     kind: Option<String>,
-    /// Only of this resource; needs `kind`. Of one that is deleted also its name, for the last one that had it.
+    /// Only of this resource; needs `kind`. A deleted resource is also found by its name; the last one that
+    /// had it counts.
     id: Option<String>,
-    /// How many at most: 1 to 1000, 100 unless told.
+    /// The most items on a page, 1 to 1000; default 100.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<String>,
     /// The cursor of the page before.

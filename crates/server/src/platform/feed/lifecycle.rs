@@ -6,7 +6,7 @@ use wardroom_core::lifecycles::{self, Published};
 
 use crate::platform::http::problems::Problems;
 
-/// Every lifecycle: its states, moves, owners and calls; the plans of runs; what goes together.
+/// Every lifecycle: its states, moves, owners and calls; the plans of runs; the combinations of node and run.
 #[utoipa::path(
     get, path = "/api/v1/lifecycles", operation_id = "list_lifecycles",
     responses((status = 200, description = "The tables", body = Envelope<Object>), Problems)

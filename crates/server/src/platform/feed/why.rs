@@ -12,7 +12,8 @@ use crate::platform::{
     identity::auth::Caller,
 };
 
-/// What must hold to leave the state, who can act, since when, and what to do next; of a deleted member, who deleted it.
+/// Explains a resource: the condition to leave its state, the actor, since when, and the next step; for a
+/// deleted member, who deleted it.
 #[utoipa::path(
     get, path = "/api/v1/resources/{kind}/{id}/why", params(("kind" = String, Path), ("id" = String, Path)),
     responses((status = 200, description = "The explanations", body = Envelope<Vec<Explanation>>), Problems)

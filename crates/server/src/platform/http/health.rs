@@ -18,7 +18,7 @@ pub(crate) struct Health {
     status: &'static str,
 }
 
-/// Whether the process lives; depends on nothing else.
+/// Whether the process is alive; checks nothing else.
 #[utoipa::path(get, path = "/livez", security(()), responses((status = 200, body = Health), Problems))]
 pub(crate) async fn live() -> Json<Health> {
     Json(Health { status: "ok" })

@@ -72,7 +72,7 @@ fn wrong_query(said: &str) -> Error {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Pages {
-    /// How many at most: 1 to 1000, 100 unless told.
+    /// The most items on a page, 1 to 1000; default 100.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<String>,
     /// The cursor of the page before.

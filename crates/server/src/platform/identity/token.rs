@@ -64,7 +64,7 @@ pub(crate) const STATES: &[&str] = &["active", "expired", "revoked"];
 pub(crate) struct TokenQuery {
     /// Only in this state; a page may have fewer than there is room for, and still not be the last.
     state: Option<String>,
-    /// How many at most: 1 to 1000, 100 unless told.
+    /// The most items on a page, 1 to 1000; default 100.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<String>,
     /// The cursor of the page before.
@@ -92,7 +92,7 @@ pub(crate) async fn list(
     Ok(Json(Page { success: true, data, next: page.next }))
 }
 
-/// Makes a token; its secret is in this answer and nowhere else.
+/// Creates a token; its secret is only in this answer.
 #[utoipa::path(
     post, path = "/api/v1/tokens", request_body = TokenCreate,
     responses((status = 201, body = Envelope<NewToken>), Problems)
