@@ -175,8 +175,8 @@ impl Data {
     fn longer(&self, stage: Stage) -> Option<SignedDuration> {
         const LITTLE: SignedDuration = SignedDuration::from_mins(5);
         let every = self.sync_seconds.filter(|_| stage == Stage::WaitForHardwareSyncHealthy)?;
-        let borne = sync::borne(SignedDuration::from_secs(every.into()));
-        (borne > stage.patience()).then(|| borne.saturating_add(LITTLE))
+        let needed = sync::first_report_patience(SignedDuration::from_secs(every.into()));
+        (needed > stage.patience()).then(|| needed.saturating_add(LITTLE))
     }
 
     /// Forgets work on another machine: none of it is on this one or has to be undone there.

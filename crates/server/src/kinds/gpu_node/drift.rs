@@ -26,7 +26,7 @@ use super::{
     proof::{self, Doubt, Seen},
     site::{self, Settings},
     stages::Workers,
-    upstream::{Looker, Session},
+    upstream::{Reader, Session},
 };
 use crate::platform::{
     app::{App, by_system},
@@ -190,7 +190,7 @@ async fn compare(
         }
     }
     let ids: Vec<_> = machines.keys().map(String::as_str).collect();
-    let mut listing = Listing::new(session, &ids, Looker::Sweep);
+    let mut listing = Listing::new(session, &ids, Reader::Sweep);
     loop {
         let at = workers.app.now();
         let Some((asked, found)) = listing.next().await else { break };

@@ -27,7 +27,7 @@ pub(crate) async fn of(
     run: Option<&Run<Data>>,
     latest: &Latest,
 ) -> Result<Facts, Error> {
-    let heard = silence::hears(app, node, &Document::of(node)?, latest).await?;
+    let heard = silence::hears_agent(app, node, &Document::of(node)?, latest).await?;
     Ok(Facts { heard, ..without_heartbeats(app, node, run, latest)? })
 }
 

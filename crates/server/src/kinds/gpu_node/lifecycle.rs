@@ -66,7 +66,7 @@ pub(crate) async fn lifecycle(
         if node.content.deleted || open { Vec::new() } else { super::modes_now(&node)? };
     let digest = latest.maas.as_ref().map(|sight| sight.digest.as_str());
     let summary = worked.as_ref().map(|(run, facts)| summarize(run, *facts, digest));
-    let because = set_aside::told(&app, &node).await?;
+    let because = set_aside::cause(&app, &node).await?;
     Ok(Json(Envelope::new(Lifecycle {
         node: id,
         state: state.to_string(),

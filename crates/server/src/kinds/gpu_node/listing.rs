@@ -6,7 +6,7 @@
 use tokio::time::Instant;
 use wardroom_upstream::maas::{Class, Error, Machine};
 
-use super::upstream::{BATCH, Looker, SOON, Session, is_away};
+use super::upstream::{BATCH, Reader, SOON, Session, is_away};
 
 /// Consecutive failures after which MAAS itself has failed. One bad machine cannot cause as many: it is
 /// isolated before that, and its neighbour succeeds.
@@ -16,7 +16,7 @@ const IN_VAIN: u32 = BATCH.ilog2() + 3;
 #[derive(Debug)]
 pub(crate) struct Listing<'a> {
     session: &'a Session,
-    looker: Looker,
+    reader: Reader,
     /// Batches still to be read, the next one last, and whether each failed before.
     left: Vec<(&'a [&'a str], bool)>,
     in_vain: u32,
@@ -24,10 +24,10 @@ pub(crate) struct Listing<'a> {
 }
 
 impl<'a> Listing<'a> {
-    pub(crate) fn new(session: &'a Session, ids: &'a [&'a str], looker: Looker) -> Self {
+    pub(crate) fn new(session: &'a Session, ids: &'a [&'a str], reader: Reader) -> Self {
         Self {
             session,
-            looker,
+            reader,
             left: ids.chunks(BATCH).rev().map(|ids| (ids, false)).collect(),
             in_vain: 0,
             error: None,
@@ -39,8 +39,8 @@ impl<'a> Listing<'a> {
         while let Some((ids, again)) = self.left.pop() {
             let began = Instant::now();
             let found = match ids {
-                [id] if again => self.session.show(id, self.looker).await.map(Vec::from_iter),
-                ids => self.session.list(ids, self.looker).await,
+                [id] if again => self.session.show(id, self.reader).await.map(Vec::from_iter),
+                ids => self.session.list(ids, self.reader).await,
             };
             let error = match found {
                 Ok(found) => {

@@ -34,7 +34,7 @@ const ROWS: usize = 200;
 
 /// Returns who or what quarantined a node, and the reason. A repeated quarantine is explained by the first
 /// one.
-pub(crate) async fn told(app: &App, node: &Resource) -> Result<Option<String>, Error> {
+pub(crate) async fn cause(app: &App, node: &Resource) -> Result<Option<String>, Error> {
     const QUARANTINED: &str = State::Quarantined.as_str();
     if node.content.state != QUARANTINED {
         return Ok(None);

@@ -26,11 +26,11 @@ pub(crate) async fn since(app: &App, node: &str, from: Timestamp) -> Result<Opti
 /// Whether the node's agent sends heartbeats, or may have while this server could not listen. For active
 /// nodes liveness decides.
 pub(crate) async fn is_heard(app: &App, node: &Resource) -> Result<bool, Error> {
-    hears(app, node, &Document::of(node)?, &proof::latest(app, &node.content.id).await?).await
+    hears_agent(app, node, &Document::of(node)?, &proof::latest(app, &node.content.id).await?).await
 }
 
 /// The same, with the given observations.
-pub(crate) async fn hears(
+pub(crate) async fn hears_agent(
     app: &App,
     node: &Resource,
     document: &Document,

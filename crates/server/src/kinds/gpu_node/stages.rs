@@ -167,8 +167,9 @@ impl Workers {
     /// The site as the run froze it, and its MAAS.
     fn site(&self, attempt: &Try<'_>) -> Result<(Snapshot, Session), StageError> {
         let site = attempt.data.site.clone();
-        let site = site.ok_or_else(|| by_hand("the run has no site: rerun it"))?;
-        let session = self.clients.session(&site.name, &site.settings, &self.limits).map_err(by_settings)?;
+        let site = site.ok_or_else(|| needs_person("the run has no site: rerun it"))?;
+        let session =
+            self.clients.session(&site.name, &site.settings, &self.limits).map_err(wrong_settings)?;
         Ok((site, session))
     }
 
@@ -184,7 +185,7 @@ impl Workers {
             return Ok(machine.system_id.clone());
         }
         let node = self.node(attempt).await?;
-        let machine = node.machine.clone().ok_or_else(|| by_hand("the node has no machine in MAAS"))?;
+        let machine = node.machine.clone().ok_or_else(|| needs_person("the node has no machine in MAAS"))?;
         self.require_its(attempt, &node, &machine).await?;
         let system_id = machine.system_id;
         attempt.data.machine = Some(super::data::Machine { system_id: system_id.clone(), created: false });
@@ -207,7 +208,7 @@ impl Workers {
         if drift::has_mac(node, &seen) {
             return Ok(());
         }
-        Err(by_hand(format!(
+        Err(needs_person(format!(
             "the MAAS of site {} has another machine {id}, with no MAC of the node: correct the address \
              of the site, or remove the node and register it again",
             site.name
@@ -268,7 +269,7 @@ impl Workers {
     /// Returns an observation of the machine since the stage began, if any, and polls the machine from now
     /// on.
     async fn seen(&self, attempt: &mut Try<'_>) -> Result<Option<Arc<Machine>>, StageError> {
-        let site = attempt.data.site.clone().ok_or_else(|| by_hand("the run has no site"))?;
+        let site = attempt.data.site.clone().ok_or_else(|| needs_person("the run has no site"))?;
         let system_id = self.system_id(attempt).await?;
         let which = Which { site: site.name.clone(), system_id };
         let since = attempt.since;
@@ -326,33 +327,33 @@ fn lost(error: maas::Error) -> StageError {
 }
 
 /// A failure that only a person can resolve.
-fn by_hand(reason: impl Into<String>) -> StageError {
+fn needs_person(reason: impl Into<String>) -> StageError {
     StageError::Outcome(Box::new(Outcome::NeedsOperator { reason: reason.into() }))
 }
 
 /// A failure that needs a correction of the site's or node's settings.
-fn by_settings(reason: impl Into<String>) -> StageError {
+fn wrong_settings(reason: impl Into<String>) -> StageError {
     failed(Class::Settings, reason)
 }
 
 /// A failure because the run did not cause the observed state.
-fn by_looking(reason: impl Into<String>) -> StageError {
+fn unexpected_state(reason: impl Into<String>) -> StageError {
     failed(Class::Disagreement, reason)
 }
 
 /// A failure because the deployed system cannot be used.
-fn in_vain(evidence: impl Into<String>) -> StageError {
+fn unusable_system(evidence: impl Into<String>) -> StageError {
     failed(Class::Redeploy, evidence)
 }
 
 /// A failure because the machine was deleted during the run.
 fn gone() -> StageError {
-    by_looking("MAAS does not have the machine: it was deleted there")
+    unexpected_state("MAAS does not have the machine: it was deleted there")
 }
 
 /// Whether a person who was told the consequence continued the run from this stage. Retries after a lost
 /// answer or a crash keep this consent; a person who was shown another failure has not given it.
-async fn word(attempt: &mut Try<'_>, told: impl FnOnce(&Failure) -> bool) -> Result<bool, StageError> {
+async fn has_consent(attempt: &mut Try<'_>, told: impl FnOnce(&Failure) -> bool) -> Result<bool, StageError> {
     if attempt.confirmed && attempt.failure.as_ref().is_some_and(told) {
         attempt.data.said_in = Some(attempt.generation);
         attempt.save().await?;
@@ -364,13 +365,13 @@ async fn word(attempt: &mut Try<'_>, told: impl FnOnce(&Failure) -> bool) -> Res
 fn require_ours(site: &Snapshot, machine: &Machine) -> Result<(), StageError> {
     let (id, tag) = (&machine.system_id, &site.settings.tag);
     if !machine.has_tag(tag) {
-        return Err(by_hand(format!(
+        return Err(needs_person(format!(
             "{id} does not carry the tag {tag} and does not belong to Wardroom: check it first"
         )));
     }
     let owner = machine.owner.as_deref().filter(|owner| !owner.is_empty());
     match owner.filter(|owner| *owner != site.user) {
-        Some(owner) => Err(by_hand(format!("{id} belongs to {owner}: check it first"))),
+        Some(owner) => Err(needs_person(format!("{id} belongs to {owner}: check it first"))),
         None => Ok(()),
     }
 }
@@ -378,7 +379,7 @@ fn require_ours(site: &Snapshot, machine: &Machine) -> Result<(), StageError> {
 /// Returns the failure for a state in MAAS that the run did not cause.
 fn disagrees(stage: Stage, machine: &Machine) -> StageError {
     let (status, id) = (name(machine), &machine.system_id);
-    by_looking(format!(
+    unexpected_state(format!(
         "at {stage} MAAS says that {id} is {status}, which this run did not cause: check it first"
     ))
 }
@@ -435,8 +436,8 @@ impl From<maas::Error> for StageError {
             maas::Class::Credentials => failed(Class::Credentials, evidence),
             maas::Class::Gone => gone(),
             // MAAS refuses a setting of the site.
-            maas::Class::Refused(_) => by_settings(evidence),
-            maas::Class::Forbidden(_) | maas::Class::Malformed { .. } => by_hand(evidence),
+            maas::Class::Refused(_) => wrong_settings(evidence),
+            maas::Class::Forbidden(_) | maas::Class::Malformed { .. } => needs_person(evidence),
         }
     }
 }

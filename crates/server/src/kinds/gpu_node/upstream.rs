@@ -254,14 +254,14 @@ pub(crate) const BATCH: usize = 100;
 
 /// Background readers of machines. Runs always keep a quarter of the turns.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Looker {
+pub(crate) enum Reader {
     /// The poller of machines that runs wait for.
     Poll,
     /// The drift sweep.
     Sweep,
 }
 
-impl Looker {
+impl Reader {
     const fn part(self) -> (&'static str, f64) {
         match self {
             Self::Poll => ("poll", 0.5),
@@ -272,21 +272,21 @@ impl Looker {
 
 impl Session {
     /// Machines by id. Those that MAAS does not have are missing.
-    pub(crate) async fn list(&self, ids: &[&str], looker: Looker) -> Result<Vec<Machine>, MaasError> {
-        self.turn_of(looker).await.machines(ids).await
+    pub(crate) async fn list(&self, ids: &[&str], reader: Reader) -> Result<Vec<Machine>, MaasError> {
+        self.turn_of(reader).await.machines(ids).await
     }
 
     /// Reads a single machine, if MAAS has it.
-    pub(crate) async fn show(&self, id: &str, looker: Looker) -> Result<Option<Machine>, MaasError> {
-        match self.turn_of(looker).await.machine(id).await {
+    pub(crate) async fn show(&self, id: &str, reader: Reader) -> Result<Option<Machine>, MaasError> {
+        match self.turn_of(reader).await.machine(id).await {
             Ok(machine) => Ok(Some(machine)),
             Err(MaasError { class: Class::Gone, .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    async fn turn_of(&self, looker: Looker) -> &Maas {
-        let (caller, part) = looker.part();
+    async fn turn_of(&self, reader: Reader) -> &Maas {
+        let (caller, part) = reader.part();
         self.limits.turn_of(&self.maas, caller, part).await;
         &self.shared.maas
     }

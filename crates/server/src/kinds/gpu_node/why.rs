@@ -81,7 +81,7 @@ pub(crate) async fn why(app: &App, id: &str) -> Result<Vec<Why>, Error> {
     if let Next::Call(offered) = why.next {
         why.next = Next::Call(action::judged(&known, offered));
     }
-    if let Some(because) = set_aside::told(app, &node).await? {
+    if let Some(because) = set_aside::cause(app, &node).await? {
         why.meaning = format!("Blocked from scheduling; set aside {because}.").into();
     }
     if state == State::Active && document.unhealthy {

@@ -22,7 +22,7 @@ use super::{
     listing::Listing,
     owners, proof,
     stages::Workers,
-    upstream::{Clients, Looker},
+    upstream::{Clients, Reader},
 };
 use crate::platform::{
     app::App,
@@ -148,7 +148,7 @@ pub(crate) async fn look(workers: &Workers, batch: Batch) {
         }
     };
     let ids: Vec<_> = machines.iter().map(|(which, _)| which.system_id.as_str()).collect();
-    let mut listing = Listing::new(&session, &ids, Looker::Poll);
+    let mut listing = Listing::new(&session, &ids, Reader::Poll);
     loop {
         let at = workers.app.now();
         let Some((asked, found)) = listing.next().await else { break };

@@ -95,7 +95,7 @@ pub(crate) fn config_state(app: &App, name: &str, config: Option<&Resource>) -> 
         return Ok(satellite_config::Document::opened(app, config)?.config);
     }
     let flow = if name == DEFAULT_BY_CERTIFICATE { Flow::Spiffe } else { Flow::Token };
-    Ok(match told(app, flow) {
+    Ok(match server_url(app, flow) {
         // Without it the client sends no heartbeat over plain HTTP.
         Some(url) if url.starts_with("http://") => {
             json!({"app_config": {"ground_control_url": url, "use_unsecure": true}})
@@ -107,7 +107,7 @@ pub(crate) fn config_state(app: &App, name: &str, config: Option<&Resource>) -> 
 
 /// The server's URL in a built-in config. States that several servers publish must be equal, so for those it
 /// is not the listen address of one of them.
-pub(crate) fn told(app: &App, flow: Flow) -> Option<&str> {
+pub(crate) fn server_url(app: &App, flow: Flow) -> Option<&str> {
     let config = &app.config;
     let settings = Settings::of(config);
     let spiffe = settings.spiffe.as_ref().filter(|spiffe| flow == Flow::Spiffe && spiffe.url.is_some());

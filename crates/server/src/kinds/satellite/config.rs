@@ -175,7 +175,7 @@ pub(crate) async fn effects(
     State(app): State<App>,
     Path(config): Path<String>,
 ) -> Result<Json<Page<EffectProgress>>, Error> {
-    satellite::view::told(&app, CONFIGS.kind, &config).await
+    satellite::view::effects_on(&app, CONFIGS.kind, &config).await
 }
 
 /// Changes a satellite config.

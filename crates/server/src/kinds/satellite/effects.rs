@@ -74,7 +74,7 @@ pub(crate) struct Worker {
 
 /// Why an effect was not performed.
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+enum EffectError {
     #[error("{0}")]
     Upstream(#[from] Failure),
     #[error("{0}")]
@@ -95,7 +95,7 @@ enum Trouble {
     Changed,
 }
 
-impl Trouble {
+impl EffectError {
     /// The same as the failure of a job that works with an upstream.
     fn of(self, upstream: Upstream) -> Failed {
         match self {
@@ -216,10 +216,10 @@ impl Worker {
                 upkeep::let_go(app, &effect).await;
                 app.store.finish_effect(effect.id, app.now()).await
             }
-            Err(trouble) => {
-                let text = explain(&effect, &trouble);
+            Err(error) => {
+                let text = explain(&effect, &error);
                 tracing::warn!(effect = name, kind, id, attempts = effect.attempts, error = text, "put off");
-                let next = next_attempt(app.now(), &effect, &trouble);
+                let next = next_attempt(app.now(), &effect, &error);
                 app.store.retry_effect(effect.id, &self.holder, next, &text).await
             }
         };
@@ -229,7 +229,7 @@ impl Worker {
         }
     }
 
-    async fn attempt(&self, effect: &ClaimedEffect) -> Result<(), Trouble> {
+    async fn attempt(&self, effect: &ClaimedEffect) -> Result<(), EffectError> {
         let Some(upstream) = Upstream::of(&effect.effect.effect_type) else {
             return self.reconcile(effect).await;
         };
@@ -241,16 +241,16 @@ impl Worker {
     }
 
     /// Starts over at once when the record changes meanwhile: it may be a revocation.
-    async fn reconcile_anew(&self, effect: &ClaimedEffect) -> Result<(), Trouble> {
+    async fn reconcile_anew(&self, effect: &ClaimedEffect) -> Result<(), EffectError> {
         loop {
             match self.reconcile(effect).await {
-                Err(Trouble::Changed) => {}
+                Err(EffectError::Changed) => {}
                 outcome => return outcome,
             }
         }
     }
 
-    async fn reconcile(&self, effect: &ClaimedEffect) -> Result<(), Trouble> {
+    async fn reconcile(&self, effect: &ClaimedEffect) -> Result<(), EffectError> {
         let Upstreams { harbor, spire, registry } = &self.upstreams;
         match &*effect.effect.effect_type {
             HARBOR_ROBOT => harbor::fit(self, configured(harbor.as_ref())?, effect).await,
@@ -258,7 +258,7 @@ impl Worker {
             GROUP_MEMBERS => group::empty(self, effect).await,
             SPIRE_ENTRY => spire::fit(self, configured(spire.as_ref())?, effect).await,
             PUBLISH_STATE => publish::fit(self, configured(registry.as_ref())?, effect).await,
-            _ => Err(Trouble::Waiting("waits for a server of a version that knows this type of effect")),
+            _ => Err(EffectError::Waiting("waits for a server of a version that knows this type of effect")),
         }
     }
 }
@@ -286,8 +286,8 @@ pub(crate) fn unperformed(config: &Config, effect_type: &str) -> Option<String> 
     (!can).then(|| format!("{upstream} is not configured here: see its section in the configuration"))
 }
 
-fn configured<T>(client: Option<&T>) -> Result<&T, Trouble> {
-    client.ok_or(Trouble::Waiting("is not configured any more: see its section in the configuration"))
+fn configured<T>(client: Option<&T>) -> Result<&T, EffectError> {
+    client.ok_or(EffectError::Waiting("is not configured any more: see its section in the configuration"))
 }
 
 fn lost(ended: Result<(), tokio::task::JoinError>) {
@@ -297,24 +297,24 @@ fn lost(ended: Result<(), tokio::task::JoinError>) {
 }
 
 /// Returns the error as people read it, without join tokens: the identity of an agent contains its token.
-fn explain(effect: &ClaimedEffect, trouble: &Trouble) -> String {
+fn explain(effect: &ClaimedEffect, error: &EffectError) -> String {
     let text = match Upstream::of(&effect.effect.effect_type) {
-        Some(upstream) => format!("{} {trouble}", upstream.as_str()),
-        None => trouble.to_string(),
+        Some(upstream) => format!("{} {error}", upstream.as_str()),
+        None => error.to_string(),
     };
     spire::scrub(&text)
 }
 
-fn next_attempt(now: Timestamp, effect: &ClaimedEffect, trouble: &Trouble) -> Timestamp {
+fn next_attempt(now: Timestamp, effect: &ClaimedEffect, error: &EffectError) -> Timestamp {
     let attempts = u32::try_from(effect.attempts).unwrap_or(u32::MAX);
-    let least = match trouble {
-        Trouble::Upstream(Failure::Busy { after: Some(after) }) => *after,
-        Trouble::Open(_, remaining) => *remaining,
-        Trouble::Upstream(_)
-        | Trouble::Own(_)
-        | Trouble::NotOurs(_)
-        | Trouble::Waiting(_)
-        | Trouble::Changed => Duration::ZERO,
+    let least = match error {
+        EffectError::Upstream(Failure::Busy { after: Some(after) }) => *after,
+        EffectError::Open(_, remaining) => *remaining,
+        EffectError::Upstream(_)
+        | EffectError::Own(_)
+        | EffectError::NotOurs(_)
+        | EffectError::Waiting(_)
+        | EffectError::Changed => Duration::ZERO,
     };
     let least = SignedDuration::try_from(least).unwrap_or(BACKOFF.longest);
     let wait = BACKOFF.spread(attempts, jitter()).max(least);

@@ -120,7 +120,7 @@ pub(crate) async fn effects(
     State(app): State<App>,
     Path(group): Path<String>,
 ) -> Result<Json<Page<EffectProgress>>, Error> {
-    satellite::view::told(&app, GROUPS.kind, &group).await
+    satellite::view::effects_on(&app, GROUPS.kind, &group).await
 }
 
 /// Creates a satellite group, or replaces the one of that name.

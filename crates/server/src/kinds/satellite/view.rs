@@ -176,11 +176,11 @@ pub(crate) async fn effects(
         Err(Error::NotFound { .. }) => name,
         Err(error) => return Err(error),
     };
-    told(&app, KIND, &id).await
+    effects_on(&app, KIND, &id).await
 }
 
 /// Returns the effects of a record, deleted or not, on other systems.
-pub(crate) async fn told(
+pub(crate) async fn effects_on(
     app: &App,
     kind: &'static str,
     id: &str,

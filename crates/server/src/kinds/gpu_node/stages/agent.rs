@@ -12,7 +12,7 @@ use wardroom_core::{
 use wardroom_store::Resource;
 use wardroom_workflow::Outcome;
 
-use super::{StageError, StageResult, Try, Workers, again, by_hand, done, is_left_out, wait_until};
+use super::{StageError, StageResult, Try, Workers, again, done, is_left_out, needs_person, wait_until};
 use crate::{
     kinds::gpu_node::{
         document::{self, Document},
@@ -93,7 +93,7 @@ impl Workers {
     /// Waits for the task of the stage, and stores its evidence.
     async fn task(&self, attempt: &mut Try<'_>) -> Result<(), StageError> {
         let stage = attempt.stage;
-        let kind = TaskKind::of(stage).ok_or_else(|| by_hand("the stage has no task for an agent"))?;
+        let kind = TaskKind::of(stage).ok_or_else(|| needs_person("the stage has no task for an agent"))?;
         let (round, force) = (attempt.data.task_round(stage), attempt.data.force);
         // A task that the agent completed for this run counts, even if its system was released since.
         if !self.node(attempt).await?.has_agent()
@@ -213,8 +213,8 @@ fn failed(stage: Stage, state: TaskState, scrubs: u32, evidence: String) -> Stag
         (Stage::ScrubGpu, TaskState::Refused) => quarantine(evidence),
         (Stage::ScrubGpu, _) if scrubs >= SCRUBS => quarantine(evidence),
         // An incomplete erasure always needs a person.
-        (Stage::CleanupStorage, TaskState::Refused | TaskState::Succeeded) => by_hand(evidence),
-        (_, TaskState::Refused) => by_hand(evidence),
+        (Stage::CleanupStorage, TaskState::Refused | TaskState::Succeeded) => needs_person(evidence),
+        (_, TaskState::Refused) => needs_person(evidence),
         _ => again(evidence),
     }
 }

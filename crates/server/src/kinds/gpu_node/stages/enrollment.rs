@@ -7,7 +7,8 @@ use wardroom_store::Resource;
 use wardroom_upstream::maas::Machine;
 
 use super::{
-    StageError, StageResult, Try, Workers, by_hand, disagrees, done, in_vain, require_ours, wait_until,
+    StageError, StageResult, Try, Workers, disagrees, done, needs_person, require_ours, unusable_system,
+    wait_until,
 };
 use crate::{
     kinds::gpu_node::{
@@ -139,8 +140,8 @@ impl Workers {
 fn expiry(kind: Kind) -> StageError {
     const WHAT: &str = "the token expired, or was revoked, before an agent enrolled with it";
     if kind == Kind::Bootstrap {
-        by_hand(format!("{WHAT}: retry the stage, which issues another token"))
+        needs_person(format!("{WHAT}: retry the stage, which issues another token"))
     } else {
-        in_vain(WHAT)
+        unusable_system(WHAT)
     }
 }

@@ -9,8 +9,8 @@ use wardroom_core::{gpu_node::maas::Status, run::failure::Class};
 use wardroom_upstream::maas::{Erase, Level, Release};
 
 use super::{
-    StageResult, Try, Workers, agent::End, by_hand, disagrees, done, machine::start, name, require_ours,
-    wait_for, word,
+    StageResult, Try, Workers, agent::End, disagrees, done, has_consent, machine::start, name, needs_person,
+    require_ours, wait_for,
 };
 use crate::kinds::gpu_node::data::{Cause, DeployFailure};
 
@@ -47,7 +47,7 @@ impl Workers {
         let id = self.system_id(attempt).await?;
         // A person who continues the run after this failure has checked it. Their consent is stored before
         // MAAS is asked, which may not answer.
-        let looked = word(attempt, |told| told.class == Class::Manual).await?;
+        let looked = has_consent(attempt, |told| told.class == Class::Manual).await?;
         let events = session.turn().await.events(&id, Level::Debug, EVENTS, None).await?;
         let results = session.turn().await.results(&id).await?;
         let failed = results
@@ -63,7 +63,7 @@ impl Workers {
         let told = evidence.join("; ");
         let cause = cause(&evidence);
         if cause.is_none() && !looked {
-            return Err(by_hand(format!(
+            return Err(needs_person(format!(
                 "MAAS does not explain why the deployment failed; retrying the stage deploys once more: \
                  {told}"
             )));
@@ -73,7 +73,7 @@ impl Workers {
             if attempt.data.failed_installs > INSTALLS {
                 attempt.data.failed_installs = 0;
                 attempt.save().await?;
-                return Err(by_hand(format!("the installation failed again: {told}")));
+                return Err(needs_person(format!("the installation failed again: {told}")));
             }
         }
         let cause = cause.unwrap_or(Cause::Unexplained);
@@ -134,7 +134,7 @@ impl Workers {
             | Status::FailedReleasing
             | Status::FailedDiskErasing
             | Status::Broken => {
-                Err(by_hand(format!("{id} is {} and cannot be deployed again", name(&machine))))
+                Err(needs_person(format!("{id} is {} and cannot be deployed again", name(&machine))))
             }
             _ => Err(disagrees(attempt.stage, &machine)),
         }

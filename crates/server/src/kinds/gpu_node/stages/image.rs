@@ -14,8 +14,8 @@ use wardroom_upstream::maas::{Class, Deploy, Erase, Error as MaasError, Machine,
 use wardroom_workflow::{Outcome, Slots};
 
 use super::{
-    StageError, StageResult, Try, Workers, agent::End, by_hand, by_settings, disagrees, done,
-    is_past_preparation, name, require_ours, wait_for,
+    StageError, StageResult, Try, Workers, agent::End, disagrees, done, is_past_preparation, name,
+    needs_person, require_ours, wait_for, wrong_settings,
 };
 use crate::{
     kinds::gpu_node::{
@@ -64,7 +64,7 @@ impl Workers {
         let node = self.node(attempt).await?;
         let server = site.settings.server_url.as_deref().or(self.app.config.public_url.as_deref());
         let values = [Some(token.as_str()), server, Some(attempt.subject), Some(node.hostname.as_str())];
-        let rendered = fill(&site.settings.user_data, values).map_err(by_settings)?;
+        let rendered = fill(&site.settings.user_data, values).map_err(wrong_settings)?;
         attempt.data.rendered =
             Some(crate::platform::identity::secret::encode(&Sha256::digest(rendered.as_bytes())[..12]));
         Ok(rendered)
@@ -97,7 +97,7 @@ impl Workers {
         let owner = machine.owner.as_deref().filter(|owner| !owner.is_empty());
         if let Some(owner) = owner.filter(|owner| machine.status == Status::Allocated && *owner != site.user)
         {
-            return Err(by_hand(format!("{} is allocated to {owner}", machine.system_id)));
+            return Err(needs_person(format!("{} is allocated to {owner}", machine.system_id)));
         }
         self.begin_deploy(attempt, session).await?;
         let rendered = self.issue(attempt, site).await?;
@@ -183,7 +183,7 @@ impl Workers {
                 data: attempt.data.clone(),
                 evidence: format!("the deployment failed: {}", said(&machine)),
             }),
-            Status::Broken => Err(by_hand("MAAS calls the machine broken")),
+            Status::Broken => Err(needs_person("MAAS calls the machine broken")),
             _ => Err(disagrees(attempt.stage, &machine)),
         }
     }
@@ -238,7 +238,7 @@ impl Workers {
                 attempt.data.recovering = None;
                 done(attempt)
             }
-            _ => Err(by_hand(format!("{id} is {}, and cannot be released", name(&seen)))),
+            _ => Err(needs_person(format!("{id} is {}, and cannot be released", name(&seen)))),
         }
     }
 }

@@ -11,8 +11,8 @@ use wardroom_store::Resource;
 use wardroom_upstream::maas::{self, Class, Error as MaasError, Release, StopMode};
 
 use super::{
-    StageError, StageResult, Try, Workers, again, agent::End, by_hand, disagrees, done, is_left_out,
-    is_past_preparation, lost, name, require_ours, wait_for, wait_until, word,
+    StageError, StageResult, Try, Workers, again, agent::End, disagrees, done, has_consent, is_left_out,
+    is_past_preparation, lost, name, needs_person, require_ours, wait_for, wait_until,
 };
 use crate::kinds::gpu_node::identity::Agents;
 use crate::{
@@ -62,7 +62,7 @@ impl Workers {
             {
                 attempt.data.failed_releases = 0;
                 attempt.save().await?;
-                Err(by_hand(format!(
+                Err(needs_person(format!(
                     "{id} is still {} after {RELEASES} attempts to release it",
                     name(&machine)
                 )))
@@ -100,11 +100,11 @@ impl Workers {
         if is_deleted(attempt, &session, &id).await? {
             return done(attempt);
         }
-        let is_off = word(attempt, |told| told.evidence == SWITCH_OFF).await?;
+        let is_off = has_consent(attempt, |told| told.evidence == SWITCH_OFF).await?;
         let machine = self.observe(attempt, &session, &id).await?;
         require_ours(&site, &machine)?;
         if !matches!(machine.status, Status::Ready | Status::New) {
-            return Err(by_hand(format!(
+            return Err(needs_person(format!(
                 "{id} is {}, and only a free machine is switched off",
                 name(&machine)
             )));
@@ -115,7 +115,7 @@ impl Workers {
                 attempt.data.switched_off_by_hand = true;
                 return done(attempt);
             }
-            return Err(by_hand(SWITCH_OFF));
+            return Err(needs_person(SWITCH_OFF));
         }
         match session.turn().await.query_power(&id).await? {
             Power::Off => done(attempt),
@@ -167,10 +167,13 @@ impl Workers {
         };
         let tag = &site.settings.tag;
         if !matches!(machine.status, Status::Ready | Status::New) {
-            return Err(by_hand(format!("{id} is {}, and only a free machine is deleted", name(&machine))));
+            return Err(needs_person(format!(
+                "{id} is {}, and only a free machine is deleted",
+                name(&machine)
+            )));
         }
         if !machine.has_tag(tag) {
-            return Err(by_hand(format!("{id} does not carry the tag {tag}, and is not deleted")));
+            return Err(needs_person(format!("{id} does not carry the tag {tag}, and is not deleted")));
         }
         let power = if machine.power_type == MANUAL && attempt.data.switched_off_by_hand {
             Power::Off
@@ -186,7 +189,7 @@ impl Workers {
         attempt.save().await?;
         match session.turn().await.delete(&id).await {
             Ok(()) | Err(MaasError { class: Class::Gone, .. }) => done(attempt),
-            Err(MaasError { class: Class::Forbidden(said), .. }) => Err(by_hand(said)),
+            Err(MaasError { class: Class::Forbidden(said), .. }) => Err(needs_person(said)),
             Err(error) => Err(error.into()),
         }
     }

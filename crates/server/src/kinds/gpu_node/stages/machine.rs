@@ -11,9 +11,9 @@ use wardroom_upstream::maas::{
 };
 
 use super::{
-    StageError, StageResult, Try, Workers, again, by_hand,
+    StageError, StageResult, Try, Workers, again,
     claim::{claim, give_back},
-    disagrees, done, gone, is_past_preparation, lost, name,
+    disagrees, done, gone, is_past_preparation, lost, name, needs_person,
     prepare::Power,
     require_ours, wait_for,
 };
@@ -135,7 +135,7 @@ impl Workers {
         for key in machine.keys() {
             let holder = self.app.store.get_by_key(KIND, &key).await?;
             if let Some(holder) = holder.filter(|holder| holder.content.id != attempt.subject) {
-                return Err(by_hand(format!(
+                return Err(needs_person(format!(
                     "{system_id} is the machine of GPU node {} ({}) already: remove that node first, or register this \
                      one with the MACs and the name of its own machine",
                     holder.content.id, holder.content.name
@@ -162,7 +162,9 @@ impl Workers {
                 ask(attempt, &session, &site, &machine).await?;
             }
             Status::FailedTesting => {
-                return Err(by_hand("the tests of the machine failed: override them in MAAS, or repair it"));
+                return Err(needs_person(
+                    "the tests of the machine failed: override them in MAAS, or repair it",
+                ));
             }
             _ => return Err(disagrees(attempt.stage, &machine)),
         }
@@ -201,12 +203,12 @@ impl Workers {
                 }
                 attempt.data.recommissioned = false;
                 attempt.save().await?;
-                Err(by_hand("commissioning failed twice: check its results in MAAS"))
+                Err(needs_person("commissioning failed twice: check its results in MAAS"))
             }
             Status::FailedTesting => {
-                Err(by_hand("the tests of the machine failed: override them in MAAS, or repair it"))
+                Err(needs_person("the tests of the machine failed: override them in MAAS, or repair it"))
             }
-            Status::Broken => Err(by_hand("MAAS calls the machine broken")),
+            Status::Broken => Err(needs_person("MAAS calls the machine broken")),
             _ => Err(disagrees(attempt.stage, &machine)),
         }
     }
@@ -238,14 +240,14 @@ impl Workers {
                 seen.status,
                 Status::New | Status::Ready | Status::FailedCommissioning | Status::FailedTesting
             ) {
-                return Err(by_hand(format!(
+                return Err(needs_person(format!(
                     "{} is {}, and not deleted: release it in MAAS first, if it is not needed",
                     machine.system_id,
                     name(&seen)
                 )));
             }
             if !seen.has_tag(tag) && seen.description != marker(attempt.run) {
-                return Err(by_hand(format!(
+                return Err(needs_person(format!(
                     "{} does not carry the tag {tag}, and is not deleted",
                     machine.system_id
                 )));
@@ -342,7 +344,7 @@ fn refuse_in_use(machine: &Machine) -> Result<(), StageError> {
         return Ok(());
     }
     let (id, status) = (&machine.system_id, name(machine));
-    Err(by_hand(format!(
+    Err(needs_person(format!(
         "{id} is {status}, and not for this run: if its data is not needed, release it in MAAS, then repeat the stage"
     )))
 }
@@ -352,14 +354,14 @@ fn refuse_foreign(site: &Snapshot, machine: &Machine) -> Result<(), StageError> 
     let owner = machine.owner.as_deref().filter(|owner| !owner.is_empty());
     let (id, user) = (&machine.system_id, &site.user);
     if let Some(owner) = owner.filter(|owner| *owner != user) {
-        return Err(by_hand(format!("{id} belongs to {owner}: release it first")));
+        return Err(needs_person(format!("{id} belongs to {owner}: release it first")));
     }
     Ok(())
 }
 
 fn conflict(several: &[Machine]) -> StageError {
     let ids: Vec<_> = several.iter().map(|machine| machine.system_id.as_str()).collect();
-    by_hand(format!(
+    needs_person(format!(
         "the MACs of the node match several machines, {}: keep one of them in MAAS",
         ids.join(", ")
     ))

@@ -7,7 +7,7 @@ use wardroom_core::{
 use wardroom_upstream::maas::{Class, Error as MaasError, Interface, LinkMode, Machine, NewLink, Subnet};
 
 use super::{
-    StageError, StageResult, Try, Workers, by_hand, by_settings, disagrees, done, is_past_preparation,
+    StageError, StageResult, Try, Workers, disagrees, done, is_past_preparation, needs_person, wrong_settings,
 };
 use crate::kinds::gpu_node::{
     data::{Link, Linking},
@@ -30,8 +30,9 @@ impl Workers {
         let subnets = session.subnets().await?;
         for wanted in &site.settings.fabric {
             let interface = machine.interfaces.iter().find(|found| found.name == wanted.interface);
-            let interface = interface
-                .ok_or_else(|| by_settings(format!("the machine has no interface {}", wanted.interface)))?;
+            let interface = interface.ok_or_else(|| {
+                wrong_settings(format!("the machine has no interface {}", wanted.interface))
+            })?;
             let subnet = wanted.subnet.as_deref().map(|name| find(&subnets, name)).transpose()?;
             let vlan = subnet.and_then(|subnet| subnet.vlan.as_ref()).map(|vlan| vlan.id);
             let vlan = vlan.filter(|vlan| interface.vlan.as_ref().is_none_or(|has| has.id != *vlan));
@@ -63,7 +64,7 @@ impl Workers {
     pub(super) async fn link_pxe(&self, attempt: &mut Try<'_>, machine: &Machine) -> Result<(), StageError> {
         let (site, session) = self.site(attempt)?;
         let boot = machine.boot_interface.as_ref();
-        let boot = boot.ok_or_else(|| by_hand("MAAS has no boot interface for the machine"))?;
+        let boot = boot.ok_or_else(|| needs_person("MAAS has no boot interface for the machine"))?;
         // The machine's own list has the links.
         let interface = machine.interfaces.iter().find(|found| found.id == boot.id).unwrap_or(boot);
         let subnets = session.subnets().await?;
@@ -73,7 +74,7 @@ impl Workers {
             elsewhere || link.mode == "static"
         });
         if let Some(link) = foreign {
-            return Err(by_hand(format!(
+            return Err(needs_person(format!(
                 "the boot interface {} has a {} link that is not of the provisioning subnet: remove it in MAAS",
                 interface.name, link.mode
             )));
@@ -81,7 +82,7 @@ impl Workers {
         let vlan = subnet.vlan.as_ref().map(|vlan| vlan.id);
         let has = interface.vlan.as_ref().map(|vlan| vlan.id);
         if has.is_some() && vlan.is_some() && has != vlan {
-            return Err(by_settings(format!(
+            return Err(wrong_settings(format!(
                 "the boot interface {} is in another VLAN than the provisioning subnet {}",
                 interface.name, subnet.name
             )));
@@ -132,7 +133,7 @@ fn editable(attempt: &Try<'_>, machine: &Machine) -> Result<(), StageError> {
 
 fn find<'a>(subnets: &'a [Subnet], name: &str) -> Result<&'a Subnet, StageError> {
     let found = subnets.iter().find(|subnet| subnet.name == name || subnet.cidr == name);
-    found.ok_or_else(|| by_settings(format!("MAAS has no subnet {name:?}")))
+    found.ok_or_else(|| wrong_settings(format!("MAAS has no subnet {name:?}")))
 }
 
 /// Links an interface to a subnet, unless it is linked; a link whose answer was lost is found among the new
@@ -166,7 +167,7 @@ async fn link(
     attempt.data.linking = None;
     attempt.save().await?;
     if is_linked(&linked).is_none() {
-        return Err(by_hand(format!("MAAS did not link {} to {}", interface.name, subnet.name)));
+        return Err(needs_person(format!("MAAS did not link {} to {}", interface.name, subnet.name)));
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use wardroom_upstream::{
 };
 
 use super::{
-    StageError, StageResult, Try, Workers, by_hand, by_settings, done, failed, unanswered, wait_until,
+    StageError, StageResult, Try, Workers, done, failed, needs_person, unanswered, wait_until, wrong_settings,
 };
 use crate::{
     kinds::gpu_node::{
@@ -49,11 +49,11 @@ impl Power {
 impl Workers {
     /// Copies the settings of the site into the run, and checks that its MAAS accepts the key.
     pub(super) async fn load_site_config(&self, attempt: &mut Try<'_>) -> StageResult {
-        let name = attempt.site.ok_or_else(|| by_hand("the run has no site"))?.to_owned();
+        let name = attempt.site.ok_or_else(|| needs_person("the run has no site"))?.to_owned();
         let loaded = site::load(&self.app, &name).await?;
         let (settings, digest) =
-            loaded.ok_or_else(|| by_settings(format!("there is no site {name:?} any more")))?;
-        let session = self.clients.session(&name, &settings, &self.limits).map_err(by_settings)?;
+            loaded.ok_or_else(|| wrong_settings(format!("there is no site {name:?} any more")))?;
+        let session = self.clients.session(&name, &settings, &self.limits).map_err(wrong_settings)?;
         let user = session.user().await?;
         attempt.data.budgets.clone_from(&settings.budgets);
         attempt.data.site = Some(Snapshot { name, digest, user, settings });
@@ -83,7 +83,7 @@ impl Workers {
         let (user, password) = self.login(&bmc.credential)?;
         let fingerprint = fingerprint(&self.app.key, &user, &password);
         if site::is_plain(&bmc.address) && !site.settings.bmc_insecure {
-            return Err(by_hand(format!(
+            return Err(needs_person(format!(
                 "{}, then give `rerun`, which loads the site again",
                 site::plain_refused(&bmc.address, &site.name)
             )));
@@ -97,7 +97,7 @@ impl Workers {
             timeout: TIMEOUT,
             gate,
         };
-        let client = Redfish::new(settings).map_err(by_hand)?;
+        let client = Redfish::new(settings).map_err(needs_person)?;
         let breaker = attempt.breaker;
         if attempt.confirmed && attempt.data.forgiven_in != Some(attempt.generation) {
             // A person allowed one more attempt, even if the server crashes during it.
@@ -134,11 +134,11 @@ impl Workers {
     pub(super) async fn gate(&self, site: &str, bmc: &Bmc) -> Result<Gate, StageError> {
         let (settings, _) = site::load(&self.app, site)
             .await?
-            .ok_or_else(|| by_settings(format!("there is no site {site:?} any more")))?;
+            .ok_or_else(|| wrong_settings(format!("there is no site {site:?} any more")))?;
         let reach = Reach::of(site, &settings, &self.app.config);
-        reach.credential(&bmc.credential).map_err(by_hand)?;
+        reach.credential(&bmc.credential).map_err(needs_person)?;
         let gate = reach.gate();
-        gate.check(&bmc.address).map_err(|refused| by_hand(refused.0))?;
+        gate.check(&bmc.address).map_err(|refused| needs_person(refused.0))?;
         Ok(gate)
     }
 
@@ -154,9 +154,9 @@ impl Workers {
 
     /// Reads user and password from a reference to `user:password`.
     pub(super) fn login(&self, at: &str) -> Result<(String, String), StageError> {
-        let found = reference::resolve(at, Use::Bmc, &self.app.config.secrets).map_err(by_hand)?;
+        let found = reference::resolve(at, Use::Bmc, &self.app.config.secrets).map_err(needs_person)?;
         let pair = found.split_once(':').map(|(user, password)| (user.to_owned(), password.to_owned()));
-        pair.ok_or_else(|| by_hand(format!("the secret at {at} must be USER:PASSWORD")))
+        pair.ok_or_else(|| needs_person(format!("the secret at {at} must be USER:PASSWORD")))
     }
 
     /// Returns the certificates that the BMCs of a site are trusted by.
@@ -165,7 +165,7 @@ impl Workers {
             return Ok(Trust::Insecure);
         }
         let Some(ca) = &settings.bmc_ca else { return Ok(Trust::System) };
-        let ca = reference::resolve(ca, Use::Site, &self.app.config.secrets).map_err(by_hand)?;
+        let ca = reference::resolve(ca, Use::Site, &self.app.config.secrets).map_err(needs_person)?;
         Ok(Trust::Authorities(ca.into_bytes()))
     }
 }
@@ -207,7 +207,7 @@ fn refusal(bmc: &Bmc, error: &redfish::Error) -> StageError {
         | redfish::Class::Untrusted(_)
         | redfish::Class::Forbidden(_)
         | redfish::Class::Gone
-        | redfish::Class::Refused { .. } => by_hand(evidence),
+        | redfish::Class::Refused { .. } => needs_person(evidence),
     }
 }
 

@@ -4,7 +4,7 @@ use wardroom_core::gpu_node::maas::Status;
 use wardroom_upstream::maas::{BlockDevice, Class, Error as MaasError, Layout, LayoutKind};
 
 use super::{
-    StageError, StageResult, Try, Workers, again, by_settings, disagrees, done, is_past_preparation,
+    StageError, StageResult, Try, Workers, again, disagrees, done, is_past_preparation, wrong_settings,
 };
 use crate::kinds::gpu_node::site::BootDisk;
 
@@ -58,7 +58,7 @@ impl Workers {
 /// Returns the one disk that matches the rule.
 fn boot_disk<'a>(rule: &BootDisk, disks: &'a [BlockDevice]) -> Result<&'a BlockDevice, StageError> {
     if rule.model.is_none() && rule.serial.is_none() {
-        return Err(by_settings("the site names no boot disk: set its model or serial number"));
+        return Err(wrong_settings("the site names no boot disk: set its model or serial number"));
     }
     let fits = |disk: &&BlockDevice| {
         rule.serial.as_ref().is_none_or(|serial| disk.serial == *serial)
@@ -69,12 +69,12 @@ fn boot_disk<'a>(rule: &BootDisk, disks: &'a [BlockDevice]) -> Result<&'a BlockD
         (Some(disk), None) => Ok(disk),
         (None, _) => {
             let there: Vec<_> = disks.iter().map(|disk| format!("{} {}", disk.model, disk.serial)).collect();
-            Err(by_settings(format!(
+            Err(wrong_settings(format!(
                 "no disk matches the boot disk of the site; the machine has: {}",
                 there.join(", ")
             )))
         }
-        (Some(one), Some(other)) => Err(by_settings(format!(
+        (Some(one), Some(other)) => Err(wrong_settings(format!(
             "several disks match the boot disk of the site, such as {} and {}",
             one.serial, other.serial
         ))),

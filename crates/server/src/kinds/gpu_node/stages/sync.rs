@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 use wardroom_core::gpu_node::maas::Status;
 
-use super::{StageResult, Try, Workers, again, disagrees, done, in_vain, is_left_out, wait_for};
+use super::{StageResult, Try, Workers, again, disagrees, done, is_left_out, unusable_system, wait_for};
 
 /// After how many tenths of an interval a machine counts as silent, as in MAAS itself.
 const LATE: i64 = 15;
@@ -11,7 +11,7 @@ const LATE: i64 = 15;
 const PATIENCE: i32 = 3;
 
 /// How long to wait for the first report of a machine with this interval.
-pub(crate) fn borne(interval: SignedDuration) -> SignedDuration {
+pub(crate) fn first_report_patience(interval: SignedDuration) -> SignedDuration {
     interval.saturating_mul(PATIENCE)
 }
 
@@ -33,7 +33,7 @@ impl Workers {
         if machine.enable_hw_sync && machine.sync_interval.is_some_and(|seconds| seconds > 0) {
             return done(attempt);
         }
-        Err(in_vain("the machine was deployed without hardware sync: MAAS shows it off"))
+        Err(unusable_system("the machine was deployed without hardware sync: MAAS shows it off"))
     }
 
     /// Waits for a report newer than the one that MAAS itself wrote at the end of the deployment.
@@ -57,7 +57,7 @@ impl Workers {
         if fresh {
             return done(attempt);
         }
-        if attempt.now.duration_since(attempt.since) > borne(interval) {
+        if attempt.now.duration_since(attempt.since) > first_report_patience(interval) {
             return Err(again(format!("{WHAT}: nothing within {PATIENCE} intervals")));
         }
         Ok(wait_for(attempt, &site, WHAT))

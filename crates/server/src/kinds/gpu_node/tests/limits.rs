@@ -9,7 +9,7 @@ use wardroom_fakes::maas::{
 };
 
 use super::{
-    super::{drift, listing::Listing, upstream::Looker},
+    super::{drift, listing::Listing, upstream::Reader},
     rig::{LOOPBACK, Rig, mac, quick},
 };
 
@@ -452,7 +452,7 @@ async fn a_maas_that_is_down_is_not_asked_for_each_machine() {
         rig.maas.fault(Fault { skip, ..down("list") });
         rig.maas.fault(down("read"));
         drop(rig.maas.take_requests());
-        let mut listing = Listing::new(&session, &ids, Looker::Poll);
+        let mut listing = Listing::new(&session, &ids, Reader::Poll);
         let mut seen = 0;
         while let Some((asked, found)) = listing.next().await {
             assert_eq!(asked.len(), found.len());

@@ -10,7 +10,7 @@ use wardroom_store::{List, Resource};
 use wardroom_upstream::spire::{Agent, Selector, Spire};
 
 use super::{
-    Trouble, Upstream, Worker,
+    EffectError, Upstream, Worker,
     upkeep::{Cause, ask_for},
 };
 use crate::{
@@ -67,12 +67,12 @@ impl Task for Look {
                 Some(spire) => look_through(app, spire).await,
                 None => return Ok(Next::Never),
             };
-            looked.map(|()| Next::Period).map_err(|trouble| trouble.of(Upstream::Spire))
+            looked.map(|()| Next::Period).map_err(|error| error.of(Upstream::Spire))
         })
     }
 }
 
-async fn look_through(app: &App, spire: &Spire) -> Result<(), Trouble> {
+async fn look_through(app: &App, spire: &Spire) -> Result<(), EffectError> {
     let fields = [("flow".to_owned(), Flow::Spiffe.as_str().to_owned())].into();
     let mut list = List { kind: KIND.to_owned(), fields, limit: PAGE, ..List::default() };
     let mut agents = None;

@@ -19,7 +19,7 @@ use wardroom_store::{Document, Error as StoreError};
 use crate::kinds::satellite::settings::Settings as InForce;
 use crate::{
     kinds::{
-        satellite::artifact::{registry_url, told},
+        satellite::artifact::{registry_url, server_url},
         satellite::document::Flow,
     },
     platform::{
@@ -78,9 +78,9 @@ impl Missing {
 
 impl Settings {
     fn of(app: &App) -> Self {
-        let told = |flow| told(app, flow).map(str::to_owned);
+        let url = |flow| server_url(app, flow).map(str::to_owned);
         let registry = registry_url(app).to_owned();
-        Self { registry, satellites: told(Flow::Token), spiffe: told(Flow::Spiffe) }
+        Self { registry, satellites: url(Flow::Token), spiffe: url(Flow::Spiffe) }
     }
 
     /// Whether these settings yield to the others: they differ only in the missing listener for certificates.
@@ -185,10 +185,10 @@ async fn announce(app: &App, own: &Settings) -> Result<(), Error> {
 /// Stores the settings of this server as the ones in force.
 async fn write(app: &App, own: &Settings) -> Result<(), Error> {
     let own = Record { settings: own.clone(), by: app.liveness.name().to_owned() };
-    let (document, told) = (Document::of(&own)?, serde_json::to_value(&own).unwrap_or_default());
+    let (document, metadata) = (Document::of(&own)?, serde_json::to_value(&own).unwrap_or_default());
     let mut record = jobs::server_record(KIND, ID);
     record.document.clone_from(&document);
-    match app.create(record, by_system(app, "registered", told.clone())).await {
+    match app.create(record, by_system(app, "registered", metadata.clone())).await {
         Ok(_) => return Ok(()),
         Err(StoreError::Conflict) => {}
         Err(error) => return Err(error.into()),
@@ -199,7 +199,7 @@ async fn write(app: &App, own: &Settings) -> Result<(), Error> {
         }
         let mut content = record.content.clone();
         content.document.clone_from(&document);
-        Ok(Decided::Commit(Box::new((content, by_system(app, "changed", told.clone()))), ()))
+        Ok(Decided::Commit(Box::new((content, by_system(app, "changed", metadata.clone()))), ()))
     });
     changed.await.map(drop)
 }

@@ -14,7 +14,7 @@ use wardroom_core::{
 };
 use wardroom_upstream::Failure;
 
-use super::{Trouble, Upstream};
+use super::{EffectError, Upstream};
 
 /// Three calls in a row without an answer open a circuit.
 const POLICY: Policy = Policy {
@@ -33,23 +33,23 @@ struct Circuit {
 
 impl Circuits {
     /// Refuses while the circuit of an upstream is open. Times are of the steady axis.
-    pub(super) fn check(&self, upstream: Upstream, now: Timestamp) -> Result<(), Trouble> {
+    pub(super) fn check(&self, upstream: Upstream, now: Timestamp) -> Result<(), EffectError> {
         let circuits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let circuit = &circuits[index(upstream)];
         match circuit.breaker.gate(POLICY, now) {
             Gate::Closed => Ok(()),
             Gate::OpenFor(rest) => {
-                Err(Trouble::Open(circuit.last.clone(), Duration::try_from(rest).unwrap_or_default()))
+                Err(EffectError::Open(circuit.last.clone(), Duration::try_from(rest).unwrap_or_default()))
             }
-            Gate::Open => Err(Trouble::Open(circuit.last.clone(), Duration::ZERO)),
+            Gate::Open => Err(EffectError::Open(circuit.last.clone(), Duration::ZERO)),
         }
     }
 
     /// Counts an attempt that was not answered; any answer closes the circuit.
-    pub(super) fn note(&self, upstream: Upstream, trouble: Option<&Trouble>, now: Timestamp) {
+    pub(super) fn note(&self, upstream: Upstream, error: Option<&EffectError>, now: Timestamp) {
         let mut circuits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let circuit = &mut circuits[index(upstream)];
-        let Some(Trouble::Upstream(failure @ (Failure::Unreachable(_) | Failure::Ambiguous(_)))) = trouble
+        let Some(EffectError::Upstream(failure @ (Failure::Unreachable(_) | Failure::Ambiguous(_)))) = error
         else {
             *circuit = Circuit::default();
             return;
@@ -75,7 +75,7 @@ mod tests {
     fn silence_opens_it_and_any_answer_closes_it() {
         let (circuits, now) = (Circuits::default(), Timestamp::UNIX_EPOCH);
         let open = |upstream| circuits.check(upstream, now).is_err();
-        let silence = || Trouble::from(Failure::Unreachable("refused".to_owned()));
+        let silence = || EffectError::from(Failure::Unreachable("refused".to_owned()));
         for _ in 0..2 {
             circuits.note(Upstream::Harbor, Some(&silence()), now);
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use wardroom_store::{Change, ClaimedEffect, Resource, attempts, unless_conflict};
 
-use super::{Trouble, Worker};
+use super::{EffectError, Worker};
 use crate::platform::{
     app::{App, by_system},
     http::error::Error,
@@ -49,22 +49,22 @@ impl<'a> Permit<'a> {
     }
 
     /// Returns the upstream for one request, if the claim is still held and the record has not changed.
-    pub(super) async fn to<'u, T>(&self, upstream: &'u T) -> Result<&'u T, Trouble> {
+    pub(super) async fn to<'u, T>(&self, upstream: &'u T) -> Result<&'u T, EffectError> {
         let (app, effect) = (&self.worker.app, self.effect);
         self.worker.keep(effect).await?;
         let record = app.store.get(&effect.kind, &effect.resource_id).await.map_err(Error::from)?;
         let now = record.as_ref().map(|record| (self.basis)(app, record)).transpose()?;
-        if now.as_ref() == Some(&self.planned) { Ok(upstream) } else { Err(Trouble::Changed) }
+        if now.as_ref() == Some(&self.planned) { Ok(upstream) } else { Err(EffectError::Changed) }
     }
 }
 
 impl Worker {
     /// Renews the claim on a long effect, unless another server has it now.
-    pub(super) async fn keep(&self, effect: &ClaimedEffect) -> Result<(), Trouble> {
+    pub(super) async fn keep(&self, effect: &ClaimedEffect) -> Result<(), EffectError> {
         let renewed = self.app.store.renew_effect(effect.id, &self.holder, CLAIM).await;
         match renewed.map_err(Error::from)? {
             true => Ok(()),
-            false => Err(Trouble::Waiting("another server took over the effect")),
+            false => Err(EffectError::Waiting("another server took over the effect")),
         }
     }
 

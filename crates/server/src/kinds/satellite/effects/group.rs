@@ -2,7 +2,7 @@
 
 use wardroom_store::{ClaimedEffect, Entry};
 
-use super::{Trouble, Worker};
+use super::{EffectError, Worker};
 use crate::{
     kinds::{
         satellite::asked::of_group,
@@ -16,7 +16,7 @@ use crate::{
 
 /// Continues a removal that a request began, until the group is gone. Satellites that left it are not met
 /// again, so nothing has to be remembered between two attempts.
-pub(super) async fn empty(worker: &Worker, effect: &ClaimedEffect) -> Result<(), Trouble> {
+pub(super) async fn empty(worker: &Worker, effect: &ClaimedEffect) -> Result<(), EffectError> {
     let (app, group) = (&worker.app, &*effect.resource_id);
     loop {
         match assignment::take_out(app, group, || entry(app, group, "assigned")).await? {

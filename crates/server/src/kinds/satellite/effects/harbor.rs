@@ -16,7 +16,7 @@ use wardroom_upstream::{
     harbor::{Harbor, Lifetime, NewRobot, Permission, Robot, Wanted, extension, robot_name},
 };
 
-use super::{Trouble, Worker, claim::Permit};
+use super::{EffectError, Worker, claim::Permit};
 use crate::kinds::satellite::settings::Settings;
 use crate::{
     kinds::{
@@ -38,7 +38,7 @@ use crate::{
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 
 /// Makes the robot of a satellite match its record.
-pub(super) async fn fit(worker: &Worker, harbor: &Harbor, effect: &ClaimedEffect) -> Result<(), Trouble> {
+pub(super) async fn fit(worker: &Worker, harbor: &Harbor, effect: &ClaimedEffect) -> Result<(), EffectError> {
     let (app, id) = (&worker.app, &*effect.resource_id);
     let found = app.store.get(KIND, id).await.map_err(Error::from)?;
     let Some(satellite) = found else { return Ok(()) };
@@ -80,7 +80,7 @@ async fn enabled(
     harbor: &Harbor,
     (satellite, document): (&Resource, &Document),
     found: Found,
-) -> Result<(), Trouble> {
+) -> Result<(), EffectError> {
     let id = &satellite.content.id;
     let permissions = permissions(app, document).await?;
     if !found.reads_states() {
@@ -93,7 +93,7 @@ async fn enabled(
             settle_with_others(app, permit, harbor, &robot).await?;
             (create(app, permit, harbor, satellite, permissions.clone()).await?, true)
         }
-        Found::Strange(robot) => return Err(Trouble::NotOurs(robot.name)),
+        Found::Strange(robot) => return Err(EffectError::NotOurs(robot.name)),
         Found::None => (create(app, permit, harbor, satellite, permissions.clone()).await?, true),
     };
     let epoch = document.wanted_epoch();
@@ -138,7 +138,7 @@ async fn find(
     harbor: &Harbor,
     satellite: &Resource,
     document: &Document,
-) -> Result<Found, Trouble> {
+) -> Result<Found, EffectError> {
     let id = &satellite.content.id;
     let known = match &document.robot {
         Some(known) => match harbor.robot(known.id).await {
@@ -175,11 +175,11 @@ async fn settle_with_others(
     permit: &Permit<'_>,
     harbor: &Harbor,
     robot: &Robot,
-) -> Result<(), Trouble> {
+) -> Result<(), EffectError> {
     let owner = owner(&robot.description).unwrap_or_default();
     let living = app.store.get(KIND, owner).await.map_err(Error::from)?;
     if living.is_some_and(|living| !living.content.deleted) {
-        return Err(Trouble::Waiting("has a robot of this name that belongs to another satellite"));
+        return Err(EffectError::Waiting("has a robot of this name that belongs to another satellite"));
     }
     Ok(permit.to(harbor).await?.delete_robot(robot.id).await?)
 }
@@ -190,7 +190,7 @@ async fn create(
     harbor: &Harbor,
     satellite: &Resource,
     permissions: Vec<Permission>,
-) -> Result<Robot, Trouble> {
+) -> Result<Robot, EffectError> {
     let new = NewRobot {
         name: robot_name(&satellite.content.name),
         description: description(&satellite.content.id),
@@ -201,7 +201,12 @@ async fn create(
     Ok(harbor.robot(created.id).await?)
 }
 
-async fn update(permit: &Permit<'_>, harbor: &Harbor, robot: &Robot, wanted: &Wanted) -> Result<(), Trouble> {
+async fn update(
+    permit: &Permit<'_>,
+    harbor: &Harbor,
+    robot: &Robot,
+    wanted: &Wanted,
+) -> Result<(), EffectError> {
     let is_so = robot.disable == wanted.disable
         && robot.description == wanted.description
         && robot.lifetime == wanted.lifetime
@@ -213,9 +218,9 @@ async fn update(permit: &Permit<'_>, harbor: &Harbor, robot: &Robot, wanted: &Wa
 }
 
 /// The robot itself was read a moment ago, so a project is missing.
-fn no_project(failure: Failure) -> Trouble {
+fn no_project(failure: Failure) -> EffectError {
     if failure == Failure::NotFound {
-        return Trouble::Waiting("lacks some of the projects that the satellite's groups name");
+        return EffectError::Waiting("lacks some of the projects that the satellite's groups name");
     }
     failure.into()
 }
@@ -240,7 +245,7 @@ fn sorted(permissions: &[Permission]) -> Plain {
 }
 
 /// Read access to states and to the projects of the satellite's groups.
-async fn permissions(app: &App, document: &Document) -> Result<Vec<Permission>, Trouble> {
+async fn permissions(app: &App, document: &Document) -> Result<Vec<Permission>, EffectError> {
     let mut projects = BTreeSet::from([PROJECT.to_owned()]);
     for group in &document.groups {
         if let Some(group) = GROUPS.find(app, group).await? {
@@ -292,7 +297,7 @@ fn seen(app: &App, robot: &Robot, epoch: u64, expires_at: Timestamp, disabled: b
 }
 
 /// Stores the robot in the satellite's record, where registrations read it.
-async fn record(app: &App, id: &str, robot: Option<document::Robot>) -> Result<(), Trouble> {
+async fn record(app: &App, id: &str, robot: Option<document::Robot>) -> Result<(), EffectError> {
     let recorded = app.change(KIND, id, |satellite| {
         let mut document = Document::of(satellite)?;
         if document.robot == robot {

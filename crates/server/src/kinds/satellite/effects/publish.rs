@@ -11,7 +11,7 @@ use wardroom_upstream::{
     registry::{Registry, artifact::Artifact, state::About},
 };
 
-use super::{Trouble, Worker, claim::Permit, published, upkeep};
+use super::{EffectError, Worker, claim::Permit, published, upkeep};
 use crate::kinds::satellite::settings::Settings;
 use crate::{
     kinds::{
@@ -26,12 +26,16 @@ use crate::{
 };
 
 /// Makes the published state of a satellite, a group or a config match its record.
-pub(super) async fn fit(worker: &Worker, registry: &Registry, effect: &ClaimedEffect) -> Result<(), Trouble> {
+pub(super) async fn fit(
+    worker: &Worker,
+    registry: &Registry,
+    effect: &ClaimedEffect,
+) -> Result<(), EffectError> {
     let (app, harbor, id) = (&worker.app, worker.upstreams.harbor.as_ref(), &*effect.resource_id);
     let Some(record) = app.store.get(&effect.kind, id).await.map_err(Error::from)? else { return Ok(()) };
     let kind = published::KINDS.into_iter().find(|kind| *kind == effect.kind);
     let (Some(kind), Some(about)) = (kind, about(&effect.kind, &record)) else {
-        return Err(Trouble::Waiting("no published record of this kind"));
+        return Err(EffectError::Waiting("no published record of this kind"));
     };
     let permit = &Permit::of(worker, effect, &record, basis)?;
     if record.content.deleted {
@@ -94,10 +98,10 @@ pub(super) fn built_in<'a>(
 }
 
 /// Makes sure that the project for states exists and is private.
-pub(super) async fn prepare(app: &App, harbor: Option<&Harbor>) -> Result<(), Trouble> {
+pub(super) async fn prepare(app: &App, harbor: Option<&Harbor>) -> Result<(), EffectError> {
     let Some(harbor) = harbor.filter(|_| is_harbors(app)) else { return Ok(()) };
     if harbor.ensure_project(PROJECT).await?.is_public {
-        return Err(Trouble::Waiting("has a public project for states: make it private"));
+        return Err(EffectError::Waiting("has a public project for states: make it private"));
     }
     Ok(())
 }
@@ -108,14 +112,14 @@ async fn check_readers(
     registry: &Registry,
     about: About<'_>,
     record: &Resource,
-) -> Result<(), Trouble> {
+) -> Result<(), EffectError> {
     let allowed = is_harbors(app)
         || Settings::of(&app.config).registry.as_ref().is_some_and(|registry| registry.allow_public);
     if allowed || !matches!(about, About::Config(_)) || !satellite_config::has_secrets(record)? {
         return Ok(());
     }
     if registry.is_public(&repository(about)).await? {
-        return Err(Trouble::Waiting(
+        return Err(EffectError::Waiting(
             "is public, and this config has secrets: make the registry ask for credentials, or set registry.allow_public",
         ));
     }
@@ -129,7 +133,7 @@ async fn push(
     registry: &Registry,
     about: About<'_>,
     document: &serde_json::Value,
-) -> Result<String, Trouble> {
+) -> Result<String, EffectError> {
     let image = Artifact::of(document);
     let repository = repository(about);
     let digest = &image.manifest.digest;
@@ -152,7 +156,7 @@ async fn let_go(
     harbor: Option<&Harbor>,
     about: About<'_>,
     attempts: i64,
-) -> Result<(), Trouble> {
+) -> Result<(), EffectError> {
     // An earlier attempt may have removed it without getting the answer.
     let mut may_be_gone = attempts > 1;
     if successor(app, about).await?.is_none() {
@@ -181,7 +185,7 @@ async fn remove(
     registry: &Registry,
     harbor: Option<&Harbor>,
     about: About<'_>,
-) -> Result<(), Trouble> {
+) -> Result<(), EffectError> {
     match harbor {
         Some(harbor) => Ok(permit.to(harbor).await?.delete_repository(PROJECT, &about.repository()).await?),
         None => match permit.to(registry).await?.delete(&repository(about)).await {

@@ -20,7 +20,7 @@ use wardroom_upstream::{
     registry::{Registry, artifact::Artifact},
 };
 
-use super::{Trouble, Upstream, Worker, configured, publish, upkeep};
+use super::{EffectError, Upstream, Worker, configured, publish, upkeep};
 use crate::{
     kinds::{
         satellite::{
@@ -120,7 +120,7 @@ impl Task for Look {
             if next.is_err() {
                 self.rests_until = Some(worker.app.clock.instant() + AGAIN);
             }
-            next.map_err(|trouble| trouble.of(Upstream::Registry))
+            next.map_err(|error| error.of(Upstream::Registry))
         })
     }
 }
@@ -130,7 +130,7 @@ impl Task for Look {
 struct Seen {
     missing: usize,
     /// The failure of the registry, if any.
-    trouble: Option<String>,
+    failure: Option<String>,
 }
 
 impl Look {
@@ -140,7 +140,7 @@ impl Look {
     }
 
     /// Checks some records, and returns when to continue.
-    async fn step(&mut self, worker: &Worker) -> Result<Next, Trouble> {
+    async fn step(&mut self, worker: &Worker) -> Result<Next, EffectError> {
         let (app, now) = (&worker.app, worker.app.clock.instant());
         if !worker.agreed.publishes(app).await? {
             return Ok(Next::Yield(TICK));
@@ -161,11 +161,11 @@ impl Look {
             let (kind, states) = (self.kind, seen.missing);
             tracing::warn!(kind, states, "the registry lacks an image; publishing it again");
         }
-        if let Some(error) = &seen.trouble {
+        if let Some(error) = &seen.failure {
             tracing::warn!(kind = self.kind, error, "the registry was not checked for missing images");
         }
         self.list.after = page.next;
-        let goes_on_at_once = seen.trouble.is_none() && (self.trusts || seen.missing > 0);
+        let goes_on_at_once = seen.failure.is_none() && (self.trusts || seen.missing > 0);
         if self.list.after.is_none() {
             // After the round that trusts stored digests, ask the registry at once.
             self.rests_until = (!self.trusts).then(|| app.clock.instant() + REST);
@@ -174,7 +174,7 @@ impl Look {
         Ok(Next::After(if goes_on_at_once { Duration::ZERO } else { PACE }))
     }
 
-    async fn look(&mut self, worker: &Worker, records: Vec<Resource>) -> Result<Seen, Trouble> {
+    async fn look(&mut self, worker: &Worker, records: Vec<Resource>) -> Result<Seen, EffectError> {
         let app = &worker.app;
         let ids: Vec<_> = records.iter().map(|record| record.content.id.as_str()).collect();
         let published = app.store.observed(self.kind, SOURCE, &ids).await.map_err(Error::from)?;
@@ -192,10 +192,10 @@ impl Look {
                     seen.missing += 1;
                     upkeep::ask_for(app, record, upkeep::Cause::Missing).await?;
                 }
-                Err(Trouble::Upstream(failure)) if !is_silence(&failure) => {
-                    seen.trouble = Some(failure.to_string())
+                Err(EffectError::Upstream(failure)) if !is_silence(&failure) => {
+                    seen.failure = Some(failure.to_string())
                 }
-                Err(trouble) => return Err(trouble),
+                Err(error) => return Err(error),
             }
         }
         Ok(seen)
@@ -207,7 +207,7 @@ impl Look {
         worker: &Worker,
         record: &Resource,
         published: Option<&Published>,
-    ) -> Result<bool, Trouble> {
+    ) -> Result<bool, EffectError> {
         let (app, registry) = (&worker.app, configured(worker.upstreams.registry.as_ref())?);
         let Some(about) = publish::about(self.kind, record) else { return Ok(true) };
         // An unreadable record was logged; skip it.
@@ -232,7 +232,7 @@ impl Look {
         worker: &Worker,
         registry: &Registry,
         satellite: &Document,
-    ) -> Result<bool, Trouble> {
+    ) -> Result<bool, EffectError> {
         for (about, document) in publish::built_in(&worker.app, satellite)? {
             let repository = repository(about);
             if self.built_in.contains(&repository) {
@@ -250,8 +250,13 @@ impl Look {
 }
 
 /// Whether the registry has this as the latest.
-async fn has(worker: &Worker, registry: &Registry, repository: &str, digest: &str) -> Result<bool, Trouble> {
-    let answer = registry.digest(repository, LATEST).await.map_err(Trouble::from);
+async fn has(
+    worker: &Worker,
+    registry: &Registry,
+    repository: &str,
+    digest: &str,
+) -> Result<bool, EffectError> {
+    let answer = registry.digest(repository, LATEST).await.map_err(EffectError::from);
     worker.circuits.note(Upstream::Registry, answer.as_ref().err(), worker.app.clock.steady());
     Ok(answer?.as_deref() == Some(digest))
 }

@@ -13,7 +13,7 @@ use wardroom_upstream::{
     spire::{Agent, Entry, Id, NewEntry, Selector, Spire},
 };
 
-use super::{Trouble, Worker, agents, claim::Permit};
+use super::{EffectError, Worker, agents, claim::Permit};
 use crate::kinds::satellite::settings::Settings;
 use crate::{
     kinds::satellite::{
@@ -34,7 +34,7 @@ const BY_TOKEN: &str = "/spire/agent/join_token/";
 const PREDECESSORS: i64 = 100;
 
 /// Makes entries, agent and join token of a satellite match its record.
-pub(super) async fn fit(worker: &Worker, spire: &Spire, effect: &ClaimedEffect) -> Result<(), Trouble> {
+pub(super) async fn fit(worker: &Worker, spire: &Spire, effect: &ClaimedEffect) -> Result<(), EffectError> {
     let (app, id) = (&worker.app, &*effect.resource_id);
     let found = app.store.get(KIND, id).await.map_err(Error::from)?;
     let Some(satellite) = found else { return Ok(()) };
@@ -101,12 +101,12 @@ impl Node<'_> {
     }
 
     /// Returns SPIRE for one write, after checking the claim.
-    async fn told(&self) -> Result<&Spire, Trouble> {
+    async fn to_write(&self) -> Result<&Spire, EffectError> {
         self.permit.to(self.spire).await
     }
 
-    async fn delete_entries(&self, ids: &[String]) -> Result<(), Trouble> {
-        if ids.is_empty() { Ok(()) } else { Ok(self.told().await?.delete_entries(ids).await?) }
+    async fn delete_entries(&self, ids: &[String]) -> Result<(), EffectError> {
+        if ids.is_empty() { Ok(()) } else { Ok(self.to_write().await?.delete_entries(ids).await?) }
     }
 
     fn known_epoch(&self) -> Option<u64> {
@@ -114,7 +114,7 @@ impl Node<'_> {
     }
 
     /// Admits the satellite: its agent can join and issues its identity.
-    async fn admit(&self, identity: &Id) -> Result<(), Trouble> {
+    async fn admit(&self, identity: &Id) -> Result<(), EffectError> {
         let joining = if self.joins() { Some(self.join().await?) } else { None };
         let (alias, epoch) = joining.unzip();
         let parent = match &alias {
@@ -141,7 +141,7 @@ impl Node<'_> {
     }
 
     /// The token of the newest epoch, and the alias of the agent that joins with it.
-    async fn join(&self) -> Result<(Entry, u64), Trouble> {
+    async fn join(&self) -> Result<(Entry, u64), EffectError> {
         let epoch = self.document.epoch;
         if self.known_epoch() != Some(epoch) {
             self.shut_out().await?;
@@ -150,7 +150,7 @@ impl Node<'_> {
             let left = std::time::Duration::try_from(left).unwrap_or_default();
             // An expired token is useless but harmless.
             if !left.is_zero() && !self.has_joined(epoch).await? {
-                self.told().await?.ensure_join_token(&self.token(epoch), left).await?;
+                self.to_write().await?.ensure_join_token(&self.token(epoch), left).await?;
             }
         }
         self.take_alias().await?;
@@ -163,7 +163,7 @@ impl Node<'_> {
     /// Shuts out agents with earlier tokens, and unused tokens; banned agents are removed too. Certificates
     /// that SPIRE issued to them until now become void. This is recorded once, before the new token is
     /// created, so that certificates of the new agent are later.
-    async fn shut_out(&self) -> Result<(), Trouble> {
+    async fn shut_out(&self) -> Result<(), EffectError> {
         let epoch = self.document.epoch;
         let is_done = |known: &SpireRecord| known.shut_out_before == Some(epoch);
         let was_reissued = self.document.svid_after.is_some();
@@ -191,7 +191,7 @@ impl Node<'_> {
     /// Removes the alias from the agents of deleted satellites with this name. Their deletion may reach SPIRE
     /// later, and until then they would get this satellite's identity. No other living satellite has the
     /// name. Entries made elsewhere stay; a person has to check them.
-    async fn take_alias(&self) -> Result<(), Trouble> {
+    async fn take_alias(&self) -> Result<(), EffectError> {
         let mut aliases = self.spire.entries_of(&self.alias()).await?;
         aliases.retain(|entry| !self.is_ours(entry));
         if aliases.is_empty() {
@@ -219,7 +219,7 @@ impl Node<'_> {
 
     /// Returns the agent that the request named, or one whose certificate names the satellite, preferably the
     /// current one. A node with a new certificate joins as another agent.
-    async fn vouching_agent(&self) -> Result<Id, Trouble> {
+    async fn vouching_agent(&self) -> Result<Id, EffectError> {
         if let Some(parent) = self.given_parent() {
             return parse(parent);
         }
@@ -228,12 +228,12 @@ impl Node<'_> {
         let known = self.document.spire.as_ref().and_then(|known| known.agent_id.as_deref());
         agents::best(agents.iter(), known, self.app.now())
             .map(|agent| agent.id.clone())
-            .ok_or(Trouble::Waiting("has no agent yet whose certificate names the satellite"))
+            .ok_or(EffectError::Waiting("has no agent yet whose certificate names the satellite"))
     }
 
     /// Creates or corrects the entry for the identity, and removes our other ones. Entries made elsewhere
     /// stay.
-    async fn entry(&self, wanted: &NewEntry) -> Result<Entry, Trouble> {
+    async fn entry(&self, wanted: &NewEntry) -> Result<Entry, EffectError> {
         let mut there = self.spire.entries_of(&wanted.id).await?;
         let is_so = |entry: &Entry| {
             let (mut left, mut right) = (entry.selectors.clone(), wanted.selectors.clone());
@@ -248,7 +248,7 @@ impl Node<'_> {
         self.delete_entries(&others).await?;
         match right {
             Some(entry) => Ok(entry),
-            None => Ok(self.told().await?.create_entry(wanted).await?),
+            None => Ok(self.to_write().await?.create_entry(wanted).await?),
         }
     }
 
@@ -263,7 +263,7 @@ impl Node<'_> {
 
     /// Withdraws the identity from all agents. It was claimed for ever, so all its entries are removed; the
     /// alias stays if another satellite of this name has it now.
-    async fn withdraw(&self, identity: &Id) -> Result<(), Trouble> {
+    async fn withdraw(&self, identity: &Id) -> Result<(), EffectError> {
         let entries = self.spire.entries_of(identity).await?;
         let mut ids: Vec<_> = entries.into_iter().map(|entry| entry.entry_id).collect();
         if self.joins() {
@@ -273,19 +273,19 @@ impl Node<'_> {
     }
 
     /// Returns the aliases of agents that join with our tokens.
-    async fn own_aliases(&self) -> Result<Vec<String>, Trouble> {
+    async fn own_aliases(&self) -> Result<Vec<String>, EffectError> {
         let aliases = self.spire.entries_of(&self.alias()).await?;
         Ok(aliases.into_iter().filter(|entry| self.is_ours(entry)).map(|entry| entry.entry_id).collect())
     }
 
     /// Bans the agents that joined. An unused token is useless without entries.
-    async fn ban(&self) -> Result<(), Trouble> {
+    async fn ban(&self) -> Result<(), EffectError> {
         if !self.joins() {
             return Ok(());
         }
         for epoch in self.epochs() {
             if let Some(agent) = self.joined(epoch).await?.filter(|agent| !agent.is_banned) {
-                self.told().await?.ban_agent(&agent.id).await?;
+                self.to_write().await?.ban_agent(&agent.id).await?;
             }
         }
         Ok(())
@@ -298,28 +298,28 @@ impl Node<'_> {
     }
 
     /// The agent that joined with the token of an epoch.
-    async fn joined(&self, epoch: u64) -> Result<Option<Agent>, Trouble> {
+    async fn joined(&self, epoch: u64) -> Result<Option<Agent>, EffectError> {
         Ok(self.spire.agent(&self.agent(epoch)).await?)
     }
 
     /// Whether the token was used: SPIRE forgets used tokens, and one created again would work again.
-    async fn has_joined(&self, epoch: u64) -> Result<bool, Trouble> {
+    async fn has_joined(&self, epoch: u64) -> Result<bool, EffectError> {
         Ok(self.joined(epoch).await?.is_some())
     }
 
     /// Forgets the agents of all tokens but that of one epoch.
-    async fn forget_agents(&self, but: Option<u64>) -> Result<(), Trouble> {
+    async fn forget_agents(&self, but: Option<u64>) -> Result<(), EffectError> {
         if !self.joins() {
             return Ok(());
         }
         for epoch in self.epochs().filter(|epoch| Some(*epoch) != but) {
-            self.told().await?.delete_agent(&self.agent(epoch)).await?;
+            self.to_write().await?.delete_agent(&self.agent(epoch)).await?;
         }
         Ok(())
     }
 
     /// Stores the state of SPIRE in the record. Changes for an earlier epoch have to be repeated.
-    async fn record(&self, change: impl Fn(&mut Document, &mut SpireRecord)) -> Result<(), Trouble> {
+    async fn record(&self, change: impl Fn(&mut Document, &mut SpireRecord)) -> Result<(), EffectError> {
         let recorded = self.app.change(KIND, &self.satellite.content.id, |satellite| {
             let mut document = Document::of(satellite)?;
             if document.epoch != self.document.epoch {
@@ -337,7 +337,7 @@ impl Node<'_> {
             Ok(Decided::Commit(Box::new((content, by_system(self.app, "effect", told))), true))
         });
         match recorded.await {
-            Ok((_, false)) => Err(Trouble::Changed),
+            Ok((_, false)) => Err(EffectError::Changed),
             // Deleted meanwhile; the deletion has its own effect.
             Ok((_, true)) | Err(Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(error.into()),
@@ -345,7 +345,7 @@ impl Node<'_> {
     }
 }
 
-fn parse(id: &str) -> Result<Id, Trouble> {
+fn parse(id: &str) -> Result<Id, EffectError> {
     id.parse().map_err(|_| Failure::Setup("the record holds no SPIFFE ID".to_owned()).into())
 }
 

@@ -195,7 +195,7 @@ async fn a_worker_without_its_claim_sends_harbor_nothing() {
     tokio::time::sleep(10 * MOMENT).await;
     let other = app.store.claim_effects("another", CLAIM, 1, &[HARBOR_ROBOT]).await.unwrap();
     let refused = worker.reconcile(&effect).await;
-    assert!(matches!(refused, Err(Trouble::Waiting(_))), "{refused:?}");
+    assert!(matches!(refused, Err(EffectError::Waiting(_))), "{refused:?}");
     assert_eq!(fake.state()["robots"], json!({}));
     app.store.release_effects("another").await.unwrap();
     assert_eq!(other.len(), 1);
@@ -217,5 +217,5 @@ async fn a_plan_ends_when_its_facts_change() {
     world.put(world.satellite(1, |document| document.config = Some("c".to_owned()))).await;
     permit.to(&()).await.unwrap();
     world.put(world.satellite(2, |_| {})).await;
-    assert!(matches!(permit.to(&()).await, Err(Trouble::Changed)));
+    assert!(matches!(permit.to(&()).await, Err(EffectError::Changed)));
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 use wardroom_core::satellite::State;
 use wardroom_store::{Change, ClaimedEffect, Effect, EffectProgress, Error as StoreError, List, Resource};
 
-use super::{Trouble, Worker};
+use super::{EffectError, Worker};
 use crate::kinds::satellite::settings::Settings;
 use crate::{
     kinds::satellite::{
@@ -189,7 +189,7 @@ pub(super) async fn let_go(app: &App, effect: &ClaimedEffect) {
 }
 
 /// Queues effects for the robots of all satellites of a group.
-pub(super) async fn ask_members(worker: &Worker, effect: &ClaimedEffect) -> Result<(), Trouble> {
+pub(super) async fn ask_members(worker: &Worker, effect: &ClaimedEffect) -> Result<(), EffectError> {
     let (app, group) = (&worker.app, &*effect.resource_id);
     let fields = [(group_field(group), "1".to_owned())].into();
     let mut members = List { kind: KIND.to_owned(), fields, limit: PAGE, ..List::default() };
