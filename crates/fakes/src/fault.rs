@@ -135,7 +135,6 @@ impl Faults {
         *lock(&self.effects).entry(effect.to_owned()).or_default() += 1;
     }
 
-    /// Returns the fault for this call, if any.
     fn take(&self, call: &str) -> Option<Kind> {
         let mut orders = lock(&self.orders);
         let is_meant = |order: &Order| {

@@ -24,7 +24,6 @@ pub trait PendingCommit: Send {
     fn refused(self: Box<Self>);
 }
 
-/// The listeners of a store.
 #[derive(Clone, Default)]
 pub(crate) struct Listeners(Arc<RwLock<Vec<Arc<dyn CommitListener>>>>);
 

@@ -79,7 +79,6 @@ impl Postgres {
         Self { writers: pool(), readers: pool(), reserved: pool(), ..self.clone() }
     }
 
-    /// A connection to write with.
     async fn client(&self) -> Result<Client> {
         client(&self.writers).await
     }
@@ -89,7 +88,6 @@ impl Postgres {
         Box::pin(ran(&self.readers, sql, params)).await.map_err(Failed::into_error)
     }
 
-    /// Runs one of the constant statements.
     pub(crate) async fn run<P: ToSql + Sync>(&self, sql: &str, params: &[P]) -> Result<Vec<Row>> {
         Box::pin(ran(&self.writers, sql, params)).await.map_err(Failed::into_error)
     }

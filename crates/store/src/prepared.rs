@@ -247,7 +247,6 @@ impl Prepared {
         [kind, id, version, entry_type, from, state, by, user, comment, metadata, request, at, head]
     }
 
-    /// The time of the change.
     pub(crate) fn at(&self) -> Param<'_> {
         Param::Text(&self.made.at)
     }

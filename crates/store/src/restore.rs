@@ -74,7 +74,6 @@ async fn refuse_filled(session: &Session) -> Result<()> {
     Ok(())
 }
 
-/// Writes rows in batches.
 struct Target<'a> {
     session: &'a Session,
     table: Option<&'static Table>,

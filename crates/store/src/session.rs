@@ -81,7 +81,6 @@ impl Session {
     }
 }
 
-/// Rows per page.
 const PAGE: usize = 1000;
 
 /// The key of a row, from which the next page starts.

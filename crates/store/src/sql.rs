@@ -148,7 +148,6 @@ macro_rules! statements {
     ($($(#[$doc:meta])* $name:ident = $sql:expr;)*) => {
         $($(#[$doc])* pub(crate) const $name: &str = $sql;)*
 
-        /// All of them.
         #[cfg(test)]
         pub(crate) const SHARED: &[&str] = &[$($name),*];
     };

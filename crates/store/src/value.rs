@@ -10,7 +10,6 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 
-/// One parameter or one column.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     Null,

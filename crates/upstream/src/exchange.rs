@@ -17,7 +17,6 @@ pub(crate) const ANSWER: Duration = Duration::from_secs(30);
 /// Longest answer that is read.
 const LONGEST: usize = 4 << 20;
 
-/// A whole answer.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,

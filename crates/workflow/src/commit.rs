@@ -175,7 +175,6 @@ fn move_of_subject<D: Data>(
     Ok(Change { before: Some(subject), after, entry, effects: Vec::new(), fence: None, holds: Vec::new() })
 }
 
-/// Whether a person has asked the run to stop.
 fn is_stopping<D: Data>(record: &Record<D>) -> bool {
     record.plan.goal != Goal::Run
 }
@@ -191,7 +190,6 @@ fn name_requester<D: Data>(entry: &mut Entry, record: &Record<D>) {
     }
 }
 
-/// Reads the subject of a run.
 pub(crate) async fn subject_of<D: Data>(store: &Store, run: &Run<D>) -> Result<Option<Resource>> {
     store.get(SubjectOf::<D>::KIND, run.subject()).await
 }

@@ -54,7 +54,6 @@ impl<F: Controlled> Front<F> {
 }
 
 impl Server {
-    /// Serves over TCP.
     pub(crate) fn tcp<F: Controlled>(&mut self, listener: TcpListener, front: Front<F>) {
         let listener = Arc::new(listener);
         self.accept(front, move || {
@@ -63,7 +62,6 @@ impl Server {
         });
     }
 
-    /// Serves over TLS.
     #[cfg(feature = "spire")]
     pub(crate) fn tls<F: Controlled>(
         &mut self,
@@ -78,7 +76,6 @@ impl Server {
         });
     }
 
-    /// Serves over a Unix socket.
     #[cfg(feature = "spire")]
     pub(crate) fn unix<F: Controlled>(&mut self, listener: tokio::net::UnixListener, front: Front<F>) {
         let listener = Arc::new(listener);

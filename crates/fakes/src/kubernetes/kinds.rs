@@ -24,7 +24,6 @@ const TABLE: &[(&str, &str, &str, &str, &str)] = &[
     ("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", "crd crds", "sg"),
 ];
 
-/// A kind that is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Kind {
     /// Empty for the first group.

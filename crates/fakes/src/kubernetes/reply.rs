@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use super::kinds::Kind;
 
-/// A refusal.
 #[derive(Debug, Clone)]
 pub(super) struct Refusal {
     code: u16,

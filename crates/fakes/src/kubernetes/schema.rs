@@ -77,7 +77,6 @@ const TYPES: &[(&str, &str)] = &[
         quobyte:any vsphereVolume:any photonPersistentDisk:any portworxVolume:any scaleIO:any storageos:any"),
 ];
 
-/// The type of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Type {
     /// A struct of the table.

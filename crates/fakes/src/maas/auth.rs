@@ -33,7 +33,6 @@ impl Nonces {
 
 type Refusal = Box<Response<Full<Bytes>>>;
 
-/// Checks the credentials of a request.
 pub(super) fn check(
     request: &Request,
     op: Option<&str>,

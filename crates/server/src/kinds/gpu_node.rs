@@ -358,7 +358,6 @@ pub(crate) async fn find(app: &App, id: &str) -> Result<Resource, Error> {
     found.ok_or_else(|| Error::not_found(KIND, id))
 }
 
-/// A node as the inventory shows it.
 pub(crate) async fn view(app: &App, node: &Resource) -> Result<GpuNode, Error> {
     liveness::view::refresh(app, KIND, std::slice::from_ref(node)).await?;
     known(app, node)

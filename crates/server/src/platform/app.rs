@@ -46,7 +46,6 @@ pub struct Inner {
     pub config: Config,
     pub(crate) kinds: &'static [&'static Kind],
     pub(crate) parts: Parts,
-    /// Every route, with the callers that may use it.
     pub(crate) routes: Routes,
     /// The paths whose GET reads parameters.
     queries: OnceLock<BTreeSet<String>>,
@@ -76,7 +75,6 @@ impl std::ops::Deref for App {
     }
 }
 
-/// The decision about a resource.
 pub(crate) enum Decided<T> {
     Commit(Box<(Content, Entry)>, T),
     Nothing(T),

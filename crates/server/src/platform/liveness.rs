@@ -97,7 +97,6 @@ pub(crate) struct Totals {
     pub(crate) stale: u64,
     pub(crate) sweeps: u64,
     pub(crate) flushed: u64,
-    /// Replicas that disappeared.
     pub(crate) gone: u64,
     /// How far the least watermark is behind, on the lease holder: no member is judged past it.
     pub(crate) behind: SignedDuration,
@@ -446,7 +445,6 @@ impl Liveness {
     }
 }
 
-/// Milliseconds of the steady axis as an instant.
 fn millis(millis: i64) -> Timestamp {
     Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MIN)
 }

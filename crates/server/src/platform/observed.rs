@@ -74,7 +74,6 @@ pub(crate) trait Report: Clone + Send + Sync + 'static {
     ) -> Option<Self::Stored>;
 }
 
-/// An amount of data to write.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Amount {
     rows: usize,
@@ -123,7 +122,6 @@ struct Taken<R: Report> {
     received_at: Timestamp,
 }
 
-/// The last reports of a kind.
 pub(crate) struct Buffer<R: Report> {
     parts: Box<[Mutex<Part<R>>]>,
     hasher: DefaultHashBuilder,
@@ -151,7 +149,6 @@ impl<R: Report> Buffer<R> {
         }
     }
 
-    /// Takes in a report.
     pub(crate) fn keep(&self, id: &str, report: R, received_at: Timestamp) {
         let id = Id::new(id);
         let mut part = self.part(&id);
@@ -394,7 +391,6 @@ pub(crate) async fn flush(app: &App) -> Result<(), Error> {
     write(app, false).await
 }
 
-/// Writes every report that waits.
 pub(crate) async fn flush_all(app: &App) -> Result<(), Error> {
     write(app, true).await
 }

@@ -264,7 +264,6 @@ pub(crate) const HEARD_WITHIN: &str = concat!(
     ") heard ON true"
 );
 
-/// The time by the database's clock.
 pub(crate) const MOMENT: &str = concat!("SELECT ", now!());
 
 /// Server `$2` has written every beat that it heard before the moment `$3`; `$1` is the kind of such rows.

@@ -18,7 +18,6 @@ use crate::value::Param;
 /// The most changes in one statement; few, so that its rows are locked only briefly.
 pub(super) const MOST: usize = 250;
 
-/// The outcome of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Moved {
     Made,

@@ -9,7 +9,6 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::error::{Error, Result};
 
-/// The transport of a connection.
 pub(super) enum Transport {
     Plain,
     Tls(MakeRustlsConnect),

@@ -27,7 +27,6 @@ const BATCH: usize = 512;
 /// The queue of commands; further callers wait.
 const QUEUE: usize = 1024;
 
-/// A command for the writer.
 #[derive(Debug)]
 pub(super) enum Work {
     /// The changes, and a copy of each resource for the cache, made by the caller to save time on this
@@ -36,7 +35,6 @@ pub(super) enum Work {
     Statement(&'static str, Vec<Value>),
 }
 
-/// The result of a command.
 #[derive(Debug)]
 pub(super) enum Done {
     Changes(Vec<Prepared>),
@@ -112,7 +110,6 @@ fn run(connection: &Connection, recent: &Recent, mut jobs: mpsc::Receiver<Job>) 
     }
 }
 
-/// Cache entries that were removed.
 type Forgotten = Vec<[Option<Arc<Resource>>; 2]>;
 
 /// Removes resources that are about to change from the cache.

@@ -21,7 +21,6 @@ const UNTYPED: &str = "failed to create typed patch object";
 /// A request as `kube` builds it.
 pub(super) type HttpRequest = http::Request<Vec<u8>>;
 
-/// A whole answer.
 #[derive(Debug)]
 pub(super) struct Reply {
     status: u16,
@@ -48,7 +47,6 @@ pub(super) async fn open(client: &Client, request: HttpRequest) -> Result<http::
     client.send(request.map(Body::from)).await.map_err(|error| lost(&error))
 }
 
-/// Reads the rest of an answer.
 pub(super) async fn read(response: http::Response<Body>) -> Result<Reply, Failure> {
     let status = response.status().as_u16();
     let after = response.headers().get(http::header::RETRY_AFTER).and_then(|value| value.to_str().ok());

@@ -6,7 +6,6 @@ use reqwest::{Url, header::HeaderValue};
 use super::client::{Credentials, Registry};
 use crate::{Failure, exchange};
 
-/// A demand of a registry.
 #[derive(Debug, PartialEq, Eq)]
 enum Challenge {
     Basic,

@@ -95,7 +95,6 @@ pub(crate) struct Order<'a> {
     pub(crate) unproven: bool,
 }
 
-/// The result of an order.
 #[derive(Debug, Default)]
 pub(crate) struct Done {
     pub(crate) did: &'static str,

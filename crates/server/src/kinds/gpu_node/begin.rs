@@ -75,7 +75,6 @@ impl Plan {
         }
     }
 
-    /// The new run.
     pub(crate) fn order(&self, id: &str, node: &str, document: &Document, entry: &Entry) -> Order<Data> {
         let with = self.kind.plan().iter().filter(|step| match step.when {
             When::OnRequest => self.force,

@@ -53,7 +53,6 @@ pub(crate) struct Data {
     pub(crate) failed_installs: u32,
     /// The round in which the recovery of a deployment began.
     pub(crate) recovering: Option<u32>,
-    /// How many releases failed.
     pub(crate) failed_releases: u32,
     pub(crate) releasing: bool,
     /// The rounds of the agent's tasks, by stage.
@@ -70,7 +69,6 @@ pub(crate) struct Data {
     pub(crate) proofs: BTreeMap<Stage, String>,
 }
 
-/// The machine in MAAS.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Machine {
     pub(crate) system_id: String,
@@ -81,7 +79,6 @@ pub(crate) struct Machine {
 /// The tag, pool and zone of a machine before a run took it over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Claimed {
-    /// Whether the run added the tag.
     pub(crate) tagged: bool,
     /// Its earlier pool.
     pub(crate) pool: Option<String>,
@@ -118,7 +115,6 @@ pub(crate) struct DeployFailure {
     pub(crate) evidence: Vec<String>,
 }
 
-/// The cause of a failed deployment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Cause {

@@ -14,7 +14,6 @@ use crate::platform::{
     identity::reference::{self, Use},
 };
 
-/// The kind under which GPU nodes are stored.
 pub(crate) const KIND: &str = "gpu-node";
 
 /// The stored document of a node. Secrets are hashed, or derived and not stored.
@@ -26,7 +25,6 @@ pub(crate) struct Document {
     pub(crate) bmc: Option<Bmc>,
     pub(crate) model: Option<String>,
     pub(crate) serial_number: Option<String>,
-    /// The token that an agent may enrol with.
     pub(crate) enrollment: Option<Enrollment>,
     /// The round of the last token; rounds are never reused, so a revoked token is never issued again.
     pub(crate) issued: u32,
@@ -45,7 +43,6 @@ pub(crate) struct Document {
     pub(crate) unhealthy: bool,
 }
 
-/// A token that an agent may enrol with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Enrollment {
     pub(crate) hash: String,
@@ -111,7 +108,6 @@ impl Machine {
     }
 }
 
-/// Normalizes the address of a MAAS or a BMC.
 pub(crate) fn address(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -285,7 +281,6 @@ pub(crate) fn tag(resource: &Resource, document: &Document) -> Result<String, Er
     etag::of(&(&content.id, &content.state, &content.labels, known, run))
 }
 
-/// A node as the inventory shows it.
 pub(crate) fn view(resource: &Resource, last_seen: Option<Timestamp>) -> Result<GpuNode, Error> {
     let (state, document) = (state(resource)?, Document::of(resource)?);
     Ok(GpuNode {

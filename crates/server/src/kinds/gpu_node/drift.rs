@@ -247,7 +247,6 @@ fn is_of(node: &Document, machine: &Machine, tag: &str) -> bool {
     machine.has_tag(tag) && has_mac(node, machine)
 }
 
-/// Whether a machine has a MAC of a node.
 pub(crate) fn has_mac(node: &Document, machine: &Machine) -> bool {
     let mut macs = machine.interfaces.iter().map(|interface| &interface.mac_address);
     macs.any(|mac| node.macs.iter().any(|known| known.eq_ignore_ascii_case(mac)))

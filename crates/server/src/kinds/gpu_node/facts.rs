@@ -13,7 +13,6 @@ use super::{
 };
 use crate::platform::{app::App, http::error::Error};
 
-/// Reads the facts about a node.
 pub(crate) async fn gather(app: &App, node: &Resource) -> Result<Facts, Error> {
     let run = begin::newest_run(app, node).await?;
     let latest = proof::latest(app, &node.content.id).await?;

@@ -44,7 +44,6 @@ struct Failed {
 const SPARED: Duration = Duration::from_secs(1);
 
 impl Looks {
-    /// Asks for a look at a machine.
     pub(crate) fn ask(&self, id: &str) -> oneshot::Receiver<Answer> {
         let (answer, hears) = oneshot::channel();
         let look = Look { id: id.to_owned(), answer };
@@ -97,7 +96,6 @@ impl Looks {
 }
 
 impl Look {
-    /// Sends the answer.
     pub(crate) fn tell(self, told: Answer) {
         // The caller may be gone.
         drop(self.answer.send(told));
@@ -108,7 +106,6 @@ impl Look {
 #[derive(Debug)]
 pub(crate) struct Memo<T>(tokio::sync::Mutex<Option<(Instant, Result<T, Error>)>>);
 
-/// How long an answer is cached.
 const GOOD: Duration = Duration::from_secs(60);
 
 impl<T> Default for Memo<T> {

@@ -32,11 +32,9 @@ use crate::platform::{
 pub(crate) const AGENT: &str = "agent";
 pub(crate) const MAAS: &str = "maas";
 
-/// The last report of an agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Health {
     pub(crate) checks: Vec<Check>,
-    /// The epoch of the agent's identity.
     pub(crate) epoch: u64,
     /// The interval that it reports.
     pub(crate) interval: Option<Interval>,
@@ -147,7 +145,6 @@ impl Seen {
     }
 }
 
-/// The latest observations of agent and MAAS.
 #[derive(Debug, Default)]
 pub(crate) struct Latest {
     pub(crate) health: Option<(Health, Timestamp)>,
@@ -164,7 +161,6 @@ pub(crate) struct Sight {
     version: i64,
 }
 
-/// Reads the observations of a node.
 pub(crate) async fn latest(app: &App, id: &str) -> Result<Latest, Error> {
     let mut latest = Latest::default();
     for seen in app.store.observations(KIND, id).await? {

@@ -24,7 +24,6 @@ pub(crate) fn credential(key: &Key, node: &str, epoch: u64) -> String {
     format!("{CREDENTIAL}{node}.{}", secret::encode(&signed))
 }
 
-/// Whether a bearer token is an agent's credential.
 pub(crate) fn is_credential(text: &str) -> bool {
     text.starts_with(CREDENTIAL)
 }
@@ -49,7 +48,6 @@ pub(crate) fn hash(text: &str) -> String {
     secret::encode(&digest(text))
 }
 
-/// Parses a stored hash.
 pub(crate) fn hash_of(text: &str) -> Option<Hash> {
     secret::decode(text).and_then(|bytes| Hash::try_from(bytes).ok())
 }

@@ -10,7 +10,6 @@ pub(crate) use wardroom_api::site::{BootDisk, Erase, SiteSettings as Settings};
 use super::{document::Document, reach::Reach};
 use crate::platform::{app::App, http::error::Error, identity::secret};
 
-/// The kind under which sites are stored.
 pub(crate) const KIND: &str = "site";
 
 /// A site, frozen.
@@ -50,7 +49,6 @@ pub(crate) async fn check_bmc(app: &App, name: &str, node: &Document) -> Result<
     Reach::of(name, &settings, &app.config).check(bmc)
 }
 
-/// Whether an address is without TLS.
 pub(crate) fn is_plain(address: &str) -> bool {
     address.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http://"))
 }

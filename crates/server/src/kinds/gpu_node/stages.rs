@@ -280,7 +280,6 @@ impl Workers {
     }
 }
 
-/// Whether the site leaves the stage out.
 fn is_left_out(attempt: &Try<'_>) -> bool {
     attempt.data.left_out(attempt.kind, attempt.stage).is_some()
 }
@@ -402,7 +401,6 @@ impl From<Lost> for StageError {
     }
 }
 
-/// Errors of the store.
 impl From<Error> for StageError {
     fn from(error: Error) -> Self {
         again(error.to_string())

@@ -31,14 +31,12 @@ use crate::platform::{
     identity::auth::Caller,
 };
 
-/// The kind under which tasks are stored.
 pub(crate) const KIND: &str = "task";
 
 /// How many bytes of a result are kept.
 const MOST_OUTPUT: usize = 16 << 10;
 const MOST_DETAILS: usize = 256;
 
-/// The stored document of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Document {
     pub(crate) node: String,
@@ -51,7 +49,6 @@ pub(crate) struct Document {
     pub(crate) result: Option<TaskResult>,
 }
 
-/// A task that a run orders.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ask<'a> {
     pub(crate) node: &'a str,
@@ -149,7 +146,6 @@ pub(crate) async fn tidy_up(app: &App, node: &str) {
     }
 }
 
-/// Withdraws the unwanted tasks of every node.
 pub(crate) async fn sweep(app: &App) -> Result<(), Error> {
     for state in [State::Dispatched, State::Queued] {
         let state = Some(state.as_str().to_owned());
@@ -222,7 +218,6 @@ pub(crate) async fn open(app: &App, node: &str) -> Result<Vec<Resource>, Error> 
 /// How many tasks are shown with a run.
 const MOST_SHOWN: usize = 20;
 
-/// Returns the newest tasks of a run.
 pub(crate) async fn of_run(app: &App, run: &str) -> Result<Vec<RunTask>, Error> {
     let fields = BTreeMap::from([("run".to_owned(), run.to_owned())]);
     let mut list = List { kind: KIND.to_owned(), fields, limit: 100, ..List::default() };

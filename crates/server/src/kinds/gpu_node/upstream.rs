@@ -47,7 +47,6 @@ pub(crate) struct Clients {
 struct Made {
     /// By a fingerprint of their settings: sites with the same settings share a client.
     clients: HashMap<String, Arc<Site>>,
-    /// The client that each site uses.
     used: HashMap<String, String>,
 }
 
@@ -237,7 +236,6 @@ impl Session {
         Ok(Err(self.pause))
     }
 
-    /// The name of the deployment slots.
     pub(crate) fn deployments(&self) -> String {
         // A slash would put a MAAS below another one's path among that one's slots.
         format!("deploy/{}", self.maas.replace('/', "|"))
@@ -249,7 +247,6 @@ impl Session {
     }
 }
 
-/// How many machines are read in one request.
 pub(crate) const BATCH: usize = 100;
 
 /// Background readers of machines. Runs always keep a quarter of the turns.

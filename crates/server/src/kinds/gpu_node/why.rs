@@ -19,7 +19,6 @@ use super::{
 };
 use crate::platform::{app::App, http::error::Error, liveness::view};
 
-/// Explains a node and its open run.
 pub(crate) async fn why(app: &App, id: &str) -> Result<Vec<Why>, Error> {
     let node = super::find(app, id).await?;
     let state = document::state(&node)?;

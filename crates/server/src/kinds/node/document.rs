@@ -11,7 +11,6 @@ use wardroom_store::{Content, Resource};
 
 use crate::platform::http::{error::Error, etag, text};
 
-/// The kind under which nodes are stored.
 pub(crate) const KIND: &str = "node";
 
 /// The field by which nodes that are still to be promoted are found, and its value.
@@ -239,7 +238,6 @@ pub(crate) fn view_and_etag(resource: &Resource, document: Document) -> Result<(
     Ok((shown(resource, document), tag))
 }
 
-/// A node as the API shows it.
 pub(crate) fn view(resource: &Resource) -> Result<Node, Error> {
     Ok(shown(resource, Document::of(resource)?))
 }

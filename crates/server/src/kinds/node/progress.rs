@@ -19,10 +19,8 @@ const SOURCE: &str = "install";
 /// How often a write is retried when another report was faster.
 const TRIES: usize = 20;
 
-/// The stored observation of an installation.
 #[derive(Debug, Serialize, Deserialize)]
 struct Installation {
-    /// The round of installing.
     round: u64,
     percent: Option<u8>,
 }

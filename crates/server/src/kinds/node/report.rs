@@ -82,7 +82,6 @@ pub(crate) async fn installation_status(
     Ok(response)
 }
 
-/// A checked report.
 struct News {
     hardware: Hardware,
     installation: Option<Installation>,
@@ -245,7 +244,6 @@ async fn take(
     }
 }
 
-/// The answer to a report.
 struct Said {
     message: String,
     alive: bool,
@@ -284,7 +282,6 @@ pub(crate) fn outline(resource: &Resource, message: Option<String>) -> Result<Re
     Ok(Json(Envelope { success: true, data, message }).into_response())
 }
 
-/// The effect of a report.
 struct Step {
     state: NodeState,
     entry_type: &'static str,
@@ -386,7 +383,6 @@ fn must_prove(app: &App, caller: &Caller) -> bool {
         && (settings.require_install_token || !settings.is_boot_network(caller.address))
 }
 
-/// Whether a caller shows an install token.
 fn shows_token(caller: &Caller, token_in_body: Option<&str>) -> bool {
     caller.member::<Machine>().is_some() || token_in_body.is_some()
 }
@@ -422,7 +418,6 @@ pub(crate) fn by_report(app: &App, caller: &Caller, entry_type: &str, metadata: 
     }
 }
 
-/// The content of a node that was just discovered.
 pub(crate) fn discovered(mac: &str, hardware: &Hardware) -> Result<Content, Error> {
     let mut document = Document::new(NodeCreate { mac_address: mac.to_owned(), ..NodeCreate::default() })?;
     note(&mut document, hardware);

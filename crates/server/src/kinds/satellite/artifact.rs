@@ -59,13 +59,11 @@ pub(crate) fn url(app: &App, about: About<'_>) -> String {
     format!("{}/{}:{LATEST}", registry_url(app), repository(about))
 }
 
-/// The groups whose states a satellite reads.
 pub(crate) fn groups(satellite: &Document) -> impl Iterator<Item = &str> {
     let none = satellite.groups.is_empty().then_some(DEFAULT);
     satellite.groups.iter().map(String::as_str).chain(none)
 }
 
-/// The config that a satellite reads.
 pub(crate) fn config(satellite: &Document) -> &str {
     satellite.config.as_deref().unwrap_or(match satellite.flow {
         Flow::Spiffe => DEFAULT_BY_CERTIFICATE,

@@ -50,7 +50,6 @@ pub(crate) fn of_projects(app: &App, cause: &str) -> Vec<Effect> {
     effects(&[(GROUP_ROBOTS, Settings::of(&app.config).harbor.is_some())], cause)
 }
 
-/// The effects of the removal of a satellite group.
 pub(crate) fn of_removal() -> Vec<Effect> {
     effects(&[(GROUP_MEMBERS, true)], "deleted")
 }

@@ -14,7 +14,6 @@ use wardroom_store::{Content, Resource};
 use super::secret;
 use crate::platform::{app::App, http::error::Error, identity::secret::Key};
 
-/// The kind under which satellites are stored.
 pub(crate) const KIND: &str = "satellite";
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,7 +107,6 @@ pub(crate) struct Robot {
     pub(crate) expires_at: Timestamp,
     /// When it has to be extended; none if it does not expire.
     pub(crate) renew_at: Option<Timestamp>,
-    /// The epoch of its secret.
     pub(crate) epoch: u64,
     pub(crate) disabled: bool,
 }

@@ -53,7 +53,6 @@ const AT_ONCE: usize = 16;
 const LANES: &[&[&str]] =
     &[&[HARBOR_ROBOT, GROUP_ROBOTS], &[SPIRE_ENTRY], &[PUBLISH_STATE], &[GROUP_MEMBERS]];
 
-/// How long an effect may take.
 const LONGEST: Duration = Duration::from_secs(120);
 
 /// How long to wait before the next attempt of an effect.
@@ -72,7 +71,6 @@ pub(crate) struct Worker {
     agreed: agreed::Agreed,
 }
 
-/// Why an effect was not performed.
 #[derive(Debug, thiserror::Error)]
 enum EffectError {
     #[error("{0}")]
@@ -107,7 +105,6 @@ impl EffectError {
     }
 }
 
-/// The upstream that an effect changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Upstream {
     Harbor,

@@ -66,7 +66,6 @@ const RESERVED: &[&str] = &["default", "satellite", "sync"];
 /// How many pages of satellites the request itself takes out of a group; a worker does the rest.
 const PAGES: usize = 3;
 
-/// A group as it is stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Document {
     pub(crate) registry: String,

@@ -8,7 +8,6 @@ use sha2::{Digest as _, Sha256};
 
 use crate::platform::identity::secret::{self, Key};
 
-/// The stored hash of a secret.
 pub(crate) type Hash = [u8; 32];
 
 /// The secret of a satellite's credential in an epoch: upper case, lower case and digits, as registries ask for.
@@ -49,7 +48,6 @@ pub(crate) fn text_of(hash: &Hash) -> String {
     secret::encode(hash)
 }
 
-/// Parses a stored hash.
 pub(crate) fn hash_of(text: &str) -> Option<Hash> {
     secret::decode(text).and_then(|bytes| Hash::try_from(bytes).ok())
 }

@@ -13,7 +13,6 @@ use crate::platform::{
     http::{error::Error, idempotency},
 };
 
-/// The outcome of creating a resource.
 pub(crate) enum Made {
     New(Box<Resource>),
     /// Another resource, named here, has the name or a key.
@@ -43,7 +42,6 @@ pub(crate) struct Changing<'a, H> {
 type Nothing = fn() -> std::future::Ready<Result<Vec<Held>, Error>>;
 
 impl App {
-    /// Begins the change of a resource.
     pub(crate) fn changing<'a>(&'a self, kind: &'static str, id: &'a str) -> Changing<'a, Nothing> {
         Changing { app: self, kind, id, holds: nothing_held, users: &[], effects: None }
     }
@@ -117,7 +115,6 @@ impl<'a, H> Changing<'a, H> {
         Self { users, ..self }
     }
 
-    /// Commits these effects too.
     pub(crate) fn with_effects(self, effects: Effects<'a>) -> Self {
         Self { effects: Some(effects), ..self }
     }

@@ -41,9 +41,7 @@ pub(crate) struct Named {
     pub(crate) kind: &'static str,
     /// What people call it.
     pub(crate) word: &'static str,
-    /// Makes one.
     pub(crate) create: Call,
-    /// Changes one.
     pub(crate) edit: Call,
     /// The kinds that may refer to it; a resource in use cannot be deleted.
     pub(crate) users: Users,
@@ -249,7 +247,6 @@ fn deleted(before: &Resource) -> Content {
     Content { deleted: true, ..before.content.clone() }
 }
 
-/// Returns the ETag of a resource's spec.
 fn tag(resource: &Resource) -> Result<String, Error> {
     etag::of(&(&resource.content.id, resource.content.document.as_str()))
 }

@@ -19,9 +19,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// How long changes are gathered after a hint, before they are read together.
 const GATHER: Duration = Duration::from_millis(10);
 
-/// Takes the changes of some kinds.
 pub(crate) trait Follower: Send + 'static {
-    /// The kinds whose changes it takes.
     fn kinds(&self) -> Vec<&'static str>;
 
     /// How many changes it takes at once.

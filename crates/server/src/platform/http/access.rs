@@ -212,7 +212,6 @@ pub(crate) fn is_open(app: &App, route: &Route, address: IpAddr) -> bool {
     }
 }
 
-/// Whether the caller may use the route at all.
 pub(crate) fn check(app: &App, route: &Route, caller: &Caller) -> Result<(), Error> {
     if is_open(app, route, caller.address) {
         return Ok(());

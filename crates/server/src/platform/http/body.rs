@@ -204,7 +204,6 @@ fn is_report(headers: &HeaderMap) -> bool {
     is_json(headers) || (is_script && !headers.contains_key(header::ORIGIN))
 }
 
-/// The content type without its parameters.
 fn essence(headers: &HeaderMap) -> &str {
     let given = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     given.split(';').next().unwrap_or_default().trim()

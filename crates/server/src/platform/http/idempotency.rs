@@ -29,7 +29,6 @@ use crate::platform::{
 
 pub(crate) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// How long an answer is remembered.
 const MEMORY: SignedDuration = SignedDuration::from_hours(24);
 
 /// How long keys of callers without a token are kept; shorter, because any machine in the boot networks can
@@ -100,7 +99,6 @@ fn scope(caller: &Caller) -> (String, SignedDuration) {
 #[derive(Clone)]
 struct Running {
     key: IdempotencyKey,
-    /// How long its answer is remembered.
     memory: SignedDuration,
 }
 

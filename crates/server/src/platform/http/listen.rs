@@ -34,7 +34,6 @@ use crate::platform::app::App;
 use crate::platform::http::{host::Loopback, router::Front, wire::Wire};
 use crate::platform::identity::spiffe::{SpiffeId, Trust};
 
-/// Where a connection comes from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
 

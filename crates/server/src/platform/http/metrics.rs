@@ -32,7 +32,6 @@ pub(crate) struct Metrics {
     /// For each route of the access table, a counter for each class of answers.
     answers: Vec<[OnceLock<Counter>; CLASSES.len()]>,
     refusals: Counter,
-    /// A counter for each kind.
     changes: Mutex<BTreeMap<String, Counter>>,
     /// For each class of routes, how long answers took.
     seconds: [(Class, Histogram); 5],

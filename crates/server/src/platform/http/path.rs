@@ -5,7 +5,6 @@ use serde::de::DeserializeOwned;
 
 use crate::platform::http::error::Error;
 
-/// The parameters in the path.
 pub(crate) struct Path<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {

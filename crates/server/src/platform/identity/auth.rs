@@ -18,7 +18,6 @@ use crate::platform::{
     },
 };
 
-/// The kind under which tokens are stored.
 pub(crate) const TOKEN: &str = "token";
 
 /// A caller and its request.
@@ -49,7 +48,6 @@ impl std::fmt::Debug for Principal {
     }
 }
 
-/// What a token says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) id: String,
@@ -60,7 +58,6 @@ pub(crate) struct Identity {
     pub(crate) expires_at: Timestamp,
 }
 
-/// What is stored of a token.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct TokenDocument {
     pub(crate) role: Role,
@@ -97,7 +94,6 @@ impl Caller {
 }
 
 impl Identity {
-    /// Whether the token's scope covers a kind.
     pub(crate) fn covers(&self, kind: &str) -> bool {
         self.kinds.is_empty() || self.kinds.iter().any(|covered| covered == kind)
     }

@@ -48,11 +48,9 @@ const LONGEST_TURN: Duration = Duration::from_secs(5);
 
 /// The part of a record that requests are judged by.
 pub(crate) trait Cached: Send + Sync + Sized + 'static {
-    /// The kind under which the records are stored.
     const KIND: &'static str;
     /// How many members are kept; none for all, which are loaded at the start.
     const MOST: Option<usize>;
-    /// The refusal of a caller without a record.
     const UNKNOWN: Error;
     /// The setup that reading a record needs.
     type Setup: Send + Sync;
@@ -64,7 +62,6 @@ pub(crate) trait Cached: Send + Sync + Sized + 'static {
     fn read(setup: &Self::Setup, resource: &Resource, read_at: Moment) -> Result<Self, Error>;
     /// Finds the living record that has a name.
     fn look_up(app: &App, name: &str) -> impl Future<Output = Result<Option<Resource>, Error>> + Send;
-    /// Which record this is.
     fn record(&self) -> &Record;
     /// The names that callers show, numbered from 0 without a gap.
     fn known_as(&self, number: u8) -> Option<&str>;
@@ -74,7 +71,6 @@ pub(crate) trait Cached: Send + Sync + Sized + 'static {
     }
     /// Whether a caller shows a credential of this member, accepted or not.
     fn has(&self, shown: Self::Shown, now: Timestamp) -> bool;
-    /// Judges a request.
     fn judge(self: &Arc<Self>, shown: Self::Shown, now: Timestamp) -> Result<Self::Standing, Error>;
 }
 
@@ -109,7 +105,6 @@ impl Default for Turns {
     }
 }
 
-/// The cache of the members of a kind.
 pub(crate) struct Cache<M: Cached> {
     memory: RwLock<Memory<M>>,
     setup: M::Setup,
@@ -403,7 +398,6 @@ impl<M: Cached> Cache<M> {
         self.recall(name, now).believed
     }
 
-    /// Whether every existing member is in the cache.
     pub(crate) fn is_complete(&self) -> bool {
         self.memory.read().unwrap_or_else(PoisonError::into_inner).complete
     }

@@ -12,12 +12,10 @@ use crate::platform::identity::secret::{Key, decode, encode};
 /// The prefix of a sealed secret; its number names the cipher.
 const MARK: &str = "wrs1.";
 
-/// Whether a text looks sealed.
 pub(crate) fn is_sealed(text: &str) -> bool {
     text.starts_with(MARK)
 }
 
-/// Seals and opens the secrets of one record.
 pub(crate) struct Seal<'a> {
     record: &'a str,
     cipher: LessSafeKey,

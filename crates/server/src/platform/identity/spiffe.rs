@@ -51,9 +51,7 @@ pub struct Settings {
 pub struct SpiffeId {
     /// The whole ID, such as `spiffe://example.org/satellite/region/eu/edge-01`.
     pub(crate) id: String,
-    /// When the certificate begins.
     pub(crate) from: Timestamp,
-    /// When the certificate ends.
     pub(crate) until: Timestamp,
 }
 

@@ -183,7 +183,6 @@ pub(crate) fn named(name: &str) -> serde_json::Value {
     serde_json::json!({"name": name})
 }
 
-/// Returns the ETag of a token.
 fn tag(token: &Resource) -> Result<String, Error> {
     let content = &token.content;
     etag::of(&(&content.id, &content.state, content.document.as_str()))

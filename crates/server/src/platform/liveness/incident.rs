@@ -22,7 +22,6 @@ pub(crate) const KIND: &str = "incident";
 /// The state of an incident that is over.
 pub(crate) const ENDED: &str = "ended";
 
-/// The stored incident.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Document {
     /// The zone; nothing for the fleet as a whole.

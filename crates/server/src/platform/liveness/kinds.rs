@@ -17,7 +17,6 @@ pub struct Beating {
     pub(crate) states: &'static [&'static str],
     /// The event of a member that falls silent.
     pub(crate) event: &'static str,
-    /// The interval that a member was given.
     pub(crate) given: fn(&Resource, &Settings) -> Option<Interval>,
     /// When a member that came to such a state was last heard; none if a beat brought it there.
     pub(crate) heard: Ask,

@@ -83,7 +83,6 @@ struct Watermark {
     at: Timestamp,
 }
 
-/// The other replicas.
 #[derive(Debug, Default)]
 pub(super) struct Replicas {
     /// Their leases, also those that seem to last only because a clock was set back.
@@ -149,7 +148,6 @@ pub(super) struct Written {
     rows: Vec<Replica>,
 }
 
-/// Reads the watermarks of replicas.
 pub(super) async fn written(app: &App) -> Result<Written, Error> {
     let live = &app.liveness;
     let asked = live.clock.steady();

@@ -38,7 +38,6 @@ pub(super) struct Record {
     pub(super) zone: u32,
     /// When it was last heard, in milliseconds of the steady axis.
     pub(super) last: i64,
-    /// The interval in force.
     pub(super) interval: Option<Interval>,
     pub(super) given: Option<Interval>,
 }

@@ -32,7 +32,6 @@ pub(super) struct Status {
     pub(super) refused: Option<(i64, i64)>,
     /// Incidents that are known to be releasing.
     pub(super) releasing: BTreeSet<String>,
-    /// Counted since the start.
     pub(super) rows_flushed: u64,
     pub(super) sweeps: u64,
     pub(super) stale: u64,

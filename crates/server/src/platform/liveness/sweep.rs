@@ -206,7 +206,6 @@ pub(super) struct Sweep {
     ticks: u64,
 }
 
-/// The answer of the table.
 #[derive(Debug)]
 struct Answer {
     /// When the replicas were read before the query.

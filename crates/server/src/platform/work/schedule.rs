@@ -57,9 +57,7 @@ pub(crate) trait Task: Send + 'static {
 /// When a task runs again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// After the period of its job.
     Period,
-    /// After this time.
     After(Duration),
     /// After this time, with the lease free for other replicas meanwhile.
     Yield(Duration),
@@ -67,7 +65,6 @@ pub(crate) enum Next {
     Never,
 }
 
-/// Why a run of a task failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failed {
     /// The database, or something else on our side.

@@ -47,7 +47,6 @@ pub(crate) async fn hostnames(app: &App, runs: &[Run<Known>]) -> Result<BTreeMap
     Ok(nodes.into_iter().map(|node| (node.content.id, node.content.name)).collect())
 }
 
-/// A run as lists show it.
 pub(crate) async fn one(app: &App, run: &Run<Known>) -> Result<Shown, Error> {
     let node = app.store.get(NODE, run.subject()).await?;
     Ok(shown(run, node.map(|node| node.content.name)))
@@ -144,7 +143,6 @@ pub(crate) fn action(id: &str, action: Action, digest: Option<&str>) -> wardroom
     }
 }
 
-/// Returns the action to recommend.
 pub(crate) fn recommendation(run: &Run<Known>, facts: Facts) -> Option<Action> {
     recommended(facts, run.record.plan.kind, class(run).map(|class| (run.record.current(), class)))
 }

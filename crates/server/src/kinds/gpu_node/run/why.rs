@@ -14,7 +14,6 @@ use crate::{
     platform::{app::App, http::error::Error},
 };
 
-/// Explains the state of the run with this id.
 pub(crate) async fn why(app: &App, id: &str) -> Result<Vec<Why>, Error> {
     Ok(vec![of_run(app, &super::find(app, id).await?).await?])
 }

@@ -82,7 +82,6 @@ impl Workers {
         Ok(())
     }
 
-    /// Withdraws the task of the stage.
     pub(super) async fn undo_task(&self, attempt: &mut Try<'_>) -> StageResult {
         let stage = attempt.stage;
         task::withdraw(&self.app, attempt.run, stage, attempt.data.task_round(stage)).await?;

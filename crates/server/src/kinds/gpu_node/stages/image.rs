@@ -251,7 +251,6 @@ fn said(machine: &Machine) -> String {
 /// The placeholders of user data.
 const NAMES: [&str; 4] = ["token", "server", "node", "hostname"];
 
-/// Checks the placeholders of user data.
 pub(crate) fn check_user_data(template: &str) -> Result<(), String> {
     fill(template, [Some(""); NAMES.len()]).map(drop)
 }

@@ -96,7 +96,6 @@ impl Workers {
         link(attempt, &session, &machine.system_id, interface, subnet).await
     }
 
-    /// Removes the links that this run made.
     pub(super) async fn undo_links(&self, attempt: &mut Try<'_>) -> StageResult {
         let Some((_, session)) = self.site_to_undo(attempt)? else { return done(attempt) };
         let Some(machine) = attempt.data.machine.clone() else { return done(attempt) };

@@ -34,7 +34,6 @@ fn has_secret(key: &str) -> bool {
     SECRETS.iter().any(|word| letters.contains(word))
 }
 
-/// The place of a setting.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Place<'a> {
     /// Whether a name above it suggests a secret.

@@ -28,7 +28,6 @@ pub(super) const METHOD: &str = "x509pop";
 /// How often they are looked for.
 const PERIOD: Duration = Duration::from_secs(300);
 
-/// Satellites that are read at once.
 const PAGE: usize = 500;
 
 /// The SPIRE selector of a node whose certificate has this name.

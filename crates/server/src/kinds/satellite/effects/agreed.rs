@@ -47,7 +47,6 @@ struct Settings {
 struct Record {
     #[serde(flatten)]
     settings: Settings,
-    /// The server.
     by: String,
 }
 
@@ -70,7 +69,6 @@ struct Missing {
 const GONE: SignedDuration = SignedDuration::from_secs(60);
 
 impl Missing {
-    /// Whether it has been missing for long.
     fn is_gone(&self, now: Timestamp) -> bool {
         now.duration_since(self.since) >= GONE
     }

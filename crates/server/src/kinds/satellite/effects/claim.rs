@@ -17,7 +17,6 @@ use crate::platform::{
     http::error::Error,
 };
 
-/// How long a claim holds.
 pub(super) const CLAIM: Duration = Duration::from_secs(20);
 
 /// How often it is renewed, how long that may take, and how long before its expiry the worker stops.

@@ -196,7 +196,6 @@ async fn remove(
     }
 }
 
-/// Whether the registry is Harbor's own.
 fn is_harbors(app: &App) -> bool {
     let registry = Settings::of(&app.config).registry.as_ref().map(|registry| &registry.url);
     registry.is_some() && registry == Settings::of(&app.config).harbor.as_ref().map(|harbor| &harbor.url)

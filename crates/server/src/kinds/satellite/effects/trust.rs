@@ -12,7 +12,6 @@ use crate::platform::{
     work::schedule::{Failed, Job, Next, Task},
 };
 
-/// How often files and bundle are read.
 const PERIOD: Duration = Duration::from_secs(30);
 
 /// How often SPIRE is asked while it has not given a bundle.

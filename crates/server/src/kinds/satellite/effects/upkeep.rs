@@ -36,7 +36,6 @@ const FORGET: Duration = Duration::from_secs(300);
 const BATCH: usize = 2000;
 const BATCHES: usize = 10;
 
-/// How many members are read at once.
 const PAGE: usize = 500;
 
 /// Why an effect is queued without a change of the record.

@@ -58,7 +58,6 @@ struct Rare {
 /// The proof of identity that a caller shows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Shown {
-    /// A secret, hashed.
     Secret(Hash),
     /// A certificate, which the listener has checked, and when it begins.
     Svid(Timestamp),
@@ -67,7 +66,6 @@ pub(crate) enum Shown {
 /// Which credential a satellite showed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Which {
-    /// The newest.
     Current,
     /// The one before.
     Previous,

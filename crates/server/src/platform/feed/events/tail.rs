@@ -26,7 +26,6 @@ use crate::platform::{
     identity::auth::{Identity, TOKEN},
 };
 
-/// Changes that are read at a time.
 pub(super) const PAGE: usize = 500;
 
 /// Changes that are kept, and how long they may be as text. A follower further behind reads the database.
@@ -72,7 +71,6 @@ pub(crate) struct Tail {
     most: u32,
     /// Changes when there is a new change; followers wait for it.
     pub(super) news: watch::Sender<()>,
-    /// Notified when a follower begins.
     wake: Notify,
     pub(super) catching_up: Semaphore,
     reads: AtomicU64,
