@@ -10,7 +10,7 @@ use wardroom_workflow::Record;
 
 use super::{
     super::{action::Order, begin, data::Data, document, owners, resume, task},
-    rig::{Rig, verbs},
+    rig::{Reply, Rig, verbs},
 };
 use crate::platform::{
     app::{Decided, by_system},
@@ -40,6 +40,26 @@ pub(super) async fn arrive(rig: &Rig, id: &str, state: &str, change: impl Fn(&mu
 
 pub(super) async fn beat(rig: &Rig, id: &str, credential: &str, body: Value) -> Value {
     rig.as_agent(credential, &format!("/api/v1/gpu-nodes/{id}/heartbeat"), body).await.ok()
+}
+
+/// Brings the run of a node to a stage that has ordered its task; answers the ids of run and task.
+async fn ordered(rig: &Rig, id: &str, stage: Stage, kind: TaskKind) -> (String, String) {
+    let run = arrive(rig, id, "running", |run| run.progress.stage = stage).await;
+    let ask = task::Ask { node: id, run: &run, stage, kind, round: 1, force: false };
+    let made = task::ensure(&rig.app, ask).await.unwrap().content.id;
+    (run, made)
+}
+
+/// Claims a task as the agent of a node; null if there is none.
+async fn claim(rig: &Rig, id: &str, credential: &str, holder: &str) -> Value {
+    let path = format!("/api/v1/gpu-nodes/{id}/tasks/claim");
+    rig.as_agent(credential, &path, json!({"holder": holder})).await.ok()["task"].clone()
+}
+
+/// Reports the result of a claimed task.
+async fn report(rig: &Rig, id: &str, credential: &str, task: &Value, outcome: &str) -> Reply {
+    let path = format!("/api/v1/gpu-nodes/{id}/tasks/{}/result", task["id"].as_str().unwrap());
+    rig.as_agent(credential, &path, json!({"epoch": task["epoch"], "outcome": outcome})).await
 }
 
 async fn a_token_works_once_and_a_lost_answer_can_be_asked_for_again() {
@@ -208,14 +228,13 @@ async fn a_task_has_one_holder_and_one_end() {
     assert_ne!(task::ensure(&rig.app, ask(2)).await.unwrap().content.id, made.content.id);
     task::withdraw(&rig.app, &run, Stage::DrainNode, 2).await.unwrap();
 
-    let claim = format!("/api/v1/gpu-nodes/{id}/tasks/claim");
-    let first = rig.as_agent(&credential, &claim, json!({"holder": "a"})).await.ok()["task"].clone();
+    let first = claim(&rig, &id, &credential, "a").await;
     assert_eq!(first["kind"], "node.drain");
     let held = rig.app.store.lease(&task::lease(first["id"].as_str().unwrap())).await.unwrap().unwrap();
     assert!(held.remaining > std::time::Duration::from_secs(120), "as configured: {held:?}");
-    let other = rig.as_agent(&credential, &claim, json!({"holder": "b"})).await.ok();
-    assert_eq!(other["task"], Value::Null, "another claim has it");
-    let mine = rig.as_agent(&credential, &claim, json!({"holder": "a"})).await.ok()["task"].clone();
+    let other = claim(&rig, &id, &credential, "b").await;
+    assert_eq!(other, Value::Null, "another claim has it");
+    let mine = claim(&rig, &id, &credential, "a").await;
     assert_eq!(mine, first, "a repeated claim gets its own task back");
     let held = json!({"tasks": [{"task": first["id"], "epoch": first["epoch"]}]});
     assert_eq!(beat(&rig, &id, &credential, held).await["lost"], json!([]));
@@ -240,30 +259,17 @@ async fn a_task_has_one_holder_and_one_end() {
 async fn a_lapsed_lease_fences_its_holder_off() {
     let rig = Rig::new().await;
     let (id, credential) = enrolled(&rig, 1).await;
-    let run = arrive(&rig, &id, "running", |run| run.progress.stage = Stage::DrainNode).await;
-    let ask = task::Ask {
-        node: &id,
-        run: &run,
-        stage: Stage::DrainNode,
-        kind: TaskKind::Drain,
-        round: 1,
-        force: false,
-    };
-    let made = task::ensure(&rig.app, ask).await.unwrap().content.id;
-    let claim = format!("/api/v1/gpu-nodes/{id}/tasks/claim");
-    let first = rig.as_agent(&credential, &claim, json!({"holder": "a"})).await.ok()["task"].clone();
+    let (_, made) = ordered(&rig, &id, Stage::DrainNode, TaskKind::Drain).await;
+    let first = claim(&rig, &id, &credential, "a").await;
     let lease = rig.app.store.lease(&task::lease(&made)).await.unwrap().unwrap();
     rig.app.store.release_lease(&lease).await.unwrap();
-    let second = rig.as_agent(&credential, &claim, json!({"holder": "b"})).await.ok()["task"].clone();
+    let second = claim(&rig, &id, &credential, "b").await;
     assert_eq!(second["id"], first["id"]);
     assert_ne!(second["epoch"], first["epoch"]);
     let held = json!({"tasks": [{"task": first["id"], "epoch": first["epoch"]}]});
     assert_eq!(beat(&rig, &id, &credential, held).await["lost"], json!([made]));
-    let path = format!("/api/v1/gpu-nodes/{id}/tasks/{made}/result");
-    let late =
-        rig.as_agent(&credential, &path, json!({"epoch": first["epoch"], "outcome": "succeeded"})).await;
-    assert_eq!(late.code(), "task_lost");
-    rig.as_agent(&credential, &path, json!({"epoch": second["epoch"], "outcome": "succeeded"})).await.ok();
+    assert_eq!(report(&rig, &id, &credential, &first, "succeeded").await.code(), "task_lost");
+    report(&rig, &id, &credential, &second, "succeeded").await.ok();
 }
 
 /// An agent that was restarted in the middle of a task does not say that it has it: the task is there to be claimed
@@ -271,22 +277,18 @@ async fn a_lapsed_lease_fences_its_holder_off() {
 async fn a_task_that_its_agent_forgot_can_be_claimed_again() {
     let rig = Rig::new().await;
     let (id, credential) = enrolled(&rig, 1).await;
-    let run = arrive(&rig, &id, "running", |run| run.progress.stage = Stage::DrainNode).await;
-    let (stage, kind) = (Stage::DrainNode, TaskKind::Drain);
-    let ask = task::Ask { node: &id, run: &run, stage, kind, round: 1, force: false };
-    let made = task::ensure(&rig.app, ask).await.unwrap().content.id;
+    let (_, made) = ordered(&rig, &id, Stage::DrainNode, TaskKind::Drain).await;
     assert_eq!(beat(&rig, &id, &credential, json!({})).await["has_tasks"], true);
-    let claim = format!("/api/v1/gpu-nodes/{id}/tasks/claim");
-    let first = rig.as_agent(&credential, &claim, json!({"holder": "a"})).await.ok()["task"].clone();
+    let first = claim(&rig, &id, &credential, "a").await;
     let held = json!({"tasks": [{"task": first["id"], "epoch": first["epoch"]}]});
     assert_eq!(beat(&rig, &id, &credential, held).await["has_tasks"], false, "it is at it");
     assert_eq!(beat(&rig, &id, &credential, json!({})).await["has_tasks"], true, "it forgot");
-    let again = rig.as_agent(&credential, &claim, json!({"holder": "a"})).await.ok()["task"].clone();
+    let again = claim(&rig, &id, &credential, "a").await;
     assert_eq!(again, first);
     let lease = rig.app.store.lease(&task::lease(&made)).await.unwrap().unwrap();
     rig.app.store.release_lease(&lease).await.unwrap();
     assert_eq!(beat(&rig, &id, &credential, json!({})).await["has_tasks"], true, "the lease lapsed");
-    let other = rig.as_agent(&credential, &claim, json!({"holder": "b"})).await.ok()["task"].clone();
+    let other = claim(&rig, &id, &credential, "b").await;
     assert_eq!(other["id"], json!(made));
 }
 
@@ -317,12 +319,8 @@ async fn an_old_heartbeat_proves_nothing() {
 async fn a_task_that_was_claimed_in_between_is_not_queued_again() {
     let rig = Rig::new().await;
     let (id, credential) = enrolled(&rig, 1).await;
-    let run = arrive(&rig, &id, "running", |run| run.progress.stage = Stage::DrainNode).await;
-    let (stage, kind) = (Stage::DrainNode, TaskKind::Drain);
-    let ask = task::Ask { node: &id, run: &run, stage, kind, round: 1, force: false };
-    let made = task::ensure(&rig.app, ask).await.unwrap().content.id;
-    let claim = format!("/api/v1/gpu-nodes/{id}/tasks/claim");
-    rig.as_agent(&credential, &claim, json!({"holder": "a"})).await.ok();
+    let (_, made) = ordered(&rig, &id, Stage::DrainNode, TaskKind::Drain).await;
+    claim(&rig, &id, &credential, "a").await;
     let lapsed = rig.app.store.lease(&task::lease(&made)).await.unwrap().unwrap();
     rig.app.store.release_lease(&lapsed).await.unwrap();
 
@@ -331,13 +329,12 @@ async fn a_task_that_was_claimed_in_between_is_not_queued_again() {
     let length = std::time::Duration::from_millis(1);
     let fencing = rig.app.store.acquire_lease(&task::lease(&made), "resume", length).await.unwrap().unwrap();
     rig.app.store.release_lease(&fencing).await.unwrap();
-    let second = rig.as_agent(&credential, &claim, json!({"holder": "b"})).await.ok()["task"].clone();
+    let second = claim(&rig, &id, &credential, "b").await;
     assert_eq!(second["id"], json!(made));
     let entry = by_system(&rig.app, "transition", Value::Null);
     resume::queue(&rig.app, read, fencing, entry).await.unwrap_err();
 
-    let path = format!("/api/v1/gpu-nodes/{id}/tasks/{made}/result");
-    rig.as_agent(&credential, &path, json!({"epoch": second["epoch"], "outcome": "succeeded"})).await.ok();
+    report(&rig, &id, &credential, &second, "succeeded").await.ok();
 }
 
 /// A node that is not proven clean goes to quarantine by way of `offline`. Neither a healthy beat between the
@@ -397,24 +394,17 @@ async fn a_task_that_its_run_does_not_want_any_more_is_lost() {
         for claimed in [false, true] {
             let rig = Rig::new().await;
             let (id, credential) = enrolled(&rig, number).await;
-            let run = arrive(&rig, &id, "running", |run| run.progress.stage = Stage::CleanupStorage).await;
-            let (stage, kind) = (Stage::CleanupStorage, TaskKind::CleanupStorage);
-            let ask = task::Ask { node: &id, run: &run, stage, kind, round: 1, force: false };
-            let made = task::ensure(&rig.app, ask).await.unwrap().content.id;
-            let claim = format!("/api/v1/gpu-nodes/{id}/tasks/claim");
-            let claim =
-                async || rig.as_agent(&credential, &claim, json!({"holder": "a"})).await.ok()["task"].clone();
+            let (_, made) = ordered(&rig, &id, Stage::CleanupStorage, TaskKind::CleanupStorage).await;
             if claimed {
-                let epoch = claim().await["epoch"].clone();
+                let task = claim(&rig, &id, &credential, "a").await;
                 arrive(&rig, &id, state, turn).await;
-                let held = json!({"tasks": [{"task": made, "epoch": epoch}]});
+                let held = json!({"tasks": [{"task": made, "epoch": task["epoch"]}]});
                 assert_eq!(beat(&rig, &id, &credential, held).await["lost"], json!([made]), "{state}");
-                let path = format!("/api/v1/gpu-nodes/{id}/tasks/{made}/result");
-                let late = json!({"epoch": epoch, "outcome": "succeeded"});
-                assert_eq!(rig.as_agent(&credential, &path, late).await.code(), "task_lost", "{state}");
+                let late = report(&rig, &id, &credential, &task, "succeeded").await;
+                assert_eq!(late.code(), "task_lost", "{state}");
             } else {
                 arrive(&rig, &id, state, turn).await;
-                assert_eq!(claim().await, Value::Null, "{state}");
+                assert_eq!(claim(&rig, &id, &credential, "a").await, Value::Null, "{state}");
             }
             let task = rig.app.store.get(task::KIND, &made).await.unwrap().unwrap();
             assert_eq!(task.content.state, "withdrawn", "{state}");
@@ -428,10 +418,7 @@ async fn a_cancel_withdraws_the_tasks_of_its_run() {
     for swept in [false, true] {
         let rig = Rig::new().await;
         let (id, _) = enrolled(&rig, 1).await;
-        let run = arrive(&rig, &id, "running", |run| run.progress.stage = Stage::ScrubGpu).await;
-        let (stage, kind) = (Stage::ScrubGpu, TaskKind::ScrubGpu);
-        let ask = task::Ask { node: &id, run: &run, stage, kind, round: 1, force: false };
-        let made = task::ensure(&rig.app, ask).await.unwrap().content.id;
+        let (run, made) = ordered(&rig, &id, Stage::ScrubGpu, TaskKind::ScrubGpu).await;
         owners::sweep(&rig.app).await.unwrap();
         let state = async || rig.app.store.get(task::KIND, &made).await.unwrap().unwrap().content.state;
         assert_eq!(state().await, "queued", "its run wants it");
@@ -449,14 +436,9 @@ async fn a_cancel_withdraws_the_tasks_of_its_run() {
 async fn a_run_that_is_to_turn_back_gives_no_task_out() {
     let rig = Rig::new().await;
     let (id, credential) = enrolled(&rig, 1).await;
-    let run = arrive(&rig, &id, "running", |run| run.progress.stage = Stage::ScrubGpu).await;
-    let (stage, kind) = (Stage::ScrubGpu, TaskKind::ScrubGpu);
-    let ask = task::Ask { node: &id, run: &run, stage, kind, round: 1, force: false };
-    task::ensure(&rig.app, ask).await.unwrap();
+    ordered(&rig, &id, Stage::ScrubGpu, TaskKind::ScrubGpu).await;
     arrive(&rig, &id, "running", |run| run.plan.goal = Goal::Cancel).await;
-    let claim = format!("/api/v1/gpu-nodes/{id}/tasks/claim");
-    let claimed = rig.as_agent(&credential, &claim, json!({"holder": "a"})).await.ok();
-    assert_eq!(claimed["task"], Value::Null);
+    assert_eq!(claim(&rig, &id, &credential, "a").await, Value::Null);
 }
 
 /// Freezing a run withdraws its task; sending it on asks the agent again, and the node has no disadvantage by
@@ -469,10 +451,9 @@ async fn a_run_that_is_sent_on_asks_its_agent_again() {
     rig.until(&id, "active").await;
     rig.post(&format!("/api/v1/gpu-nodes/{id}/decommissions"), json!({"mode": "soft_reset"})).await.ok();
     let run = rig.lifecycle(&id).await["run"]["id"].as_str().unwrap().to_owned();
-    let claim = format!("/api/v1/gpu-nodes/{id}/tasks/claim");
     let claimed = async |kind: &str| {
         for _ in 0..1500 {
-            let task = rig.as_agent(&credential, &claim, json!({"holder": "a"})).await.ok()["task"].clone();
+            let task = claim(&rig, &id, &credential, "a").await;
             if task["kind"] == kind {
                 return task;
             }
@@ -487,15 +468,11 @@ async fn a_run_that_is_sent_on_asks_its_agent_again() {
                 rig.post(&format!("/api/v1/runs/{run}/actions/{action}"), json!({})).await.ok();
             };
             act("mark_manual_intervention_required").await;
-            let path = format!("/api/v1/gpu-nodes/{id}/tasks/{}/result", lost["id"].as_str().unwrap());
-            let late = json!({"epoch": lost["epoch"], "outcome": "failed"});
-            assert_eq!(rig.as_agent(&credential, &path, late).await.code(), "task_lost");
+            assert_eq!(report(&rig, &id, &credential, &lost, "failed").await.code(), "task_lost");
             act(action).await;
         }
         let task = claimed(kind).await;
-        let path = format!("/api/v1/gpu-nodes/{id}/tasks/{}/result", task["id"].as_str().unwrap());
-        let result = json!({"epoch": task["epoch"], "outcome": "succeeded"});
-        rig.as_agent(&credential, &path, result).await.ok();
+        report(&rig, &id, &credential, &task, "succeeded").await.ok();
     }
     rig.until_run(&id, "completed").await;
     beat(&rig, &id, &credential, json!({})).await;
@@ -509,10 +486,8 @@ async fn a_run_that_is_sent_on_asks_its_agent_again() {
 async fn an_unreadable_task_stops_no_sweep() {
     let rig = Rig::new().await;
     let (id, _) = enrolled(&rig, 1).await;
-    let run = arrive(&rig, &id, "running", |run| run.progress.stage = Stage::ScrubGpu).await;
-    let (stage, kind) = (Stage::ScrubGpu, TaskKind::ScrubGpu);
-    let ask = task::Ask { node: &id, run: &run, stage, kind, round: 1, force: false };
-    let made = task::ensure(&rig.app, ask).await.unwrap();
+    let (run, made) = ordered(&rig, &id, Stage::ScrubGpu, TaskKind::ScrubGpu).await;
+    let made = rig.app.store.get(task::KIND, &made).await.unwrap().unwrap();
     let mut torn = made.content.clone();
     torn.id = uuid::Uuid::nil().to_string();
     torn.keys.clear();
@@ -672,9 +647,8 @@ async fn a_drain_is_not_skipped_while_the_agent_is_heard() {
 
 /// Does a task once it is asked for; says how it ended.
 pub(super) async fn carry_out(rig: &Rig, id: &str, credential: &str, kind: &str, mut result: Value) {
-    let claim = format!("/api/v1/gpu-nodes/{id}/tasks/claim");
     for _ in 0..1500 {
-        let task = rig.as_agent(credential, &claim, json!({"holder": "a"})).await.ok()["task"].clone();
+        let task = claim(rig, id, credential, "a").await;
         if task["kind"] == kind {
             result["epoch"] = task["epoch"].clone();
             let path = format!("/api/v1/gpu-nodes/{id}/tasks/{}/result", task["id"].as_str().unwrap());
