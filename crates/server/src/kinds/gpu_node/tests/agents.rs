@@ -630,7 +630,7 @@ async fn a_drain_is_not_skipped_while_the_agent_is_heard() {
     let refused = async || {
         let refused = rig.post(&path, undrained.clone()).await;
         assert_eq!((refused.status.as_u16(), refused.code()), (409, "no_such_move"), "{refused:?}");
-        assert!(refused.body["detail"].as_str().unwrap().contains("heard"), "{refused:?}");
+        assert!(refused.body["detail"].as_str().unwrap().contains("sends heartbeats"), "{refused:?}");
     };
     rig.until_stage_or(&id, "drain_node", "never").await;
     refused().await;
