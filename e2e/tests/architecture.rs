@@ -214,18 +214,28 @@ fn the_word_search_finds_words_and_not_parts_of_words() {
     assert_eq!(code_of(r#"let x = "async"; // async"#).trim_end(), r#"let x = "";"#);
 }
 
+/// Kinds whose rooms are still to come.
+const TO_COME: &[&str] = &["cluster", "device"];
+
 /// The rooms of the kinds, and what they are called in code.
-const KINDS: &[&str] = &["node", "gpu_node", "satellite", "cluster", "device"];
+fn kinds() -> BTreeSet<String> {
+    let rooms = std::fs::read_dir(root().join("crates/server/src/kinds")).unwrap();
+    let rooms = rooms.map(|room| room.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned());
+    let kinds: BTreeSet<_> = rooms.chain(TO_COME.iter().map(|&kind| kind.to_owned())).collect();
+    assert!(kinds.len() > TO_COME.len(), "found the rooms");
+    kinds
+}
 
 /// Files outside of the kinds' rooms that may name one: the list of rows, and the server that gives listeners to some.
 const NAMED_IN: &[&str] = &["crates/server/src/kinds.rs", "crates/server/src/serve.rs"];
 
 #[test]
 fn shared_code_of_the_server_names_no_kind() {
+    let kinds = kinds();
     let mut looked_at = 0;
     for path in rust_files().iter().filter(|path| path.starts_with("crates/server/src")) {
         let name = path.to_string_lossy();
-        let room = KINDS.iter().find(|kind| {
+        let room = kinds.iter().find(|kind| {
             name.starts_with(&format!("crates/server/src/kinds/{kind}/"))
                 || name == format!("crates/server/src/kinds/{kind}.rs")
         });
@@ -240,7 +250,7 @@ fn shared_code_of_the_server_names_no_kind() {
         let shipped = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
         for (number, line) in shipped.lines().enumerate() {
             let code = code_of(line);
-            let others = KINDS.iter().filter(|kind| Some(*kind) != room);
+            let others = kinds.iter().filter(|kind| Some(*kind) != room);
             for kind in others {
                 let named = match room {
                     // What one kind is called may be a variable of another.
@@ -252,4 +262,42 @@ fn shared_code_of_the_server_names_no_kind() {
         }
     }
     assert!(looked_at > 100, "found the server");
+}
+
+/// Shared files of the command line in which its kinds are named: the list of kinds, and the translation of the API's requests
+/// into commands. This list may only shrink.
+const NAMED_IN_COMMANDS: &[&str] = &["crates/cli/src/kind.rs", "crates/cli/src/subject.rs"];
+
+#[test]
+fn shared_code_of_the_command_line_names_no_kind() {
+    let list = std::fs::read_to_string(root().join("crates/cli/src/kind.rs")).unwrap();
+    // Each kind has a line `Self::Node => "node"`.
+    let variants: Vec<_> = list
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("Self::")?.split_once(" => "))
+        .map(|(variant, _)| (format!("Kind::{variant}"), format!("Self::{variant}")))
+        .collect();
+    assert!(variants.len() > 5, "found the kinds");
+    let mut named = BTreeSet::new();
+    for path in rust_files().iter().filter(|path| path.starts_with("crates/cli/src")) {
+        let name = path.to_string_lossy();
+        // A kind's own file shows it, or creates it.
+        if name.starts_with("crates/cli/src/view/") || name.starts_with("crates/cli/src/command/create/") {
+            continue;
+        }
+        let text = std::fs::read_to_string(root().join(path)).unwrap();
+        let shipped = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+        let is_list = name.ends_with("/kind.rs");
+        let names_one = |line: &str| {
+            let code = code_of(line);
+            let has =
+                |(kind, own): &(String, String)| has_word(&code, kind) || is_list && has_word(&code, own);
+            variants.iter().any(has)
+        };
+        if shipped.lines().any(names_one) {
+            named.insert(name.into_owned());
+        }
+    }
+    let allowed: BTreeSet<_> = NAMED_IN_COMMANDS.iter().map(|&path| path.to_owned()).collect();
+    assert_eq!(named, allowed, "let `view::Resource` say what differs between kinds");
 }

@@ -144,7 +144,11 @@ impl Client {
     }
 
     /// One page of a list.
-    async fn page<T: DeserializeOwned>(&self, segments: &[&str], query: &Query) -> Result<Page<T>, Error> {
+    pub(crate) async fn page<T: DeserializeOwned>(
+        &self,
+        segments: &[&str],
+        query: &Query,
+    ) -> Result<Page<T>, Error> {
         let limit = query.limit.map(|limit| limit.to_string());
         // The field of the state has the word of the kind's document.
         let state = if matches!(segments, ["satellites" | "gpu-nodes", ..]) { "status" } else { "state" };
@@ -160,12 +164,12 @@ impl Client {
     }
 
     /// One object.
-    async fn one<T: DeserializeOwned>(&self, segments: &[&str]) -> Result<T, Error> {
+    pub(crate) async fn one<T: DeserializeOwned>(&self, segments: &[&str]) -> Result<T, Error> {
         self.get::<Envelope<_>>(segments, &[]).await.map(|answer| answer.data)
     }
 
     /// An object as it is after a change.
-    async fn change<T: DeserializeOwned>(
+    pub(crate) async fn change<T: DeserializeOwned>(
         &self,
         method: Method,
         segments: &[&str],
@@ -175,12 +179,12 @@ impl Client {
     }
 
     /// An object as it was when it was deleted.
-    async fn delete<T: DeserializeOwned>(&self, segments: &[&str]) -> Result<T, Error> {
+    pub(crate) async fn delete<T: DeserializeOwned>(&self, segments: &[&str]) -> Result<T, Error> {
         let request = self.http.delete(self.url(segments, &[]));
         self.answer::<Envelope<_>>(request).await.map(|answer| answer.data)
     }
 
-    async fn send<T: DeserializeOwned>(
+    pub(crate) async fn send<T: DeserializeOwned>(
         &self,
         method: Method,
         segments: &[&str],

@@ -16,6 +16,7 @@ use crate::{
     action::{Call, Fixed},
     names::names,
     table::{self, Owner, Table, row},
+    tone::tones,
 };
 
 pub mod action;
@@ -155,6 +156,17 @@ impl State {
             Enrolling | Draining | Removing => true,
             BootstrapIssued | Active | Offline | Quarantined | Retired | Deleted => false,
         }
+    }
+}
+
+tones! {
+    State {
+        Good: Active,
+        Work: Enrolling | Draining | Removing,
+        Wait: BootstrapIssued,
+        Warn: Offline,
+        Held: Quarantined,
+        Over: Retired | Deleted,
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
     },
     satellite,
     table::{Event, Owner, State, Table},
-    tone::{Tone, Toned},
+    tone::{self, Tone, Toned},
 };
 
 /// One lifecycle as data.
@@ -68,6 +68,24 @@ pub struct MoveView {
     pub reason: Option<&'static str>,
 }
 
+/// A lifecycle in the list of all.
+struct Listed {
+    name: &'static str,
+    view: fn() -> Lifecycle,
+    tone: fn(&str) -> Tone,
+}
+
+/// Writes the list: one line for each lifecycle.
+macro_rules! tables {
+    ($($name:literal => $($module:ident)::+,)+) => {
+        &[$(Listed {
+            name: $name,
+            view: || view($name, $($module)::+::TABLE),
+            tone: tone::named::<$($module)::+::State>,
+        }),+]
+    };
+}
+
 /// Everything about the lifecycles that is data.
 #[derive(Debug, Clone, Serialize)]
 pub struct Published {
@@ -104,16 +122,25 @@ pub fn published() -> Published {
     }
 }
 
+/// Every lifecycle that is a table: its name, and the module with its `TABLE` and its `State`.
+const TABLES: &[Listed] = tables! {
+    "device-update" => device::update,
+    "node" => node,
+    "gpu-node" => gpu_node,
+    "run" => run,
+    "satellite" => satellite,
+};
+
 /// Every lifecycle that is a table.
 #[must_use]
 pub fn all() -> Vec<Lifecycle> {
-    vec![
-        view("device-update", device::update::TABLE),
-        view("node", node::TABLE),
-        view("gpu-node", gpu_node::TABLE),
-        view("run", run::TABLE),
-        view("satellite", satellite::TABLE),
-    ]
+    TABLES.iter().map(|listed| (listed.view)()).collect()
+}
+
+/// Returns the tone of a state by the names of its lifecycle and of itself; nothing for a lifecycle that is no table.
+pub(crate) fn tone(lifecycle: &str, state: &str) -> Option<Tone> {
+    let listed = TABLES.iter().find(|listed| listed.name == lifecycle)?;
+    Some((listed.tone)(state))
 }
 
 fn view<S: State + Toned, E: Event>(name: &'static str, table: Table<S, E>) -> Lifecycle {

@@ -13,6 +13,7 @@ use crate::{
     action::{Call, Fixed},
     names::names,
     table::{self, Owner, Table, row},
+    tone::tones,
     why::Blocker,
 };
 
@@ -110,6 +111,16 @@ names! {
         FinishErasure = "finish_erasure",
         /// A person takes the node out of service for good.
         Retire = "retire",
+    }
+}
+
+tones! {
+    State {
+        Good: Active,
+        Work: Installing | Reprovision | Deprovisioning | Migrating,
+        Wait: Discovered | Pending | Installed,
+        Bad:  InstallFailed,
+        Over: Retired,
     }
 }
 

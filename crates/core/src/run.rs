@@ -12,6 +12,7 @@ use crate::{
     action::{Call, Fixed},
     names::names,
     table::{self, Owner, Role, Table, row},
+    tone::tones,
     why::Blocker,
 };
 
@@ -156,6 +157,16 @@ impl State {
     #[must_use]
     pub const fn is_worked_on(self) -> bool {
         matches!(self, Pending | Running | Compensating)
+    }
+}
+
+tones! {
+    State {
+        Good: Completed | Reconciled,
+        Work: Running | Compensating,
+        Wait: Pending,
+        Bad:  FailedRetryable | FailedManualIntervention,
+        Over: Cancelled,
     }
 }
 

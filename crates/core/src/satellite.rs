@@ -11,6 +11,7 @@ use crate::{
     action::{Call, Fixed},
     names::names,
     table::{self, Owner, Table, row},
+    tone::tones,
 };
 
 /// The moves of a satellite.
@@ -71,6 +72,15 @@ const REVOKE: Call = Call::new("satellite", "revoke", "POST", "/api/satellites/{
 const REENABLE: Call = Call::new("satellite", "reenable", "POST", "/api/satellites/{name}/reenable").when(
     "mode `refresh` when the old credential may be trusted once more, `reissue` (a new token) when it leaked or the host is lost, `keep` for clients that cannot refresh",
 );
+
+tones! {
+    State {
+        Good: Online,
+        Wait: Pending,
+        Warn: Stale,
+        Held: Revoked,
+    }
+}
 
 impl table::State for State {
     const INITIAL: &'static [Self] = &[Pending];

@@ -6,10 +6,9 @@ use crate::{
     Named,
     cluster::Status as Condition,
     device::{applications, lifecycle, resource, summary, update, updated},
-    gpu_node,
+    gpu_node, lifecycles,
     liveness::{Phase, deadline::Standing},
     names::names,
-    node, run, satellite,
 };
 
 names! {
@@ -73,52 +72,26 @@ pub trait Toned: Named {
     fn tone(self) -> Tone;
 }
 
-/// Writes `Toned` as a table: a tone, and the states that have it.
+/// Writes `Toned` as a table: a tone, and the states that have it. A new kind writes its own beside its states.
 macro_rules! tones {
     ($($State:ty { $($tone:ident: $($state:ident)|+,)+ })+) => {
-        $(impl Toned for $State {
-            fn tone(self) -> Tone {
-                match self { $( $(Self::$state)|+ => Tone::$tone, )+ }
+        $(impl $crate::tone::Toned for $State {
+            fn tone(self) -> $crate::tone::Tone {
+                match self { $( $(Self::$state)|+ => $crate::tone::Tone::$tone, )+ }
             }
         })+
     };
 }
 
+pub(crate) use tones;
+
 tones! {
-    node::State {
-        Good: Active,
-        Work: Installing | Reprovision | Deprovisioning | Migrating,
-        Wait: Discovered | Pending | Installed,
-        Bad:  InstallFailed,
-        Over: Retired,
-    }
-    gpu_node::State {
-        Good: Active,
-        Work: Enrolling | Draining | Removing,
-        Wait: BootstrapIssued,
-        Warn: Offline,
-        Held: Quarantined,
-        Over: Retired | Deleted,
-    }
     gpu_node::task::State {
         Good: Succeeded,
         Work: Dispatched,
         Wait: Queued,
         Bad:  Failed | Refused,
         Over: Withdrawn,
-    }
-    run::State {
-        Good: Completed | Reconciled,
-        Work: Running | Compensating,
-        Wait: Pending,
-        Bad:  FailedRetryable | FailedManualIntervention,
-        Over: Cancelled,
-    }
-    satellite::State {
-        Good: Online,
-        Wait: Pending,
-        Warn: Stale,
-        Held: Revoked,
     }
     Standing {
         Good: Heard,
@@ -181,16 +154,11 @@ tones! {
 /// or a kind and one of its statuses, such as `device.updated`.
 #[must_use]
 pub fn of(what: &str, state: &str) -> Tone {
-    fn named<S: Toned>(state: &str) -> Tone {
-        let found = S::ALL.iter().find(|one| one.as_str() == state);
-        found.map_or(Tone::Unknown, |found| found.tone())
+    if let Some(tone) = lifecycles::tone(what, state) {
+        return tone;
     }
     match what {
-        "node" => named::<node::State>(state),
-        "gpu-node" => named::<gpu_node::State>(state),
         "task" => named::<gpu_node::task::State>(state),
-        "run" => named::<run::State>(state),
-        "satellite" => named::<satellite::State>(state),
         "silence" => named::<Standing>(state),
         "guard" => named::<Phase>(state),
         "device" | "device.summary" => named::<summary::Status>(state),
@@ -199,10 +167,15 @@ pub fn of(what: &str, state: &str) -> Tone {
         "device.lifecycle" => named::<lifecycle::Status>(state),
         "application" => named::<applications::State>(state),
         "health" => named::<resource::Health>(state),
-        "device-update" => named::<update::State>(state),
         "cluster" => named::<Condition>(state),
         _ => progress(state),
     }
+}
+
+/// Returns the tone of a state by its name on the wire.
+pub(crate) fn named<S: Toned>(state: &str) -> Tone {
+    let found = S::ALL.iter().find(|one| one.as_str() == state);
+    found.map_or(Tone::Unknown, |found| found.tone())
 }
 
 /// The tone of the words that say how far a piece of work is, or how long something holds: attempts, effects, incidents,
@@ -223,7 +196,7 @@ fn progress(word: &str) -> Tone {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::State;
+    use crate::{node, run, satellite, table::State};
 
     /// The table of the console's specification, in a few of its cells.
     #[test]
