@@ -102,15 +102,18 @@ fn lines(subject: &str, why: &Explanation) -> Vec<String> {
         lines.push(format!("  - to {}, by {}: {}", exit.to, exit.by, exit.when));
         lines.extend(exit.call.as_ref().map(|action| format!("    {}", shown(action))));
     }
-    lines.push(format!("Next: {}", next(&why.next)));
+    lines.push(format!("Next: {}", next(why)));
     lines
 }
 
-fn next(next: &Next) -> String {
-    match next {
+fn next(why: &Explanation) -> String {
+    match &why.next {
         Next::Nothing => "nothing; no action is needed.".to_owned(),
         Next::Wait { until, .. } => format!("wait until {}.", clause(until)),
-        Next::Mend { .. } => "look at what is in the way.".to_owned(),
+        Next::Mend { what } if why.blockers.iter().any(|blocker| blocker.what == *what) => {
+            "look at what is in the way.".to_owned()
+        }
+        Next::Mend { what } => format!("look at what is in the way: {}.", clause(what)),
         Next::Call(action) => match &action.precondition {
             Some(precondition) => format!("{} ({precondition})", shown(action)),
             None => shown(action),
@@ -141,7 +144,20 @@ fn shown(action: &Action) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::clause;
+    use super::{Explanation, clause, next};
+
+    /// A reader of the next step alone learns what is in the way, unless it is listed above.
+    #[test]
+    fn what_is_in_the_way_is_said() {
+        let why = |blockers: &str| -> Explanation {
+            let text = r#"{"about": "run", "state": "running", "meaning": "It runs.", "since": null, "patience_ends": null, "overdue": false,
+                           "blockers": BLOCKERS, "exits": [], "next": {"do": "mend", "what": "No agent is heard."}}"#;
+            serde_json::from_str(&text.replace("BLOCKERS", blockers)).unwrap()
+        };
+        assert_eq!(next(&why("[]")), "look at what is in the way: no agent is heard.");
+        let listed = r#"[{"what": "No agent is heard.", "fix": null}]"#;
+        assert_eq!(next(&why(listed)), "look at what is in the way.");
+    }
 
     #[test]
     fn a_sentence_becomes_a_clause() {
