@@ -2,3 +2,4 @@
 
 pub(crate) mod check;
 pub(crate) mod dry_run;
+pub(crate) mod run;

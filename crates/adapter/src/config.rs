@@ -38,6 +38,7 @@ use reader::Reader;
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
     pub(crate) name: String,
+    pub(crate) subject: Subject,
     pub(crate) params: Vec<Param>,
     pub(crate) preconditions: Vec<Precondition>,
     /// Applied in this order, deleted in reverse.
@@ -47,6 +48,32 @@ pub(crate) struct Config {
     pub(crate) post: Post,
     /// The file as it is, for `config.…`.
     pub(crate) raw: Json,
+}
+
+/// What an adapter works on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Subject {
+    #[default]
+    Cluster,
+    NodePool,
+}
+
+impl Subject {
+    /// Returns the word of its kind.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Cluster => "Cluster",
+            Self::NodePool => "NodePool",
+        }
+    }
+
+    /// Returns the path of the list of all.
+    pub(crate) fn list(self) -> &'static str {
+        match self {
+            Self::Cluster => "/api/hyperfleet/v1/clusters",
+            Self::NodePool => "/api/hyperfleet/v1/nodepools",
+        }
+    }
 }
 
 /// The names that the parts of a configuration may use, which grow from part to part.
@@ -62,7 +89,7 @@ const GIVEN: &[&str] = &["event", "cluster", "adapter", "config"];
 
 /// Values that templates have without a parameter of that name.
 const WELL_KNOWN: &[&str] =
-    &["clusterId", "clusterName", "generation", "hyperfleetApiBaseUrl", "hyperfleetApiVersion"];
+    &["clusterId", "clusterName", "nodePoolId", "generation", "hyperfleetApiBaseUrl", "hyperfleetApiVersion"];
 
 impl Names {
     fn new() -> Self {
@@ -101,21 +128,28 @@ impl Config {
             _ => Err(problems),
         }
     }
+
+    /// Returns whether Kubernetes is used at all.
+    pub(crate) fn needs_kubernetes(&self) -> bool {
+        !self.resources.is_empty() || !self.discoveries.is_empty()
+    }
 }
 
 impl Reader {
     fn config(&mut self, node: &crate::yaml::Node) -> Option<Config> {
         let known = &["adapter", "params", "preconditions", "resources", "track", "post"];
         let fields = self.fields(node, "", known)?;
-        let name = self.adapter_name(&fields);
+        let adapter = self.adapter(&fields);
         let mut names = Names::new();
         let params = self.params(&fields, &mut names);
         let preconditions = self.preconditions(&fields, &mut names);
         let discoveries = self.discoveries(&fields, &names);
         let resources = self.resources(&fields, &mut names, &discoveries);
         let post = self.post(&fields, &names);
+        let (name, subject) = adapter?;
         Some(Config {
-            name: name?,
+            name,
+            subject,
             params,
             preconditions,
             resources,
@@ -125,7 +159,7 @@ impl Reader {
         })
     }
 
-    fn adapter_name(&mut self, fields: &reader::Fields<'_>) -> Option<String> {
+    fn adapter(&mut self, fields: &reader::Fields<'_>) -> Option<(String, Subject)> {
         let Some(node) = fields.get("adapter") else {
             self.note(
                 fields.at,
@@ -134,7 +168,7 @@ impl Reader {
             );
             return None;
         };
-        let fields = self.fields(node, "adapter", &["name", "version"])?;
+        let fields = self.fields(node, "adapter", &["name", "version", "kind"])?;
         let name = self.required(&fields, "name")?;
         let is_fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if name.is_empty()
@@ -145,7 +179,9 @@ impl Reader {
         {
             self.note(fields.place("name"), "adapter.name", "needs 1 to 63 characters a-z, 0-9 and `-`");
         }
-        Some(name)
+        let subjects = [Subject::Cluster, Subject::NodePool].map(|subject| (subject.word(), subject));
+        let subject = self.word(&fields, "kind", &subjects);
+        Some((name, subject.unwrap_or_default()))
     }
 
     /// Notes a name that cannot be used or is used twice.

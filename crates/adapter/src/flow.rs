@@ -11,6 +11,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::{
     config::{Config, Unbuilt},
     expression::{Scope, Value},
+    run::Interest,
     template::Values,
     world::{Trouble, World},
 };
@@ -20,6 +21,7 @@ mod report;
 mod resources;
 mod trace;
 
+pub(crate) use resources::{ADAPTER_LABEL, CLUSTER_LABEL};
 pub(crate) use trace::Trace;
 
 /// The version of the API in addresses.
@@ -70,6 +72,8 @@ pub(crate) struct Facts {
     /// Resources that are still there while the cluster is being deleted.
     remaining: Vec<String>,
     error: Option<AdapterError>,
+    /// The objects that were looked at.
+    interests: Vec<Interest>,
     trace: Trace,
 }
 
@@ -80,6 +84,8 @@ pub(crate) struct Outcome {
     /// The messages to log.
     pub(crate) messages: Vec<String>,
     pub(crate) error: Option<AdapterError>,
+    /// The objects whose changes matter to the cluster.
+    pub(crate) interests: Vec<Interest>,
 }
 
 /// Works on one event.
@@ -103,7 +109,7 @@ pub(crate) async fn process(
         (None, Some(_)) => "skipped",
         (None, None) => "success",
     };
-    Outcome { trace: facts.trace, messages, error: facts.error }
+    Outcome { trace: facts.trace, messages, error: facts.error, interests: facts.interests }
 }
 
 async fn steps(config: &Config, facts: &mut Facts, world: &mut World) -> Result<(), AdapterError> {
@@ -127,14 +133,19 @@ impl Facts {
             created: Vec::new(),
             remaining: config.resources.iter().map(|resource| resource.name.clone()).collect(),
             error: None,
+            interests: Vec::new(),
             trace: Trace::new(event),
         };
         let id = cluster.get("id").or_else(|| event.get("id")).cloned().unwrap_or_default();
+        // A node pool is named beside its cluster.
+        let owner = cluster.pointer("/owner_references/id").cloned();
+        let (id, pool) = owner.map_or((id.clone(), Json::Null), |owner| (owner, id));
         for (name, value) in [
             ("event", event.clone()),
             ("cluster", cluster.clone()),
             ("config", config.raw.clone()),
             ("clusterId", id),
+            ("nodePoolId", pool),
             ("clusterName", cluster["name"].clone()),
             ("generation", json!(generation)),
             ("hyperfleetApiBaseUrl", json!(base)),

@@ -8,6 +8,7 @@ mod contract;
 mod expression;
 mod flow;
 mod problem;
+mod run;
 mod template;
 mod world;
 mod yaml;
@@ -30,6 +31,8 @@ enum Command {
     Check(command::check::Options),
     /// Works on one event with recorded answers, changes nothing, and shows every step.
     DryRun(command::dry_run::Options),
+    /// Follows the events of a server, brings about what clusters need, and reports their status.
+    Run(command::run::Options),
 }
 
 #[tokio::main]
@@ -42,6 +45,7 @@ async fn main() -> ExitCode {
     let ended = match Arguments::parse().command {
         Command::Check(options) => Ok(command::check::run(&options)),
         Command::DryRun(options) => command::dry_run::run(&options).await,
+        Command::Run(options) => command::run::run(options).await,
     };
     ended.unwrap_or_else(|error| {
         tracing::error!("{error:#}");

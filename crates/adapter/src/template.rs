@@ -92,6 +92,11 @@ impl Template {
         Ok(Self { source: source.to_owned(), parsed: Some(Arc::new(template)), now, conversion })
     }
 
+    /// Returns the text when it is the same for all values.
+    pub(crate) fn constant(&self) -> Option<&str> {
+        self.parsed.is_none().then_some(&*self.source)
+    }
+
     /// Returns the text; an error names what is missing and shows no value.
     pub(crate) fn render(&self, values: &Values) -> Result<String, String> {
         let Some(template) = &self.parsed else { return Ok(self.source.clone()) };

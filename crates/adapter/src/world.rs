@@ -4,8 +4,10 @@
 use serde_json::Value as Json;
 use wardroom_upstream::kubernetes::{Kind, Propagation, Target};
 
+mod live;
 mod recorded;
 
+pub(crate) use live::{Live, may_pass};
 pub(crate) use recorded::{Recorded, read as read_document};
 
 /// Longest file of a parameter.
@@ -30,6 +32,8 @@ impl Trouble {
 pub(crate) enum World {
     /// A recording: nothing is changed.
     Recorded(Recorded),
+    /// The real thing.
+    Live(Live),
 }
 
 impl World {
@@ -37,6 +41,7 @@ impl World {
     pub(crate) fn base(&self) -> &str {
         match self {
             Self::Recorded(_) => "http://hyperfleet-api",
+            Self::Live(live) => &live.base,
         }
     }
 
@@ -44,6 +49,7 @@ impl World {
     pub(crate) async fn read(&mut self, path: &str) -> Result<Json, Trouble> {
         let (status, body) = match self {
             Self::Recorded(recorded) => recorded.read("GET", path)?,
+            Self::Live(live) => return live.read(path).await,
         };
         if (200..=299).contains(&status) {
             return Ok(body);
@@ -56,6 +62,7 @@ impl World {
     pub(crate) async fn lookup(&self, name: &str) -> Result<Vec<String>, Trouble> {
         match self {
             Self::Recorded(recorded) => Ok(recorded.lookup(name)),
+            Self::Live(live) => live.lookup(name).await,
         }
     }
 
@@ -63,6 +70,7 @@ impl World {
     pub(crate) fn environment(&self, name: &str) -> Option<String> {
         match self {
             Self::Recorded(recorded) => Some(recorded.environment(name)),
+            Self::Live(_) => std::env::var(name).ok(),
         }
     }
 
@@ -80,6 +88,7 @@ impl World {
     pub(crate) async fn get(&self, target: &Target) -> Result<Option<Json>, Trouble> {
         match self {
             Self::Recorded(recorded) => Ok(recorded.get(&target.name)),
+            Self::Live(live) => live.get(target).await,
         }
     }
 
@@ -92,6 +101,7 @@ impl World {
     ) -> Result<Vec<Json>, Trouble> {
         match self {
             Self::Recorded(recorded) => Ok(recorded.list(kind, namespace, selector)),
+            Self::Live(live) => live.list(kind, namespace, selector).await,
         }
     }
 
@@ -99,6 +109,7 @@ impl World {
     pub(crate) async fn apply(&mut self, object: &Json) -> Result<Json, Trouble> {
         match self {
             Self::Recorded(recorded) => Ok(recorded.apply(object)),
+            Self::Live(live) => live.apply(object).await,
         }
     }
 
@@ -106,10 +117,11 @@ impl World {
     pub(crate) async fn delete(
         &mut self,
         target: &Target,
-        _propagation: Propagation,
+        propagation: Propagation,
     ) -> Result<bool, Trouble> {
         match self {
             Self::Recorded(recorded) => Ok(recorded.get(&target.name).is_none()),
+            Self::Live(live) => live.delete(target, propagation).await,
         }
     }
 }

@@ -14,6 +14,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{Envelope, Page, Problem};
 
+mod adapter;
 mod error;
 mod explain;
 mod feed;

@@ -63,8 +63,9 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<ExitCode> {
 /// Returns the cluster of an event: as recorded, as the event has it, or the little that the event says.
 async fn cluster(event: &Json, world: &mut World) -> anyhow::Result<Json> {
     let href = event["href"].as_str().unwrap_or_default();
-    let World::Recorded(recorded) = &*world;
-    if !href.is_empty() && recorded.knows(href) {
+    let is_recorded =
+        matches!(&*world, World::Recorded(recorded) if !href.is_empty() && recorded.knows(href));
+    if is_recorded {
         return world.read(href).await.map_err(|trouble| anyhow::anyhow!(trouble.message));
     }
     Ok(event.get("cluster").filter(|cluster| cluster.is_object()).cloned().unwrap_or_else(|| {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use wardroom_upstream::kubernetes::Propagation;
+use wardroom_upstream::kubernetes::{Kind, Propagation};
 
 use super::{
     Names,
@@ -19,6 +19,8 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(crate) struct Resource {
     pub(crate) name: String,
+    /// The kind of its object, which no template changes.
+    pub(crate) kind: Kind,
     pub(crate) manifest: Tree,
     /// When it is applied; always when absent.
     pub(crate) create: Option<Expression>,
@@ -31,8 +33,7 @@ pub(crate) struct Resource {
 #[derive(Debug, Clone)]
 pub(crate) struct Discovery {
     pub(crate) name: String,
-    pub(crate) api_version: String,
-    pub(crate) kind: String,
+    pub(crate) kind: Kind,
     pub(crate) namespace: Option<Template>,
     pub(crate) by: Found,
     /// Whether it is found as `externalResources.NAME`.
@@ -102,7 +103,7 @@ impl Reader {
                 self.word(&transport, "client", &[("kubernetes", ())]);
             }
         }
-        let manifest = match fields.get("manifest") {
+        let manifest: Option<(Kind, Tree)> = match fields.get("manifest") {
             Some(node) => self.manifest(node, &fields.of("manifest"), names),
             None => {
                 self.note(fields.at, &fields.of("manifest"), "is required");
@@ -110,7 +111,8 @@ impl Reader {
             }
         };
         let (create, delete, propagation) = self.lifecycle(&fields, names);
-        Some(Resource { name: name?, manifest: manifest?, create, delete, propagation })
+        let (kind, manifest) = manifest?;
+        Some(Resource { name: name?, kind, manifest, create, delete, propagation })
     }
 
     fn lifecycle(
@@ -145,7 +147,7 @@ impl Reader {
     }
 
     /// Reads a manifest: a map, a text in YAML, or `ref` with the file of one.
-    fn manifest(&mut self, node: &Node, path: &str, names: &Names) -> Option<Tree> {
+    fn manifest(&mut self, node: &Node, path: &str, names: &Names) -> Option<(Kind, Tree)> {
         match &node.data {
             Data::Map(entries) if matches!(entries.as_slice(), [(key, _)] if key.text == "ref") => {
                 let fields = self.fields(node, path, &["ref"])?;
@@ -179,7 +181,7 @@ impl Reader {
         }
     }
 
-    fn checked_manifest(&mut self, node: &Node, path: &str, names: &Names) -> Option<Tree> {
+    fn checked_manifest(&mut self, node: &Node, path: &str, names: &Names) -> Option<(Kind, Tree)> {
         let json = node.to_json();
         for pointer in ["/apiVersion", "/kind", "/metadata/name"] {
             let text = json.pointer(pointer).and_then(serde_json::Value::as_str);
@@ -196,8 +198,10 @@ impl Reader {
                 Some(_) => {}
             }
         }
+        let text = |field: &str| json[field].as_str().unwrap_or_default().to_owned();
+        let kind = Kind::new(text("apiVersion"), text("kind"));
         let names = tree::Names { templates: &names.templates, expressions: None };
-        self.tree(node, path, &names)
+        self.tree(node, path, &names).map(|tree| (kind, tree))
     }
 
     pub(super) fn discoveries(&mut self, fields: &Fields<'_>, names: &Names) -> Vec<Discovery> {
@@ -250,14 +254,7 @@ impl Reader {
             }
         };
         let is_external = self.boolean(&fields, "external").unwrap_or(false);
-        Some(Discovery {
-            name: name?,
-            api_version: api_version?,
-            kind: kind?,
-            namespace,
-            by: by?,
-            is_external,
-        })
+        Some(Discovery { name: name?, kind: Kind::new(api_version?, kind?), namespace, by: by?, is_external })
     }
 
     fn selectors(&mut self, node: &Node, path: &str, names: &Names) -> Option<Found> {

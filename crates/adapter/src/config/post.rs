@@ -217,7 +217,12 @@ impl Reader {
         }
         let plain = |text: String| text.replace(char::is_whitespace, "");
         let target = self.required(fields, url).map(plain);
-        if target.is_some_and(|target| !target.ends_with("/clusters/{{.clusterId}}/statuses")) {
+        let is_report = |target: &str| {
+            ["", "/nodepools/{{.nodePoolId}}"]
+                .iter()
+                .any(|pool| target.ends_with(&format!("/clusters/{{{{.clusterId}}}}{pool}/statuses")))
+        };
+        if target.is_some_and(|target| !is_report(&target)) {
             let why = "only a report to …/clusters/{{ .clusterId }}/statuses is supported";
             self.note(fields.place(url), &fields.of(url), why);
         }

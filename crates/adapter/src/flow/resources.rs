@@ -1,19 +1,22 @@
 //! Brings the resources about, or deletes them, and looks at the other objects.
 
 use serde_json::{Value as Json, json};
-use wardroom_upstream::kubernetes::{Kind, Target};
+use wardroom_upstream::kubernetes::{Kind, Propagation, Target};
 
 use super::{AdapterError, Facts, trace::without_secrets};
 use crate::{
     config::{Config, Discovery, Found, Resource},
+    expression::Expression,
+    run::Interest,
+    template::Template,
     world::{Trouble, World},
 };
 
 /// The label of everything that an adapter applies: its name.
 pub(crate) const ADAPTER_LABEL: &str = "wardroom.dev/adapter";
 
-/// The annotation with the cluster that an object was applied for.
-pub(crate) const CLUSTER_ANNOTATION: &str = "wardroom.dev/cluster";
+/// The label with the id of the cluster, or of the node pool, that an object was applied for.
+pub(crate) const CLUSTER_LABEL: &str = "wardroom.dev/cluster";
 
 /// A resource with its manifest and its object.
 struct Wanted<'c> {
@@ -47,16 +50,28 @@ pub(super) async fn bring_about(
     }
     for want in &wanted {
         let name = &want.resource.name;
+        facts.interests.push(Interest::Object(want.target.clone()));
         let object = world.get(&want.target).await.map_err(|trouble| failed(name, trouble))?;
         facts.set_object("resources", name, object);
     }
+    let mut left = Vec::new();
     let steps = if facts.is_deleting {
+        for stray in strays(config, &wanted, facts, world).await? {
+            let name = format!("{} {}", stray.kind.kind, stray.name);
+            let gone = world
+                .delete(&stray, Propagation::Background)
+                .await
+                .map_err(|trouble| failed(&name, trouble))?;
+            let outcome = if gone { "is gone" } else { "is going" };
+            facts.trace.resources.push(json!({"name": &name, "action": "delete", "outcome": outcome}));
+            left.extend((!gone).then_some(name));
+        }
         remove(&wanted, facts, world).await
     } else {
         apply(&wanted, facts, world).await
     };
-    facts.remaining =
-        wanted.iter().map(|want| want.resource.name.clone()).filter(|name| exists(facts, name)).collect();
+    left.extend(wanted.iter().map(|want| want.resource.name.clone()).filter(|name| exists(facts, name)));
+    facts.remaining = left;
     for want in &wanted {
         let object = facts.values.by_name["resources"].get(&want.resource.name).cloned();
         facts.trace.found(&want.resource.name, object.as_ref());
@@ -83,23 +98,61 @@ fn render<'c>(config: &Config, resource: &'c Resource, facts: &Facts) -> Result<
     Ok(Wanted { resource, manifest, target })
 }
 
-/// Adds the label that the watches select, and the cluster.
+/// Adds the labels that the watches and the search for what is left select.
 fn mark(manifest: &mut Json, config: &Config, facts: &Facts) {
-    let cluster = facts.values.by_name.get("clusterId").cloned().unwrap_or_default();
-    for (part, key, value) in
-        [("labels", ADAPTER_LABEL, json!(config.name)), ("annotations", CLUSTER_ANNOTATION, cluster)]
-    {
-        let part = &mut manifest["metadata"][part];
-        if !part.is_object() {
-            *part = json!({});
-        }
-        part[key] = value;
+    let labels = &mut manifest["metadata"]["labels"];
+    if !labels.is_object() {
+        *labels = json!({});
     }
+    for (key, value) in labels_of(config, facts) {
+        labels[key] = json!(value);
+    }
+}
+
+/// Returns the labels of everything that is applied for a cluster.
+fn labels_of(config: &Config, facts: &Facts) -> [(String, String); 2] {
+    let values = &facts.values.by_name;
+    let subject =
+        values.get("nodePoolId").filter(|pool| pool.is_string()).or_else(|| values.get("clusterId"));
+    let subject = subject.and_then(Json::as_str).unwrap_or_default();
+    [(ADAPTER_LABEL.to_owned(), config.name.clone()), (CLUSTER_LABEL.to_owned(), subject.to_owned())]
+}
+
+/// Returns what was made for the cluster and is not among the wanted objects: manifests name their objects by values
+/// that may have changed since.
+async fn strays(
+    config: &Config,
+    wanted: &[Wanted<'_>],
+    facts: &Facts,
+    world: &World,
+) -> Result<Vec<Target>, AdapterError> {
+    let labels = labels_of(config, facts);
+    let mut kinds: Vec<&Kind> = config.resources.iter().map(|resource| &resource.kind).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let mut strays = Vec::new();
+    for kind in kinds {
+        let found = world.list(kind, None, &labels).await.map_err(|trouble| failed(&kind.kind, trouble))?;
+        for object in found {
+            let Ok(target) = Target::of(&object) else { continue };
+            // A manifest without a namespace means that of the configuration.
+            let is_same = |want: &Wanted<'_>| {
+                let namespace = want.target.namespace.as_ref();
+                want.target.kind == target.kind
+                    && want.target.name == target.name
+                    && namespace.is_none_or(|namespace| target.namespace.as_ref() == Some(namespace))
+            };
+            if !wanted.iter().any(is_same) {
+                strays.push(target);
+            }
+        }
+    }
+    Ok(strays)
 }
 
 /// Decides what is done with a resource.
 fn decide(resource: &Resource, facts: &Facts) -> Result<Step, AdapterError> {
-    let test = |expression: Option<&crate::expression::Expression>, absent: bool| {
+    let test = |expression: Option<&Expression>, absent: bool| {
         let Some(expression) = expression else { return Ok(absent) };
         expression
             .test(&facts.scope)
@@ -209,18 +262,24 @@ pub(super) async fn discover(
     Ok(())
 }
 
-async fn find(discovery: &Discovery, facts: &Facts, world: &World) -> Result<Option<Json>, Trouble> {
-    let text =
-        |template: &crate::template::Template| template.render(&facts.values).map_err(Trouble::lasting);
-    let kind = Kind::new(&discovery.api_version, &discovery.kind);
+async fn find(discovery: &Discovery, facts: &mut Facts, world: &World) -> Result<Option<Json>, Trouble> {
+    let values = facts.values.clone();
+    let text = |template: &Template| template.render(&values).map_err(Trouble::lasting);
+    let kind = discovery.kind.clone();
     let namespace = discovery.namespace.as_ref().map(text).transpose()?;
     match &discovery.by {
-        Found::Name(name) => world.get(&Target { kind, namespace, name: text(name)? }).await,
+        Found::Name(name) => {
+            let target = Target { kind, namespace, name: text(name)? };
+            facts.interests.push(Interest::Object(target.clone()));
+            world.get(&target).await
+        }
         Found::Labels(labels) => {
             let mut selector = Vec::new();
             for (key, value) in labels {
                 selector.push((key.clone(), text(value)?));
             }
+            let (watched, labels) = (kind.clone(), selector.clone());
+            facts.interests.push(Interest::Labels { kind: watched, namespace: namespace.clone(), labels });
             let mut found = world.list(&kind, namespace.as_deref(), &selector).await?;
             // The newest one, then the first by name.
             found.sort_by(|left, right| {

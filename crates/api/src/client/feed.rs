@@ -1,8 +1,9 @@
 //! History, and the feed of changes as pages and as a stream.
 
-use reqwest::{Response, header::ACCEPT};
+use reqwest::{RequestBuilder, Response, header::ACCEPT};
+use serde::de::DeserializeOwned;
 
-use super::{Client, Error, accepted};
+use super::{Client, Error, accepted, warning};
 use crate::history::{Row, Rows};
 
 /// An event that is longer than this is not one of ours.
@@ -54,17 +55,7 @@ impl Client {
         if let Some(after) = after {
             request = request.header("last-event-id", after);
         }
-        let mut feed = Feed { response: accepted(request).await?, buffer: Vec::new(), place: String::new() };
-        while feed.place.is_empty() {
-            let Some(event) = feed.event().await? else {
-                return Err(Error::Unreachable("the feed ended before it began".to_owned()));
-            };
-            feed.place = field(&event, "id").unwrap_or_default();
-            if field(&event, "data").is_some() {
-                return Err(unexpected("it came before the place where the feed begins"));
-            }
-        }
-        Ok(feed)
+        Feed::open(request).await
     }
 }
 
@@ -77,6 +68,44 @@ pub struct Feed {
 }
 
 impl Feed {
+    /// Opens a stream, and reads where it begins.
+    pub(super) async fn open(request: RequestBuilder) -> Result<Self, Error> {
+        let mut feed = Self { response: accepted(request).await?, buffer: Vec::new(), place: String::new() };
+        while feed.place.is_empty() {
+            let Some(event) = feed.event().await? else {
+                return Err(Error::Unreachable("the feed ended before it began".to_owned()));
+            };
+            feed.place = field(&event, "id").unwrap_or_default();
+            if field(&event, "data").is_some() {
+                return Err(unexpected("it came before the place where the feed begins"));
+            }
+        }
+        Ok(feed)
+    }
+
+    /// What the server warned of when it opened the stream.
+    #[must_use]
+    pub fn warning(&self) -> Option<&str> {
+        warning(self.response.headers())
+    }
+
+    /// The next event as it is, with the cursor to resume behind it; nothing when the server closed the stream.
+    ///
+    /// # Errors
+    /// When the connection is lost, or the data cannot be read.
+    pub async fn next_with_place<T: DeserializeOwned>(&mut self) -> Result<Option<(String, T)>, Error> {
+        while let Some(event) = self.event().await? {
+            if let Some(place) = field(&event, "id") {
+                self.place = place;
+            }
+            if let Some(data) = field(&event, "data") {
+                let data = serde_json::from_str(&data).map_err(|error| unexpected(&error.to_string()))?;
+                return Ok(Some((self.place.clone(), data)));
+            }
+        }
+        Ok(None)
+    }
+
     /// The cursor of the place where the feed began.
     #[must_use]
     pub fn place(&self) -> &str {
