@@ -214,10 +214,10 @@ fn the_word_search_finds_words_and_not_parts_of_words() {
     assert_eq!(code_of(r#"let x = "async"; // async"#).trim_end(), r#"let x = "";"#);
 }
 
-/// Kinds whose rooms are still to come.
+/// Kinds without a folder yet.
 const TO_COME: &[&str] = &["cluster", "device"];
 
-/// The rooms of the kinds, and what they are called in code.
+/// The folders of the kinds, and their names in code.
 fn kinds() -> BTreeSet<String> {
     let rooms = std::fs::read_dir(root().join("crates/server/src/kinds")).unwrap();
     let rooms = rooms.map(|room| room.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned());
@@ -253,7 +253,7 @@ fn shared_code_of_the_server_names_no_kind() {
             let others = kinds.iter().filter(|kind| Some(*kind) != room);
             for kind in others {
                 let named = match room {
-                    // What one kind is called may be a variable of another.
+                    // The name of one kind may be a variable of another.
                     Some(_) => code.contains(&format!("kinds::{kind}")),
                     None => has_word(&code, kind) || has_word(&code, &format!("{kind}s")),
                 };

@@ -1,7 +1,7 @@
 //! `docs/reliability-tests.md` lists the tests behind each promise of `docs/reliability.md`.
 //!
-//! A listed test that no longer exists, and a promise without tests, fail here. `./dev bless` writes the page anew,
-//! for example after a test moved to another file.
+//! A listed test that no longer exists, and a promise without tests, fail here. `./dev bless` rewrites the
+//! page, for example after a test moved to another file.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test says no")]
 

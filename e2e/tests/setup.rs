@@ -1,6 +1,6 @@
 //! `./dev setup` uses the package names of each package manager, and reports an unknown one.
 //!
-//! The managers are stand-ins that write down what they were asked for.
+//! The managers are stand-ins that record their arguments.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test says no")]
 

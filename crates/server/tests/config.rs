@@ -1,4 +1,4 @@
-//! Configuration: the default, what is laid over it, and errors that name the key.
+//! Configuration: the default, its overrides, and errors that name the key.
 
 use wardroom_server::{
     kinds::{

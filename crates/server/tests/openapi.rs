@@ -30,7 +30,7 @@ fn the_page_says_what_a_site_can_be_told() {
     );
     for (name, setting) in schema.as_object().unwrap() {
         page.push_str(&row(name, setting, &usual[name]));
-        // What is inside a setting is a setting too.
+        // Nested settings are settings too.
         let inside = setting["$ref"].as_str().or(setting["items"]["$ref"].as_str());
         let inside = inside.map(|path| &document["components"]["schemas"][path.rsplit('/').next().unwrap()]);
         let parts = inside.and_then(|inside| inside["properties"].as_object());

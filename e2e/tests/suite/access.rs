@@ -152,7 +152,7 @@ struct Caller {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Is {
-    /// Without a token, or with one that is worth nothing.
+    /// Without a token, or with an invalid one.
     Nobody,
     Role(&'static str),
     /// An administrator whose scope is another kind.
@@ -161,7 +161,7 @@ enum Is {
     OtherMachine,
     /// A satellite that is online.
     Satellite,
-    /// One that an administrator has blocked.
+    /// A satellite that an administrator has revoked.
     RevokedSatellite,
     /// The agent of the GPU node that is walked.
     Agent,
@@ -290,13 +290,13 @@ fn routes(document: &Value) -> Vec<(String, String)> {
         .collect()
 }
 
-/// What is walked: a node that installs, and a GPU node.
+/// The resources of the walk: a node that installs, and a GPU node.
 struct Walked {
     node: String,
     gpu_node: String,
 }
 
-/// What is walked, and every kind of caller.
+/// Returns the resources of the walk, and every kind of caller.
 fn callers(site: &Site) -> (Walked, Vec<Caller>) {
     workflow(&site.admin(), "debian");
     let ids: Vec<_> = (0..2).map(|number| node_in(&site.admin(), "installing", number)).collect();
@@ -356,7 +356,7 @@ fn expired(site: &Site) -> String {
     token
 }
 
-/// Asks for what exists where that does no harm, and for what does not exist elsewhere.
+/// Calls a route: with existing resources if that is harmless, otherwise with missing ones.
 fn try_route(
     site: &Site,
     index: usize,

@@ -66,14 +66,14 @@ fn a_machine_that_boots_and_never_reports_is_seen(on: Backend) {
     assert_eq!(explained["next"]["do"], "mend", "{explained}");
     assert!(explained["blockers"][0]["what"].as_str().unwrap().contains("3 install scripts"), "{explained}");
     assert_eq!((before, rows), (tag(&site), history(&site, &id)));
-    // Another approval begins to count anew; the list shows the same.
+    // Another approval restarts the count; the list shows the same.
     for state in ["installing", "install_failed", "pending"] {
         site.admin().to_state(&id, state).expect(200);
     }
     assert_eq!(node(&site)["boot_scripts"], 0);
     boot_at_first(&site);
     assert_eq!(site.admin_at(0).get("/api/v1/nodes").expect(200)["data"][0]["boot_scripts"], 1);
-    // A machine that reports needs nobody.
+    // A machine that reports needs no person.
     for _ in 0..3 {
         boot_at_first(&site);
     }

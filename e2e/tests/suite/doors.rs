@@ -74,8 +74,8 @@ fn strangers_get_no_install_token(on: Backend) {
     assert_eq!(node["data"]["state"], "installing", "who shows the node's token speaks for it from anywhere");
 }
 
-/// What a machine shows is checked against its node, and of an unknown machine there is none: neither a stranger with
-/// anything in its header nor the installer of a node that is gone registers one.
+/// A token is checked against its node: a machine with an invalid token, or with the token of a deleted node,
+/// registers nothing.
 fn a_token_that_proves_nothing_registers_nothing(on: Backend) {
     let site = Site::start_with(on, &[("WARDROOM_BOOT_NETWORKS", "10.99.0.0/16")]);
     let unknown = json!({"mac_address": mac(1), "installation_status": "started"});
@@ -108,8 +108,8 @@ fn a_token_that_is_not_asked_for_opens_no_door(on: Backend) {
     assert_eq!(site.admin().get("/api/v1/nodes").expect(200)["data"].as_array().unwrap().len(), 1);
 }
 
-/// A machine that awaits approval may say what it is; afterwards that has to be proven. What people call a machine
-/// is theirs, and a report does not touch the ETag that covers it.
+/// A machine that awaits approval may report its hardware; afterwards it needs its token. The name that
+/// people give a machine stays, and a report does not change the ETag.
 fn an_approved_machine_cannot_rename_itself(on: Backend) {
     let site = Site::start(on);
     let claim =
@@ -134,8 +134,8 @@ fn an_approved_machine_cannot_rename_itself(on: Backend) {
     site.machine(Some("wri_1_1_x")).post("/api/v1/report", &claim("evil")).problem(401);
 }
 
-/// What proves nothing is not noted of a machine that was approved, and who sends it is told so, and nothing of the node
-/// but where it stands.
+/// A report without a valid token is not recorded for an approved machine; the answer says so, and shows only
+/// the state of the node.
 fn a_report_that_is_not_noted_says_so(on: Backend) {
     let site = Site::start(on);
     workflow(&site.admin(), "debian");

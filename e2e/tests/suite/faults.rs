@@ -77,7 +77,7 @@ fn change_until_killed(api: &Api, id: &str, round: usize, is_over: &AtomicBool) 
             200 => acknowledged.push(comment),
             // The node was there already: a move before this one was carried out and its answer lost.
             409 => {}
-            // A server that lost its database says so; nothing else may go wrong.
+            // A server without its database answers 503; no other failure is allowed.
             _ => assert_eq!(reply.status, 503, "{}", reply.text()),
         }
         if reply.status != 503 {
@@ -90,7 +90,7 @@ fn change_until_killed(api: &Api, id: &str, round: usize, is_over: &AtomicBool) 
     acknowledged
 }
 
-/// Every acknowledged change is in history once, and the node is where its newest row says.
+/// Every acknowledged change is in history once, and the node's state is that of its newest row.
 fn check(site: &Site, id: &str, acknowledged: &[String]) {
     let rows = site.admin().get(&format!("/api/v1/history?kind=node&id={id}&limit=1000")).expect(200);
     let rows = rows["data"].as_array().unwrap();

@@ -47,8 +47,8 @@ fn fuzz_every_operation(on: Backend) {
     site.admin().get("/api/v1/nodes").expect(200);
 }
 
-/// What generated requests are about: things that exist, or most would end in a 404. A stream has no end to wait
-/// for, so the feed is asked for pages; and the walk may not revoke its own token.
+/// Parameters of generated requests: existing resources, or most would get a 404. The feed is read in pages,
+/// because a stream does not end; and the walk must not revoke its own token.
 fn parameters(site: &Site) -> Vec<(&'static str, String)> {
     let node = node_in(&site.admin(), "installing", 1);
     workflow(&site.admin(), "debian");

@@ -32,7 +32,7 @@ impl Agent {
         Self(program.spawn().unwrap())
     }
 
-    /// As one that the kernel ends for want of memory.
+    /// Kills it, as the kernel does when memory runs out.
     fn die(mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
@@ -76,7 +76,7 @@ fn an_agent_that_dies_in_the_middle_of_a_task_does_it_again(on: Backend) {
     // A zombie has no program any more.
     let goes_on = || fs::read_link(format!("/proc/{}/exe", drain.trim())).is_ok();
     assert!(goes_on());
-    // One that finds the other refuses, and the node would not be retired.
+    // If two run at once, one refuses, and the node would not be retired.
     let alone = format!("test ! -e /proc/{}/exe || exit 69", drain.trim());
     let _agent = Agent::start(&site, dir.path(), &alone);
     becomes("retired");

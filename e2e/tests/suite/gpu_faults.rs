@@ -28,8 +28,8 @@ fn silence(maas: &Maas, op: &str) {
     maas.api.post("/_fake/faults", &json!({"op": op, "when": "after", "kind": "silence"})).expect(200);
 }
 
-/// All servers die and come back; MAAS answers again. A database that several servers share keeps the run for the dead
-/// one until its lease has run out: this says so in the dead one's stead.
+/// All servers die and come back; MAAS answers again. A shared database keeps the run for the dead server
+/// until its lease expires; this ends the lease.
 fn die(on: Backend, site: &mut Site, maas: &Maas) {
     for server in &mut site.servers {
         server.kill();
@@ -108,7 +108,8 @@ fn work(agent: &Api, node: &str) {
     }
 }
 
-/// Is the agent of the node's machine until the node is active; says which machine it is, and the agent's credential.
+/// Plays the agent of the node's machine until the node is active; returns the machine's id and the agent's
+/// credential.
 fn onboarded(site: &Site, maas: &Maas, node: &str) -> (String, String) {
     let machine = wait_for("a machine", || {
         let node = site.admin().get(node).expect(200);

@@ -1,4 +1,5 @@
-//! Two operators press the same button at the same moment, a thousand times: one effect, and both are told.
+//! Two operators give the same action at the same moment, a thousand times: one effect, and both get an
+//! answer.
 
 use serde_json::{Value, json};
 
@@ -8,12 +9,12 @@ on_both! {
     two_operators_have_one_effect,
 }
 
-/// Nodes, and those whose buttons are pressed side by side.
+/// How many nodes there are, and how many are used at once.
 const NODES: usize = 100;
 const SIDE_BY_SIDE: usize = 5;
 
-/// What is pressed on each node: whether a person is needed first, and the button. The run works, or waits for its agent,
-/// where no person is needed.
+/// The actions on each node, and whether the run must first need a person. Otherwise the run is in progress,
+/// or waits for its agent.
 #[rustfmt::skip]
 const PRESSED: &[(bool, &str)] = &[
     (false, "retry_stage"), (false, "resume"),
@@ -33,7 +34,7 @@ fn two_operators_have_one_effect(on: Backend) {
     assert_eq!(pairs, 1000);
 }
 
-/// Presses everything on a new node; says how many pairs that were.
+/// Gives every action on a new node; returns the number of pairs.
 fn press_all(site: &Site, number: usize) -> usize {
     let made =
         site.admin().post("/api/v1/gpu-nodes", &json!({"hostname": format!("gpu-{number}")})).expect(201);

@@ -41,7 +41,7 @@ fn a_repeat_gets_the_same_answer(on: Backend) {
         assert_eq!(api.post("/api/v1/nodes", &other).problem(422)["code"], "key_reused");
         assert_eq!(api.post("/api/v1/groups", &create).problem(422)["code"], "key_reused");
     }
-    // Without the key it is what it is.
+    // Without the key it is a conflict.
     site.admin().post("/api/v1/nodes", &create).problem(409);
     assert_eq!(site.admin().get("/api/v1/nodes").expect(200)["data"].as_array().unwrap().len(), 1);
     let long = "k".repeat(256);
@@ -133,8 +133,8 @@ fn a_key_belongs_to_its_caller(on: Backend) {
 const CLIENTS: usize = 16;
 const EACH: usize = 60;
 
-/// The server is killed between the commit of a request and its answer, in some of many rounds: what was done is
-/// known to have been done.
+/// The server is killed between the commit of a request and its answer, in some of many rounds: a repeat
+/// finds the change.
 fn a_request_that_was_cut_off_is_not_run_again(on: Backend) {
     let mut site = Site::start(on);
     let mut cut_off = 0;

@@ -23,7 +23,7 @@ fn site_with_node(on: Backend) -> (Site, String) {
     (site, id)
 }
 
-/// Refused as a problem, and nothing is broken.
+/// Checks that a reply is a refusal, and that the server still works.
 #[track_caller]
 fn refused(site: &Site, what: &str, reply: &Reply) -> Value {
     assert!((400..500).contains(&reply.status), "{what}: {} {}", reply.status, reply.text());
@@ -172,7 +172,7 @@ fn broken_bodies_are_refused(on: Backend) {
             let named = problem["errors"].as_array().is_some_and(|errors| !errors.is_empty());
             assert!(named || problem["status"] == 413, "{what}: {problem}");
         }
-        // What a script sends with curl or wget is a report; what a page in a browser sends says so.
+        // Scripts send reports with curl or wget; requests of web pages have `Origin`.
         let is_report = path == "/api/v1/report";
         for content_type in ["text/plain", "application/x-www-form-urlencoded", "application/xml", "json", ""]
         {

@@ -62,8 +62,8 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// Everybody beats every second until told otherwise, each for itself: one that waits for a server that stands still
-/// keeps nobody else from beating.
+/// All satellites beat every second, each in its own thread, so that one that waits for a paused server
+/// delays no other.
 fn while_beating<T>(site: &Site, robots: &[Robot], then: impl FnOnce(&Orders) -> T) -> T {
     let orders = Orders::default();
     thread::scope(|scope| {
@@ -86,7 +86,7 @@ fn while_beating<T>(site: &Site, robots: &[Robot], then: impl FnOnce(&Orders) ->
     })
 }
 
-/// A beat over a connection of its own, and when the server heard it; one that stands still answers nothing.
+/// Sends a beat over a new connection; returns the time of the server, or none if it is paused.
 fn beat(site: &Site, robot: &Robot, index: usize) -> Option<Timestamp> {
     let reply = send_beat(site, robot, index).ok()?;
     (reply.status == 200).then(|| reply.json()["server_time"].as_str().unwrap().parse().unwrap())
@@ -200,8 +200,8 @@ fn find_the_dead(site: &Site, most: SignedDuration) {
     assert_eq!(satellite::get(site, &names[12])["status"], "online");
 }
 
-/// When the rule says that a member is due, by the times in which its server says that it did not listen: on a busy machine
-/// it may stand still for seconds, and that time does not count as silence.
+/// When a member is due by the rule, given the times in which its server did not listen: on a busy machine it
+/// may pause for seconds, and that time does not count as silence.
 fn due(heard: Timestamp, found: Timestamp, deaf: &[Value]) -> Timestamp {
     let mut due = heard + RULE;
     let mut settled = due;
@@ -238,8 +238,8 @@ fn a_pause_does_not_count_as_silence(on: Backend) {
         // They beat when it is time to, not when the servers wake up.
         thread::sleep(Duration::from_secs(2));
         assert_eq!(moves_to_stale(&site), [Value::Null; 0], "nobody had a chance to beat");
-        // Every server says, while it still counts, that it heard nobody in all that time: as a pause, or as a part of
-        // a start when it lost the lease meanwhile.
+        // Every server reports that it received nothing in all that time: as a pause, or as part of a start
+        // if it lost the lease meanwhile.
         wait_for("the pause to be told", || {
             let told =
                 |index: usize| periods(&site, index).iter().any(|period| covers(period, stopped, woken));
@@ -297,7 +297,7 @@ fn a_paused_server_affects_no_other() {
     one_stands_still(|sweeper| 1 - sweeper, Duration::from_secs(17));
 }
 
-/// What it may have heard is an excuse for some seconds only.
+/// Beats that it may have received excuse silence for some seconds only.
 #[test]
 fn the_dead_are_found_while_a_replica_stands_still() {
     let site = Site::start(Backend::Postgres);
@@ -341,7 +341,7 @@ fn a_sweeper_that_wakes_up_late_changes_nothing() {
     one_stands_still(|sweeper| sweeper, Duration::from_secs(22));
 }
 
-/// Members that only one of two servers heard turn to the other one when it stops.
+/// Members of one of two servers turn to the other one when it stops.
 fn one_stands_still(which: impl Fn(usize) -> usize, long: Duration) {
     let site = Site::start_with(Backend::Postgres, &SETTINGS);
     let (names, mut robots) = online(&site, 12);
@@ -385,8 +385,8 @@ fn silence_is_judged_while_the_feed_is_held_back() {
     });
 }
 
-/// The server stands still while a beat is taken, and others do not know of it any more when it goes on: nobody would wait
-/// for what was heard.
+/// The server is paused during a beat, and the others no longer count it when it continues: the beat might be
+/// lost.
 #[test]
 fn a_beat_that_takes_too_long_is_refused() {
     let site = Site::alone(Backend::Postgres, &SETTINGS);
@@ -420,7 +420,7 @@ fn a_beat_that_takes_too_long_is_refused() {
     until("it to be taken again", || beat(&site, &robots[0], 0).is_some());
 }
 
-/// A client is started with an interval of its own, and is told a shorter one with its first beat.
+/// A client starts with its own interval, and gets a shorter one with its first beat.
 fn a_first_beat_may_come_at_the_clients_own_interval(on: Backend) {
     let site = Site::start_with(
         on,
@@ -432,7 +432,7 @@ fn a_first_beat_may_come_at_the_clients_own_interval(on: Backend) {
     thread::sleep(LONG);
     let edge = satellite::get(&site, "edge");
     assert_eq!((&edge["status"], &edge["interval_in_force"]), (&json!("online"), &json!("@every 00h00m20s")));
-    // From then on it is held to what it was given and says.
+    // From then on it is held to the given and reported interval.
     let other = sweeper(&site) + 1;
     for _ in 0..2 {
         assert!(beat(&site, &robot, other).is_some());

@@ -1,4 +1,4 @@
-//! The log: whatever becomes of standard error, requests are answered.
+//! The log: requests are answered even if standard error is blocked or closed.
 
 use std::{fs::OpenOptions, process::Stdio};
 

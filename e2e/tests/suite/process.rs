@@ -158,7 +158,7 @@ fn it_is_alive_and_ready(on: Backend) {
     assert!(site.admin().get("/livez").header("x-request-id").is_some());
 }
 
-/// Probes and Prometheus do not wait for a database that stands still.
+/// Probes and Prometheus do not wait for a paused database.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "how long it takes is what is measured")]
 fn a_database_that_stands_still_holds_up_no_probe() {
@@ -181,7 +181,7 @@ fn a_database_that_stands_still_holds_up_no_probe() {
     assert_eq!(unknown.get("/metrics").problem(401)["code"], "unauthenticated");
 }
 
-/// A change whose caller hung up is carried to its end, also when the server is told to end meanwhile.
+/// A change whose caller hung up is completed, also when the server is stopped meanwhile.
 #[test]
 fn the_end_lets_a_change_finish_whose_caller_is_gone() {
     let mut site = Site::start(Backend::Postgres);

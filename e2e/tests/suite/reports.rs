@@ -100,7 +100,7 @@ fn an_attempt_that_is_named_counts_once(on: Backend) {
         ("a", 1, "installing"),
         ("b", 2, "installing"),
         ("b", 2, "installing"),
-        // One that was on its way for long.
+        // A late report.
         ("a", 2, "installing"),
         ("c", 3, "install_failed"),
         ("c", 3, "install_failed"),
@@ -115,7 +115,7 @@ fn an_attempt_that_is_named_counts_once(on: Backend) {
     assert_eq!(newest["data"][0]["metadata"], json!({"attempt": 3, "error": "c"}));
 }
 
-/// What installers and firmware write is cleaned and cut: a report that is refused is lost, and with it what it says.
+/// Texts of installers and firmware are cleaned and cut, because a refused report would be lost.
 fn a_report_counts_whatever_its_words(on: Backend) {
     let site = Site::start(on);
     let (id, say) = installing(&site);

@@ -240,7 +240,7 @@ impl Drop for End<'_> {
     }
 }
 
-/// A connection that is open, and a request whose body is on its way, when the satellite is revoked.
+/// A satellite is revoked while a connection is open and a request's body is on its way.
 fn a_revocation_bites_within_a_request(on: Backend) {
     let site = Site::start(on);
     let robot = online(&site, "edge");
@@ -289,7 +289,8 @@ fn head(stream: &mut impl std::io::Read) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// C10: 600 satellites behind one address, a client with a dead token, and one that guesses, beyond what is let through.
+/// C10: 600 satellites behind one address, a client with a revoked token, and one that guesses above the rate
+/// limit.
 fn a_whole_site_beats_beside_a_guesser(on: Backend) {
     let limits = [
         ("WARDROOM_LIMITS_READ", "50000"),

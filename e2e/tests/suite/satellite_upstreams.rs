@@ -69,8 +69,8 @@ impl World {
     }
 }
 
-/// Harbor hangs and SPIRE is gone: a revocation is acknowledged and holds on every server, what they have to be told
-/// waits where people see it, and is done when they are back.
+/// Harbor hangs and SPIRE is down: a revocation is acknowledged and holds on every server; its effects are
+/// shown as pending, and done when both are back.
 fn a_revocation_bites_while_both_are_away(on: Backend) {
     let mut world = world(on, &[]);
     let edge = world.online("edge");
@@ -120,7 +120,7 @@ fn a_revocation_bites_while_both_are_away(on: Backend) {
     wait_for("the way back", || (edge.beat(&world.site, 1).status == 200).then_some(()));
 }
 
-/// Whatever is due is found by its time, not by looking at every robot.
+/// Due robots are found by their due time, not by reading every robot.
 fn a_robot_is_extended_before_it_ends(on: Backend) {
     let mut world = world(on, &[("WARDROOM_HARBOR_ROBOT_DAYS", "2")]);
     for name in ["edge", "other", "revoked"] {

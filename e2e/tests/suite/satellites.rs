@@ -175,7 +175,8 @@ fn a_silent_satellite_goes_stale_and_returns(on: Backend) {
     assert!(why.contains("Last heard 20") && why.contains("held to @every 00h00m01s"), "{why}");
     assert!(why.contains("check its host"), "{why}");
     for index in 0..2 {
-        // Each server has heard of it, and lets it come back with a beat that is durable before it is answered.
+        // Each server has learned of it, and accepts its return with a beat that is durable before it is
+        // answered.
         let back = wait_for("the way back", || {
             let reply = robot.beat(&site, index).expect(200);
             (get(&site, "edge")["status"] == "online").then_some(reply)

@@ -131,7 +131,7 @@ fn a_stream_ends_with_its_token(on: Backend) {
     }
 }
 
-/// What follows a commit must follow it: a caller that hangs up in the middle does not keep a token alive.
+/// The steps after a commit are always done: a caller that hangs up does not keep a token valid.
 fn a_revocation_is_heeded_when_its_caller_hangs_up(on: Backend) {
     let site = Site::start(on);
     for round in 0..20 {

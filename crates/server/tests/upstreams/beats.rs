@@ -63,7 +63,7 @@ async fn fields_missing_in_a_beat_stay_known() {
     let reported = seen(&site).await["reported"].clone();
     assert_eq!((&reported["activity"], &reported["cached_images"]), (&Value::Null, &json!([])), "{reported}");
 
-    // A server that has just started knows only what was written down.
+    // A server that has just started knows only stored reports.
     let site = site.restart("").await;
     assert_eq!(say(&site, &edge, &json!({})).await.status(), 200);
     assert_eq!(seen(&site).await["reported"]["image_count"], 3);

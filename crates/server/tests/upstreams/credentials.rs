@@ -1,4 +1,4 @@
-//! Credentials of satellites over time: what can be repeated, until when, and what ends with what.
+//! Credentials of satellites over time: repeats, their limits, and what voids a credential.
 
 use serde_json::{Value, json};
 use wardroom_server::platform::clock::Clock;
@@ -15,11 +15,11 @@ on_both! {
 
 const MINUTE: i64 = 60;
 
-/// A server that starts to judge at once, and whose wall clock a file turns.
+/// A server without a grace, whose wall clock a file moves.
 struct World {
     site: Site,
     clock: tempfile::NamedTempFile,
-    /// One that tells what time the server has.
+    /// A satellite to read the server's time with.
     watch: Credential,
 }
 
@@ -154,7 +154,7 @@ async fn an_old_credential_is_exchanged_in_time_only() {
 }
 
 /// A satellite that is revoked between the exchange and the first use of its new credential may have lost the
-/// answer, or not: with either credential it is told so, and comes back.
+/// answer: with either credential it gets 403, and can return.
 async fn a_satellite_revoked_during_its_exchange_is_known_by_either_credential() {
     let world = world().await;
     let act = async |verb: &str, body: Value| {

@@ -77,7 +77,7 @@ async fn deleting_a_group_takes_its_satellites_out() {
     );
 }
 
-/// What a request does is bounded, however many satellites are in the group: a worker takes out the rest.
+/// The work of a request is bounded for large groups: a worker does the rest.
 async fn a_large_group_is_gone_at_once_and_emptied_afterwards() {
     let site = Site::start("").await;
     site.group("g", &["library/x"]).await;

@@ -1,4 +1,5 @@
-//! Robots in Harbor: created once, given their secrets, disabled, extended, deleted, whatever Harbor does.
+//! Robots in Harbor: created once, given their secrets, disabled, extended and deleted, also when Harbor
+//! fails.
 
 use std::sync::{
     Arc,
@@ -31,7 +32,7 @@ on_both! {
     a_revoked_satellite_is_told_so_although_harbor_lost_its_robot,
 }
 
-/// What Harbor puts before the names of robots is for Harbor to say; a satellite is known by that name on every server.
+/// Harbor chooses the prefix of robots' names; a satellite is recognised by that name on every server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_robot_is_known_everywhere_whatever_its_prefix() {
     DATABASE.scope(Backend::Postgres, known_everywhere()).await;
@@ -71,7 +72,7 @@ async fn a_revoked_satellite_is_told_so_although_harbor_lost_its_robot() {
         site.settled("edge", NO_REGISTRY).await;
         assert_eq!(site.beat(&edge).await, 403, "{prefix}");
 
-        // It comes back with what it has, and with a robot.
+        // It returns with its credential, and with a robot.
         site.post("/api/satellites/edge/reenable", json!({"mode": "keep"})).await.expect(200);
         eventually("the way back", async || (site.beat(&edge).await == 200).then_some(())).await;
         site.settled("edge", NO_REGISTRY).await;
@@ -216,7 +217,7 @@ async fn a_lost_answer_creates_no_second_robot_and_repeats_no_update() {
     assert_eq!(harbor.faults().count("robot.update"), updates + 1);
 }
 
-/// One that hangs keeps no other waiting.
+/// A hanging call delays no other.
 async fn a_hanging_call_delays_no_other() {
     let harbor = Harbor::start(Options::default()).await.unwrap();
     harbor.faults().order(Order::once("POST /robots", "hang")).unwrap();
@@ -236,7 +237,7 @@ async fn a_hanging_call_delays_no_other() {
     }
 }
 
-/// What keeps failing is tried ever more seldom. A revocation is something new, and Harbor is well.
+/// Repeated failures are retried less and less often. A revocation is a new effect, which is not delayed.
 async fn a_revocation_waits_for_no_failure_from_before() {
     let harbor = Harbor::start(Options::default()).await.unwrap();
     let site = site(&harbor).await;
@@ -261,7 +262,7 @@ async fn a_revocation_waits_for_no_failure_from_before() {
     assert!(wardroom_server::platform::clock::Clock.now() < next, "it was told before that was due again");
 }
 
-/// A satellite whose revocation Harbor is being told of, and does not answer.
+/// A satellite whose revocation Harbor does not answer.
 async fn revoking(harbor: &Harbor) -> Site {
     let site = site(harbor).await;
     let token = site.create("edge", &[]).await;
@@ -281,7 +282,7 @@ async fn revoking(harbor: &Harbor) -> Site {
     site
 }
 
-/// The end of a server waits for no upstream for long. The next one takes up at once what it was at.
+/// A stopping server waits only briefly for upstreams. The next one continues its effects at once.
 async fn an_interrupted_effect_is_begun_again() {
     let harbor = Harbor::start(Options::default()).await.unwrap();
     let site = revoking(&harbor).await.restart(&sections(&harbor, "")).await;
@@ -289,8 +290,8 @@ async fn an_interrupted_effect_is_begun_again() {
     assert_eq!(robot(&harbor, "edge").unwrap()["disable"], true);
 }
 
-/// What a server died in is taken up by the next one: at once where it must be the only one, and else when the claims of
-/// the dead have lapsed, which is long before an effect is taken for hanging.
+/// Effects of a crashed server are continued by the next one: at once if there can be only one server,
+/// otherwise when its claims expire, long before the time limit of an effect.
 async fn effects_of_a_crashed_server_are_begun_again() {
     let harbor = Harbor::start(Options::default()).await.unwrap();
     let site = revoking(&harbor).await.kill(&sections(&harbor, "")).await;
@@ -309,7 +310,7 @@ async fn by_hand(harbor: &Harbor, site: &Site, name: &str, description: &str) ->
     send(made.json(&by_hand)).await.expect(201)["id"].as_i64().unwrap()
 }
 
-/// Neither one that was made by hand, nor one of another server, whose satellite is unknown here.
+/// Neither a robot made by hand, nor one of another server.
 async fn a_robot_that_is_not_ours_is_left_alone() {
     let harbor = Harbor::start(Options::default()).await.unwrap();
     let site = site(&harbor).await;
@@ -326,7 +327,7 @@ async fn a_robot_that_is_not_ours_is_left_alone() {
         });
         let (_, _, error) = error.await;
         assert!(error.contains(&format!("robot${name}")) && error.contains("adopt_robots"), "{error}");
-        // Whatever becomes of the satellite, the robot is not ours.
+        // Also after changes of the satellite the robot is not ours.
         site.post(&format!("/api/satellites/{name}/revoke"), json!({})).await.expect(200);
         site.settled(name, NO_REGISTRY).await;
         let back = json!({"mode": "reissue"});

@@ -69,7 +69,7 @@ impl Registry {
         Some(registry)
     }
 
-    /// The digest of what a repository's latest tag stands for.
+    /// The digest of a repository's latest tag.
     async fn digest(&self, repository: &str) -> Option<String> {
         let url = format!("{}/v2/{repository}/manifests/latest", self.url);
         let accept = "application/vnd.docker.distribution.manifest.v2+json";
@@ -85,12 +85,13 @@ impl Registry {
         }
     }
 
-    /// Forgets everything, as one does whose disk was replaced.
+    /// Loses everything, as with a replaced disk.
     fn lose(&self) {
         std::fs::remove_dir_all(self.dir.path().join("data")).unwrap();
     }
 
-    /// What a server is told of it. The server's own address is part of the built-in config, so it stays.
+    /// The server's settings for it. The server's own address is part of the built-in config, so it stays the
+    /// same.
     fn section(&self) -> String {
         format!("public_url = \"http://wardroom.example\"\n[registry]\nurl = {:?}\n", self.url)
     }
@@ -204,7 +205,7 @@ impl Slow {
     }
 }
 
-/// The registry takes its time to remove what a deleted satellite published; meanwhile another one has its name.
+/// The registry is slow to remove the state of a deleted satellite; meanwhile another satellite has its name.
 #[expect(clippy::print_stdout, reason = "the reader of the test's output needs to know what was left out")]
 async fn a_state_outlives_the_late_removal_of_the_one_before() {
     let Some(registry) = Registry::start().await else {
@@ -274,7 +275,7 @@ async fn a_registry_that_came_later_gets_earlier_states() {
         assert_eq!(before == after, is_same, "{repository}: a satellite's state says where the others are");
     }
 
-    // What is there is not asked for again, however often a server starts.
+    // Existing states are not published again at further starts.
     let asked = async |site: &Site| {
         let history = site.get("/api/v1/history?limit=100").await;
         let rows = history["data"].as_array().unwrap().iter();
@@ -347,7 +348,7 @@ async fn outstanding_states_are_shown() {
     }
     let why = site.get("/api/v1/resources/satellite/bare/why").await.to_string();
     assert!(!why.contains("of the satellite"), "{why}");
-    // What the removal has left to do is shown too.
+    // Pending effects of the removal are shown too.
     site.ask(Method::DELETE, "/api/groups/g", None).await.expect(200);
     waits("/api/groups/g/effects").await;
     for path in ["/api/groups/never/effects", "/api/configs/never/effects"] {
@@ -398,7 +399,8 @@ async fn published_states_name_no_single_server() {
     assert_eq!(registry.digest(BUILT_IN[1]).await, Some(digest));
 }
 
-/// Two servers of one database have different registries: the one that started last decides, and they do not take turns.
+/// Two servers of one database have different registries: the settings of the one that started last are in
+/// force, without alternating.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn servers_with_other_settings_do_not_take_turns() {
     let (Some(first), Some(second)) = (Registry::start().await, Registry::start().await) else {
@@ -426,7 +428,7 @@ async fn servers_with_other_settings_do_not_take_turns() {
                 let state = format!("satellite/satellite-state/late-{number}/state");
                 assert_eq!((first.digest(&state).await, second.digest(&state).await.is_some()), (None, true));
             }
-            // What was published before follows, when the older one has let go of looking.
+            // Earlier states follow once the older server has released its lease.
             second.has(&[GROUP, CONFIG, EDGE, BARE]).await;
             drop(newer.end().await);
             drop(older.end().await);

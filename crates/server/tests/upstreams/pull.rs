@@ -32,7 +32,7 @@ const TOKEN: &str = "a-token-of-the-registry";
 /// A blob that no buffer of ours holds whole.
 const LARGE: usize = 24 << 20;
 
-/// What a registry was asked: host, path and `Authorization`.
+/// Requests to a registry: host, path and `Authorization`.
 type Seen = Arc<Mutex<Vec<(String, String)>>>;
 
 /// A registry and the place where it keeps its blobs.

@@ -55,7 +55,7 @@ pub(crate) struct Site {
     _database: Option<testing::Database>,
 }
 
-/// What a satellite was given.
+/// The credential of a satellite.
 #[derive(Debug, Clone)]
 pub(crate) struct Credential {
     pub(crate) state: String,
@@ -93,11 +93,11 @@ impl Site {
         Self::open(sections, self.dir, self._database, Some(self.token)).await
     }
 
-    /// Kills the server in whatever it is doing, and starts another one.
+    /// Kills the server at any point, and starts another one.
     pub(crate) async fn kill(self, sections: &str) -> Self {
         self.task.abort();
         assert!(self.task.await.is_err_and(|error| error.is_cancelled()));
-        // What it had open is closed a moment later.
+        // Its connections are closed a moment later.
         tokio::time::sleep(Duration::from_secs(1)).await;
         Self::open(sections, self.dir, self._database, Some(self.token)).await
     }
@@ -226,7 +226,7 @@ impl Site {
             .collect()
     }
 
-    /// Waits until nothing is left to be done about a satellite, but for what is named.
+    /// Waits until a satellite has no pending effects, except the named ones.
     pub(crate) async fn settled(&self, name: &str, but: &[&str]) {
         eventually("effects to be done", async || {
             let effects = self.effects(name).await;

@@ -78,7 +78,7 @@ struct World {
     site: Site,
     spire: Spire,
     domain: Domain,
-    /// What the server is told of both.
+    /// The server's settings for both.
     sections: String,
     _files: tempfile::TempDir,
 }
@@ -339,8 +339,8 @@ async fn a_revoked_identity_is_refused_at_once_withdrawn_and_banned() {
     world.site.post("/api/join-tokens", again).await.expect(409);
 }
 
-/// A satellite is reissued because its node cannot be trusted. SPIRE goes on to give that node certificates for as long
-/// as it has not been told.
+/// A satellite is reissued because its node cannot be trusted. SPIRE keeps giving that node certificates
+/// until the effect is done.
 async fn an_agent_that_joined_before_a_reissue_is_kept_out() {
     const ALIAS: &str = "spiffe://example.org/agent/edge";
     let world = world().await;
@@ -376,7 +376,7 @@ async fn an_agent_that_joined_before_a_reissue_is_kept_out() {
     assert_eq!(send(old_node.post(world.at("/satellites/sync")).json(&json!({}))).await.status, 401);
     send(old_node.get(&ztr)).await.expect(401);
 
-    // Nothing of this is repeated for a registered satellite, whatever else changes.
+    // Nothing of this is repeated for other changes of a registered satellite.
     world.site.group("g", &["library/x"]).await;
     world.site.post("/api/groups/satellite", json!({"satellite": "edge", "group": "g"})).await.expect(200);
     world.site.settled("edge", &[]).await;
@@ -384,8 +384,8 @@ async fn an_agent_that_joined_before_a_reissue_is_kept_out() {
     assert_eq!(send(new_node.post(world.at("/satellites/sync")).json(&json!({}))).await.status, 200);
 }
 
-/// SPIRE is told of a token, and before that can be recorded the satellite has another: the second one
-/// counts, and an agent that joined with the first is forgotten.
+/// SPIRE gets a token, and before that is recorded the satellite has another one: the second counts, and an
+/// agent that joined with the first is removed.
 async fn a_token_that_was_replaced_before_it_was_recorded_is_told_again() {
     let world = world().await;
     let down =
@@ -411,8 +411,8 @@ async fn a_token_that_was_replaced_before_it_was_recorded_is_told_again() {
     send(early.get(&ztr)).await.expect(200);
 }
 
-/// The name of an agent has no region in it: a satellite deleted while SPIRE is away takes only its own
-/// entries along, and not those that another satellite of its name was given meanwhile.
+/// The alias of an agent has no region in it: the deletion of a satellite while SPIRE is down removes only
+/// its own entries, and not those of a newer satellite of its name.
 async fn a_late_deletion_leaves_a_successor_its_agent() {
     const ALIAS: &str = "spiffe://example.org/agent/edge";
     let world = world().await;
@@ -510,8 +510,8 @@ async fn spire_is_reached_over_mutual_tls() {
     assert_eq!(world.agent(&agent).unwrap()["banned"], true);
 }
 
-/// A node that proves itself with a certificate or a key of its own gets no token, is found by what SPIRE knows of it
-/// or by the name it was given, and is not banned: it may serve others.
+/// A node that attests with its own certificate or key gets no token, is found by its selectors or its given
+/// id, and is not banned, because it may serve others.
 async fn nodes_with_proofs_of_their_own_are_found_and_never_banned() {
     let world = world().await;
     let make = async |wanted: Value| world.site.post("/api/join-tokens", wanted).await.expect(200);
@@ -562,7 +562,7 @@ async fn nodes_with_proofs_of_their_own_are_found_and_never_banned() {
     let beat = async || send(client.post(world.at("/satellites/sync")).json(&json!({}))).await.expect(200);
     beat().await;
 
-    // Where it is told to go, what it has counts as well.
+    // Its certificate is valid at the address it is sent to.
     world.site.post("/api/satellites/edge/revoke", json!({})).await.expect(200);
     world.site.post("/api/satellites/edge/reenable", json!({"mode": "refresh"})).await.expect(200);
     let told = beat().await;
@@ -664,7 +664,7 @@ async fn a_satellite_that_joined_in_time_needs_no_new_token() {
     assert!(!next.contains("POST"), "{next}");
 }
 
-/// A node whose certificate was replaced joins as another agent, and the one before may have been banned.
+/// A node with a new certificate joins as another agent, and the previous one may be banned.
 async fn a_banned_agent_vouches_for_no_satellite() {
     use wardroom_upstream::spire::{Endpoint, Spire as Client};
     let world = world().await;
@@ -716,7 +716,7 @@ async fn a_changed_time_to_live_is_updated() {
     assert_eq!(lives().await, [77]);
 }
 
-/// Two nodes have a certificate with the satellite's name, and each is heard again after the other one.
+/// Two nodes have a certificate with the satellite's name, and renew alternately.
 async fn two_nodes_of_one_name_do_not_take_turns() {
     let world = world().await;
     let attest = |fingerprint: &str| {

@@ -84,7 +84,7 @@ async fn a_satellite_pulls_its_state_its_groups_and_its_config() {
     let config = pull(&site, &edge, state["config"].as_str().unwrap()).await.unwrap();
     assert_eq!(config["app_config"]["local_registry"]["password"], "p", "the satellite needs it");
 
-    // Out of its last group and without a config: an empty group and a built-in config, not what was before.
+    // Without groups and config it reads the empty group and the built-in config.
     let leave = json!({"satellite": "edge", "group": "g"});
     site.ask(Method::DELETE, "/api/groups/satellite", Some(leave)).await.expect(200);
     site.post("/api/configs/satellite", json!({"satellite": "edge", "config_name": null})).await.expect(200);

@@ -19,7 +19,7 @@ pub(crate) const PASSWORD: &str = "Administrator-of-Harbor-0123456789-0123456789
 pub(crate) struct Fake {
     child: Child,
     arguments: Vec<String>,
-    /// Where it can be told things.
+    /// The address of its control calls.
     pub(crate) address: SocketAddr,
 }
 

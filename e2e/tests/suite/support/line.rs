@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-/// Passes everything on, until it is told to keep answers back.
+/// Passes everything on, until answers are held back.
 pub(crate) struct Line {
     address: SocketAddr,
     gate: Arc<Gate>,

@@ -20,7 +20,7 @@ pub(crate) enum Backend {
     Postgres,
 }
 
-/// Settings of every server, unless a test says otherwise: limits are for the tests of limits.
+/// Settings of every server, unless a test overrides them: limits are for the tests of limits.
 const SETTINGS: &[(&str, &str)] = &[
     ("WARDROOM_LIMITS_READ", "1000000"),
     ("WARDROOM_LIMITS_WRITE", "1000000"),
