@@ -60,7 +60,7 @@ impl Workers {
             return Ok(wait_until(until, "the agent has enrolled and has sent no heartbeat yet"));
         };
         if !proof::is_fresh(&self.app, Some(&health), at, attempt.now) {
-            return Ok(wait_until(until, "the agent has enrolled, and has stopped sending heartbeats"));
+            return Ok(wait_until(until, "the agent has enrolled, and is silent since its last heartbeat"));
         }
         if !health.is_healthy() {
             let reason = format!("the agent is not healthy: {}", health.complaints());
