@@ -24,7 +24,7 @@ use crate::{
         config::Config,
         http::{
             host::Loopback,
-            listen::{self, Door, Listener},
+            listen::{self, Listener, MemberListener},
             router,
         },
         identity::{
@@ -111,7 +111,7 @@ impl Server {
         take_over(&app).await?;
         let first_token = first_token::make(&app, &app.config.data_dir).await?;
 
-        let (router, members) = (router::api(app.clone()), Some(Door::of(&app)));
+        let (router, members) = (router::api(app.clone()), Some(MemberListener::of(&app)));
         let loopback = |address| loopback(&app, address);
         let mut listeners = vec![Listener {
             loopback: loopback(address),
@@ -139,7 +139,7 @@ impl Server {
                 trust: Some(trusted),
                 networks: None,
                 router,
-                members: Some(Door::of(&app)),
+                members: Some(MemberListener::of(&app)),
             });
         }
         let worker = Worker::new(app.clone(), upstreams);

@@ -23,7 +23,7 @@ use crate::{
             document::{self, Document},
         },
         node::{
-            boots::{self, Given},
+            boots::{self, Script},
             discovery, install_token,
             report::Hardware,
             workflow,
@@ -106,9 +106,9 @@ pub(crate) async fn script(
     Ok(response)
 }
 
-async fn for_node(app: &App, node: &Resource) -> Result<(Given, String), Error> {
+async fn for_node(app: &App, node: &Resource) -> Result<(Script, String), Error> {
     let state = document::state(node)?;
-    let other = |script| Ok((Given::Other, script));
+    let other = |script| Ok((Script::Other, script));
     if !matches!(state, NodeState::Pending | NodeState::Installing) {
         return other(local(&format!("Node {} is {state}: booting from the local disk.", node.content.id)));
     }
@@ -120,7 +120,7 @@ async fn for_node(app: &App, node: &Resource) -> Result<(Given, String), Error> 
         )));
     };
     match workflow::find(app, id).await? {
-        Some(workflow) => Ok((Given::Install, install(app, node, &document, &workflow))),
+        Some(workflow) => Ok((Script::Install, install(app, node, &document, &workflow))),
         None => other(failing(&format!("The workflow {id} of node {} does not exist.", node.content.id))),
     }
 }

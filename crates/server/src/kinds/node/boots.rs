@@ -75,16 +75,16 @@ impl Report for Boot {
 
 /// The script that a machine got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Given {
+pub(crate) enum Script {
     Install,
     Other,
 }
 
-pub(crate) async fn note(app: &App, node: &Resource, given: Given) -> Result<(), Error> {
+pub(crate) async fn note(app: &App, node: &Resource, given: Script) -> Result<(), Error> {
     let (id, round) = (&node.content.id, Document::of(node)?.install_round);
     let before = of_all(app, &[id]).await?.remove(id).filter(|before| before.round == round);
     let before = before.map_or(0, |before| before.scripts);
-    let scripts = before.saturating_add(u32::from(given == Given::Install));
+    let scripts = before.saturating_add(u32::from(given == Script::Install));
     app.part::<Boots>().0.keep(id, Boot { round, scripts, at: app.now() }, app.now());
     Ok(())
 }

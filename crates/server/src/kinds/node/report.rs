@@ -50,16 +50,16 @@ pub(crate) async fn report(
     Reported { value: report, ignored }: Reported<NodeReport>,
 ) -> Result<Response, Error> {
     let mac = text::mac("mac_address", &report.mac_address)?;
-    let news = News::of_report(&report)?;
+    let checked = CheckedReport::of_report(&report)?;
     let resource = match node::find_by_mac(&app, &mac).await? {
         Some(resource) => resource,
         // A token is only valid for an existing node.
         None if shows_token(&caller, report.install_token.as_deref()) && must_prove(&app, &caller) => {
             return Err(install_token::BAD);
         }
-        None => discovery::discover(&app, &caller, &mac, &news.hardware).await?,
+        None => discovery::discover(&app, &caller, &mac, &checked.hardware).await?,
     };
-    let mut response = take(&app, &caller, &resource, &news, report.install_token.as_deref()).await?;
+    let mut response = take(&app, &caller, &resource, &checked, report.install_token.as_deref()).await?;
     ignored.warn(&mut response);
     Ok(response)
 }
@@ -75,14 +75,14 @@ pub(crate) async fn installation_status(
     Path(id): Path<String>,
     Reported { value: status, ignored }: Reported<InstallationStatus>,
 ) -> Result<Response, Error> {
-    let news = News::of_status(&status)?;
+    let checked = CheckedReport::of_status(&status)?;
     let resource = node::find(&app, &id).await?;
-    let mut response = take(&app, &caller, &resource, &news, status.install_token.as_deref()).await?;
+    let mut response = take(&app, &caller, &resource, &checked, status.install_token.as_deref()).await?;
     ignored.warn(&mut response);
     Ok(response)
 }
 
-struct News {
+struct CheckedReport {
     hardware: Hardware,
     installation: Option<Installation>,
 }
@@ -126,7 +126,7 @@ impl Installation {
     }
 }
 
-impl News {
+impl CheckedReport {
     fn of_report(report: &NodeReport) -> Result<Self, Error> {
         let status = report.installation_status.as_deref();
         let progress = percent("installation_progress", report.installation_progress)?;
@@ -166,7 +166,7 @@ impl News {
     }
 }
 
-impl News {
+impl CheckedReport {
     fn completes(&self) -> bool {
         self.installation.as_ref().is_some_and(|installation| installation.status == InstallStatus::Complete)
     }
@@ -195,29 +195,30 @@ async fn take(
     app: &App,
     caller: &Caller,
     found: &Resource,
-    news: &News,
+    checked: &CheckedReport,
     token_in_body: Option<&str>,
 ) -> Result<Response, Error> {
     let id = &found.content.id;
-    let promotion = if news.completes() { promote::setting(app, &Document::of(found)?).await? } else { None };
+    let promotion =
+        if checked.completes() { promote::setting(app, &Document::of(found)?).await? } else { None };
     let seen = progress::of(app, found).await?.and_then(|seen| seen.percent);
-    let (resource, Said { message, alive, is_known }) = app
+    let (resource, Answer { message, alive, is_known }) = app
         .change(KIND, id, |node| {
             let mut document = Document::of(node)?;
             let known = authenticate(app, caller, node, &document, token_in_body);
             // If a machine shows a token, the token must be valid.
-            if news.installation.is_some() || shows_token(caller, token_in_body) {
+            if checked.installation.is_some() || shows_token(caller, token_in_body) {
                 known.clone()?;
             }
             let unheard = unheard(document::state(node)?, known.is_ok());
             if unheard.is_none() {
-                note(&mut document, &news.hardware);
+                note(&mut document, &checked.hardware);
                 document.check()?;
             }
             let Step { state, entry_type, metadata, message, alive } =
-                step(app, node, &mut document, news, seen)?;
-            let message = unheard.filter(|_| news.installation.is_none()).map_or(message, str::to_owned);
-            let said = Said { message, alive, is_known: known.is_ok() };
+                step(app, node, &mut document, checked, seen)?;
+            let message = unheard.filter(|_| checked.installation.is_none()).map_or(message, str::to_owned);
+            let said = Answer { message, alive, is_known: known.is_ok() };
             if state == NodeState::Installed && entry_type == TRANSITION {
                 document.promotion.clone_from(&promotion);
             }
@@ -230,7 +231,7 @@ async fn take(
         })
         .await?;
     if alive {
-        let percent = news.installation.as_ref().and_then(Installation::said);
+        let percent = checked.installation.as_ref().and_then(Installation::said);
         progress::note(app, &resource, percent).await?;
     }
     let installed = resource.content.state.clone();
@@ -244,7 +245,7 @@ async fn take(
     }
 }
 
-struct Said {
+struct Answer {
     message: String,
     alive: bool,
     /// Whether the caller is authenticated for the node.
@@ -296,7 +297,7 @@ fn step(
     app: &App,
     node: &Resource,
     document: &mut Document,
-    news: &News,
+    checked: &CheckedReport,
     seen: Option<u8>,
 ) -> Result<Step, Error> {
     let state = document::state(node)?;
@@ -307,7 +308,7 @@ fn step(
         message: message.to_owned(),
         alive,
     };
-    let Some(installation) = &news.installation else {
+    let Some(installation) = &checked.installation else {
         return Ok(still("The report was recorded.", false));
     };
     let facts =

@@ -48,16 +48,16 @@ pub(crate) struct Listener {
     pub(crate) networks: Option<Vec<IpNet>>,
     pub(crate) router: Front,
     /// For listeners of heartbeats: told when members cannot connect.
-    pub(crate) members: Option<Door>,
+    pub(crate) members: Option<MemberListener>,
 }
 
 /// Receives whether members can connect to a listener.
-pub(crate) struct Door {
+pub(crate) struct MemberListener {
     app: App,
     refuses: AtomicBool,
 }
 
-impl Door {
+impl MemberListener {
     pub(crate) fn of(app: &App) -> Self {
         Self { app: app.clone(), refuses: AtomicBool::new(false) }
     }
