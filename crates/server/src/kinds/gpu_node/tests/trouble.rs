@@ -321,16 +321,12 @@ async fn a_refused_key_needs_a_person() {
     assert!(!run["failure"].as_str().unwrap().contains("secret"), "{run}");
 }
 
-/// A wrong password of a BMC is tried twice by all runs together, and not once more after a restart of the run.
-async fn a_wrong_password_is_tried_twice_and_no_more() {
-    let bmc =
-        redfish::Fake::start(redfish::Config { lock_after: Some(3), ..redfish::Config::default() }, LOOPBACK)
-            .await
-            .unwrap();
+/// Onboards a node whose BMC refuses this login; answers the file of the login, the node, and its stopped run.
+async fn refused_by(bmc: &redfish::Fake, login: &str) -> (Rig, std::path::PathBuf, String, Value) {
     let mut rig = Rig::new().await;
     let credential = "file:bmc/rack";
     let file = rig.secret(credential);
-    std::fs::write(&file, "root:wrong").unwrap();
+    std::fs::write(&file, login).unwrap();
     rig.work();
     rig.agents();
     let body = json!({
@@ -340,6 +336,16 @@ async fn a_wrong_password_is_tried_twice_and_no_more() {
     let made = rig.post("/api/v1/gpu-nodes", body).await.ok();
     let id = made["data"]["id"].as_str().unwrap().to_owned();
     let run = rig.until_run(&id, "failed_manual_intervention").await;
+    (rig, file, id, run)
+}
+
+/// A wrong password of a BMC is tried twice by all runs together, and not once more after a restart of the run.
+async fn a_wrong_password_is_tried_twice_and_no_more() {
+    let bmc =
+        redfish::Fake::start(redfish::Config { lock_after: Some(3), ..redfish::Config::default() }, LOOPBACK)
+            .await
+            .unwrap();
+    let (rig, file, id, run) = refused_by(&bmc, "root:wrong").await;
     assert_eq!(run["failure_class"], "credentials", "{run}");
     // A resume with the same password does not ask the BMC.
     rig.act(&id, "resume", json!({})).await.ok();
@@ -360,19 +366,7 @@ async fn a_wrong_password_is_tried_twice_and_no_more() {
 #[tokio::test]
 async fn a_refused_password_is_tried_again_when_a_person_repeats_the_stage() {
     let bmc = redfish::Fake::start(redfish::Config::default(), LOOPBACK).await.unwrap();
-    let mut rig = Rig::new().await;
-    let credential = "file:bmc/rack";
-    let file = rig.secret(credential);
-    std::fs::write(&file, "root:another").unwrap();
-    rig.work();
-    rig.agents();
-    let body = json!({
-        "hostname": "gpu-1", "site": "berlin", "macs": [mac(1)],
-        "bmc": {"address": bmc.url(), "credential": credential, "system": "1"},
-    });
-    let made = rig.post("/api/v1/gpu-nodes", body).await.ok();
-    let id = made["data"]["id"].as_str().unwrap().to_owned();
-    let run = rig.until_run(&id, "failed_manual_intervention").await;
+    let (rig, _, id, run) = refused_by(&bmc, "root:another").await;
     let retry = format!("/api/v1/runs/{}/actions/retry_stage", run["id"].as_str().unwrap());
     assert_eq!(bmc.wrong_passwords(), 2);
     rig.act(&id, "resume", json!({})).await.ok();
