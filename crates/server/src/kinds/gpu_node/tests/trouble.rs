@@ -6,11 +6,11 @@
 //! |-----------------------------------------------|-----------------------------------------------------------------|
 //! | conflicting discovery candidates              | `conflicting_candidates_…`, `a_machine_of_another_node_…`       |
 //! | BOSS disk not found                           | `a_missing_or_ambiguous_boot_disk_…`                            |
-//! | PXE interface not fixable automatically       | `an_interface_that_cannot_be_fixed_…`, `triggers::an_interface_that_somebody_else_configured_…` |
+//! | PXE interface not fixable automatically       | `an_interface_that_cannot_be_fixed_…`, `triggers::a_foreign_interface_…` |
 //! | machine deleted from MAAS during workflow     | `a_machine_that_is_deleted_in_the_middle_…`, `…_on_its_way_out_…`, `triggers::…_at_any_stage_on_its_way_out_…`, `drift_under_a_run_…` |
 //! | repeated datasource or cloud-init failure     | `onboarding::a_datasource_failure_is_repaired_and_bounded`, `triggers::…_of_a_reimage_…` |
 //! | repeated hardware-sync or SSH seed failure    | `onboarding::hardware_sync_…`, `triggers::a_machine_without_hardware_sync_…`; nothing is seeded over SSH |
-//! | disagreement that cannot safely be adopted    | `what_maas_says_and_this_run_did_not_cause_…`, `triggers::a_status_that_no_run_causes_…`, `a_machine_of_somebody_else_…` |
+//! | disagreement that cannot safely be adopted    | `a_status_that_the_run_did_not_cause_…`, `triggers::a_status_that_no_run_causes_…`, `a_foreign_machine_…` |
 
 use std::sync::{
     Arc,
