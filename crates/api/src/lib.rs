@@ -15,6 +15,7 @@ pub mod history;
 pub mod liveness;
 pub mod node;
 pub mod problem;
+pub mod reconcile;
 pub mod run;
 pub mod satellite;
 pub mod satellite_config;

@@ -18,6 +18,9 @@ pub struct TokenCreate {
     /// The user group it belongs to.
     #[serde(default)]
     pub group_id: Option<String>,
+    /// The one adapter that it reports as, with role `adapter` only; absent for any.
+    #[serde(default)]
+    pub adapter: Option<String>,
     /// When it ends; absent for the default of 90 days.
     #[serde(default, deserialize_with = "time")]
     #[schema(value_type = Option<String>, format = DateTime)]
@@ -46,6 +49,9 @@ pub struct Token {
     pub kinds: Vec<String>,
     /// The user group it belongs to.
     pub group_id: Option<String>,
+    /// The one adapter that it reports as; absent for any.
+    #[serde(default)]
+    pub adapter: Option<String>,
     /// `active`, `expired` or `revoked`.
     pub state: String,
     /// When it ends.

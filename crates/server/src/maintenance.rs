@@ -95,7 +95,8 @@ pub async fn admin_token(config: Config, name: &str) -> Result<String, StartErro
     let app = App::new(store, config, key, crate::kinds::KINDS);
     same_key(&app).await?;
     let (secret, expires_at) = (secret::new_token(), app.now() + token::DEFAULT_LIFETIME);
-    let document = TokenDocument { role: Role::Admin, kinds: Vec::new(), group_id: None, expires_at };
+    let (role, group_id, adapter) = (Role::Admin, None, None);
+    let document = TokenDocument { role, kinds: Vec::new(), group_id, adapter, expires_at };
     let content = token::content(&app.key, name, &document, &secret)
         .map_err(|error| StartError::Setup(error.to_string()))?;
     let mut entry = by_system(&app, "registered", token::named(name));

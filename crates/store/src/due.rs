@@ -12,7 +12,7 @@ use crate::lease::Lease;
 use crate::resource::{Content, Resource};
 use crate::sql;
 use crate::store::Store;
-use crate::value::{Row, params, to_micros};
+use crate::value::{Row, json_text, params, time_text, to_micros};
 
 impl Store {
     /// Claims living resources of a kind that are due by the database's clock and not leased, the longest
@@ -43,6 +43,26 @@ impl Store {
     pub async fn next_due(&self, kind: &str) -> Result<Option<Timestamp>> {
         let row = self.database.read_one(self.database.dialect().due_next, params![kind]).await?;
         row.map(|mut row| row.time()).transpose()
+    }
+
+    /// Returns the living resources of a kind that are due by the database's clock, leased or not, and since when, the
+    /// longest overdue first.
+    pub async fn due_now(&self, kind: &str, limit: usize) -> Result<Vec<(String, Timestamp)>> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = self.database.read(self.database.dialect().due_now, params![kind, limit]).await?;
+        rows.into_iter().map(|mut row| Ok((row.text()?, row.time()?))).collect()
+    }
+
+    /// Makes resources of a kind due at another time, each unless its due time is another one by now than the first of
+    /// its times; returns how many. Like [`Store::put_off`] this is no change of the resource.
+    pub async fn put_off_all(&self, kind: &str, moved: &[(String, Timestamp, Timestamp)]) -> Result<usize> {
+        if moved.is_empty() {
+            return Ok(0);
+        }
+        let rows: Vec<_> =
+            moved.iter().map(|(id, was, next)| (id, time_text(*was), time_text(*next))).collect();
+        let params = params![kind, json_text(&rows)?];
+        Ok(self.database.write(self.database.dialect().due_move, params).await?.len())
     }
 
     /// Makes a resource due at another time, unless it was changed since it was read or its lease was lost. A

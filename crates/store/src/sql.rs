@@ -90,6 +90,11 @@ pub(crate) struct Dialect {
     pub(crate) due_claim: &'static str,
     /// The earliest due time of the resources of the kind `$1` whose lease is free.
     pub(crate) due_next: &'static str,
+    /// The living resources of the kind `$1` whose time has come, the longest overdue first, at most `$2`.
+    pub(crate) due_now: &'static str,
+    /// Makes resources of the kind `$1` due at another time; `$2` holds an array for each: id, the time it was due,
+    /// the time it is due next.
+    pub(crate) due_move: &'static str,
     /// Takes effects for `$1`, `$2` milliseconds, at most `$3`, of the types in the JSON array `$4`.
     pub(crate) effects_claim: &'static str,
     /// Keeps the effect `$1` that `$2` took for `$3` milliseconds from now on.
@@ -131,6 +136,8 @@ impl Dialect {
             self.lease_sweep,
             self.due_claim,
             self.due_next,
+            self.due_now,
+            self.due_move,
             self.effects_claim,
             self.effect_renew,
             self.denied,

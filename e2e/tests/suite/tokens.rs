@@ -16,6 +16,33 @@ on_both! {
     the_last_administrator_cannot_be_revoked,
     a_token_written_into_the_database_is_refused,
     names_are_told_apart_at_a_glance,
+    a_token_is_bound_to_one_adapter,
+}
+
+/// Only tokens of role adapter have one; a token without one, and one from before there were any, acts for all.
+fn a_token_is_bound_to_one_adapter(on: Backend) {
+    let site = Site::start(on);
+    let make = |name: &str, role: &str, adapter: serde_json::Value| {
+        site.admin().post("/api/v1/tokens", &json!({"name": name, "role": role, "adapter": adapter}))
+    };
+    assert_eq!(make("bound", "adapter", json!("dns")).expect(201)["data"]["adapter"], "dns");
+    assert_eq!(make("free", "adapter", json!(null)).expect(201)["data"]["adapter"], json!(null));
+    for (role, adapter) in [
+        ("viewer", json!("dns")),
+        ("admin", json!("dns")),
+        ("adapter", json!("")),
+        ("adapter", json!(" dns")),
+        ("adapter", json!("d\u{7}ns")),
+        ("adapter", json!("x".repeat(101))),
+        ("adapter", json!("é".repeat(51))),
+        ("adapter", json!(7)),
+    ] {
+        assert_eq!(make("wrong", role, adapter.clone()).wrong_fields(), ["adapter"], "{role} {adapter}");
+    }
+    let listed = site.admin().get("/api/v1/tokens").expect(200);
+    let adapters: Vec<_> =
+        listed["data"].as_array().unwrap().iter().map(|token| token["adapter"].clone()).collect();
+    assert_eq!(adapters, [json!(null), json!("dns"), json!(null)], "the first is the admin's");
 }
 
 /// History names callers by the names of their tokens.

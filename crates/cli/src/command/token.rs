@@ -45,6 +45,9 @@ pub(crate) struct Create {
     /// The user group.
     #[arg(long, value_name = "NAME")]
     group: Option<String>,
+    /// The one adapter that it reports as, with `--role adapter`; default: any.
+    #[arg(long, value_name = "NAME")]
+    adapter: Option<String>,
     /// When it expires: a time, or a length of time such as 30d or 12h; default: 90d.
     #[arg(long, value_name = "TIME")]
     expires: Option<String>,
@@ -110,6 +113,7 @@ impl Create {
             role: self.role,
             kinds: self.kinds.into_iter().map(kind).collect(),
             group_id: self.group,
+            adapter: self.adapter,
             expires_at,
         };
         let client = self.connection.client()?;

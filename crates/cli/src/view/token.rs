@@ -34,6 +34,7 @@ impl View for Token {
         column("ID",      Wide,   |token, _| token.id.clone()),
         column("KINDS",   Wide,   |token, _| if token.kinds.is_empty() { "<all>".to_owned() } else { token.kinds.join(",") }),
         column("GROUP",   Wide,   |token, _| or_none(token.group_id.as_deref())),
+        column("ADAPTER", Wide,   |token, _| or_none(token.adapter.as_deref())),
         column("CREATED", Full,   |token, _| time(token.created_at)),
     ];
 

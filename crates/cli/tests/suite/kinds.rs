@@ -58,6 +58,8 @@ fn a_token_is_known_by_its_name() {
     server.ok(&["token", "create", "narrow", "--role", "viewer", "--kind", "nodes", "--kind", "sat"]);
     let narrow: Value = serde_json::from_str(&server.ok(&["get", "token", "narrow", "-o", "json"])).unwrap();
     assert_eq!(narrow["kinds"], serde_json::json!(["node", "satellite"]));
+    server.ok(&["token", "create", "resolver", "--role", "adapter", "--adapter", "dns"]);
+    assert!(server.ok(&["get", "token", "resolver", "-o", "wide"]).contains(" dns"));
     server.run(&["token", "revoke", "first-admin"]).says(4, &["token create NAME --role admin"]);
 }
 

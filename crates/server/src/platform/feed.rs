@@ -5,5 +5,6 @@ pub(crate) mod find;
 pub(crate) mod follow;
 pub(crate) mod history;
 pub(crate) mod lifecycle;
+pub(crate) mod reconcile;
 pub(crate) mod summary;
 pub(crate) mod why;

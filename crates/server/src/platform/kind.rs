@@ -11,6 +11,7 @@ use wardroom_store::{Held, Marker, Resource};
 use super::{
     app::App,
     config::{Config, Resolving},
+    feed::reconcile::Reconciling,
     http::{
         access::Route,
         error::{Class, Error},
@@ -63,6 +64,8 @@ pub struct Stored {
     pub called: fn(&str) -> Vec<(&'static str, String)>,
     /// What people call it.
     pub title: fn(&Resource) -> String,
+    /// How adapters are told of it.
+    pub(crate) told: Option<&'static Reconciling>,
 }
 
 impl Stored {
@@ -75,6 +78,7 @@ impl Stored {
             joined: None,
             called: |_| Vec::new(),
             title: |resource| resource.content.name.clone(),
+            told: None,
         }
     }
 }

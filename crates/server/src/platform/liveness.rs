@@ -13,6 +13,7 @@
 
 mod directory;
 mod driver;
+mod excuse;
 mod flush;
 mod follow;
 pub(crate) mod incident;

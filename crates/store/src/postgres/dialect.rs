@@ -121,6 +121,14 @@ pub(crate) const DIALECT: Dialect = Dialect {
         " FROM claimed JOIN due ON claimed.name = due.kind || '/' || due.id"
     ),
     due_next: concat!("SELECT r.due_at FROM resources r WHERE ", unclaimed!(), " ORDER BY r.due_at LIMIT 1"),
+    due_now: concat!(
+        "SELECT r.id, r.due_at FROM resources r WHERE r.kind = $1 AND r.deleted = 0 AND r.due_at IS NOT NULL \
+         AND r.due_at <= ",
+        now_text!(),
+        " ORDER BY r.due_at LIMIT $2"
+    ),
+    due_move: "UPDATE resources SET due_at = moved ->> 2 FROM json_array_elements($2::text::json) AS moved \
+               WHERE kind = $1 AND id = moved ->> 0 AND due_at = moved ->> 1 AND deleted = 0 RETURNING kind",
     effects_claim: concat!(
         "WITH due AS MATERIALIZED (SELECT e.id FROM effects e WHERE e.done_at IS NULL AND e.claimed_until <= ",
         now!(),

@@ -106,6 +106,10 @@ pub(crate) const DIALECT: Dialect = Dialect {
         unclaimed!(),
         " ORDER BY r.due_at LIMIT 1"
     ),
+    due_now: concat!("SELECT r.id, r.due_at FROM resources r WHERE ", due!(), " ORDER BY r.due_at LIMIT $2"),
+    due_move: "UPDATE resources SET due_at = moved.value ->> 2 FROM json_each($2) AS moved \
+               WHERE kind = $1 AND resources.id = moved.value ->> 0 AND due_at = moved.value ->> 1 AND deleted = 0 \
+               RETURNING kind",
     effects_claim: concat!(
         "UPDATE effects SET holder = $1, claimed_until = ",
         now!(),

@@ -88,6 +88,7 @@ on_both! {
     work:
         a_due_resource_is_claimed_once,
         a_postponed_resource_is_due_later,
+        due_resources_are_postponed_together,
         claims_that_lapse_go_to_the_next,
         claims_of_many_never_meet,
         effects_of_one_type_take_turns,

@@ -59,6 +59,35 @@ pub(crate) async fn a_due_resource_is_claimed_once(database: Database) {
     assert!(store.claim_due("node", "one", MINUTE, 9).await.unwrap().is_empty());
 }
 
+/// Many at once, found without a lease; one that has got another due time meanwhile keeps that.
+pub(crate) async fn due_resources_are_postponed_together(database: Database) {
+    let store = database.open().await;
+    let first = due(&store, 1, Some(hours(-2))).await;
+    let second = due(&store, 2, Some(hours(-1))).await;
+    due(&store, 3, Some(hours(1))).await;
+    due(&store, 4, None).await;
+    let gone = Content { deleted: true, due_at: Some(hours(-3)), ..node(5) };
+    store.commit(create(gone)).await.unwrap();
+
+    let found = store.due_now("node", 9).await.unwrap();
+    assert_eq!(found.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>(), [id(1), id(2)]);
+    assert_eq!(store.due_now("node", 1).await.unwrap(), found[..1]);
+    assert!(store.due_now("other", 9).await.unwrap().is_empty());
+    assert_eq!(Some(found[0].1), first.content.due_at);
+
+    let mut change = to_state(&second, "seen");
+    change.after.due_at = Some(hours(-4));
+    store.commit(change).await.unwrap();
+    let moved: Vec<_> = found.iter().map(|(id, was)| (id.clone(), *was, hours(2))).collect();
+    assert_eq!(store.put_off_all("node", &moved).await.unwrap(), 1, "the second one was changed meanwhile");
+    assert_eq!(store.put_off_all("node", &moved).await.unwrap(), 0);
+    assert_eq!(store.put_off_all("node", &[]).await.unwrap(), 0);
+    let left = store.due_now("node", 9).await.unwrap();
+    assert_eq!(left.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>(), [id(2)]);
+    let after = store.get("node", &id(1)).await.unwrap().unwrap();
+    assert_eq!((after.version, &after.head), (first.version, &first.head));
+}
+
 /// A new due time is no change: neither version nor history has it.
 pub(crate) async fn a_postponed_resource_is_due_later(database: Database) {
     let store = database.open().await;

@@ -361,7 +361,8 @@ mod tests {
         let users = GroupSpec { name, type_, parent_id: None, auto_promote: None };
         app.create(content(&users).unwrap(), entry()).await.unwrap();
         let (role, group_id) = (wardroom_core::table::Role::Viewer, Some("users".to_owned()));
-        let document = TokenDocument { role, kinds: Vec::new(), group_id, expires_at: jiff::Timestamp::MAX };
+        let (kinds, adapter, expires_at) = (Vec::new(), None, jiff::Timestamp::MAX);
+        let document = TokenDocument { role, kinds, group_id, adapter, expires_at };
         let token = token::content(&app.key, "working", &document, "working").unwrap();
         let working = app.create(token, entry()).await.unwrap();
         let tokens = async || {

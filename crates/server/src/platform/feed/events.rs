@@ -9,13 +9,17 @@ use axum::{
     response::{IntoResponse as _, Response, Sse, sse},
 };
 use futures_util::{Stream, StreamExt as _, stream};
-use serde::Deserialize;
-use utoipa::IntoParams;
-use wardroom_api::history::{Row, Rows};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use wardroom_api::{
+    history::{Row, Rows},
+    reconcile::ReconcileEvents,
+};
 use wardroom_store::{Cursor, FeedItem, HistoryRow};
 
 use crate::platform::{
     app::App,
+    feed::reconcile::{self, Wanted},
     http::{
         error::Error,
         list::{ListQuery, foreign, number},
@@ -24,7 +28,7 @@ use crate::platform::{
     identity::auth::Caller,
 };
 
-mod follower;
+pub(in crate::platform::feed) mod follower;
 pub(crate) mod tail;
 #[cfg(test)]
 mod tests;
@@ -33,7 +37,7 @@ use follower::Follower;
 use tail::Change;
 
 /// A stream without events sends a comment this often, so that proxies do not close it.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Where to start, and how to be answered.
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -49,6 +53,19 @@ pub(crate) struct EventsQuery {
     /// The most events on a page, 1 to 1000; default 500.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<String>,
+    /// Only what this adapter has to look at, as CloudEvents. Callers with role `adapter` name theirs.
+    adapter: Option<String>,
+}
+
+/// One page.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "the document names both pages; the handler sends one or the other")]
+enum EventsPage {
+    /// Of changes.
+    Changes(Rows),
+    /// Of what an adapter has to look at.
+    Reconcile(ReconcileEvents),
 }
 
 /// Every change, in order and without gaps. `Last-Event-ID` resumes a stream where it was cut.
@@ -56,10 +73,14 @@ pub(crate) struct EventsQuery {
 /// A stream begins with a frame that has only an `id`, the cursor of the place where it starts, so that a
 /// client that is disconnected before its first event can resume. Events have the default type; `type` in
 /// their data says what changed.
+///
+/// With `adapter` the data are CloudEvents 1.0: a resource that this adapter is required for is new, has another
+/// generation, is being deleted, or is due for a re-check. A re-check is no change: its `id` in the stream is the cursor of
+/// the change before it.
 #[utoipa::path(
     get, path = "/api/v1/events", params(EventsQuery),
     responses(
-        (status = 200, description = "A stream of rows, or one page of them", content((String = "text/event-stream"), (Rows = "application/json"))),
+        (status = 200, description = "A stream of rows, or one page of them", content((String = "text/event-stream"), (EventsPage = "application/json"))),
         Problems
     )
 )]
@@ -74,10 +95,14 @@ pub(crate) async fn events(
         (None, Some(cursor)) => start(&app, "continue", cursor)?,
         (None, None) => app.store.feed_tail().await?,
     };
+    let wait = number("wait", query.wait.as_deref(), 30, 0..=60)?;
+    let limit = number("limit", query.limit.as_deref(), tail::PAGE, 1..=1000)?;
+    if let Some(adapter) = reconcile::followed(&caller, query.adapter.as_deref())? {
+        let page = query.wait.is_some().then(|| (Duration::from_secs(wait as u64), limit));
+        return reconcile::answer(&app, &caller, Wanted { adapter, after, page }).await;
+    }
     match &query.wait {
         Some(_) => {
-            let wait = number("wait", query.wait.as_deref(), 30, 0..=60)?;
-            let limit = number("limit", query.limit.as_deref(), tail::PAGE, 1..=1000)?;
             let rows = match wait {
                 0 => page(&app, &caller, after, limit).await?,
                 _ => wait_for_page(&app, &caller, after, limit, Duration::from_secs(wait as u64)).await?,

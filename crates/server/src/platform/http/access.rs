@@ -12,7 +12,7 @@ use std::{
 };
 
 use Allow::{Anyone, Proven, Roles};
-use wardroom_core::table::Role::{self, Admin, Auditor, Installer, Operator, Viewer};
+use wardroom_core::table::Role::{self, Adapter, Admin, Auditor, Installer, Operator, Viewer};
 
 use crate::platform::{
     app::App,
@@ -131,6 +131,9 @@ pub const ADMINS: Allow = Roles(&[Admin]);
 /// Roles that may read history.
 pub const AUDITORS: Allow = Roles(&[Viewer, Operator, Admin, Auditor]);
 
+/// Roles that may follow changes; adapters only their own.
+pub const FOLLOWERS: Allow = Roles(&[Viewer, Operator, Admin, Auditor, Adapter]);
+
 /// The routes that belong to no kind.
 #[rustfmt::skip]
 pub(crate) const SHARED: &[Route] = &[
@@ -140,7 +143,7 @@ pub(crate) const SHARED: &[Route] = &[
     route("GET",    "/api/v1/lifecycles",                          "",         READERS,   Class::Read),
     route("GET",    "/api/v1/summary",                             "",         READERS,   Class::Read),
     route("GET",    "/api/v1/history",                             "",         AUDITORS,  Class::Read),
-    route("GET",    "/api/v1/events",                              "",         AUDITORS,  Class::Read),
+    route("GET",    "/api/v1/events",                              "",         FOLLOWERS, Class::Read),
     route("GET",    "/api/v1/resources",                           "",         READERS,   Class::Read),
     route("GET",    "/api/v1/resources/{kind}/{id}/why",           "",         READERS,   Class::Read),
     route("GET",    "/api/v1/liveness",                            "",         READERS,   Class::Read),

@@ -68,6 +68,8 @@ const NUMBERS: &[(&str, &str)] = &[
     ("wardroom_changes_total", "Committed changes of resources, by kind."),
     ("wardroom_feed_followers", "Open streams of events, and requests that wait for events."),
     ("wardroom_feed_reads_total", "Reads of the feed from the database, for all followers together."),
+    ("wardroom_adapters_waiting", "Open streams of events for adapters, and requests of adapters that wait for events."),
+    ("wardroom_rechecks_total", "Re-checks of resources that adapters were told of."),
     ("wardroom_feed_held_back_seconds", "Age of the oldest change that the feed does not show yet because a transaction stays open in PostgreSQL; checked every 30 seconds."),
     ("wardroom_registry_overruled", "1 while this server publishes no states because a server that started later has other settings."),
     ("wardroom_effects_open", "Effects on Harbor, SPIRE and the registry that are not done yet, by type."),
@@ -279,6 +281,8 @@ impl Metrics {
         self.absolute("wardroom_log_lines_dropped_total", log::dropped());
         self.set("wardroom_feed_followers", app.tail.followers() as f64);
         self.absolute("wardroom_feed_reads_total", app.tail.reads());
+        self.set("wardroom_adapters_waiting", app.tail.rechecks.adapters().values().sum::<usize>() as f64);
+        self.absolute("wardroom_rechecks_total", app.tail.rechecks.told());
         self.absolute("wardroom_liveness_beats_total", totals.beats);
         self.absolute("wardroom_liveness_stale_total", totals.stale);
         self.absolute("wardroom_liveness_sweeps_total", totals.sweeps);

@@ -55,6 +55,8 @@ pub(crate) struct Identity {
     pub(crate) role: Role,
     pub(crate) kinds: Vec<String>,
     pub(crate) group_id: Option<String>,
+    /// The one adapter that it reports as; nothing for any.
+    pub(crate) adapter: Option<String>,
     pub(crate) expires_at: Timestamp,
 }
 
@@ -63,6 +65,8 @@ pub(crate) struct TokenDocument {
     pub(crate) role: Role,
     pub(crate) kinds: Vec<String>,
     pub(crate) group_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) adapter: Option<String>,
     pub(crate) expires_at: Timestamp,
 }
 
@@ -98,6 +102,16 @@ impl Identity {
         self.kinds.is_empty() || self.kinds.iter().any(|covered| covered == kind)
     }
 
+    /// Refuses to act as an adapter when the token is bound to another one.
+    pub(crate) fn acts_as(&self, adapter: &str) -> Result<(), Error> {
+        match &self.adapter {
+            Some(bound) if bound != adapter => Err(Error::Forbidden(format!(
+                "the token belongs to the adapter {bound:?}, not to {adapter:?}: use a token of {adapter:?}"
+            ))),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// The identity that a stored token gives, unless it was revoked.
     pub(crate) fn of(resource: &Resource) -> Option<Self> {
         let content = &resource.content;
@@ -105,8 +119,9 @@ impl Identity {
             return None;
         }
         let document: TokenDocument = content.document.read().ok()?;
-        let TokenDocument { role, kinds, group_id, expires_at } = document;
-        Some(Self { id: content.id.clone(), name: content.name.clone(), role, kinds, group_id, expires_at })
+        let TokenDocument { role, kinds, group_id, adapter, expires_at } = document;
+        let (id, name) = (content.id.clone(), content.name.clone());
+        Some(Self { id, name, role, kinds, group_id, adapter, expires_at })
     }
 }
 
@@ -190,4 +205,27 @@ pub(crate) async fn by_token_in_outage(app: &App, token: &str, from: IpAddr) -> 
     let known = app.tokens.kept(&app.key.hash_token(token), OUTAGE, app.moment());
     let identity = known.and_then(|known| known.identity.clone());
     identity.filter(|identity| app.now() < identity.expires_at).ok_or(unavailable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(adapter: Option<&str>) -> Identity {
+        let (id, name, role) = (String::new(), String::new(), Role::Adapter);
+        let (kinds, group_id, adapter) = (Vec::new(), None, adapter.map(str::to_owned));
+        Identity { id, name, role, kinds, group_id, adapter, expires_at: Timestamp::MAX }
+    }
+
+    #[test]
+    fn a_token_of_an_adapter_acts_as_that_adapter_only() {
+        identity(Some("dns")).acts_as("dns").unwrap();
+        identity(None).acts_as("validation").unwrap();
+        for other in ["validation", "DNS", "dns ", ""] {
+            let Err(Error::Forbidden(refused)) = identity(Some("dns")).acts_as(other) else {
+                panic!("a token of dns acted as {other:?}");
+            };
+            assert!(refused.contains("\"dns\"") && refused.contains(&format!("{other:?}")), "{refused}");
+        }
+    }
 }

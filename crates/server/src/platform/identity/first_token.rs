@@ -49,6 +49,7 @@ pub(crate) async fn make(app: &App, folder: &Path) -> Result<Option<PathBuf>, St
         role: Role::Admin,
         kinds: Vec::new(),
         group_id: None,
+        adapter: None,
         expires_at: app.now() + SignedDuration::from_hours(24 * 365 * 10),
     };
     let mut entry = by_system(app, "registered", token::named(FIRST));

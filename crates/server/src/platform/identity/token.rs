@@ -32,6 +32,7 @@ use crate::platform::{
         list::{self, ListQuery},
         path::Path,
         problems::Problems,
+        text,
     },
     identity::{
         auth::{Caller, Identity, TOKEN, TokenDocument},
@@ -111,6 +112,7 @@ pub(crate) async fn create(
     if let Some(kind) = create.kinds.iter().find(|kind| !known.contains(&kind.as_str())) {
         return Err(Error::invalid("kinds", format!("{kind:?} is not one of: {}", known.join(", "))));
     }
+    check_adapter(create.adapter.as_deref(), role)?;
     let gives_more = |me: &Identity| {
         !me.kinds.is_empty() && (create.kinds.is_empty() || !create.kinds.iter().all(|kind| me.covers(kind)))
     };
@@ -125,7 +127,8 @@ pub(crate) async fn create(
     if expires_at <= now {
         return Err(Error::invalid("expires_at", "must be in the future"));
     }
-    let document = TokenDocument { role, kinds: create.kinds, group_id: create.group_id, expires_at };
+    let TokenCreate { kinds, group_id, adapter, .. } = create;
+    let document = TokenDocument { role, kinds, group_id, adapter, expires_at };
     let secret = secret::new_token();
     let content = content(&app.key, &create.name, &document, &secret)?;
     let entry = Entry { metadata: named(&create.name), ..by_person(&app, &caller, "registered", None) };
@@ -192,6 +195,27 @@ fn tag(token: &Resource) -> Result<String, Error> {
 fn scopes(app: &App) -> Vec<&'static str> {
     let stored = app.kinds.iter().flat_map(|kind| kind.stores).map(|stored| stored.kind);
     stored.chain([TOKEN, "incident"]).collect()
+}
+
+/// Checks the adapter that a token is bound to.
+fn check_adapter(adapter: Option<&str>, role: Role) -> Result<(), Error> {
+    let Some(adapter) = adapter else { return Ok(()) };
+    if role != Role::Adapter {
+        let message =
+            format!("only tokens of role adapter have one, not of {role}: leave it out, or change the role");
+        return Err(Error::invalid("adapter", message));
+    }
+    text::check("adapter", adapter, 1..=100)?;
+    if adapter.len() > 100 {
+        return Err(Error::invalid(
+            "adapter",
+            format!("has {} bytes, at most 100 are allowed", adapter.len()),
+        ));
+    }
+    if adapter.trim() != adapter {
+        return Err(Error::invalid("adapter", "begins or ends with a space: leave it out"));
+    }
+    Ok(())
 }
 
 /// Returns the user group of a new token as a precondition.
@@ -265,6 +289,7 @@ fn view(resource: &Resource, now: Timestamp) -> Result<Token, Error> {
         role: document.role.to_string(),
         kinds: document.kinds,
         group_id: document.group_id,
+        adapter: document.adapter,
         state: if is_expired { "expired".to_owned() } else { content.state.clone() },
         expires_at: document.expires_at,
         created_at: resource.created_at,
@@ -285,7 +310,8 @@ mod tests {
             auth::by_token(&app, secret, std::net::Ipv4Addr::LOCALHOST.into()).await.is_ok()
         };
         let (role, expires_at) = (Role::Admin, Timestamp::MAX);
-        let document = TokenDocument { role, kinds: Vec::new(), group_id: None, expires_at };
+        let (group_id, adapter) = (None, None);
+        let document = TokenDocument { role, kinds: Vec::new(), group_id, adapter, expires_at };
         let mut content = content(&app.key, "ours", &document, "wrt_ours").unwrap();
         content.keys.insert(secret::hash_token("wrt_planted"));
         let entry = by_system(&app, "registered", named(&content.name));

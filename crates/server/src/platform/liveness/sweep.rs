@@ -550,7 +550,8 @@ pub(super) async fn mark(app: &App, kind: u8, batch: &[Due], fence: Option<&Fenc
 }
 
 impl Liveness {
-    fn pulse(&self, app: &App) {
+    /// Notices a pause of the process or a jump of a clock; called before members are judged.
+    pub(super) fn pulse(&self, app: &App) {
         let expected = SignedDuration::try_from(self.settings.sweep).unwrap_or(SignedDuration::ZERO);
         let (noticed, refused) = {
             let mut judge = self.judge_state();

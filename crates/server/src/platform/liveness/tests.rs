@@ -1,5 +1,6 @@
 //! The machinery against a real store, with a clock that the tests turn.
 
+mod excused;
 mod excuses;
 mod guard;
 mod memory;

@@ -7,7 +7,7 @@ use wardroom_store::{Content, Error as StoreError, SealKey};
 
 use crate::platform::{
     app::{App, Decided, by_system},
-    feed::events,
+    feed::{events, reconcile},
     http::{access::Counts, error::Error},
     identity::deny,
     liveness,
@@ -21,6 +21,7 @@ pub(crate) fn jobs(app: &App) -> Vec<Job> {
         Job::every("metrics", seconds(5), |app| Box::pin(tidy(app))),
         Job::every("members", seconds(5), |app| Box::pin(count_members(app))),
         Job::service("events", |stop| events::tail::run(following, stop)),
+        reconcile::recheck::job(),
         Job::every("feed", seconds(30), |app| Box::pin(look_after_feed(app))),
         Job::every("denials", seconds(60), |app| Box::pin(record_denials(app))),
         Job::every("sweep", seconds(300), |app| Box::pin(sweep(app))),

@@ -157,7 +157,8 @@ impl Rig {
         change(&mut settings);
         let admin = keys::new_token();
         let expires_at = app.now() + SignedDuration::from_hours(1);
-        let document = TokenDocument { role: Role::Admin, kinds: Vec::new(), group_id: None, expires_at };
+        let (role, group_id, adapter) = (Role::Admin, None, None);
+        let document = TokenDocument { role, kinds: Vec::new(), group_id, adapter, expires_at };
         let content = token::content(&app.key, "admin", &document, &admin).unwrap();
         app.create(content, by_system(&app, "registered", Value::Null)).await.unwrap();
         let workers = Workers::new(app.clone());

@@ -8,7 +8,7 @@
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
     sync::{
-        Arc, Mutex, PoisonError, RwLock,
+        Arc, Mutex, OnceLock, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
@@ -22,11 +22,12 @@ use wardroom_store::{Cursor, FeedItem};
 use super::shown;
 use crate::platform::{
     app::App,
+    feed::reconcile::{Told, ring::Rechecks},
     http::error::Error,
     identity::auth::{Identity, TOKEN},
 };
 
-pub(super) const PAGE: usize = 500;
+pub(in crate::platform::feed) const PAGE: usize = 500;
 
 /// Changes that are kept, and how long they may be as text. A follower further behind reads the database.
 const MOST: usize = 4096;
@@ -42,10 +43,12 @@ const QUIET: Duration = Duration::from_secs(1);
 const CATCHING_UP: usize = 4;
 
 /// One change, as it is sent to every follower.
-pub(super) struct Change {
-    pub(super) cursor: Cursor,
+pub(in crate::platform::feed) struct Change {
+    pub(in crate::platform::feed) cursor: Cursor,
     pub(super) row: Row,
     pub(super) event: sse::Event,
+    /// What it means to adapters; computed when the first of them reads it.
+    told: OnceLock<Option<Arc<Told>>>,
     size: usize,
 }
 
@@ -59,7 +62,12 @@ impl Change {
         })?;
         // The default event type: `onmessage` of clients gets every event, and its data says what changed.
         let event = sse::Event::default().id(id).data(&text);
-        Ok(Arc::new(Self { cursor, row, event, size: text.len() }))
+        Ok(Arc::new(Self { cursor, row, event, told: OnceLock::new(), size: text.len() }))
+    }
+
+    /// Returns what adapters have to look at after it; nothing if it is no work for them.
+    pub(in crate::platform::feed) fn told(&self, app: &App) -> Option<&Arc<Told>> {
+        self.told.get_or_init(|| Told::by_change(app, &self.row)).as_ref()
     }
 }
 
@@ -70,7 +78,9 @@ pub(crate) struct Tail {
     /// How many one token may have; 0 for any number.
     most: u32,
     /// Changes when there is a new change; followers wait for it.
-    pub(super) news: watch::Sender<()>,
+    pub(in crate::platform::feed) news: watch::Sender<()>,
+    /// The newest re-checks, for waiting adapters.
+    pub(crate) rechecks: Rechecks,
     wake: Notify,
     pub(super) catching_up: Semaphore,
     reads: AtomicU64,
@@ -99,6 +109,7 @@ impl Tail {
             followed: Mutex::default(),
             most,
             news: watch::Sender::new(()),
+            rechecks: Rechecks::default(),
             wake: Notify::new(),
             catching_up: Semaphore::new(CATCHING_UP),
             reads: AtomicU64::new(0),

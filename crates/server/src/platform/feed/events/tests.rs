@@ -39,7 +39,8 @@ async fn server(location: Option<Location>) -> Server {
     let key = Key::create(&folder.path().join("server.key")).unwrap();
     let app = App::new(Store::open(&location).await.unwrap(), config, key, crate::kinds::KINDS);
     let expires_at = app.now() + SignedDuration::from_hours(1);
-    let document = TokenDocument { role: Role::Auditor, kinds: Vec::new(), group_id: None, expires_at };
+    let (role, group_id, adapter) = (Role::Auditor, None, None);
+    let document = TokenDocument { role, kinds: Vec::new(), group_id, adapter, expires_at };
     let content = token::content(&app.key, "follower", &document, "wrt_follower").unwrap();
     let made = app.create(content, by_system(&app, "registered", serde_json::Value::Null)).await.unwrap();
     let principal = Principal::Token(Arc::new(Identity::of(&made).unwrap()));
