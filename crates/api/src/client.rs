@@ -15,6 +15,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::{Envelope, Page, Problem};
 
 mod adapter;
+mod cluster;
 mod error;
 mod explain;
 mod feed;
@@ -31,6 +32,7 @@ mod satellite_group;
 mod site;
 mod token;
 
+pub use cluster::ClusterQuery;
 pub use error::{Error, NO_ROUTE};
 pub use explain::{Blocker, Exit, Next, Summary, Why};
 pub use feed::{Feed, HistoryQuery};

@@ -57,6 +57,19 @@ pub struct Cluster {
     pub status: ClusterStatus,
 }
 
+/// A node pool, where its type has to differ from that of its cluster.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct NodePool(pub Cluster);
+
+impl NodePool {
+    /// The id of its cluster.
+    #[must_use]
+    pub fn owner(&self) -> Option<&str> {
+        self.0.owner_references.as_ref().map(|owner| owner.id.as_str())
+    }
+}
+
 /// Names the cluster of a node pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ObjectReference {

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::names::names;
 
+mod action;
 mod classify;
 mod fold;
 mod last_known;
@@ -28,11 +29,13 @@ mod naming;
 mod recheck;
 mod reconciled;
 mod report;
+pub mod search;
 mod silence;
 mod upsert;
 mod validate;
 mod why;
 
+pub use action::{DELETE, FORCE_DELETE, READ};
 pub use classify::{Discard, Verdict, classify};
 pub use fold::{all_finalized, fold};
 pub use naming::{check_required, successful_type};
@@ -78,7 +81,7 @@ names! {
         ReconciledAll = "ReconciledAll",
         /// A required adapter is not done at the current generation, or none is required.
         ReconciledMissingAdapters = "ReconciledMissingAdapters",
-        /// Every adapter has finalized, but the cluster still has active children.
+        /// Every adapter has finalized, but resources that the cluster owns are still there.
         ReconciledWaitingForChildren = "ReconciledWaitingForChildren",
         /// Everything was done when last heard of, but a required adapter has been silent past its patience.
         ReconciledAdapterSilent = "ReconciledAdapterSilent",
@@ -104,7 +107,7 @@ pub struct Desired<'a> {
     pub required_adapters: &'a [String],
     /// Deletion was requested: adapters finalize instead of becoming available.
     pub deleted: bool,
-    /// It owns resources that are not being deleted.
+    /// It owns resources that are still there, also those that are being deleted themselves.
     pub active_children: bool,
 }
 

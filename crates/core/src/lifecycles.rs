@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::{
     Named,
     action::Call,
-    device,
+    cluster, device,
     gpu_node::{self, maas, mapping},
     node,
     run::{
@@ -15,6 +15,7 @@ use crate::{
     satellite,
     table::{Event, Owner, State, Table},
     tone::{self, Tone, Toned},
+    why::Rule,
 };
 
 /// One lifecycle as data.
@@ -91,12 +92,51 @@ macro_rules! tables {
 pub struct Published {
     /// Every lifecycle that is a table.
     pub lifecycles: Vec<Lifecycle>,
+    /// Every status that is derived from what members report.
+    pub derived: Vec<Derived>,
     /// The stages of each kind of run, in order.
     pub plans: Vec<PlanView>,
     /// Which states of a GPU node and of its current run go together.
     pub gpu_node_runs: &'static [mapping::Fit],
     /// What MAAS should say of a GPU node.
     pub gpu_node_maas: &'static [maas::Expectation],
+}
+
+/// One derived status as data: no event moves it, so it has ways out instead of moves.
+#[derive(Debug, Clone, Serialize)]
+pub struct Derived {
+    /// What it is the status of.
+    pub name: &'static str,
+    /// The status, where there are several.
+    pub about: &'static str,
+    /// Its values.
+    pub statuses: Vec<StatusView>,
+    /// How each value is left.
+    pub exits: Vec<ExitView>,
+}
+
+/// One value of a derived status as data.
+#[derive(Debug, Clone, Serialize)]
+pub struct StatusView {
+    /// The name on the wire.
+    pub name: &'static str,
+    /// What it means.
+    pub meaning: &'static str,
+    /// How it is shown.
+    pub tone: Tone,
+}
+
+/// One way out of a derived status as data.
+#[derive(Debug, Clone, Serialize)]
+pub struct ExitView {
+    /// The status before.
+    pub from: &'static str,
+    /// The status after.
+    pub to: &'static str,
+    /// What must happen.
+    pub when: &'static str,
+    /// The person or program that makes it happen.
+    pub by: Owner,
 }
 
 /// One plan as data.
@@ -116,6 +156,7 @@ pub fn published() -> Published {
     let plan = |&kind: &Kind| PlanView { kind, meaning: kind.meaning(), steps: kind.plan() };
     Published {
         lifecycles: all(),
+        derived: derived(),
         plans: Kind::ALL.iter().map(plan).collect(),
         gpu_node_runs: mapping::FITS,
         gpu_node_maas: maas::EXPECTATIONS,
@@ -130,6 +171,24 @@ const TABLES: &[Listed] = tables! {
     "run" => run,
     "satellite" => satellite,
 };
+
+/// Every status that is derived and served.
+#[must_use]
+pub fn derived() -> Vec<Derived> {
+    vec![of_rules::<cluster::Status>("cluster", cluster::RECONCILED, cluster::RULES)]
+}
+
+fn of_rules<S: Toned>(name: &'static str, about: &'static str, rules: &[Rule]) -> Derived {
+    let status =
+        |&status: &S| StatusView { name: status.as_str(), meaning: status.meaning(), tone: status.tone() };
+    let exit = |rule: &Rule| ExitView { from: rule.status, to: rule.to, when: rule.when, by: rule.by };
+    Derived {
+        name,
+        about,
+        statuses: S::ALL.iter().map(status).collect(),
+        exits: rules.iter().filter(|rule| rule.about == about).map(exit).collect(),
+    }
+}
 
 /// Every lifecycle that is a table.
 #[must_use]

@@ -7,7 +7,7 @@ use std::{fmt::Write as _, path::Path};
 use wardroom_core::{
     Named,
     gpu_node::{self, maas, mapping},
-    lifecycles::{self, Lifecycle, StateView},
+    lifecycles::{self, Derived, Lifecycle, StateView},
     run::{self, action, plan},
 };
 
@@ -47,6 +47,9 @@ fn page() -> String {
     for lifecycle in lifecycles::all() {
         write_lifecycle(&mut page, &lifecycle);
     }
+    for derived in lifecycles::derived() {
+        write_derived(&mut page, &derived);
+    }
     write_actions(&mut page);
     write_plans(&mut page);
     write_mapping(&mut page);
@@ -77,6 +80,19 @@ fn write_lifecycle(page: &mut String, lifecycle: &Lifecycle) {
             row.from, row.to, row.on, row.by
         )
         .unwrap();
+    }
+}
+
+fn write_derived(page: &mut String, derived: &Derived) {
+    writeln!(page, "\n## {}\n", derived.name).unwrap();
+    writeln!(page, "`{}` is derived from what is reported; no event moves it.\n", derived.about).unwrap();
+    page.push_str("| Status | Meaning |\n|---|---|\n");
+    for status in &derived.statuses {
+        writeln!(page, "| `{}` | {} |", status.name, status.meaning).unwrap();
+    }
+    page.push_str("\n| From | To | By | What must happen |\n|---|---|---|---|\n");
+    for exit in &derived.exits {
+        writeln!(page, "| `{}` | `{}` | {} | {} |", exit.from, exit.to, exit.by, exit.when).unwrap();
     }
 }
 

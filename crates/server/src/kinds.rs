@@ -2,9 +2,11 @@
 
 use crate::platform::kind::Kind;
 
+pub mod cluster;
 pub mod gpu_node;
 pub mod node;
 pub mod satellite;
 
 /// The kinds that are served.
-pub static KINDS: &[&Kind] = &[&node::row::ROW, &gpu_node::row::ROW, &satellite::row::ROW];
+pub static KINDS: &[&Kind] =
+    &[&node::row::ROW, &gpu_node::row::ROW, &satellite::row::ROW, &cluster::row::ROW];

@@ -13,6 +13,7 @@
 
 mod attempts;
 mod backup;
+mod beside;
 mod change;
 mod checkpoint;
 pub mod cursor;
@@ -46,6 +47,7 @@ mod verify;
 
 pub use attempts::{ATTEMPTS, attempts, unless_conflict};
 pub use backup::backup;
+pub use beside::Beside;
 pub use change::{Change, Committed, Effect, Fence, Held, Use};
 pub use checkpoint::{Checkpoint, SealKey, checkpoints};
 pub use denied::Denied;
@@ -60,7 +62,7 @@ pub use listener::{CommitListener, PendingCommit};
 pub use liveness::{Ages, Beat, BeatAt, Beats, Moment, Refused, Replica, Seen};
 pub use location::Location;
 pub use observation::Observation;
-pub use query::{List, Page, Requirement, Selector};
+pub use query::{List, Page, Requirement, Selector, Window, Windowed};
 pub use resource::{Content, Resource};
 pub use restore::restore;
 pub use store::{Rows, StateCount, Store};

@@ -103,6 +103,15 @@ impl Store {
         rows.into_iter().map(Observation::from_row).collect()
     }
 
+    /// Returns one source's observation of a resource.
+    pub async fn observation(&self, kind: &str, id: &str, source: &str) -> Result<Option<Observation>> {
+        if id.contains('\0') {
+            return Ok(None);
+        }
+        let row = self.database.read_one(sql::OBSERVATION, params![kind, id, source]).await?;
+        row.map(Observation::from_row).transpose()
+    }
+
     /// Returns one source's observations of some resources.
     pub async fn observed(&self, kind: &str, source: &str, ids: &[&str]) -> Result<Vec<Observation>> {
         if ids.is_empty() || ids.iter().any(|id| id.contains('\0')) {

@@ -125,7 +125,7 @@ impl Postgres {
     /// Commits one statement; no row back means that another writer was first.
     async fn commit_alone(&self, change: &Prepared) -> Result<()> {
         if !commit::locks(change).is_empty() {
-            return self.commit_together(std::slice::from_ref(change)).await;
+            return self.commit_together(std::slice::from_ref(change), &[]).await;
         }
         let mark = commit::mark(change)?;
         let (sql, params) = commit::statement(change, &mark);

@@ -10,6 +10,10 @@ use crate::resource::{Resource, field_term, label_term};
 use crate::sql::resource_columns;
 use crate::value::{Value, params};
 
+mod window;
+
+pub use window::{Window, Windowed};
+
 /// Filters of one list at most; each costs a probe for every row.
 const MOST_FILTERS: usize = 32;
 
@@ -88,6 +92,14 @@ impl Statement {
 impl List {
     /// The statement asks for one row more than the page has, to know whether another page follows.
     pub(crate) fn statement(&self) -> Result<Statement> {
+        let (mut statement, order) = self.select(COLUMNS)?;
+        let limit = statement.bind(i64::try_from(self.limit + 1).unwrap_or(i64::MAX));
+        statement.sql += &format!(" ORDER BY {order} LIMIT {limit}");
+        Ok(statement)
+    }
+
+    /// Selects columns of the resources `r` after the cursor, in no order; says which column has their ids in the index.
+    fn select(&self, columns: &str) -> Result<(Statement, &'static str)> {
         self.check()?;
         let (driver, others) = self.driver();
         let mut statement = Statement { sql: String::new(), params: params![&self.kind] };
@@ -95,16 +107,20 @@ impl List {
         let order = match driver {
             Some((term, value)) => {
                 let (term, value) = (statement.bind(term), statement.bind(value));
+                // The cross join pins the order in which SQLite visits the tables.
                 statement.sql = format!(
-                    "{BY_TERM} WHERE t.kind = $1 AND t.term = {term} AND t.value = {value} \
+                    "SELECT {columns} FROM terms t CROSS JOIN resources r \
+                     WHERE t.kind = $1 AND t.term = {term} AND t.value = {value} \
                      AND t.resource_id > {after} AND r.kind = t.kind AND r.id = t.resource_id"
                 );
                 "t.resource_id"
             }
             None => {
                 let deleted = i32::from(self.deleted);
-                statement.sql =
-                    format!("{LIVING} WHERE r.kind = $1 AND r.deleted = {deleted} AND r.id > {after}");
+                statement.sql = format!(
+                    "SELECT {columns} FROM resources r \
+                     WHERE r.kind = $1 AND r.deleted = {deleted} AND r.id > {after}"
+                );
                 "r.id"
             }
         };
@@ -119,9 +135,7 @@ impl List {
         for selector in others {
             statement.require(&selector);
         }
-        let limit = statement.bind(i64::try_from(self.limit + 1).unwrap_or(i64::MAX));
-        statement.sql += &format!(" ORDER BY {order} LIMIT {limit}");
-        Ok(statement)
+        Ok((statement, order))
     }
 
     fn check(&self) -> Result<()> {
@@ -165,10 +179,7 @@ impl List {
     }
 }
 
-const LIVING: &str = concat!("SELECT ", resource_columns!("r."), " FROM resources r");
-
-/// The cross join pins the order in which SQLite visits the tables.
-const BY_TERM: &str = concat!("SELECT ", resource_columns!("r."), " FROM terms t CROSS JOIN resources r");
+const COLUMNS: &str = resource_columns!("r.");
 
 impl Statement {
     /// The offset keeps PostgreSQL from turning the probe of each row into a join.

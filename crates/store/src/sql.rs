@@ -257,6 +257,10 @@ statements! {
         "SELECT kind, resource_id, source, version, document, observed_at, received_at FROM observations \
          WHERE kind = $1 AND resource_id = $2 ORDER BY source";
 
+    OBSERVATION =
+        "SELECT kind, resource_id, source, version, document, observed_at, received_at FROM observations \
+         WHERE kind = $1 AND resource_id = $2 AND source = $3";
+
     OBSERVATION_INSERT =
         "INSERT INTO observations (kind, resource_id, source, version, document, observed_at, received_at) \
          VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING RETURNING version";
@@ -264,6 +268,12 @@ statements! {
     OBSERVATION_UPDATE =
         "UPDATE observations SET version = CAST($4 AS BIGINT), document = $5, observed_at = $6, received_at = $7 \
          WHERE kind = $1 AND resource_id = $2 AND source = $3 AND version = CAST($4 AS BIGINT) - 1 RETURNING version";
+
+    OBSERVATION_PUT =
+        "INSERT INTO observations (kind, resource_id, source, version, document, observed_at, received_at) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (kind, resource_id, source) DO UPDATE SET \
+         version = observations.version + 1, document = excluded.document, observed_at = excluded.observed_at, \
+         received_at = excluded.received_at RETURNING version";
 
     OBSERVATIONS_FORGET = "DELETE FROM observations WHERE kind = $1 AND resource_id = $2 RETURNING source";
 

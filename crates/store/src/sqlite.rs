@@ -21,6 +21,7 @@ use connect::read_only;
 #[cfg(test)]
 pub(crate) use connect::{file, native};
 
+use crate::beside::PreparedBeside;
 use crate::error::{Error, Result};
 use crate::liveness::Seen;
 use crate::migrate;
@@ -126,10 +127,14 @@ impl Sqlite {
         Ok(claimed)
     }
 
-    /// Commits all changes or none; returns when they are durable.
-    pub(crate) async fn commit(&self, changes: Vec<Prepared>) -> Result<Vec<Prepared>> {
+    /// Commits all changes and observations or none; returns when they are durable.
+    pub(crate) async fn commit(
+        &self,
+        changes: Vec<Prepared>,
+        beside: Vec<PreparedBeside>,
+    ) -> Result<Vec<Prepared>> {
         let kept = changes.iter().map(|change| Arc::new(change.committed.resource.clone())).collect();
-        match self.writer.send(Work::Commit(changes, kept)).await? {
+        match self.writer.send(Work::Commit(changes, kept, beside)).await? {
             Done::Changes(changes) => Ok(changes),
             Done::Rows(_) => Err(Error::Bug("the writer did something else".to_owned())),
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use crate::beside::{Beside, PreparedBeside};
 use crate::change::{Change, Committed, Use};
 use crate::error::Result;
 use crate::guards;
@@ -240,7 +241,7 @@ impl Store {
 
     async fn write_one(&self, prepared: Vec<Prepared>) -> Result<Committed> {
         let committed = match &*self.database {
-            Database::Sqlite(sqlite) => sqlite.commit(prepared).await?,
+            Database::Sqlite(sqlite) => sqlite.commit(prepared, Vec::new()).await?,
             Database::Postgres(postgres) => {
                 let mut committed = Vec::new();
                 for prepared in prepared {
@@ -265,25 +266,44 @@ impl Store {
         changes: Vec<Change>,
         mark: Option<Mark>,
     ) -> Result<Vec<Committed>> {
+        self.commit_beside(changes, Vec::new(), mark).await
+    }
+
+    /// The same, with observations that are kept beside resources, all or nothing; there may be no change at all. It is a
+    /// conflict when another writer had its turn at the observations of one of them.
+    pub async fn commit_beside(
+        &self,
+        changes: Vec<Change>,
+        beside: Vec<Beside>,
+        mark: Option<Mark>,
+    ) -> Result<Vec<Committed>> {
+        let beside = beside.into_iter().map(Beside::prepare).collect::<Result<Vec<_>>>()?;
         let pending = self.listeners.begins(&changes);
-        let committed = self.write_together(changes, mark).await;
+        let committed = self.write_together(changes, beside, mark).await;
         pending.end(&committed, |committed| committed.iter().map(|one| &one.resource).collect());
         committed
     }
 
-    async fn write_together(&self, changes: Vec<Change>, mark: Option<Mark>) -> Result<Vec<Committed>> {
+    async fn write_together(
+        &self,
+        changes: Vec<Change>,
+        beside: Vec<PreparedBeside>,
+        mark: Option<Mark>,
+    ) -> Result<Vec<Committed>> {
         let mut prepared = changes.into_iter().map(Change::prepare).collect::<Result<Vec<_>>>()?;
         if let Some(first) = prepared.first_mut() {
             first.mark = mark;
         }
         let committed = match &*self.database {
-            Database::Sqlite(sqlite) => sqlite.commit(prepared).await?,
+            Database::Sqlite(sqlite) => sqlite.commit(prepared, beside).await?,
             Database::Postgres(postgres) => {
-                Box::pin(postgres.commit_together(&prepared)).await?;
+                Box::pin(postgres.commit_together(&prepared, &beside)).await?;
                 prepared
             }
         };
-        self.hint.send_modify(|count| *count += 1);
+        if !committed.is_empty() {
+            self.hint.send_modify(|count| *count += 1);
+        }
         Ok(committed.into_iter().map(|prepared| prepared.committed).collect())
     }
 

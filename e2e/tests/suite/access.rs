@@ -34,6 +34,8 @@ const AUDIT: Open = To(&["viewer", "operator", "admin", "auditor"]);
 const WRITE: Open = To(&["operator", "admin"]);
 const APPROVE: Open = To(&["operator", "admin", "installer"]);
 const ADMIN: Open = To(&["admin"]);
+const CLUSTER: Open = To(&["viewer", "operator", "admin", "installer", "auditor", "adapter"]);
+const ADAPT: Open = To(&["operator", "admin", "adapter"]);
 const AGENT: Open = ToAgents;
 const REPORT: Open = ToMachineAnd(&["operator", "admin"]);
 
@@ -97,6 +99,28 @@ const TABLE: &[(&str, &str, Option<&str>, Open)] = &[
     ("GET",    "/api/v1/runs",                           Some("run"),      READ),
     ("GET",    "/api/v1/runs/{id}",                      Some("run"),      READ),
     ("POST",   "/api/v1/runs/{id}/actions/{action}",     Some("run"),      WRITE),
+    ("GET",    "/api/hyperfleet/v1/clusters",            Some("cluster"),  CLUSTER),
+    ("POST",   "/api/hyperfleet/v1/clusters",            Some("cluster"),  WRITE),
+    ("GET",    "/api/hyperfleet/v1/clusters/{id}",       Some("cluster"),  CLUSTER),
+    ("PATCH",  "/api/hyperfleet/v1/clusters/{id}",       Some("cluster"),  WRITE),
+    ("DELETE", "/api/hyperfleet/v1/clusters/{id}",       Some("cluster"),  WRITE),
+    ("POST",   "/api/hyperfleet/v1/clusters/{id}/force-delete", Some("cluster"), WRITE),
+    ("GET",    "/api/hyperfleet/v1/clusters/{id}/statuses", Some("cluster"), CLUSTER),
+    ("POST",   "/api/hyperfleet/v1/clusters/{id}/statuses", Some("cluster"), ADAPT),
+    ("PUT",    "/api/hyperfleet/v1/clusters/{id}/statuses", Some("cluster"), ADAPT),
+    ("GET",    "/api/v1/clusters/{id}/statuses",         Some("cluster"),  CLUSTER),
+    ("POST",   "/api/v1/clusters/{id}/statuses",         Some("cluster"),  ADAPT),
+    ("PUT",    "/api/v1/clusters/{id}/statuses",         Some("cluster"),  ADAPT),
+    ("GET",    "/api/hyperfleet/v1/clusters/{id}/nodepools", Some("nodepool"), CLUSTER),
+    ("POST",   "/api/hyperfleet/v1/clusters/{id}/nodepools", Some("nodepool"), WRITE),
+    ("GET",    "/api/hyperfleet/v1/clusters/{id}/nodepools/{pool}", Some("nodepool"), CLUSTER),
+    ("PATCH",  "/api/hyperfleet/v1/clusters/{id}/nodepools/{pool}", Some("nodepool"), WRITE),
+    ("DELETE", "/api/hyperfleet/v1/clusters/{id}/nodepools/{pool}", Some("nodepool"), WRITE),
+    ("POST",   "/api/hyperfleet/v1/clusters/{id}/nodepools/{pool}/force-delete", Some("nodepool"), WRITE),
+    ("GET",    "/api/hyperfleet/v1/clusters/{id}/nodepools/{pool}/statuses", Some("nodepool"), CLUSTER),
+    ("POST",   "/api/hyperfleet/v1/clusters/{id}/nodepools/{pool}/statuses", Some("nodepool"), ADAPT),
+    ("PUT",    "/api/hyperfleet/v1/clusters/{id}/nodepools/{pool}/statuses", Some("nodepool"), ADAPT),
+    ("GET",    "/api/hyperfleet/v1/nodepools",           Some("nodepool"), CLUSTER),
     ("GET",    "/api/satellites",                        Some("satellite"), READ),
     ("POST",   "/api/satellites",                        Some("satellite"), WRITE),
     ("GET",    "/api/satellites/active",                 Some("satellite"), READ),
@@ -141,7 +165,7 @@ const ROLES: &[&str] = &["viewer", "operator", "admin", "installer", "adapter", 
 #[rustfmt::skip]
 const KINDS: &[&str] = &[
     "node", "workflow", "group", "satellite", "satellite-group", "satellite-config", "token", "gpu-node", "run",
-    "site", "incident",
+    "site", "incident", "cluster", "nodepool",
 ];
 
 /// A caller and its credentials.
@@ -375,7 +399,7 @@ fn try_route(
     let mut target = path.replace("{kind}", "node").replace("{id}", id);
     let satellite = if method == "GET" { "edge" } else { "missing" };
     target = target.replace("{name}", satellite).replace("{token}", "wrz_missing");
-    target = target.replace("{group}", "missing").replace("{config}", "missing");
+    target = target.replace("{group}", "missing").replace("{config}", "missing").replace("{pool}", "missing");
     target = target
         .replace("{family}", "satellite-state")
         .replace("{reference}", "latest")

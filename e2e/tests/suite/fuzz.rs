@@ -68,6 +68,32 @@ fn parameters(site: &Site) -> Vec<(&'static str, String)> {
     ];
     all.extend(satellites(site));
     all.extend(gpu_nodes(site));
+    all.extend(clusters(site));
+    all
+}
+
+/// Likewise a cluster for each path, with a node pool.
+fn clusters(site: &Site) -> Vec<(&'static str, String)> {
+    const ROOT: &str = "/api/hyperfleet/v1/clusters";
+    let paths = [
+        "/api/hyperfleet/v1/clusters/{id}",
+        "/api/hyperfleet/v1/clusters/{id}/force-delete",
+        "/api/hyperfleet/v1/clusters/{id}/statuses",
+        "/api/hyperfleet/v1/clusters/{id}/nodepools",
+        "/api/hyperfleet/v1/clusters/{id}/nodepools/{pool}",
+        "/api/hyperfleet/v1/clusters/{id}/nodepools/{pool}/force-delete",
+        "/api/hyperfleet/v1/clusters/{id}/nodepools/{pool}/statuses",
+        "/api/v1/clusters/{id}/statuses",
+    ];
+    let mut all = Vec::new();
+    for (number, path) in paths.into_iter().enumerate() {
+        let name = format!("fuzzed-{number}");
+        site.admin().post(ROOT, &json!({"name": name, "spec": {}})).expect(201);
+        let pools = format!("{ROOT}/{name}/nodepools");
+        site.admin().post(&pools, &json!({"name": "workers", "spec": {}})).expect(201);
+        let pool = if path.contains("{pool}") { ", pool = \"workers\"" } else { "" };
+        all.push((path, format!("id = \"{name}\"{pool}")));
+    }
     all
 }
 

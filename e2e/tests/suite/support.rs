@@ -1,6 +1,7 @@
 //! Starting servers, talking to them, and looking behind their back.
 
 pub(crate) mod chain;
+pub(crate) mod cluster;
 pub(crate) mod database;
 pub(crate) mod fakes;
 pub(crate) mod fleet;

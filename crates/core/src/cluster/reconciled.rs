@@ -18,8 +18,7 @@ fn finding(desired: &Desired<'_>, adapters: &[Adapter<'_>]) -> Finding {
     } else if adapters.iter().any(undone) {
         (Status::False, Reason::ReconciledMissingAdapters, waiting(desired, adapters).into())
     } else if desired.deleted && desired.active_children {
-        let message =
-            "every required adapter has finalized; resources that the cluster owns are still active";
+        let message = "every required adapter has finalized; resources that the cluster owns are still there";
         (Status::False, Reason::ReconciledWaitingForChildren, message.into())
     } else if desired.deleted {
         (Status::True, Reason::ReconciledAll, "every required adapter has finalized".into())

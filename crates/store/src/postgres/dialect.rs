@@ -288,6 +288,19 @@ pub(crate) const REPLICAS: &str = concat!(
 
 pub(crate) const FORGET_SEEN: &str = "DELETE FROM liveness WHERE kind = $1 AND id = $2";
 
+/// Takes a turn at the observations of a resource: `$1`–`$7` are the observation by which writers take turns, `$8`–`$11`
+/// the sources, documents and times of the others. Nothing is kept unless the turn returns its row.
+pub(super) const TAKE_TURN: &str = "WITH turn AS (UPDATE observations SET version = $4::bigint, document = $5::text, \
+     observed_at = $6::text, received_at = $7::text WHERE kind = $1::text AND resource_id = $2::text \
+     AND source = $3::text AND version = $4::bigint - 1 RETURNING version), \
+     other AS (INSERT INTO observations (kind, resource_id, source, version, document, observed_at, received_at) \
+       SELECT $1::text, $2::text, o.source, 1, o.document, o.observed_at, o.received_at \
+       FROM turn, unnest($8::text[], $9::text[], $10::text[], $11::text[]) \
+         AS o (source, document, observed_at, received_at) \
+       ON CONFLICT (kind, resource_id, source) DO UPDATE SET version = observations.version + 1, \
+       document = excluded.document, observed_at = excluded.observed_at, received_at = excluded.received_at) \
+     SELECT version FROM turn";
+
 /// The resources of the kind `$1` with the ids `$2`.
 pub(crate) const RESOURCES: &str =
     concat!("SELECT ", resource_columns!(""), " FROM resources WHERE kind = $1 AND id = ANY ($2::text[])");
@@ -455,7 +468,8 @@ pub(super) const INSERT: &str = commit!(
 );
 
 #[cfg(test)]
-pub(crate) const COMMIT: [&str; 21] = [
+pub(crate) const COMMIT: [&str; 22] = [
+    TAKE_TURN,
     HELD_BACK,
     FOREIGN_TRANSACTIONS,
     FENCE,

@@ -6,12 +6,13 @@
 use deadpool_postgres::Client;
 
 use super::error::{retryable, server_error};
-use super::{ATTEMPTS, Failed, Postgres, commit, limited, run_on};
+use super::{ATTEMPTS, Failed, Postgres, commit, dialect, limited, ran, run_on};
+use crate::beside::PreparedBeside;
 use crate::error::{Error, Result};
 use crate::prepared::Prepared;
 use crate::resource::field_term;
 use crate::sql;
-use crate::value::params;
+use crate::value::{Value, params};
 
 /// The outcome of the changes; all are rolled back unless all succeed.
 enum Outcome {
@@ -21,15 +22,27 @@ enum Outcome {
     Taken(usize),
     /// A resource to be removed is in use.
     Used(Error),
+    /// Another writer had its turn at what is kept beside a resource.
+    OutOfTurn,
 }
 
 impl Postgres {
     /// Commits all changes or none. The database ends a deadlock by an error, and the commit is tried again.
-    pub(crate) async fn commit_together(&self, changes: &[Prepared]) -> Result<()> {
+    pub(crate) async fn commit_together(
+        &self,
+        changes: &[Prepared],
+        beside: &[PreparedBeside],
+    ) -> Result<()> {
+        if let ([], [beside]) = (changes, beside)
+            && !beside.is_first
+            && !beside.ends
+        {
+            return self.take_turn(beside).await;
+        }
         let mut attempt = 1;
         let outcome = loop {
             let begun = Begun::new(self.client().await?);
-            match transact(begun.client()?, changes).await {
+            match transact(begun.client()?, changes, beside).await {
                 Ok(outcome) => {
                     begun.ended();
                     break outcome;
@@ -41,9 +54,17 @@ impl Postgres {
         match outcome {
             Outcome::Made => Ok(()),
             Outcome::Used(error) => Err(error),
+            Outcome::OutOfTurn => Err(Error::Conflict),
             Outcome::Lost(at) => Err(self.lost(&changes[at]).await?),
             Outcome::Taken(at) => Err(self.taken(&changes[at]).await?),
         }
+    }
+
+    /// Keeps observations of one resource by one statement, which is a transaction of its own.
+    async fn take_turn(&self, beside: &PreparedBeside) -> Result<()> {
+        let rows = ran(&self.writers, dialect::TAKE_TURN, &turn(beside)).await;
+        let rows = rows.map_err(Failed::into_commit_error)?;
+        if rows.is_empty() { Err(Error::Conflict) } else { Ok(()) }
     }
 }
 
@@ -76,8 +97,43 @@ impl Drop for Begun {
 /// Set here too, because some poolers do not keep settings.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
-async fn transact(client: &Client, changes: &[Prepared]) -> Result<Outcome, Failed> {
+/// The parameters of [`dialect::TAKE_TURN`].
+fn turn(beside: &PreparedBeside) -> Vec<Value> {
+    let others = [2, 4, 5, 6].map(|number| beside.column(number));
+    beside.turn.iter().cloned().chain(others).collect()
+}
+
+/// Keeps what is beside a resource; returns false when another writer had its turn.
+async fn keep(client: &Client, beside: &PreparedBeside) -> Result<bool, Failed> {
+    let turn = match beside.is_first {
+        true => run_on(client, sql::OBSERVATION_INSERT, &beside.turn).await?,
+        false => run_on(client, dialect::TAKE_TURN, &turn(beside)).await?,
+    };
+    if turn.is_empty() {
+        return Ok(false);
+    }
+    if beside.is_first {
+        for other in &beside.others {
+            run_on(client, sql::OBSERVATION_PUT, other).await?;
+        }
+    }
+    if beside.ends {
+        run_on(client, sql::OBSERVATIONS_FORGET, beside.resource()).await?;
+    }
+    Ok(true)
+}
+
+async fn transact(
+    client: &Client,
+    changes: &[Prepared],
+    beside: &[PreparedBeside],
+) -> Result<Outcome, Failed> {
     tell(client, BEGIN).await?;
+    for beside in beside {
+        if !keep(client, beside).await? {
+            return undo(client, Outcome::OutOfTurn).await;
+        }
+    }
     for (at, change) in changes.iter().enumerate() {
         for (lock, params) in commit::locks(change) {
             run_on(client, lock, &params).await?;

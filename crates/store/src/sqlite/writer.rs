@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::connect::{execute, query, sqlite_error};
 use super::dialect;
 use super::recent::Recent;
+use crate::beside::PreparedBeside;
 use crate::error::{Error, Result};
 use crate::prepared::Prepared;
 use crate::resource::{Resource, field_term};
@@ -29,9 +30,9 @@ const QUEUE: usize = 1024;
 
 #[derive(Debug)]
 pub(super) enum Work {
-    /// The changes, and a copy of each resource for the cache, made by the caller to save time on this
-    /// thread.
-    Commit(Vec<Prepared>, Vec<Arc<Resource>>),
+    /// The changes, a copy of each resource for the cache, made by the caller to save time on this
+    /// thread, and the observations that are kept with them.
+    Commit(Vec<Prepared>, Vec<Arc<Resource>>, Vec<PreparedBeside>),
     Statement(&'static str, Vec<Value>),
 }
 
@@ -98,7 +99,7 @@ fn run(connection: &Connection, recent: &Recent, mut jobs: mpsc::Receiver<Job>) 
         }
         for ((reply, work), answer) in replies.into_iter().zip(work).zip(answers) {
             let done = answer.map(|rows| match work {
-                Work::Commit(changes, _) => Done::Changes(changes),
+                Work::Commit(changes, ..) => Done::Changes(changes),
                 Work::Statement(..) => Done::Rows(rows),
             });
             // The caller may be gone.
@@ -117,7 +118,7 @@ fn forget(recent: &Recent, batch: &[Work]) -> Forgotten {
     let mut forgotten = Vec::with_capacity(batch.len());
     for work in batch {
         match work {
-            Work::Commit(changes, _) => {
+            Work::Commit(changes, ..) => {
                 let ids = changes.iter().map(|change| &change.committed.resource.content.id);
                 forgotten.extend(ids.map(|id| recent.forget(id)));
             }
@@ -140,7 +141,7 @@ fn put_off<'a>(sql: &str, params: &'a [Value]) -> Option<&'a str> {
 /// Adds committed resources to the cache, unless the same batch also changed them without a new version.
 fn remember(recent: &Recent, work: &mut Work, answer: &Answer) {
     match work {
-        Work::Commit(_, kept) if answer.is_ok() => {
+        Work::Commit(_, kept, _) if answer.is_ok() => {
             kept.drain(..).for_each(|resource| recent.keep(resource));
         }
         Work::Commit(..) => {}
@@ -223,13 +224,14 @@ fn run_in_it(connection: &Connection, work: &Work) -> Result<Answer> {
 
 /// The outer result is about the transaction, the inner one about this command.
 fn run_one(connection: &Connection, work: &Work) -> Result<Answer> {
-    let changes = match work {
+    let (changes, beside) = match work {
         // A single statement is atomic.
         Work::Statement(sql, params) => return Ok(query(connection, sql, params)),
-        Work::Commit(changes, _) => changes,
+        Work::Commit(changes, _, beside) => (changes, beside),
     };
     if let [change] = changes.as_slice()
         && !change.may_fail_late()
+        && beside.is_empty()
     {
         if let Err(refused) = refuse(connection, change) {
             return Ok(Err(refused));
@@ -241,10 +243,11 @@ fn run_one(connection: &Connection, work: &Work) -> Result<Answer> {
         };
     }
     execute(connection, "SAVEPOINT command", [])?;
-    let mut each = changes.iter();
-    let answer = each.try_for_each(|change| {
-        refuse(connection, change)?;
-        write(connection, change)
+    let answer = beside.iter().try_for_each(|beside| keep(connection, beside)).and_then(|()| {
+        changes.iter().try_for_each(|change| {
+            refuse(connection, change)?;
+            write(connection, change)
+        })
     });
     if answer.is_err() {
         execute(connection, "ROLLBACK TO command", [])?;
@@ -277,6 +280,21 @@ fn refuse(connection: &Connection, change: &Prepared) -> Result<()> {
         if let Some(mut user) = query(connection, sql::TERM_USER, &params)?.pop() {
             return Err(Error::Used { kind: used.kind.clone(), id: user.text()? });
         }
+    }
+    Ok(())
+}
+
+/// Keeps what is beside a resource, if it is this writer's turn.
+fn keep(connection: &Connection, beside: &PreparedBeside) -> Result<()> {
+    let turn = if beside.is_first { sql::OBSERVATION_INSERT } else { sql::OBSERVATION_UPDATE };
+    if query(connection, turn, &beside.turn)?.is_empty() {
+        return Err(Error::Conflict);
+    }
+    for other in &beside.others {
+        query(connection, sql::OBSERVATION_PUT, other)?;
+    }
+    if beside.ends {
+        query(connection, sql::OBSERVATIONS_FORGET, beside.resource())?;
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 
 mod access;
 mod backups;
+mod beside;
 mod commit;
 mod database;
 mod denied;
@@ -101,6 +102,10 @@ on_both! {
         many_are_kept_at_once,
         nothing_is_kept_of_the_gone,
         one_observer_per_version;
+    beside:
+        one_writer_has_the_turn,
+        changes_and_observations_are_all_or_nothing,
+        pages_are_found_by_their_number;
     liveness:
         last_seen_survives_as_an_age;
     opening:

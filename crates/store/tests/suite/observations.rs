@@ -28,6 +28,8 @@ pub(crate) async fn one_row_for_each_source(database: Database) {
     assert!(!store.observe(&seen("missing", 2)).await.unwrap());
     assert_eq!(store.observations("node", &id(1)).await.unwrap(), [seen("adapter", 1), seen("agent", 2)]);
     assert_eq!(store.get("node", &id(1)).await.unwrap(), Some(node), "the resource stays as it was");
+    assert_eq!(store.observation("node", &id(1), "agent").await.unwrap(), Some(seen("agent", 2)));
+    assert_eq!(store.observation("node", &id(1), "missing").await.unwrap(), None);
     let ids = [&*id(1), &*id(2)].map(str::to_owned);
     let ids = ids.each_ref().map(|id| &**id);
     assert_eq!(store.observed("node", "agent", &ids).await.unwrap(), [seen("agent", 2)]);

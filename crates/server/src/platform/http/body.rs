@@ -52,6 +52,8 @@ pub(crate) trait Report {
 #[derive(Default)]
 pub(crate) struct Ignored {
     unknown: Vec<String>,
+    /// Fields that the server sets itself.
+    ours: Vec<String>,
     bad: Vec<String>,
     /// Why the remaining fields were not read.
     rest: Option<String>,
@@ -66,6 +68,15 @@ impl Ignored {
         self.bad.push(field.to_owned());
     }
 
+    /// A field that the server sets itself is told back, and so is one that is unknown inside another.
+    pub(crate) fn is_ours(&mut self, field: &str) {
+        push(&mut self.ours, field);
+    }
+
+    pub(crate) fn is_unknown(&mut self, field: &str) {
+        push(&mut self.unknown, field);
+    }
+
     /// Whether a field could not be read.
     pub(crate) fn misses(&self, field: &str) -> bool {
         self.bad.iter().any(|bad| bad == field)
@@ -73,7 +84,11 @@ impl Ignored {
 
     /// Adds the header that tells the agent.
     pub(crate) fn warn(&self, response: &mut Response) {
-        let lists = [("unknown fields were ignored", &self.unknown), ("these could not be read", &self.bad)];
+        let lists = [
+            ("unknown fields were ignored", &self.unknown),
+            ("these are set by the server and were ignored", &self.ours),
+            ("these could not be read", &self.bad),
+        ];
         let said: Vec<_> = lists
             .iter()
             .filter(|(_, names)| !names.is_empty())
@@ -81,6 +96,12 @@ impl Ignored {
             .chain(self.rest.clone())
             .collect();
         warning::add(response, &said);
+    }
+}
+
+fn push(fields: &mut Vec<String>, field: &str) {
+    if fields.len() < MOST_IGNORED {
+        fields.push(field.to_owned());
     }
 }
 
@@ -111,14 +132,22 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Reported<T> {
     type Rejection = Error;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Error> {
-        let is_report = is_report(request.headers());
-        let bytes = collect(request.into_body(), MOST_REPORTED).await?;
-        if !is_report {
-            return Err(Error::ContentType);
-        }
-        let (value, ignored) = tolerant(&bytes)?;
-        Ok(Self { value, ignored })
+        reported(request, MOST_REPORTED).await
     }
+}
+
+/// Reads a body from an agent that may have so many bytes.
+pub(crate) async fn reported<T: DeserializeOwned>(
+    request: Request,
+    most: usize,
+) -> Result<Reported<T>, Error> {
+    let is_report = is_report(request.headers());
+    let bytes = collect(request.into_body(), most).await?;
+    if !is_report {
+        return Err(Error::ContentType);
+    }
+    let (value, ignored) = tolerant(&bytes)?;
+    Ok(Reported { value, ignored })
 }
 
 impl<S: Send + Sync, T: DeserializeOwned + Default + Report> FromRequest<S> for Facts<T> {

@@ -83,13 +83,14 @@ fn refer(document: &mut OpenApi) {
     let Some(components) = document.components.as_mut() else { return };
     let known: Vec<String> = components.schemas.keys().cloned().collect();
     for (name, schema) in &mut components.schemas {
-        let held = name.split_once('_').filter(|(outer, _)| matches!(*outer, "Envelope" | "Page"));
+        let held = name.split_once('_').filter(|(outer, _)| matches!(*outer, "Envelope" | "Page" | "Items"));
         let Some((_, held)) = held.filter(|(_, held)| known.iter().any(|name| name == held)) else {
             continue;
         };
         let RefOr::T(Schema::Object(schema)) = schema else { continue };
         let to = RefOr::Ref(Ref::from_schema_name(held));
-        match schema.properties.get_mut("data") {
+        let property = if schema.properties.contains_key("data") { "data" } else { "items" };
+        match schema.properties.get_mut(property) {
             Some(RefOr::T(Schema::Array(array))) => array.items = ArrayItems::RefOrSchema(Box::new(to)),
             Some(data) => *data = to,
             None => {}
@@ -149,8 +150,11 @@ mod tests {
     fn every_schema_is_referred_to() {
         let document = serde_json::to_value(router::openapi(KINDS)).unwrap();
         let schemas = document["components"]["schemas"].as_object().unwrap();
-        for name in schemas.keys().filter(|name| name.starts_with("Envelope_") || name.starts_with("Page_")) {
-            let data = &schemas[name]["properties"]["data"];
+        let holds =
+            |name: &&String| ["Envelope_", "Page_", "Items_"].iter().any(|start| name.starts_with(start));
+        for name in schemas.keys().filter(holds) {
+            let properties = &schemas[name]["properties"];
+            let data = if properties["data"].is_null() { &properties["items"] } else { &properties["data"] };
             let held = name.split_once('_').unwrap().1;
             let refers = [&data["$ref"], &data["items"]["$ref"]].iter().any(|to| to.is_string());
             assert!(refers || !schemas.contains_key(held), "{name} has a copy of {held}");

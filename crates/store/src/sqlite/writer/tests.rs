@@ -62,7 +62,7 @@ impl Sample {
         let work = |change: Change| {
             let change = change.prepare().unwrap();
             let kept = vec![Arc::new(change.committed.resource.clone())];
-            Work::Commit(vec![change], kept)
+            Work::Commit(vec![change], kept, Vec::new())
         };
         let mut batch: Vec<_> = changes.into_iter().map(work).collect();
         let answers = transact(&self.connection, &self.recent, &batch).answers;

@@ -1,0 +1,64 @@
+//! The row of clusters: what the platform has to know of them.
+
+use axum::{
+    http::StatusCode,
+    response::{IntoResponse as _, Response},
+};
+use wardroom_store::Resource;
+
+use super::{
+    CLUSTER, NODE_POOL, Sort,
+    delete::DELETED,
+    facts::Facts,
+    problems::PROBLEMS,
+    routes::{ACCESS, WORDS, routes},
+    settings,
+    turns::Turns,
+    view, why,
+};
+use crate::platform::{
+    app::App,
+    http::error::Error,
+    kind::{Kind, Repeat, Stored},
+};
+
+/// Clusters, their node pools, and what adapters report of them.
+pub(crate) static ROW: Kind = Kind {
+    name: "cluster",
+    settings: settings::resolve,
+    parts: |parts, _| parts.put(Turns::default()),
+    access: ACCESS,
+    routes,
+    stores: &[
+        Stored {
+            why: Some(|app, called| Box::pin(why::cluster(app, called))),
+            again: Some(|app, cluster, repeat| Box::pin(again(app, &CLUSTER, cluster, repeat))),
+            ..Stored::of("cluster")
+        },
+        Stored {
+            why: Some(|app, called| Box::pin(why::node_pool(app, &NODE_POOL, called))),
+            again: Some(|app, pool, repeat| Box::pin(again(app, &NODE_POOL, pool, repeat))),
+            ..Stored::of("nodepool")
+        },
+    ],
+    beats: None,
+    jobs: |_| Vec::new(),
+    words: &WORDS,
+    problems: PROBLEMS,
+    dialect: None,
+};
+
+/// Shows a resource as the answer to a repeat of the request that changed it.
+async fn again(
+    app: &App,
+    sort: &'static Sort,
+    resource: &Resource,
+    repeat: Repeat<'_>,
+) -> Result<Response, Error> {
+    if repeat.marker.entry_type == DELETED {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    let id = &resource.content.id;
+    let facts = Facts::read(app, sort, id).await?.ok_or_else(|| Error::not_found(sort.kind, id))?;
+    view::answer_of(StatusCode::OK, &facts)
+}
