@@ -167,7 +167,7 @@ pub fn of(what: &str, state: &str) -> Tone {
         "device.lifecycle" => named::<lifecycle::Status>(state),
         "application" => named::<applications::State>(state),
         "health" => named::<resource::Health>(state),
-        "cluster" => named::<Condition>(state),
+        "cluster" | "nodepool" => named::<Condition>(state),
         _ => progress(state),
     }
 }

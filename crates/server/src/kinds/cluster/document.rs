@@ -61,6 +61,7 @@ impl Document {
         let owner = self.owner.iter().map(|owner| (OWNER.to_owned(), owner.clone()));
         let conditions_of =
             |condition: &Condition| (format!("{CONDITION}{}", condition.type_), condition.status.to_string());
+        let called = [("name".to_owned(), name.to_owned())].into_iter();
         let reconciled = conditions.iter().find(|condition| condition.type_ == RECONCILED);
         Ok(Content {
             kind: sort.kind.to_owned(),
@@ -69,7 +70,7 @@ impl Document {
             state: reconciled.map_or(Status::False, |condition| condition.status).to_string(),
             document: wardroom_store::Document::of(self)?,
             labels,
-            fields: owner.chain(conditions.iter().map(conditions_of)).collect(),
+            fields: owner.chain(called).chain(conditions.iter().map(conditions_of)).collect(),
             keys: BTreeSet::from([Sort::key(self.owner.as_deref(), name)]),
             deleted: false,
             due_at: None,

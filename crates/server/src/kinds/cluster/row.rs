@@ -33,11 +33,13 @@ pub(crate) static ROW: Kind = Kind {
         Stored {
             why: Some(|app, called| Box::pin(why::cluster(app, called))),
             again: Some(|app, cluster, repeat| Box::pin(again(app, &CLUSTER, cluster, repeat))),
+            called: |name| vec![("name", name.to_owned())],
             ..Stored::of("cluster")
         },
         Stored {
             why: Some(|app, called| Box::pin(why::node_pool(app, &NODE_POOL, called))),
             again: Some(|app, pool, repeat| Box::pin(again(app, &NODE_POOL, pool, repeat))),
+            called: |name| vec![("name", name.to_owned())],
             ..Stored::of("nodepool")
         },
     ],
