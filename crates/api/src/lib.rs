@@ -4,6 +4,7 @@
 //! Requests of agents are tolerant: a newer agent may send fields that this server does not know.
 
 pub mod action;
+pub mod adapter;
 pub mod client;
 pub mod cluster;
 pub mod device;

@@ -36,6 +36,9 @@ pub(crate) enum Kind {
     /// The settings that satellites read.
     #[value(name = "satellite-configs", aliases = ["satellite-config", "satelliteconfigs", "satelliteconfig", "sc"])]
     SatelliteConfig,
+    /// What reports on clusters and node pools.
+    #[value(name = "adapters", aliases = ["adapter", "ad"])]
+    Adapter,
     /// Many members that fell silent together.
     #[value(name = "incidents", aliases = ["incident", "inc"])]
     Incident,
@@ -57,6 +60,7 @@ impl Kind {
             Self::Satellite => "satellite",
             Self::SatelliteGroup => "satellite-group",
             Self::SatelliteConfig => "satellite-config",
+            Self::Adapter => "adapter",
             Self::Incident => "incident",
             Self::Token => "token",
         }
@@ -70,7 +74,7 @@ macro_rules! with_type {
             Node => node::Node, Workflow => workflow::Workflow, Group => group::Group,
             GpuNode => gpu_node::GpuNode, Run => run::Run, Site => site::Site,
             Satellite => satellite::Satellite, SatelliteGroup => satellite_group::SatelliteGroup,
-            SatelliteConfig => satellite_config::SatelliteConfig, Incident => liveness::Incident,
+            SatelliteConfig => satellite_config::SatelliteConfig, Adapter => adapter::Adapter, Incident => liveness::Incident,
             Token => token::Token)
     };
     (@ $kind:expr, $T:ident => $do:expr, $($Kind:ident => $module:ident::$Type:ident),+) => {

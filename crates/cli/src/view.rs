@@ -21,6 +21,7 @@ use crate::{
     text,
 };
 
+mod adapter;
 mod gpu_node;
 mod group;
 pub(crate) mod history;

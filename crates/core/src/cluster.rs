@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::names::names;
 
 mod action;
+pub mod adapter;
 mod classify;
 mod fold;
 mod last_known;
@@ -41,7 +42,7 @@ pub use fold::{all_finalized, fold};
 pub use naming::{check_required, successful_type};
 pub use recheck::Recheck;
 pub use report::{RawCondition, RawReport, Report, ReportedCondition};
-pub use silence::{Heard, Silent, overlay, silent};
+pub use silence::{Heard, Silent, last_word, overlay, silent};
 pub use upsert::{AdapterCondition, AdapterStatus, upsert};
 pub use validate::validate;
 pub use why::{RULES, why};

@@ -121,6 +121,8 @@ const TABLE: &[(&str, &str, Option<&str>, Open)] = &[
     ("POST",   "/api/hyperfleet/v1/clusters/{id}/nodepools/{pool}/statuses", Some("nodepool"), ADAPT),
     ("PUT",    "/api/hyperfleet/v1/clusters/{id}/nodepools/{pool}/statuses", Some("nodepool"), ADAPT),
     ("GET",    "/api/hyperfleet/v1/nodepools",           Some("nodepool"), CLUSTER),
+    ("GET",    "/api/v1/adapters",                       Some("adapter"),  CLUSTER),
+    ("GET",    "/api/v1/adapters/{name}",                Some("adapter"),  CLUSTER),
     ("GET",    "/api/satellites",                        Some("satellite"), READ),
     ("POST",   "/api/satellites",                        Some("satellite"), WRITE),
     ("GET",    "/api/satellites/active",                 Some("satellite"), READ),
@@ -165,7 +167,7 @@ const ROLES: &[&str] = &["viewer", "operator", "admin", "installer", "adapter", 
 #[rustfmt::skip]
 const KINDS: &[&str] = &[
     "node", "workflow", "group", "satellite", "satellite-group", "satellite-config", "token", "gpu-node", "run",
-    "site", "incident", "cluster", "nodepool",
+    "site", "incident", "cluster", "nodepool", "adapter",
 ];
 
 /// A caller and its credentials.

@@ -8,6 +8,7 @@
 mod support;
 
 mod access;
+mod adapters;
 mod boot;
 mod bulk;
 mod cluster_contract;

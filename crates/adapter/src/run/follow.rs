@@ -42,8 +42,9 @@ pub(super) async fn follow(adapter: Arc<Adapter>) {
                 failures += 1;
             }
         }
-        // A server that closes every stream at once is not asked in a tight loop.
-        tokio::time::sleep(BACKOFF.after(failures).unsigned_abs()).await;
+        if failures > 0 {
+            tokio::time::sleep(BACKOFF.after(failures).unsigned_abs()).await;
+        }
     }
 }
 

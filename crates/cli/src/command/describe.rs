@@ -112,6 +112,8 @@ async fn history(client: &Client, kind: Kind, id: &str) -> anyhow::Result<()> {
         Ok(rows) => rows,
         // Some roles see resources and not their history.
         Err(error) if error.status() == Some(403) => return output::line(&format!("\nHistory: {error}")),
+        // An adapter is derived from what waits for it: nothing is recorded of it.
+        Err(error) if error.is_not_found() => return Ok(()),
         Err(error) => return Err(error.into()),
     };
     output::line("\nHistory:")?;

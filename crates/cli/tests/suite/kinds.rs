@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::fixture::Server;
 
-const KINDS: [&str; 11] = [
+const KINDS: [&str; 12] = [
     "nodes",
     "workflows",
     "groups",
@@ -14,6 +14,7 @@ const KINDS: [&str; 11] = [
     "satellites",
     "satellite-groups",
     "satellite-configs",
+    "adapters",
     "incidents",
     "tokens",
 ];
@@ -35,7 +36,7 @@ fn every_kind_is_listed_and_says_when_one_is_not_there() {
         let singular = kind.strip_suffix('s').unwrap();
         server.run(&["describe", singular, "nope"]).says(3, &["nope", "next: "]);
         server.run(&["history", singular, "nope"]).says(3, &["nope"]);
-        let explained = ["nodes", "gpu-nodes", "runs", "satellites"].contains(&kind);
+        let explained = ["nodes", "gpu-nodes", "runs", "satellites", "adapters"].contains(&kind);
         let code = if explained { 3 } else { 2 };
         server.run(&["why", singular, "nope"]).says(code, &["nope"]);
     }

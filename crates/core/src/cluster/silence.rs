@@ -48,18 +48,28 @@ pub fn silent<'a>(
     heard: &[Heard<'a>],
     now: Timestamp,
 ) -> impl Iterator<Item = Silent<'a>> {
-    let Desired { updated_time, generation, .. } = *desired;
     heard.iter().filter(|heard| must_speak(desired, heard)).filter_map(move |heard| {
-        let speaks_of_it = heard.status.is_some_and(|status| status.observed_generation == generation);
-        let last_word = match heard.received_at {
-            Some(received_at) if speaks_of_it => received_at,
-            Some(received_at) => received_at.max(updated_time),
-            None => updated_time,
-        };
+        let last_word = last_word(desired, heard.status, heard.received_at);
         // A patience past the end of time is one that never runs out.
         let since = last_word.checked_add(heard.patience.saturating_add(heard.excused)).ok()?;
         (since < now).then_some(Silent { adapter: heard.adapter, received_at: heard.received_at, since })
     })
+}
+
+/// From when on the silence of an adapter counts: its last word, or the change of what is desired, for one that has said
+/// nothing since.
+#[must_use]
+pub fn last_word(
+    desired: &Desired<'_>,
+    status: Option<&AdapterStatus>,
+    received_at: Option<Timestamp>,
+) -> Timestamp {
+    let speaks_of_it = status.is_some_and(|status| status.observed_generation == desired.generation);
+    match received_at {
+        Some(received_at) if speaks_of_it => received_at,
+        Some(received_at) => received_at.max(desired.updated_time),
+        None => desired.updated_time,
+    }
 }
 
 /// A required adapter, and when it was last heard.

@@ -7,6 +7,7 @@ use wardroom_store::{List, Resource};
 
 use crate::platform::{app::App, http::error::Error};
 
+pub(crate) mod adapters;
 mod commit;
 pub(crate) mod create;
 pub(crate) mod delete;

@@ -12,6 +12,7 @@ use wardroom_store::{Beside, Change, Content, Entry, Observation, Resource};
 
 use super::{
     Sort,
+    adapters::{silence, told},
     document::Document,
     facts::{CONDITIONS, Facts, Said},
     settings::Settings,
@@ -91,7 +92,8 @@ impl<'a> Step<'a> {
         let content = &facts.resource.content;
         let names = (content.id.as_str(), content.name.as_str());
         let after = document.content(facts.sort, names, labels, &conditions)?;
-        let after = Content { deleted: is_gone, due_at: content.due_at, ..after };
+        let due_at = told::due_at(app, content.due_at, &facts.conditions, &conditions);
+        let after = Content { deleted: is_gone, due_at, ..after };
         let change = entry(&moved, is_gone).map(|entry| change(&facts.resource, after, entry));
         let others = said.map(|said| said.observation(facts.sort, &content.id)).transpose()?;
         let turn = turn(facts.sort, &content.id, facts.turn + 1, &conditions, app.now())?;
@@ -137,12 +139,19 @@ pub(super) fn turn(
 
 /// Commits all of these or none, as part of the request that is being run; the resources in the order of their changes.
 pub(super) async fn commit(app: &App, settled: Vec<Settled>) -> Result<Vec<Resource>, wardroom_store::Error> {
-    let (mut changes, mut beside) = (Vec::new(), Vec::new());
+    let (mut changes, mut beside, mut gone) = (Vec::new(), Vec::new(), Vec::new());
     for one in settled {
+        if one.is_gone {
+            gone.push((one.beside.turn.kind.clone(), one.beside.turn.resource_id.clone()));
+        }
         changes.extend(one.change);
         beside.push(one.beside);
     }
-    commit_all(app, changes, beside).await
+    let committed = commit_all(app, changes, beside).await?;
+    for (kind, id) in gone {
+        silence::forget(app, &kind, &id).await;
+    }
+    Ok(committed)
 }
 
 /// The same of changes that were put together otherwise.

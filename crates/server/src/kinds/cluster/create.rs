@@ -6,10 +6,11 @@ use axum::{Extension, extract::State, http::StatusCode, response::Response};
 use uuid::Uuid;
 use wardroom_api::cluster::{Cluster, ClusterCreate, Exact};
 use wardroom_core::cluster::{READ, fold};
-use wardroom_store::{Beside, Change, Entry, Error as StoreError, attempts, unless_conflict};
+use wardroom_store::{Beside, Change, Content, Entry, Error as StoreError, attempts, unless_conflict};
 
 use super::{
     CLUSTER, NODE_POOL, Place, Sort,
+    adapters::told,
     commit::{commit_all, desired, turn},
     delete::being_deleted,
     document::{Document, now},
@@ -102,7 +103,9 @@ async fn attempt(
         let turn = turn(owner.sort, owner.id(), owner.turn + 1, &owner.conditions, now)?;
         beside.push(kept(turn));
     }
-    let entry = Entry { at: now, ..by_person(app, caller, "created", None) };
+    let content = Content { due_at: told::due_at(app, None, &[], &conditions), ..content };
+    let metadata = told::generation_of(&document);
+    let entry = Entry { at: now, metadata, ..by_person(app, caller, "created", None) };
     let (effects, holds) = (Vec::new(), Vec::new());
     let change = Change { before: None, after: content, entry, effects, fence: None, holds };
     match commit_all(app, vec![change], beside).await {

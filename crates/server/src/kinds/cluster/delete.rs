@@ -16,6 +16,7 @@ use wardroom_store::{Beside, Content, Entry, attempts, unless_conflict};
 
 use super::{
     CLUSTER, NODE_POOL, Place,
+    adapters::told,
     commit::{Moved, Settled, Step, change, commit, turn},
     document,
     facts::Facts,
@@ -167,11 +168,11 @@ fn delete(app: &App, caller: &Caller, facts: &Facts, has_children: bool) -> Resu
         step.document.deleted_time = Some(now);
         step.document.deleted_by = Some(caller.name().to_owned());
     }
-    let generation = step.document.generation;
+    let generation = told::generation_of(&step.document);
     step.settle(app, |_, is_gone| {
         let entry_type = if is_gone { DELETED } else { "deletion_requested" };
         let mut entry = by_person(app, caller, entry_type, None);
-        entry.metadata = json!({ "generation": generation });
+        entry.metadata = generation;
         (is_new || is_gone).then_some(entry)
     })
 }

@@ -82,6 +82,17 @@ impl Facts {
     }
 }
 
+/// What one adapter said last of some resources, with their ids.
+pub(super) async fn said_by(
+    app: &App,
+    sort: &Sort,
+    adapter: &str,
+    ids: &[&str],
+) -> Result<Vec<(String, Said)>, Error> {
+    let seen = app.store.observed(sort.kind, &format!("{ADAPTER}{adapter}"), ids).await?;
+    seen.iter().map(|one| Ok((one.resource_id.clone(), Said::of(one)?))).collect()
+}
+
 impl Said {
     fn of(seen: &Observation) -> Result<Self, Error> {
         let Stored { status, data, metadata } = seen.document.read()?;

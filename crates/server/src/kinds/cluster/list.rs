@@ -14,6 +14,7 @@ use wardroom_store::{List, Requirement, Resource, Selector, Window};
 
 use super::{
     CLUSTER, NODE_POOL, OWNER, Place, Sort,
+    adapters::silence,
     document::{CONDITION, Document},
     facts::CONDITIONS,
     id_of, view,
@@ -152,7 +153,8 @@ pub(crate) async fn node_pool(
 async fn one(app: &App, place: &Place<'_>) -> Result<Response, Error> {
     let (sort, found) = (place.sort(), place.find(app).await?);
     let seen = app.store.observation(sort.kind, &found.content.id, CONDITIONS).await?;
-    let conditions = seen.map(|seen| seen.document.read()).transpose()?.unwrap_or_default();
+    let mut conditions = seen.map(|seen| seen.document.read()).transpose()?.unwrap_or_default();
+    silence::overlay(app, sort, &found, &mut conditions).await?;
     view::answer(StatusCode::OK, sort, &found, conditions)
 }
 
@@ -177,6 +179,7 @@ async fn page(
         Some(search) => found::by(app, sort, list, &search, &pages, newest_first).await?,
     };
     let mut conditions = conditions_of(app, sort, &found).await?;
+    silence::overlay_page(app, sort, &found, &mut conditions).await?;
     let shown = |resource: &Resource| {
         let conditions = conditions.remove(&resource.content.id).unwrap_or_default();
         Ok(view::shown(sort, resource, Document::of(resource)?, conditions))
@@ -195,7 +198,7 @@ fn newest_first(order: Option<&str>) -> Result<bool, Error> {
 }
 
 /// The conditions of some resources, by their ids.
-async fn conditions_of(
+pub(super) async fn conditions_of(
     app: &App,
     sort: &Sort,
     found: &[Resource],

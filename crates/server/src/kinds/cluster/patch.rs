@@ -6,12 +6,12 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::Response,
 };
-use serde_json::json;
 use wardroom_api::cluster::{Cluster, ClusterPatch, Exact};
 use wardroom_store::{attempts, unless_conflict};
 
 use super::{
     Place,
+    adapters::told,
     commit::{Step, commit},
     create::{check_labels, check_spec},
     delete::being_deleted,
@@ -84,7 +84,7 @@ async fn change(
         let Some(step) = step(&facts, caller, patch, document::now(app))? else {
             return view::answer_of(StatusCode::OK, &facts).map(Some);
         };
-        let changed = json!({ "generation": step.document.generation });
+        let changed = told::generation_of(&step.document);
         let settled = step.settle(app, |_, _| {
             let mut entry = by_person(app, caller, "changed", None);
             entry.metadata = changed;

@@ -11,6 +11,7 @@ use wardroom_store::{Entry, TRANSITION, attempts, unless_conflict};
 
 use super::{
     CLUSTER, Sort,
+    adapters::silence,
     commit::{Moved, Settled, Step, commit},
     delete::{DELETED, owner_without},
     facts::{Facts, Said},
@@ -64,6 +65,7 @@ async fn attempt(
 ) -> Result<Option<Accepted>, Error> {
     let facts = Facts::read(app, sort, id).await?.ok_or_else(|| Error::not_found(sort.kind, id))?;
     let Incoming { report, data, metadata, .. } = arrived.incoming;
+    silence::heard(app, sort, id, &report.adapter);
     let before = facts.said(&report.adapter).map(|said| &said.status);
     let generation = facts.document.generation;
     let folds = match classify(generation, before, report) {

@@ -2,11 +2,11 @@
 
 use utoipa_axum::{router::OpenApiRouter, routes};
 use wardroom_core::{
-    cluster::{Discard, Status},
+    cluster::{Discard, Status, adapter::Standing},
     table::Role::{Adapter, Admin, Auditor, Installer, Operator, Viewer},
 };
 
-use super::{create, delete, list, patch, statuses};
+use super::{adapters, create, delete, list, patch, statuses};
 use crate::platform::{
     app::App,
     http::{
@@ -44,6 +44,8 @@ pub(super) const ACCESS: &[Route] = &[
     route("POST",   "/api/hyperfleet/v1/clusters/{id}/nodepools/{pool}/statuses",       "nodepool", REPORTERS, Class::Report),
     route("PUT",    "/api/hyperfleet/v1/clusters/{id}/nodepools/{pool}/statuses",       "nodepool", REPORTERS, Class::Report),
     route("GET",    "/api/hyperfleet/v1/nodepools",                                     "nodepool", READERS,   Class::Read),
+    route("GET",    "/api/v1/adapters",                                                 "adapter",  READERS,   Class::Read),
+    route("GET",    "/api/v1/adapters/{name}",                                          "adapter",  READERS,   Class::Read),
 ];
 
 pub(super) const WORDS: Words = Words {
@@ -53,6 +55,7 @@ pub(super) const WORDS: Words = Words {
         ("AdapterCondition", "status", Values::Of(names::<Status>)),
         ("ReportedCondition", "status", Values::Of(names::<Status>)),
         ("Discarded", "discarded", Values::Of(names::<Discard>)),
+        ("Adapter", "state", Values::Of(names::<Standing>)),
     ],
     parameters: &[],
 };
@@ -69,4 +72,6 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(delete::force_node_pool))
         .routes(routes!(statuses::of_node_pool, statuses::post_node_pool, statuses::put_node_pool))
         .routes(routes!(list::all_node_pools))
+        .routes(routes!(adapters::list::list))
+        .routes(routes!(adapters::list::one))
 }

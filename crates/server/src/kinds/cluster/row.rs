@@ -8,6 +8,7 @@ use wardroom_store::Resource;
 
 use super::{
     CLUSTER, NODE_POOL, Sort,
+    adapters::{self, silence, standing::Refreshed, told},
     delete::DELETED,
     facts::Facts,
     problems::PROBLEMS,
@@ -26,7 +27,10 @@ use crate::platform::{
 pub(crate) static ROW: Kind = Kind {
     name: "cluster",
     settings: settings::resolve,
-    parts: |parts, _| parts.put(Turns::default()),
+    parts: |parts, _| {
+        parts.put(Turns::default());
+        parts.put(Refreshed::default());
+    },
     access: ACCESS,
     routes,
     stores: &[
@@ -34,16 +38,22 @@ pub(crate) static ROW: Kind = Kind {
             why: Some(|app, called| Box::pin(why::cluster(app, called))),
             again: Some(|app, cluster, repeat| Box::pin(again(app, &CLUSTER, cluster, repeat))),
             called: |name| vec![("name", name.to_owned())],
+            told: Some(&told::CLUSTERS),
             ..Stored::of("cluster")
         },
         Stored {
             why: Some(|app, called| Box::pin(why::node_pool(app, &NODE_POOL, called))),
             again: Some(|app, pool, repeat| Box::pin(again(app, &NODE_POOL, pool, repeat))),
             called: |name| vec![("name", name.to_owned())],
+            told: Some(&told::NODE_POOLS),
             ..Stored::of("nodepool")
         },
+        Stored {
+            why: Some(|app, name| Box::pin(adapters::why::adapter(app, name))),
+            ..Stored::of(adapters::KIND)
+        },
     ],
-    beats: None,
+    beats: Some(&silence::HEARD),
     jobs: |_| Vec::new(),
     words: &WORDS,
     problems: PROBLEMS,

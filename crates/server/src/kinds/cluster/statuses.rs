@@ -179,6 +179,7 @@ async fn listed(
 }
 
 async fn take(app: &App, caller: &Caller, place: &Place<'_>, incoming: &Incoming) -> Result<Accepted, Error> {
+    caller.identity().map_or(Ok(()), |identity| identity.acts_as(&incoming.report.adapter))?;
     let id = match place {
         // An id needs no look first: a report about nothing is refused.
         Place::Cluster(called) if is_id(called) => {

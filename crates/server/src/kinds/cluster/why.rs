@@ -1,7 +1,7 @@
 //! Why a cluster or node pool is, or is not, reconciled: which adapter it waits for, and the adapter's last words.
 
 use wardroom_core::{
-    cluster::{self, AVAILABLE, AdapterStatus, FINALIZED, FORCE_DELETE, Status},
+    cluster::{self, AVAILABLE, AdapterStatus, FINALIZED, FORCE_DELETE, Silent, Status},
     table::Owner,
     why::{Blocker, Exit, Why},
 };
@@ -11,7 +11,7 @@ use crate::platform::{app::App, http::error::Error};
 
 /// Explains a cluster, by its id or name.
 pub(super) async fn cluster(app: &App, called: &str) -> Result<Vec<Why>, Error> {
-    let facts = Place::Cluster(called).read(app).await?;
+    let facts = Place::Cluster(called).read(app).await?.with_silence(app).await?;
     let mut why = explained(app, &facts);
     if facts.is_being_deleted() {
         let count = pools_of(app, facts.id()).await?.len();
@@ -34,7 +34,7 @@ pub(super) async fn node_pool(app: &App, sort: &'static Sort, called: &str) -> R
         Some((cluster, pool)) => Place::Pool(cluster, pool).read(app).await?,
         None => Facts::read(app, sort, called).await?.ok_or_else(|| Error::not_found(sort.kind, called))?,
     };
-    Ok(explained(app, &facts))
+    Ok(explained(app, &facts.with_silence(app).await?))
 }
 
 fn explained(app: &App, facts: &Facts) -> Vec<Why> {
@@ -42,8 +42,19 @@ fn explained(app: &App, facts: &Facts) -> Vec<Why> {
     let mut why: Vec<_> = cluster::why(facts.id(), &facts.conditions).into_iter().collect();
     for one in &mut why {
         one.blockers.extend(required.iter().filter_map(|adapter| blocker(facts, adapter)));
+        one.blockers.extend(facts.silent(app).iter().map(silence));
     }
     why
+}
+
+/// The silence of an adapter, and what to look at.
+fn silence(silent: &Silent<'_>) -> Blocker {
+    let heard = silent.received_at.map_or("never heard".to_owned(), |at| format!("last heard {at}"));
+    let (adapter, since) = (silent.adapter, silent.since);
+    let what = format!(
+        "{adapter} is silent: {heard}, its patience ran out {since}; look whether it runs, reaches the server and has a valid token"
+    );
+    Blocker { what: what.into(), fix: None }
 }
 
 fn by_force(facts: &Facts) -> Exit {

@@ -11,7 +11,6 @@ use crate::platform::app::App;
 
 impl Beating {
     /// The row of a kind whose members are heard and never have to beat.
-    #[expect(dead_code, reason = "adapters are such a kind; it comes with their reports")]
     pub(crate) const fn heard_only(kind: &'static str) -> Self {
         Self {
             kind,
@@ -30,10 +29,6 @@ impl Beating {
 impl Liveness {
     /// Returns how much longer than its patience a member may be silent that was heard at a wall time: the time since then
     /// in which the server did not listen, and the time to be heard again after that.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "adapters are judged by it; it comes with their reports")
-    )]
     pub(crate) fn excused(&self, app: &App, heard: Timestamp, patience: SignedDuration) -> SignedDuration {
         // A request may be the first to run after the process stood still.
         self.pulse(app);
@@ -43,5 +38,20 @@ impl Liveness {
         let last_counted = last.max(judge.counts_from);
         let due = deadline(&Heard { last: last_counted, interval: None }, &policy, &judge.listening, now).due;
         due.duration_since(last).saturating_sub(patience).max(SignedDuration::ZERO)
+    }
+
+    /// Names the members of a kind that were last heard before a wall time, as far as memory knows: those whose ids end
+    /// like that, at most so many.
+    pub(crate) fn heard_before(&self, kind: &str, before: Timestamp, end: &str, most: usize) -> Vec<String> {
+        let mut found = Vec::new();
+        if let Some(kind) = self.kind(kind) {
+            let before = self.steady_of(before);
+            self.slab.heard_before(kind, before, |id| {
+                if found.len() < most && id.ends_with(end) {
+                    found.push(id.to_owned());
+                }
+            });
+        }
+        found
     }
 }

@@ -185,6 +185,19 @@ impl Slab {
         }
     }
 
+    /// Calls `each` with the name of every member of a kind that was last heard before an instant.
+    pub(super) fn heard_before(&self, kind: u8, before: i64, mut each: impl FnMut(&str)) {
+        for (_, chunk) in self.made() {
+            let names = chunk.names.read().unwrap_or_else(PoisonError::into_inner);
+            for (at, name) in names.iter().enumerate() {
+                let is_taken = chunk.life[at].load(Acquire) % 2 == 1;
+                if is_taken && chunk.kind[at].load(Relaxed) == kind && chunk.last[at].load(Relaxed) < before {
+                    each(name);
+                }
+            }
+        }
+    }
+
     fn made(&self) -> impl Iterator<Item = (usize, &Chunk)> {
         self.chunks.iter().enumerate().filter_map(|(number, chunk)| Some((number, chunk.get()?)))
     }

@@ -88,6 +88,16 @@ pub(crate) async fn refresh_ids(app: &App, kind: &'static str, ids: &[String]) -
     Ok(())
 }
 
+/// The same of all members of a kind.
+pub(crate) async fn refresh_kind(app: &App, kind: &'static str) -> Result<(), Error> {
+    let live = &app.liveness;
+    let Some(number) = live.kind(kind).filter(|_| !live.knows_all.load(Relaxed)) else { return Ok(()) };
+    for seen in app.store.seen(kind).await? {
+        live.learn(number, &seen);
+    }
+    Ok(())
+}
+
 /// Returns why a watched member is not judged yet, or the rule that judges it, with the incident that holds
 /// it.
 pub(crate) async fn blockers(app: &App, kind: &'static str, id: &str) -> Result<Vec<Blocker>, Error> {

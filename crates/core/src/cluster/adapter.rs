@@ -1,0 +1,44 @@
+//! How an adapter stands, over all the clusters and node pools that wait for it.
+
+use crate::{
+    names::names,
+    table::Owner,
+    why::{Rule, Why, explain_derived},
+};
+
+names! {
+    /// The most serious of what is true of an adapter.
+    pub enum Standing {
+        /// A resource has not been heard of from it for longer than its patience.
+        Silent = "silent",
+        /// It says of a resource that it is not available.
+        Failing = "failing",
+        /// A resource waits for it.
+        Working = "working",
+        /// Nothing waits for it.
+        Idle = "idle",
+    }
+}
+
+const ABOUT: &str = "adapter";
+
+const fn rule(status: &'static str, when: &'static str, by: Owner) -> Rule {
+    Rule { about: ABOUT, status, to: "idle", when, by, call: None }
+}
+
+/// The ways out of what is not well.
+pub const RULES: &[Rule] = &[
+    rule(
+        "silent",
+        "The adapter reports again: look whether it runs, reaches the server, and has a valid token.",
+        Owner::Admin,
+    ),
+    rule("failing", "The adapter reports Available=True for what fails.", Owner::Adapter),
+    rule("working", "The adapter reports on what waits for it.", Owner::Adapter),
+];
+
+/// Explains how an adapter stands; `info` is what is known of it.
+#[must_use]
+pub fn why(name: &str, standing: Standing, info: String) -> Why {
+    explain_derived(RULES, (ABOUT, name), standing, info.into())
+}
