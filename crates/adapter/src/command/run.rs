@@ -19,13 +19,13 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
     /// The URL of the server.
-    #[arg(long, value_name = "URL", env = "WARDROOM_SERVER")]
+    #[arg(long, value_name = "URL", env = "WARDROOM_SERVER_URL")]
     server: String,
     /// A file with a token of role `adapter`. It is read again when the server no longer accepts the token.
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
     /// A file with the certificates to trust instead of the system's.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "WARDROOM_CA_FILE")]
     ca_file: Option<PathBuf>,
 }
 

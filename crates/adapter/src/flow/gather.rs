@@ -1,7 +1,5 @@
 //! The first steps: parameters, then preconditions with what they remember.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value as Json, json};
 
 use super::{AdapterError, Facts, VERSION};
@@ -51,7 +49,7 @@ async fn resolve(param: &Param, facts: &mut Facts, world: &mut World) -> Result<
 
 async fn origin(source: &Source, facts: &mut Facts, world: &mut World) -> Result<Option<Json>, Trouble> {
     match source {
-        Source::Field(path) => Ok(field(path, &facts.values.by_name)),
+        Source::Field(path) => Ok(field(path, facts)),
         Source::Environment(name) => Ok(world.environment(name).map(Json::from)),
         Source::Expression(expression) => {
             let found = expression.find(&facts.scope).map_err(|failure| mistake(&failure))?;
@@ -71,16 +69,18 @@ async fn origin(source: &Source, facts: &mut Facts, world: &mut World) -> Result
     }
 }
 
-/// Returns a value below a variable of templates.
-fn field(path: &FieldPath, values: &BTreeMap<String, Json>) -> Option<Json> {
+/// Returns a value below a variable of templates. A query over all variables does not see those of the environment.
+fn field(path: &FieldPath, facts: &Facts) -> Option<Json> {
+    let values = &facts.values.by_name;
     match path {
         FieldPath::Steps(steps) => {
             let (root, rest) = steps.split_first()?;
             FieldPath::Steps(rest.to_vec()).within(values.get(root)?)
         }
-        FieldPath::Query(_) => path.within(&Json::Object(
-            values.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
-        )),
+        FieldPath::Query(_) => {
+            let visible = values.iter().filter(|(name, _)| !facts.hidden.contains_key(*name));
+            path.within(&Json::Object(visible.map(|(name, value)| (name.clone(), value.clone())).collect()))
+        }
     }
 }
 

@@ -196,6 +196,11 @@ async fn the_environment_is_in_manifests_and_nowhere_else() {
     let outcome = run(&config(VALIDATION), &cluster(), json!({}), answers.clone()).await;
     let trace = serde_json::to_string(&outcome.trace).unwrap();
     assert!(!trace.contains(secret) && trace.contains("(image, from the environment)"), "{trace}");
+    // Nor does a query over all variables find it.
+    let text =
+        VALIDATION.replace("preconditions:", "  - {name: found, source: \"{.image}\"}\npreconditions:");
+    let outcome = run(&config(&text), &cluster(), json!({}), answers.clone()).await;
+    assert_eq!(outcome.trace.params["found"], Json::Null);
     // What another system says about it is concealed as well.
     let text = VALIDATION.replace("source: cluster.spec.region", "api_call: {url: \"/{{ .image }}\"}");
     let text = text

@@ -42,9 +42,8 @@ pub(super) async fn follow(adapter: Arc<Adapter>) {
                 failures += 1;
             }
         }
-        if failures > 0 {
-            tokio::time::sleep(BACKOFF.after(failures).unsigned_abs()).await;
-        }
+        // A server that closes every stream at once is not asked in a tight loop.
+        tokio::time::sleep(BACKOFF.after(failures).unsigned_abs()).await;
     }
 }
 

@@ -78,11 +78,11 @@ pub(crate) async fn a_returned_change_is_tried_alone(database: Database) {
     assert_eq!(verify(&database.location(), None, &[]).await.unwrap().fault, None);
 }
 
-/// What waits for a lock in this database, and what is at work in it.
-const WAITING: &str =
-    "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+/// Sessions of clients that wait for a lock in this database, and those at work in it. Autovacuum workers come and go.
+const WAITING: &str = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' \
+     AND backend_type = 'client backend'";
 const AT_WORK: &str = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND state = 'active' \
-                       AND pid <> pg_backend_pid()";
+                       AND pid <> pg_backend_pid() AND backend_type = 'client backend'";
 
 /// Ends the sessions that clients have in the database, and waits until those are gone. Others may come and go
 /// meanwhile, autovacuum workers among them.

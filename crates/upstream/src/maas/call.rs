@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::{Class, Error, Key, form::Form};
 use crate::{
-    Gate,
+    Gate, gate,
     reply::{self, Cut},
 };
 
@@ -153,6 +153,9 @@ impl Maas {
             request = request.header(CONTENT_TYPE, kind).body(form.body(&boundary));
         }
         let response = request.send().await.map_err(|cause| {
+            if let Some(why) = gate::refused(&cause) {
+                return error(Class::Elsewhere(why));
+            }
             let unsent = cause.is_connect() || cause.is_builder();
             let why = reply::why(cause);
             error(if unsent { Class::Unreachable(why) } else { Class::Ambiguous(why) })

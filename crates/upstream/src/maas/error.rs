@@ -22,6 +22,9 @@ pub enum Class {
     /// Nothing was sent: no route, no name, no TLS, or no such address.
     #[error("MAAS cannot be reached: {0}")]
     Unreachable(String),
+    /// Nothing was sent: the key may not go where the address leads.
+    #[error("MAAS was not called: {0}")]
+    Elsewhere(String),
     /// It was sent, and MAAS may have done it: time ran out, the connection ended, or the answer was a 5xx. A
     /// change of status is committed before power is touched, so also a 500 may mean "accepted".
     #[error("MAAS did not answer, and may have done it: {0}")]
@@ -100,7 +103,8 @@ impl Error {
             }
             // The refusal of a second create is how a lost reply to the first one shows.
             Class::Refused(_) if self.is_taken() => Repeat::Observe,
-            Class::Credentials
+            Class::Elsewhere(_)
+            | Class::Credentials
             | Class::Forbidden(_)
             | Class::Gone
             | Class::Refused(_)
@@ -113,6 +117,7 @@ impl Error {
     pub const fn did_nothing(&self) -> bool {
         match &self.class {
             Class::Unreachable(_)
+            | Class::Elsewhere(_)
             | Class::Busy { .. }
             | Class::Throttled { .. }
             | Class::WrongState(_)

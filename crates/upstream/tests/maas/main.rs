@@ -9,12 +9,15 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use support::{client, impatient, onboarded, start};
+use support::{client, impatient, onboarded, settings, start};
 use wardroom_core::gpu_node::maas::{Observed, Power, Status};
 use wardroom_fakes::maas::{Bmc, Change, Config, Fault, FaultKind, Outcome, OverLimit, Pace, Seed};
-use wardroom_upstream::maas::{
-    Class, Commission, Effect, Erase, Filter, Key, Level, Maas, NewMachine, PowerDriver, Release, Repeat,
-    Secret, Settings, StopMode,
+use wardroom_upstream::{
+    Gate,
+    maas::{
+        Class, Commission, Effect, Erase, Filter, Key, Level, Maas, NewMachine, PowerDriver, Release, Repeat,
+        Secret, Settings, StopMode,
+    },
 };
 
 const NOTHING: Release<'static> = Release { erase: Erase::No, comment: "test" };
@@ -53,6 +56,20 @@ async fn a_machine_lives_from_new_to_deleted() {
     assert_eq!((gone.class.clone(), gone.repeat()), (Class::Gone, Repeat::Never));
     assert_eq!(maas.machines(&[&id]).await.unwrap(), [], "a list does not know it, and is not an error");
     assert_eq!(fake.effects()[&id]["deploy"], 1);
+}
+
+/// The key goes nowhere but through the gate, and a name that leads elsewhere is not asked for again.
+#[tokio::test]
+async fn a_key_goes_through_the_gate_or_stays() {
+    let fake = start(Config::default()).await;
+    let closed = || Gate::new(|address| Err(format!("{address} is elsewhere")));
+    let named = fake.url().replace("127.0.0.1", "localhost");
+    let maas = Maas::new(Settings { url: named.clone(), gate: closed(), ..settings(&fake) }).unwrap();
+    let error = maas.whoami().await.unwrap_err();
+    assert!(matches!(&error.class, Class::Elsewhere(why) if why.contains("localhost")), "{error:?}");
+    assert_eq!((error.repeat(), error.did_nothing()), (Repeat::Never, true));
+    let maas = Maas::new(Settings { url: named, ..settings(&fake) }).unwrap();
+    maas.whoami().await.expect("the same name through an open gate");
 }
 
 #[tokio::test]

@@ -433,8 +433,8 @@ impl From<maas::Error> for StageError {
             maas::Class::WrongState(_) => again(evidence),
             maas::Class::Credentials => failed(Class::Credentials, evidence),
             maas::Class::Gone => gone(),
-            // MAAS refuses a setting of the site.
-            maas::Class::Refused(_) => wrong_settings(evidence),
+            // MAAS refuses a setting of the site, or the server its URL.
+            maas::Class::Refused(_) | maas::Class::Elsewhere(_) => wrong_settings(evidence),
             maas::Class::Forbidden(_) | maas::Class::Malformed { .. } => needs_person(evidence),
         }
     }

@@ -379,6 +379,7 @@ impl Session {
 pub(crate) fn is_away(class: &Class) -> bool {
     match class {
         Class::Unreachable(_)
+        | Class::Elsewhere(_)
         | Class::Ambiguous(_)
         | Class::Busy { .. }
         | Class::Throttled { .. }
