@@ -78,6 +78,7 @@ const PROMISES: &[(&str, &[&str])] = &[
             "an_attempt_that_is_named_counts_once",
             "a_lost_answer_can_be_asked_for_again",
             "a_registration_is_repeated_for_a_minute_only",
+            "what_is_killed_goes_on_and_makes_nothing_twice",
         ],
     ),
     (
@@ -171,6 +172,7 @@ const PROMISES: &[(&str, &[&str])] = &[
             "only_the_expected_certificate_gets_the_password",
             "a_bmc_cannot_send_the_password_elsewhere",
             "no_secret_is_kept_in_an_error",
+            "the_environment_is_in_manifests_and_nowhere_else",
         ],
     ),
     (
@@ -321,6 +323,7 @@ const PROMISES: &[(&str, &[&str])] = &[
             "guesses_at_a_satellite_delay_no_other",
             "buckets_are_separate",
             "streams_of_a_token_are_counted",
+            "a_cluster_that_cannot_be_worked_on_delays_no_other",
         ],
     ),
 ];

@@ -11,6 +11,7 @@ mod access;
 mod adapters;
 mod boot;
 mod bulk;
+mod cluster_adapters;
 mod cluster_contract;
 mod cluster_document;
 mod cluster_load;

@@ -138,3 +138,18 @@ fn all_mistakes_are_told_at_once() {
         .replace("{{ .clusterId }}\", n", "{{ .clutserId }}\", n");
     assert_eq!(problems(&text).len(), 2, "{:#?}", problems(&text));
 }
+
+/// The examples are without mistakes, and the page shows them as they are.
+#[test]
+fn the_examples_are_good() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("docs/adapters.md")).unwrap();
+    for name in ["dns.yaml", "validation.yaml"] {
+        let path = root.join("examples").join(name);
+        assert!(Config::read(&path).is_ok(), "{:?}", Config::read(&path).err());
+        assert!(
+            page.contains(&std::fs::read_to_string(&path).unwrap()),
+            "docs/adapters.md shows {name} as it is"
+        );
+    }
+}

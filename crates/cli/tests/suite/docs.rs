@@ -56,6 +56,15 @@ fn gpu_nodes_work_as_they_are_written() {
     );
 }
 
+#[test]
+fn adapters_work_as_they_are_written() {
+    build(&["wardroom-adapter", "wardroom-fakes"]);
+    check(
+        "adapters.md",
+        &["no mistakes found", "Available=True Resolved", "ReconciledAll", "the cluster is gone"],
+    );
+}
+
 /// Builds programs that the commands of a page use, beside the one that is tested. One by one, as other tests do: together
 /// their dependencies would be built once more, with the features of both.
 fn build(packages: &[&str]) {

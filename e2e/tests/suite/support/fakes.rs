@@ -1,4 +1,4 @@
-//! Fakes of Harbor and SPIRE, as the processes they would be.
+//! Fakes of Harbor, SPIRE and Kubernetes, as the processes they would be.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -34,6 +34,13 @@ impl Fake {
     pub(crate) fn spire(dir: &Path) -> Self {
         let (state, socket) = (dir.join("spire.json"), socket(dir));
         Self::start(&["spire", "--state", state.to_str().unwrap(), "--socket", socket.to_str().unwrap()])
+    }
+
+    /// A Kubernetes that keeps its state in a folder, beside a `kubeconfig`.
+    pub(crate) fn kubernetes(dir: &Path) -> Self {
+        let (state, config) = (dir.join("kubernetes.json"), dir.join("kubeconfig"));
+        let (state, config) = (state.to_str().unwrap(), config.to_str().unwrap());
+        Self::start(&["kubernetes", "--state", state, "--kubeconfig", config])
     }
 
     fn start(arguments: &[&str]) -> Self {
