@@ -49,6 +49,7 @@ const TABLE: &[(&str, &str, Option<&str>, Open)] = &[
     ("GET",    "/api/v1/summary",                        None,             READ),
     ("GET",    "/api/v1/history",                        None,             AUDIT),
     ("GET",    "/api/v1/events",                         None,             AUDIT),
+    ("GET",    "/api/v1/resources",                      None,             READ),
     ("GET",    "/api/v1/resources/{kind}/{id}/why",      Some("node"),     READ),
     ("GET",    "/api/v1/liveness",                       None,             READ),
     ("GET",    "/api/v1/incidents",                      Some("incident"), READ),
