@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use sha2::{Digest as _, Sha256};
-use wardroom_api::device::{RENDERED_VERSION, RenderedDevice};
+use tokio::signal::unix::{SignalKind, signal};
+use wardroom_api::device::{DeviceReport, RENDERED_VERSION, RenderedDevice};
 use wardroom_core::device::update::State;
 
 use crate::orphan;
@@ -18,16 +19,86 @@ mod crash;
 mod disk;
 mod files;
 mod hooks;
+mod identity;
+mod live;
 mod machine;
+mod monitor;
 mod os;
+mod reboot;
 mod record;
+mod report;
+mod retry;
 mod spec;
 mod update;
 mod window;
 
 use config::Config;
+use identity::Identity;
+use live::Agent;
 use record::{Store, Version};
 use update::Updater;
+
+/// The options of the agent.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// The URL where the server listens for devices.
+    #[arg(long)]
+    server: String,
+    /// The file with an enrolment token; needed until the device has a certificate.
+    #[arg(long)]
+    token_file: Option<PathBuf>,
+    /// PEM certificates to trust instead of the system's.
+    #[arg(long)]
+    ca_file: Option<PathBuf>,
+    /// The folder for the key, the certificate and all that must survive a restart.
+    #[arg(long)]
+    state_dir: PathBuf,
+    /// The configuration, as TOML.
+    #[arg(long)]
+    config: PathBuf,
+}
+
+/// Runs the agent until it is stopped, refused or decommissioned.
+pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
+    let config = Config::read(&options.config)?;
+    let store = Store::open(&options.state_dir)?;
+    if let Some(note) = identity::decommissioned(store.dir()) {
+        identity::wipe_again(store.dir())?;
+        tracing::warn!("{}; remove --state-dir to enrol it as a new device", note.trim());
+        return Ok(());
+    }
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        ended = live(&options, &config, &store) => ended,
+        _ = terminate.recv() => Ok(()),
+        _ = interrupt.recv() => Ok(()),
+    }
+}
+
+async fn live(options: &Options, config: &Config, store: &Store) -> anyhow::Result<()> {
+    end_orphan(store).await;
+    let updater = Updater::new(config, store);
+    // An update that was interrupted comes first: it needs no server.
+    updater.resume().await;
+    let identity = Identity::open(store.dir())?;
+    let boot_id = os::boot_id(&config.os).map_err(anyhow::Error::msg)?;
+    let status = DeviceReport { system_info: report::system(&boot_id), ..DeviceReport::default() };
+    identity.enrol(options, config, status).await?;
+    Agent::new(options, &identity, &updater).await?.live().await
+}
+
+async fn end_orphan(store: &Store) {
+    if let Err(left) = orphan::end(&store.running(), orphan::PATIENCE).await {
+        tracing::error!("{left}: no command starts until it has ended");
+    }
+}
+
+/// Returns a number from 0 to 1.
+fn random() -> f64 {
+    // Without randomness, all agents would wait as long; they would not stop.
+    getrandom::u32().map_or(1.0, |number| f64::from(number) / f64::from(u32::MAX))
+}
 
 /// The options for a spec from a file.
 #[derive(Debug, clap::Args)]
@@ -48,9 +119,7 @@ pub(crate) async fn apply(options: ApplyOptions) -> anyhow::Result<()> {
     let config = Config::read(&options.config)?;
     let store = Store::open(&options.state_dir)?;
     let wanted = options.spec.as_deref().map(read).transpose()?;
-    if let Err(left) = orphan::end(&store.running(), orphan::PATIENCE).await {
-        tracing::error!("{left}: no command starts until it has ended");
-    }
+    end_orphan(&store).await;
     let updater = Updater::new(&config, &store);
     updater.finish().await;
     let Some(wanted) = wanted else { return Ok(()) };

@@ -10,7 +10,7 @@ use std::{
 use anyhow::Context as _;
 
 /// The lock file. A second agent in the folder would end the work of the first and repeat it.
-const LOCK: &str = "agent.lock";
+pub(crate) const LOCK: &str = "agent.lock";
 
 /// Creates a folder that only its owner can read.
 pub(crate) fn create(dir: &Path) -> anyhow::Result<()> {

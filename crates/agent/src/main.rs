@@ -22,6 +22,8 @@ struct Arguments {
 enum Mode {
     /// Runs the agent of a GPU node: enrols, sends heartbeats, and runs the configured command for each task.
     GpuNode(gpu_node::Options),
+    /// Runs the agent of a device: enrols, brings the device to the spec that the server has for it, and reports.
+    Device(device::Options),
     /// Brings a device to the spec of a file, without a server: files, operating system and hooks as one transaction.
     Apply(device::ApplyOptions),
 }
@@ -35,6 +37,7 @@ async fn main() -> ExitCode {
     tracing_subscriber::fmt().with_env_filter(level).with_ansi(colours).with_writer(std::io::stderr).init();
     let ended = match Arguments::parse().mode {
         Mode::GpuNode(options) => gpu_node::run(options).await,
+        Mode::Device(options) => device::run(options).await,
         Mode::Apply(options) => device::apply(options).await,
     };
     match ended {

@@ -6,7 +6,7 @@
 use std::{fmt, time::Duration};
 
 use reqwest::{
-    Certificate, Method, RequestBuilder, Response, Url,
+    Certificate, ClientBuilder, Method, RequestBuilder, Response, Url,
     header::{AUTHORIZATION, HeaderMap, HeaderValue},
     redirect::Policy,
 };
@@ -16,6 +16,7 @@ use crate::{Envelope, Page, Problem};
 
 mod adapter;
 mod cluster;
+mod device_agent;
 mod error;
 mod explain;
 mod feed;
@@ -92,6 +93,10 @@ impl Client {
     /// # Errors
     /// [`Error::Setup`] when an option cannot be used.
     pub fn new(options: &Options) -> Result<Self, Error> {
+        Self::build(options, |builder| builder)
+    }
+
+    fn build(options: &Options, finish: impl FnOnce(ClientBuilder) -> ClientBuilder) -> Result<Self, Error> {
         let base = base(&options.server)?;
         let mut builder = reqwest::Client::builder()
             .connect_timeout(CONNECT)
@@ -109,7 +114,7 @@ impl Client {
                 .ok_or_else(|| Error::Setup("the CA file holds no PEM certificate".to_owned()))?;
             builder = builder.tls_certs_only(certificates);
         }
-        let http = builder.build().map_err(|error| Error::Setup(error::chain(&error)))?;
+        let http = finish(builder).build().map_err(|error| Error::Setup(error::chain(&error)))?;
         Ok(Self {
             http,
             base,

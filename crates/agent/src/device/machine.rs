@@ -76,9 +76,9 @@ pub(crate) struct Progress {
     /// How much of the work of this state is done.
     pub(crate) done: usize,
     /// Whether the hook of this state has run.
-    hooked: bool,
+    pub(crate) hooked: bool,
     /// The event of the table that a failure leads to.
-    lead: Option<Event>,
+    pub(crate) lead: Option<Event>,
     /// Why the update failed: its first failure.
     pub(crate) cause: Option<String>,
     /// Failures that change nothing: those of `afterRebooting` hooks.

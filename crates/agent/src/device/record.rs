@@ -4,14 +4,15 @@
 //! not continued.
 
 use std::{
-    cell::{Ref, RefCell},
+    cell::{Cell, Ref, RefCell},
     fs, io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use wardroom_api::device::DeviceSpec;
 use wardroom_core::device::update::State;
 
@@ -55,6 +56,17 @@ pub(crate) struct Outcome {
     pub(crate) message: String,
 }
 
+/// A reboot that an operator requested.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Reboot {
+    /// The number of the request.
+    pub(crate) number: u64,
+    /// The boot that it is to end.
+    pub(crate) from: String,
+    /// Whether the hook before it has run.
+    pub(crate) hooked: bool,
+}
+
 /// What is stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -63,9 +75,20 @@ pub(crate) struct Record {
     pub(crate) current: Option<Version>,
     pub(crate) update: Option<Update>,
     pub(crate) outcome: Option<Outcome>,
+    /// The number of the last requested reboot that was done or failed.
+    pub(crate) reboots: u64,
+    pub(crate) reboot: Option<Reboot>,
+    /// Why the last requested reboot, or the hook after it, failed.
+    pub(crate) reboot_problem: Option<String>,
 }
 
 impl Record {
+    /// Returns whether an update is in progress that may have changed the device.
+    pub(crate) fn changes_device(&self) -> bool {
+        let state = self.update.as_ref().map(|update| update.progress.state);
+        state.is_some_and(|state| !matches!(state, State::Preparing | State::ReadyToUpdate))
+    }
+
     /// Returns whether an update to this version must begin. A version that failed is not tried again.
     pub(crate) fn wants(&self, version: &str) -> bool {
         let runs = self.current.as_ref().is_some_and(|current| current.version == version);
@@ -83,9 +106,16 @@ pub(crate) struct Store {
     record: RefCell<Record>,
     /// Notified after each change of the record.
     pub(crate) changed: Notify,
+    /// The number of changes so far, and of those that the server knows.
+    generation: Cell<u64>,
+    delivered: watch::Sender<u64>,
+    listens: Cell<bool>,
     /// Held as long as the agent lives.
     _lock: fs::File,
 }
+
+/// How long a reboot waits for its report.
+const TELL: Duration = Duration::from_secs(5);
 
 const RECORD: &str = "device.json";
 /// Room on the disk that a write of the record may use when there is no other.
@@ -107,7 +137,15 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Record::default(),
             Err(error) => return Err(error).with_context(|| format!("{}", path.display())),
         };
-        Ok(Self { dir, record: RefCell::new(record), changed: Notify::new(), _lock: lock })
+        Ok(Self {
+            dir,
+            record: RefCell::new(record),
+            changed: Notify::new(),
+            generation: Cell::new(0),
+            delivered: watch::Sender::new(0),
+            listens: Cell::new(false),
+            _lock: lock,
+        })
     }
 
     pub(crate) fn dir(&self) -> &Path {
@@ -131,8 +169,40 @@ impl Store {
         let written = crash::around("record", || folder::write(&self.dir.join(RECORD), &bytes));
         written.map_err(|error| format!("cannot write the state of the agent: {error:#}"))?;
         *self.record.borrow_mut() = record;
-        self.changed.notify_one();
+        self.touch();
         Ok(())
+    }
+
+    /// Says that a report would be another one now.
+    pub(crate) fn touch(&self) {
+        self.generation.set(self.generation.get() + 1);
+        self.changed.notify_one();
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.get()
+    }
+
+    /// Says that reports are sent from now on.
+    pub(crate) fn listen(&self) {
+        self.listens.set(true);
+    }
+
+    /// Says that the server knows the first so many changes.
+    pub(crate) fn delivered(&self, generation: u64) {
+        self.delivered.send_replace(generation);
+    }
+
+    /// Waits until the server knows what is stored now, but not for long: a reboot does not depend on a server.
+    pub(crate) async fn told(&self) {
+        if self.listens.get() {
+            let generation = self.generation.get();
+            let mut delivered = self.delivered.subscribe();
+            let known = delivered.wait_for(|known| *known >= generation);
+            if tokio::time::timeout(TELL, known).await.is_err() {
+                tracing::warn!("the server does not know of the reboot yet");
+            }
+        }
     }
 
     /// Reserves room for the record, so that a full disk does not keep a rollback from being written down.
@@ -170,6 +240,7 @@ mod tests {
                 state: State::Error,
                 message: String::new(),
             }),
+            ..Record::default()
         };
         assert!(Record::default().wants("1"));
         assert!(record("1", "2").wants("3"));

@@ -11,6 +11,7 @@ use super::{
     files::{self, Change},
     hooks::{self, Occasion},
     machine::{OsWork, Progress, Step, Work},
+    monitor::Monitors,
     os,
     record::{OsChange, Outcome, Store, Update, Version},
     spec,
@@ -72,6 +73,11 @@ impl<'a> Updater<'a> {
             back_from: None,
         };
         self.store.change(|record| record.update = Some(update))
+    }
+
+    /// Runs steps until no update is in progress, or it has to wait.
+    pub(crate) async fn resume(&self) {
+        while self.step().await == Turn::Next {}
     }
 
     /// Runs steps until no update is in progress.
@@ -225,6 +231,7 @@ impl<'a> Updater<'a> {
             None => Vec::new(),
         };
         let changes = files::plan(&before, &self.files(spec)?)?;
+        Monitors::read(&spec.resources)?;
         for schedule in
             spec.update_policy.iter().flat_map(|policy| [&policy.download_schedule, &policy.update_schedule])
         {
@@ -256,6 +263,7 @@ impl<'a> Updater<'a> {
             Some(_) => {}
             None => self.note_reboot(update, now)?,
         }
+        self.store.told().await;
         Err(os::reboot(&self.config.os, &self.store.running()).await)
     }
 
@@ -295,6 +303,7 @@ impl<'a> Updater<'a> {
         }
         let noted = Update { back_from: Some(now), ..update.clone() };
         self.store.change(|record| record.update = Some(noted))?;
+        self.store.told().await;
         Err(os::reboot(os, mark).await)
     }
 
@@ -304,7 +313,7 @@ impl<'a> Updater<'a> {
                 tracing::warn!(reason, "the update does not go on yet");
             }
             *self.waiting.borrow_mut() = reason;
-            self.store.changed.notify_one();
+            self.store.touch();
         }
     }
 }
