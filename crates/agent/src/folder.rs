@@ -5,12 +5,17 @@ use std::{
     io::Write as _,
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::Path,
+    time::Duration,
 };
 
 use anyhow::Context as _;
 
 /// The lock file. A second agent in the folder would end the work of the first and repeat it.
 pub(crate) const LOCK: &str = "agent.lock";
+
+/// How often, and after which pause, a lock that is held is tried again.
+const TRIES: u32 = 40;
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Creates a folder that only its owner can read.
 pub(crate) fn create(dir: &Path) -> anyhow::Result<()> {
@@ -22,7 +27,16 @@ pub(crate) fn create(dir: &Path) -> anyhow::Result<()> {
 pub(crate) fn lock(dir: &Path) -> anyhow::Result<fs::File> {
     let path = dir.join(LOCK);
     let lock = fs::File::create(&path).with_context(|| format!("{}", path.display()))?;
-    match lock.try_lock() {
+    // A command that an agent was about to start when it was killed holds the lock until it runs.
+    let mut locked = lock.try_lock();
+    for _ in 0..TRIES {
+        if !matches!(locked, Err(fs::TryLockError::WouldBlock)) {
+            break;
+        }
+        std::thread::sleep(PAUSE);
+        locked = lock.try_lock();
+    }
+    match locked {
         Ok(()) => Ok(lock),
         Err(fs::TryLockError::WouldBlock) => anyhow::bail!(
             "--state-dir {} is in use: another wardroom-agent runs with it, and would do the same tasks; give each \
