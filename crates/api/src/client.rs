@@ -16,7 +16,6 @@ use crate::{Envelope, Page, Problem};
 
 mod adapter;
 mod cluster;
-mod device_agent;
 mod error;
 mod explain;
 mod feed;
@@ -32,6 +31,9 @@ mod satellite_config;
 mod satellite_group;
 mod site;
 mod token;
+
+// Not of people.
+mod device_agent;
 
 pub use cluster::ClusterQuery;
 pub use error::{Error, NO_ROUTE};

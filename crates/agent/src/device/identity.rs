@@ -111,7 +111,7 @@ impl Identity {
         loop {
             let answer = match asked {
                 false => client.request_enrollment(&request).await,
-                true => client.enrollment_request(&self.name).await,
+                true => client.own_enrollment_request(&self.name).await,
             };
             let pause = match answer {
                 Ok(request) => {
@@ -144,7 +144,7 @@ impl Identity {
         if options.token_file.is_none() {
             return Ok(false);
         }
-        let request = match self.enroller(options)?.enrollment_request(&self.name).await {
+        let request = match self.enroller(options)?.own_enrollment_request(&self.name).await {
             Ok(request) => request,
             Err(error) => {
                 tracing::warn!(%error, "the enrolment request of this device cannot be read");

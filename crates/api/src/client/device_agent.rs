@@ -47,7 +47,7 @@ impl Client {
     ///
     /// # Errors
     /// As for every call.
-    pub async fn enrollment_request(&self, name: &str) -> Result<EnrollmentRequest, Error> {
+    pub async fn own_enrollment_request(&self, name: &str) -> Result<EnrollmentRequest, Error> {
         self.get(&["enrollmentrequests", name], &[]).await
     }
 
