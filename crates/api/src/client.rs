@@ -37,7 +37,7 @@ mod device_agent;
 
 pub use cluster::ClusterQuery;
 pub use error::{Error, NO_ROUTE};
-pub use explain::{Blocker, Exit, Next, Summary, Why};
+pub use explain::{Blocker, Brief, Exit, Explained, Next, Step, Summary, Why};
 pub use feed::{Feed, HistoryQuery};
 pub use query::Query;
 pub use run::RunQuery;

@@ -19,7 +19,7 @@ pub(crate) enum Command {
     /// Shows one resource with its explanation and its last history.
     Describe(command::describe::Describe),
     /// Explains the state of a resource, and gives the next step.
-    Why(command::why::Why),
+    Why(command::why::Explain),
     /// Shows changes with their time, actor and reason, newest first.
     History(command::history::History),
     /// Shows the feed of changes, oldest first, and follows it.

@@ -1,6 +1,8 @@
 //! `wardroom`: the server and the command line in one program.
 
 mod arguments;
+mod brief;
+mod colour;
 mod command;
 mod connection;
 #[cfg(test)]
@@ -15,6 +17,7 @@ mod outcome;
 mod output;
 mod place;
 mod progress;
+mod said;
 mod secret;
 mod select;
 mod subject;

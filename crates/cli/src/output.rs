@@ -1,11 +1,8 @@
 //! All output goes through here: results to standard output, everything else to standard error.
 
+use std::io::{IsTerminal as _, Write as _};
 #[cfg(target_os = "linux")]
 use std::os::fd::AsFd as _;
-use std::{
-    ffi::OsString,
-    io::{IsTerminal as _, Write as _},
-};
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -99,17 +96,6 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// Returns whether results are coloured: only on a terminal that takes colours.
-pub(crate) fn is_coloured() -> bool {
-    std::io::stdout().is_terminal() && takes_colours(|name| std::env::var_os(name))
-}
-
-/// Returns whether the terminal takes colours and `NO_COLOR` is not set.
-fn takes_colours(variable: impl Fn(&str) -> Option<OsString>) -> bool {
-    let refused = variable("NO_COLOR").is_some_and(|value| !value.is_empty());
-    !refused && variable("TERM").is_none_or(|terminal| terminal != "dumb")
-}
-
 /// Asks on the terminal; returns nothing if there is none.
 pub(crate) fn confirm(question: &str) -> Option<bool> {
     if !std::io::stdin().is_terminal() {
@@ -121,19 +107,4 @@ pub(crate) fn confirm(question: &str) -> Option<bool> {
     let mut answer = String::new();
     let read = std::io::stdin().read_line(&mut answer);
     Some(read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::takes_colours;
-
-    #[test]
-    fn colours_are_for_terminals() {
-        let with = |set: &[(&str, &str)]| {
-            takes_colours(|name| set.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into()))
-        };
-        assert!(with(&[]) && with(&[("TERM", "xterm")]) && with(&[("NO_COLOR", "")]));
-        assert!(!with(&[("NO_COLOR", "1")]));
-        assert!(!with(&[("TERM", "dumb")]));
-    }
 }

@@ -39,14 +39,6 @@ pub(crate) fn command(action: &Action) -> String {
     }
 }
 
-/// The command of a recommended action with the reason for it, or only the reason.
-pub(crate) fn recommended(action: Option<&Action>, why: &str) -> String {
-    match action {
-        Some(action) => format!("{} ({why})", command(action)),
-        None => why.to_owned(),
-    }
-}
-
 /// A name of the API as commands spell it.
 pub(crate) fn kebab(name: &str) -> String {
     name.replace('_', "-")

@@ -1,12 +1,15 @@
 //! Tables of stable columns, for people and for `awk`.
 
-use std::{collections::BTreeMap, str::FromStr};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use unicode_width::UnicodeWidthStr as _;
-use wardroom_core::{gpu_node, node, run, satellite, table::State};
+use wardroom_core::tone::{self, Tone};
 
-use crate::{output, text};
+use crate::{
+    colour::{self, Paint},
+    output, text,
+};
 
 /// When a column is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,36 +60,42 @@ pub(crate) enum Heads {
 }
 
 /// A table that is written row by row; columns are as wide as the widest cell so far.
+#[derive(Clone)]
 pub(crate) struct Writer {
     widths: Vec<usize>,
     state: Option<usize>,
-    colour: bool,
+    tones: Tones,
+    marked: bool,
+    paint: Paint,
 }
 
 impl Writer {
     /// Writes heads and the first rows.
     pub(crate) fn start(heads: &[&str], rows: &[Vec<String>], shown: Heads) -> anyhow::Result<Self> {
-        Self::start_with(heads, rows, shown, &[])
+        let tones = if heads.first() == Some(&"KIND") { Tones::ByRow } else { Tones::None };
+        Self::start_with(heads, rows, shown, tones, &[])
     }
 
-    /// The same, with minimal widths of columns.
+    /// The same, with tones of states and minimal widths of columns.
     pub(crate) fn start_with(
         heads: &[&str],
         rows: &[Vec<String>],
         shown: Heads,
+        tones: Tones,
         least: &[usize],
     ) -> anyhow::Result<Self> {
         let width = |head: &&str| if shown == Heads::Shown { head.width() } else { 0 };
         let least = least.iter().copied().chain(std::iter::repeat(0));
         let widths = heads.iter().zip(least).map(|(head, least)| width(head).max(least)).collect();
-        let rows: Vec<Vec<String>> = rows.iter().map(|row| cleaned(row)).collect();
         let state = heads.iter().position(|head| *head == "STATE");
-        let mut writer = Self { widths, state, colour: output::is_coloured() };
+        let (marked, paint) = (colour::is_terminal(), colour::of_output());
+        let mut writer = Self { widths, state, tones, marked, paint };
+        let rows: Vec<Vec<String>> = rows.iter().map(|row| writer.cells(row)).collect();
         rows.iter().for_each(|row| writer.widen(row));
         let mut text = String::new();
         if shown == Heads::Shown {
             let heads: Vec<String> = heads.iter().map(|head| (*head).to_owned()).collect();
-            text.push_str(&writer.render(&heads));
+            text.push_str(&Self { tones: Tones::None, ..writer.clone() }.render(&heads));
         }
         for row in &rows {
             text.push_str(&writer.render(row));
@@ -97,7 +106,7 @@ impl Writer {
 
     /// Writes one more row; the rows after it are as wide.
     pub(crate) fn row(&mut self, row: &[String]) -> anyhow::Result<()> {
-        let row = cleaned(row);
+        let row = self.cells(row);
         self.widen(&row);
         output::print(&self.render(&row))
     }
@@ -108,12 +117,32 @@ impl Writer {
         }
     }
 
+    /// Returns the cells without control characters. On a terminal a state has its mark, so that colour is never alone.
+    fn cells(&self, row: &[String]) -> Vec<String> {
+        let mut cells: Vec<_> = row.iter().map(|cell| text::clean(cell)).collect();
+        if let Some((at, tone)) = self.tone(row).filter(|_| self.marked) {
+            cells[at].insert_str(0, &format!("{} ", tone.mark()));
+        }
+        cells
+    }
+
+    fn tone(&self, row: &[String]) -> Option<(usize, Tone)> {
+        let at = self.state?;
+        let cell = row.get(at)?;
+        let word = cell
+            .split_once(' ')
+            .filter(|(mark, _)| mark.chars().count() == 1)
+            .map_or(&**cell, |(_, state)| state);
+        Some((at, self.tones.of(row, word)?))
+    }
+
     fn render(&self, row: &[String]) -> String {
         let mut line = String::new();
+        let toned = self.tone(row);
         for (index, cell) in row.iter().enumerate() {
             let padding = self.widths.get(index).copied().unwrap_or_default().saturating_sub(cell.width());
-            match tone(cell).filter(|_| self.colour && self.state == Some(index)) {
-                Some(tone) => line.push_str(&format!("\u{1b}[{tone}m{cell}\u{1b}[0m")),
+            match toned.filter(|(at, _)| *at == index) {
+                Some((_, tone)) => line.push_str(&self.paint.toned(tone, cell)),
                 None => line.push_str(cell),
             }
             if index + 1 < row.len() {
@@ -125,28 +154,45 @@ impl Writer {
     }
 }
 
-fn cleaned(row: &[String]) -> Vec<String> {
-    row.iter().map(|cell| text::clean(cell)).collect()
+/// The tone of a state in a table: of the row's kind, where a column names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tones {
+    /// States have none.
+    None,
+    /// All rows are of this kind.
+    Of(&'static str),
+    /// The first column is the kind.
+    ByRow,
 }
 
-/// The colour of a state of any lifecycle; the same name has the same colour in all of them.
-fn tone(state: &str) -> Option<&'static str> {
-    tone_in::<node::State>(state)
-        .or_else(|| tone_in::<gpu_node::State>(state))
-        .or_else(|| tone_in::<satellite::State>(state))
-        .or_else(|| tone_in::<run::State>(state))
+impl Tones {
+    /// Returns the tone of a cell such as `pending (refresh)`.
+    fn of(self, row: &[String], cell: &str) -> Option<Tone> {
+        let kind = match self {
+            Self::None => return None,
+            Self::Of(kind) => kind,
+            Self::ByRow => row.first()?,
+        };
+        let state = cell.split(' ').next().unwrap_or_default();
+        Some(if state == "deleted" { Tone::Over } else { tone::of(kind, state) })
+    }
 }
 
-/// Green in service, grey at its end, red when failed, yellow in transition.
-fn tone_in<S: State + FromStr>(state: &str) -> Option<&'static str> {
-    let state: S = state.parse().ok()?;
-    Some(if S::SERVICE.contains(&state) {
-        "32"
-    } else if S::TERMINAL.contains(&state) {
-        "90"
-    } else if state.as_str().contains("failed") || matches!(state.as_str(), "quarantined" | "revoked") {
-        "31"
-    } else {
-        "33"
-    })
+#[cfg(test)]
+mod tests {
+    use wardroom_core::tone::Tone;
+
+    use super::Tones;
+
+    #[test]
+    fn a_state_has_the_tone_of_its_kind() {
+        let check = |tones: Tones, cell: &str, expected| {
+            assert_eq!(tones.of(&["node".to_owned()], cell), expected, "{cell}");
+        };
+        check(Tones::Of("satellite"), "pending (refresh)", Some(Tone::Wait));
+        check(Tones::Of("node"), "deleted (was retired)", Some(Tone::Over));
+        check(Tones::ByRow, "install_failed", Some(Tone::Bad));
+        check(Tones::Of("token"), "expired", Some(Tone::Over));
+        check(Tones::None, "active", None);
+    }
 }

@@ -16,8 +16,9 @@ use crate::{
     kind::Kind,
     locate::{Among, Target, locate},
     output::{self, Format},
+    said::Said,
     suggest::Words,
-    table::{Column, Heads, Level, Writer},
+    table::{Column, Heads, Level, Tones, Writer},
     text,
 };
 
@@ -45,6 +46,15 @@ pub(crate) trait View: Serialize + Sized + 'static {
 
     /// The kind in a document for `wardroom apply`; none for a kind that cannot be applied.
     const APPLIED: Option<Kind> = None;
+
+    /// The tones of its states.
+    const TONES: Tones = Tones::None;
+
+    /// The columns that are shown under the name of a layer when one resource is described.
+    const LAYERS: &'static [(&'static str, &'static [&'static str])] = &[];
+
+    /// The columns that a description leaves out, because other parts of it say the same.
+    const HIDDEN: &'static [&'static str] = &["AGE"];
 
     /// What `-o name` writes.
     fn name(&self) -> String;
@@ -143,7 +153,7 @@ pub(crate) trait Resource: View {
     }
 
     /// Writes details for which the columns have no room.
-    async fn print_details(&self, _client: &Client) -> anyhow::Result<()> {
+    async fn print_details(&self, _client: &Client, _said: &mut Said) -> anyhow::Result<()> {
         Ok(())
     }
 }
@@ -213,7 +223,7 @@ impl Printer {
                 let rows: Vec<_> = items.iter().map(|item| cells(item, level(format), now)).collect();
                 let shown = if shape.no_headers { Heads::Hidden } else { Heads::Shown };
                 let usual = if mode == Mode::Stream { T::USUAL } else { &[] };
-                printer.table = Some(Writer::start_with(&heads, &rows, shown, usual)?);
+                printer.table = Some(Writer::start_with(&heads, &rows, shown, T::TONES, usual)?);
             }
             (Format::Json, Mode::Whole) => output::json(&items.iter().map(Written).collect::<Vec<_>>())?,
             (Format::Yaml, Mode::Whole) => output::yaml(&items.iter().map(Written).collect::<Vec<_>>())?,

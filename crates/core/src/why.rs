@@ -15,6 +15,10 @@ use crate::{
     table::{Event, Owner, Row, State, Table},
 };
 
+mod brief;
+
+pub use brief::{Brief, Step, brief, clause, length};
+
 /// The explanation of one state or status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Why {
@@ -32,6 +36,8 @@ pub struct Why {
     pub overdue: bool,
     /// The causes that keep this resource in its state, beyond those of the state itself.
     pub blockers: Vec<Blocker>,
+    /// What is as it should be, as far as that rules out a cause.
+    pub fine: Vec<Cow<'static, str>>,
     /// The ways out, the preferred one first.
     pub exits: Vec<Exit>,
     /// The next step.
@@ -146,6 +152,7 @@ pub fn explain_derived<S: Named>(
         patience_ends: None,
         overdue: false,
         blockers,
+        fine: Vec::new(),
         exits: exits
             .map(|rule| Exit {
                 on: None,
@@ -200,6 +207,7 @@ pub fn explain<S: State, E: Event>(
         overdue,
         exits: exits.collect(),
         blockers,
+        fine: Vec::new(),
         next,
     }
 }

@@ -35,6 +35,8 @@ pub struct Why {
     pub overdue: bool,
     /// The causes that keep this resource in its state, beyond those of the state itself.
     pub blockers: Vec<Blocker>,
+    /// What is as it should be, as far as that rules out a cause.
+    pub fine: Vec<String>,
     /// The ways out, the preferred one first.
     pub exits: Vec<Exit>,
     /// The next step.
@@ -87,6 +89,51 @@ pub enum Next {
     },
 }
 
+/// The explanations of a resource, and the same in ten lines.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Explained {
+    /// Always true.
+    pub success: bool,
+    /// The whole explanations: of the resource, and of the run that works on it.
+    pub data: Vec<Why>,
+    /// The explanation in ten lines, as the command line and the console show it.
+    pub brief: Brief,
+}
+
+/// The short explanation of a resource and of the work on it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Brief {
+    /// What people call the resource, as the sentence begins.
+    pub name: String,
+    /// Where it is.
+    pub state: String,
+    /// Where it is, for how long, and whether that is too long.
+    pub sentence: String,
+    /// What that means.
+    pub meaning: String,
+    /// What keeps it there, each cause once.
+    pub blockers: Vec<String>,
+    /// How many causes are left out.
+    pub more_blockers: usize,
+    /// What is as it should be.
+    pub fine: Vec<String>,
+    /// What to do next.
+    pub next: Step,
+    /// What could be done instead.
+    pub others: Vec<Step>,
+    /// How many ways out there are.
+    pub ways: usize,
+}
+
+/// One thing to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Step {
+    /// The action; nothing where there is none to take.
+    pub action: Option<Action>,
+    /// What it does, or what to wait for.
+    pub what: String,
+}
+
 impl Client {
     /// How many of what are where.
     ///
@@ -100,7 +147,7 @@ impl Client {
     ///
     /// # Errors
     /// As for every call.
-    pub async fn why(&self, kind: &str, id: &str) -> Result<Vec<Why>, Error> {
-        self.one(&["resources", kind, id, "why"]).await
+    pub async fn why(&self, kind: &str, id: &str) -> Result<Explained, Error> {
+        self.get(&["resources", kind, id, "why"], &[]).await
     }
 }

@@ -14,7 +14,8 @@ use crate::{
     kind::{Kind, with_type},
     locate::{Among, locate},
     output,
-    table::{Heads, Level, Writer, or_none},
+    said::Said,
+    table::{Heads, Level, NONE, Writer, or_none},
     text::time,
     view::{Resource, columns},
 };
@@ -47,16 +48,33 @@ impl Describe {
             Ok(item) => item,
             Err(error) => return describe_deleted::<T>(client, &target.id, error).await,
         };
-        let (now, all) = (Clock.now(), columns::<T>(Level::Full));
-        let fields: Vec<_> = all.map(|column| (title(column.head), (column.cell)(&item, now))).collect();
-        fields::print(&fields)?;
-        item.print_details(client).await?;
-        print_effects(&T::effects(client, item.id()).await?.unwrap_or_default())?;
+        layers(&item)?;
+        let mut said = Said::default();
         if T::EXPLAINED {
-            why::explain(client, &item).await?;
+            let brief = client.why(T::KIND.as_str(), item.id()).await?.brief;
+            output::line("")?;
+            why::show(&item, &brief)?;
+            brief.blockers.iter().for_each(|blocker| said.note(blocker));
         }
-        history(client, T::KIND, item.id()).await
+        item.print_details(client, &mut said).await?;
+        print_effects(&T::effects(client, item.id()).await?.unwrap_or_default())?;
+        history(client, T::KIND, item.id(), &mut said).await
     }
+}
+
+/// Writes the fields that are set: those of no layer first, then layer by layer.
+fn layers<T: Resource>(item: &T) -> anyhow::Result<()> {
+    let now = Clock.now();
+    let set = |heads: &dyn Fn(&str) -> bool| -> Vec<(String, String)> {
+        let chosen = columns::<T>(Level::Full).filter(|column| heads(column.head));
+        let fields = chosen.map(|column| (title(column.head), (column.cell)(item, now)));
+        fields.filter(|(_, value)| value != NONE).collect()
+    };
+    let layered = |head: &str| T::LAYERS.iter().any(|(_, heads)| heads.contains(&head));
+    fields::print(&set(&|head| !layered(head) && !T::HIDDEN.contains(&head)))?;
+    T::LAYERS
+        .iter()
+        .try_for_each(|(layer, heads)| fields::section(layer, &set(&|head| heads.contains(&head))))
 }
 
 /// Describes a deleted resource of a kind of which only its pending effects on other systems and its history are shown.
@@ -75,7 +93,7 @@ async fn describe_deleted<T: Resource>(
     };
     fields::print(&[("ID", id.to_owned()), ("State", "deleted".to_owned())])?;
     print_effects(&effects)?;
-    history(client, T::KIND, id).await
+    history(client, T::KIND, id, &mut Said::default()).await
 }
 
 /// Writes the effects on other systems.
@@ -106,7 +124,7 @@ fn title(head: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-async fn history(client: &Client, kind: Kind, id: &str) -> anyhow::Result<()> {
+async fn history(client: &Client, kind: Kind, id: &str, said: &mut Said) -> anyhow::Result<()> {
     let resource = Some((kind.as_str().to_owned(), id.to_owned()));
     let rows = match client.history(&HistoryQuery { resource, limit: Some(ROWS), cursor: None }).await {
         Ok(rows) => rows,
@@ -117,5 +135,5 @@ async fn history(client: &Client, kind: Kind, id: &str) -> anyhow::Result<()> {
         Err(error) => return Err(error.into()),
     };
     output::line("\nHistory:")?;
-    compact(rows.data)
+    compact(rows.data, said)
 }

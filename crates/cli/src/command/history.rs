@@ -9,7 +9,8 @@ use crate::{
     exit::{self, Code, not_found},
     kind::{Kind, with_type},
     locate::{Among, locate},
-    table::{Heads, Level, Writer},
+    said::Said,
+    table::{Column, Heads, Level, Writer},
     view::{
         Mode, Printer, Shape, columns,
         history::{NamedRow, Names, unnamed},
@@ -80,13 +81,17 @@ fn never(kind: Kind, name: &str, error: anyhow::Error) -> anyhow::Error {
     not_found(kind, format!("there is no {} {name:?}, and none was deleted", kind.as_str()))
 }
 
-/// Rows of one resource, which is named already.
-pub(crate) fn compact(rows: Vec<Row>) -> anyhow::Result<()> {
+/// Rows of one resource, which is named already, without the evidence that was shown before.
+pub(crate) fn compact(rows: Vec<Row>, said: &mut Said) -> anyhow::Result<()> {
     let shown =
         || columns::<NamedRow>(Level::Narrow).filter(|column| !["RESOURCE", "NAME"].contains(&column.head));
     let heads: Vec<_> = shown().map(|column| column.head).collect();
     let now = Clock.now();
-    let cells: Vec<_> =
-        unnamed(rows).iter().map(|row| shown().map(|column| (column.cell)(row, now)).collect()).collect();
+    let mut cell = |column: &Column<NamedRow>, row: &NamedRow| {
+        let text = (column.cell)(row, now);
+        if column.head == "COMMENT" { said.once(&text) } else { text }
+    };
+    let rows = unnamed(rows);
+    let cells: Vec<_> = rows.iter().map(|row| shown().map(|column| cell(column, row)).collect()).collect();
     Writer::start(&heads, &cells, Heads::Shown).map(drop)
 }

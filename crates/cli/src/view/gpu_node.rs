@@ -13,12 +13,12 @@ use super::{Resource, Selectable, View};
 use crate::{
     fields,
     kind::Kind,
-    output,
+    said::Said,
     suggest::{self, Words},
     table::{
         Column,
         Level::{Full, Narrow, Wide},
-        column, labels, or_none,
+        Tones, column, labels, or_none,
     },
     text::{age, time},
 };
@@ -41,11 +41,18 @@ impl View for GpuNode {
         column("MAC ADDRESSES", Full,   |node, _| or_none(Some(&node.macs.join(",")))),
         column("BMC",           Full,   |node, _| or_none(node.bmc.as_ref().map(|bmc| bmc.address.as_str()))),
         column("SERIAL NUMBER", Full,   |node, _| or_none(node.serial_number.as_deref())),
-        column("ENROLLED",      Full,   |node, _| node.enrolled.to_string()),
-        column("IDENTITY KEPT", Full,   |node, _| node.identity_kept.to_string()),
+        column("ENROLLED",      Full,   |node, _| or_none(node.enrolled.then_some("yes"))),
+        column("IDENTITY KEPT", Full,   |node, _| or_none(node.identity_kept.then_some("yes"))),
         column("REGISTERED",    Full,   |node, _| time(node.created_at)),
         column("CHANGED",       Full,   |node, _| time(node.updated_at)),
     ];
+
+    const TONES: Tones = Tones::Of("gpu-node");
+
+    const LAYERS: &'static [(&'static str, &'static [&'static str])] =
+        &[("Desired", &["SITE", "LABELS", "MAC ADDRESSES", "BMC", "MODEL", "SERIAL NUMBER"])];
+
+    const HIDDEN: &'static [&'static str] = &["AGE", "SINCE", "LAST SEEN", "SYSTEM ID", "RUN"];
 
     const USUAL: &'static [usize] = &[10, 20, 8];
 
@@ -100,22 +107,23 @@ impl Resource for GpuNode {
         self.run.as_deref()
     }
 
-    async fn print_details(&self, client: &Client) -> anyhow::Result<()> {
-        output::line("\nWork:")?;
-        fields::print(&work(&client.gpu_node_lifecycle(&self.id).await?, Clock.now()))
+    async fn print_details(&self, client: &Client, _said: &mut Said) -> anyhow::Result<()> {
+        let (lifecycle, now) = (client.gpu_node_lifecycle(&self.id).await?, Clock.now());
+        fields::section("Observed", &observed(self, &lifecycle, now))?;
+        fields::section("Work", &work(&lifecycle))
     }
 }
 
-fn work(lifecycle: &Lifecycle, now: Timestamp) -> Vec<(&'static str, String)> {
-    let because = lifecycle.because.as_ref().map(|because| ("Set aside", because.clone()));
-    let mut lines: Vec<_> = because.into_iter().collect();
-    lines.extend(lifecycle.run.as_ref().map(run).unwrap_or_default());
-    lines.extend(lifecycle.maas.as_ref().map(|seen| ("MAAS", maas(seen, lifecycle.fits, now))));
-    lines.extend(lifecycle.health.as_ref().map(|health| ("Agent", agent(&lifecycle.state, health, now))));
+fn observed(node: &GpuNode, lifecycle: &Lifecycle, now: Timestamp) -> Vec<(&'static str, String)> {
+    let seen = node.last_seen.map(|seen| ("Last seen", format!("{} ago", age(seen, now))));
+    let maas = lifecycle.maas.as_ref().map(|seen| ("MAAS", maas(seen, lifecycle.fits, now)));
+    let agent = lifecycle.health.as_ref().map(|health| ("Agent", agent(&lifecycle.state, health, now)));
+    seen.into_iter().chain(maas).chain(agent).collect()
+}
+
+fn work(lifecycle: &Lifecycle) -> Vec<(&'static str, String)> {
+    let mut lines = lifecycle.run.as_ref().map(run).unwrap_or_default();
     lines.extend(lifecycle.task.as_ref().map(|task| ("Task", format!("{} is {}", task.kind, task.state))));
-    let recommended = &lifecycle.recommended;
-    let next = suggest::recommended(recommended.action.as_ref(), &recommended.why);
-    lines.push(("Recommended", next));
     let mut allowed: Vec<_> =
         lifecycle.allowed_actions.iter().map(|action| suggest::kebab(&action.action)).collect();
     let modes = lifecycle.allowed_decommissions.join("|");
@@ -126,10 +134,8 @@ fn work(lifecycle: &Lifecycle, now: Timestamp) -> Vec<(&'static str, String)> {
 
 fn run(run: &RunSummary) -> Vec<(&'static str, String)> {
     let attempt = if run.attempt > 0 { format!(", attempt {}", run.attempt) } else { String::new() };
-    let at = format!("run/{} ({}) is {} at {}{attempt}", run.id, run.kind, run.state, run.stage);
-    let mut lines = vec![("Run", at)];
-    let failure = run.failure_class.as_ref().zip(run.failure.as_ref());
-    lines.extend(failure.map(|(class, evidence)| ("Failure", format!("{class}: {evidence}"))));
+    let at = format!("{} is {} at {}{attempt}", run.kind, run.state, run.stage);
+    let mut lines = vec![("Run", at), ("Run ID", run.id.clone())];
     lines.extend(run.waiting_for.clone().map(|reason| ("Waiting for", reason)));
     lines.extend(run.due_at.map(|due| ("Next look", time(due))));
     lines

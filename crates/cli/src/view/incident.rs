@@ -12,7 +12,7 @@ use crate::{
     table::{
         Column,
         Level::{Narrow, Wide},
-        column, or_none,
+        Tones, column, or_none,
     },
     text::{age, time},
 };
@@ -29,6 +29,10 @@ impl View for Incident {
         column("HELD UNTIL", Wide,   |incident, _| or_none(incident.held_until.map(time).as_deref())),
         column("WHY",        Wide,   |incident, _| incident.why.clone()),
     ];
+
+    const TONES: Tones = Tones::Of("incident");
+
+    const HIDDEN: &'static [&'static str] = &[];
 
     fn name(&self) -> String {
         format!("incident/{}", self.id)

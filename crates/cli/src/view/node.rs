@@ -14,7 +14,7 @@ use crate::{
     table::{
         Column,
         Level::{Full, Narrow, Wide},
-        column, labels, or_none,
+        Tones, column, labels, or_none,
     },
     text::{age, time},
 };
@@ -35,7 +35,7 @@ impl View for Node {
         column("PROGRESS",      Wide,   |node, _| or_none(node.install_progress.map(|percent| format!("{percent}%")).as_deref())),
         column("LABELS",        Wide,   |node, _| labels(&node.labels)),
         column("LAST BOOT",     Full,   |node, _| or_none(node.last_boot_at.map(time).as_deref())),
-        column("BOOT SCRIPTS",  Full,   |node, _| node.boot_scripts.to_string()),
+        column("BOOT SCRIPTS",  Full,   |node, _| or_none((node.boot_scripts > 0).then(|| node.boot_scripts.to_string()).as_deref())),
         column("LAST ERROR",    Full,   |node, _| or_none(node.last_install_error.as_deref())),
         column("VENDOR",        Full,   |node, _| or_none(node.vendor.as_deref())),
         column("MODEL",         Full,   |node, _| or_none(node.model.as_deref())),
@@ -44,6 +44,28 @@ impl View for Node {
         column("REGISTERED",    Full,   |node, _| time(node.created_at)),
         column("CHANGED",       Full,   |node, _| time(node.updated_at)),
     ];
+
+    const TONES: Tones = Tones::Of("node");
+
+    const LAYERS: &'static [(&'static str, &'static [&'static str])] = &[
+        ("Desired", &["WORKFLOW", "GROUP", "LABELS"]),
+        (
+            "Observed",
+            &[
+                "IP",
+                "PROGRESS",
+                "ATTEMPTS",
+                "LAST BOOT",
+                "BOOT SCRIPTS",
+                "VENDOR",
+                "MODEL",
+                "SERIAL NUMBER",
+                "SYSTEM UUID",
+            ],
+        ),
+    ];
+
+    const HIDDEN: &'static [&'static str] = &["AGE", "SINCE", "LAST ERROR"];
 
     const APPLIED: Option<Kind> = Some(Kind::Node);
 

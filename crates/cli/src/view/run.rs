@@ -18,11 +18,12 @@ use crate::{
     kind::Kind,
     locate::Among,
     output::{self, Format},
+    said::Said,
     suggest::{self, Words},
     table::{
         Column, Heads,
         Level::{Full, Narrow, Wide},
-        Writer, column, or_none,
+        Tones, Writer, column, or_none,
     },
     text::{age, duration, time},
 };
@@ -43,12 +44,18 @@ impl View for Run {
         column("GOAL",          Wide,   |run, _| run.goal.clone()),
         column("FAILURE CLASS", Wide,   |run, _| or_none(run.failure.as_ref().map(|failure| failure.class.as_str()))),
         column("WAITING FOR",   Wide,   |run, _| or_none(run.waiting.as_ref().map(|waiting| waiting.what.as_str()))),
-        column("LAST FAILURE",  Full,   |run, now| or_none(last_failure(run, now).as_deref())),
         column("NEXT LOOK",     Full,   |run, _| or_none(run.next_attempt_at.map(time).as_deref())),
-        column("ADOPTED",       Full,   |run, _| run.adopted.to_string()),
+        column("ADOPTED",       Full,   |run, _| or_none(run.adopted.then_some("yes"))),
         column("ACCEPTED",      Full,   |run, _| time(run.created_at)),
         column("CHANGED",       Full,   |run, _| time(run.updated_at)),
     ];
+
+    const TONES: Tones = Tones::Of("run");
+
+    const LAYERS: &'static [(&'static str, &'static [&'static str])] =
+        &[("Work", &["STAGE", "ATTEMPT", "GOAL", "WAITING FOR", "NEXT LOOK", "ADOPTED"])];
+
+    const HIDDEN: &'static [&'static str] = &["AGE", "SINCE", "FAILURE CLASS"];
 
     const USUAL: &'static [usize] = &[10, 26, 20, 24];
 
@@ -117,18 +124,16 @@ impl Resource for Run {
         }
     }
 
-    async fn print_details(&self, client: &Client) -> anyhow::Result<()> {
-        let RunDetail { observed, allowed_actions, recommended, attempts, .. } = client.run(&self.id).await?;
-        let observed = observed.map(|observed| seen(&observed, Clock.now()));
+    async fn print_details(&self, client: &Client, said: &mut Said) -> anyhow::Result<()> {
+        let RunDetail { observed, allowed_actions, attempts, .. } = client.run(&self.id).await?;
+        let observed = observed.map(|observed| ("MAAS", seen(&observed, Clock.now())));
+        fields::section("Observed", observed.as_slice())?;
         let allowed: Vec<_> = allowed_actions.iter().map(|action| suggest::kebab(&action.action)).collect();
-        output::line("")?;
-        fields::print(&[
-            ("Observed in MAAS", or_none(observed.as_deref())),
-            ("Recommended", suggest::recommended(recommended.action.as_ref(), &recommended.because)),
-            ("Allowed", or_none(Some(&allowed.join(", ")))),
-        ])?;
+        if !allowed.is_empty() {
+            output::line(&format!("\nAllowed: {}", allowed.join(", ")))?;
+        }
         output::line("\nAttempts, the newest first:")?;
-        let rows: Vec<_> = attempts.iter().map(row).collect();
+        let rows: Vec<_> = attempts.iter().map(|attempt| row(attempt, said)).collect();
         let heads = ["STARTED", "TOOK", "STAGE", "ATTEMPT", "OUTCOME", "CLASS", "EVIDENCE"];
         Writer::start(&heads, &rows, Heads::Shown).map(drop)
     }
@@ -163,11 +168,6 @@ fn attempt(run: &Run, _now: Timestamp) -> String {
     or_none((run.attempt > 0).then(|| run.attempt.to_string()).as_deref())
 }
 
-fn last_failure(run: &Run, now: Timestamp) -> Option<String> {
-    let failure = run.failure.as_ref()?;
-    Some(format!("{} ago at {}: {}", age(failure.at, now), failure.stage, failure.evidence))
-}
-
 /// What was seen, and the digest by which it is adopted.
 fn seen(observed: &Observed, now: Timestamp) -> String {
     let text = |name: &str| observed.state[name].as_str().map(str::to_owned);
@@ -177,7 +177,7 @@ fn seen(observed: &Observed, now: Timestamp) -> String {
     format!("{status}{power}; seen {ago} ago, digest {}", observed.digest)
 }
 
-fn row(attempt: &Attempt) -> Vec<String> {
+fn row(attempt: &Attempt, said: &mut Said) -> Vec<String> {
     let undo = if attempt.undo { " (undo)" } else { "" };
     vec![
         time(attempt.started_at),
@@ -186,7 +186,7 @@ fn row(attempt: &Attempt) -> Vec<String> {
         attempt.attempt.to_string(),
         attempt.outcome.clone(),
         or_none(attempt.class.as_deref()),
-        or_none(attempt.evidence.as_deref()),
+        said.once(&or_none(attempt.evidence.as_deref())),
     ]
 }
 

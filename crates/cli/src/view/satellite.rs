@@ -15,7 +15,7 @@ use crate::{
     table::{
         Column,
         Level::{Full, Narrow, Wide},
-        column, labels, or_none,
+        Tones, column, labels, or_none,
     },
     text::{age, time},
 };
@@ -43,6 +43,15 @@ impl View for Satellite {
         column("CREATED",       Full,   |satellite, _| time(satellite.created_at)),
         column("CHANGED",       Full,   |satellite, _| time(satellite.updated_at)),
     ];
+
+    const TONES: Tones = Tones::Of("satellite");
+
+    const LAYERS: &'static [(&'static str, &'static [&'static str])] = &[
+        ("Desired", &["GROUPS", "CONFIG", "LABELS", "INTERVAL"]),
+        ("Observed", &["LAST SEEN", "REPORTED", "IMAGES", "LAST SYNC"]),
+    ];
+
+    const HIDDEN: &'static [&'static str] = &["AGE", "SINCE"];
 
     const USUAL: &'static [usize] = &[10, 18, 5, 9];
 

@@ -12,6 +12,7 @@ use super::{Resource, View};
 use crate::{
     kind::Kind,
     output,
+    said::Said,
     suggest::{self, Words},
     table::{
         Column,
@@ -73,7 +74,7 @@ impl Resource for SatelliteConfig {
         client.satellite_config_effects(id).await.map(Some)
     }
 
-    async fn print_details(&self, _client: &Client) -> anyhow::Result<()> {
+    async fn print_details(&self, _client: &Client, _said: &mut Said) -> anyhow::Result<()> {
         output::line("\nConfig:")?;
         output::yaml(&self.config)
     }

@@ -12,6 +12,7 @@ use super::{Resource, View};
 use crate::{
     kind::Kind,
     output,
+    said::Said,
     suggest::{self, Words},
     table::{
         Column, Heads,
@@ -74,7 +75,7 @@ impl Resource for SatelliteGroup {
         client.satellite_group_effects(id).await.map(Some)
     }
 
-    async fn print_details(&self, client: &Client) -> anyhow::Result<()> {
+    async fn print_details(&self, client: &Client, _said: &mut Said) -> anyhow::Result<()> {
         output::line("\nArtifacts:")?;
         let rows: Vec<_> = self.artifacts.iter().map(artifact).collect();
         Writer::start(&["REPOSITORY", "TAGS", "TYPE", "DIGEST"], &rows, Heads::Shown)?;

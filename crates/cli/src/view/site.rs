@@ -11,6 +11,7 @@ use super::{Resource, View};
 use crate::{
     kind::Kind,
     output,
+    said::Said,
     suggest::{self, Words},
     table::{
         Column,
@@ -67,7 +68,7 @@ impl Resource for Site {
         suggest::described(action, id)
     }
 
-    async fn print_details(&self, _client: &Client) -> anyhow::Result<()> {
+    async fn print_details(&self, _client: &Client, _said: &mut Said) -> anyhow::Result<()> {
         output::line("\nSettings:")?;
         output::yaml(&self.settings)
     }

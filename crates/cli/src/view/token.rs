@@ -18,7 +18,7 @@ use crate::{
     table::{
         Column,
         Level::{Full, Narrow, Wide},
-        column, or_none,
+        Tones, column, or_none,
     },
     text::{age, time},
 };
@@ -37,6 +37,8 @@ impl View for Token {
         column("ADAPTER", Wide,   |token, _| or_none(token.adapter.as_deref())),
         column("CREATED", Full,   |token, _| time(token.created_at)),
     ];
+
+    const TONES: Tones = Tones::Of("token");
 
     fn name(&self) -> String {
         format!("token/{}", self.name)

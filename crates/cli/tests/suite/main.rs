@@ -13,3 +13,4 @@ mod output;
 mod tls;
 mod verbs;
 mod watch;
+mod why;

@@ -67,6 +67,7 @@ pub(crate) async fn why(app: &App, kind: &'static str, called: &str) -> Result<O
         patience_ends: None,
         overdue: false,
         blockers: effects.iter().filter_map(pending).collect(),
+        fine: Vec::new(),
         exits: Vec::new(),
         next: Next::Nothing,
     }))

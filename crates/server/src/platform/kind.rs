@@ -62,8 +62,8 @@ pub struct Stored {
     pub joined: Option<Join>,
     /// The filterable fields by which people name it beside its id, with the value that a text stands for.
     pub called: fn(&str) -> Vec<(&'static str, String)>,
-    /// What people call it.
-    pub title: fn(&Resource) -> String,
+    /// What people call it, if not by its name in the store.
+    pub title: Option<Title>,
     /// How adapters are told of it.
     pub(crate) told: Option<&'static Reconciling>,
 }
@@ -71,20 +71,25 @@ pub struct Stored {
 impl Stored {
     /// A stored resource type without an explanation or other hooks.
     pub const fn of(kind: &'static str) -> Self {
-        Self {
-            kind,
-            why: None,
-            again: None,
-            joined: None,
-            called: |_| Vec::new(),
-            title: |resource| resource.content.name.clone(),
-            told: None,
+        Self { kind, why: None, again: None, joined: None, called: |_| Vec::new(), title: None, told: None }
+    }
+}
+
+impl Stored {
+    /// What people call a resource of this sort.
+    pub(crate) async fn title(&self, app: &App, resource: &Resource) -> Result<String, Error> {
+        match self.title {
+            Some(title) => title(app, resource).await,
+            None => Ok(resource.content.name.clone()),
         }
     }
 }
 
 /// Explains the state of a resource, found by name or id, and of the work on it.
 pub type Explain = for<'a> fn(&'a App, &'a str) -> BoxFuture<'a, Result<Vec<Why>, Error>>;
+
+/// Returns what people call a resource.
+pub type Title = for<'a> fn(&'a App, &'a Resource) -> BoxFuture<'a, Result<String, Error>>;
 
 /// Shows a resource as the answer to the request that changed it; hides secrets from callers without
 /// credentials.

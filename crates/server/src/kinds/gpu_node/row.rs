@@ -31,6 +31,7 @@ pub(crate) static ROW: Kind = Kind {
         },
         Stored {
             why: Some(|app, id| Box::pin(run::why::why(app, id))),
+            title: Some(|app, run| Box::pin(run::title(app, run))),
             ..Stored::of(wardroom_workflow::RUN)
         },
         Stored::of(sites::SITES.kind),

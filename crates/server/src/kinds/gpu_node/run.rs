@@ -40,6 +40,16 @@ use crate::kinds::gpu_node::data::Data as Known;
 /// How many attempts are shown with a run; older ones are in its history.
 const ATTEMPTS: usize = 500;
 
+/// What people call a run: its node.
+pub(crate) async fn title(app: &App, run: &Resource) -> Result<String, Error> {
+    let node = run.content.fields.get("subject");
+    let node = match node {
+        Some(node) => app.store.get(gpu_node::document::KIND, node).await?,
+        None => None,
+    };
+    Ok(node.map_or_else(|| run.content.id.clone(), |node| node.content.name))
+}
+
 /// Which runs, and which page of them.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]

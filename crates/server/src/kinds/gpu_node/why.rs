@@ -1,5 +1,7 @@
 //! Explains the state of a GPU node and of its open run.
 
+use std::borrow::Cow;
+
 use wardroom_core::{
     gpu_node::{
         Event, ONBOARD, State, TABLE, advice,
@@ -39,13 +41,15 @@ pub(crate) async fn why(app: &App, id: &str) -> Result<Vec<Why>, Error> {
         stay.patience = run.state.is_worked_on().then(|| run.record.patience());
         if !run.state.is_worked_on() {
             let (kind, stage) = (run.record.plan.kind, run.record.current());
-            let what =
-                format!("its {kind} run stopped at {stage}; the explanation of the run follows").into();
+            let what = format!("its {kind} run stopped at {stage}").into();
             blockers.insert(0, Blocker { what, fix: None });
         }
         explained.push(super::run::why::of_run(app, run).await?);
     }
-    let mut why = explain(TABLE, id, state, stay, app.now(), blockers);
+    let mut why = Why {
+        fine: fine(app, id, state, work, &latest),
+        ..explain(TABLE, id, state, stay, app.now(), blockers)
+    };
     let known = facts::of(app, &node, newest.as_ref().map(|(run, _)| run), &latest).await?;
     let origin = begin::origin(app, &node).await?;
     // A completed run has proven the node clean; a stopped run has not.
@@ -118,6 +122,19 @@ async fn blockers(
         blockers.push(Blocker { what: what.into(), fix: None });
     }
     Ok(blockers)
+}
+
+/// Lists what its agent and MAAS say for a node.
+fn fine(app: &App, id: &str, state: State, work: Work, latest: &proof::Latest) -> Vec<Cow<'static, str>> {
+    let mut fine: Vec<_> = view::heard(app, KIND, id).into_iter().collect();
+    if latest.health.as_ref().is_some_and(|(health, _)| health.is_healthy()) && state == State::Active {
+        fine.push("its agent reports that it is healthy".into());
+    }
+    if let Some(sight) = latest.maas.as_ref().filter(|sight| fits(state, sight.seen.observed(), work)) {
+        let said = sight.seen.status_name.as_deref().unwrap_or("absent");
+        fine.push(format!("MAAS says that {} is {said}, which fits", sight.seen.system_id).into());
+    }
+    fine
 }
 
 /// Returns the next step of a node without a run, if the one that the table prefers is impossible now.

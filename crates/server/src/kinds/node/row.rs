@@ -39,7 +39,7 @@ pub(crate) static ROW: Kind = Kind {
                 })
             }),
             called: document::called,
-            title: document::title,
+            title: Some(|_, node| Box::pin(async { Ok(document::title(node)) })),
             ..Stored::of(document::KIND)
         },
         Stored {

@@ -33,6 +33,11 @@ pub(super) async fn why(app: &App, id: &str) -> Result<Vec<Why>, Error> {
         stay.patience = Some(installs::patience(app));
     }
     let mut why = explain(TABLE, id, state, stay, app.now(), blockers);
+    if matches!(state, node::State::Pending | node::State::Installing) {
+        why.fine.extend(
+            document.workflow_id.map(|workflow| format!("the workflow {workflow} is assigned").into()),
+        );
+    }
     if let Some(handed) = handed.filter(|_| matches!(state, node::State::Pending | node::State::Installing)) {
         why.meaning.to_mut().push_str(&format!(" {handed}"));
     }

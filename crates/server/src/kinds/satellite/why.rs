@@ -60,6 +60,9 @@ pub(crate) async fn why(app: &App, name: &str) -> Result<Vec<Why>, Error> {
         said
     });
     let mut why = explain(TABLE, name, state, stay, now, blockers);
+    if state == State::Online {
+        why.fine.extend(liveness::view::heard(app, KIND, &satellite.content.id));
+    }
     why.meaning.to_mut().push_str(&replicates.unwrap_or_default());
     why.meaning.to_mut().push_str(&more(app, &satellite, state, &effects).await?);
     let way = way_in(&document);

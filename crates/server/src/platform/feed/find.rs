@@ -79,73 +79,81 @@ async fn called(app: &App, stored: &Stored, name: &str, deleted: bool) -> Result
     if let Some(exact) = app.store.get(stored.kind, name).await?
         && (deleted || !exact.content.deleted || name.len() == ID)
     {
-        return Ok(vec![shown(stored, &exact)]);
+        return Ok(vec![shown(app, stored, &exact).await?]);
     }
     let list = || List { kind: stored.kind.to_owned(), limit: MOST, ..List::default() };
     let mut found = Vec::new();
     for (field, value) in (stored.called)(name) {
         let list = List { fields: [(field.to_owned(), value)].into(), ..list() };
-        found.extend(app.store.list(&list).await?.items.iter().map(|item| shown(stored, item)));
+        found.extend(app.store.list(&list).await?.items);
     }
     if found.is_empty() && name.len() >= SHORTEST {
         let list = List { prefix: Some(name.to_owned()), ..list() };
         let items = app.store.list(&list).await?.items;
         // People choose the other ids, and mean them as a whole.
-        found.extend(items.iter().filter(|item| item.content.id.len() == ID).map(|item| shown(stored, item)));
+        found.extend(items.into_iter().filter(|item| item.content.id.len() == ID));
     }
     if found.is_empty() && deleted {
         found.extend(gone(app, stored, name).await?);
     }
-    yielded(&mut found);
-    Ok(found)
+    yielded(stored.kind, &mut found);
+    let mut all = Vec::new();
+    for item in &found {
+        all.push(shown(app, stored, item).await?);
+    }
+    Ok(all)
 }
 
 /// Returns the deleted resource that was called so last.
-async fn gone(app: &App, stored: &Stored, name: &str) -> Result<Option<Found>, Error> {
+async fn gone(app: &App, stored: &Stored, name: &str) -> Result<Option<Resource>, Error> {
     let spelled = (stored.called)(name).into_iter().map(|(_, value)| value);
     for name in std::iter::once(name.to_owned()).chain(spelled) {
         if let Some(id) = app.store.last_deleted(stored.kind, &name).await? {
-            return Ok(app.store.get(stored.kind, &id).await?.map(|item| shown(stored, &item)));
+            return Ok(app.store.get(stored.kind, &id).await?);
         }
     }
     Ok(None)
 }
 
 /// Leaves out members at their end that share their name with others: a machine may have been registered anew.
-fn yielded(found: &mut Vec<Found>) {
-    let is_over = |found: &Found| tone::of(&found.kind, &found.state) == Tone::Over;
+fn yielded(kind: &str, found: &mut Vec<Resource>) {
+    let is_over = |found: &Resource| tone::of(kind, &found.content.state) == Tone::Over;
     if found.iter().any(|one| !is_over(one)) {
         found.retain(|one| !is_over(one));
     }
-    found.sort_by(|one, other| one.id.cmp(&other.id));
-    found.dedup();
+    found.sort_by(|one, other| one.content.id.cmp(&other.content.id));
+    found.dedup_by(|one, other| one.content.id == other.content.id);
 }
 
-fn shown(stored: &Stored, resource: &Resource) -> Found {
-    Found {
+async fn shown(app: &App, stored: &Stored, resource: &Resource) -> Result<Found, Error> {
+    Ok(Found {
         kind: stored.kind.to_owned(),
         id: resource.content.id.clone(),
-        name: (stored.title)(resource),
+        name: stored.title(app, resource).await?,
         state: resource.content.state.clone(),
         deleted: resource.content.deleted,
-    }
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Found, yielded};
+    use jiff::Timestamp;
+    use wardroom_store::Resource;
+
+    use super::yielded;
+    use crate::platform::work::jobs::server_record;
 
     fn check(states: &[&str], expected: &[&str]) {
-        let found = |(at, state): (usize, &&str)| Found {
-            kind: "node".to_owned(),
-            id: at.to_string(),
-            name: "n1".to_owned(),
-            state: (*state).to_owned(),
-            deleted: false,
+        let found = |(at, state): (usize, &&str)| {
+            let mut content = server_record("node", &at.to_string());
+            content.state = (*state).to_owned();
+            let at = Timestamp::UNIX_EPOCH;
+            let (version, head) = (1, String::new());
+            Resource { content, version, head, created_at: at, updated_at: at, state_changed_at: at }
         };
         let mut all: Vec<_> = states.iter().enumerate().map(found).collect();
-        yielded(&mut all);
-        assert_eq!(all.iter().map(|found| &*found.state).collect::<Vec<_>>(), expected);
+        yielded("node", &mut all);
+        assert_eq!(all.iter().map(|found| &*found.content.state).collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Views for people: the guard's state, incidents, and why a member is held.
 
-use std::{collections::BTreeMap, sync::atomic::Ordering::Relaxed};
+use std::{borrow::Cow, collections::BTreeMap, sync::atomic::Ordering::Relaxed};
 
 use axum::{Extension, Json, extract::State};
 use jiff::Timestamp;
@@ -10,7 +10,7 @@ use wardroom_api::{
 };
 use wardroom_core::{
     liveness::{Guard, Phase, Silence, Standing, Zone},
-    why::Blocker,
+    why::{Blocker, length},
 };
 use wardroom_store::Resource;
 
@@ -111,6 +111,14 @@ pub(crate) async fn blockers(app: &App, kind: &'static str, id: &str) -> Result<
     };
     let what = sentence(&silence, incident.as_deref());
     Ok(vec![Blocker { what: what.into(), fix: None }])
+}
+
+/// Returns when a watched member was heard, if it is heard as it should be.
+pub(crate) fn heard(app: &App, kind: &str, id: &str) -> Option<Cow<'static, str>> {
+    let silence = app.liveness.standing(kind, id)?;
+    let ago = app.now().duration_since(silence.heard);
+    let is_heard = silence.standing == Standing::Heard && !silence.spared;
+    is_heard.then(|| format!("it was heard {} ago", length(ago)).into())
 }
 
 fn sentence(silence: &Silence, incident: Option<&str>) -> String {

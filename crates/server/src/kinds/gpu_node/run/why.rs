@@ -45,7 +45,10 @@ pub(crate) async fn of_run(app: &App, run: &Run<Data>) -> Result<Why, Error> {
         stay.counted_from = record.progress.since;
         stay.patience = Some(record.plan.kind.patience_at(record.progress.stage));
     }
-    let mut why = Why { about: "run", ..explain(TABLE, run.id(), run.state, stay, app.now(), blockers) };
+    let repeat = "a repeat of the stage is safe";
+    let fine = (run.state == State::FailedRetryable).then(|| repeat.into()).into_iter().collect();
+    let mut why =
+        Why { about: "run", fine, ..explain(TABLE, run.id(), run.state, stay, app.now(), blockers) };
     if let (Next::Nothing, Some(waiting)) = (&why.next, &record.hold.waiting) {
         let until = format!("the run goes on ({})", waiting.reason).into();
         why.next = Next::Wait { by: Owner::Workflow, until };
