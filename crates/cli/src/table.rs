@@ -104,11 +104,11 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Writes one more row; the rows after it are as wide.
-    pub(crate) fn row(&mut self, row: &[String]) -> anyhow::Result<()> {
-        let row = self.cells(row);
-        self.widen(&row);
-        output::print(&self.render(&row))
+    /// Writes more rows in one piece; the rows after them are as wide.
+    pub(crate) fn rows(&mut self, rows: &[Vec<String>]) -> anyhow::Result<()> {
+        let rows: Vec<_> = rows.iter().map(|row| self.cells(row)).collect();
+        rows.iter().for_each(|row| self.widen(row));
+        output::print(&rows.iter().map(|row| self.render(row)).collect::<String>())
     }
 
     fn widen(&mut self, row: &[String]) {

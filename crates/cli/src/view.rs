@@ -9,17 +9,18 @@ use wardroom_api::{
     found::Found,
     satellite::EffectProgress,
 };
-use wardroom_server::platform::clock::Clock;
 
 use crate::{
     exit::{Code, failure},
     kind::Kind,
-    locate::{Among, Target, locate},
-    output::{self, Format},
+    locate::{Among, locate},
     said::Said,
     suggest::Words,
-    table::{Column, Heads, Level, Tones, Writer},
-    text,
+    table::{Column, Level, Tones},
+};
+
+pub(crate) use crate::print::{
+    Event, Gone, Made, Mode, Printer, Shape, made as print_made, one as print_one,
 };
 
 mod adapter;
@@ -143,7 +144,7 @@ pub(crate) trait Resource: View {
     }
 
     /// Writes one resource by itself.
-    async fn print_one(_client: &Client, shape: Shape, item: &Self) -> anyhow::Result<()> {
+    async fn print_one(_client: &Client, shape: &Shape, item: &Self) -> anyhow::Result<()> {
         print_one(shape, item)
     }
 
@@ -183,160 +184,9 @@ pub(crate) async fn is_selected<T: Resource>(
     Ok(page.data.iter().any(|found| found.id() == item.id()))
 }
 
-/// `-o` and `--no-headers`.
-#[derive(clap::Args, Debug, Clone, Copy)]
-pub(crate) struct Shape {
-    /// The output format.
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
-    pub(crate) output: Format,
-    /// Omit the line with the column names.
-    #[arg(long)]
-    no_headers: bool,
-}
-
-/// Whether all rows are written at once, or more follow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
-    Whole,
-    Stream,
-}
-
-/// Writes resources as they come.
-pub(crate) struct Printer {
-    format: Format,
-    table: Option<Writer>,
-}
-
-impl Printer {
-    /// Writes the first resources.
-    pub(crate) fn start<T: View>(shape: Shape, mode: Mode, items: &[T]) -> anyhow::Result<Self> {
-        let format = shape.output;
-        let mut printer = Self { format, table: None };
-        match (format, mode) {
-            (Format::Table | Format::Wide, _) => {
-                if items.is_empty() && mode == Mode::Whole {
-                    output::note("nothing found");
-                    return Ok(printer);
-                }
-                let heads: Vec<_> = columns::<T>(level(format)).map(|column| column.head).collect();
-                let now = Clock.now();
-                let rows: Vec<_> = items.iter().map(|item| cells(item, level(format), now)).collect();
-                let shown = if shape.no_headers { Heads::Hidden } else { Heads::Shown };
-                let usual = if mode == Mode::Stream { T::USUAL } else { &[] };
-                printer.table = Some(Writer::start_with(&heads, &rows, shown, T::TONES, usual)?);
-            }
-            (Format::Json, Mode::Whole) => output::json(&items.iter().map(Written).collect::<Vec<_>>())?,
-            (Format::Yaml, Mode::Whole) => output::yaml(&items.iter().map(Written).collect::<Vec<_>>())?,
-            (Format::Json | Format::Yaml, Mode::Stream) | (Format::Name, _) => {
-                items.iter().try_for_each(|item| printer.add(item))?;
-            }
-        }
-        Ok(printer)
-    }
-
-    /// Writes one more resource.
-    pub(crate) fn add<T: View>(&mut self, item: &T) -> anyhow::Result<()> {
-        match (self.format, &mut self.table) {
-            (Format::Table | Format::Wide, Some(table)) => {
-                table.row(&cells(item, level(self.format), Clock.now()))
-            }
-            (Format::Table | Format::Wide, None) => Ok(()),
-            (Format::Json, _) => output::json_line(&Written(item)),
-            (Format::Yaml, _) => {
-                output::line("---")?;
-                output::yaml(&Written(item))
-            }
-            (Format::Name, _) => output::line(&item.name()),
-        }
-    }
-
-    /// Writes that a resource left the list.
-    pub(crate) fn gone(&self, kind: Kind, target: &Target, how: Gone) -> anyhow::Result<()> {
-        let (id, name) = (&target.id, text::clean(&target.name));
-        let (said, mark) = match how {
-            Gone::Deleted => ("deleted", "deleted"),
-            Gone::Left => ("is no longer selected", "left_selection"),
-        };
-        let marked = serde_json::json!({"id": id, mark: true});
-        match self.format {
-            Format::Table | Format::Wide => output::line(&format!("{}/{name} {said}", kind.as_str())),
-            // A bare name would mean that the resource exists.
-            Format::Name => {
-                output::note(&format!("{}/{name} {said}", kind.as_str()));
-                Ok(())
-            }
-            Format::Json => output::json_line(&marked),
-            Format::Yaml => {
-                output::line("---")?;
-                output::yaml(&marked)
-            }
-        }
-    }
-}
-
-/// A resource as programs get it: `wardroom apply` takes it back.
-struct Written<'a, T>(&'a T);
-
-impl<T: View> Serialize for Written<'_, T> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Document<'a, T> {
-            kind: &'static str,
-            #[serde(flatten)]
-            item: &'a T,
-        }
-        match T::APPLIED {
-            Some(kind) => Document { kind: kind.as_str(), item: self.0 }.serialize(serializer),
-            None => self.0.serialize(serializer),
-        }
-    }
-}
-
-/// Why a resource leaves a watched list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Gone {
-    Deleted,
-    Left,
-}
-
-/// Writes one resource by itself.
-pub(crate) fn print_one<T: View>(shape: Shape, item: &T) -> anyhow::Result<()> {
-    match shape.output {
-        Format::Json => output::json(&Written(item)),
-        Format::Yaml => output::yaml(&Written(item)),
-        Format::Table | Format::Wide | Format::Name => {
-            Printer::start(shape, Mode::Whole, std::slice::from_ref(item)).map(drop)
-        }
-    }
-}
-
 /// The columns up to a level.
 pub(crate) fn columns<T: View>(level: Level) -> impl Iterator<Item = &'static Column<T>> {
     T::COLUMNS.iter().filter(move |column| column.level <= level)
-}
-
-fn cells<T: View>(item: &T, level: Level, now: Timestamp) -> Vec<String> {
-    columns::<T>(level).map(|column| (column.cell)(item, now)).collect()
-}
-
-fn level(format: Format) -> Level {
-    if format == Format::Wide { Level::Wide } else { Level::Narrow }
-}
-
-/// How a new resource is written.
-#[derive(clap::Args, Debug, Clone, Copy)]
-pub(crate) struct Made {
-    /// Write the new resource in this format; default: only its name.
-    #[arg(short, long, value_enum, value_name = "FORMAT")]
-    output: Option<Format>,
-}
-
-/// Writes a new resource.
-pub(crate) fn print_made<T: View>(made: &Made, item: &T) -> anyhow::Result<()> {
-    match made.output {
-        Some(output) => print_one(Shape { output, no_headers: false }, item),
-        None => output::line(&format!("{} created", text::clean(&item.name()))),
-    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::{
     follow::Follower,
     output,
     view::{
-        Mode, Printer, Shape,
+        Event, Mode, Printer, Shape,
         history::{NamedRow, Names},
     },
 };
@@ -33,11 +33,11 @@ pub(crate) struct Events {
 impl Events {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let client = self.connection.client()?;
-        let mut names = Names::new(&client, self.shape.output);
+        let mut names = Names::new(&client, self.shape.is_table());
         if !self.watch {
             let cursor = self.cursor.as_deref().unwrap_or("start");
             let page = client.events(Some(cursor), Some(self.limit as usize)).await?;
-            Printer::start(self.shape, Mode::Whole, &names.name_rows(page.data).await)?;
+            Printer::whole(&self.shape, &names.name_rows(page.data).await)?;
             if let Some(next) = page.next {
                 output::note(&format!("more with --continue {next}"));
             }
@@ -45,10 +45,11 @@ impl Events {
         }
         let mut follower = Follower::start(&client, self.cursor.as_deref()).await?;
         let first: &[NamedRow] = &[];
-        let mut printer = Printer::start(self.shape, Mode::Stream, first)?;
+        let mut printer = Printer::new(&self.shape, Mode::Stream);
+        printer.page(first)?;
         loop {
             let named = names.name_rows(output::while_read(follower.together()).await?).await;
-            named.iter().try_for_each(|row| printer.add(row))?;
+            named.iter().try_for_each(|row| printer.add(row, Event::Added))?;
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `wardroom get`.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, marker::PhantomData};
 
 use clap::{Args, builder::NonEmptyStringValueParser};
 use wardroom_api::client::{self, Client, Query};
@@ -9,15 +9,18 @@ use crate::{
     connection::Connection,
     exit::{Code, failure},
     follow::{self, Follower},
+    format::Path,
     kind::{Kind, with_type},
     locate::{Among, Target},
     output,
     select::Selection,
-    view::{Gone, Mode, Printer, Resource, Shape, find, is_selected},
+    sort,
+    view::{Event, Gone, Mode, Printer, Resource, Shape, find, is_selected},
 };
 
-/// Most that one request asks for.
-const PAGE: usize = 500;
+/// The most in the first page, which is shown soon, and in every other.
+const FIRST: usize = 100;
+const PAGE: usize = 1000;
 
 /// Lists resources, or shows one.
 #[derive(Args)]
@@ -41,6 +44,12 @@ pub(crate) struct Get {
     /// that is no longer selected an id with "left_selection": true.
     #[arg(short, long)]
     watch: bool,
+    /// With --watch, say what happened to each: ADDED, MODIFIED or DELETED.
+    #[arg(long, requires = "watch")]
+    output_watch_events: bool,
+    /// Sort by a field, such as .state_changed_at; nothing is shown before all is there.
+    #[arg(long, value_name = "PATH", conflicts_with = "watch", value_parser = Path::parse)]
+    sort_by: Option<Path>,
     #[command(flatten)]
     shape: Shape,
     #[command(flatten)]
@@ -68,30 +77,55 @@ impl Get {
         }
         match &self.name {
             Some(id) if self.deleted => {
-                T::print_one(client, self.shape, &find::<T>(client, id, Among::All).await?).await
+                T::print_one(client, &self.shape, &find::<T>(client, id, Among::All).await?).await
             }
-            Some(id) => T::print_one(client, self.shape, &find::<T>(client, id, Among::Living).await?).await,
-            None => Printer::start(self.shape, Mode::Whole, &self.list::<T>(client).await?).map(drop),
+            Some(id) => T::print_one(client, &self.shape, &find::<T>(client, id, Among::Living).await?).await,
+            None => self.list::<T>(client).await,
         }
     }
 
-    async fn list<T: Resource>(&self, client: &Client) -> anyhow::Result<Vec<T>> {
+    fn query(&self) -> Query {
+        Query { deleted: self.deleted, ..self.selection.query() }
+    }
+
+    /// Writes a list page by page; a sorted one as a whole.
+    async fn list<T: Resource>(&self, client: &Client) -> anyhow::Result<()> {
         let most = self.limit.map_or(usize::MAX, |limit| limit as usize);
-        let query = Query { deleted: self.deleted, ..self.selection.query() };
-        list(client, &query, most).await
+        let mut printer = Printer::new(&self.shape, Mode::Whole);
+        if let Some(path) = &self.sort_by {
+            let mut items: Vec<T> = list(client, &self.query(), usize::MAX).await?;
+            sort::by(path, &mut items)?;
+            items.truncate(most);
+            printer.page(&items)?;
+        } else {
+            let mut pages = Pages::<T>::of(client, self.query(), most);
+            while let Some(page) = output::while_read(pages.next()).await? {
+                printer.page(&page)?;
+            }
+        }
+        printer.end()
     }
 
     /// The cursor of the feed is fetched before the list: a change in between is shown twice, never missed.
     async fn watch<T: Resource>(&self, client: &Client) -> anyhow::Result<()> {
         let mut follower = Follower::start(client, None).await?;
-        let items: Vec<T> = match &self.name {
-            Some(name) => vec![find(client, name, Among::Living).await?],
-            None => self.list(client).await?,
+        let mut printer = Printer::new(&self.shape, Mode::Stream).with_events(self.output_watch_events);
+        let (mut shown, mut only) = (Watched::new(), None);
+        let mut show = |printer: &mut Printer, items: &[T]| {
+            shown.extend(items.iter().map(|item| (item.id().to_owned(), item.title().to_owned())));
+            printer.page(items)
         };
-        let mut printer = Printer::start(self.shape, Mode::Stream, &items)?;
-        let only = self.name.as_ref().and(items.first()).map(|item| item.id().to_owned());
-        let mut shown: Shown =
-            items.iter().map(|item| (item.id().to_owned(), item.title().to_owned())).collect();
+        if let Some(name) = &self.name {
+            let item: T = find(client, name, Among::Living).await?;
+            only = Some(item.id().to_owned());
+            show(&mut printer, std::slice::from_ref(&item))?;
+        } else {
+            let most = self.limit.map_or(usize::MAX, |limit| limit as usize);
+            let mut pages = Pages::<T>::of(client, self.query(), most);
+            while let Some(page) = output::while_read(pages.next()).await? {
+                show(&mut printer, &page)?;
+            }
+        }
         loop {
             let row = output::while_read(follower.next()).await?;
             let is_wanted = only.as_ref().is_none_or(|id| *id == row.resource_id);
@@ -106,14 +140,15 @@ impl Get {
         &self,
         client: &Client,
         printer: &mut Printer,
-        shown: &mut Shown,
+        shown: &mut Watched,
         id: &str,
     ) -> anyhow::Result<()> {
         loop {
             match self.selected::<T>(client, id).await {
                 Ok(Now::Selected(item)) => {
-                    shown.insert(id.to_owned(), item.title().to_owned());
-                    return printer.add(&item);
+                    let known = shown.insert(id.to_owned(), item.title().to_owned());
+                    let event = if known.is_some() { Event::Modified } else { Event::Added };
+                    return printer.add(&item, event);
                 }
                 Ok(Now::Left) => {
                     let Some(name) = shown.remove(id) else { return Ok(()) };
@@ -133,7 +168,12 @@ impl Get {
     }
 
     /// Shows a deletion; with a selection, only that of a selected resource.
-    fn deleted<T: Resource>(&self, printer: &mut Printer, shown: &mut Shown, id: &str) -> anyhow::Result<()> {
+    fn deleted<T: Resource>(
+        &self,
+        printer: &mut Printer,
+        shown: &mut Watched,
+        id: &str,
+    ) -> anyhow::Result<()> {
         let name = shown.remove(id);
         if name.is_some() || self.selection.is_empty() {
             let name = name.unwrap_or_else(|| id.to_owned());
@@ -153,7 +193,7 @@ impl Get {
 }
 
 /// The names of the resources that are shown, by their ids.
-type Shown = BTreeMap<String, String>;
+type Watched = BTreeMap<String, String>;
 
 /// A resource of a watched list after a change.
 enum Now<T> {
@@ -164,15 +204,36 @@ enum Now<T> {
 
 /// Returns the resources that a query selects, up to a limit.
 pub(crate) async fn list<T: Resource>(client: &Client, query: &Query, most: usize) -> anyhow::Result<Vec<T>> {
-    let mut query = query.clone();
+    let mut pages = Pages::of(client, query.clone(), most);
     let mut items = Vec::new();
-    loop {
-        query.limit = Some(PAGE.min(most - items.len()));
-        let page = T::page(client, &query).await?;
-        items.extend(page.data);
-        if page.next.is_none() || items.len() >= most {
-            return Ok(items);
-        }
-        query.cursor = page.next;
+    while let Some(page) = pages.next().await? {
+        items.extend(page);
+    }
+    Ok(items)
+}
+
+/// The pages of a list.
+struct Pages<T> {
+    client: Client,
+    query: Option<Query>,
+    left: usize,
+    size: usize,
+    of: PhantomData<T>,
+}
+
+impl<T: Resource> Pages<T> {
+    fn of(client: &Client, query: Query, most: usize) -> Self {
+        Self { client: client.clone(), query: Some(query), left: most, size: FIRST, of: PhantomData }
+    }
+
+    /// Returns the next page; an empty list has one.
+    async fn next(&mut self) -> anyhow::Result<Option<Vec<T>>> {
+        let Some(query) = self.query.take() else { return Ok(None) };
+        let limit = Some(self.size.min(self.left));
+        let page = T::page(&self.client, &Query { limit, ..query.clone() }).await?;
+        self.left = self.left.saturating_sub(page.data.len());
+        self.size = PAGE;
+        self.query = page.next.filter(|_| self.left > 0).map(|next| Query { cursor: Some(next), ..query });
+        Ok(Some(page.data))
     }
 }

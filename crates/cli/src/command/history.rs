@@ -12,7 +12,7 @@ use crate::{
     said::Said,
     table::{Column, Heads, Level, Writer},
     view::{
-        Mode, Printer, Shape, columns,
+        Printer, Shape, columns,
         history::{NamedRow, Names, unnamed},
     },
 };
@@ -64,12 +64,12 @@ impl History {
                 break;
             }
         }
-        let mut names = Names::new(&client, self.shape.output);
+        let mut names = Names::new(&client, self.shape.is_table());
         if let (Some(target), Some(row)) = (&target, rows.first()) {
             names.learn(row, &target.name);
         }
         let named = names.name_rows(rows).await;
-        Printer::start(self.shape, Mode::Whole, &named).map(drop)
+        Printer::whole(&self.shape, &named)
     }
 }
 

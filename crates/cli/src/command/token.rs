@@ -16,7 +16,7 @@ use crate::{
     place::{Place, hindered},
     secret::SecretFile,
     targets::all,
-    view::{Mode, Printer, Shape},
+    view::{Printer, Shape},
 };
 
 /// Creates, lists and revokes API tokens.
@@ -97,7 +97,7 @@ impl Token {
             Self::List(List { shape, connection }) => {
                 let tokens: Vec<ApiToken> =
                     list(&connection.client()?, &Default::default(), usize::MAX).await?;
-                Printer::start(shape, Mode::Whole, &tokens).map(drop)
+                Printer::whole(&shape, &tokens)
             }
             Self::Revoke(revoke) => revoke.run().await,
             Self::Recover(recover) => recover.run().await,

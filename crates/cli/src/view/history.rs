@@ -11,7 +11,6 @@ use super::{Resource, View};
 use crate::{
     kind::{Kind, with_type},
     locate::is_id,
-    output::Format,
     table::{
         Column,
         Level::{Narrow, Wide},
@@ -48,9 +47,8 @@ const AT_ONCE: usize = 8;
 const MOST: usize = 10_000;
 
 impl Names {
-    /// Names for a format: only tables have a place for them.
-    pub(crate) fn new(client: &Client, format: Format) -> Self {
-        let are_shown = matches!(format, Format::Table | Format::Wide);
+    /// Names, if the format has a place for them: only tables do.
+    pub(crate) fn new(client: &Client, are_shown: bool) -> Self {
         Self { client: client.clone(), known: BTreeMap::new(), are_shown }
     }
 
@@ -170,14 +168,13 @@ mod tests {
     use wardroom_api::history::Row;
 
     use super::{MOST, Names, comment};
-    use crate::output::Format;
 
     /// An unknown kind has no names to fetch, so this needs no server.
     #[tokio::test]
     async fn so_many_names_are_kept_and_no_more() {
         let (server, token, certificates, timeout) = ("http://127.0.0.1:1".to_owned(), None, None, None);
         let options = wardroom_api::client::Options { server, token, certificates, timeout, warned: None };
-        let mut names = Names::new(&wardroom_api::client::Client::new(&options).unwrap(), Format::Table);
+        let mut names = Names::new(&wardroom_api::client::Client::new(&options).unwrap(), true);
         let row = |number: usize| -> Row {
             let row = json!({
                 "id": "1", "cursor": "c", "kind": "nothing", "resource_id": number.to_string(), "sequence": 1,

@@ -15,6 +15,7 @@ use super::{Resource, Selectable, Shape, View, print_one};
 use crate::{
     exit::{Code, failure, not_found},
     fields,
+    format::Shown,
     kind::Kind,
     locate::Among,
     output::{self, Format},
@@ -116,11 +117,15 @@ impl Resource for Run {
     }
 
     /// In json and yaml, one run is written as the API returns it.
-    async fn print_one(client: &Client, shape: Shape, item: &Self) -> anyhow::Result<()> {
+    async fn print_one(client: &Client, shape: &Shape, item: &Self) -> anyhow::Result<()> {
         match shape.output {
-            Format::Json => output::json(&client.run(&item.id).await?),
-            Format::Yaml => output::yaml(&client.run(&item.id).await?),
-            Format::Table | Format::Wide | Format::Name => print_one(shape, item),
+            Shown::As(Format::Json) => output::json(&client.run(&item.id).await?),
+            Shown::As(Format::Yaml) => output::yaml(&client.run(&item.id).await?),
+            Shown::As(Format::Table | Format::Wide | Format::Name)
+            | Shown::JsonLines
+            | Shown::Csv(_)
+            | Shown::Path(_)
+            | Shown::Chosen(_) => print_one(shape, item),
         }
     }
 

@@ -172,3 +172,55 @@ fn a_closed_output_is_no_error() {
     drop(child.stdout.take());
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
+
+/// Pages joined are one list, in every format.
+#[test]
+fn a_list_of_several_pages_is_one_list() {
+    let server = Server::start();
+    let documents: Vec<String> =
+        (0..150).map(|n| format!("kind: node\nmac_address: 52:54:00:00:00:{n:02x}\nhostname: n{n:03}\n")).collect();
+    std::fs::write(server.dir.path().join("nodes.yaml"), documents.join("---\n")).unwrap();
+    server.ok(&["apply", "-f", "nodes.yaml"]);
+    let json = server.ok(&["get", "nodes", "-o", "json"]);
+    let nodes: Vec<Value> = serde_json::from_str(&json).unwrap();
+    assert_eq!(nodes.len(), 150);
+    assert_eq!(serde_json::to_string_pretty(&nodes).unwrap().lines().count(), json.lines().count());
+    let yaml: Vec<Value> = serde_saphyr::from_str(&server.ok(&["get", "nodes", "-o", "yaml"])).unwrap();
+    let lines = server.ok(&["get", "nodes", "-o", "jsonl"]);
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(yaml == nodes && lines == nodes);
+    assert_eq!(server.ok(&["get", "nodes"]).lines().count(), 151);
+    assert_eq!(server.ok(&["get", "nodes", "-o", "json", "--state", "active"]), "[]\n");
+    assert_eq!(server.ok(&["get", "nodes", "-o", "yaml", "--state", "active"]), "[]\n");
+
+    let hosts = server.ok(&["get", "nodes", "-o", "jsonpath={.hostname}", "--sort-by", ".mac_address"]);
+    let expected: String = (0..150).map(|n| format!("n{n:03}\n")).collect();
+    assert_eq!(hosts, expected);
+    let top = server.ok(&["get", "nodes", "-o", "custom-columns=HOST:.hostname,RACK:.labels.rack", "--limit", "2"]);
+    assert_eq!(top, "HOST   RACK\nn000   <none>\nn001   <none>\n");
+    let csv = server.ok(&["get", "nodes", "-o", "csv=HOST:.hostname,STATE:.state", "--limit", "1"]);
+    assert_eq!(csv, "HOST,STATE\nn000,discovered\n");
+    let csv = server.ok(&["get", "nodes", "-o", "csv"]);
+    assert!(csv.starts_with("NAME,STATE,MAC,") && csv.lines().count() == 151, "{csv}");
+    server.run(&["get", "nodes", "-o", "jsonpath=.["]).says(2, &["is not a path such as"]);
+    server.run(&["get", "nodes", "-o", "xml"]).says(2, &["[possible values: table, wide, json, yaml, name, jsonl, csv"]);
+    server.run(&["get", "nodes", "-w", "--sort-by", ".id"]).says(2, &["--sort-by"]);
+}
+
+#[test]
+fn a_watch_says_what_happened() {
+    let server = Server::start();
+    let id = server.node("52:54:00:00:00:01", &[]);
+    let json = server.watch(&["get", "nodes", "-w", "-o", "json", "--output-watch-events"]);
+    let table = server.watch(&["get", "nodes", "-w", "--output-watch-events"]);
+    assert!(table.line_with("EVENT").contains("STATE"));
+    json.line_with("\"ADDED\"");
+    table.line_with("ADDED ");
+    server.ok(&["node", "retire", &id]);
+    let event: Value = serde_json::from_str(&json.line_with("\"MODIFIED\"")).unwrap();
+    assert_eq!((&event["object"]["id"], &event["object"]["state"]), (&id.as_str().into(), &"retired".into()));
+    assert!(table.line_with("MODIFIED").contains("retired"));
+    server.ok(&["node", "delete", &id]);
+    let event: Value = serde_json::from_str(&json.line_with("\"DELETED\"")).unwrap();
+    assert_eq!(event["object"]["id"], id.as_str());
+}
