@@ -15,6 +15,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::{Envelope, Page, Problem};
 
 mod adapter;
+mod attention;
 mod cluster;
 mod error;
 mod explain;

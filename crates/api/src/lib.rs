@@ -5,6 +5,7 @@
 
 pub mod action;
 pub mod adapter;
+pub mod attention;
 pub mod client;
 pub mod cluster;
 pub mod device;

@@ -161,7 +161,7 @@ pub(crate) enum Tones {
     None,
     /// All rows are of this kind.
     Of(&'static str),
-    /// The first column is the kind.
+    /// The first column is the kind, or begins with it.
     ByRow,
 }
 
@@ -171,7 +171,7 @@ impl Tones {
         let kind = match self {
             Self::None => return None,
             Self::Of(kind) => kind,
-            Self::ByRow => row.first()?,
+            Self::ByRow => row.first()?.split('/').next()?,
         };
         let state = cell.split(' ').next().unwrap_or_default();
         Some(if state == "deleted" { Tone::Over } else { tone::of(kind, state) })

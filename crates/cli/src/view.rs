@@ -24,6 +24,7 @@ pub(crate) use crate::print::{
 };
 
 mod adapter;
+mod attention;
 mod gpu_node;
 mod group;
 pub(crate) mod history;

@@ -9,6 +9,7 @@
 //! any resource from them, and [`action`] is what a person can ask of one.
 
 pub mod action;
+pub mod attention;
 pub mod backoff;
 pub mod breaker;
 pub mod cluster;

@@ -18,6 +18,8 @@ use crate::{
     view::{Event, Gone, Mode, Printer, Resource, Shape, find, is_selected},
 };
 
+mod attention;
+
 /// The most in the first page, which is shown soon, and in every other.
 const FIRST: usize = 100;
 const PAGE: usize = 1000;
@@ -26,13 +28,16 @@ const PAGE: usize = 1000;
 #[derive(Args)]
 pub(crate) struct Get {
     /// The kind; singular and short names work too (node, no, gpu, sat, …).
-    #[arg(value_enum)]
-    kind: Kind,
+    #[arg(value_enum, required_unless_present = "needs_attention")]
+    kind: Option<Kind>,
     /// Its name, its id or the start of its id; of a node also its MAC, of a run the name of its node.
     #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     name: Option<String>,
     #[command(flatten)]
     selection: Selection,
+    /// List what needs a person, the longest overdue first: one line for each cause, of KIND or of every kind.
+    #[arg(long, conflicts_with_all = ["name", "labels", "fields", "state", "limit", "deleted", "watch", "sort_by"])]
+    needs_attention: bool,
     /// Show at most this many; default: all.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
@@ -59,7 +64,10 @@ pub(crate) struct Get {
 impl Get {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let client = self.connection.client()?;
-        with_type!(self.kind, T => self.show::<T>(&client).await)
+        match self.kind {
+            Some(kind) if !self.needs_attention => with_type!(kind, T => self.show::<T>(&client).await),
+            kind => attention::show(&client, kind, &self.shape).await,
+        }
     }
 
     async fn show<T: Resource>(&self, client: &Client) -> anyhow::Result<()> {

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test says no")]
 
+mod attention;
 mod docs;
 mod exits;
 mod fixture;

@@ -177,8 +177,9 @@ fn a_closed_output_is_no_error() {
 #[test]
 fn a_list_of_several_pages_is_one_list() {
     let server = Server::start();
-    let documents: Vec<String> =
-        (0..150).map(|n| format!("kind: node\nmac_address: 52:54:00:00:00:{n:02x}\nhostname: n{n:03}\n")).collect();
+    let documents: Vec<String> = (0..150)
+        .map(|n| format!("kind: node\nmac_address: 52:54:00:00:00:{n:02x}\nhostname: n{n:03}\n"))
+        .collect();
     std::fs::write(server.dir.path().join("nodes.yaml"), documents.join("---\n")).unwrap();
     server.ok(&["apply", "-f", "nodes.yaml"]);
     let json = server.ok(&["get", "nodes", "-o", "json"]);
@@ -196,14 +197,17 @@ fn a_list_of_several_pages_is_one_list() {
     let hosts = server.ok(&["get", "nodes", "-o", "jsonpath={.hostname}", "--sort-by", ".mac_address"]);
     let expected: String = (0..150).map(|n| format!("n{n:03}\n")).collect();
     assert_eq!(hosts, expected);
-    let top = server.ok(&["get", "nodes", "-o", "custom-columns=HOST:.hostname,RACK:.labels.rack", "--limit", "2"]);
+    let top =
+        server.ok(&["get", "nodes", "-o", "custom-columns=HOST:.hostname,RACK:.labels.rack", "--limit", "2"]);
     assert_eq!(top, "HOST   RACK\nn000   <none>\nn001   <none>\n");
     let csv = server.ok(&["get", "nodes", "-o", "csv=HOST:.hostname,STATE:.state", "--limit", "1"]);
     assert_eq!(csv, "HOST,STATE\nn000,discovered\n");
     let csv = server.ok(&["get", "nodes", "-o", "csv"]);
     assert!(csv.starts_with("NAME,STATE,MAC,") && csv.lines().count() == 151, "{csv}");
     server.run(&["get", "nodes", "-o", "jsonpath=.["]).says(2, &["is not a path such as"]);
-    server.run(&["get", "nodes", "-o", "xml"]).says(2, &["[possible values: table, wide, json, yaml, name, jsonl, csv"]);
+    server
+        .run(&["get", "nodes", "-o", "xml"])
+        .says(2, &["[possible values: table, wide, json, yaml, name, jsonl, csv"]);
     server.run(&["get", "nodes", "-w", "--sort-by", ".id"]).says(2, &["--sort-by"]);
 }
 

@@ -1,5 +1,6 @@
 //! History, events, counts and explanations over all kinds.
 
+pub(crate) mod attention;
 pub(crate) mod events;
 pub(crate) mod find;
 pub(crate) mod follow;

@@ -142,6 +142,7 @@ pub(crate) const SHARED: &[Route] = &[
     route("GET",    "/openapi.json",                               "",         Anyone,    Class::Read),
     route("GET",    "/api/v1/lifecycles",                          "",         READERS,   Class::Read),
     route("GET",    "/api/v1/summary",                             "",         READERS,   Class::Read),
+    route("GET",    "/api/v1/attention",                           "",         READERS,   Class::Read),
     route("GET",    "/api/v1/history",                             "",         AUDITORS,  Class::Read),
     route("GET",    "/api/v1/events",                              "",         FOLLOWERS, Class::Read),
     route("GET",    "/api/v1/resources",                           "",         READERS,   Class::Read),

@@ -27,7 +27,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::{document, error::Error, health, metrics, request, vocabulary};
 use crate::platform::{
     app::App,
-    feed::{events, find, history, lifecycle, summary, why},
+    feed::{attention, events, find, history, lifecycle, summary, why},
     identity::token,
     kind::Kind,
     liveness::view as guard,
@@ -99,6 +99,7 @@ fn routes(kinds: &[&Kind]) -> OpenApiRouter<App> {
         .routes(routes!(health::ready))
         .routes(routes!(lifecycle::list))
         .routes(routes!(summary::summary))
+        .routes(routes!(attention::attention))
         .routes(routes!(history::list))
         .routes(routes!(events::events))
         .routes(routes!(find::find))

@@ -1,0 +1,162 @@
+//! What needs a person, over all kinds.
+//!
+//! Members in a calm state are not looked at, so that the question costs what is wrong and not what is there.
+
+use axum::{Extension, Json, extract::State};
+use serde::Deserialize;
+use utoipa::IntoParams;
+use wardroom_api::{
+    Envelope,
+    attention::{Attention, Need as Shown},
+};
+use wardroom_core::{
+    attention::{Member, Need, Urgency, merged, need},
+    liveness::{Phase, Zone},
+    tone::{self, Tone},
+};
+use wardroom_store::{List, Resource, StateCount};
+
+use crate::platform::{
+    app::App,
+    feed::events,
+    http::{error::Error, list::ListQuery, problems::Problems},
+    identity::auth::Caller,
+    kind::{Explain, Kind, Stored},
+    liveness::incident,
+};
+
+/// Members of one state that are looked at, the oldest first.
+const MOST: usize = 200;
+
+/// Which kind is asked about.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wanted {
+    /// Only members of this kind; of every kind unless told.
+    kind: Option<String>,
+}
+
+/// Lists what needs a person: one line for each cause, the longest overdue first. Members that fell silent together are
+/// one line, their incident.
+#[utoipa::path(
+    get, path = "/api/v1/attention", params(Wanted),
+    responses((status = 200, body = Envelope<Attention>), Problems)
+)]
+pub(crate) async fn attention(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    ListQuery(Wanted { kind }): ListQuery<Wanted>,
+) -> Result<Json<Envelope<Attention>>, Error> {
+    let members = || app.kinds.iter().filter_map(|row| member(row));
+    if let Some(kind) = &kind {
+        if !members().any(|(stored, _)| stored.kind == kind) {
+            let known: Vec<_> = members().map(|(stored, _)| stored.kind).collect();
+            return Err(Error::invalid("kind", format!("must be one of: {}", known.join(", "))));
+        }
+        if !events::may_see(&caller, kind) {
+            return Err(Error::Forbidden(format!("the token does not cover {kind}")));
+        }
+    }
+    let wanted = |stored: &Stored| kind.as_ref().is_none_or(|kind| stored.kind == kind);
+    let counts = app.store.count_by_state().await?;
+    let (mut needs, mut left_out) = (Vec::new(), 0);
+    for (stored, explain) in members().filter(|(stored, _)| wanted(stored)) {
+        if !events::may_see(&caller, stored.kind) {
+            continue;
+        }
+        for StateCount { state, count, .. } in counts.iter().filter(|count| count.kind == stored.kind) {
+            let tone = tone::of(stored.kind, state);
+            if is_calm(tone) {
+                continue;
+            }
+            let list = List {
+                kind: stored.kind.to_owned(),
+                state: Some(state.clone()),
+                limit: MOST,
+                ..List::default()
+            };
+            let found = app.store.list(&list).await?.items;
+            left_out += (count - i64::try_from(found.len()).unwrap_or_default()).max(0);
+            for resource in &found {
+                needs.extend(of(&app, stored, explain, resource, tone).await?);
+            }
+        }
+    }
+    let mut incidents = Vec::new();
+    if events::may_see(&caller, incident::KIND) {
+        for (zone, need) in open(&app).await? {
+            incidents.push(zone);
+            needs.extend(kind.is_none().then_some(need));
+        }
+    }
+    let needs = merged(needs, &incidents).into_iter().map(shown).collect();
+    Ok(Json(Envelope::new(Attention { needs, left_out })))
+}
+
+/// The members of a kind, and what explains them.
+fn member(row: &'static Kind) -> Option<(&'static Stored, Explain)> {
+    let stored = row.stores.iter().find(|stored| stored.kind == row.name)?;
+    Some((stored, stored.why?))
+}
+
+/// Whether no member in a state of this tone needs a person.
+const fn is_calm(tone: Tone) -> bool {
+    matches!(tone, Tone::Good | Tone::Over | Tone::Unknown)
+}
+
+/// What a member needs; nothing of one that was deleted meanwhile.
+async fn of(
+    app: &App,
+    stored: &Stored,
+    explain: Explain,
+    resource: &Resource,
+    tone: Tone,
+) -> Result<Option<Need>, Error> {
+    let explained = match explain(app, &resource.content.id).await {
+        Err(Error::NotFound { .. }) => return Ok(None),
+        explained => explained?,
+    };
+    let member = Member {
+        kind: stored.kind.to_owned(),
+        id: resource.content.id.clone(),
+        name: stored.title(app, resource).await?,
+        state: resource.content.state.clone(),
+        tone,
+        since: resource.state_changed_at,
+        zone: app.liveness.zone_named(resource).map(str::to_owned),
+    };
+    Ok(need(member, &explained, app.now()))
+}
+
+/// The open incidents with their zones.
+async fn open(app: &App) -> Result<Vec<(Zone, Need)>, Error> {
+    let mut found = Vec::new();
+    for phase in [Phase::Holding, Phase::Releasing] {
+        let state = Some(phase.as_str().to_owned());
+        let list = List { kind: incident::KIND.to_owned(), state, limit: MOST, ..List::default() };
+        for open in app.store.list(&list).await?.items {
+            let incident::Document { zone, why, silent, .. } = open.content.document.read()?;
+            let member = Member {
+                kind: incident::KIND.to_owned(),
+                id: open.content.id.clone(),
+                name: open.content.name.clone(),
+                state: open.content.state.clone(),
+                tone: Tone::Warn,
+                since: open.created_at,
+                zone: zone.clone(),
+            };
+            // It stands for its members: it is not covered by itself.
+            let count = usize::try_from(silent).unwrap_or(usize::MAX);
+            let need = Need { member, urgency: Urgency::Stuck, overdue_since: None, why, count };
+            found.push((zone, need));
+        }
+    }
+    Ok(found)
+}
+
+fn shown(need: Need) -> Shown {
+    let Need { member, urgency, overdue_since, why, count } = need;
+    let Member { kind, id, name, state, since, .. } = member;
+    Shown { kind, id, name, state, urgency: urgency.to_string(), since, overdue_since, why, count }
+}
