@@ -10,7 +10,7 @@ pub struct Attention {
     /// The causes.
     pub needs: Vec<Need>,
     /// Members that were not looked at, because there are very many in their state.
-    pub left_out: i64,
+    pub left_out: usize,
 }
 
 /// One cause, and the member that it concerns, or the first of them.

@@ -28,6 +28,12 @@ pub(crate) enum Command {
     Summary(command::summary::Summary),
     /// Shows whether the server hears its members, and which silent members its guards hold back.
     Liveness(command::liveness::Liveness),
+    /// Waits until resources are in a state, their run has ended, or they are deleted.
+    Wait(command::wait::Wait),
+    /// Explains the fields of a kind, or a state.
+    Explain(command::explain::Explain),
+    /// Shows the states of every kind and the moves between them.
+    Lifecycles(command::lifecycles::Lifecycles),
     /// Registers, moves and changes nodes.
     #[command(subcommand)]
     Node(command::node::Node),
@@ -78,6 +84,9 @@ impl Command {
             Self::Events(command) => wait(command.run()),
             Self::Summary(command) => wait(command.run()),
             Self::Liveness(command) => wait(command.run()),
+            Self::Wait(command) => wait(command.run()),
+            Self::Explain(command) => command.run(),
+            Self::Lifecycles(command) => command.run(),
             Self::Node(command) => wait(command.run()),
             Self::GpuNode(command) => wait(command.run()),
             Self::Run(command) => wait(command.run()),

@@ -41,7 +41,8 @@ pub(crate) struct Patience {
     wait_timeout: Option<Duration>,
 }
 
-fn length(text: &str) -> Result<Duration, String> {
+/// Reads a length of time.
+pub(crate) fn length(text: &str) -> Result<Duration, String> {
     let length = text.parse::<SignedDuration>().ok().and_then(|length| Duration::try_from(length).ok());
     length.ok_or_else(|| "write a length of time such as 90s, 30m or 2h".to_owned())
 }

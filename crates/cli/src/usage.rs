@@ -32,7 +32,8 @@ pub(crate) fn explain(mut error: Error, mut command: Command, given: &[OsString]
 }
 
 fn with_values(command: &Command, argument: &str) -> String {
-    let found = command.get_arguments().find(|known| known.to_string() == argument);
+    let bare = |text: &str| text.trim_matches(['<', '>', '[', ']']).to_owned();
+    let found = command.get_arguments().find(|known| bare(&known.to_string()) == bare(argument));
     let values = found.map(clap::Arg::get_possible_values).unwrap_or_default();
     let names: Vec<_> =
         values.iter().filter(|value| !value.is_hide_set()).map(PossibleValue::get_name).collect();

@@ -1,6 +1,5 @@
 //! How resources are fetched and written: one file with one table of columns for each kind.
 
-use jiff::Timestamp;
 use serde::Serialize;
 use wardroom_api::{
     Page,

@@ -190,6 +190,31 @@ fn of_rules<S: Toned>(name: &'static str, about: &'static str, rules: &[Rule]) -
     }
 }
 
+impl Lifecycle {
+    /// The state of this name.
+    #[must_use]
+    pub fn state(&self, name: &str) -> Option<&StateView> {
+        self.states.iter().find(|state| state.name == name)
+    }
+
+    /// Returns whether moves lead from one state to another; every state leads to itself.
+    #[must_use]
+    pub fn leads(&self, from: &str, to: &str) -> bool {
+        let mut reached = vec![from];
+        let mut at = 0;
+        while let Some(state) = reached.get(at).copied() {
+            if state == to {
+                return true;
+            }
+            let next = self.moves.iter().filter(|row| row.from == state).map(|row| row.to);
+            let new: Vec<_> = next.filter(|state| !reached.contains(state)).collect();
+            reached.extend(new);
+            at += 1;
+        }
+        false
+    }
+}
+
 /// Every lifecycle that is a table.
 #[must_use]
 pub fn all() -> Vec<Lifecycle> {
@@ -223,4 +248,26 @@ fn view<S: State + Toned, E: Event>(name: &'static str, table: Table<S, E>) -> L
         reason: row.reason,
     });
     Lifecycle { name, states: states.collect(), moves: moves.collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::all;
+
+    #[test]
+    fn a_state_leads_where_its_moves_lead() {
+        let tables = all();
+        let node = tables.iter().find(|table| table.name == "node").unwrap();
+        for (from, to, expected) in [
+            ("discovered", "active", true),
+            ("install_failed", "active", true),
+            ("active", "active", true),
+            ("retired", "active", false),
+            ("active", "discovered", false),
+            ("nothing", "active", false),
+        ] {
+            assert_eq!(node.leads(from, to), expected, "{from} to {to}");
+        }
+        assert!(node.state("active").is_some_and(|state| state.service) && node.state("x").is_none());
+    }
 }

@@ -22,7 +22,7 @@ mod attention;
 
 /// The most in the first page, which is shown soon, and in every other.
 const FIRST: usize = 100;
-const PAGE: usize = 1000;
+const PAGE: usize = 500;
 
 /// Lists resources, or shows one.
 #[derive(Args)]

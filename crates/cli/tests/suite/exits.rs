@@ -13,7 +13,7 @@ fn the_command_line_is_checked_first() {
     let bare = server.run(&["get"]);
     bare.says(
         2,
-        &["<KIND> [possible values: nodes, ", "gpu-nodes", "Usage: wardroom get [OPTIONS] <KIND> [NAME]"],
+        &["<KIND> [possible values: nodes, ", "gpu-nodes", "Usage: wardroom get [OPTIONS] [KIND] [NAME]"],
     );
     // The variable names the server, so the option is not needed.
     for bare in [bare, server.run(&["describe"]), server.run(&["get", "nodes", "--bogus"])] {
@@ -112,7 +112,7 @@ fn a_conflict_says_what_is_allowed() {
         .says(3, &["there is no run \"nope\"", "next: list them: `wardroom get runs`"]);
     server
         .run(&["token", "create", "x", "--role", "viewer", "--group", "nobody"])
-        .says(1, &["  --group: ", "make it first: `wardroom create group nobody --help`"]);
+        .says(1, &["  --group: ", "create it first: `wardroom create group nobody --help`"]);
     server.run(&["node", "create", "--mac", "52:54:00:00:00:01"]).says(4, &[&id]);
 }
 
@@ -237,7 +237,7 @@ fn a_server_that_cannot_start_says_what_to_do() {
         command.args(["serve", "--boot-listen", "", "--listen", listen, "--data-dir", folder]);
         Ran::of(command)
     };
-    serve(address, "another").says(1, &["another server", "server.listen (--listen)"]);
+    serve(address, "another").says(1, &["another program uses this address", "server.listen (--listen)"]);
     serve("127.0.0.1:0", "wardroom-data").says(1, &["is in use by another server", "--data-dir"]);
 }
 

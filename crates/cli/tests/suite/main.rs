@@ -13,5 +13,6 @@ mod names;
 mod output;
 mod tls;
 mod verbs;
+mod wait;
 mod watch;
 mod why;

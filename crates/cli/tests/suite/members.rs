@@ -79,7 +79,7 @@ fn satellites_are_assigned_groups_and_configs() {
     server.run(&["satellite", "assign", "edge-01"]).says(2, &["--group or --config"]);
     server
         .run(&["satellite", "assign", "edge-01", "--group", "nope"])
-        .says(1, &["make it first: `wardroom create satellite-group nope --help`"]);
+        .says(1, &["create it first: `wardroom create satellite-group nope --help`"]);
     server.run(&["satellite", "unassign", "edge-01", "--group", "nope"]).says(3, &["nope"]);
     assert!(server.ok(&["describe", "sg", "base"]).contains("edge-01"));
     let described = server.ok(&["describe", "sc", "fast"]);
@@ -154,7 +154,7 @@ fn what_a_registry_has_not_been_told_is_described() {
     server.ok(&["satellite", "create", "edge-01", "--secret-file", "token"]);
     server.ok(&["satellite", "assign", "edge-01", "--group", "base", "--config", "fast"]);
     let id = json(&server, &["get", "satellite", "edge-01"])["id"].as_str().unwrap().to_owned();
-    let why = server.ok(&["why", "satellite", "edge-01"]);
+    let why = server.ok(&["why", "satellite", "edge-01", "--all"]);
     for waits in ["of the satellite group base, publish_state", "of the satellite config fast, publish_state"]
     {
         assert!(why.contains(waits), "{why}");

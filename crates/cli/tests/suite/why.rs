@@ -18,7 +18,7 @@ fn a_node_that_has_nothing_to_install() {
     server.node("52:54:00:00:00:01", &["--hostname", "n1"]);
     let expected = "\
 n1 has been discovered for TIME.
-A machine that was seen and not approved.
+Registered, by a person or because it booted over the network; it awaits approval.
 
 Next   wardroom node move n1 --to pending   approves the node
 Or     wardroom node move n1 --to retired   takes the node out of service for good
@@ -59,7 +59,7 @@ Onboarding is in progress; nothing may be scheduled on the node.
   ✗ its onboarding run stopped at load_site_config
   ✗ load_site_config failed once: the secret at env:WARDROOM_SECRET_NONE: environment variable not found
 
-Next   wardroom run rerun gpu-2   see to what it names first (`wardroom apply -f` changes a site); the run loads the settings at its top
+Next   wardroom run rerun gpu-2   correct the setting that it names first (`wardroom apply -f` changes a site); the run then loads the settings again
 Or     wardroom run resume gpu-2   continues from the last safe stage
        wardroom gpu-node quarantine gpu-2   blocks the node from scheduling
        all 8 ways out: --all

@@ -25,7 +25,7 @@ pub(super) async fn show(client: &Client, kind: Option<Kind>, shape: &Shape) -> 
         output::note(&format!("{causes}. What to do: `wardroom why KIND NAME`"));
     }
     if found.left_out > 0 {
-        let members = text::count(found.left_out, "member");
+        let members = text::count(i64::try_from(found.left_out)?, "member");
         output::note(&format!(
             "{members} of crowded states were not looked at: list them with `wardroom get KIND --state STATE`"
         ));

@@ -77,10 +77,18 @@ pub(crate) async fn attention(
                 ..List::default()
             };
             let found = app.store.list(&list).await?.items;
-            left_out += (count - i64::try_from(found.len()).unwrap_or_default()).max(0);
+            let mut here = Vec::new();
             for resource in &found {
-                needs.extend(of(&app, stored, explain, resource, tone).await?);
+                here.extend(of(&app, stored, explain, resource, tone).await?);
             }
+            let rest = usize::try_from(*count).unwrap_or_default().saturating_sub(found.len());
+            // All of the state wait for the same decision.
+            if is_decision(&here) {
+                here.iter_mut().take(1).for_each(|first| first.count += rest);
+            } else {
+                left_out += rest;
+            }
+            needs.extend(here);
         }
     }
     let mut incidents = Vec::new();
@@ -103,6 +111,12 @@ fn member(row: &'static Kind) -> Option<(&'static Stored, Explain)> {
 /// Whether no member in a state of this tone needs a person.
 const fn is_calm(tone: Tone) -> bool {
     matches!(tone, Tone::Good | Tone::Over | Tone::Unknown)
+}
+
+/// Whether all wait for one and the same decision, which is that of their state.
+fn is_decision(needs: &[Need]) -> bool {
+    let why = needs.first().map(|need| &need.why);
+    why.is_some() && needs.iter().all(|need| need.urgency == Urgency::Person && Some(&need.why) == why)
 }
 
 /// What a member needs; nothing of one that was deleted meanwhile.
