@@ -90,7 +90,7 @@ fn why_says_what_is_waited_for() {
     server.ok(&["satellite", "revoke", "edge", "--comment", "too early"]);
     let revoked = server.ok(&["why", "satellite", "edge"]);
     assert!(revoked.contains("Revoked by first-admin: too early."), "{revoked}");
-    assert!(revoked.contains("\nNext   wardroom satellite reenable edge --mode reissue   hand"), "{revoked}");
+    assert!(revoked.contains("\nNext   wardroom satellite reenable edge --mode reissue   give"), "{revoked}");
     server.ok(&["satellite", "reenable", "edge", "--mode", "reissue", "--secret-file", "again.token"]);
 
     let token = std::fs::read_to_string(server.dir.path().join("again.token")).unwrap();

@@ -32,8 +32,8 @@ Approved; it installs its workflow at the next boot.
   ✗ no workflow is assigned, so the node has nothing to install when it boots
 
 Next   wardroom node assign n1 --workflow NAME
-Or     wardroom node move n1 --to retired      takes the node out of service for good
-       wardroom node move n1 --to installing   instead of waiting until the node reports `started`
+Or     wardroom node move n1 --to retired        takes the node out of service for good
+       wardroom node move n1 --to installing     instead of waiting until the node reports `started`
 ";
     assert_eq!(explained(&server, &["why", "node", "n1"]), expected);
     let all = server.ok(&["why", "node", "n1", "--all"]);
