@@ -205,6 +205,7 @@ mod tests {
     use super::*;
     use crate::{
         node::{self, State, TABLE},
+        table::Event as _,
         why::{Stay, explain},
     };
 
