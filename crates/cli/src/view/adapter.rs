@@ -12,6 +12,7 @@ use crate::{
     kind::Kind,
     locate::Among,
     output,
+    said::Said,
     table::{
         Column,
         Level::{Full, Narrow, Wide},
@@ -73,7 +74,7 @@ impl Resource for Adapter {
         Ok(client.adapter(id).await?)
     }
 
-    async fn print_details(&self, _client: &Client) -> anyhow::Result<()> {
+    async fn print_details(&self, _client: &Client, _said: &mut Said) -> anyhow::Result<()> {
         for (title, concern) in
             [("Silent", &self.silent), ("Failing", &self.failing), ("Waiting", &self.waiting)]
         {
