@@ -47,6 +47,7 @@ const TABLE: &[(&str, &str, Option<&str>, Open)] = &[
     ("GET",    "/openapi.json",                          None,             Everybody),
     ("GET",    "/api/v1/lifecycles",                     None,             READ),
     ("GET",    "/api/v1/summary",                        None,             READ),
+    ("GET",    "/api/v1/attention",                      None,             READ),
     ("GET",    "/api/v1/history",                        None,             AUDIT),
     ("GET",    "/api/v1/events",                         None,             AUDIT),
     ("GET",    "/api/v1/resources",                      None,             READ),
