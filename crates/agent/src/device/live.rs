@@ -5,6 +5,8 @@
 
 use std::{
     cell::{Cell, RefCell},
+    collections::BTreeMap,
+    convert::Infallible,
     time::Duration,
 };
 
@@ -63,7 +65,7 @@ pub(crate) struct Agent<'a> {
     asked: Notify,
     resources: RefCell<ResourcesStatus>,
     booted: Booted,
-    system: std::collections::BTreeMap<String, String>,
+    system: BTreeMap<String, String>,
 }
 
 impl<'a> Agent<'a> {
@@ -100,9 +102,9 @@ impl<'a> Agent<'a> {
         let ended = tokio::select! {
             ended = self.poll() => ended,
             ended = self.update() => ended,
-            () = self.report() => return Ok(()),
-            () = self.watch() => return Ok(()),
-            () = self.renew() => return Ok(()),
+            never = self.report() => match never {},
+            never = self.watch() => match never {},
+            never = self.renew() => match never {},
         };
         match ended {
             End::Decommissioned => self.decommission().await,
@@ -223,7 +225,7 @@ impl<'a> Agent<'a> {
     }
 
     /// Reports each change. A poll is the beat, so nothing is repeated.
-    async fn report(&self) {
+    async fn report(&self) -> Infallible {
         let (mut sent, mut retry) = (None, Retry::default());
         loop {
             let generation = self.store.generation();
@@ -235,7 +237,7 @@ impl<'a> Agent<'a> {
                     // A newer report replaces this one.
                     tokio::select! {
                         () = tokio::time::sleep(retry.pause()) => {}
-                        () = self.store.changed.notified(), if !is_final(&error) => tokio::time::sleep(BETWEEN_POLLS).await,
+                        () = self.store.changed.notified() => tokio::time::sleep(BETWEEN_POLLS).await,
                     }
                     continue;
                 }
@@ -249,7 +251,7 @@ impl<'a> Agent<'a> {
     }
 
     /// Watches the resources that the spec in force names.
-    async fn watch(&self) {
+    async fn watch(&self) -> Infallible {
         let began = Instant::now();
         let (mut named, mut monitors) = (Vec::new(), Monitors::usual());
         loop {
@@ -275,7 +277,7 @@ impl<'a> Agent<'a> {
     }
 
     /// Renews the certificate after two thirds of its time.
-    async fn renew(&self) {
+    async fn renew(&self) -> Infallible {
         loop {
             let (from, until) = self.valid.get();
             tokio::time::sleep(identity::renewal(from, until, random())).await;
@@ -302,6 +304,8 @@ impl<'a> Agent<'a> {
             Ok((client, from, until)) => {
                 *self.client.borrow_mut() = client;
                 self.valid.set((from, until));
+                // Reports may wait because the certificate before was refused.
+                self.store.touch();
                 true
             }
             Err(error) => {

@@ -42,6 +42,8 @@ pub(crate) struct Monitors {
     monitors: Vec<Monitor>,
     /// Busy and total time of the processors at the last sample.
     cpu: Option<(u64, u64)>,
+    /// Whether the processors were measured: that takes two samples.
+    is_measured: bool,
 }
 
 /// How often a resource is looked at when the spec says nothing.
@@ -71,7 +73,7 @@ impl Monitors {
         let monitor = |(resource, critical, degraded)| {
             Monitor::new(resource, vec![rule(Health::Critical, critical), rule(Health::Degraded, degraded)])
         };
-        Self { monitors: DEFAULTS.map(monitor).into(), cpu: None }
+        Self { monitors: DEFAULTS.map(monitor).into(), cpu: None, is_measured: false }
     }
 
     /// Returns the monitors of a spec, with the usual rules for resources that it does not name.
@@ -88,9 +90,8 @@ impl Monitors {
 
     /// Returns the pause until the next sample.
     pub(crate) fn every(&self) -> Duration {
-        // Two samples of the processors make one measurement.
-        let cpu = if self.cpu.is_none() { SHORTEST } else { EVERY };
-        self.monitors.iter().map(|monitor| monitor.every).min().unwrap_or(EVERY).min(cpu.max(SHORTEST))
+        let every = self.monitors.iter().map(|monitor| monitor.every).min().unwrap_or(EVERY);
+        if self.is_measured { every } else { SHORTEST }
     }
 
     /// Looks at all resources. `now` is the time since any fixed moment.
@@ -103,6 +104,7 @@ impl Monitors {
             (_, _) => None,
         };
         self.cpu = cpu;
+        self.is_measured |= busy.is_some();
         let memory = memory_used();
         for monitor in &mut self.monitors {
             let used = match monitor.resource {
