@@ -26,7 +26,16 @@ impl Server {
         let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/dist/wardroom");
         let binary = std::env::var_os("WARDROOM_TEST_BINARY").map_or(built, Into::into);
         let mut child = Command::new(binary)
-            .args(["serve", "--listen", "127.0.0.1:0", "--boot-listen", "", "--data-dir"])
+            .args([
+                "serve",
+                "--listen",
+                "127.0.0.1:0",
+                "--boot-listen",
+                "",
+                "--device-listen",
+                "",
+                "--data-dir",
+            ])
             .arg(folder)
             .args(flags)
             .env("WARDROOM_LOG_LEVEL", "error")

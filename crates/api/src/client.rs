@@ -17,6 +17,7 @@ use crate::{Envelope, Page, Problem};
 mod adapter;
 mod attention;
 mod cluster;
+mod device;
 mod error;
 mod explain;
 mod feed;

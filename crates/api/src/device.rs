@@ -73,6 +73,10 @@ pub struct Metadata {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub creation_timestamp: Option<Timestamp>,
+    /// When the object was deleted; its record and its history stay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub deletion_timestamp: Option<Timestamp>,
 }
 
 /// A device.

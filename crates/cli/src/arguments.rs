@@ -46,6 +46,9 @@ pub(crate) enum Command {
     /// Creates, assigns, revokes and re-enables satellites.
     #[command(subcommand)]
     Satellite(command::satellite::Satellite),
+    /// Approves, revokes, reboots and decommissions devices.
+    #[command(subcommand)]
+    Device(command::device::Device),
     /// Creates a resource.
     #[command(subcommand)]
     Create(command::create::Create),
@@ -91,6 +94,7 @@ impl Command {
             Self::GpuNode(command) => wait(command.run()),
             Self::Run(command) => wait(command.run()),
             Self::Satellite(command) => wait(command.run()),
+            Self::Device(command) => wait(command.run()),
             Self::Create(command) => wait(command.run()),
             Self::Apply(command) => wait(command.run()),
             Self::Delete(command) => wait(command.run()),

@@ -8,6 +8,7 @@ pub(crate) mod config;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod describe;
+pub(crate) mod device;
 pub(crate) mod events;
 pub(crate) mod explain;
 pub(crate) mod get;

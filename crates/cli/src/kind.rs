@@ -39,6 +39,15 @@ pub(crate) enum Kind {
     /// What reports on clusters and node pools.
     #[value(name = "adapters", aliases = ["adapter", "ad"])]
     Adapter,
+    /// Edge machines with an agent.
+    #[value(name = "devices", aliases = ["device", "dev"])]
+    Device,
+    /// Requests of devices to be enrolled.
+    #[value(name = "enrollmentrequests", aliases = ["enrollmentrequest", "enrollment-requests", "enrollment-request", "er"])]
+    EnrollmentRequest,
+    /// Tokens with which devices ask to be enrolled.
+    #[value(name = "enrollmenttokens", aliases = ["enrollmenttoken", "enrollment-tokens", "enrollment-token", "et"])]
+    EnrollmentToken,
     /// Many members that fell silent together.
     #[value(name = "incidents", aliases = ["incident", "inc"])]
     Incident,
@@ -61,6 +70,9 @@ impl Kind {
             Self::SatelliteGroup => "satellite-group",
             Self::SatelliteConfig => "satellite-config",
             Self::Adapter => "adapter",
+            Self::Device => "device",
+            Self::EnrollmentRequest => "enrollmentrequest",
+            Self::EnrollmentToken => "enrollmenttoken",
             Self::Incident => "incident",
             Self::Token => "token",
         }
@@ -74,7 +86,9 @@ macro_rules! with_type {
             Node => node::Node, Workflow => workflow::Workflow, Group => group::Group,
             GpuNode => gpu_node::GpuNode, Run => run::Run, Site => site::Site,
             Satellite => satellite::Satellite, SatelliteGroup => satellite_group::SatelliteGroup,
-            SatelliteConfig => satellite_config::SatelliteConfig, Adapter => adapter::Adapter, Incident => liveness::Incident,
+            SatelliteConfig => satellite_config::SatelliteConfig, Adapter => adapter::Adapter, Device => device::Device,
+            EnrollmentRequest => device::EnrollmentRequest, EnrollmentToken => device::EnrollmentToken,
+            Incident => liveness::Incident,
             Token => token::Token)
     };
     (@ $kind:expr, $T:ident => $do:expr, $($Kind:ident => $module:ident::$Type:ident),+) => {

@@ -24,6 +24,8 @@ pub(crate) use crate::print::{
 
 mod adapter;
 mod attention;
+mod device;
+mod enrollment;
 mod gpu_node;
 mod group;
 pub(crate) mod history;

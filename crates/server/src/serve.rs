@@ -8,11 +8,13 @@ use std::{
 };
 
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
+use utoipa_axum::router::OpenApiRouter;
 use wardroom_store::{Document, Error as StoreError, Store};
 
 use crate::{
     kinds::{
         KINDS,
+        device::{self, authority::Authority},
         node::{self, discovery},
         satellite::{
             self,
@@ -28,9 +30,10 @@ use crate::{
             router,
         },
         identity::{
+            certificate::Trust,
             first_token,
             secret::{self, Key},
-            spiffe::Trust,
+            spiffe,
         },
         liveness,
         work::{jobs, schedule},
@@ -54,12 +57,16 @@ pub struct Server {
     listeners: Vec<Listener>,
     worker: Arc<Worker>,
     trust: Option<Arc<Trust>>,
+    /// The trust of the listener of devices, and its address.
+    devices: Option<(Arc<Trust>, SocketAddr)>,
     /// Where people connect.
     pub address: SocketAddr,
     /// Where machines boot.
     pub boot_address: Option<SocketAddr>,
     /// Where satellites with an X.509-SVID connect.
     pub spiffe_address: Option<SocketAddr>,
+    /// Where devices connect.
+    pub device_address: Option<SocketAddr>,
     /// Where the first admin token was written, on the first start.
     pub first_token: Option<PathBuf>,
 }
@@ -77,9 +84,8 @@ impl Server {
         let upstreams = Upstreams::new(&config).map_err(StartError::Setup)?;
         let spiffe = match &satellite::settings::Settings::of(&config).spiffe {
             Some(settings) => {
-                let trust = Trust::new(settings).map(Arc::new).map_err(StartError::Setup)?;
-                let tls = trust.acceptor().map_err(StartError::Setup)?;
-                Some((bind(settings.listen, "spiffe.listen").await?, trust, tls))
+                let trust = spiffe::trust(settings).map(Arc::new).map_err(StartError::Setup)?;
+                Some((bind(settings.listen, "spiffe.listen").await?, trust))
             }
             None => None,
         };
@@ -88,6 +94,7 @@ impl Server {
             Some(address) => Some(bind(address, "boot.listen (--boot-listen)").await?),
             None => None,
         };
+        let devices = bind_devices(&mut config).await?;
 
         make_private_dir(&config.data_dir)?;
         if config.secrets.directory.starts_with(&config.data_dir) {
@@ -96,19 +103,12 @@ impl Server {
         let store = Store::open(&config.location).await?;
         let key = load_key(&store, &config.key_file).await?;
         let boot_address = boot.as_ref().map(|(_, address)| *address);
-        let nodes: &mut node::settings::Settings = config.of_mut();
-        nodes.url.get_or_insert_with(|| format!("http://{}", boot_address.unwrap_or(address)));
-        let scheme = if tls.is_some() { "https" } else { "http" };
-        if !address.ip().is_unspecified() {
-            config.public_url.get_or_insert_with(|| format!("{scheme}://{address}"));
-        }
-        let satellites: &mut satellite::settings::Settings = config.of_mut();
-        if let (Some(settings), Some(((_, address), ..))) = (&mut satellites.spiffe, &spiffe) {
-            settings.url.get_or_insert_with(|| format!("https://{address}"));
-        }
+        let spiffe_address = spiffe.as_ref().map(|((_, address), _)| *address);
+        fill_in_urls(&mut config, address, boot_address, spiffe_address);
         let app = App::new(store, config, key, KINDS);
         same_key(&app).await?;
         take_over(&app).await?;
+        Authority::load(&app).await.map_err(StartError::Setup)?;
         let first_token = first_token::make(&app, &app.config.data_dir).await?;
 
         let (router, members) = (router::api(app.clone()), Some(MemberListener::of(&app)));
@@ -128,22 +128,30 @@ impl Server {
             let (loopback, tls, trust, members) = (loopback(address), None, None, None);
             listeners.push(Listener { socket, loopback, tls, trust, networks, router, members });
         }
-        let (mut spiffe_address, mut trust) = (None, None);
-        if let Some(((socket, address), trusted, tls)) = spiffe {
-            let router = router::part(app.clone(), satellite::routes::machines());
-            (spiffe_address, trust) = (Some(address), Some(Arc::clone(&trusted)));
-            listeners.push(Listener {
-                loopback: loopback(address),
-                socket,
-                tls: Some(tls),
-                trust: Some(trusted),
-                networks: None,
-                router,
-                members: Some(MemberListener::of(&app)),
-            });
+        let trust = spiffe.as_ref().map(|(_, trust)| Arc::clone(trust));
+        if let Some((bound, trust)) = spiffe {
+            listeners.push(with_certificates(&app, bound, trust, satellite::routes::machines())?);
+        }
+        let device_address = devices.as_ref().map(|(_, address)| *address);
+        let mut trusted = None;
+        if let Some(bound) = devices {
+            let trust = device::listener::trust(&app, bound.1).await.map_err(StartError::Setup)?;
+            trusted = Some((Arc::clone(&trust), bound.1));
+            listeners.push(with_certificates(&app, bound, trust, device::routes::machines())?);
         }
         let worker = Worker::new(app.clone(), upstreams);
-        Ok(Self { app, listeners, worker, trust, address, boot_address, spiffe_address, first_token })
+        Ok(Self {
+            app,
+            listeners,
+            worker,
+            trust,
+            devices: trusted,
+            address,
+            boot_address,
+            spiffe_address,
+            device_address,
+            first_token,
+        })
     }
 
     /// Serves until `stop` says so.
@@ -158,7 +166,10 @@ impl Server {
         let mut jobs = JoinSet::new();
         liveness::sweep::spawn(&self.app, &stop, &mut jobs);
         let kinds = KINDS.iter().map(|kind| (kind.jobs)(&self.app));
-        let all = [jobs::jobs(&self.app), effects::jobs(&self.worker, self.trust)].into_iter().chain(kinds);
+        let devices = self.devices.map(|(trust, address)| device::listener::job(trust, address));
+        let own =
+            [jobs::jobs(&self.app), effects::jobs(&self.worker, self.trust), devices.into_iter().collect()];
+        let all = own.into_iter().chain(kinds);
         schedule::start(&self.app, all.flatten().collect(), &stop, &mut jobs);
         let (app, mut stopped) = (self.app.clone(), stop.clone());
         tasks.spawn(async move {
@@ -208,8 +219,67 @@ fn loopback(app: &App, listener: SocketAddr) -> Option<Loopback> {
         app.config.public_url.as_deref(),
         boot,
         satellite::settings::Settings::url_by_certificate(&app.config),
+        device::settings::Settings::of(&app.config).url.as_deref(),
     ];
     Loopback::of(listener, &urls.into_iter().flatten().collect::<Vec<_>>())
+}
+
+/// The socket for devices. Where the default address is taken, another server on this machine has it: this one goes on
+/// without.
+async fn bind_devices(config: &mut Config) -> Result<Option<(TcpListener, SocketAddr)>, StartError> {
+    let settings: &mut device::settings::Settings = config.of_mut();
+    let Some(address) = settings.listen else { return Ok(None) };
+    match bind(address, "devices.listen (--device-listen)").await {
+        Ok((socket, address)) => {
+            if !address.ip().is_unspecified() {
+                settings.url.get_or_insert_with(|| format!("https://{address}"));
+            }
+            Ok(Some((socket, address)))
+        }
+        Err(error) if settings.listen_is_default => {
+            tracing::warn!(%error, "devices cannot connect to this server");
+            settings.listen = None;
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// A listener for members with certificates.
+fn with_certificates(
+    app: &App,
+    (socket, address): (TcpListener, SocketAddr),
+    trust: Arc<Trust>,
+    routes: OpenApiRouter<App>,
+) -> Result<Listener, StartError> {
+    Ok(Listener {
+        loopback: loopback(app, address),
+        socket,
+        tls: Some(trust.acceptor().map_err(StartError::Setup)?),
+        trust: Some(trust),
+        networks: None,
+        router: router::part(app.clone(), routes),
+        members: Some(MemberListener::of(app)),
+    })
+}
+
+/// The URLs that were not set are those of the addresses.
+fn fill_in_urls(
+    config: &mut Config,
+    address: SocketAddr,
+    boot: Option<SocketAddr>,
+    spiffe: Option<SocketAddr>,
+) {
+    let scheme = if config.tls.is_some() { "https" } else { "http" };
+    if !address.ip().is_unspecified() {
+        config.public_url.get_or_insert_with(|| format!("{scheme}://{address}"));
+    }
+    let nodes: &mut node::settings::Settings = config.of_mut();
+    nodes.url.get_or_insert_with(|| format!("http://{}", boot.unwrap_or(address)));
+    let satellites: &mut satellite::settings::Settings = config.of_mut();
+    if let (Some(settings), Some(address)) = (&mut satellites.spiffe, spiffe) {
+        settings.url.get_or_insert_with(|| format!("https://{address}"));
+    }
 }
 
 async fn bind(address: SocketAddr, setting: &str) -> Result<(TcpListener, SocketAddr), StartError> {
@@ -240,7 +310,7 @@ pub fn check(config: &Config) -> Result<(), StartError> {
     satellite::settings::Settings::of(config)
         .spiffe
         .as_ref()
-        .map(Trust::new)
+        .map(spiffe::trust)
         .transpose()
         .map_err(StartError::Setup)?;
     let there = config.data_dir.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."));

@@ -22,7 +22,7 @@ enum Open {
     To(&'static [&'static str]),
     ToMachineAnd(&'static [&'static str]),
     ToSatellites,
-    /// For satellites with a certificate, on another listener.
+    /// For satellites and devices with a certificate or a token of theirs, on other listeners.
     ToCertificates,
     /// The agent of the node alone.
     ToAgents,
@@ -162,6 +162,26 @@ const TABLE: &[(&str, &str, Option<&str>, Open)] = &[
     ("GET",    "/v2/satellite/{family}/{name}/state/blobs/{digest}",        None, ToSatellites),
     ("GET",    "/v2/satellite/{family}/{name}/state/tags/list",             None, ToSatellites),
     ("GET",    "/v2/{*path}",                            None,             ToSatellites),
+    ("GET",    "/api/v1/devices",                        Some("device"),   READ),
+    ("GET",    "/api/v1/devices/{name}",                 Some("device"),   READ),
+    ("PUT",    "/api/v1/devices/{name}",                 Some("device"),   WRITE),
+    ("PATCH",  "/api/v1/devices/{name}",                 Some("device"),   WRITE),
+    ("DELETE", "/api/v1/devices/{name}",                 Some("device"),   WRITE),
+    ("POST",   "/api/v1/devices/{name}/revoke",          Some("device"),   WRITE),
+    ("PUT",    "/api/v1/devices/{name}/decommission",    Some("device"),   WRITE),
+    ("POST",   "/api/v1/devices/{name}/actions/reboot",  Some("device"),   WRITE),
+    ("GET",    "/api/v1/devices/{name}/rendered",        None,             ToCertificates),
+    ("PUT",    "/api/v1/devices/{name}/status",          None,             ToCertificates),
+    ("POST",   "/api/v1/devices/{name}/certificate",     None,             ToCertificates),
+    ("GET",    "/api/v1/enrollmentrequests",             Some("enrollmentrequest"), READ),
+    ("POST",   "/api/v1/enrollmentrequests",             None,             ToCertificates),
+    ("GET",    "/api/v1/enrollmentrequests/{name}",      Some("enrollmentrequest"), READ),
+    ("DELETE", "/api/v1/enrollmentrequests/{name}",      Some("enrollmentrequest"), WRITE),
+    ("PUT",    "/api/v1/enrollmentrequests/{name}/approval", Some("enrollmentrequest"), APPROVE),
+    ("GET",    "/api/v1/enrollmenttokens",               Some("enrollmenttoken"), READ),
+    ("POST",   "/api/v1/enrollmenttokens",               Some("enrollmenttoken"), WRITE),
+    ("GET",    "/api/v1/enrollmenttokens/{name}",        Some("enrollmenttoken"), READ),
+    ("DELETE", "/api/v1/enrollmenttokens/{name}",        Some("enrollmenttoken"), WRITE),
 ];
 
 const ROLES: &[&str] = &["viewer", "operator", "admin", "installer", "adapter", "auditor"];
@@ -169,7 +189,7 @@ const ROLES: &[&str] = &["viewer", "operator", "admin", "installer", "adapter", 
 #[rustfmt::skip]
 const KINDS: &[&str] = &[
     "node", "workflow", "group", "satellite", "satellite-group", "satellite-config", "token", "gpu-node", "run",
-    "site", "incident", "cluster", "nodepool", "adapter",
+    "site", "incident", "cluster", "nodepool", "adapter", "device", "enrollmentrequest", "enrollmenttoken",
 ];
 
 /// A caller and its credentials.

@@ -20,6 +20,8 @@ mod clusters;
 mod concurrency;
 mod contract;
 mod deleted;
+mod device_races;
+mod devices;
 mod discovery;
 mod doors;
 mod faults;

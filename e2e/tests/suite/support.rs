@@ -3,6 +3,7 @@
 pub(crate) mod chain;
 pub(crate) mod cluster;
 pub(crate) mod database;
+pub(crate) mod device;
 pub(crate) mod fakes;
 pub(crate) mod fleet;
 pub(crate) mod http;

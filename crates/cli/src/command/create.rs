@@ -12,6 +12,7 @@ use crate::{
     view::{Made, print_made},
 };
 
+mod enrollment_token;
 mod satellite_config;
 mod satellite_group;
 mod site;
@@ -35,6 +36,8 @@ pub(crate) enum Create {
     SatelliteGroup(satellite_group::SatelliteGroup),
     /// Creates a satellite config: settings that satellites read.
     SatelliteConfig(satellite_config::SatelliteConfig),
+    /// Creates a token with which devices ask to be enrolled; its secret is written once.
+    EnrollmentToken(enrollment_token::EnrollmentToken),
     /// Creates an API token; its secret is written once.
     Token(token::Create),
 }
@@ -102,6 +105,7 @@ impl Create {
             Self::Satellite(create) => create.run().await,
             Self::SatelliteGroup(group) => group.run().await,
             Self::SatelliteConfig(config) => config.run().await,
+            Self::EnrollmentToken(token) => token.run().await,
             Self::Token(create) => create.run().await,
         }
     }

@@ -33,6 +33,9 @@ pub(crate) struct Settings {
     /// The address where machines boot and report; empty for none.
     #[arg(long, value_name = "ADDRESS")]
     boot_listen: Option<String>,
+    /// The address where the agents of devices connect; empty for none.
+    #[arg(long, value_name = "ADDRESS")]
+    device_listen: Option<String>,
     /// The folder of the embedded database, the key and the first token.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<String>,
@@ -53,6 +56,7 @@ impl Settings {
         let given = [
             ("server.listen", self.listen.clone()),
             ("boot.listen", self.boot_listen.clone()),
+            ("devices.listen", self.device_listen.clone()),
             ("server.data_dir", self.data_dir.clone()),
             ("server.database_url", self.database_url.clone()),
             ("server.insecure_http", self.insecure_http.then(|| "true".to_owned())),
@@ -87,6 +91,9 @@ fn announce(server: &Server, scheme: &str) {
     }
     if let Some(address) = server.spiffe_address {
         said.push_str(&format!("satellites with an SVID connect to https://{address}\n"));
+    }
+    if let Some(address) = server.device_address {
+        said.push_str(&format!("devices connect to https://{address}\n"));
     }
     if let Some(path) = &server.first_token {
         said.push_str(&format!("the first admin token is in {}\n", path.display()));

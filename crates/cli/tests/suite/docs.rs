@@ -38,6 +38,27 @@ fn satellites_work_as_they_are_written() {
 }
 
 #[test]
+fn devices_work_as_they_are_written() {
+    check(
+        "devices.md",
+        &[
+            "0/10",
+            "Pending",
+            "approved",
+            "tier=gold",
+            "\"content\":\"hello\"",
+            "Degraded",
+            "memory is Degraded",
+            "UpToDate",
+            "rebootsRequested",
+            "Decommissioned",
+            "403",
+            "deleted",
+        ],
+    );
+}
+
+#[test]
 fn gpu_nodes_work_as_they_are_written() {
     build(&["wardroom-agent", "wardroom-fakes"]);
     check(
@@ -90,15 +111,25 @@ fn check(page: &str, expected: &[&str]) {
     // Free ports instead of the default ones: other tests run at the same time.
     let folder = tempfile::tempdir().unwrap();
     let mut server = program(folder.path());
-    server.envs(settings).args(["serve", "--listen", "127.0.0.1:0", "--boot-listen", "127.0.0.1:0"]);
+    server.envs(settings).args([
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--boot-listen",
+        "127.0.0.1:0",
+        "--device-listen",
+        "127.0.0.1:0",
+    ]);
     let mut server = server.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(server.stdout.take().unwrap()).lines().map(|line| line.unwrap());
     let mut said = |words: &str| lines.next().unwrap().strip_prefix(words).unwrap().to_owned();
     let (address, boot) = (said("wardroom listens on http://"), said("machines boot from http://"));
+    let devices = said("devices connect to https://");
 
     // What a page starts in the background ends with it, however that ends.
     let tidy = "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n".to_owned();
-    let script = (tidy + &blocks[1..].concat()).replace("127.0.0.1:8441", &boot);
+    let script =
+        (tidy + &blocks[1..].concat()).replace("127.0.0.1:8441", &boot).replace("127.0.0.1:8442", &devices);
     let programs = Path::new(env!("CARGO_BIN_EXE_wardroom")).parent().unwrap().to_owned();
     let path = std::env::join_paths(
         [programs].into_iter().chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),

@@ -234,7 +234,17 @@ fn a_server_that_cannot_start_says_what_to_do() {
     let address = server.url.strip_prefix("http://").unwrap();
     let serve = |listen: &str, folder: &str| {
         let mut command = program(server.dir.path());
-        command.args(["serve", "--boot-listen", "", "--listen", listen, "--data-dir", folder]);
+        command.args([
+            "serve",
+            "--boot-listen",
+            "",
+            "--device-listen",
+            "",
+            "--listen",
+            listen,
+            "--data-dir",
+            folder,
+        ]);
         Ran::of(command)
     };
     serve(address, "another").says(1, &["another program uses this address", "server.listen (--listen)"]);

@@ -112,7 +112,17 @@ fn serve(dir: &Path, listen: &str, settings: &[(&str, &str)]) -> (Child, String)
     let mut command = program(dir);
     // Sites of tests are on this machine.
     command.env("WARDROOM_GPU_NODES_ALLOW_LOCAL_ADDRESSES", "true").envs(settings.iter().copied());
-    command.args(["serve", "--listen", listen, "--boot-listen", "", "--data-dir", "wardroom-data"]);
+    command.args([
+        "serve",
+        "--listen",
+        listen,
+        "--boot-listen",
+        "",
+        "--device-listen",
+        "",
+        "--data-dir",
+        "wardroom-data",
+    ]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let said = lines(child.stdout.take().unwrap());
     let first = said.recv_timeout(PATIENCE).expect("the server says where it listens");

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::fixture::Server;
 
-const KINDS: [&str; 12] = [
+const KINDS: [&str; 15] = [
     "nodes",
     "workflows",
     "groups",
@@ -15,6 +15,9 @@ const KINDS: [&str; 12] = [
     "satellite-groups",
     "satellite-configs",
     "adapters",
+    "devices",
+    "enrollmentrequests",
+    "enrollmenttokens",
     "incidents",
     "tokens",
 ];
@@ -36,7 +39,7 @@ fn every_kind_is_listed_and_says_when_one_is_not_there() {
         let singular = kind.strip_suffix('s').unwrap();
         server.run(&["describe", singular, "nope"]).says(3, &["nope", "next: "]);
         server.run(&["history", singular, "nope"]).says(3, &["nope"]);
-        let explained = ["nodes", "gpu-nodes", "runs", "satellites", "adapters"].contains(&kind);
+        let explained = ["nodes", "gpu-nodes", "runs", "satellites", "adapters", "devices"].contains(&kind);
         let code = if explained { 3 } else { 2 };
         server.run(&["why", singular, "nope"]).says(code, &["nope"]);
     }

@@ -130,8 +130,17 @@ fn configurations_are_checked_and_shown() {
     Ran::of(command).says(1, &["log.level", "info"]);
     let one = ["--listen", "127.0.0.1:8440", "--boot-listen", "127.0.0.1:8440"];
     run(&[&["config", "check"], &one[..]].concat()).says(1, &["boot.listen", "is taken by server.listen"]);
-    let unwritable =
-        ["serve", "--listen", "127.0.0.1:0", "--boot-listen", "", "--data-dir", "wrong.toml/data"];
+    let unwritable = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--boot-listen",
+        "",
+        "--device-listen",
+        "",
+        "--data-dir",
+        "wrong.toml/data",
+    ];
     run(&unwritable).says(1, &["server.data_dir: wrong.toml/data cannot be written", "next: ", "--data-dir"]);
     let printed = run(&["config", "print", "--database-url", "postgres://me:secret@db/wardroom"]).success();
     assert!(printed.contains("postgres://me:***@db/wardroom") && !printed.contains(":secret"), "{printed}");

@@ -2,6 +2,7 @@
 
 pub(crate) mod auth;
 pub(crate) mod cache;
+pub mod certificate;
 pub(crate) mod deny;
 pub(crate) mod first_token;
 pub mod member;

@@ -91,7 +91,8 @@ impl Site {
 
     fn command_over(&self, index: usize, url: Option<&str>) -> Command {
         let mut command = Command::new(binary());
-        command.args(["serve", "--listen", "127.0.0.1:0", "--boot-listen", "127.0.0.1:0", "--data-dir"]);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--boot-listen", "127.0.0.1:0"]);
+        command.args(["--device-listen", "127.0.0.1:0", "--data-dir"]);
         command.arg(self.dir.path().join(index.to_string()));
         if let Some(url) = url {
             command.args(["--database-url", url]);
@@ -166,6 +167,8 @@ impl Site {
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) boot_address: SocketAddr,
+    /// Where devices connect.
+    pub(crate) device_address: SocketAddr,
     child: Child,
 }
 
@@ -184,9 +187,15 @@ impl Server {
             let line = lines.next()?;
             Some(line.strip_prefix(words).unwrap_or_else(|| panic!("unexpected: {line}")).parse().unwrap())
         };
-        let addresses = (address("wardroom listens on http://"), address("machines boot from http://"));
+        let addresses = [
+            address("wardroom listens on http://"),
+            address("machines boot from http://"),
+            address("devices connect to https://"),
+        ];
         match addresses {
-            (Some(address), Some(boot_address)) => Ok(Self { address, boot_address, child }),
+            [Some(address), Some(boot_address), Some(device_address)] => {
+                Ok(Self { address, boot_address, device_address, child })
+            }
             _ => Err(child.wait().unwrap()),
         }
     }

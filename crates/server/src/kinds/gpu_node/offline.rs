@@ -14,7 +14,10 @@ use super::{
 use crate::platform::{
     app::App,
     http::error::Error,
-    liveness::{kinds::Beating, stale::Target},
+    liveness::{
+        kinds::Beating,
+        stale::{Goal, Target},
+    },
 };
 
 pub(super) static BEATING: Beating = Beating {
@@ -30,7 +33,7 @@ pub(super) static BEATING: Beating = Beating {
     marked: &[],
     // A beat alone does not suffice: the node's checks must pass, and no run may work on it. The next beat
     // reads the record and decides.
-    back: |_| Ok(None),
+    back: |_, _| Ok(None),
 };
 
 /// The state that silent nodes move to. A node that its run is about to move is left to the run.
@@ -58,5 +61,5 @@ fn decide(to: State, run: Option<Resource>) -> Result<Option<Target>, Error> {
     // Changes without preconditions are written together.
     let goes_on = run.iter().filter(|run| run.state.is_open());
     let holds = goes_on.map(|run| Held::at(&run.resource)).collect();
-    Ok(mapping::check(to, current).is_ok().then(|| Target { to: to.as_str(), holds }))
+    Ok(mapping::check(to, current).is_ok().then(|| Target { to: Goal::State(to.as_str()), holds }))
 }

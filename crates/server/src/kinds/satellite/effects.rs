@@ -22,7 +22,7 @@ use crate::{
         app::App,
         config::Config,
         http::error::Error,
-        identity::spiffe::Trust,
+        identity::certificate::Trust,
         work::schedule::{Failed, Job},
     },
 };

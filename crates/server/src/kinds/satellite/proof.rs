@@ -13,8 +13,8 @@ use crate::platform::{
     app::App,
     http::error::Error,
     identity::{
+        certificate::ClientCertificate,
         member::{Member, Proof, Shown, nowhere},
-        spiffe::SpiffeId,
     },
 };
 
@@ -56,7 +56,7 @@ async fn identify(app: &App, shown: Shown<'_>, from: IpAddr) -> Result<Option<Ar
 }
 
 /// A certificate is verified when the connection is opened; its expiry is checked on every request.
-fn in_time(app: &App, svid: &SpiffeId) -> Result<(), Error> {
+fn in_time(app: &App, svid: &ClientCertificate) -> Result<(), Error> {
     if app.now() < svid.until {
         return Ok(());
     }
@@ -65,7 +65,7 @@ fn in_time(app: &App, svid: &SpiffeId) -> Result<(), Error> {
 
 /// A caller with a certificate of this SPIFFE ID.
 #[derive(Debug)]
-pub(super) struct Svid(pub(super) SpiffeId);
+pub(super) struct Svid(pub(super) ClientCertificate);
 
 impl Member for Svid {
     fn kind(&self) -> &'static str {

@@ -1,5 +1,6 @@
 //! Silent satellites become stale, and online again with their next beat.
 
+use jiff::Timestamp;
 use wardroom_core::satellite::{Event, State};
 use wardroom_store::Resource;
 
@@ -8,7 +9,7 @@ use crate::platform::{
     http::error::Error,
     liveness::{
         kinds::Beating,
-        stale::{self, Target},
+        stale::{self, Goal, Target},
         unwatched::Back,
     },
 };
@@ -28,14 +29,14 @@ pub(super) static BEATING: Beating = Beating {
 /// The state that silent satellites move to.
 fn targets(silent: &[Resource]) -> Result<Vec<Option<Target>>, Error> {
     let to = step("", State::Online, Event::HeartbeatsMissed)?.to.as_str();
-    Ok(vec![Some(Target { to, holds: Vec::new() }); silent.len()])
+    Ok(vec![Some(Target { to: Goal::State(to), holds: Vec::new() }); silent.len()])
 }
 
 /// The state that a stale satellite returns to with a beat.
-fn back(satellite: &Resource) -> Result<Option<Back>, Error> {
+fn back(satellite: &Resource, _: Timestamp) -> Result<Option<Back>, Error> {
     if document::state(satellite)? != State::Stale {
         return Ok(None);
     }
     let to = step("", State::Stale, Event::Heartbeat)?.to.as_str();
-    Ok(Some(Back { to, event: Event::Heartbeat.as_str() }))
+    Ok(Some(Back { to: Goal::State(to), event: Event::Heartbeat.as_str() }))
 }

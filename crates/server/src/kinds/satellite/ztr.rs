@@ -20,7 +20,7 @@ use crate::kinds::satellite::identity::Identities;
 use crate::platform::{
     app::{App, Decided},
     http::{body::Body, error::Error, idempotency, path::Path, problems::Problems},
-    identity::auth::Caller,
+    identity::{auth::Caller, spiffe},
 };
 
 /// How long the answer to a registration can be asked for again.
@@ -176,7 +176,7 @@ pub(crate) fn registered(
 pub(crate) async fn by_svid(
     app: &App,
     caller: &Caller,
-    svid: &crate::platform::identity::spiffe::SpiffeId,
+    svid: &crate::platform::identity::certificate::ClientCertificate,
 ) -> Result<Registration, Error> {
     const STRANGER: Error = Error::Basic("there is no satellite with this SPIFFE ID, or it was deleted");
     const VOID: Error =
@@ -189,7 +189,7 @@ pub(crate) async fn by_svid(
         let document = Document::of(satellite)?;
         match state(satellite)? {
             SatelliteState::Revoked => return Err(Error::Revoked),
-            _ if svid.is_void(document.svid_after) => return Err(VOID),
+            _ if spiffe::is_void(svid.from, document.svid_after) => return Err(VOID),
             SatelliteState::Online | SatelliteState::Stale => return Ok(Decided::Nothing(())),
             // An earlier agent may get certificates until SPIRE has the new state.
             SatelliteState::Pending if !document.is_told_to_spire(&satellite.content.name) => {

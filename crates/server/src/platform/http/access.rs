@@ -9,6 +9,7 @@ use std::{
     collections::BTreeMap,
     net::IpAddr,
     sync::{Mutex, PoisonError},
+    time::Duration,
 };
 
 use Allow::{Anyone, Proven, Roles};
@@ -16,6 +17,7 @@ use wardroom_core::table::Role::{self, Adapter, Admin, Auditor, Installer, Opera
 
 use crate::platform::{
     app::App,
+    config::Config,
     http::error::Error,
     identity::{
         auth::{Caller, Principal},
@@ -86,6 +88,8 @@ pub struct Route {
     pub shows_secret: bool,
     /// Whether the handler recognises repeats itself, without `Idempotency-Key`.
     pub repeats: bool,
+    /// How much longer than other requests it may take, because it waits for something to happen.
+    pub waits: Option<fn(&Config) -> Duration>,
 }
 
 impl Route {
@@ -111,6 +115,12 @@ impl Route {
     #[must_use]
     pub const fn showing_secret(self) -> Self {
         Self { shows_secret: true, ..self }
+    }
+
+    /// A request that waits for something to happen.
+    #[must_use]
+    pub const fn waiting(self, waits: fn(&Config) -> Duration) -> Self {
+        Self { waits: Some(waits), ..self }
     }
 
     /// Repeats that are answered by the handler.
@@ -144,7 +154,7 @@ pub(crate) const SHARED: &[Route] = &[
     route("GET",    "/api/v1/summary",                             "",         READERS,   Class::Read),
     route("GET",    "/api/v1/attention",                           "",         READERS,   Class::Read),
     route("GET",    "/api/v1/history",                             "",         AUDITORS,  Class::Read),
-    route("GET",    "/api/v1/events",                              "",         FOLLOWERS, Class::Read),
+    route("GET",    "/api/v1/events",                              "",         FOLLOWERS, Class::Read).waiting(|_| LONGEST_WAIT),
     route("GET",    "/api/v1/resources",                           "",         READERS,   Class::Read),
     route("GET",    "/api/v1/resources/{kind}/{id}/why",           "",         READERS,   Class::Read),
     route("GET",    "/api/v1/liveness",                            "",         READERS,   Class::Read),
@@ -155,6 +165,9 @@ pub(crate) const SHARED: &[Route] = &[
     route("POST",   "/api/v1/tokens",                              "token",    ADMINS,    Class::Write).showing_secret(),
     route("DELETE", "/api/v1/tokens/{id}",                         "token",    ADMINS,    Class::Write),
 ];
+
+/// How long an answer with events may be held back on request.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(crate) struct Routes(Vec<&'static Route>);
@@ -176,12 +189,25 @@ impl Routes {
         &self.0
     }
 
+    /// How much longer than others a request for this path may take.
+    pub(crate) fn wait(&self, path: &str, config: &Config) -> Duration {
+        let found = self.0.iter().find_map(|route| route.waits.filter(|_| is_at(route.path, path)));
+        found.map_or(Duration::ZERO, |waits| waits(config))
+    }
+
     pub(crate) fn find(&self, method: &str, path: &str) -> Option<&'static Route> {
         // A HEAD is answered like its GET, unless the GET uses up a token.
         let (method, is_head) = if method == "HEAD" { ("GET", true) } else { (method, false) };
         let found = self.0.iter().copied().find(|route| route.path == path && route.method == method);
         found.filter(|route| !(is_head && route.is_spent))
     }
+}
+
+/// Whether a path is one of a route.
+fn is_at(route: &str, path: &str) -> bool {
+    let mut parts = path.split('/');
+    route.split('/').all(|part| parts.next().is_some_and(|given| part.starts_with('{') || part == given))
+        && parts.next().is_none()
 }
 
 /// A row of an access table.
@@ -204,6 +230,7 @@ pub const fn route(
         beats: false,
         shows_secret: false,
         repeats: false,
+        waits: None,
     }
 }
 

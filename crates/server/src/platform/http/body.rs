@@ -300,7 +300,7 @@ fn named(path: &str, message: &str) -> (String, String) {
 }
 
 /// Whether the text may be nested too deeply. Texts with few brackets pass at once: counting them is quick.
-fn is_deep(bytes: &[u8]) -> bool {
+pub(crate) fn is_deep(bytes: &[u8]) -> bool {
     let brackets = bytes.iter().filter(|byte| matches!(byte, b'[' | b'{')).count();
     brackets > DEPTH && depth(bytes) > DEPTH
 }

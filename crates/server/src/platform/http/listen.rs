@@ -32,7 +32,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::platform::app::App;
 use crate::platform::http::{host::Loopback, router::Front, wire::Wire};
-use crate::platform::identity::spiffe::{SpiffeId, Trust};
+use crate::platform::identity::certificate::{ClientCertificate, Trust};
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
@@ -155,9 +155,12 @@ impl Listener {
                 Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
                     Ok(Ok(stream)) => {
                         if let Some(trust) = trust {
-                            caller.identity = trust.identity(stream.get_ref().1.peer_certificates());
-                            if caller.identity.is_none() {
-                                return;
+                            match trust.identity(stream.get_ref().1.peer_certificates()) {
+                                Ok(identity) => caller.identity = identity,
+                                Err(error) => {
+                                    tracing::debug!(%peer, error, "a certificate is not one of this listener");
+                                    return;
+                                }
                             }
                         }
                         serve(stream, caller, ending).await;
@@ -175,7 +178,7 @@ struct Connection {
     router: Front,
     peer: Peer,
     loopback: Option<Loopback>,
-    identity: Option<SpiffeId>,
+    identity: Option<ClientCertificate>,
 }
 
 impl hyper::service::Service<Request<Incoming>> for Connection {

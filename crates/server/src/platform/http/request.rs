@@ -7,7 +7,6 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::Duration,
 };
 
 use axum::{
@@ -34,16 +33,13 @@ use crate::platform::{
     },
     identity::{
         auth::{self, Caller, Principal},
+        certificate::ClientCertificate,
         member::Shown,
-        spiffe::SpiffeId,
     },
     kind::Dialect,
 };
 
 const REQUEST_ID: &str = "x-request-id";
-
-/// How long an answer may be held back on request.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// Around all routes: names the request, limits its time, and writes the body of a refusal.
 pub(crate) async fn answer(app: App, mut request: Request, mut routes: Router) -> Response {
@@ -53,8 +49,7 @@ pub(crate) async fn answer(app: App, mut request: Request, mut routes: Router) -
     // A caller that waits for events sets its own time; a stream is answered at once, and continues after
     // its answer.
     let (dialect, kinds) = (app.dialect(request.uri().path()), app.kinds);
-    let waits = request.uri().path() == "/api/v1/events";
-    let limit = app.config.request_timeout + if waits { LONGEST_WAIT } else { Duration::ZERO };
+    let limit = app.config.request_timeout + app.routes.wait(request.uri().path(), &app.config);
     let answered = match host::check(&request) {
         Err(refused) => refused.into_response(),
         Ok(()) => {
@@ -216,7 +211,7 @@ async fn admitted(app: &App, request: &mut Request) -> Result<(&'static Route, C
     let peer = extensions.get::<ConnectInfo<Peer>>();
     let address = peer.map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0.0.ip());
 
-    let svid = extensions.get::<SpiffeId>().cloned();
+    let svid = extensions.get::<ClientCertificate>().cloned();
     let challenges = matches!(route.allow, Allow::Proven(proof, _) if proof.challenges);
     let is_told = challenges && svid.is_none() && matches!(shown, Ok(None));
     let principal = match (shown, &svid) {
@@ -260,7 +255,7 @@ async fn admitted(app: &App, request: &mut Request) -> Result<(&'static Route, C
 
 /// Returns the identity that a recognised but refused caller shows.
 fn recognised(request: &Request) -> Option<String> {
-    match (request.extensions().get::<SpiffeId>(), credentials(request.headers())) {
+    match (request.extensions().get::<ClientCertificate>(), credentials(request.headers())) {
         (Some(svid), _) => Some(svid.id.to_string()),
         (None, Ok(Some(Credentials::Basic(user, _)))) => Some(user),
         (None, Ok(Some(Credentials::Bearer(_)) | None) | Err(_)) => None,

@@ -6,7 +6,7 @@ use std::{any::Any, fmt::Debug, net::IpAddr, sync::Arc};
 
 use futures_util::future::BoxFuture;
 
-use super::spiffe::SpiffeId;
+use super::certificate::ClientCertificate;
 use crate::platform::{app::App, http::error::Error};
 
 /// The credentials of a request; never printed.
@@ -16,7 +16,7 @@ pub enum Shown<'a> {
     /// A user and a secret.
     Basic(&'a str, &'a str),
     /// A client certificate that the listener has verified.
-    Certificate(&'a SpiffeId),
+    Certificate(&'a ClientCertificate),
 }
 
 /// The caller, or none if its credentials are not of this proof.

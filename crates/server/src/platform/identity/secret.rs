@@ -107,7 +107,7 @@ pub(crate) fn random_text() -> String {
     encode(&random())
 }
 
-fn random() -> [u8; 32] {
+pub(crate) fn random() -> [u8; 32] {
     let mut bytes = [0; 32];
     // Without random bytes no secret can be made.
     getrandom::fill(&mut bytes).expect("the system gives random bytes");

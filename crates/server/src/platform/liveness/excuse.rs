@@ -21,7 +21,7 @@ impl Beating {
             ends: &[],
             targets: |_, members| Box::pin(async { Ok(vec![None; members.len()]) }),
             marked: &[],
-            back: |_| Ok(None),
+            back: |_, _| Ok(None),
         }
     }
 }

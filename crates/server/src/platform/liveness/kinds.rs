@@ -27,7 +27,7 @@ pub struct Beating {
     /// The states from which a beat alone brings a marked member back.
     pub(crate) marked: &'static [&'static str],
     /// The state that a beat brings such a member back to.
-    pub(crate) back: fn(&Resource) -> Result<Option<Back>, Error>,
+    pub(crate) back: fn(&Resource, Timestamp) -> Result<Option<Back>, Error>,
 }
 
 impl Beating {

@@ -19,11 +19,29 @@ use crate::platform::{
 const TOGETHER: usize = 250;
 
 /// Where a silent member goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Target {
-    pub(crate) to: &'static str,
+    pub(crate) to: Goal,
     /// The preconditions of that decision.
     pub(crate) holds: Vec<Held>,
+}
+
+/// What becomes of a member that fell silent, or was heard again.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Goal {
+    /// It moves to this state, and all else stays.
+    State(&'static str),
+    /// More than its state follows from its silence.
+    Content(Box<Content>),
+}
+
+impl Goal {
+    pub(super) fn of(self, before: &Content) -> Content {
+        match self {
+            Self::State(to) => Content { state: to.to_owned(), ..before.clone() },
+            Self::Content(content) => *content,
+        }
+    }
 }
 
 /// A silent member, and its row if it was judged by the table.
@@ -129,7 +147,7 @@ fn change(
     let metadata = json!({"last_seen": last_seen, "interval": silence.interval, "missed": silence.missed, "due": silence.due});
     let mut entry = by_system(app, TRANSITION, metadata);
     entry.comment = Some(row.event.to_owned());
-    let after = Content { state: target.to.to_owned(), ..before.content.clone() };
+    let after = target.to.of(&before.content);
     let holds = target.holds;
     Some(Change { before: Some(before), after, entry, effects: Vec::new(), fence, holds })
 }

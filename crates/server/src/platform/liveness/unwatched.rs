@@ -23,6 +23,7 @@ use super::{
     millis,
     overdue::release_moved,
     slab::{Record, Seat},
+    stale::Goal,
 };
 use crate::platform::{
     app::{App, by_system},
@@ -48,9 +49,9 @@ struct Marked {
 }
 
 /// The state that a wrongly marked member returns to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Back {
-    pub(crate) to: &'static str,
+    pub(crate) to: Goal,
     /// The event that brings it there.
     pub(crate) event: &'static str,
 }
@@ -78,7 +79,7 @@ pub(super) async fn look(app: &App, fence: Option<&Fence>) -> Result<(), Error> 
             if row.must_beat(&member) {
                 live.watch_stored(row, &member, &record);
                 watched.push(member.content.id);
-            } else if let Some(back) = back(row, &member) {
+            } else if let Some(back) = back(app, row, &member) {
                 marked.push(Marked { seat, record, member, back });
             }
         }
@@ -89,11 +90,11 @@ pub(super) async fn look(app: &App, fence: Option<&Fence>) -> Result<(), Error> 
 }
 
 /// Returns where a member goes back to, if its state is one of a mark.
-fn back(row: &Beating, member: &Resource) -> Option<Back> {
+fn back(app: &App, row: &Beating, member: &Resource) -> Option<Back> {
     if member.content.deleted {
         return None;
     }
-    (row.back)(member).unwrap_or_else(|error| {
+    (row.back)(member, app.now()).unwrap_or_else(|error| {
         tracing::error!(%error, kind = row.kind, id = member.content.id, "record of a returning member unreadable; skipped");
         None
     })
@@ -156,7 +157,7 @@ fn change(app: &App, before: Resource, back: Back, record: &Record, fence: Optio
     let heard = app.liveness.clock.wall_of(millis(record.last));
     let mut entry = by_system(app, TRANSITION, json!({"event": back.event, "last_seen": heard}));
     entry.comment = Some("a heartbeat from before the mark arrived late".to_owned());
-    let after = Content { state: back.to.to_owned(), ..before.content.clone() };
+    let after = back.to.of(&before.content);
     let (effects, holds) = (Vec::new(), Vec::new());
     Change { before: Some(before), after, entry, effects, fence: fence.cloned(), holds }
 }

@@ -8,7 +8,7 @@ use super::{Upstream, Worker, configured};
 use crate::kinds::satellite::settings::Settings;
 use crate::platform::{
     app::App,
-    identity::spiffe::Trust,
+    identity::{certificate::Trust, spiffe},
     work::schedule::{Failed, Job, Next, Task},
 };
 
@@ -36,7 +36,7 @@ impl Task for Files {
         let Some(settings) = &Settings::of(&app.config).spiffe else {
             return Box::pin(ready(Ok(Next::Never)));
         };
-        let read = self.0.reload(settings);
+        let read = spiffe::reload(&self.0, settings);
         Box::pin(ready(
             read.map(|()| Next::Period).map_err(|error| Failed::Other(format!("[spiffe]: {error}"))),
         ))
