@@ -49,6 +49,9 @@ pub(crate) enum Command {
     /// Approves, revokes, reboots and decommissions devices.
     #[command(subcommand)]
     Device(command::device::Device),
+    /// Shows what adapters say of clusters.
+    #[command(subcommand)]
+    Cluster(command::cluster::Cluster),
     /// Creates a resource.
     #[command(subcommand)]
     Create(command::create::Create),
@@ -95,6 +98,7 @@ impl Command {
             Self::Run(command) => wait(command.run()),
             Self::Satellite(command) => wait(command.run()),
             Self::Device(command) => wait(command.run()),
+            Self::Cluster(command) => wait(command.run()),
             Self::Create(command) => wait(command.run()),
             Self::Apply(command) => wait(command.run()),
             Self::Delete(command) => wait(command.run()),

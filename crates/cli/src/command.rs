@@ -3,6 +3,7 @@
 pub(crate) mod apply;
 pub(crate) mod audit;
 pub(crate) mod backup;
+pub(crate) mod cluster;
 pub(crate) mod completion;
 pub(crate) mod config;
 pub(crate) mod create;

@@ -31,6 +31,19 @@ pub(crate) const KEPT_OF_NODES: [&str; 9] = [
     "state_changed_at",
 ];
 
+/// Fields of a cluster or node pool that only the server sets.
+pub(crate) const KEPT_OF_CLUSTERS: [&str; 9] = [
+    "href",
+    "generation",
+    "created_time",
+    "updated_time",
+    "created_by",
+    "updated_by",
+    "deleted_time",
+    "deleted_by",
+    "status",
+];
+
 /// The documents of a file; `-` is standard input.
 pub(crate) fn read(file: &str) -> anyhow::Result<Vec<Document>> {
     let text = text(file)?;

@@ -48,6 +48,12 @@ pub(crate) enum Kind {
     /// Tokens with which devices ask to be enrolled.
     #[value(name = "enrollmenttokens", aliases = ["enrollmenttoken", "enrollment-tokens", "enrollment-token", "et"])]
     EnrollmentToken,
+    /// What people want adapters to bring about.
+    #[value(name = "clusters", aliases = ["cluster", "cl"])]
+    Cluster,
+    /// Parts of clusters.
+    #[value(name = "nodepools", aliases = ["nodepool", "node-pools", "node-pool", "np"])]
+    NodePool,
     /// Many members that fell silent together.
     #[value(name = "incidents", aliases = ["incident", "inc"])]
     Incident,
@@ -73,6 +79,8 @@ impl Kind {
             Self::Device => "device",
             Self::EnrollmentRequest => "enrollmentrequest",
             Self::EnrollmentToken => "enrollmenttoken",
+            Self::Cluster => "cluster",
+            Self::NodePool => "nodepool",
             Self::Incident => "incident",
             Self::Token => "token",
         }
@@ -88,7 +96,7 @@ macro_rules! with_type {
             Satellite => satellite::Satellite, SatelliteGroup => satellite_group::SatelliteGroup,
             SatelliteConfig => satellite_config::SatelliteConfig, Adapter => adapter::Adapter, Device => device::Device,
             EnrollmentRequest => device::EnrollmentRequest, EnrollmentToken => device::EnrollmentToken,
-            Incident => liveness::Incident,
+            Cluster => cluster::Cluster, NodePool => cluster::NodePool, Incident => liveness::Incident,
             Token => token::Token)
     };
     (@ $kind:expr, $T:ident => $do:expr, $($Kind:ident => $module:ident::$Type:ident),+) => {

@@ -281,6 +281,10 @@ impl<T: View> Serialize for Written<'_, T> {
         }
         match T::APPLIED {
             Some(kind) => Document { kind: kind.as_str(), item: self.0 }.serialize(serializer),
+            None if T::EXACT => {
+                let value = serde_json::to_value(self.0).map_err(serde::ser::Error::custom)?;
+                value.serialize(serializer)
+            }
             None => self.0.serialize(serializer),
         }
     }

@@ -22,7 +22,9 @@ impl Subject {
             ["api", "v1", "nodes", "bulk", ..] | ["api", "groups" | "configs", "satellite" | "sync"] => {
                 return None;
             }
-            ["api", "v1", collection, id, ..] => (Kind::from_str(collection, false).ok()?, id),
+            ["api", "hyperfleet", "v1", collection, id, ..] | ["api", "v1", collection, id, ..] => {
+                (Kind::from_str(collection, false).ok()?, id)
+            }
             ["api", "satellites", id, ..] => (Kind::Satellite, id),
             ["api", "groups", id, ..] => (Kind::SatelliteGroup, id),
             ["api", "configs", id, ..] => (Kind::SatelliteConfig, id),
@@ -47,6 +49,7 @@ mod tests {
         check("/below/api/v1/gpu-nodes/g1", Some((Kind::GpuNode, "g1")));
         check("/api/v1/resources/node/n1/why", Some((Kind::Node, "n1")));
         check("/api/satellites/edge/revoke", Some((Kind::Satellite, "edge")));
+        check("/api/hyperfleet/v1/clusters/east/statuses", Some((Kind::Cluster, "east")));
         check("/api/configs/quiet", Some((Kind::SatelliteConfig, "quiet")));
         check("/api/v1/nodes/bulk/state", None);
         check("/api/groups/satellite", None);

@@ -24,6 +24,7 @@ pub(crate) use crate::print::{
 
 mod adapter;
 mod attention;
+pub(crate) mod cluster;
 mod device;
 mod enrollment;
 mod gpu_node;
@@ -49,6 +50,9 @@ pub(crate) trait View: Serialize + Sized + 'static {
 
     /// The kind in a document for `wardroom apply`; none for a kind that cannot be applied.
     const APPLIED: Option<Kind> = None;
+
+    /// Whether it holds JSON as it was sent, which only JSON can write.
+    const EXACT: bool = false;
 
     /// The tones of its states.
     const TONES: Tones = Tones::None;
@@ -93,6 +97,9 @@ pub(crate) trait Resource: View {
     /// The next step for a kind that cannot be deleted.
     const KEPT: Option<&'static str> = None;
 
+    /// What a successful deletion has done.
+    const DELETED: &'static str = "deleted";
+
     /// The list of its users, as `wardroom get` takes it, up to the name of the resource.
     const USERS: Option<&'static str> = None;
 
@@ -123,6 +130,11 @@ pub(crate) trait Resource: View {
     /// Deletes one resource by its id.
     async fn delete(_client: &Client, _id: &str) -> anyhow::Result<()> {
         Err(failure(Code::Usage, Self::KEPT.unwrap_or("it is kept")))
+    }
+
+    /// Removes one resource that is being deleted, by its id, without waiting for others.
+    async fn force_delete(_client: &Client, _id: &str, _comment: &str) -> anyhow::Result<()> {
+        Err(failure(Code::Usage, "only clusters and nodepools are deleted by force"))
     }
 
     /// Its state, where that is all it can be selected by.

@@ -6,12 +6,13 @@ use clap::Args;
 use serde_json::Value;
 use wardroom_api::{
     client::{self, Client},
+    cluster::{ClusterCreate, ClusterPatch},
     node::{Node, NodeCreate, NodePatch},
 };
 
 use crate::{
     connection::Connection,
-    document::{self, Document, KEPT_OF_NODES, merged, rename, spec},
+    document::{self, Document, KEPT_OF_CLUSTERS, KEPT_OF_NODES, merged, rename, spec},
     exit::{Code, failure},
     locate::{Among, locate},
     outcome::Outcome,
@@ -19,8 +20,8 @@ use crate::{
 
 /// Creates or changes the resources that a file describes.
 ///
-/// The file is YAML or JSON, any number of documents, each with `kind: workflow`, `group`, `node`, `site`,
-/// `satellite-group` or `satellite-config` and the fields of the API; fields not named stay as they are. A node is
+/// The file is YAML or JSON, any number of documents, each with `kind: workflow`, `group`, `node`, `site`, `cluster`,
+/// `nodepool`, `satellite-group` or `satellite-config` and the fields of the API; fields not named stay as they are. A node is
 /// identified by its mac_address, every other resource by its name. Of a node only hostname, workflow_id, group_id
 /// and labels are changed. The order does not matter: groups are created from the top of their tree, nodes last.
 /// The output of `wardroom get -o yaml` can be applied: times, states, counters and other fields of the server are
@@ -53,9 +54,11 @@ impl Apply {
                 "site" => site(&client, &name, document).await,
                 "satellite-group" => satellite_group(&client, &name, document).await,
                 "satellite-config" => satellite_config(&client, &name, document).await,
+                "cluster" | "Cluster" => cluster(&client, &name, document).await,
+                "nodepool" | "NodePool" => node_pool(&client, &name, document).await,
                 _ => anyhow::bail!("{}: {}", self.file, unknown(kind)),
             };
-            outcome.add(&format!("{kind}/{name}"), applied.map(str::to_owned))?;
+            outcome.add(&format!("{}/{name}", kind.to_ascii_lowercase()), applied.map(str::to_owned))?;
         }
         outcome.finish()
     }
@@ -75,14 +78,14 @@ fn ordered(mut documents: Vec<Document>) -> Vec<Document> {
     };
     documents.sort_by_cached_key(|document| match kind(document).as_str() {
         "group" => (1, depth(document)),
-        "node" => (2, 0),
+        "node" | "nodepool" | "NodePool" => (2, 0),
         _ => (0, 0),
     });
     documents
 }
 
 fn unknown(kind: &str) -> String {
-    let kinds = "kind: workflow, group, node, site, satellite-group or satellite-config";
+    let kinds = "kind: workflow, group, node, site, cluster, nodepool, satellite-group or satellite-config";
     match kind {
         "" => format!("every document needs {kinds}"),
         "gpu-node" => "GPU nodes are registered, not applied: `wardroom gpu-node create HOSTNAME`".to_owned(),
@@ -129,6 +132,44 @@ async fn site(client: &Client, name: &str, document: Document) -> anyhow::Result
     };
     client.replace_site(&merged(Some(&now), document)?).await?;
     Ok("applied")
+}
+
+/// Applies a cluster: what the document does not name stays.
+async fn cluster(client: &Client, name: &str, mut document: Document) -> anyhow::Result<&'static str> {
+    KEPT_OF_CLUSTERS.iter().for_each(|field| drop(document.remove(*field)));
+    if now(name, client.cluster(name).await)?.is_none() {
+        client.create_cluster(&new(document)?).await?;
+        return Ok("created");
+    }
+    client.patch_cluster(name, &changed(document)?).await?;
+    Ok("applied")
+}
+
+/// Applies a node pool of the cluster that the document names, or that owned it when it was read.
+async fn node_pool(client: &Client, name: &str, mut document: Document) -> anyhow::Result<&'static str> {
+    let owner = document.remove("owner_references").and_then(|owner| Some(owner["id"].as_str()?.to_owned()));
+    let named = document.remove("cluster").and_then(|cluster| Some(cluster.as_str()?.to_owned()));
+    let Some(cluster) = named.or(owner) else {
+        return Err(failure(Code::Failed, "cluster: is required in every document of a nodepool"));
+    };
+    KEPT_OF_CLUSTERS.iter().for_each(|field| drop(document.remove(*field)));
+    if now(name, client.node_pool(&cluster, name).await)?.is_none() {
+        client.create_node_pool(&cluster, &new(document)?).await?;
+        return Ok("created");
+    }
+    client.patch_node_pool(&cluster, name, &changed(document)?).await?;
+    Ok("applied")
+}
+
+/// A new cluster or node pool; one without a spec has an empty one.
+fn new(mut document: Document) -> anyhow::Result<ClusterCreate> {
+    document.entry("spec").or_insert_with(|| Value::Object(Document::new()));
+    spec(document)
+}
+
+fn changed(mut document: Document) -> anyhow::Result<ClusterPatch> {
+    document.remove("name");
+    spec(document)
 }
 
 async fn satellite_group(client: &Client, name: &str, document: Document) -> anyhow::Result<&'static str> {

@@ -12,6 +12,7 @@ use crate::{
     view::{Made, print_made},
 };
 
+mod cluster;
 mod enrollment_token;
 mod satellite_config;
 mod satellite_group;
@@ -38,6 +39,11 @@ pub(crate) enum Create {
     SatelliteConfig(satellite_config::SatelliteConfig),
     /// Creates a token with which devices ask to be enrolled; its secret is written once.
     EnrollmentToken(enrollment_token::EnrollmentToken),
+    /// Creates a cluster.
+    Cluster(cluster::Cluster),
+    /// Creates a node pool of a cluster.
+    #[command(name = "nodepool", alias = "node-pool")]
+    NodePool(cluster::NodePool),
     /// Creates an API token; its secret is written once.
     Token(token::Create),
 }
@@ -106,6 +112,8 @@ impl Create {
             Self::SatelliteGroup(group) => group.run().await,
             Self::SatelliteConfig(config) => config.run().await,
             Self::EnrollmentToken(token) => token.run().await,
+            Self::Cluster(create) => create.run().await,
+            Self::NodePool(create) => create.run().await,
             Self::Token(create) => create.run().await,
         }
     }

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Deletes resources. A node must be retired first; of GPU nodes, only one that was registered by mistake is deleted; a
-/// resource in use is refused. History stays.
+/// resource in use is refused. A cluster is removed when its adapters have finalized, or with --force. History stays.
 #[derive(Args)]
 pub(crate) struct Delete {
     /// The kind of the resources.
@@ -22,6 +22,12 @@ pub(crate) struct Delete {
     /// Their names, ids or the starts of ids.
     #[arg(required = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     names: Vec<String>,
+    /// Remove clusters or node pools that are being deleted without waiting for their adapters.
+    #[arg(long, requires = "comment")]
+    force: bool,
+    /// Why they are removed by force, for history.
+    #[arg(long, value_name = "TEXT", requires = "force")]
+    comment: Option<String>,
     #[command(flatten)]
     consent: Consent,
     #[command(flatten)]
@@ -42,8 +48,11 @@ impl Delete {
         let client = self.connection.client()?;
         let mut outcome = Outcome::default();
         for Target { id, name } in all::<T>(&client, &self.names).await? {
-            let deleted = T::delete(&client, &id).await.map(|()| "deleted".to_owned());
-            outcome.add(&format!("{kind}/{name}"), deleted)?;
+            let deleted = match &self.comment {
+                Some(comment) => T::force_delete(&client, &id, comment).await.map(|()| "deleted"),
+                None => T::delete(&client, &id).await.map(|()| T::DELETED),
+            };
+            outcome.add(&format!("{kind}/{name}"), deleted.map(str::to_owned))?;
         }
         outcome.finish()
     }

@@ -86,6 +86,23 @@ fn adapters_work_as_they_are_written() {
     );
 }
 
+#[test]
+fn clusters_work_as_they_are_written() {
+    check(
+        "clusters.md",
+        &[
+            "dns has not reported yet",
+            "The job of validation ran.",
+            "reported Available=False for generation 1",
+            "cluster/east applied",
+            "nodepool/workers created",
+            "deletion requested",
+            "owns a node pool",
+            "the account is closed",
+        ],
+    );
+}
+
 /// Builds programs that the commands of a page use, beside the one that is tested. One by one, as other tests do: together
 /// their dependencies would be built once more, with the features of both.
 fn build(packages: &[&str]) {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::fixture::Server;
 
-const KINDS: [&str; 15] = [
+const KINDS: [&str; 17] = [
     "nodes",
     "workflows",
     "groups",
@@ -19,6 +19,8 @@ const KINDS: [&str; 15] = [
     "enrollmentrequests",
     "enrollmenttokens",
     "incidents",
+    "clusters",
+    "nodepools",
     "tokens",
 ];
 
@@ -39,7 +41,9 @@ fn every_kind_is_listed_and_says_when_one_is_not_there() {
         let singular = kind.strip_suffix('s').unwrap();
         server.run(&["describe", singular, "nope"]).says(3, &["nope", "next: "]);
         server.run(&["history", singular, "nope"]).says(3, &["nope"]);
-        let explained = ["nodes", "gpu-nodes", "runs", "satellites", "adapters", "devices"].contains(&kind);
+        let explained =
+            ["nodes", "gpu-nodes", "runs", "satellites", "adapters", "devices", "clusters", "nodepools"];
+        let explained = explained.contains(&kind);
         let code = if explained { 3 } else { 2 };
         server.run(&["why", singular, "nope"]).says(code, &["nope"]);
     }
