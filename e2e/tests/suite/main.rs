@@ -20,6 +20,7 @@ mod clusters;
 mod concurrency;
 mod contract;
 mod deleted;
+mod device_agents;
 mod device_races;
 mod devices;
 mod discovery;

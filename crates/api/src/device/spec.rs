@@ -59,13 +59,13 @@ pub struct InlineFile {
     /// How `content` is written: `plain`, the default, or `base64`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_encoding: Option<String>,
-    /// The permissions as a number, such as 420 for `0644`, the default.
+    /// The permissions as a number, such as 420 for `0644`. Absent: those of the file that is replaced, else `0644`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<u32>,
-    /// The user that owns the file, by name or number; `root` when absent.
+    /// The user that owns the file, by name or number. Absent: the owner of the file that is replaced, else the agent's user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// The group that owns the file, by name or number; `root` when absent.
+    /// The group that owns the file, by name or number. Absent: that of the file that is replaced, else the agent's group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
 }

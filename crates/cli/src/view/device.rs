@@ -7,7 +7,7 @@ use wardroom_api::{
     device::{Device, StatusOf},
 };
 
-use super::{Resource, Selectable, View};
+use super::{Resource, Said, Selectable, View};
 use crate::{
     kind::Kind,
     output,
@@ -82,7 +82,7 @@ impl Resource for Device {
         }
     }
 
-    async fn print_details(&self, _client: &Client) -> anyhow::Result<()> {
+    async fn print_details(&self, _client: &Client, _said: &mut Said) -> anyhow::Result<()> {
         let Some(status) = &self.status else { return Ok(()) };
         let all = [
             ("Summary", &status.summary),
