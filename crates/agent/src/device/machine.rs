@@ -1,6 +1,6 @@
 //! The machine of an update: which step comes next. Pure: progress goes in, a step comes out.
 //!
-//! States and events are those of [`update::TABLE`], hooks those of [`hook::HOOKS`]; this file adds only what an agent does
+//! States and events are those of `update::TABLE`, hooks those of [`hook::HOOKS`]; this file adds only what an agent does
 //! inside a state. Progress is stored after each step, so that a restart continues at the step that was interrupted. Every
 //! step can therefore run twice, and must give the same result both times.
 
