@@ -4,7 +4,10 @@ use std::{collections::BTreeSet, time::Duration};
 
 use clap::{Args, builder::NonEmptyStringValueParser};
 use serde_json::Value;
-use wardroom_api::client::{self, Client};
+use wardroom_api::{
+    client::{self, Client},
+    run::Run,
+};
 use wardroom_core::{Named as _, lifecycles, run::State as RunState};
 
 use crate::{
@@ -128,7 +131,7 @@ impl Wait {
                 loop {
                     let row = follower.next().await?;
                     if row.resource_id == target.id
-                        || matches!(self.goal, Goal::Run(_)) && row.kind == Kind::Run.as_str()
+                        || matches!(self.goal, Goal::Run(_)) && row.kind == Run::KIND.as_str()
                     {
                         return anyhow::Ok(());
                     }

@@ -1,7 +1,7 @@
 //! Clusters and their node pools: what people want of them, and what adapters report.
 //!
 //! A node pool is a resource of its own kind that belongs to a cluster; both are served by the same code, which is told
-//! apart by a [`Sort`]. The rules are in `core`'s `cluster`: this room reads, lets them decide, and commits.
+//! apart by a `Sort`. The rules are in `core`'s `cluster`: this room reads, lets them decide, and commits.
 
 use wardroom_store::{List, Resource};
 
