@@ -103,6 +103,12 @@ pub(crate) trait Resource: View {
     /// The list of its users, as `wardroom get` takes it, up to the name of the resource.
     const USERS: Option<&'static str> = None;
 
+    /// The name of its schema in the API's document: that of its type.
+    fn schema() -> &'static str {
+        let path = std::any::type_name::<Self>();
+        path.rsplit("::").next().unwrap_or(path)
+    }
+
     /// The words after `wardroom` of the command that carries out an action of the server on this kind.
     fn command(_action: &Action, _id: &str) -> Option<Words> {
         None

@@ -629,8 +629,8 @@ mod fleet {
             why(every(30), "paris", &[(Cause::Replica, -90, -80), (Cause::Replica, -8, 2)], 10),
             "Last heard 2027-01-15T07:58:29Z; it has missed 2 beats (@every 00h00m30s), and 3 are too many; it counts \
              as silent from 2027-01-15T08:01:08Z on, with 20s added in which a server did not listen. Another server \
-             was gone, with what it heard last, or sent members away: until then it has time to be heard elsewhere, and \
-             until 2027-01-15T08:01:49Z at the latest, however often that happens."
+             stopped with heartbeats that it may not have stored, or refused heartbeats: the member has until then to \
+             reach another server, and until 2027-01-15T08:01:49Z at the latest, however often that happens."
         );
         assert_eq!(
             why(None, "paris", &[], 1),

@@ -310,7 +310,10 @@ fn a_certificate_is_renewed(on: Backend) {
     device.poll(&site, 0, None).expect(200);
     let over = device.connected_anew(&lost);
     let url = format!("https://{}/api/v1/devices/{}/rendered", site.servers[0].device_address, device.name);
-    assert_eq!(crate::support::device::send(over.get(url)).unwrap().status, 401);
+    // A server learns within about a second of a renewal by another.
+    wait_for("the lost certificate to be refused", || {
+        (crate::support::device::send(over.get(&url)).unwrap().status == 401).then_some(())
+    });
     device.use_certificate(&new);
     device.poll(&site, 1, None).expect(200);
     let other = KeyPair::generate().unwrap();

@@ -90,7 +90,7 @@ fn wrong_selectors_are_told_what_there_is(on: Backend) {
         ("labelSelector==x", "labelSelector", "key=value"),
         ("labelSelector=rack%20in%20a", "labelSelector", "key in (a,b)"),
         ("colour=red", "", "labelSelector"),
-        ("limit=1&limit=2", "limit", "twice"),
+        ("limit=1&limit=2", "limit", "more than once"),
         ("continue=%00", "continue", "cursor"),
         ("continue=%ff", "", ""),
     ] {

@@ -11,6 +11,7 @@ use crate::{
     kind::{Kind, with_type},
     output,
     table::{Heads, Writer},
+    view::Resource,
 };
 
 /// Explains the fields of a kind, one field, or a state. Needs no server. For example: wardroom explain node.labels, wardroom
@@ -105,10 +106,8 @@ fn explain_fields(subject: &str) -> anyhow::Result<()> {
     Writer::start(&["FIELD", "TYPE", "MEANING"], &rows, Heads::Shown).map(drop)
 }
 
-/// The schema of a kind has the name of its type.
 fn schema_of(kind: Kind) -> &'static str {
-    let path = with_type!(kind, T => std::any::type_name::<T>());
-    path.rsplit("::").next().unwrap_or(path)
+    with_type!(kind, T => <T as Resource>::schema())
 }
 
 fn named<'a>(document: &'a Value, name: &str) -> &'a Value {
@@ -153,7 +152,7 @@ mod tests {
     use super::{named, schema_of, type_of};
     use crate::kind::Kind;
 
-    /// A kind without a schema of its type's name could not be explained.
+    /// A kind whose schema is not in the document could not be explained.
     #[test]
     fn every_kind_has_a_schema() {
         let document = serde_json::to_value(router::openapi(KINDS)).unwrap();

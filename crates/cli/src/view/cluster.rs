@@ -143,6 +143,10 @@ impl Resource for NodePool {
     const EXPLAINED: bool = true;
     const SELECTABLE: Selectable = Selectable::ByState;
 
+    fn schema() -> &'static str {
+        <Cluster as Resource>::schema()
+    }
+
     fn id(&self) -> &str {
         &self.0.id
     }

@@ -9,7 +9,7 @@ from client.api.server import list_history, summary, why
 from client.api.workflow import create_workflow
 from client.models import (
     EnvelopeNode,
-    EnvelopeVecWhy,
+    Explained,
     NextCall,
     NextWait,
     NodeCreate,
@@ -32,7 +32,7 @@ again = create_node.sync(client=client, body=NodeCreate(mac_address=mac))
 assert isinstance(again, Problem) and again.code == "mac_taken", again
 
 explained = why.sync("node", node.data.id, client=client)
-assert isinstance(explained, EnvelopeVecWhy), explained
+assert isinstance(explained, Explained), explained
 assert isinstance(explained.data[0].next_, NextCall) and explained.data[0].next_.path.endswith("/state"), explained
 approved = transition.sync(node.data.id, client=client, body=StateTransition(state=StateTransitionState.PENDING))
 assert approved.data.state == "pending", approved

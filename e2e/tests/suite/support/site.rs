@@ -92,7 +92,7 @@ impl Site {
     fn command_over(&self, index: usize, url: Option<&str>) -> Command {
         let mut command = Command::new(binary());
         command.args(["serve", "--listen", "127.0.0.1:0", "--boot-listen", "127.0.0.1:0"]);
-        command.args(["--device-listen", "127.0.0.1:0", "--data-dir"]);
+        command.env("WARDROOM_DEVICES_LISTEN", "127.0.0.1:0").arg("--data-dir");
         command.arg(self.dir.path().join(index.to_string()));
         if let Some(url) = url {
             command.args(["--database-url", url]);

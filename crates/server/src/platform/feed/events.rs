@@ -9,8 +9,11 @@ use axum::{
     response::{IntoResponse as _, Response, Sse, sse},
 };
 use futures_util::{Stream, StreamExt as _, stream};
-use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use serde::Deserialize;
+use utoipa::{
+    IntoParams, PartialSchema, ToSchema,
+    openapi::{Ref, RefOr, Schema, schema::AnyOfBuilder},
+};
 use wardroom_api::{
     history::{Row, Rows},
     reconcile::ReconcileEvents,
@@ -57,15 +60,27 @@ pub(crate) struct EventsQuery {
     adapter: Option<String>,
 }
 
-/// One page.
-#[derive(Serialize, ToSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "the document names both pages; the handler sends one or the other")]
-enum EventsPage {
-    /// Of changes.
-    Changes(Rows),
-    /// Of what an adapter has to look at.
-    Reconcile(ReconcileEvents),
+/// One page, as the document describes it: of changes, or of what an adapter has to look at. An empty page is both.
+struct EventsPage;
+
+impl PartialSchema for EventsPage {
+    fn schema() -> RefOr<Schema> {
+        let page = |name: &str| Ref::from_schema_name(name);
+        let either = AnyOfBuilder::new()
+            .description(Some("One page: of changes, or of what an adapter has to look at."))
+            .item(page(&Rows::name()))
+            .item(page(&ReconcileEvents::name()));
+        Schema::AnyOf(either.build()).into()
+    }
+}
+
+impl ToSchema for EventsPage {
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((Rows::name().into(), Rows::schema()));
+        schemas.push((ReconcileEvents::name().into(), ReconcileEvents::schema()));
+        Rows::schemas(schemas);
+        ReconcileEvents::schemas(schemas);
+    }
 }
 
 /// Every change, in order and without gaps. `Last-Event-ID` resumes a stream where it was cut.

@@ -2,14 +2,14 @@
 
 use axum::{Json, extract::State};
 use wardroom_api::{Envelope, Page, adapter::Adapter};
-use wardroom_store::List;
+use wardroom_store::{List, cursor};
 
 use super::{KIND, standing};
 use crate::platform::{
     app::App,
     http::{
         error::Error,
-        list::{ListQuery, Pages},
+        list::{ListQuery, Pages, foreign},
         path::Path,
         problems::Problems,
     },
@@ -26,11 +26,15 @@ pub(crate) async fn list(
     ListQuery(pages): ListQuery<Pages>,
 ) -> Result<Json<Page<Adapter>>, Error> {
     let List { after, limit, .. } = pages.of(KIND)?;
+    let after = match &after {
+        Some(cursor) => Some(cursor::place(KIND, cursor).ok_or_else(|| foreign("continue"))?),
+        None => None,
+    };
     let mut names = standing::names(&app);
-    names.retain(|name| after.as_ref().is_none_or(|after| after < name));
+    names.retain(|name| after.is_none_or(|after| after < name.as_str()));
     let is_last = names.len() <= limit;
     names.truncate(limit);
-    let next = names.last().filter(|_| !is_last).cloned();
+    let next = names.last().filter(|_| !is_last).map(|name| cursor::at(KIND, name));
     let data = standing::of(&app, &names).await?;
     Ok(Json(Page { success: true, data, next }))
 }
