@@ -428,7 +428,7 @@ async fn a_maas_that_lost_its_machines_is_doubted() {
         sweep(&rig).await;
         for place in [1, 2, 4] {
             let why = why(&nodes[place].1).await;
-            assert!(why.contains("misses 3 of the 4 machines of site berlin at once"), "{why}");
+            assert!(why.contains("3 of the 4 machines of site berlin are missing from it at once"), "{why}");
         }
         assert_eq!(rig.state(&nodes[1].1).await, "active");
         assert_eq!(rig.state(&nodes[2].1).await, "active");
