@@ -63,7 +63,7 @@ struct Passed<'a> {
     newest: &'a HistoryRow,
     /// Whether it was deleted; later rows do not matter.
     is_gone: bool,
-    /// Whether all its changes are moves, or its creation: any other change may set another zone or interval.
+    /// Whether all its changes are moves: any other change may set another zone or interval.
     is_moved_only: bool,
 }
 
@@ -80,8 +80,7 @@ fn passed<'a>(app: &App, page: &'a [FeedItem]) -> Vec<Passed<'a>> {
         passed.newest = change;
         passed.is_gone |=
             change.entry.entry_type == "deleted" || row.ends.contains(&change.to_state.as_str());
-        let is_creation = change.from_state.is_none();
-        passed.is_moved_only &= is_creation || change.entry.entry_type == TRANSITION;
+        passed.is_moved_only &= change.entry.entry_type == TRANSITION;
     }
     all
 }

@@ -182,18 +182,6 @@ async fn seats_follow_the_feed() {
     assert!(site.app.liveness.last_seen(KIND, &id).is_none(), "a deleted one is forgotten");
 }
 
-/// A registration that takes a seat may come in one page with the creation: the seat keeps its interval.
-#[tokio::test]
-async fn a_creation_leaves_the_interval_of_a_seat() {
-    let site = Site::settled().await;
-    let mut cursor = site.app.store.feed_tail().await.unwrap();
-    let id = store_satellite(&site.app, None, seconds(2)).await;
-    let usual = Some(site.app.liveness.usual_interval());
-    site.app.liveness.seat(KIND, &id, NewSeat { given: seconds(2), said: usual, ..NewSeat::default() });
-    crate::platform::liveness::follow::catch_up(&site.app, &mut cursor).await.unwrap();
-    assert_eq!(site.app.liveness.last_beat(KIND, &id).unwrap().1, usual);
-}
-
 async fn move_to(site: &Site, id: &str, state: &str, deleted: bool) {
     let before = site.get(id).await;
     let after = wardroom_store::Content { state: state.to_owned(), deleted, ..before.content.clone() };
