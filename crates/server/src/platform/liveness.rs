@@ -231,6 +231,11 @@ impl Liveness {
         let record = Record { kind, zone: self.zones.number(None), last, interval, given: None };
         let (seat, new) = self.directory.find_or_take(&self.slab, id, &record)?;
         if let Some((chunk, at)) = self.slab.at(seat) {
+            let known = chunk.record(at);
+            if interval > known.interval {
+                // As for watched members: a longer interval applies at once.
+                chunk.set(at, known.zone, known.given, interval);
+            }
             chunk.heard(at, last);
         }
         Some((seat, new))

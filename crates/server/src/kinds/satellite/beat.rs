@@ -11,7 +11,7 @@ use crate::kinds::satellite::identity::Identities;
 use crate::platform::{
     app::App,
     http::error::Error,
-    liveness::{Beat, NewSeat},
+    liveness::{Beat, NewSeat, stale::given_interval},
 };
 
 /// The interval for a satellite without a seat, which has to re-register or refresh first.
@@ -37,9 +37,7 @@ pub(crate) fn heard(app: &App, known: &Known, said: Option<Interval>) -> Beat {
 pub(crate) fn first(app: &App, satellite: &Resource) -> Result<(), Error> {
     let known = Identities::of(app).read(satellite, app.moment())?;
     if known.state == State::Online {
-        // A client beats in its own interval until it gets another one: until its first beat the longer one
-        // applies.
-        let said = known.given.map(|_| app.liveness.usual_interval());
+        let said = until_first_beat(app, known.given);
         let new = NewSeat { zone: known.zone.as_deref(), given: known.given, last_seen: None, said };
         let seat = app.liveness.seat(KIND, &satellite.content.id, new);
         app.liveness.beat(seat, said);
@@ -47,10 +45,16 @@ pub(crate) fn first(app: &App, satellite: &Resource) -> Result<(), Error> {
     Ok(())
 }
 
+/// A client beats in its own interval until it gets another one: until its first beat the longer one applies.
+fn until_first_beat(app: &App, given: Option<Interval>) -> Option<Interval> {
+    given.map(|given| given.max(app.liveness.usual_interval()))
+}
+
 /// Records a beat before the commit that brings the satellite online, so that no replica finds it online with
 /// an old beat.
 pub(crate) fn comes_online(app: &App, satellite: &Resource) {
-    app.liveness.hear(KIND, &satellite.content.id, None);
+    let every = until_first_beat(app, given_interval(satellite));
+    app.liveness.hear(KIND, &satellite.content.id, every);
 }
 
 /// Stops watching a satellite that need not beat any more.

@@ -162,6 +162,14 @@ impl Liveness {
         self.take(row.kind, &member.content.id, self.zone_named(member), given, interval, last)
     }
 
+    /// Seats a member that a server heard a moment ago. That server knows and writes the member's interval; a write
+    /// without one leaves the interval of the row alone.
+    pub(super) fn seat_heard(&self, row: &Beating, member: &Resource) -> Seat {
+        let given = (row.given)(member, &self.settings);
+        let (zone, now) = (self.zone_named(member), self.clock.steady_millis());
+        self.take(row.kind, &member.content.id, zone, given, None, now)
+    }
+
     /// Returns the zone of a member: its label, or else its site. Members of a zone tend to fall silent
     /// together.
     pub(crate) fn zone_named<'a>(&self, member: &'a Resource) -> Option<&'a str> {

@@ -106,16 +106,14 @@ async fn take_in(app: &App, passed: &Passed<'_>) -> Result<(), Error> {
     let found = app.store.get(row.kind, id).await?;
     let beats = |found: &wardroom_store::Resource| row.states.contains(&found.content.state.as_str());
     if let Some(found) = found.filter(|found| !found.content.deleted && beats(found)) {
-        let (last, every) = match live.find(row.kind, id) {
+        if live.find(row.kind, id).is_some() {
             // This move was no beat.
-            Some(_) => (i64::MIN, None),
-            None => match (row.heard)(app, id).await? {
-                Some(LastHeard { at, every }) => (live.steady_of(at), every),
-                // A server heard it a moment ago.
-                None => (live.clock.steady_millis(), None),
-            },
-        };
-        live.seat_stored(row, &found, last, every.map_or(0, Interval::seconds));
+            live.seat_stored(row, &found, i64::MIN, 0);
+        } else if let Some(LastHeard { at, every }) = (row.heard)(app, id).await? {
+            live.seat_stored(row, &found, live.steady_of(at), every.map_or(0, Interval::seconds));
+        } else {
+            live.seat_heard(row, &found);
+        }
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::platform::{
     liveness::{
-        NewSeat, flush,
+        NewSeat, flush, follow,
         judge::Due,
         overdue::{self, Looks},
         sweep, view,
@@ -126,4 +126,28 @@ async fn a_beat_elsewhere_is_shown() {
     assert!(silent(&pair) < SignedDuration::from_secs(10), "{}", silent(&pair));
     let interval = pair.here.liveness.standing(KIND, &id).unwrap().interval;
     assert_eq!(interval, Interval::from_seconds(40));
+}
+
+/// A server that learns from the feed that a member was heard elsewhere does not know how often it beats: whichever
+/// of them writes last, the row keeps the interval of the one that heard it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_follows_leaves_the_interval_of_the_row() {
+    let database = database().await;
+    let pair = Pair::start(&database.url).await;
+    let (given, usual) = (Interval::from_seconds(EVERY), pair.here.liveness.usual_interval());
+    let mut cursor = pair.other.store.feed_tail().await.unwrap();
+    for follower_first in [false, true] {
+        let id = store_satellite(&pair.here, None, given).await;
+        let new = NewSeat { given, said: Some(usual), ..NewSeat::default() };
+        pair.here.liveness.beat(pair.here.liveness.seat(KIND, &id, new), Some(usual));
+        pair.pass(20).await;
+        follow::catch_up(&pair.other, &mut cursor).await.unwrap();
+        assert!(pair.other.liveness.find(KIND, &id).is_some());
+        let (first, second) =
+            if follower_first { (&pair.other, &pair.here) } else { (&pair.here, &pair.other) };
+        flush::flush(first).await.unwrap();
+        flush::flush(second).await.unwrap();
+        let rows = pair.here.store.seen_of(KIND, &[id]).await.unwrap();
+        assert_eq!(rows[0].every, usual.seconds(), "follower first: {follower_first}");
+    }
 }
