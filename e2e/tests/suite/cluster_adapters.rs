@@ -6,7 +6,7 @@ use std::{
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::{Arc, Mutex, OnceLock},
+    sync::{Arc, Mutex},
     thread,
     time::Duration,
 };
@@ -17,7 +17,7 @@ use crate::support::{
     Api, Backend, Site,
     cluster::{CLUSTERS, REQUIRED, condition, status},
     fakes::Fake,
-    on_both, wait_long_for,
+    on_both, site, wait_long_for,
 };
 
 on_both! {
@@ -67,7 +67,7 @@ impl Adapter {
             fs::write(&token, site.new_token(&create).1).unwrap();
         }
         let log = dir.join(format!("adapter-{}.log", fs::read_dir(dir).unwrap().count()));
-        let mut program = Command::new(binary());
+        let mut program = Command::new(site::adapter());
         program.args(["run", "--server", &format!("http://{server}")]).arg("--config").arg(&config);
         program.arg("--token-file").arg(&token).env("KUBECONFIG", dir.join("kubeconfig"));
         program.stdin(Stdio::null()).stderr(fs::File::create(&log).unwrap());
@@ -91,14 +91,6 @@ impl Drop for Adapter {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn binary() -> &'static Path {
-    static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| match std::env::var_os("WARDROOM_TEST_ADAPTER") {
-        Some(path) => path.into(),
-        None => crate::support::site::build("wardroom-adapter"),
-    })
 }
 
 /// An address that stays while the server behind it is restarted.

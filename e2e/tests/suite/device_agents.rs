@@ -4,16 +4,15 @@ use std::{
     fs,
     net::TcpListener,
     os::unix::process::ExitStatusExt as _,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
-    sync::OnceLock,
     thread,
     time::Duration,
 };
 
 use serde_json::{Value, json};
 
-use crate::support::{Backend, Site, on_both, wait_for, wait_long_for};
+use crate::support::{Backend, Site, on_both, site, wait_for, wait_long_for};
 
 on_both! {
     a_device_follows_its_spec_and_leaves_what_fails,
@@ -68,7 +67,7 @@ impl Device {
     fn start(&mut self) {
         self.stop();
         let log = fs::OpenOptions::new().create(true).append(true).open(self.path("agent.log")).unwrap();
-        let mut program = Command::new(binary());
+        let mut program = Command::new(site::agent());
         program.args(["device", "--server", &self.url, "--ca-file"]);
         program.arg(self.site.data_dir(0).join("device-ca.pem"));
         program.arg("--token-file").arg(self.path("token")).arg("--state-dir").arg(self.path("state"));
@@ -160,11 +159,6 @@ impl Drop for Device {
     fn drop(&mut self) {
         self.stop();
     }
-}
-
-fn binary() -> &'static Path {
-    static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| crate::support::site::build("wardroom-agent"))
 }
 
 fn a_device_follows_its_spec_and_leaves_what_fails(on: Backend) {

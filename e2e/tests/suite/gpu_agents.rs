@@ -2,14 +2,13 @@
 
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, Command, Stdio},
-    sync::OnceLock,
 };
 
 use serde_json::json;
 
-use crate::support::{Backend, Site, on_both, wait_long_for};
+use crate::support::{Backend, Site, on_both, site, wait_long_for};
 
 on_both! {
     an_agent_that_dies_in_the_middle_of_a_task_does_it_again,
@@ -24,7 +23,7 @@ impl Agent {
         let config = dir.join("agent.toml");
         let command = json!(["sh", "-c", drain]);
         fs::write(&config, format!("[tasks.\"node.drain\"]\ncommand = {command}\n")).unwrap();
-        let mut program = Command::new(binary());
+        let mut program = Command::new(site::agent());
         program.args(["gpu-node", "--server", &format!("http://{}", site.servers[0].address)]);
         program.arg("--token-file").arg(dir.join("token"));
         program.arg("--state-dir").arg(dir.join("state"));
@@ -45,11 +44,6 @@ impl Drop for Agent {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-fn binary() -> &'static Path {
-    static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| crate::support::site::build("wardroom-agent"))
 }
 
 fn an_agent_that_dies_in_the_middle_of_a_task_does_it_again(on: Backend) {

@@ -251,8 +251,13 @@ fn workflows_live_and_die(on: Backend) {
 }
 
 fn every_change_is_logged_once(on: Backend) {
-    let site = Site::start_with(on, &[("WARDROOM_LOG_LEVEL", "info"), ("WARDROOM_LOG_FORMAT", "json")]);
+    let mut site = Site::start_with(on, &[("WARDROOM_LOG_LEVEL", "info"), ("WARDROOM_LOG_FORMAT", "json")]);
     let id = node_in(&site.admin(), "installing", 1);
+    // A thread of its own writes the log; it has written everything when the server has ended.
+    for server in &mut site.servers {
+        server.terminate();
+        assert!(server.wait().success());
+    }
     let log: String = (0..site.servers.len()).map(|index| site.log(index)).collect();
     let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let fields: Vec<_> =

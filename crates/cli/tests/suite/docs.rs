@@ -2,7 +2,8 @@
 
 use std::{
     io::{BufRead as _, BufReader},
-    path::Path,
+    iter,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
@@ -60,8 +61,8 @@ fn devices_work_as_they_are_written() {
 
 #[test]
 fn gpu_nodes_work_as_they_are_written() {
-    build(&["wardroom-agent", "wardroom-fakes"]);
-    check(
+    check_with(
+        &[("wardroom-agent", "WARDROOM_TEST_AGENT"), ("wardroom-fakes", "WARDROOM_TEST_FAKES")],
         "gpu-nodes.md",
         &[
             "bootstrap_issued",
@@ -79,8 +80,8 @@ fn gpu_nodes_work_as_they_are_written() {
 
 #[test]
 fn adapters_work_as_they_are_written() {
-    build(&["wardroom-adapter", "wardroom-fakes"]);
-    check(
+    check_with(
+        &[("wardroom-adapter", "WARDROOM_TEST_ADAPTER"), ("wardroom-fakes", "WARDROOM_TEST_FAKES")],
         "adapters.md",
         &["no mistakes found", "Available=True Resolved", "ReconciledAll", "the cluster is gone"],
     );
@@ -103,10 +104,11 @@ fn clusters_work_as_they_are_written() {
     );
 }
 
-/// Builds programs that the commands of a page use, beside the one that is tested. One by one, as other tests do: together
-/// their dependencies would be built once more, with the features of both.
-fn build(packages: &[&str]) {
-    for package in packages {
+/// Returns the folder of a program that a page uses beside the tested one: where `./dev` says it is, or built here.
+fn folder_of((package, variable): (&str, &str)) -> PathBuf {
+    let built = Path::new(env!("CARGO_BIN_EXE_wardroom")).with_file_name(package);
+    let path = std::env::var_os(variable).map_or(built, PathBuf::from);
+    if std::env::var_os(variable).is_none() {
         let mut command = Command::new(env!("CARGO"));
         command.args(["build", "--quiet", "--package", package]);
         if !cfg!(debug_assertions) {
@@ -115,10 +117,15 @@ fn build(packages: &[&str]) {
         command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
         assert!(command.status().unwrap().success(), "{package} does not build");
     }
+    path.parent().unwrap().to_owned()
+}
+
+fn check(page: &str, expected: &[&str]) {
+    check_with(&[], page, expected);
 }
 
 /// Runs the commands of a page one after the other; all succeed, and what they write has these words.
-fn check(page: &str, expected: &[&str]) {
+fn check_with(programs: &[(&str, &str)], page: &str, expected: &[&str]) {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
     let page = std::fs::read_to_string(page).unwrap();
     let blocks = blocks(&page);
@@ -147,10 +154,10 @@ fn check(page: &str, expected: &[&str]) {
     let tidy = "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n".to_owned();
     let script =
         (tidy + &blocks[1..].concat()).replace("127.0.0.1:8441", &boot).replace("127.0.0.1:8442", &devices);
-    let programs = Path::new(env!("CARGO_BIN_EXE_wardroom")).parent().unwrap().to_owned();
-    let path = std::env::join_paths(
-        [programs].into_iter().chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
-    );
+    let tested = Path::new(env!("CARGO_BIN_EXE_wardroom")).parent().unwrap().to_owned();
+    let usual = std::env::var_os("PATH").unwrap();
+    let folders = iter::once(tested).chain(programs.iter().map(|&program| folder_of(program)));
+    let path = std::env::join_paths(folders.chain(std::env::split_paths(&usual)));
     let ran = Command::new("bash")
         .args(["-euo", "pipefail", "-c", &script])
         .current_dir(folder.path())

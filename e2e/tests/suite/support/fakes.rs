@@ -5,7 +5,6 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::OnceLock,
 };
 
 use serde_json::{Value, json};
@@ -110,7 +109,7 @@ fn socket(dir: &Path) -> PathBuf {
 }
 
 fn run(arguments: &[String], listen: &str) -> (Child, SocketAddr) {
-    let mut command = Command::new(binary());
+    let mut command = Command::new(site::fakes());
     command.args(arguments).args(["--listen", listen]).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut line = String::new();
@@ -121,12 +120,4 @@ fn run(arguments: &[String], listen: &str) -> (Child, SocketAddr) {
         .parse()
         .unwrap_or_else(|_| panic!("the fake did not start: {line:?}"));
     (child, address)
-}
-
-fn binary() -> &'static Path {
-    static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| match std::env::var_os("WARDROOM_TEST_FAKES") {
-        Some(path) => path.into(),
-        None => site::build("wardroom-fakes"),
-    })
 }

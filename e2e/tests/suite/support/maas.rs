@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{Api, Site, site::build};
+use super::{Api, Site, site::fakes};
 
 /// The fake of MAAS as a process of its own.
 pub(crate) struct Maas {
@@ -18,11 +18,8 @@ pub(crate) struct Maas {
 
 impl Maas {
     pub(crate) fn start() -> Self {
-        let mut child = Command::new(build("wardroom-fakes"))
-            .args(["maas", "--pace", "50"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child =
+            Command::new(fakes()).args(["maas", "--pace", "50"]).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let address = line.trim().trim_start_matches("http://").trim_end_matches("/MAAS");

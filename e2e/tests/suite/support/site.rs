@@ -235,17 +235,37 @@ impl Drop for Server {
     }
 }
 
-/// The built program: where `./dev` says it is, or built here, once for all tests of a process.
+/// The built program of the server and the command line.
 pub(crate) fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| match std::env::var_os("WARDROOM_TEST_BINARY") {
-        Some(path) => path.into(),
-        None => build("wardroom"),
-    })
+    BINARY.get_or_init(|| program("wardroom", "WARDROOM_TEST_BINARY"))
+}
+
+/// The built agent.
+pub(crate) fn agent() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| program("wardroom-agent", "WARDROOM_TEST_AGENT"))
+}
+
+/// The built adapter.
+pub(crate) fn adapter() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| program("wardroom-adapter", "WARDROOM_TEST_ADAPTER"))
+}
+
+/// The built fakes.
+pub(crate) fn fakes() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| program("wardroom-fakes", "WARDROOM_TEST_FAKES"))
+}
+
+/// A program: where `./dev` says it is, or built here.
+fn program(package: &str, variable: &str) -> PathBuf {
+    std::env::var_os(variable).map_or_else(|| build(package), Into::into)
 }
 
 /// Builds the program of a package that has the same name.
-pub(crate) fn build(package: &str) -> PathBuf {
+fn build(package: &str) -> PathBuf {
     let mut command = Command::new(env!("CARGO"));
     command.args(["build", "--quiet", "--package", package, "--message-format", "json"]);
     if !cfg!(debug_assertions) {
