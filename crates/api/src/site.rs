@@ -109,6 +109,10 @@ pub struct Budget {
     /// How long the stage may wait. A MAAS that is too busy is waited for this long too; by default at least an hour.
     #[schema(minimum = 1, maximum = 10080)]
     pub patience_minutes: Option<u32>,
+    /// The same in seconds, for less than a minute; instead of `patience_minutes`.
+    #[schema(minimum = 1, maximum = 59)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patience_seconds: Option<u32>,
 }
 
 impl Default for SiteSettings {

@@ -9,6 +9,7 @@ mod support;
 
 mod access;
 mod adapters;
+mod attention;
 mod boot;
 mod bulk;
 mod cluster_adapters;

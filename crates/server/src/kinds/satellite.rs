@@ -22,6 +22,7 @@ pub(crate) mod effects;
 pub(crate) mod facts;
 pub(crate) mod group;
 pub(crate) mod identity;
+mod knocks;
 pub(crate) mod patch;
 pub(crate) mod place;
 mod problems;

@@ -4,6 +4,7 @@
 
 use axum::response::Response;
 use futures_util::future::BoxFuture;
+use jiff::Timestamp;
 use utoipa_axum::router::OpenApiRouter;
 use wardroom_core::why::Why;
 use wardroom_store::{Held, Marker, Resource};
@@ -64,6 +65,8 @@ pub struct Stored {
     pub called: fn(&str) -> Vec<(&'static str, String)>,
     /// What people call it, if not by its name in the store.
     pub title: Option<Title>,
+    /// Lists what is not stored itself but derived, with its states.
+    pub derived: Option<Derive>,
     /// How adapters are told of it.
     pub(crate) told: Option<&'static Reconciling>,
 }
@@ -71,7 +74,16 @@ pub struct Stored {
 impl Stored {
     /// A stored resource type without an explanation or other hooks.
     pub const fn of(kind: &'static str) -> Self {
-        Self { kind, why: None, again: None, joined: None, called: |_| Vec::new(), title: None, told: None }
+        Self {
+            kind,
+            why: None,
+            again: None,
+            joined: None,
+            called: |_| Vec::new(),
+            title: None,
+            derived: None,
+            told: None,
+        }
     }
 }
 
@@ -90,6 +102,20 @@ pub type Explain = for<'a> fn(&'a App, &'a str) -> BoxFuture<'a, Result<Vec<Why>
 
 /// Returns what people call a resource.
 pub type Title = for<'a> fn(&'a App, &'a Resource) -> BoxFuture<'a, Result<String, Error>>;
+
+/// Lists derived members as they are now.
+pub type Derive = for<'a> fn(&'a App) -> BoxFuture<'a, Result<Vec<Derived>, Error>>;
+
+/// A member that is not stored: its state follows from others.
+#[derive(Debug, Clone)]
+pub struct Derived {
+    /// Its name, which is its id.
+    pub name: String,
+    /// Its state.
+    pub state: String,
+    /// Since when; none if unknown.
+    pub since: Option<Timestamp>,
+}
 
 /// Shows a resource as the answer to the request that changed it; hides secrets from callers without
 /// credentials.

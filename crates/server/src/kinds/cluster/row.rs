@@ -50,6 +50,7 @@ pub(crate) static ROW: Kind = Kind {
         },
         Stored {
             why: Some(|app, name| Box::pin(adapters::why::adapter(app, name))),
+            derived: Some(|app| Box::pin(adapters::standing::derived(app))),
             ..Stored::of(adapters::KIND)
         },
     ],

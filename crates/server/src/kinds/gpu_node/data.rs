@@ -161,7 +161,9 @@ impl wardroom_workflow::Data for Data {
 
     fn budget(&self, stage: Stage) -> Budget {
         let set = self.budgets.get(stage.as_str()).cloned().unwrap_or_default();
-        let patience = set.patience_minutes.map(|minutes| SignedDuration::from_mins(minutes.into()));
+        let minutes = set.patience_minutes.map(|minutes| SignedDuration::from_mins(minutes.into()));
+        let patience =
+            minutes.or(set.patience_seconds.map(|seconds| SignedDuration::from_secs(seconds.into())));
         Budget { retries: set.retries, patience: patience.or_else(|| self.longer(stage)) }
     }
 }

@@ -163,10 +163,20 @@ fn check_rates(settings: &SiteSettings) -> Vec<Result<(), Error>> {
         let known = known.map_err(|error| Error::invalid(&field, error.to_string()));
         let retries = budget.retries.is_none_or(|retries| retries <= 1000);
         let patience = budget.patience_minutes.is_none_or(|minutes| (1..=10_080).contains(&minutes));
+        let seconds = budget.patience_seconds.is_none_or(|seconds| (1..=59).contains(&seconds));
+        let seconds_field = format!("{field}.patience_seconds");
+        let twice = budget.patience_minutes.is_some() && budget.patience_seconds.is_some();
+        let once = if twice {
+            Err(Error::invalid(&seconds_field, "must be absent beside patience_minutes"))
+        } else {
+            Ok(())
+        };
         [
             known,
             within(&format!("{field}.retries"), retries, "0 to 1000"),
             within(&format!("{field}.patience_minutes"), patience, "1 to 10080, a week"),
+            within(&seconds_field, seconds, "1 to 59"),
+            once,
         ]
     });
     let rates = [

@@ -15,6 +15,7 @@ use wardroom_store::Resource;
 
 use super::{
     document::{self, Document, KIND},
+    knocks::Knocks,
     secret,
 };
 use crate::platform::{
@@ -107,7 +108,11 @@ impl Identities {
         shown: Shown,
         from: IpAddr,
     ) -> Result<SatelliteIdentity, Error> {
-        let known = self.0.identify(app, handle, shown, from).await?.known;
+        let standing = self.0.identify(app, handle, shown, from).await;
+        if let Err(Error::Revoked) = &standing {
+            app.part::<Knocks>().note(handle, app.now());
+        }
+        let known = standing?.known;
         let (id, name) = (known.id().into(), known.name().into());
         Ok(SatelliteIdentity { id, name, handle: handle.into(), shown })
     }

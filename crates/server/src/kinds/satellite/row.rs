@@ -8,6 +8,7 @@ use super::{
     facts::Facts,
     group,
     identity::Identities,
+    knocks::Knocks,
     problems::PROBLEMS,
     pull::Sources,
     registry,
@@ -24,6 +25,7 @@ pub(crate) static ROW: Kind = Kind {
         let identities = Identities::new(parts, config);
         let facts = Facts(parts.reports());
         parts.put(identities);
+        parts.put(Knocks::default());
         parts.put(facts);
         parts.put(artifact::Cache::default());
         parts.put(Sources::new(&settings::Settings::of(config).pull));

@@ -11,6 +11,8 @@ use wardroom_store::{EffectProgress, Resource, Rows};
 use super::{
     asked::{HARBOR_ROBOT, PUBLISH_STATE, SPIRE_ENTRY},
     document::{self, Document, Flow, KIND},
+    identity::handle_of,
+    knocks::Knocks,
     replication::{self, Replication},
 };
 use crate::kinds::satellite::settings::Settings;
@@ -65,6 +67,9 @@ pub(crate) async fn why(app: &App, name: &str) -> Result<Vec<Why>, Error> {
     }
     why.meaning.to_mut().push_str(&replicates.unwrap_or_default());
     why.meaning.to_mut().push_str(&more(app, &satellite, state, &effects).await?);
+    if state == State::Revoked {
+        why.blockers.extend(knocking(app, &satellite, &document));
+    }
     let way = way_in(&document);
     // A pending satellite comes in one of two ways.
     why.exits.retain(|exit| match exit.event() {
@@ -96,6 +101,22 @@ pub(crate) async fn why(app: &App, name: &str) -> Result<Vec<Why>, Error> {
         State::Online | State::Revoked => {}
     }
     Ok(vec![why])
+}
+
+/// A blocker for a revoked satellite that is still asking: it has to be let in, or stopped.
+fn knocking(app: &App, satellite: &Resource, document: &Document) -> Option<Blocker> {
+    let robot = document.robot.as_ref().map(|robot| robot.name.clone());
+    let robot = robot.unwrap_or_else(|| handle_of(&satellite.content.name));
+    let handles = [Some(robot), document.spiffe_id.clone()];
+    let of = |handle: String| app.part::<Knocks>().of(&handle, satellite.state_changed_at, app.now());
+    let knock = handles.into_iter().flatten().filter_map(of).max_by_key(|knock| knock.last)?;
+    let what = match knock.count {
+        1 => "it still runs and asks with its old credential: refused once".to_owned(),
+        count => format!("it still runs and asks with its old credential: refused {count} times"),
+    };
+    let at = knock.last.strftime("%Y-%m-%dT%H:%M:%SZ");
+    let what = format!("{what}, last {at}; let it in again, or stop it at its host");
+    Some(Blocker { what: what.into(), fix: None })
 }
 
 /// Whether a revoked satellite can come back with a new token only.

@@ -21,7 +21,7 @@ use crate::platform::{
     feed::events,
     http::{error::Error, list::ListQuery, problems::Problems},
     identity::auth::Caller,
-    kind::{Explain, Kind, Stored},
+    kind::{Derive, Derived, Explain, Kind, Stored},
     liveness::incident,
 };
 
@@ -49,9 +49,12 @@ pub(crate) async fn attention(
     ListQuery(Wanted { kind }): ListQuery<Wanted>,
 ) -> Result<Json<Envelope<Attention>>, Error> {
     let members = || app.kinds.iter().filter_map(|row| member(row));
+    let derived = || app.kinds.iter().flat_map(|row| derived_of(row));
     if let Some(kind) = &kind {
-        if !members().any(|(stored, _)| stored.kind == kind) {
-            let known: Vec<_> = members().map(|(stored, _)| stored.kind).collect();
+        let known: Vec<_> =
+            members().map(|(stored, _)| stored).chain(derived().map(|(stored, ..)| stored)).collect();
+        if !known.iter().any(|stored| stored.kind == kind) {
+            let known: Vec<_> = known.iter().map(|stored| stored.kind).collect();
             return Err(Error::invalid("kind", format!("must be one of: {}", known.join(", "))));
         }
         if !events::may_see(&caller, kind) {
@@ -91,6 +94,11 @@ pub(crate) async fn attention(
             needs.extend(here);
         }
     }
+    for (stored, explain, derive) in derived().filter(|(stored, ..)| wanted(stored)) {
+        if events::may_see(&caller, stored.kind) {
+            needs.extend(of_derived(&app, stored, explain, derive).await?);
+        }
+    }
     let mut incidents = Vec::new();
     if events::may_see(&caller, incident::KIND) {
         for (zone, need) in open(&app).await? {
@@ -106,6 +114,32 @@ pub(crate) async fn attention(
 fn member(row: &'static Kind) -> Option<(&'static Stored, Explain)> {
     let stored = row.stores.iter().find(|stored| stored.kind == row.name)?;
     Some((stored, stored.why?))
+}
+
+/// What is derived by kinds instead of stored, and what explains it.
+fn derived_of(row: &'static Kind) -> impl Iterator<Item = (&'static Stored, Explain, Derive)> {
+    row.stores.iter().filter_map(|stored| Some((stored, stored.why?, stored.derived?)))
+}
+
+/// What the members of a derived kind need.
+async fn of_derived(
+    app: &App,
+    stored: &Stored,
+    explain: Explain,
+    derive: Derive,
+) -> Result<Vec<Need>, Error> {
+    let mut needs = Vec::new();
+    for Derived { name, state, since } in derive(app).await? {
+        let tone = tone::of(stored.kind, &state);
+        if is_calm(tone) {
+            continue;
+        }
+        let explained = explain(app, &name).await?;
+        let (kind, id, zone, since) =
+            (stored.kind.to_owned(), name.clone(), None, since.unwrap_or(app.now()));
+        needs.extend(need(Member { kind, id, name, state, tone, since, zone }, &explained, app.now()));
+    }
+    Ok(needs)
 }
 
 /// Whether no member in a state of this tone needs a person.

@@ -22,7 +22,7 @@ use crate::{
         facts::{Said, said_by},
         settings::Settings,
     },
-    platform::{app::App, http::error::Error, liveness::view},
+    platform::{app::App, http::error::Error, kind::Derived, liveness::view},
 };
 
 /// How many resources of a kind are looked at.
@@ -88,6 +88,15 @@ pub(super) async fn of(app: &App, names: &[String]) -> Result<Vec<Adapter>, Erro
         adapter.state = state(adapter).to_owned();
     }
     Ok(adapters)
+}
+
+/// Every required adapter with its standing, for what needs a person.
+pub(in crate::kinds::cluster) async fn derived(app: &App) -> Result<Vec<Derived>, Error> {
+    let adapters = of(app, &names(app)).await?.into_iter();
+    let since = |silent: &Concern| silent.examples.iter().filter_map(|one| one.since).min();
+    Ok(adapters
+        .map(|Adapter { name, state, silent, .. }| Derived { since: since(&silent), name, state })
+        .collect())
 }
 
 fn requires(app: &App, sort: &Sort, name: &str) -> bool {

@@ -16,6 +16,11 @@ pub(in crate::kinds::cluster) async fn adapter(app: &App, name: &str) -> Result<
 
 fn explained(adapter: &Adapter) -> Why {
     let standing = adapter.state.parse().unwrap_or(Standing::Idle);
+    if standing == Standing::Silent {
+        let mut why = adapter::why(&adapter.name, standing, silent(adapter));
+        why.since = adapter.silent.examples.iter().filter_map(|one| one.since).min();
+        return why;
+    }
     let mut why = adapter::why(&adapter.name, standing, said(adapter));
     let concern = match standing {
         Standing::Silent => &adapter.silent,
@@ -31,19 +36,34 @@ fn explained(adapter: &Adapter) -> Why {
     why
 }
 
-/// What is known of it in one sentence.
-fn said(adapter: &Adapter) -> String {
+/// What it is silent about, in one sentence: all of it has one cause.
+fn silent(adapter: &Adapter) -> String {
+    let Concern { count, or_more, examples } = &adapter.silent;
+    let named = examples.iter().map(|one| format!("{} {}", one.kind, one.name)).collect::<Vec<_>>();
+    let more = if *or_more || u64::try_from(named.len()).unwrap_or(u64::MAX) < *count { ", …" } else { "" };
+    let what = if *count == 1 { "resource" } else { "resources" };
+    let at_least = if *or_more { " or more" } else { "" };
+    format!("silent about {count}{at_least} {what}: {}{more}; {}", named.join(", "), heard(adapter))
+}
+
+fn heard(adapter: &Adapter) -> String {
     let heard = adapter.last_heard.map_or("never heard".to_owned(), |at| format!("last heard {at}"));
-    let count =
-        |concern: &Concern| format!("{}{}", concern.count, if concern.or_more { " or more" } else { "" });
     let listens = match adapter.listening {
         0 => "no request of it waits for events on this server",
         _ => "it waits for events on this server",
     };
+    format!("{heard}; {listens}")
+}
+
+/// What is known of it in one sentence.
+fn said(adapter: &Adapter) -> String {
+    let count =
+        |concern: &Concern| format!("{}{}", concern.count, if concern.or_more { " or more" } else { "" });
     format!(
-        "{heard}; {} wait for it, {} fail, it is silent about {}; {listens}",
+        "{} wait for it, {} fail, it is silent about {}; {}",
         count(&adapter.waiting),
         count(&adapter.failing),
-        count(&adapter.silent)
+        count(&adapter.silent),
+        heard(adapter)
     )
 }

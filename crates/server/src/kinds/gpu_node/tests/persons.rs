@@ -129,7 +129,8 @@ async fn a_mistyped_node_is_deleted() {
 
 /// What a site says of a stage counts for the runs that load no site, too.
 async fn the_budgets_of_a_site_count_for_every_kind_of_run() {
-    let budget = wardroom_api::site::Budget { retries: Some(0), patience_minutes: Some(7) };
+    let budget =
+        wardroom_api::site::Budget { retries: Some(0), patience_minutes: Some(7), patience_seconds: None };
     let stages = ["drain_node", "remove_gpuaas_node_record"];
     let mut rig =
         Rig::with(quick(), |site| site.budgets = stages.map(|name| (name.to_owned(), budget.clone())).into())

@@ -145,6 +145,12 @@ async fn a_site_says_how_much_its_stages_bear() {
         ("paint", json!({}), "settings.budgets.paint"),
         ("deploy_via_maas", json!({"retries": 1001}), "settings.budgets.deploy_via_maas.retries"),
         ("drain_node", json!({"patience_minutes": 0}), "settings.budgets.drain_node.patience_minutes"),
+        ("drain_node", json!({"patience_seconds": 60}), "settings.budgets.drain_node.patience_seconds"),
+        (
+            "drain_node",
+            json!({"patience_minutes": 1, "patience_seconds": 5}),
+            "settings.budgets.drain_node.patience_seconds",
+        ),
     ] {
         let mut body = json!({"name": "berlin", "settings": settings});
         body["settings"]["budgets"] = json!({stage: wrong});
