@@ -15,7 +15,7 @@ use jiff::SignedDuration;
 use crate::{
     action::{Call, Fixed},
     names::names,
-    table::{self, Owner, Table, row},
+    table::{self, Owner, Place, Table, at, row},
     tone::tones,
 };
 
@@ -175,6 +175,18 @@ impl table::State for State {
     const INITIAL: &'static [Self] = &[BootstrapIssued, Enrolling];
     const SERVICE: &'static [Self] = &[Active];
     const TERMINAL: &'static [Self] = &[Deleted];
+    #[rustfmt::skip]
+    const PLACES: &'static [Place<Self>] = &[
+        at(BootstrapIssued, 0.0, 1.0),
+        at(Enrolling,       1.0, 1.0),
+        at(Active,          2.0, 1.0),
+        at(Offline,         2.0, 0.0),
+        at(Quarantined,     2.0, 2.0),
+        at(Draining,        3.0, 1.0),
+        at(Retired,         4.0, 1.0),
+        at(Removing,        5.0, 1.0),
+        at(Deleted,         6.0, 1.0),
+    ];
 
     fn patience(self) -> Option<SignedDuration> {
         match self {

@@ -5,8 +5,8 @@
 //!
 //! There are only two shapes. A **table** ([`table`]) moves a stored state by events, a row per legal move:
 //! [`satellite`], [`node`], [`gpu_node`], [`run`], [`device::update`]. A **derivation** computes a status from facts and the
-//! time: [`device`], [`cluster`], [`liveness`]. [`lifecycles`] gives the tables as data, [`why`] explains
-//! any resource from them, and [`action`] is what a person can ask of one.
+//! time: [`device`], [`cluster`], [`liveness`]. [`lifecycles`] gives the tables as data, [`diagram`] draws them, [`why`]
+//! explains any resource from them, and [`action`] is what a person can ask of one.
 
 pub mod action;
 pub mod attention;
@@ -14,6 +14,7 @@ pub mod backoff;
 pub mod breaker;
 pub mod cluster;
 pub mod device;
+pub mod diagram;
 pub mod gpu_node;
 mod invalid;
 pub mod lifecycles;

@@ -48,6 +48,9 @@ pub struct StateView {
     pub patience_seconds: Option<i64>,
     /// The call that gets stuck work going again.
     pub remedy: Option<Call>,
+    /// Its column and row in the diagram; nothing for a state that was forgotten, which a test refuses.
+    #[serde(skip)]
+    pub place: Option<(f64, f64)>,
 }
 
 /// One move as data.
@@ -237,6 +240,7 @@ fn view<S: State + Toned, E: Event>(name: &'static str, table: Table<S, E>) -> L
         tone: state.tone(),
         patience_seconds: state.patience().map(|patience| patience.as_secs()),
         remedy: state.remedy(),
+        place: S::PLACES.iter().find(|place| place.state == state).map(|place| (place.column, place.row)),
     });
     let moves = table.0.iter().map(|row| MoveView {
         from: row.from.as_str(),

@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::{
     action::{Call, Fixed},
     names::names,
-    table::{self, Owner, Table, row},
+    table::{self, Owner, Place, Table, at, row},
     tone::tones,
     why::Blocker,
 };
@@ -128,6 +128,19 @@ impl table::State for State {
     const INITIAL: &'static [Self] = &[Discovered];
     const SERVICE: &'static [Self] = &[Active];
     const TERMINAL: &'static [Self] = &[Retired];
+    #[rustfmt::skip]
+    const PLACES: &'static [Place<Self>] = &[
+        at(Discovered,     0.0, 1.0),
+        at(Pending,        1.0, 1.0),
+        at(Installing,     2.0, 1.0),
+        at(Installed,      3.0, 1.0),
+        at(Active,         4.0, 1.0),
+        at(Retired,        6.0, 1.0),
+        at(Reprovision,    2.5, 0.0),
+        at(Deprovisioning, 5.0, 0.0),
+        at(InstallFailed,  1.5, 2.0),
+        at(Migrating,      4.0, 2.0),
+    ];
 
     fn patience(self) -> Option<SignedDuration> {
         match self {

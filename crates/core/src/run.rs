@@ -11,7 +11,7 @@ use jiff::SignedDuration;
 use crate::{
     action::{Call, Fixed},
     names::names,
-    table::{self, Owner, Role, Table, row},
+    table::{self, Owner, Place, Role, Table, at, row},
     tone::tones,
     why::Blocker,
 };
@@ -175,6 +175,17 @@ impl table::State for State {
     /// A run is well when it makes progress; where it ends is up to its stages.
     const SERVICE: &'static [Self] = &[Running];
     const TERMINAL: &'static [Self] = &[Completed, Cancelled, Reconciled];
+    #[rustfmt::skip]
+    const PLACES: &'static [Place<Self>] = &[
+        at(Pending,                  0.0, 1.0),
+        at(Running,                  1.0, 1.0),
+        at(Compensating,             1.5, 0.0),
+        at(FailedRetryable,          0.5, 2.0),
+        at(FailedManualIntervention, 1.5, 2.0),
+        at(Completed,                2.5, 0.0),
+        at(Reconciled,               2.5, 1.0),
+        at(Cancelled,                2.5, 2.0),
+    ];
 
     fn patience(self) -> Option<SignedDuration> {
         match self {

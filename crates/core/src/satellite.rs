@@ -10,7 +10,7 @@ use jiff::SignedDuration;
 use crate::{
     action::{Call, Fixed},
     names::names,
-    table::{self, Owner, Table, row},
+    table::{self, Owner, Place, Table, at, row},
     tone::tones,
 };
 
@@ -86,6 +86,13 @@ impl table::State for State {
     const INITIAL: &'static [Self] = &[Pending];
     const SERVICE: &'static [Self] = &[Online];
     const TERMINAL: &'static [Self] = &[];
+    #[rustfmt::skip]
+    const PLACES: &'static [Place<Self>] = &[
+        at(Pending, 0.0, 0.0),
+        at(Online,  1.0, 0.0),
+        at(Stale,   2.0, 0.0),
+        at(Revoked, 1.0, 1.0),
+    ];
 
     fn patience(self) -> Option<SignedDuration> {
         match self {

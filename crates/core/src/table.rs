@@ -57,6 +57,22 @@ impl<S: State, E: Event> Table<S, E> {
     }
 }
 
+/// The place of a state in the diagram of its lifecycle, on a grid that begins at the top left.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Place<S> {
+    /// The state.
+    pub state: S,
+    /// The column; between two columns with a fraction.
+    pub column: f64,
+    /// The row; between two rows with a fraction.
+    pub row: f64,
+}
+
+/// Writes a place in the order it is read: state, column, row.
+pub const fn at<S>(state: S, column: f64, row: f64) -> Place<S> {
+    Place { state, column, row }
+}
+
 /// A state of a table.
 pub trait State: Named {
     /// Where a resource may start.
@@ -67,6 +83,9 @@ pub trait State: Named {
 
     /// Where it ends; no row leaves such a state.
     const TERMINAL: &'static [Self];
+
+    /// Where each state stands in the diagram.
+    const PLACES: &'static [Place<Self>];
 
     /// How long work in progress is expected to take before `why` calls it overdue; nothing for states to rest in.
     fn patience(self) -> Option<SignedDuration>;

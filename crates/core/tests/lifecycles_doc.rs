@@ -5,7 +5,7 @@
 use std::{fmt::Write as _, path::Path};
 
 use wardroom_core::{
-    Named,
+    Named, diagram,
     gpu_node::{self, maas, mapping},
     lifecycles::{self, Derived, Lifecycle, StateView},
     run::{self, action, plan},
@@ -13,16 +13,24 @@ use wardroom_core::{
 
 #[test]
 fn the_page_says_what_the_tables_say() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lifecycles.md");
-    let page = page();
+    holds("docs/lifecycles.md", &page());
+}
+
+#[test]
+fn the_pictures_show_what_the_tables_say() {
+    for diagram in diagram::all() {
+        holds(&format!("docs/lifecycles/{}.svg", diagram.lifecycle.name), &diagram.for_file());
+    }
+}
+
+fn holds(name: &str, generated: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
     if std::env::var_os("WARDROOM_BLESS").is_some() {
-        std::fs::write(&path, &page).unwrap();
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, generated).unwrap();
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        written == page,
-        "docs/lifecycles.md differs from the tables: run `./dev bless` and look at the change"
-    );
+    assert!(written == generated, "{name} differs from the tables: run `./dev bless` and look at the change");
 }
 
 /// The reference tells an installer of agents which tasks an agent must handle.
@@ -42,7 +50,9 @@ fn page() -> String {
          Generated from the tables in `crates/core` by `./dev bless`; do not edit.\n\n\
          A move that is not listed here does not exist: the server refuses it and answers with what is allowed.\n\
          The first move of a state is the one to prefer. The owner of a move makes it happen in the normal\n\
-         course; where there is a call, a person with that role may cause it too.\n",
+         course; where there is a call, a person with that role may cause it too.\n\n\
+         In the pictures a thick line is a state in service, and a dashed one the end of a life. Colours are the tones\n\
+         of the console. `wardroom lifecycles KIND -o svg` draws the same; `-o mermaid` and `-o dot` are for other tools.\n",
     );
     for lifecycle in lifecycles::all() {
         write_lifecycle(&mut page, &lifecycle);
@@ -97,17 +107,8 @@ fn write_derived(page: &mut String, derived: &Derived) {
 }
 
 fn write_diagram(page: &mut String, lifecycle: &Lifecycle) {
-    page.push_str("```mermaid\nstateDiagram-v2\n");
-    for state in lifecycle.states.iter().filter(|state| state.initial) {
-        writeln!(page, "    [*] --> {}", state.name).unwrap();
-    }
-    for row in &lifecycle.moves {
-        writeln!(page, "    {} --> {} : {}", row.from, row.to, row.on).unwrap();
-    }
-    for state in lifecycle.states.iter().filter(|state| state.terminal) {
-        writeln!(page, "    {} --> [*]", state.name).unwrap();
-    }
-    page.push_str("```\n");
+    let (name, states, moves) = (lifecycle.name, lifecycle.states.len(), lifecycle.moves.len());
+    writeln!(page, "![{states} states and {moves} moves between them](lifecycles/{name}.svg)").unwrap();
 }
 
 fn marks(state: &StateView) -> String {

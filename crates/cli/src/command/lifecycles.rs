@@ -1,7 +1,10 @@
 //! `wardroom lifecycles`.
 
 use clap::{Args, ValueEnum};
-use wardroom_core::lifecycles::{Lifecycle, all};
+use wardroom_core::{
+    diagram,
+    lifecycles::{Lifecycle, all},
+};
 
 use crate::{
     exit::{Code, failure},
@@ -29,6 +32,8 @@ enum Drawn {
     Mermaid,
     /// A graph for Graphviz.
     Dot,
+    /// A picture, for a file: all lifecycles below each other, or the one of the kind.
+    Svg,
     /// JSON, as the API gives it.
     Json,
 }
@@ -48,6 +53,7 @@ impl Lifecycles {
             Drawn::Json => output::json(&tables),
             Drawn::Mermaid => tables.iter().try_for_each(|table| output::print(&mermaid(table))),
             Drawn::Dot => tables.iter().try_for_each(|table| output::print(&dot(table))),
+            Drawn::Svg => output::print(&svg(&tables)),
             Drawn::Table => {
                 let rows: Vec<_> = tables.iter().flat_map(rows).collect();
                 Writer::start(&["KIND", "FROM", "TO", "ON", "BY", "WHEN"], &rows, Heads::Shown).map(drop)
@@ -89,11 +95,19 @@ fn dot(table: &Lifecycle) -> String {
     text + "}\n"
 }
 
+fn svg(tables: &[Lifecycle]) -> String {
+    let drawn: Vec<_> = tables.iter().filter_map(|table| diagram::of(table.name)).collect();
+    match drawn.as_slice() {
+        [one] => one.for_file(),
+        several => diagram::for_one_file(several),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use wardroom_core::lifecycles::all;
 
-    use super::{dot, mermaid, rows};
+    use super::{dot, mermaid, rows, svg};
 
     /// Every move is in every drawing.
     #[test]
@@ -106,6 +120,24 @@ mod tests {
                 assert!(dot.contains(&format!("\"{}\" -> \"{}\" [label=\"{}\"]", row.from, row.to, row.on)));
             }
             assert!(mermaid.contains("[*] --> "), "{mermaid}");
+        }
+    }
+
+    #[test]
+    fn a_picture_has_every_state_of_every_lifecycle_that_is_asked_for() {
+        let tables = all();
+        let whole = svg(&tables);
+        for (at, table) in tables.iter().enumerate() {
+            let one = svg(&tables[at..=at]);
+            for picture in [&whole, &one] {
+                assert!(picture.starts_with("<svg ") && picture.matches("<svg").count() == 1, "{picture}");
+                for state in &table.states {
+                    assert!(picture.contains(&format!(">{}</text>", state.name)), "{}", state.name);
+                }
+            }
+            // One alone needs no name above it.
+            assert!(whole.contains(&format!(">{}</text>", table.name)));
+            assert!(!one.contains(&format!(">{}</text>", table.name)));
         }
     }
 }

@@ -17,7 +17,7 @@ use jiff::SignedDuration;
 use crate::{
     action::Call,
     names::names,
-    table::{self, Owner, Table, row},
+    table::{self, Owner, Place, Table, at, row},
 };
 
 /// The moves of an update.
@@ -112,6 +112,17 @@ impl table::State for State {
     const INITIAL: &'static [Self] = &[Preparing];
     const SERVICE: &'static [Self] = &[Updated];
     const TERMINAL: &'static [Self] = &[Updated, Error];
+    #[rustfmt::skip]
+    const PLACES: &'static [Place<Self>] = &[
+        at(Preparing,        0.0, 0.0),
+        at(ReadyToUpdate,    1.0, 0.0),
+        at(ApplyingUpdate,   2.0, 0.0),
+        at(Rebooting,        3.0, 0.0),
+        at(ActivatingConfig, 4.0, 0.0),
+        at(Updated,          5.0, 0.0),
+        at(Error,            1.5, 1.0),
+        at(RollingBack,      3.0, 1.0),
+    ];
 
     fn patience(self) -> Option<SignedDuration> {
         match self {
