@@ -9,6 +9,8 @@
 
 #[path = "spine/client.rs"]
 mod client;
+#[path = "spine/clusters.rs"]
+mod clusters;
 #[path = "spine/members.rs"]
 mod members;
 #[path = "spine/raw.rs"]
@@ -37,12 +39,13 @@ fn main() -> ExitCode {
     // `cargo bench` passes --bench; other words select what runs.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let measure: [(&str, Measure); 6] = [
+    let measure: [(&str, Measure); 7] = [
         ("transitions", transitions),
         ("postgres", postgres),
         ("get", get),
         ("beats", beats),
         ("fleet", fleet),
+        ("clusters", clusters::clusters),
         ("members", |runtime| members::members(runtime, BEAT)),
     ];
     for (name, run) in measure {

@@ -16,13 +16,22 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(flags: &[&str]) -> Self {
+        Self::start_with(flags, &[])
+    }
+
+    /// A server with these settings, named as environment variables.
+    pub(crate) fn start_with(flags: &[&str], settings: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut server = Self::start_in(folder.path(), flags);
+        let mut server = Self::start_so(folder.path(), flags, settings);
         server._folder = Some(folder);
         server
     }
 
     pub(crate) fn start_in(folder: &Path, flags: &[&str]) -> Self {
+        Self::start_so(folder, flags, &[])
+    }
+
+    fn start_so(folder: &Path, flags: &[&str], settings: &[(&str, &str)]) -> Self {
         let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/dist/wardroom");
         let binary = std::env::var_os("WARDROOM_TEST_BINARY").map_or(built, Into::into);
         let mut child = Command::new(binary)
@@ -42,6 +51,7 @@ impl Server {
             .env("WARDROOM_LIMITS_READ", "0")
             .env("WARDROOM_LIMITS_WRITE", "0")
             .env("WARDROOM_LIMITS_ANONYMOUS", "0")
+            .envs(settings.iter().copied())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
