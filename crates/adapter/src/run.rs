@@ -152,7 +152,7 @@ async fn reconcile(adapter: &Adapter, work: &Work) -> Verdict {
         base: connection.base.clone(),
         kubernetes: adapter.kubernetes.clone(),
     };
-    let mut world = World::Live(live);
+    let mut world = World::Live(Box::new(live));
     let outcome = flow::process(config, &work.event, &cluster, &mut world, now).await;
     adapter.interests.set(&work.id, outcome.interests);
     for message in &outcome.messages {

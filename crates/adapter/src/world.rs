@@ -33,7 +33,7 @@ pub(crate) enum World {
     /// A recording: nothing is changed.
     Recorded(Recorded),
     /// The real thing.
-    Live(Live),
+    Live(Box<Live>),
 }
 
 impl World {

@@ -27,6 +27,7 @@ mod incident;
 mod install;
 mod node;
 mod query;
+mod rehearsal;
 mod run;
 mod satellite;
 mod satellite_config;
@@ -42,6 +43,7 @@ pub use error::{Error, NO_ROUTE};
 pub use explain::{Blocker, Brief, Exit, Explained, Next, Step, Summary, Why};
 pub use feed::{Feed, HistoryQuery};
 pub use query::Query;
+pub use rehearsal::Unsent;
 pub use run::RunQuery;
 
 /// How long a connection may take to be made.
@@ -82,6 +84,8 @@ pub struct Client {
     root: &'static [&'static str],
     timeout: Duration,
     warned: Option<fn(&str)>,
+    /// Whether changes are kept back.
+    rehearses: bool,
 }
 
 /// The token is in it, so nothing of it is printed but the address.
@@ -125,6 +129,7 @@ impl Client {
             root: VERSIONED,
             timeout: options.timeout.unwrap_or(ANSWER),
             warned: options.warned,
+            rehearses: false,
         })
     }
 
@@ -192,6 +197,7 @@ impl Client {
 
     /// An object as it was when it was deleted.
     pub(crate) async fn delete<T: DeserializeOwned>(&self, segments: &[&str]) -> Result<T, Error> {
+        self.check_sent(&Method::DELETE, segments, &())?;
         let request = self.http.delete(self.url(segments, &[]));
         self.answer::<Envelope<_>>(request).await.map(|answer| answer.data)
     }
@@ -202,6 +208,7 @@ impl Client {
         segments: &[&str],
         body: &(impl Serialize + Sync),
     ) -> Result<T, Error> {
+        self.check_sent(&method, segments, body)?;
         let is_post = method == Method::POST;
         let mut request = self.http.request(method, self.url(segments, &[])).json(body);
         if is_post {

@@ -57,6 +57,10 @@ pub(crate) enum Command {
     Create(command::create::Create),
     /// Creates or changes the resources that a file describes.
     Apply(command::apply::Apply),
+    /// Shows what applying a file would change.
+    Diff(command::diff::Diff),
+    /// Opens one resource in an editor, and applies what was written.
+    Edit(command::edit::Edit),
     /// Deletes resources.
     Delete(command::delete::Delete),
     /// Creates, lists and revokes API tokens.
@@ -101,6 +105,8 @@ impl Command {
             Self::Cluster(command) => wait(command.run()),
             Self::Create(command) => wait(command.run()),
             Self::Apply(command) => wait(command.run()),
+            Self::Diff(command) => wait(command.run()),
+            Self::Edit(command) => wait(command.run()),
             Self::Delete(command) => wait(command.run()),
             Self::Token(command) => wait(command.run()),
             Self::Serve(command) => command.run(),

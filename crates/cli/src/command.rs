@@ -10,6 +10,8 @@ pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod describe;
 pub(crate) mod device;
+pub(crate) mod diff;
+pub(crate) mod edit;
 pub(crate) mod events;
 pub(crate) mod explain;
 pub(crate) mod get;

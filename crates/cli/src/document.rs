@@ -1,6 +1,6 @@
 //! Files that describe resources: YAML or JSON, any number of documents.
 
-use std::io::Read as _;
+use std::{io::Read as _, path::Path};
 
 use anyhow::Context as _;
 use serde::{Serialize, de::DeserializeOwned};
@@ -43,6 +43,38 @@ pub(crate) const KEPT_OF_CLUSTERS: [&str; 9] = [
     "deleted_by",
     "status",
 ];
+
+/// Names of files in a folder that have documents.
+const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
+
+/// The documents of several files and folders.
+pub(crate) fn read_all(files: &[String]) -> anyhow::Result<Vec<Document>> {
+    let mut documents = Vec::new();
+    for file in files {
+        let path = Path::new(file);
+        if file == "-" || !path.is_dir() {
+            documents.extend(read(file)?);
+            continue;
+        }
+        let entries = std::fs::read_dir(path).with_context(|| format!("cannot read {file}"))?;
+        let entries =
+            entries.collect::<Result<Vec<_>, _>>().with_context(|| format!("cannot read {file}"))?;
+        let mut inside: Vec<_> = entries.into_iter().map(|entry| entry.path()).collect();
+        inside.retain(|path| {
+            let ending = path.extension().and_then(|ending| ending.to_str());
+            path.is_file() && ending.is_some_and(|ending| ENDINGS.contains(&ending))
+        });
+        anyhow::ensure!(
+            !inside.is_empty(),
+            "{file}: the folder has no file that ends in .yaml, .yml or .json"
+        );
+        inside.sort();
+        for path in inside {
+            documents.extend(read(&path.display().to_string())?);
+        }
+    }
+    Ok(documents)
+}
 
 /// The documents of a file; `-` is standard input.
 pub(crate) fn read(file: &str) -> anyhow::Result<Vec<Document>> {
@@ -88,6 +120,15 @@ fn text(file: &str) -> anyhow::Result<String> {
         std::fs::read_to_string(file)
     };
     read.with_context(|| format!("cannot read {file}"))
+}
+
+/// A resource without the fields that only the server sets.
+pub(crate) fn without_kept(mut whole: Value) -> Value {
+    if let Some(fields) = whole.as_object_mut() {
+        let kept = KEPT.iter().chain(&KEPT_OF_NODES).chain(&KEPT_OF_CLUSTERS).chain(&["projects"]);
+        kept.for_each(|field| drop(fields.remove(*field)));
+    }
+    whole
 }
 
 /// Returns the document as a spec; fields it does not name keep their current values.

@@ -133,6 +133,7 @@ pub(crate) fn code(error: &anyhow::Error) -> Code {
 fn of_client(error: &client::Error) -> Code {
     match error {
         client::Error::Setup(_) => Code::Usage,
+        client::Error::Unsent(_) => Code::Failed,
         client::Error::Timeout => Code::Timeout,
         client::Error::Unreachable(_) => Code::Unreachable,
         client::Error::Problem(_) | client::Error::Unexpected { .. } => {
@@ -188,7 +189,7 @@ fn named(problem: &Problem) -> Option<Subject> {
 /// Returns the next step after an error.
 fn next_step(error: &client::Error) -> Option<String> {
     let step = match error {
-        client::Error::Setup(_) => return None,
+        client::Error::Setup(_) | client::Error::Unsent(_) => return None,
         client::Error::Timeout => "check whether it was done before you repeat it",
         client::Error::Unreachable(why) if why.contains("certificate") => {
             "trust its certificate authority: --ca-file FILE or WARDROOM_CA_FILE"

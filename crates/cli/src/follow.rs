@@ -89,7 +89,7 @@ pub(crate) fn is_passing(error: &Error) -> bool {
         Error::Problem(_) | Error::Unexpected { .. } => {
             matches!(error.status(), Some(429 | 502 | 503 | 504))
         }
-        Error::Setup(_) => false,
+        Error::Setup(_) | Error::Unsent(_) => false,
     }
 }
 

@@ -14,6 +14,7 @@ mod follow;
 mod format;
 mod kind;
 mod locate;
+mod manifest;
 mod outcome;
 mod output;
 mod place;

@@ -20,6 +20,9 @@ pub enum Error {
     /// The server cannot be reached, or the connection was cut.
     #[error("the server cannot be reached: {0}")]
     Unreachable(String),
+    /// A change of a rehearsal; nothing was sent.
+    #[error("nothing was sent: this is a rehearsal")]
+    Unsent(Box<super::Unsent>),
     /// An answer that this client does not understand.
     #[error("{detail}")]
     Unexpected {
@@ -37,7 +40,7 @@ impl Error {
         match self {
             Self::Problem(problem) => Some(problem.status),
             Self::Unexpected { status, .. } => Some(*status),
-            Self::Setup(_) | Self::Timeout | Self::Unreachable(_) => None,
+            Self::Setup(_) | Self::Timeout | Self::Unreachable(_) | Self::Unsent(_) => None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! `wardroom apply`.
 
-use std::{collections::HashMap, iter::successors};
+pub(crate) mod plan;
 
 use clap::Args;
 use serde_json::Value;
@@ -10,11 +10,13 @@ use wardroom_api::{
     node::{Node, NodeCreate, NodePatch},
 };
 
+use self::plan::Plan;
 use crate::{
     connection::Connection,
     document::{self, Document, KEPT_OF_CLUSTERS, KEPT_OF_NODES, merged, rename, spec},
     exit::{Code, failure},
     locate::{Among, locate},
+    manifest::{Subject, subjects, unknown},
     outcome::Outcome,
 };
 
@@ -28,69 +30,51 @@ use crate::{
 /// ignored. For example: {kind: workflow, name: debian, kernel: "http://…"}
 #[derive(Args)]
 pub(crate) struct Apply {
-    /// The file; - for standard input.
-    #[arg(short, long, value_name = "FILE")]
-    file: String,
+    /// A file, - for standard input, or a folder: its files that end in .yaml, .yml or .json; several may be given.
+    #[arg(short, long = "file", value_name = "FILE", required = true)]
+    files: Vec<String>,
+    /// Change nothing: say what would be created, changed or stays as it is. The server checks the values only when they
+    /// are applied; `wardroom diff` shows the lines.
+    #[arg(long)]
+    dry_run: bool,
     #[command(flatten)]
     connection: Connection,
 }
 
 impl Apply {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
-        let documents = document::read(&self.file)?;
+        let documents = document::read_all(&self.files)?;
         let client = self.connection.client()?;
         let mut outcome = Outcome::default();
-        for mut document in ordered(documents) {
-            let kind = document.remove("kind");
-            let kind = kind.as_ref().and_then(Value::as_str).unwrap_or_default();
-            let name = match kind {
-                "node" => document.get("mac_address").and_then(Value::as_str).unwrap_or_default().to_owned(),
-                _ => document::name(&document),
+        for (subject, document) in subjects(documents)? {
+            let applied = if self.dry_run {
+                Plan::of(&client, &subject, document).await.map(|plan| plan.would_be())
+            } else {
+                one(&client, &subject, document).await
             };
-            let applied = match kind {
-                "workflow" => workflow(&client, &name, document).await,
-                "group" => group(&client, &name, document).await,
-                "node" => node(&client, document).await,
-                "site" => site(&client, &name, document).await,
-                "satellite-group" => satellite_group(&client, &name, document).await,
-                "satellite-config" => satellite_config(&client, &name, document).await,
-                "cluster" | "Cluster" => cluster(&client, &name, document).await,
-                "nodepool" | "NodePool" => node_pool(&client, &name, document).await,
-                _ => anyhow::bail!("{}: {}", self.file, unknown(kind)),
-            };
-            outcome.add(&format!("{}/{name}", kind.to_ascii_lowercase()), applied.map(str::to_owned))?;
+            outcome.add(&subject.to_string(), applied.map(str::to_owned))?;
         }
         outcome.finish()
     }
 }
 
-/// Sorts documents by their references: groups from the top of their tree, nodes last.
-fn ordered(mut documents: Vec<Document>) -> Vec<Document> {
-    let text = |document: &Document, field| document.get(field).and_then(Value::as_str).map(str::to_owned);
-    let kind = |document: &Document| text(document, "kind").unwrap_or_default();
-    let groups = documents.iter().filter(|document| kind(document) == "group");
-    let parents: HashMap<_, _> =
-        groups.map(|group| (document::name(group), text(group, "parent_id"))).collect();
-    let depth = |group: &Document| {
-        let above = successors(text(group, "parent_id"), |parent| parents.get(parent).cloned().flatten());
-        // A cycle has no top; the server refuses it.
-        above.take(parents.len()).count()
-    };
-    documents.sort_by_cached_key(|document| match kind(document).as_str() {
-        "group" => (1, depth(document)),
-        "node" | "nodepool" | "NodePool" => (2, 0),
-        _ => (0, 0),
-    });
-    documents
-}
-
-fn unknown(kind: &str) -> String {
-    let kinds = "kind: workflow, group, node, site, cluster, nodepool, satellite-group or satellite-config";
-    match kind {
-        "" => format!("every document needs {kinds}"),
-        "gpu-node" => "GPU nodes are registered, not applied: `wardroom gpu-node create HOSTNAME`".to_owned(),
-        "satellite" => "satellites are created, not applied: `wardroom satellite create NAME`".to_owned(),
-        kind => format!("{kind:?} cannot be applied; a document has {kinds}"),
+/// Creates or changes what a document describes.
+pub(crate) async fn one(
+    client: &Client,
+    subject: &Subject,
+    document: Document,
+) -> anyhow::Result<&'static str> {
+    let name = &subject.name;
+    match subject.kind.as_str() {
+        "workflow" => workflow(client, name, document).await,
+        "group" => group(client, name, document).await,
+        "node" => node(client, document).await,
+        "site" => site(client, name, document).await,
+        "satellite-group" => satellite_group(client, name, document).await,
+        "satellite-config" => satellite_config(client, name, document).await,
+        "cluster" => cluster(client, name, document).await,
+        "nodepool" => node_pool(client, name, document).await,
+        kind => anyhow::bail!(unknown(kind)),
     }
 }
 

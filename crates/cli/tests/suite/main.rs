@@ -4,6 +4,7 @@
 
 mod attention;
 mod docs;
+mod edits;
 mod exits;
 mod fixture;
 mod kinds;

@@ -111,6 +111,9 @@ fn what_get_writes_can_be_applied() {
         for format in ["yaml", "json"] {
             let read = server.ok(&["get", kind, "-o", format]);
             std::fs::write(&file, &read).unwrap();
+            assert_eq!(server.ok(&["diff", "-f", "all.yaml"]), "", "{kind}");
+            let planned = server.ok(&["apply", "-f", "all.yaml", "--dry-run"]);
+            assert!(planned.contains(" stays as it is"), "{kind}: {planned}");
             let applied = server.ok(&["apply", "-f", "all.yaml"]);
             assert!(applied.contains(" applied"), "{kind}: {applied}");
             if format == "yaml" {
