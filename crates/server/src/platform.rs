@@ -6,6 +6,7 @@ pub(crate) mod bare;
 pub(crate) mod change;
 pub mod clock;
 pub mod config;
+pub mod console;
 pub(crate) mod deleted;
 pub(crate) mod feed;
 pub mod http;

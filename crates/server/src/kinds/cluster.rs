@@ -12,6 +12,7 @@ mod commit;
 pub(crate) mod create;
 pub(crate) mod delete;
 mod document;
+mod face;
 mod facts;
 pub(crate) mod list;
 pub(crate) mod patch;

@@ -19,6 +19,7 @@ mod csr;
 pub(crate) mod document;
 pub(crate) mod edit;
 pub(crate) mod enrol;
+mod face;
 mod facts;
 pub(crate) mod identity;
 pub(crate) mod listener;

@@ -50,6 +50,7 @@ pub(crate) mod delete;
 pub(crate) mod document;
 pub(crate) mod drift;
 pub(crate) mod enroll;
+mod face;
 pub(crate) mod facts;
 mod gather;
 pub(crate) mod heartbeat;

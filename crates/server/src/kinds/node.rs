@@ -47,6 +47,7 @@ pub(crate) mod boots;
 pub(crate) mod bulk;
 pub(crate) mod discovery;
 pub(crate) mod document;
+mod face;
 pub(crate) mod group;
 mod install_token;
 pub(crate) mod installs;

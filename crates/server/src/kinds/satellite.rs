@@ -19,6 +19,7 @@ pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod document;
 pub(crate) mod effects;
+mod face;
 pub(crate) mod facts;
 pub(crate) mod group;
 pub(crate) mod identity;

@@ -6,6 +6,7 @@ use axum::response::Response;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use utoipa_axum::router::OpenApiRouter;
+use wardroom_console::face::Face;
 use wardroom_core::why::Why;
 use wardroom_store::{Held, Marker, Resource};
 
@@ -44,6 +45,8 @@ pub struct Kind {
     pub(crate) jobs: fn(&App) -> Vec<Job>,
     /// The words of its schemas and parameters in the OpenAPI document.
     pub words: &'static Words,
+    /// How its resources look in the console.
+    pub faces: &'static [&'static Face],
     /// The problems that only this kind has.
     pub problems: &'static [Class],
     /// How clients of a foreign protocol are refused; none if the kind answers with our own problems only.

@@ -10,6 +10,7 @@ use super::{
     CLUSTER, NODE_POOL, Sort,
     adapters::{self, silence, standing::Refreshed, told},
     delete::DELETED,
+    face,
     facts::Facts,
     problems::PROBLEMS,
     routes::{ACCESS, WORDS, routes},
@@ -57,6 +58,7 @@ pub(crate) static ROW: Kind = Kind {
     beats: Some(&silence::HEARD),
     jobs: |_| Vec::new(),
     words: &WORDS,
+    faces: &[&face::FACE],
     problems: PROBLEMS,
     dialect: None,
 };

@@ -1,7 +1,7 @@
 //! The row of devices: what the platform has to know of them.
 
 use super::{
-    authority, document,
+    authority, document, face,
     identity::Identities,
     problems::PROBLEMS,
     request,
@@ -30,6 +30,7 @@ pub(crate) static ROW: Kind = Kind {
     beats: Some(&silence::BEATING),
     jobs: |app| vec![wake::job(app)],
     words: &WORDS,
+    faces: &[&face::FACE],
     problems: PROBLEMS,
     dialect: None,
 };

@@ -1,7 +1,7 @@
 //! The row of GPU nodes for the platform.
 
 use super::{
-    document,
+    document, face,
     identity::Agents,
     offline,
     problems::PROBLEMS,
@@ -39,6 +39,7 @@ pub(crate) static ROW: Kind = Kind {
     beats: Some(&offline::BEATING),
     jobs: super::work::jobs,
     words: &WORDS,
+    faces: &[&face::NODES, &face::RUNS],
     problems: PROBLEMS,
     dialect: None,
 };

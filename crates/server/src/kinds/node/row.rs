@@ -6,7 +6,7 @@ use super::{
     answer,
     boots::Boots,
     discovery::Discoveries,
-    document, group,
+    document, face, group,
     problems::PROBLEMS,
     report,
     routes::{ACCESS, WORDS, routes},
@@ -55,6 +55,7 @@ pub(crate) static ROW: Kind = Kind {
     beats: None,
     jobs: |_| super::jobs(),
     words: &WORDS,
+    faces: &[&face::FACE],
     problems: PROBLEMS,
     dialect: None,
 };

@@ -4,7 +4,7 @@ use axum::{Json, response::IntoResponse as _};
 use wardroom_api::Envelope;
 
 use super::{
-    artifact, config, document,
+    artifact, config, document, face,
     facts::Facts,
     group,
     identity::Identities,
@@ -51,6 +51,7 @@ pub(crate) static ROW: Kind = Kind {
     beats: Some(&stale::BEATING),
     jobs: |_| Vec::new(),
     words: &WORDS,
+    faces: &[&face::FACE],
     problems: PROBLEMS,
     dialect: Some(Dialect { speaks: registry::is_path, refuse: registry::refuse }),
 };

@@ -34,7 +34,7 @@ use crate::platform::{
 };
 
 /// Fields that satellites can be selected by.
-const FIELDS: &[&str] = &["status", "name", "flow", "region", "config", "config_name", "group"];
+pub(super) const FIELDS: &[&str] = &["status", "name", "flow", "region", "config", "config_name", "group"];
 
 /// Which satellites, and which page of them.
 #[derive(Debug, Default, Deserialize, IntoParams)]

@@ -12,12 +12,13 @@ use std::{
     time::Duration,
 };
 
-use Allow::{Anyone, Proven, Roles};
+use Allow::{Anyone, Proven, Roles, Session};
 use wardroom_core::table::Role::{self, Adapter, Admin, Auditor, Installer, Operator, Viewer};
 
 use crate::platform::{
     app::App,
     config::Config,
+    console::{self, session},
     http::error::Error,
     identity::{
         auth::{Caller, Principal},
@@ -35,6 +36,8 @@ pub enum Allow {
     Roles(&'static [Role]),
     /// Callers that prove themselves in a way of their kind, and tokens with one of these roles.
     Proven(&'static Proof, &'static [Role]),
+    /// Sessions of the console, whatever their role: a page shows what the API answers to that role.
+    Session,
 }
 
 /// The rate limit that a request counts against.
@@ -174,7 +177,7 @@ pub(crate) struct Routes(Vec<&'static Route>);
 
 /// The shared routes and those of the kinds.
 pub fn every(kinds: &[&'static Kind]) -> impl Iterator<Item = &'static Route> {
-    SHARED.iter().chain(kinds.iter().flat_map(|kind| kind.access))
+    SHARED.iter().chain(console::ACCESS).chain(kinds.iter().flat_map(|kind| kind.access))
 }
 
 /// The path that Prometheus reads, also while the database does not answer.
@@ -195,6 +198,12 @@ impl Routes {
         found.map_or(Duration::ZERO, |waits| waits(config))
     }
 
+    /// The route that answers a path with its variables filled in; one without variables goes before one with them.
+    pub(crate) fn at(&self, method: &str, path: &str) -> Option<&'static Route> {
+        let found = self.0.iter().copied().filter(|route| route.method == method && is_at(route.path, path));
+        found.min_by_key(|route| route.path.matches('{').count())
+    }
+
     pub(crate) fn find(&self, method: &str, path: &str) -> Option<&'static Route> {
         // A HEAD is answered like its GET, unless the GET uses up a token.
         let (method, is_head) = if method == "HEAD" { ("GET", true) } else { (method, false) };
@@ -204,7 +213,7 @@ impl Routes {
 }
 
 /// Whether a path is one of a route.
-fn is_at(route: &str, path: &str) -> bool {
+pub(crate) fn is_at(route: &str, path: &str) -> bool {
     let mut parts = path.split('/');
     route.split('/').all(|part| parts.next().is_some_and(|given| part.starts_with('{') || part == given))
         && parts.next().is_none()
@@ -239,7 +248,7 @@ pub(crate) fn is_open(app: &App, route: &Route, address: IpAddr) -> bool {
     match route.allow {
         Anyone => true,
         Proven(proof, _) => (proof.opens)(app, address),
-        Roles(_) => false,
+        Roles(_) | Session => false,
     }
 }
 
@@ -249,7 +258,8 @@ pub(crate) fn check(app: &App, route: &Route, caller: &Caller) -> Result<(), Err
     }
     let roles = match (route.allow, &caller.principal) {
         // The kind recognised the member; the handler checks its further rights.
-        (Anyone, _) | (Proven(..), Principal::Member(_)) => return Ok(()),
+        (Anyone, _) | (Proven(..), Principal::Member(_)) | (Session, Principal::Token(_)) => return Ok(()),
+        (Session, Principal::Anonymous | Principal::Member(_)) => return Err(session::NONE),
         (Proven(proof, _), Principal::Anonymous) if (proof.trusts)(app, caller.address) => return Ok(()),
         (Roles(roles) | Proven(_, roles @ [_, ..]), Principal::Token(_)) => roles,
         (Proven(proof, _), Principal::Anonymous | Principal::Token(_)) => return Err(proof.missing.clone()),

@@ -24,6 +24,7 @@ use uuid::Uuid;
 
 use crate::platform::{
     app::App,
+    console::{self, inside::Inside, session},
     http::{
         access::{self, Allow, Class, Route},
         body,
@@ -49,6 +50,7 @@ pub(crate) async fn answer(app: App, mut request: Request, mut routes: Router) -
     // A caller that waits for events sets its own time; a stream is answered at once, and continues after
     // its answer.
     let (dialect, kinds) = (app.dialect(request.uri().path()), app.kinds);
+    let visitor = console::answer::visitor(&request);
     let limit = app.config.request_timeout + app.routes.wait(request.uri().path(), &app.config);
     let answered = match host::check(&request) {
         Err(refused) => refused.into_response(),
@@ -63,6 +65,7 @@ pub(crate) async fn answer(app: App, mut request: Request, mut routes: Router) -
     };
     let allowed = answered.headers().get(header::ALLOW).cloned();
     let mut response = match answered.extensions().get::<Error>() {
+        Some(error) if let Some(visitor) = &visitor => visitor.refused(error, kinds, &id),
         Some(error) => {
             let refused = error.respond(kinds, &id);
             match dialect {
@@ -213,10 +216,21 @@ async fn admitted(app: &App, request: &mut Request) -> Result<(&'static Route, C
 
     let svid = extensions.get::<ClientCertificate>().cloned();
     let challenges = matches!(route.allow, Allow::Proven(proof, _) if proof.challenges);
+    let inside = extensions.get::<Inside>().cloned();
     let is_told = challenges && svid.is_none() && matches!(shown, Ok(None));
+    let mut session = None;
     let principal = match (shown, &svid) {
+        // A page calls the API as the caller of its session, which was recognised for the page.
+        _ if let Some(Inside(principal)) = inside => Ok(principal),
         // Open routes ignore credentials, so that health checks need no database.
         _ if access::is_open(app, route, address) => Ok(Principal::Anonymous),
+        // Pages know their caller by its session alone.
+        _ if matches!(route.allow, Allow::Session) => {
+            session::of(app, request.headers(), address).await.map(|(principal, found)| {
+                session = Some(found);
+                principal
+            })
+        }
         // On a listener for certificates other credentials are ignored.
         (_, Some(svid)) => proven(app, route, Shown::Certificate(svid), address).await,
         (Ok(shown), None) => principal(app, shown.as_ref(), route, address).await,
@@ -243,13 +257,17 @@ async fn admitted(app: &App, request: &mut Request) -> Result<(&'static Route, C
     checked?;
     // Machines and their programs send arbitrary headers; people get an error for headers that have no
     // effect.
-    if matches!(route.class, Class::Read | Class::Write)
+    if !console::ACCESS.iter().any(|page| page.path == route.path)
+        && matches!(route.class, Class::Read | Class::Write)
         && request.uri().query().is_some()
         && !app.reads_a_query(route)
     {
         list::refuse_query(request.uri())?;
     }
     request.extensions_mut().insert(caller.clone());
+    if let Some(session) = session {
+        request.extensions_mut().insert(session);
+    }
     Ok((route, caller))
 }
 

@@ -27,6 +27,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::{document, error::Error, health, metrics, request, vocabulary};
 use crate::platform::{
     app::App,
+    console,
     feed::{attention, events, find, history, lifecycle, summary, why},
     identity::token,
     kind::Kind,
@@ -60,6 +61,9 @@ pub(crate) fn api(app: App) -> Front {
     let document = Json(document);
     let router =
         router.route("/openapi.json", axum::routing::get(|| async move { document.into_response() }));
+    // Pages call the same routes from inside, through the same layer.
+    let inside = admitted(router.clone(), &app);
+    let router = router.merge(console::routes(&app, inside));
     finish(router, app)
 }
 
@@ -114,12 +118,16 @@ fn routes(kinds: &[&Kind]) -> OpenApiRouter<App> {
 }
 
 fn finish(router: Router<App>, app: App) -> Front {
-    let router = router
+    Front { router: admitted(router, &app), app }
+}
+
+/// The routes behind the layer that decides which caller may use them.
+fn admitted(router: Router<App>, app: &App) -> Router {
+    router
         .fallback(|| async { Error::NoRoute })
         .method_not_allowed_fallback(|| async { Error::Method })
         .route_layer(middleware::from_fn_with_state(app.clone(), request::admit))
-        .with_state(app.clone());
-    Front { app, router }
+        .with_state(app.clone())
 }
 
 /// The routes and the layers around them. A layer of the router would be cloned for every request.

@@ -1,0 +1,478 @@
+//! The page of one member: why it is where it is, before what it is.
+
+use jiff::Timestamp;
+use maud::{Markup, html};
+use serde_json::Value;
+use wardroom_api::{
+    action::Action,
+    client::{Exit, Explained},
+    history::Row,
+};
+use wardroom_core::tone::{self, Tone};
+
+use crate::{
+    command,
+    face::{Cell, Face, Fact, Layer, Layers, Member},
+    form,
+    icon::{self, Class as _, icon},
+    part::{self, badge, cell, chip, state},
+    text::{block, text},
+    time,
+};
+
+/// A member as its page shows it.
+#[derive(Debug, Clone)]
+pub struct Detail<'a> {
+    /// Its kind.
+    pub face: &'a Face,
+    /// Its head.
+    pub member: Member,
+    /// The member as the API answers it.
+    pub json: Value,
+    /// Which tab is shown.
+    pub tab: Tab,
+    /// Why it is in its state; nothing where the server does not explain it.
+    pub why: Option<Explained>,
+    /// What is known of it.
+    pub facts: Vec<Fact>,
+    /// Three of its layers.
+    pub layers: Layers,
+    /// Its newest history.
+    pub history: Vec<Row>,
+    /// The cursor of older history.
+    pub older: Option<String>,
+    /// The newest history could not be read, because of the caller's role.
+    pub hides_history: bool,
+    /// What can be asked of it.
+    pub offers: Vec<Offer>,
+    /// The role of the caller.
+    pub role: String,
+    /// An action that was just taken.
+    pub done: Option<String>,
+    /// The time of the server.
+    pub now: Timestamp,
+}
+
+/// The tabs of a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tab {
+    /// What is now.
+    Now,
+    /// What was.
+    History,
+    /// How it is selected.
+    Labels,
+    /// What the API says.
+    Json,
+}
+
+impl Tab {
+    /// The tab of a part of a path.
+    #[must_use]
+    pub fn of(part: &str) -> Option<Self> {
+        [Self::Now, Self::History, Self::Labels, Self::Json].into_iter().find(|tab| tab.segment() == part)
+    }
+
+    const fn segment(self) -> &'static str {
+        match self {
+            Self::Now => "",
+            Self::History => "history",
+            Self::Labels => "labels",
+            Self::Json => "json",
+        }
+    }
+
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Now => "Now",
+            Self::History => "History",
+            Self::Labels => "Labels",
+            Self::Json => "JSON",
+        }
+    }
+}
+
+/// An action that can be asked for, or the reason why not.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Offer {
+    /// The action as the API gives it.
+    pub action: Action,
+    /// Names it among the actions of its resource.
+    pub key: String,
+    /// The path of its form; nothing if the caller's role does not suffice.
+    pub path: Option<String>,
+    /// What it does.
+    pub effect: String,
+}
+
+impl Offer {
+    /// Whether the caller may do it now.
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        self.action.possible && self.path.is_some()
+    }
+}
+
+/// What a button says: `retry_stage` is `Retry stage`.
+#[must_use]
+pub fn label(verb: &str) -> String {
+    let words = verb.replace('_', " ");
+    let mut characters = words.chars();
+    characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
+}
+
+/// The page.
+#[must_use]
+pub fn page(detail: &Detail<'_>) -> Markup {
+    html! {
+        (head(detail))
+        @if let Some(done) = &detail.done {
+            (part::banner(Tone::Good, &html! { p role="status" { b { (text(&label(done))) } " was accepted. History has it with your name." } }))
+        }
+        (tabs(detail))
+        @match detail.tab {
+            Tab::Now => { (now(detail)) },
+            Tab::History => { (timeline(detail, "History")) },
+            Tab::Labels => { (labels(detail)) },
+            Tab::Json => { (json(&detail.json)) },
+        }
+    }
+}
+
+fn head(detail: &Detail<'_>) -> Markup {
+    let member = &detail.member;
+    html! {
+        div .head {
+            div {
+                p .crumb { a href={ "/console/" (detail.face.segment) } { (detail.face.many) } }
+                div .name {
+                    h1 { (text(&member.name)) }
+                    span #state { (state(detail.face.kind, &member.state)) }
+                    @if member.deleted { (badge(Tone::Over, "deleted")) }
+                    @for one in member.chips.iter().take(2) { (chip(one)) }
+                }
+                @if member.id != member.name { p .mono.quiet { (text(&member.id)) } }
+            }
+        }
+    }
+}
+
+fn tabs(detail: &Detail<'_>) -> Markup {
+    let base = detail.face.page(&detail.member.key);
+    html! {
+        nav .tabs aria-label="Parts of this page" {
+            @for tab in [Tab::Now, Tab::History, Tab::Labels, Tab::Json] {
+                @let path = if tab == Tab::Now { base.clone() } else { format!("{base}/{}", tab.segment()) };
+                a href=(path) aria-current=[(tab == detail.tab).then_some("page")] { (tab.title()) }
+            }
+        }
+    }
+}
+
+fn now(detail: &Detail<'_>) -> Markup {
+    html! {
+        div .two {
+            div {
+                @if let Some(explained) = &detail.why { (why(detail, explained)) }
+            }
+            div { (facts(detail)) }
+        }
+        (layers(detail))
+        @if let Some(explained) = &detail.why { (moves(detail, explained)) }
+        (timeline(detail, "Timeline"))
+    }
+}
+
+/// The reason of the state: one sentence, what is in the way, the next step with its button and its command.
+fn why(detail: &Detail<'_>, explained: &Explained) -> Markup {
+    let brief = &explained.brief;
+    let tone = tone::of(detail.face.kind, &brief.state);
+    let overdue = explained.data.iter().any(|why| why.overdue);
+    let main = brief.next.action.as_ref();
+    let first = main.and_then(|action| offer(detail, action));
+    html! {
+        section #why .card.why.(tone.as_class()) {
+            div .in {
+                h2 { "Why is it " (text(&brief.state)) "?" }
+                p .lead { (text(&brief.sentence)) }
+                ul .points {
+                    li { (icon::of(if overdue { Tone::Warn } else { tone })) span { (text(&brief.meaning)) } }
+                    @for blocker in &brief.blockers { li { (icon::of(Tone::Bad)) span { (text(blocker)) } } }
+                    @if brief.more_blockers > 0 { li { span .quiet { "and " (brief.more_blockers) " more causes" } } }
+                    @for fine in &brief.fine { li { (icon::of(Tone::Good)) span { (text(fine)) } } }
+                }
+            }
+            footer {
+                p { b { "Next " } span .quiet { (text(&brief.next.what)) } }
+                @if let Some(action) = main {
+                    div .steps {
+                        @if let Some(offer) = first { (button(offer, true)) }
+                        @for step in &brief.others {
+                            @if let Some(offer) = step.action.as_ref().and_then(|action| offer_of(detail, action)) {
+                                @if offer.is_open() { (button(offer, false)) }
+                            }
+                        }
+                        span .quiet.small.right { (needs(action, &detail.role, first.is_some_and(|offer| offer.path.is_some()))) }
+                    }
+                    (part::command(&command::of(action, called(detail, action))))
+                } @else if let Some(path) = where_next(detail) {
+                    div .steps { a .button href=(path) { "Open the run" } }
+                }
+            }
+        }
+    }
+}
+
+/// The name by which commands call the resource of an action: that of the member, or the id of its run.
+fn called<'a>(detail: &'a Detail<'_>, action: &'a Action) -> &'a str {
+    if action.kind == detail.face.kind { &detail.member.name } else { &action.id }
+}
+
+fn where_next<'a>(detail: &'a Detail<'_>) -> Option<&'a str> {
+    detail.layers.work.lines.iter().find_map(|cell| match cell {
+        Cell::Link(path, _) => Some(&**path),
+        _ => None,
+    })
+}
+
+fn needs(action: &Action, role: &str, may: bool) -> Markup {
+    html! {
+        "needs " (action.role)
+        @if may { " · that is you" } @else { " · you are " (role) }
+    }
+}
+
+fn offer<'a>(detail: &'a Detail<'_>, action: &Action) -> Option<&'a Offer> {
+    offer_of(detail, action)
+}
+
+/// The offer of an action: the same request.
+fn offer_of<'a>(detail: &'a Detail<'_>, action: &Action) -> Option<&'a Offer> {
+    let same = |offer: &&Offer| {
+        offer.action.path == action.path
+            && offer.action.body == action.body
+            && offer.action.action == action.action
+    };
+    detail.offers.iter().find(same)
+}
+
+/// A button that leads to the form of an action; without a link where it cannot be taken.
+#[must_use]
+pub fn button(offer: &Offer, first: bool) -> Markup {
+    let words = label(&offer.action.action);
+    html! {
+        @match &offer.path {
+            Some(path) if offer.action.possible => {
+                a .button.first[first].danger[!first && is_final(&offer.action)] href=(path) { (words) }
+            },
+            Some(_) => { span .button.off aria-disabled="true" { (words) } },
+            None => {},
+        }
+    }
+}
+
+/// Whether an action ends something for good.
+fn is_final(action: &Action) -> bool {
+    matches!(
+        &*action.action,
+        "delete" | "retire" | "remove" | "revoke" | "cancel" | "force_delete" | "decommission"
+    )
+}
+
+fn facts(detail: &Detail<'_>) -> Markup {
+    html! {
+        section .card {
+            header { h2 { "Facts" } }
+            dl .in.facts {
+                @for (name, value) in &detail.facts {
+                    dt { (name) } dd { (cell(value, detail.now)) }
+                }
+                dt { "Last seen" } dd { (part::seen(detail.member.seen, detail.now)) }
+                dt { "Labels" } dd { (cell(&Cell::Labels(detail.member.labels.clone()), detail.now)) }
+            }
+        }
+    }
+}
+
+fn layers(detail: &Detail<'_>) -> Markup {
+    let lifecycle = Layer::of(&*detail.member.state)
+        .at(detail.member.since)
+        .toned(detail.face.kind, &detail.member.state);
+    let derived = derived(detail);
+    let all = [
+        ("Desired", &detail.layers.desired),
+        ("Observed", &detail.layers.observed),
+        ("Lifecycle", &lifecycle),
+        ("Work", &detail.layers.work),
+        ("Derived", &derived),
+    ];
+    html! {
+        section .card aria-label="Layers of truth" {
+            div .layers {
+                @for (name, layer) in all {
+                    div {
+                        h3 { span { (name) } @if let Some(at) = layer.at { (time::since(at, detail.now)) } }
+                        @let tone = layer.tone.filter(|tone| !matches!(tone, Tone::Over | Tone::Unknown));
+                        b class=[tone.map(icon::Class::as_class)] { @if layer.head.is_empty() { "–" } @else { (text(&layer.head)) } }
+                        @for line in &layer.lines { div { (cell(line, detail.now)) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What follows from the other layers and the clock.
+fn derived(detail: &Detail<'_>) -> Layer {
+    let Some(explained) = &detail.why else { return Layer::default() };
+    let overdue = explained.data.iter().find(|why| why.overdue);
+    let head = match overdue {
+        Some(_) => "past its patience",
+        None if !explained.brief.blockers.is_empty() => "something is in the way",
+        None => "as it should be",
+    };
+    let tone = match overdue {
+        Some(_) => Some(Tone::Warn),
+        None => (!explained.brief.blockers.is_empty()).then_some(Tone::Bad),
+    };
+    let ends = explained.data.first().and_then(|why| why.patience_ends);
+    let line = Cell::time(ends);
+    let layer = Layer { tone, ..Layer::of(head) };
+    if line == Cell::None { layer } else { layer.line(Cell::text(Some("patience ends"))).line(line) }
+}
+
+/// Every way out of where it is, in the order of the table.
+fn moves(detail: &Detail<'_>, explained: &Explained) -> Markup {
+    html! {
+        section #moves .card {
+            header { h2 { "Where it is, and where it can go" } span .right { "from the table the server decides by" } }
+            div .scroll tabindex="0" role="region" aria-label="Ways out" {
+                table .cards.moves {
+                    thead .unseen { tr { th { "Number" } th { "Event" } th { "Leads to" } th { "When" } th { "How" } } }
+                    tbody {
+                        @for why in &explained.data {
+                            @for (number, exit) in why.exits.iter().enumerate() {
+                                tr {
+                                    td { span .ball { (number + 1) } }
+                                    td .mono { (text(exit.on.as_deref().unwrap_or(&why.about))) }
+                                    td { (state(subject(detail, &why.about), &exit.to)) }
+                                    td { (text(&exit.when)) @if let Some(reason) = reason(exit) { p .hint { "Not now: " (text(reason)) } } }
+                                    td { (how(detail, exit)) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            @if explained.data.iter().all(|why| why.exits.is_empty()) {
+                p .in.quiet { "No move leaves this state." }
+            }
+        }
+    }
+}
+
+/// What the states of an explanation belong to.
+fn subject<'a>(detail: &Detail<'a>, about: &str) -> &'a str {
+    if about == "run" { "run" } else { detail.face.kind }
+}
+
+fn reason(exit: &Exit) -> Option<&str> {
+    exit.call.as_ref().filter(|call| !call.possible)?.reason.as_deref()
+}
+
+fn how(detail: &Detail<'_>, exit: &Exit) -> Markup {
+    let offer = exit.call.as_ref().and_then(|call| offer_of(detail, call));
+    html! {
+        @match offer {
+            Some(offer) if offer.path.is_some() => { (button(offer, false)) },
+            _ => { span .quiet.small { (exit.by) @if exit.by != "admin" { " does this" } } },
+        }
+    }
+}
+
+fn timeline(detail: &Detail<'_>, title: &str) -> Markup {
+    html! {
+        section #timeline .card {
+            header {
+                h2 { (title) } span .quiet.small { "newest first" }
+                @if let Some(newest) = detail.history.first() {
+                    span .right { (icon("chain")) " " (newest.sequence) " rows, chained by hashes" }
+                }
+            }
+            @if detail.hides_history { p .in.quiet { "Your role does not read history; viewer, operator, admin and auditor do." } }
+            ol { @for row in &detail.history { (entry(detail, row)) } }
+            @if let Some(older) = &detail.older {
+                p .in { a href={ (detail.face.page(&detail.member.key)) "/history" (form::query([("after", older.as_str())])) } { "Older →" } }
+            }
+        }
+    }
+}
+
+fn entry(detail: &Detail<'_>, row: &Row) -> Markup {
+    let tone = tone::of(&row.kind, &row.to_state);
+    let moved = row.from_state.as_ref().is_some_and(|from| *from != row.to_state);
+    html! {
+        li .line {
+            (time::ago(row.created_at, detail.now))
+            (icon::of(tone))
+            div {
+                p {
+                    @if moved {
+                        (state(&row.kind, row.from_state.as_deref().unwrap_or_default())) " → " (state(&row.kind, &row.to_state))
+                    } @else {
+                        b { (text(&label(&row.type_))) }
+                        @if row.from_state.is_none() { " as " (state(&row.kind, &row.to_state)) }
+                    }
+                }
+                @if let Some(comment) = &row.comment { p { "“" (text(comment)) "”" } }
+                p .by { (text(&row.triggered_by)) @if let Some(user) = &row.user_id { " · " (text(user)) } }
+            }
+            span .mono.quiet.seq { "#" (row.sequence) " " (text(row.hash.get(..8).unwrap_or(&row.hash))) }
+        }
+    }
+}
+
+fn labels(detail: &Detail<'_>) -> Markup {
+    html! {
+        section .card {
+            header { h2 { "Labels" } span .right { "select by them in lists and with " code { "-l" } } }
+            @if detail.member.labels.is_empty() {
+                p .in.quiet { "It has no labels." }
+            } @else {
+                table { tbody { @for (key, value) in &detail.member.labels {
+                    @let query = form::query([("q", &*format!("{key}={value}"))]);
+                    tr {
+                        th .mono scope="row" { (text(key)) }
+                        td .mono { (text(value)) }
+                        td .num { a href={ "/console/" (detail.face.segment) (query) } { "All with it" } }
+                    }
+                } } }
+            }
+        }
+    }
+}
+
+fn json(value: &Value) -> Markup {
+    let written = serde_json::to_string_pretty(value).unwrap_or_default();
+    html! {
+        section .card {
+            header {
+                h2 { "JSON" } span .quiet.small { "as the API answers it" }
+                button .needs-script.right type="button" data-copy { (icon("copy")) span { "Copy" } }
+            }
+            pre .json tabindex="0" { (block(&written)) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::label;
+
+    #[test]
+    fn a_verb_becomes_the_words_of_a_button() {
+        assert_eq!(label("retry_stage"), "Retry stage");
+        assert_eq!(label("quarantine"), "Quarantine");
+        assert_eq!(label(""), "");
+    }
+}

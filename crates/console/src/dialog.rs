@@ -1,0 +1,142 @@
+//! The form of an action: what it does, what it needs, and a comment for history.
+
+use maud::{Markup, html};
+use wardroom_api::Problem;
+use wardroom_core::tone::Tone;
+
+use crate::{
+    command,
+    detail::{Offer, label},
+    face::Member,
+    part, problem,
+    shell::csrf,
+    text::text,
+};
+
+/// The form as it is shown.
+#[derive(Debug, Clone)]
+pub struct Dialog {
+    /// What the action is for, as people call it.
+    pub name: String,
+    /// Its page.
+    pub back: String,
+    /// The action.
+    pub offer: Offer,
+    /// The fields of its request that a person fills in.
+    pub fields: Vec<Field>,
+    /// The token of the session.
+    pub csrf: String,
+    /// Makes the request once, however often the form is sent.
+    pub once: String,
+    /// Why it was not done.
+    pub problem: Option<Problem>,
+    /// What can be done instead.
+    pub instead: Vec<Offer>,
+}
+
+/// A field of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Field {
+    /// Its name on the wire.
+    pub name: String,
+    /// What it is.
+    pub hint: String,
+    /// What was typed.
+    pub value: String,
+    /// Whether the request needs it.
+    pub is_needed: bool,
+}
+
+/// The page.
+#[must_use]
+pub fn page(dialog: &Dialog) -> Markup {
+    let action = &dialog.offer.action;
+    let words = label(&action.action);
+    html! {
+        section .card.dialog aria-labelledby="title" {
+            header { h1 #title { (words) " " (text(&dialog.name)) } }
+            div .in {
+                @if let Some(problem) = &dialog.problem { (problem::banner(problem)) }
+                @if !dialog.offer.effect.is_empty() { p { (text(&dialog.offer.effect)) } }
+                @if let Some(before) = &action.precondition { p .hint { (text(before)) } }
+                @if !action.possible {
+                    p .wrong { "Not now: " (text(action.reason.as_deref().unwrap_or("the state does not allow it"))) }
+                }
+                @if dialog.offer.path.is_none() {
+                    p .wrong { "Needs the role " (action.role) "." }
+                    (part::command(&command::of(action, &dialog.name)))
+                    footer { a .button href=(dialog.back) { "Back" } }
+                } @else {
+                    form method="post" {
+                        (csrf(&dialog.csrf))
+                        input type="hidden" name="once" value=(dialog.once);
+                        @for field in &dialog.fields { (input(field)) }
+                        div .gap {}
+                        (part::command(&command::of(action, &dialog.name)))
+                        footer {
+                            a .button href=(dialog.back) { "Leave it" }
+                            button .first { (words) }
+                        }
+                    }
+                }
+                @if dialog.problem.is_some() && !dialog.instead.is_empty() {
+                    h2 { "Possible now" }
+                    div .steps { @for offer in &dialog.instead { (crate::detail::button(offer, false)) } }
+                }
+            }
+        }
+    }
+}
+
+fn input(field: &Field) -> Markup {
+    let is_comment = field.name == "comment";
+    let id = format!("field-{}", crate::form::encoded(&field.name));
+    html! {
+        label for=(id) { @if is_comment { "Comment, for history" } @else { (label(&field.name)) } @if field.is_needed { " (needed)" } }
+        @if is_comment {
+            textarea id=(id) name=(field.name) maxlength="1024" required[field.is_needed] { (field.value) }
+        } @else {
+            input id=(id) name=(field.name) value=(field.value) maxlength="4096" required[field.is_needed] autocomplete="off";
+            @if !field.hint.is_empty() { p .hint { (text(&field.hint)) } }
+        }
+    }
+}
+
+/// What an action answered that is shown only now.
+#[must_use]
+pub fn secret(name: &str, back: &str, what: &[(String, String)]) -> Markup {
+    html! {
+        section .card.dialog {
+            header { h1 { "Done: " (text(name)) } }
+            div .in {
+                p { "This is shown only now. Keep it where secrets are kept." }
+                @for (name, value) in what {
+                    label { (label(name)) }
+                    div .command { code .secret { (value) } button .needs-script type="button" data-copy { (crate::icon::icon("copy")) span { "Copy" } } }
+                }
+                footer { a .button.first href=(back) { "I have kept it" } }
+            }
+        }
+    }
+}
+
+/// Says that an action is no longer possible, and what is.
+#[must_use]
+pub fn gone(verb: &str, member: &Member, kind: &str, back: &str, comment: &str, open: &[Offer]) -> Markup {
+    html! {
+        section .card.dialog {
+            header { h1 { (text(&label(verb))) " " (text(&member.name)) } }
+            div .in {
+                (part::banner(Tone::Warn, &html! {
+                    p role="alert" { b { "Nothing was done. " } (text(&member.name)) " is " (part::state(kind, &member.state)) " now, where this is not offered." }
+                }))
+                @if !comment.is_empty() { label { "What you wrote" } p .block { (crate::text::block(comment)) } }
+                @if !open.is_empty() {
+                    h2 { "Possible now" }
+                    div .steps { @for offer in open { (crate::detail::button(offer, false)) } }
+                }
+                footer { a .button href=(back) { "Back" } }
+            }
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! The face of a kind: how its members look in lists and on their pages. The kind writes it in its own folder.
+//!
+//! A face reads what the API answers and nothing else, so that the console shows no more than the caller may see.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use wardroom_core::tone::{self, Tone};
+
+/// How a kind is shown.
+#[derive(Debug)]
+pub struct Face {
+    /// The kind on the wire.
+    pub kind: &'static str,
+    /// The part of the path of its pages, and its name for commands.
+    pub segment: &'static str,
+    /// What many are called.
+    pub many: &'static str,
+    /// What one is called.
+    pub one: &'static str,
+    /// Its icon.
+    pub icon: &'static str,
+    /// The group of the sidebar that it belongs to.
+    pub group: Group,
+    /// Where the API lists them.
+    pub path: &'static str,
+    /// More about one member: what the API has under its path.
+    pub more: Option<&'static str>,
+    /// The states of the chips, in the order of a life.
+    pub states: fn() -> Vec<&'static str>,
+    /// The fields that a filter may name.
+    pub fields: &'static [&'static str],
+    /// The parameters that ask the API for a page.
+    pub ask: fn(&Ask<'_>) -> Vec<(&'static str, String)>,
+    /// Reads a page.
+    pub read: fn(Value, &Ask<'_>) -> Listed,
+    /// The heads of its own three columns.
+    pub heads: [&'static str; 3],
+    /// Reads a member.
+    pub member: fn(&Value) -> Member,
+    /// What is worth knowing of a member, from itself and from `more`.
+    pub facts: fn(&Value, Option<&Value>) -> Vec<Fact>,
+    /// What is desired, observed and worked on, from itself and from `more`.
+    pub layers: fn(&Value, Option<&Value>) -> Layers,
+    /// What it is, for a fleet that has none: in one sentence, and in more.
+    pub about: (&'static str, &'static str),
+    /// How the first one comes to be: what it does, and the command.
+    pub start: &'static [(&'static str, &'static str)],
+}
+
+/// Which page of which members.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Ask<'a> {
+    /// Only in this state.
+    pub state: Option<&'a str>,
+    /// Labels, as selectors write them.
+    pub labels: Option<&'a str>,
+    /// Fields, as selectors write them.
+    pub fields: Option<&'a str>,
+    /// The cursor of the page before.
+    pub after: Option<&'a str>,
+    /// How many.
+    pub limit: usize,
+}
+
+/// One page of members.
+#[derive(Debug, Clone, Default)]
+pub struct Listed {
+    /// The members.
+    pub items: Vec<Value>,
+    /// Where the next page begins.
+    pub next: Option<String>,
+}
+
+/// A member in a list, and the head of its page.
+#[derive(Debug, Clone, Default)]
+pub struct Member {
+    /// What its path names it by.
+    pub key: String,
+    /// What the id of its history is.
+    pub id: String,
+    /// What people call it.
+    pub name: String,
+    /// Its state.
+    pub state: String,
+    /// What is notable beside its state, at most two.
+    pub chips: Vec<Chip>,
+    /// Its own three columns.
+    pub cells: [Cell; 3],
+    /// When it was last heard; nothing for kinds that do not beat.
+    pub seen: Seen,
+    /// Since when it is in its state.
+    pub since: Option<Timestamp>,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Whether it was deleted.
+    pub deleted: bool,
+}
+
+/// When a member was last heard.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Seen {
+    /// It does not beat.
+    #[default]
+    Unknown,
+    /// It was never heard.
+    Never,
+    /// Then.
+    At(Timestamp),
+}
+
+impl Seen {
+    /// Of a member that beats.
+    #[must_use]
+    pub fn of(at: Option<Timestamp>) -> Self {
+        at.map_or(Self::Never, Self::At)
+    }
+}
+
+/// A word beside a state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chip {
+    /// Its tone.
+    pub tone: Tone,
+    /// The word.
+    pub text: String,
+}
+
+impl Chip {
+    /// Makes one.
+    pub fn of(tone: Tone, text: impl Into<String>) -> Self {
+        Self { tone, text: text.into() }
+    }
+}
+
+/// A value.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum Cell {
+    /// Nothing.
+    #[default]
+    None,
+    /// Words.
+    Text(String),
+    /// An id, an address, a digest.
+    Mono(String),
+    /// A state, or a status of this subject.
+    State(&'static str, String),
+    /// A link to another page of the console.
+    Link(String, String),
+    /// A time.
+    Time(Timestamp),
+    /// Labels.
+    Labels(BTreeMap<String, String>),
+}
+
+impl Cell {
+    /// Words, unless there are none.
+    #[must_use]
+    pub fn text(text: Option<impl Into<String>>) -> Self {
+        text.map(Into::into).filter(|text: &String| !text.is_empty()).map_or(Self::None, Self::Text)
+    }
+
+    /// An id, unless there is none.
+    #[must_use]
+    pub fn mono(text: Option<impl Into<String>>) -> Self {
+        text.map(Into::into).filter(|text: &String| !text.is_empty()).map_or(Self::None, Self::Mono)
+    }
+
+    /// A time, unless there is none.
+    #[must_use]
+    pub fn time(at: Option<Timestamp>) -> Self {
+        at.map_or(Self::None, Self::Time)
+    }
+
+    /// A state of this subject, unless there is none.
+    #[must_use]
+    pub fn state(what: &'static str, state: Option<impl Into<String>>) -> Self {
+        state.map(Into::into).map_or(Self::None, |state| Self::State(what, state))
+    }
+}
+
+/// A fact about a member.
+pub type Fact = (&'static str, Cell);
+
+/// Three of the five layers of truth; the lifecycle and what is derived are the same for all kinds.
+#[derive(Debug, Clone, Default)]
+pub struct Layers {
+    /// What is desired.
+    pub desired: Layer,
+    /// What was observed.
+    pub observed: Layer,
+    /// What is worked on.
+    pub work: Layer,
+}
+
+/// One layer.
+#[derive(Debug, Clone, Default)]
+pub struct Layer {
+    /// How old it is.
+    pub at: Option<Timestamp>,
+    /// What it says.
+    pub head: String,
+    /// Its tone, where it is a state.
+    pub tone: Option<Tone>,
+    /// More.
+    pub lines: Vec<Cell>,
+}
+
+impl Layer {
+    /// Says one thing.
+    pub fn of(head: impl Into<String>) -> Self {
+        Self { head: head.into(), ..Self::default() }
+    }
+
+    /// The same with its age.
+    #[must_use]
+    pub fn at(self, at: Option<Timestamp>) -> Self {
+        Self { at, ..self }
+    }
+
+    /// The same with more, if there is.
+    #[must_use]
+    pub fn line(mut self, cell: Cell) -> Self {
+        self.lines.extend((cell != Cell::None).then_some(cell));
+        self
+    }
+
+    /// The same in the tone of a state.
+    #[must_use]
+    pub fn toned(self, what: &str, state: &str) -> Self {
+        Self { tone: Some(tone::of(what, state)), ..self }
+    }
+}
+
+impl Face {
+    /// The path of the page of a member.
+    #[must_use]
+    pub fn page(&self, key: &str) -> String {
+        format!("/console/{}/{}", self.segment, crate::form::encoded(key))
+    }
+
+    /// The path of a member in the API.
+    #[must_use]
+    pub fn call(&self, key: &str) -> String {
+        format!("{}/{}", self.path, crate::form::encoded(key))
+    }
+}
+
+/// The parameters of a list as most kinds take them; a state is the parameter of this name.
+#[must_use]
+pub fn asked(state: &'static str, ask: &Ask<'_>) -> Vec<(&'static str, String)> {
+    let pairs = [
+        (state, ask.state),
+        ("labelSelector", ask.labels),
+        ("fieldSelector", ask.fields),
+        ("continue", ask.after),
+    ];
+    let given = pairs.into_iter().filter_map(|(name, value)| Some((name, value?.to_owned())));
+    given.chain([("limit", ask.limit.to_string())]).collect()
+}
+
+/// Reads a page of `data`.
+#[must_use]
+pub fn page(mut answer: Value, _: &Ask<'_>) -> Listed {
+    let items = match answer["data"].take() {
+        Value::Array(items) => items,
+        _ => Vec::new(),
+    };
+    Listed { items, next: answer["continue"].as_str().map(str::to_owned) }
+}
+
+/// Reads an answer as its type; nothing where it is of another.
+#[must_use]
+pub fn typed<T: DeserializeOwned>(answer: &Value) -> Option<T> {
+    T::deserialize(answer).ok()
+}
+
+/// The states of a lifecycle that is a table.
+#[must_use]
+pub fn states(lifecycle: &str) -> Vec<&'static str> {
+    let all = wardroom_core::lifecycles::all();
+    let found = all.into_iter().find(|one| one.name == lifecycle);
+    found.map(|found| found.states.into_iter().map(|state| state.name).collect()).unwrap_or_default()
+}
+
+/// A group of the sidebar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    /// What the fleet consists of.
+    Members,
+    /// What is done to it.
+    Work,
+}

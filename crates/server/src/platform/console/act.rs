@@ -1,0 +1,264 @@
+//! Actions from forms. A form names one of the actions that the API offers for its member; it names no request.
+
+use std::collections::BTreeMap;
+
+use axum::{http::StatusCode, response::Response};
+use serde_json::{Map, Value};
+use wardroom_api::{
+    Problem,
+    action::Action,
+    client::{Explained, Next},
+};
+use wardroom_console::{
+    detail::Offer,
+    dialog::{self, Dialog, Field},
+    face::{Face, Member},
+    form::encoded,
+};
+
+use super::{
+    answer::see,
+    detail::read,
+    inside::Asked,
+    list::page_of,
+    visit::{Posted, Visit},
+};
+use crate::platform::{
+    http::{access, error::Error, path::Path},
+    identity::secret,
+};
+
+/// The fields of an answer that are shown once.
+const SECRETS: &[&str] = &["token", "join_token", "secret", "token_expires_at", "expires_at"];
+
+type Named = Path<(String, String, String)>;
+
+/// Everything that the explanation of a member offers, each request once.
+pub(super) fn offers(visit: &Visit, face: &Face, member: &Member, explained: &Explained) -> Vec<Offer> {
+    let brief = &explained.brief;
+    let steps = [&brief.next].into_iter().chain(&brief.others);
+    let of_steps = steps.filter_map(|step| Some((step.action.as_ref()?, &*step.what)));
+    let of_whys = explained.data.iter().flat_map(|why| {
+        let exits = why.exits.iter().filter_map(|exit| Some((exit.call.as_ref()?, &*exit.when)));
+        let fixes = why.blockers.iter().filter_map(|blocker| Some((blocker.fix.as_ref()?, &*blocker.what)));
+        let next = match &why.next {
+            Next::Call(action) => Some((&**action, "")),
+            Next::Nothing | Next::Wait { .. } | Next::Mend { .. } => None,
+        };
+        exits.chain(fixes).chain(next)
+    });
+    let mut offers: Vec<Offer> = Vec::new();
+    for (action, effect) in of_whys.chain(of_steps).filter(|(action, _)| action.method != "GET") {
+        add(visit, face, member, &mut offers, action, effect);
+    }
+    offers
+}
+
+/// Adds an action, unless its request is there already.
+fn add(visit: &Visit, face: &Face, member: &Member, offers: &mut Vec<Offer>, action: &Action, effect: &str) {
+    let same = |offer: &&mut Offer| {
+        (&offer.action.method, &offer.action.path, &offer.action.body)
+            == (&action.method, &action.path, &action.body)
+            && offer.action.action == action.action
+    };
+    if let Some(known) = offers.iter_mut().find(same) {
+        if known.effect.is_empty() {
+            known.effect = effect.to_owned();
+        }
+        return;
+    }
+    let key = key(action);
+    let may = may(visit, action);
+    let path = may.then(|| format!("{}/act/{}", face.page(&member.key), encoded(&key)));
+    offers.push(Offer { action: action.clone(), key, path, effect: effect.to_owned() });
+}
+
+/// Names an action among those of its member: its verb, and what its body fixes.
+fn key(action: &Action) -> String {
+    let values = action.body.as_ref().and_then(Value::as_object).into_iter().flatten();
+    let words = values.filter_map(|(field, value)| match value {
+        Value::String(text) if *text == action.id => None,
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(true) => Some(field.clone()),
+        Value::Null => Some(format!("no_{field}")),
+        Value::Bool(false) | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
+    });
+    let kind = [action.kind.clone(), action.action.clone()];
+    kind.into_iter().chain(words).collect::<Vec<_>>().join("~").chars().take(120).collect()
+}
+
+/// Whether the caller's role and kinds suffice, by the table that the API itself asks.
+fn may(visit: &Visit, action: &Action) -> bool {
+    let app = &visit.console.app;
+    let route = app.routes.at(&action.method, &action.path);
+    route.is_some_and(|route| access::check(app, route, &visit.caller).is_ok())
+}
+
+/// A member with what can be asked of it.
+struct Subject {
+    face: &'static Face,
+    member: Member,
+    offers: Vec<Offer>,
+}
+
+async fn subject(visit: &Visit, section: &str, id: &str) -> Result<Result<Subject, Problem>, Error> {
+    let face = visit.console.face(section).ok_or(Error::NoRoute)?;
+    let json = match read(visit, face, id).await {
+        Ok(json) => json,
+        Err(problem) => return Ok(Err(problem)),
+    };
+    let member = (face.member)(&json);
+    let path = format!("/api/v1/resources/{}/{}/why", face.kind, encoded(&member.id));
+    let explained: Explained = match visit.api().read(&path, &[]).await {
+        Ok(explained) => explained,
+        Err(problem) => return Ok(Err(problem)),
+    };
+    let offers = offers(visit, face, &member, &explained);
+    Ok(Ok(Subject { face, member, offers }))
+}
+
+/// The form of an action.
+pub(super) async fn form(visit: Visit, Path((section, id, key)): Named) -> Result<Response, Error> {
+    let subject = match subject(&visit, &section, &id).await? {
+        Ok(subject) => subject,
+        Err(problem) => return visit.refused("", &problem).await,
+    };
+    match subject.offers.iter().find(|offer| offer.key == key) {
+        Some(offer) => show(&visit, &subject, offer, &BTreeMap::new(), None).await,
+        None => Ok(see(&page_of(subject.face, &subject.member.key, &[]))),
+    }
+}
+
+/// Does what the form asks for, if it is still offered.
+pub(super) async fn act(
+    visit: Visit,
+    Path((section, id, key)): Named,
+    Posted(given): Posted,
+) -> Result<Response, Error> {
+    let subject = match subject(&visit, &section, &id).await? {
+        Ok(subject) => subject,
+        Err(problem) => return visit.refused("", &problem).await,
+    };
+    let Some(offer) = subject.offers.iter().find(|offer| offer.key == key) else {
+        return gone(&visit, &subject, &key, &given).await;
+    };
+    let asked = Asked {
+        method: &offer.action.method,
+        path: &offer.action.path,
+        body: body(&visit, &offer.action, &given),
+        once: given.get("once").map(String::as_str),
+    };
+    let back = page_of(subject.face, &subject.member.key, &[]);
+    match visit.api().ask(asked).await {
+        Ok(answer) => {
+            let shown = secrets(&answer);
+            if shown.is_empty() {
+                let done = page_of(subject.face, &subject.member.key, &[("done", &offer.action.action)]);
+                return Ok(see(&done));
+            }
+            let content = dialog::secret(&subject.member.name, &back, &shown);
+            visit.page(subject.face.segment, &subject.member.name, &content).await
+        }
+        Err(problem) => show(&visit, &subject, offer, &given, Some(problem)).await,
+    }
+}
+
+/// The body of a request: what the action fixes, and what the form fills in.
+fn body(visit: &Visit, action: &Action, given: &BTreeMap<String, String>) -> Option<Value> {
+    let taken = visit.console.fields.at(&action.method, &action.path)?;
+    let mut body = action.body.as_ref().and_then(Value::as_object).cloned().unwrap_or_default();
+    for (name, value) in given.iter().filter(|(_, value)| !value.trim().is_empty()) {
+        let asked = name == "comment" || action.needs.contains(name);
+        if asked && taken.contains_key(name) && !body.contains_key(name) {
+            body.insert(name.clone(), Value::String(value.trim().to_owned()));
+        }
+    }
+    (!body.is_empty() || action.method != "DELETE").then_some(Value::Object(body))
+}
+
+/// What an answer shows only once.
+fn secrets(answer: &Value) -> Vec<(String, String)> {
+    let of = |object: Option<&Map<String, Value>>| -> Vec<(String, String)> {
+        let fields = SECRETS.iter().filter_map(|name| Some((*name, object?.get(*name)?.as_str()?)));
+        fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    };
+    let found = [of(answer.as_object()), of(answer["data"].as_object())];
+    let has_secret =
+        |found: &&Vec<(String, String)>| found.iter().any(|(name, _)| SECRETS[..3].contains(&&**name));
+    found.iter().find(has_secret).cloned().unwrap_or_default()
+}
+
+async fn show(
+    visit: &Visit,
+    subject: &Subject,
+    offer: &Offer,
+    given: &BTreeMap<String, String>,
+    problem: Option<Problem>,
+) -> Result<Response, Error> {
+    let status =
+        problem.as_ref().and_then(|problem| StatusCode::from_u16(problem.status).ok()).unwrap_or_default();
+    let mut instead = Vec::new();
+    let allowed = problem.iter().flat_map(|problem| problem.allowed_actions.iter().flatten());
+    for action in allowed.filter(|action| action.method != "GET") {
+        add(visit, subject.face, &subject.member, &mut instead, action, "");
+    }
+    let dialog = Dialog {
+        name: subject.member.name.clone(),
+        back: page_of(subject.face, &subject.member.key, &[]),
+        fields: fields(visit, &offer.action, given),
+        offer: offer.clone(),
+        csrf: visit.session.csrf.clone(),
+        once: secret::random_text(),
+        problem,
+        instead,
+    };
+    let title = format!("{} {}", wardroom_console::detail::label(&offer.action.action), subject.member.name);
+    let summary = visit.summary().await;
+    visit.page_with(summary.as_ref(), status, subject.face.segment, &title, &dialog::page(&dialog))
+}
+
+/// The fields that a person fills in.
+fn fields(visit: &Visit, action: &Action, given: &BTreeMap<String, String>) -> Vec<Field> {
+    let Some(taken) = visit.console.fields.at(&action.method, &action.path) else { return Vec::new() };
+    let field = |name: &str, hint: &str, is_needed| Field {
+        name: name.to_owned(),
+        hint: hint.to_owned(),
+        value: given.get(name).cloned().unwrap_or_default(),
+        is_needed,
+    };
+    let needed = action.needs.iter().filter_map(|name| Some((name, taken.get(name)?)));
+    let mut fields: Vec<_> = needed.map(|(name, hint)| field(name, hint, true)).collect();
+    let has_comment = fields.iter().any(|field| field.name == "comment");
+    if !has_comment && let Some(hint) = taken.get("comment") {
+        fields.push(field("comment", hint, false));
+    }
+    fields
+}
+
+/// Says that an action is not offered any more, keeps what was typed, and shows what is.
+async fn gone(
+    visit: &Visit,
+    subject: &Subject,
+    key: &str,
+    given: &BTreeMap<String, String>,
+) -> Result<Response, Error> {
+    let open: Vec<_> = subject.offers.iter().filter(|offer| offer.is_open()).cloned().collect();
+    let comment = given.get("comment").map_or("", String::as_str);
+    let verb = key.split('~').nth(1).unwrap_or_default();
+    let content = dialog::gone(
+        verb,
+        &subject.member,
+        subject.face.kind,
+        &page_of(subject.face, &subject.member.key, &[]),
+        comment,
+        &open,
+    );
+    let summary = visit.summary().await;
+    visit.page_with(
+        summary.as_ref(),
+        StatusCode::CONFLICT,
+        subject.face.segment,
+        &subject.member.name,
+        &content,
+    )
+}

@@ -1,0 +1,114 @@
+//! The page of one member.
+
+use axum::response::Response;
+use serde_json::Value;
+use wardroom_api::{Page, Problem, client::Explained, found::Found, history::Rows};
+use wardroom_console::{
+    detail::{self, Tab},
+    face::Face,
+};
+
+use super::{act, visit::Visit};
+use crate::platform::http::{error::Error, path::Path};
+
+/// Rows of history on the first tab, and on the tab of history.
+const FEW: &str = "10";
+const MANY: &str = "100";
+
+/// What is now.
+pub(super) async fn now(
+    visit: Visit,
+    Path((section, id)): Path<(String, String)>,
+) -> Result<Response, Error> {
+    show(&visit, &section, &id, Tab::Now).await
+}
+
+/// Another tab.
+pub(super) async fn tab(
+    visit: Visit,
+    Path((section, id, tab)): Path<(String, String, String)>,
+) -> Result<Response, Error> {
+    let tab = Tab::of(&tab).filter(|tab| *tab != Tab::Now).ok_or(Error::NoRoute)?;
+    show(&visit, &section, &id, tab).await
+}
+
+async fn show(visit: &Visit, section: &str, id: &str, tab: Tab) -> Result<Response, Error> {
+    let face = visit.console.face(section).ok_or(Error::NoRoute)?;
+    let json = match read(visit, face, id).await {
+        Ok(json) => json,
+        Err(problem) => return visit.refused(face.segment, &problem).await,
+    };
+    let member = (face.member)(&json);
+    let api = visit.api();
+    let explained: Option<Explained> = match tab {
+        Tab::Now => {
+            let path = format!(
+                "/api/v1/resources/{}/{}/why",
+                face.kind,
+                wardroom_console::form::encoded(&member.id)
+            );
+            api.read(&path, &[]).await.ok()
+        }
+        Tab::History | Tab::Labels | Tab::Json => None,
+    };
+    let more = match (tab, face.more) {
+        (Tab::Now, Some(more)) => api.get(&format!("{}/{more}", face.call(&member.key)), &[]).await.ok(),
+        _ => None,
+    };
+    let history: Option<Rows> = match tab {
+        Tab::Now | Tab::History => {
+            let limit = if tab == Tab::Now { FEW } else { MANY };
+            let asked = [
+                ("kind", face.kind),
+                ("id", &member.id),
+                ("limit", limit),
+                ("continue", visit.asked("after")),
+            ];
+            api.read("/api/v1/history", &asked).await.ok()
+        }
+        Tab::Labels | Tab::Json => None,
+    };
+    let hides_history = history.is_none() && matches!(tab, Tab::Now | Tab::History);
+    let (history, older) = history.map_or_else(Default::default, |rows| (rows.data, rows.next));
+    let offers =
+        explained.as_ref().map(|explained| act::offers(visit, face, &member, explained)).unwrap_or_default();
+    let title = format!("{} · {}", member.name, member.state);
+    let done = visit.asked("done");
+    let shown = detail::Detail {
+        face,
+        facts: (face.facts)(&json, more.as_ref()),
+        layers: (face.layers)(&json, more.as_ref()),
+        member,
+        json,
+        tab,
+        why: explained,
+        history,
+        older,
+        hides_history,
+        offers,
+        role: visit.identity()?.role.to_string(),
+        done: (!done.is_empty()).then(|| done.chars().take(40).collect()),
+        now: visit.console.app.now(),
+    };
+    visit.page(face.segment, &title, &detail::page(&shown)).await
+}
+
+/// Reads a member by its id, or by what people call it.
+pub(super) async fn read(visit: &Visit, face: &Face, id: &str) -> Result<Value, Problem> {
+    let api = visit.api();
+    let missing = match api.get(&face.call(id), &[]).await {
+        Ok(value) => return Ok(inner(value)),
+        Err(problem) if problem.status == 404 => problem,
+        Err(problem) => return Err(problem),
+    };
+    let found: Page<Found> = api.read("/api/v1/resources", &[("name", id), ("kind", face.kind)]).await?;
+    match &found.data[..] {
+        [only] if only.id != id => api.get(&face.call(&only.id), &[]).await.map(inner),
+        _ => Err(missing),
+    }
+}
+
+/// The object of an answer, without its envelope.
+fn inner(mut value: Value) -> Value {
+    if value["success"] == Value::Bool(true) { value["data"].take() } else { value }
+}

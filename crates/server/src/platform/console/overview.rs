@@ -1,0 +1,69 @@
+//! The overview, and the list of what needs a person.
+
+use axum::response::Response;
+use wardroom_api::{Page, client::Summary, history::Rows, liveness::Incident};
+use wardroom_console::{
+    face::Group,
+    overview::{self, Axis, Change, Overview},
+};
+
+use super::visit::Visit;
+use crate::platform::http::error::Error;
+
+/// The overview.
+pub(super) async fn overview(visit: Visit) -> Result<Response, Error> {
+    let summary = visit.summary().await;
+    let api = visit.api();
+    let changes: Option<Rows> = api.read("/api/v1/history", &[("limit", "10")]).await.ok();
+    let incidents: Option<Page<Incident>> = api.read("/api/v1/incidents", &[("limit", "20")]).await.ok();
+    let incidents = incidents.map(|page| page.data).unwrap_or_default();
+    let shown = Overview {
+        attention: api.one("/api/v1/attention", &[]).await,
+        fleet: fleet(&visit, summary.as_ref()),
+        changes: changes
+            .map(|rows| rows.data)
+            .unwrap_or_default()
+            .into_iter()
+            .map(|row| Change { row })
+            .collect(),
+        incidents: incidents.into_iter().filter(|incident| incident.ended_at.is_none()).collect(),
+        places: visit.places(),
+        now: visit.console.app.now(),
+    };
+    let title = match &shown.attention {
+        Ok(attention) if !attention.needs.is_empty() => format!("({}) Overview", attention.needs.len()),
+        Ok(_) | Err(_) => "Overview".to_owned(),
+    };
+    visit.page_with(summary.as_ref(), axum::http::StatusCode::OK, "", &title, &overview::page(&shown))
+}
+
+/// All that needs a person.
+pub(super) async fn attention(visit: Visit) -> Result<Response, Error> {
+    let shown = Overview {
+        attention: visit.api().one("/api/v1/attention", &[]).await,
+        fleet: Vec::new(),
+        changes: Vec::new(),
+        incidents: Vec::new(),
+        places: visit.places(),
+        now: visit.console.app.now(),
+    };
+    visit.page("", "Needs a person", &overview::attention(&shown)).await
+}
+
+/// The states of each kind of members, in the order of a life.
+fn fleet(visit: &Visit, summary: Option<&Summary>) -> Vec<Axis> {
+    let Some(summary) = summary else { return Vec::new() };
+    let members = visit.console.faces().filter(|face| face.group == Group::Members);
+    members
+        .map(|face| {
+            let counted = summary.kinds.get(face.kind);
+            let known = (face.states)();
+            let place = |state: &str| known.iter().position(|known| *known == state).unwrap_or(known.len());
+            let mut states: Vec<_> =
+                counted.into_iter().flatten().map(|(state, count)| (state.clone(), *count)).collect();
+            states.retain(|(_, count)| *count > 0);
+            states.sort_by_key(|(state, _)| place(state));
+            Axis { kind: face.kind, title: face.many, segment: face.segment, states }
+        })
+        .collect()
+}

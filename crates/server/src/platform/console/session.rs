@@ -1,0 +1,176 @@
+//! Sessions of the console: made from an API token, and never more than it.
+//!
+//! What must stay true: a session ends with its token. A session names its token by the hash under which the token is
+//! known, and every request of the session is judged by that token as if the token itself had been sent.
+//!
+//! Only hashes are stored. The cookie carries a seal of the server's key, so that guesses cost the database nothing.
+
+use std::{net::IpAddr, sync::Arc};
+
+use axum::http::{HeaderMap, HeaderValue, header};
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+use wardroom_store::{Content, Document, Entry, Resource};
+
+use crate::platform::{
+    app::{App, Decided, by_person},
+    config::Config,
+    http::error::Error,
+    identity::{
+        auth::{Caller, Identity, Principal},
+        secret,
+        token::named,
+    },
+};
+
+/// The kind in the store and in history.
+pub(crate) const KIND: &str = "session";
+
+/// The longest time that a session lasts.
+const LONGEST: SignedDuration = SignedDuration::from_hours(12);
+
+const OPEN: &str = "open";
+const ENDED: &str = "ended";
+
+pub(crate) const NONE: Error = Error::Unauthenticated("there is no session, or it has ended: log in");
+
+/// What is stored of a session.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct SessionDocument {
+    /// The key of its token.
+    token: String,
+    expires_at: Timestamp,
+}
+
+/// The session of a request.
+#[derive(Clone)]
+pub(crate) struct Session {
+    id: String,
+    /// The token that its forms carry.
+    pub(crate) csrf: String,
+}
+
+/// The name of the cookie. Over HTTPS browsers hold it to this host; a listener on loopback may be plain HTTP.
+pub(crate) fn cookie(config: &Config) -> &'static str {
+    if is_secure(config) { "__Host-wardroom-session" } else { "wardroom-session" }
+}
+
+fn is_secure(config: &Config) -> bool {
+    let behind_tls = config.public_url_is_set
+        && config.public_url.as_deref().is_some_and(|url| url.starts_with("https://"));
+    config.tls.is_some() || behind_tls
+}
+
+/// Opens a session for a token; returns its cookie.
+pub(crate) async fn open(
+    app: &App,
+    token: &str,
+    caller: &Caller,
+    identity: &Identity,
+) -> Result<HeaderValue, Error> {
+    let expires_at = identity.expires_at.min(app.now().saturating_add(LONGEST).unwrap_or(Timestamp::MAX));
+    let secret = secret::random_text();
+    let document = SessionDocument { token: app.key.hash_token(token), expires_at };
+    let content = Content {
+        kind: KIND.to_owned(),
+        id: Uuid::now_v7().to_string(),
+        name: identity.name.clone(),
+        state: OPEN.to_owned(),
+        document: Document::of(&document)?,
+        labels: Default::default(),
+        fields: Default::default(),
+        keys: [key(app, &secret)].into(),
+        deleted: false,
+        due_at: None,
+    };
+    let entry = Entry {
+        user_id: Some(identity.name.clone()),
+        metadata: named(&identity.name),
+        ..by_person(app, caller, "registered", None)
+    };
+    app.create(content, entry).await?;
+    let seconds = expires_at.duration_since(app.now()).as_secs().max(0);
+    written(&app.config, &format!("{secret}.{}", seal(app, &secret)), seconds)
+}
+
+/// Ends a session; returns the cookie that takes its place.
+pub(crate) async fn end(app: &App, caller: &Caller, session: &Session) -> Result<HeaderValue, Error> {
+    let decide = |found: &Resource| {
+        if found.content.state == ENDED {
+            return Ok(Decided::Nothing(()));
+        }
+        let content = Content { state: ENDED.to_owned(), deleted: true, ..found.content.clone() };
+        let entry = Entry { metadata: named(&content.name), ..by_person(app, caller, "transition", None) };
+        Ok(Decided::Commit(Box::new((content, entry)), ()))
+    };
+    match app.change(KIND, &session.id, decide).await {
+        Ok(_) | Err(Error::NotFound { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    written(&app.config, "", 0)
+}
+
+/// Recognises the caller by its cookie.
+pub(crate) async fn of(app: &App, headers: &HeaderMap, from: IpAddr) -> Result<(Principal, Session), Error> {
+    let value = read(headers, cookie(&app.config)).ok_or(NONE)?;
+    let (secret, given) = value.split_once('.').ok_or(NONE)?;
+    if !secret::same(given.as_bytes(), seal(app, secret).as_bytes()) {
+        return Err(NONE);
+    }
+    let found = app.store.get_by_key(KIND, &key(app, secret)).await?;
+    let found = found.filter(|found| !found.content.deleted && found.content.state == OPEN).ok_or(NONE)?;
+    let document: SessionDocument = found.content.document.read()?;
+    if document.expires_at <= app.now() {
+        return Err(NONE);
+    }
+    let identity = app.tokens.identify(app, &document.token, (), from).await.map_err(ended)?;
+    if identity.expires_at <= app.now() {
+        return Err(NONE);
+    }
+    let csrf = secret::encode(&app.key.sign("console form", &[secret])[..24]);
+    Ok((Principal::Token(Arc::clone(&identity)), Session { id: found.content.id, csrf }))
+}
+
+/// A token that is refused has taken its session with it.
+fn ended(error: Error) -> Error {
+    if matches!(error, Error::Unauthenticated(_)) { NONE } else { error }
+}
+
+/// The key under which a session is stored.
+fn key(app: &App, secret: &str) -> String {
+    format!("mac/{}", secret::encode(&app.key.sign("console session", &[secret])))
+}
+
+fn seal(app: &App, secret: &str) -> String {
+    secret::encode(&app.key.sign("console cookie", &[secret])[..16])
+}
+
+fn written(config: &Config, value: &str, seconds: i64) -> Result<HeaderValue, Error> {
+    let secure = if is_secure(config) { "; Secure" } else { "" };
+    let text =
+        format!("{}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}", cookie(config));
+    HeaderValue::from_str(&text).map_err(|_| Error::Internal)
+}
+
+/// The value of a cookie.
+pub(crate) fn read<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
+    let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cookie_is_found_among_others() {
+        let mut headers = HeaderMap::new();
+        headers.append(header::COOKIE, HeaderValue::from_static("a=1; wardroom-session=x.y; b=2"));
+        headers.append(header::COOKIE, HeaderValue::from_static("c=3"));
+        assert_eq!(read(&headers, "wardroom-session"), Some("x.y"));
+        assert_eq!(read(&headers, "c"), Some("3"));
+        assert_eq!(read(&headers, "session"), None);
+    }
+}
