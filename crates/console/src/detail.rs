@@ -16,7 +16,7 @@ use crate::{
     form,
     icon::{self, Class as _, icon},
     part::{self, badge, cell, chip, state},
-    text::{block, text},
+    text::{block, prose, text},
     time,
 };
 
@@ -191,19 +191,19 @@ fn why(detail: &Detail<'_>, explained: &Explained) -> Markup {
     let main = brief.next.action.as_ref();
     let first = main.and_then(|action| offer(detail, action));
     html! {
-        section #why .card.why.(tone.as_class()) {
+        section #why .card.why.(tone.class_name()) {
             div .in {
                 h2 { "Why is it " (text(&brief.state)) "?" }
                 p .lead { (text(&brief.sentence)) }
                 ul .points {
-                    li { (icon::of(if overdue { Tone::Warn } else { tone })) span { (text(&brief.meaning)) } }
-                    @for blocker in &brief.blockers { li { (icon::of(Tone::Bad)) span { (text(blocker)) } } }
+                    li { (icon::of(if overdue { Tone::Warn } else { tone })) span { (prose(&brief.meaning)) } }
+                    @for blocker in &brief.blockers { li { (icon::of(Tone::Bad)) span { (prose(blocker)) } } }
                     @if brief.more_blockers > 0 { li { span .quiet { "and " (brief.more_blockers) " more causes" } } }
-                    @for fine in &brief.fine { li { (icon::of(Tone::Good)) span { (text(fine)) } } }
+                    @for fine in &brief.fine { li { (icon::of(Tone::Good)) span { (prose(fine)) } } }
                 }
             }
             footer {
-                p { b { "Next " } span .quiet { (text(&brief.next.what)) } }
+                p { b { "Next " } span .quiet { (prose(&brief.next.what)) } }
                 @if let Some(action) = main {
                     div .steps {
                         @if let Some(offer) = first { (button(offer, true)) }
@@ -229,10 +229,8 @@ fn called<'a>(detail: &'a Detail<'_>, action: &'a Action) -> &'a str {
 }
 
 fn where_next<'a>(detail: &'a Detail<'_>) -> Option<&'a str> {
-    detail.layers.work.lines.iter().find_map(|cell| match cell {
-        Cell::Link(path, _) => Some(&**path),
-        _ => None,
-    })
+    let lines = detail.layers.work.lines.iter();
+    lines.into_iter().find_map(|cell| if let Cell::Link(path, _) = cell { Some(&**path) } else { None })
 }
 
 fn needs(action: &Action, role: &str, may: bool) -> Markup {
@@ -284,7 +282,7 @@ fn facts(detail: &Detail<'_>) -> Markup {
         section .card {
             header { h2 { "Facts" } }
             dl .in.facts {
-                @for (name, value) in &detail.facts {
+                @for (name, value) in detail.facts.iter().filter(|(_, value)| *value != Cell::None) {
                     dt { (name) } dd { (cell(value, detail.now)) }
                 }
                 dt { "Last seen" } dd { (part::seen(detail.member.seen, detail.now)) }
@@ -313,7 +311,7 @@ fn layers(detail: &Detail<'_>) -> Markup {
                     div {
                         h3 { span { (name) } @if let Some(at) = layer.at { (time::since(at, detail.now)) } }
                         @let tone = layer.tone.filter(|tone| !matches!(tone, Tone::Over | Tone::Unknown));
-                        b class=[tone.map(icon::Class::as_class)] { @if layer.head.is_empty() { "–" } @else { (text(&layer.head)) } }
+                        b class=[tone.map(icon::Class::class_name)] { @if layer.head.is_empty() { "–" } @else { (text(&layer.head)) } }
                         @for line in &layer.lines { div { (cell(line, detail.now)) } }
                     }
                 }
@@ -325,20 +323,29 @@ fn layers(detail: &Detail<'_>) -> Markup {
 /// What follows from the other layers and the clock.
 fn derived(detail: &Detail<'_>) -> Layer {
     let Some(explained) = &detail.why else { return Layer::default() };
-    let overdue = explained.data.iter().find(|why| why.overdue);
-    let head = match overdue {
-        Some(_) => "past its patience",
-        None if !explained.brief.blockers.is_empty() => "something is in the way",
-        None => "as it should be",
+    let state = tone::of(detail.face.kind, &detail.member.state);
+    let (head, tone) = if explained.data.iter().any(|why| why.overdue) {
+        ("past its patience", Some(Tone::Warn))
+    } else if state == Tone::Bad {
+        ("needs a person", Some(Tone::Bad))
+    } else if !explained.brief.blockers.is_empty() {
+        ("something is in the way", Some(Tone::Warn))
+    } else {
+        match state {
+            Tone::Good | Tone::Bad => ("as it should be", Some(Tone::Good)),
+            Tone::Work => ("on its way", None),
+            Tone::Wait => ("waits", None),
+            Tone::Warn => ("not as it should be", Some(Tone::Warn)),
+            Tone::Held => ("held on purpose", None),
+            Tone::Over => ("at its end", None),
+            Tone::Unknown => ("unknown", None),
+        }
     };
-    let tone = match overdue {
-        Some(_) => Some(Tone::Warn),
-        None => (!explained.brief.blockers.is_empty()).then_some(Tone::Bad),
-    };
-    let ends = explained.data.first().and_then(|why| why.patience_ends);
-    let line = Cell::time(ends);
     let layer = Layer { tone, ..Layer::of(head) };
-    if line == Cell::None { layer } else { layer.line(Cell::text(Some("patience ends"))).line(line) }
+    match explained.data.first().and_then(|why| why.patience_ends) {
+        Some(ends) => layer.line(Cell::text(Some("patience ends"))).line(Cell::Time(ends)),
+        None => layer,
+    }
 }
 
 /// Every way out of where it is, in the order of the table.
@@ -356,7 +363,7 @@ fn moves(detail: &Detail<'_>, explained: &Explained) -> Markup {
                                     td { span .ball { (number + 1) } }
                                     td .mono { (text(exit.on.as_deref().unwrap_or(&why.about))) }
                                     td { (state(subject(detail, &why.about), &exit.to)) }
-                                    td { (text(&exit.when)) @if let Some(reason) = reason(exit) { p .hint { "Not now: " (text(reason)) } } }
+                                    td { (prose(&exit.when)) @if let Some(reason) = reason(exit) { p .hint { "Not now: " (text(reason)) } } }
                                     td { (how(detail, exit)) }
                                 }
                             }

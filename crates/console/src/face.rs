@@ -264,11 +264,14 @@ pub fn asked(state: &'static str, ask: &Ask<'_>) -> Vec<(&'static str, String)> 
 /// Reads a page of `data`.
 #[must_use]
 pub fn page(mut answer: Value, _: &Ask<'_>) -> Listed {
-    let items = match answer["data"].take() {
-        Value::Array(items) => items,
-        _ => Vec::new(),
-    };
+    let items = items(answer["data"].take());
     Listed { items, next: answer["continue"].as_str().map(str::to_owned) }
+}
+
+/// The items of an array.
+#[must_use]
+pub fn items(array: Value) -> Vec<Value> {
+    if let Value::Array(items) = array { items } else { Vec::new() }
 }
 
 /// Reads an answer as its type; nothing where it is of another.

@@ -113,17 +113,17 @@ pub fn icon(name: &str) -> Markup {
 /// The icon of a tone, in its colour.
 #[must_use]
 pub fn of(tone: Tone) -> Markup {
-    html! { svg .i.(tone.as_class()) aria-hidden="true" focusable="false" { use href={ "#i-" (tone.icon()) } {} } }
+    html! { svg .i.(tone.class_name()) aria-hidden="true" focusable="false" { use href={ "#i-" (tone.icon()) } {} } }
 }
 
 /// The class of a tone in the style sheet.
 pub trait Class {
     /// Returns it.
-    fn as_class(self) -> &'static str;
+    fn class_name(self) -> &'static str;
 }
 
 impl Class for Tone {
-    fn as_class(self) -> &'static str {
+    fn class_name(self) -> &'static str {
         match self {
             Self::Good => "t-good",
             Self::Work => "t-work",

@@ -57,6 +57,8 @@ pub struct Axis {
 pub struct Change {
     /// The row of history.
     pub row: Row,
+    /// What people call the resource, where that is known.
+    pub name: Option<String>,
 }
 
 /// The part of the path of each kind with pages.
@@ -124,7 +126,6 @@ fn held(incident: &Incident, now: Timestamp) -> Markup {
                 (incident.silent) " of " (incident.watched) " members are silent, so they are held as suspected. Raised "
                 (time::ago(incident.raised_at, now)) "."
                 @if let Some(until) = incident.held_until { " The hold ends " (time::ago(until, now)) " at the latest." }
-                " " a href={ "/console/incidents/" (form::encoded(&incident.id)) } { "Open incident" }
             }
         },
     )
@@ -203,7 +204,7 @@ fn line(need: &Need, overview: &Overview) -> Markup {
                         span .quiet.small { (length(overview.now.duration_since(over))) " past its patience" }
                     }
                 }
-                p .what { (cut(&need.why)) }
+                p .what { (crate::text::prose(&need.why)) }
             }
             span .for { (time::since(need.since, overview.now)) }
             span .act { @if let Some(page) = &page { a .button href={ (page) "#why" } aria-label={ "Look at " (crate::text::visible(&need.name, false)) } { "Look" } } }
@@ -246,14 +247,14 @@ fn kind(axis: &Axis) -> Markup {
 fn changes(overview: &Overview) -> Markup {
     html! {
         section .card #changes {
-            header { h2 { "Recent changes" } span .right { a href="/console/history" { "History" } } }
+            header { h2 { "Recent changes" } }
             @if overview.changes.is_empty() {
                 p .in.quiet { "There are none that you may see." }
             } @else {
                 div .scroll tabindex="0" role="region" aria-label="Recent changes" {
                     table .cards {
                         thead { tr { th scope="col" { "When" } th scope="col" { "What" } th scope="col" { "Change" } th scope="col" { "By" } th scope="col" { "Why" } } }
-                        tbody { @for Change { row } in &overview.changes { (change(row, &overview.places, overview.now)) } }
+                        tbody { @for one in &overview.changes { (change(one, &overview.places, overview.now)) } }
                     }
                 }
             }
@@ -263,12 +264,13 @@ fn changes(overview: &Overview) -> Markup {
 
 /// A row of history in a table.
 #[must_use]
-pub fn change(row: &Row, places: &Places, now: Timestamp) -> Markup {
+pub fn change(change: &Change, places: &Places, now: Timestamp) -> Markup {
+    let row = &change.row;
     let by = row.user_id.as_deref().unwrap_or(&row.triggered_by);
     html! {
         tr {
             td .quiet data-label="When" { (time::ago(row.created_at, now)) }
-            td data-label="What" { (what(row, places)) }
+            td data-label="What" { (what(change, places)) }
             td data-label="Change" { span { (moved(row)) } }
             td data-label="By" { (cut(by)) }
             td data-label="Why" { @if let Some(comment) = &row.comment { (cut(comment)) } }
@@ -278,9 +280,10 @@ pub fn change(row: &Row, places: &Places, now: Timestamp) -> Markup {
 
 /// The resource of a row: its name where the row has it, else its id.
 #[must_use]
-pub fn what(row: &Row, places: &Places) -> Markup {
+pub fn what(change: &Change, places: &Places) -> Markup {
+    let row = &change.row;
     let named = ["name", "hostname", "satellite"].iter().find_map(|key| row.metadata[*key].as_str());
-    let name = named.unwrap_or(&row.resource_id);
+    let name = change.name.as_deref().or(named).unwrap_or(&row.resource_id);
     html! {
         span {
             @match places.page(&row.kind, &row.resource_id) {

@@ -14,7 +14,7 @@ use crate::{
 /// A state: icon, word as on the wire, tone.
 #[must_use]
 pub fn badge(tone: Tone, word: &str) -> Markup {
-    html! { span .badge.(tone.as_class()) { (icon(tone.icon())) (text(word)) } }
+    html! { span .badge.(tone.class_name()) { (icon(tone.icon())) (text(word)) } }
 }
 
 /// The state of a kind, or of one of its statuses.
@@ -74,19 +74,22 @@ pub fn command(command: &str) -> Markup {
 /// What has to be said before anything else.
 #[must_use]
 pub fn banner(tone: Tone, said: &Markup) -> Markup {
-    html! { div .banner.(tone.as_class()) { (icon::of(tone)) div .said { (said) } } }
+    html! { div .banner.(tone.class_name()) { (icon::of(tone)) div .said { (said) } } }
 }
 
 /// A bar of parts in the proportion of their counts. A part is never too narrow to be seen.
 #[must_use]
 pub fn bar(parts: &[(Tone, i64)], said: &str) -> Markup {
     let widths = widths(&parts.iter().map(|(_, count)| *count).collect::<Vec<_>>());
-    let mut at = 0;
+    let starts = widths.iter().scan(0, |next, width| {
+        let at = *next;
+        *next += width;
+        Some(at)
+    });
     html! {
         svg .bar viewBox="0 0 1000 8" preserveAspectRatio="none" role="img" aria-label=(said) {
-            @for ((tone, _), width) in parts.iter().zip(&widths).filter(|(_, width)| **width > 0) {
-                rect .(tone.as_class()) x=(at) y="0" width=(width - 3) height="8" {}
-                @let _ = { at += width; };
+            @for (((tone, _), width), at) in parts.iter().zip(&widths).zip(starts).filter(|((_, width), _)| **width > 0) {
+                rect .(tone.class_name()) x=(at) y="0" width=(width - 3) height="8" {}
             }
         }
     }
@@ -118,7 +121,7 @@ pub fn count(number: i64) -> String {
     let digits = number.unsigned_abs().to_string();
     let mut written = String::new();
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             written.push(',');
         }
         written.push(digit);

@@ -11,6 +11,22 @@ pub fn text(given: &str) -> Markup {
     html! { bdi { (visible(given, false)) } }
 }
 
+/// A text in running words, in which words between backticks are shown as code.
+#[must_use]
+pub fn prose(given: &str) -> Markup {
+    let parts: Vec<_> = given.split('`').collect();
+    if parts.len().is_multiple_of(2) {
+        return text(given);
+    }
+    html! {
+        bdi {
+            @for (at, part) in parts.iter().enumerate() {
+                @if at % 2 == 1 { code { (visible(part, false)) } } @else { (visible(part, false)) }
+            }
+        }
+    }
+}
+
 /// A text in a table: as [`text`], and cut.
 #[must_use]
 pub fn cut(given: &str) -> Markup {
@@ -99,6 +115,8 @@ mod tests {
         assert_eq!(text("<b>\"&").into_string(), "<bdi>&lt;b&gt;&quot;&amp;</bdi>");
         let long = cut(&"é".repeat(10_000)).into_string();
         assert_eq!(long, format!("<bdi>{}…</bdi>", "é".repeat(200)));
+        assert_eq!(prose("a `b<` c").into_string(), "<bdi>a <code>b&lt;</code> c</bdi>");
+        assert_eq!(prose("a ` c").into_string(), "<bdi>a ` c</bdi>");
         assert_eq!(cut("short").into_string(), "<bdi>short</bdi>");
     }
 }

@@ -19,6 +19,7 @@ mod cluster_load;
 mod cluster_stories;
 mod clusters;
 mod concurrency;
+mod console;
 mod contract;
 mod deleted;
 mod device_agents;

@@ -65,11 +65,7 @@ fn read(mut answer: Value, ask: &Ask<'_>) -> Listed {
     let (page, total) = (number("page"), number("total"));
     let limit = u64::try_from(ask.limit).unwrap_or(u64::MAX);
     let next = (page * limit < total).then(|| (page + 1).to_string());
-    let items = match answer["items"].take() {
-        Value::Array(items) => items,
-        _ => Vec::new(),
-    };
-    Listed { items, next }
+    Listed { items: face::items(answer["items"].take()), next }
 }
 
 fn member(value: &Value) -> Member {

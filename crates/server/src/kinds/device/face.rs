@@ -50,11 +50,7 @@ fn ask(ask: &Ask<'_>) -> Vec<(&'static str, String)> {
 
 fn read(mut answer: Value, _: &Ask<'_>) -> Listed {
     let next = answer["metadata"]["continue"].as_str().map(str::to_owned);
-    let items = match answer["items"].take() {
-        Value::Array(items) => items,
-        _ => Vec::new(),
-    };
-    Listed { items, next }
+    Listed { items: face::items(answer["items"].take()), next }
 }
 
 fn member(value: &Value) -> Member {

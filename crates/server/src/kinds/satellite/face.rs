@@ -35,7 +35,7 @@ pub(super) static FACE: Face = Face {
             "Hand the token to the satellite. It registers and goes from pending to online.",
             "satellite --token \"$TOKEN\" --ground-control-url URL",
         ),
-        ("Or look around first, with satellites that are simulated.", "wardroom simulate satellites --help"),
+        ("See them all.", "wardroom get satellites"),
     ],
 };
 

@@ -19,6 +19,7 @@ use wardroom_console::{
 use super::{
     answer::see,
     detail::read,
+    document,
     inside::Asked,
     list::page_of,
     visit::{Posted, Visit},
@@ -165,12 +166,11 @@ pub(super) async fn act(
 
 /// The body of a request: what the action fixes, and what the form fills in.
 fn body(visit: &Visit, action: &Action, given: &BTreeMap<String, String>) -> Option<Value> {
-    let taken = visit.console.fields.at(&action.method, &action.path)?;
+    visit.console.fields.at(&action.method, &action.path)?;
     let mut body = action.body.as_ref().and_then(Value::as_object).cloned().unwrap_or_default();
-    for (name, value) in given.iter().filter(|(_, value)| !value.trim().is_empty()) {
-        let asked = name == "comment" || action.needs.contains(name);
-        if asked && taken.contains_key(name) && !body.contains_key(name) {
-            body.insert(name.clone(), Value::String(value.trim().to_owned()));
+    for Field { name, value, .. } in fields(visit, action, given) {
+        if !value.trim().is_empty() {
+            body.insert(name, Value::String(value.trim().to_owned()));
         }
     }
     (!body.is_empty() || action.method != "DELETE").then_some(Value::Object(body))
@@ -217,21 +217,28 @@ async fn show(
     visit.page_with(summary.as_ref(), status, subject.face.segment, &title, &dialog::page(&dialog))
 }
 
-/// The fields that a person fills in.
+/// The fields that a person fills in: those that the action needs, other texts that its request takes, a comment.
 fn fields(visit: &Visit, action: &Action, given: &BTreeMap<String, String>) -> Vec<Field> {
     let Some(taken) = visit.console.fields.at(&action.method, &action.path) else { return Vec::new() };
-    let field = |name: &str, hint: &str, is_needed| Field {
-        name: name.to_owned(),
-        hint: hint.to_owned(),
-        value: given.get(name).cloned().unwrap_or_default(),
-        is_needed,
+    let fixed = |name: &str| action.body.as_ref().is_some_and(|body| body.get(name).is_some());
+    // A move names its state, and a change of a resource only the fields that its action is about.
+    let is_verb = action.method == "POST";
+    let is_needed = |name: &str| action.needs.iter().any(|needed| needed == name);
+    let is_asked = |(name, field): &(&String, &document::Field)| {
+        !fixed(name) && (is_needed(name) || *name == "comment" || is_verb && field.is_text)
     };
-    let needed = action.needs.iter().filter_map(|name| Some((name, taken.get(name)?)));
-    let mut fields: Vec<_> = needed.map(|(name, hint)| field(name, hint, true)).collect();
-    let has_comment = fields.iter().any(|field| field.name == "comment");
-    if !has_comment && let Some(hint) = taken.get("comment") {
-        fields.push(field("comment", hint, false));
-    }
+    let mut fields: Vec<_> = taken
+        .iter()
+        .filter(is_asked)
+        .map(|(name, field)| Field {
+            name: name.clone(),
+            hint: field.hint.clone(),
+            value: given.get(name).cloned().unwrap_or_default(),
+            is_needed: is_needed(name),
+        })
+        .collect();
+    // The comment is the last.
+    fields.sort_by_key(|field| (field.name == "comment", !field.is_needed));
     fields
 }
 

@@ -4,8 +4,22 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// The fields of each request with a body, with what the document says of each.
-pub(crate) struct Fields(Vec<(String, String, BTreeMap<String, String>)>);
+use crate::platform::http::access::is_at;
+
+/// A field of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Field {
+    /// What the document says of it.
+    pub(crate) hint: String,
+    /// Whether it is one line of text.
+    pub(crate) is_text: bool,
+}
+
+/// The fields of a request by their names.
+pub(crate) type Named = BTreeMap<String, Field>;
+
+/// The fields of each request with a body.
+pub(crate) struct Fields(Vec<(String, String, Named)>);
 
 impl Fields {
     /// Reads the document.
@@ -24,35 +38,36 @@ impl Fields {
         Self(all)
     }
 
-    /// The fields of the request at this path, with what each is; nothing for a request without a body.
-    pub(crate) fn at(&self, method: &str, path: &str) -> Option<&BTreeMap<String, String>> {
-        let fits = |pattern: &str| {
-            let mut parts = path.split('/');
-            pattern
-                .split('/')
-                .all(|part| parts.next().is_some_and(|given| part.starts_with('{') || part == given))
-                && parts.next().is_none()
-        };
+    /// The fields of the request at this path; nothing for a request without a body.
+    pub(crate) fn at(&self, method: &str, path: &str) -> Option<&Named> {
         // A path without variables goes before one with them.
-        let found = self.0.iter().filter(|(known, pattern, _)| known == method && fits(pattern));
+        let found = self.0.iter().filter(|(known, pattern, _)| known == method && is_at(pattern, path));
         found.min_by_key(|(_, pattern, _)| pattern.matches('{').count()).map(|(_, _, fields)| fields)
     }
 }
 
 /// The fields of a schema, also of one that is named, optional, or one of several.
-fn fields(schemas: &Value, schema: &Value) -> BTreeMap<String, String> {
+fn fields(schemas: &Value, schema: &Value) -> Named {
     if let Some(name) = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
         return fields(schemas, &schemas[name]);
     }
-    let said = |field: &Value| field["description"].as_str().unwrap_or_default().to_owned();
     let own = schema["properties"].as_object().into_iter().flatten();
-    let mut all: BTreeMap<_, _> = own.map(|(name, field)| (name.clone(), said(field))).collect();
+    let mut all: Named = own.map(|(name, schema)| (name.clone(), field(schema))).collect();
     for several in ["oneOf", "allOf", "anyOf"] {
         for one in schema[several].as_array().into_iter().flatten() {
             all.extend(fields(schemas, one));
         }
     }
     all
+}
+
+fn field(schema: &Value) -> Field {
+    let is_text = match &schema["type"] {
+        Value::String(one) => one == "string",
+        Value::Array(several) => several.iter().any(|one| one == "string"),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
+    };
+    Field { hint: schema["description"].as_str().unwrap_or_default().to_owned(), is_text }
 }
 
 #[cfg(test)]
@@ -72,5 +87,8 @@ mod tests {
         assert!(!takes("DELETE", "/api/satellites/edge-1"));
         assert!(!takes("PATCH", "/api/v1/nodes/n1"));
         assert!(fields.at("POST", "/nowhere").is_none());
+        let mode = &fields.at("POST", "/api/satellites/edge-1/reenable").unwrap()["mode"];
+        assert!(mode.is_text && mode.hint.contains("reissue"), "{mode:?}");
+        assert!(!fields.at("PATCH", "/api/v1/nodes/n1/state").unwrap()["force"].is_text);
     }
 }

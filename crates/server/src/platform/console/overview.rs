@@ -1,7 +1,15 @@
 //! The overview, and the list of what needs a person.
 
+use std::collections::BTreeMap;
+
 use axum::response::Response;
-use wardroom_api::{Page, client::Summary, history::Rows, liveness::Incident};
+use wardroom_api::{
+    Page,
+    client::Summary,
+    found::Found,
+    history::{Row, Rows},
+    liveness::Incident,
+};
 use wardroom_console::{
     face::Group,
     overview::{self, Axis, Change, Overview},
@@ -20,12 +28,7 @@ pub(super) async fn overview(visit: Visit) -> Result<Response, Error> {
     let shown = Overview {
         attention: api.one("/api/v1/attention", &[]).await,
         fleet: fleet(&visit, summary.as_ref()),
-        changes: changes
-            .map(|rows| rows.data)
-            .unwrap_or_default()
-            .into_iter()
-            .map(|row| Change { row })
-            .collect(),
+        changes: named(&visit, changes.map(|rows| rows.data).unwrap_or_default()).await,
         incidents: incidents.into_iter().filter(|incident| incident.ended_at.is_none()).collect(),
         places: visit.places(),
         now: visit.console.app.now(),
@@ -35,6 +38,27 @@ pub(super) async fn overview(visit: Visit) -> Result<Response, Error> {
         Ok(_) | Err(_) => "Overview".to_owned(),
     };
     visit.page_with(summary.as_ref(), axum::http::StatusCode::OK, "", &title, &overview::page(&shown))
+}
+
+/// The rows with what people call their resources.
+pub(super) async fn named(visit: &Visit, rows: Vec<Row>) -> Vec<Change> {
+    let mut names: BTreeMap<(String, String), Option<String>> = BTreeMap::new();
+    let mut changes = Vec::new();
+    for row in rows {
+        let key = (row.kind.clone(), row.resource_id.clone());
+        if !names.contains_key(&key) {
+            let query = [("name", &*row.resource_id), ("kind", &*row.kind), ("deleted", "true")];
+            let found: Option<Page<Found>> = match visit.console.faces().any(|face| face.kind == row.kind) {
+                true => visit.api().read("/api/v1/resources", &query).await.ok(),
+                false => None,
+            };
+            let found =
+                found.and_then(|page| page.data.into_iter().find(|found| found.id == row.resource_id));
+            names.insert(key.clone(), found.map(|found| found.name));
+        }
+        changes.push(Change { name: names.get(&key).cloned().flatten(), row });
+    }
+    changes
 }
 
 /// All that needs a person.

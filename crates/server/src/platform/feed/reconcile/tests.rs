@@ -40,6 +40,7 @@ const TOY: Kind = Kind {
     beats: None,
     jobs: |_| Vec::new(),
     words: &Words { schemas: &[], parameters: &[] },
+    faces: &[],
     problems: &[],
     dialect: None,
 };
