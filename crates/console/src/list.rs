@@ -10,7 +10,7 @@ use crate::{
     form, icon,
     part::{self, cell, chip, count, seen, state},
     problem,
-    text::text,
+    text::{text, visible},
     time,
 };
 
@@ -124,10 +124,10 @@ fn filter(list: &List<'_>) -> Markup {
         form .filter action={ "/console/" (list.face.segment) } role="search" {
             div .find {
                 (icon::icon("search"))
-                input .mono type="search" name="q" value=(list.filter) aria-label="Filter" maxlength="2048" autocomplete="off" spellcheck="false"
+                input .mono type="search" name="q" value=(visible(&list.filter, false)) aria-label="Filter" maxlength="2048" autocomplete="off" spellcheck="false"
                     placeholder="a label or a field: site=berlin,rack in (a,b)" aria-describedby="filter-help" aria-invalid=[wrong.map(|_| "true")];
             }
-            @if !list.state.is_empty() { input type="hidden" name="state" value=(list.state); }
+            @if !list.state.is_empty() { input type="hidden" name="state" value=(visible(&list.state, false)); }
             button { "Filter" }
             @if !list.filter.is_empty() { a .button href=(path(&List { filter: String::new(), ..list.clone() }, &list.state, "", &[])) { "Clear" } }
         }

@@ -44,7 +44,7 @@ pub(super) async fn page(
     headers: HeaderMap,
     asked: Result<Query<Asked>, axum::extract::rejection::QueryRejection>,
 ) -> Response {
-    let next = asked.map(|query| query.0.next).unwrap_or_default();
+    let next = asked.map(|query| own(&query.0.next).to_owned()).unwrap_or_default();
     shown(&console.app, &headers, next, None, StatusCode::OK)
 }
 
@@ -83,7 +83,7 @@ pub(super) async fn log_in(
             tokio::time::sleep(rest).await;
             app.denials.count(caller.name(), "/console/login", StatusCode::UNAUTHORIZED.as_u16());
             let wrong = "The token is not accepted: it is unknown, has expired, or was revoked.".to_owned();
-            return Ok(shown(app, &headers, next.to_owned(), Some(wrong), StatusCode::UNAUTHORIZED));
+            return Ok(shown(app, &headers, own(next).to_owned(), Some(wrong), StatusCode::UNAUTHORIZED));
         }
         Err(error) => return Err(error),
     };
