@@ -39,6 +39,7 @@ fn setup(manager: Option<&str>) -> (Output, String) {
         "grep -q python3 \"$LOG\" || exit 1\nmkdir -p \"$3/bin\"\ncp \"${0%/*}/pip\" \"$3/bin/pip\"",
     );
     program("pip", "exit 0");
+    program("npm", "grep -q npm \"$LOG\"");
     if let Some(manager) = manager {
         program(manager, "echo asked without root >&2; exit 1");
     }
@@ -69,7 +70,9 @@ fn every_package_manager_is_asked_in_its_own_words() {
     let cluster = "sed -i s/^#*create_main_cluster.*/create_main_cluster = false/ /etc/postgresql-common/createcluster.conf";
     let mut debian = [apt("curl"), apt("postgresql-common")].concat();
     debian.push(cluster.to_owned());
-    debian.extend([apt("postgresql"), apt("docker-registry"), apt("python3-venv")].concat());
+    let last = ["postgresql", "docker-registry", "python3-venv"];
+    let browser = ["chromium", "chromium-driver", "fonts-inter", "npm"];
+    debian.extend(last.into_iter().chain(browser).flat_map(apt));
     check("apt-get", &debian.iter().map(|line| &**line).collect::<Vec<_>>());
     check(
         "dnf",
@@ -78,11 +81,24 @@ fn every_package_manager_is_asked_in_its_own_words() {
             "dnf install -y -q postgresql-server",
             "dnf install -y -q docker-distribution",
             "dnf install -y -q python3",
+            "dnf install -y -q chromium",
+            "dnf install -y -q chromedriver",
+            "dnf install -y -q rsms-inter-fonts",
+            "dnf install -y -q nodejs-npm",
         ],
     );
     check(
         "apk",
-        &["apk add -q curl", "apk add -q postgresql", "apk add -q docker-registry", "apk add -q python3"],
+        &[
+            "apk add -q curl",
+            "apk add -q postgresql",
+            "apk add -q docker-registry",
+            "apk add -q python3",
+            "apk add -q chromium",
+            "apk add -q chromium-chromedriver",
+            "apk add -q font-inter",
+            "apk add -q npm",
+        ],
     );
 }
 

@@ -10,7 +10,7 @@ pub const PATH: &str = "/console/assets/";
 /// The style sheet.
 pub const STYLE: &str = "console.css";
 /// What works in the page beyond links and forms.
-pub const SCRIPT: &str = "console.js";
+pub const SCRIPTS: &[&str] = &["console.js", "times.js", "live.js", "keys.js"];
 
 #[derive(RustEmbed)]
 #[folder = "assets"]
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_file_is_found_by_its_hashed_name() {
-        for name in [STYLE, SCRIPT] {
+        for name in SCRIPTS.iter().copied().chain([STYLE]) {
             let path = path(name);
             let asset = find(path.strip_prefix(PATH).unwrap()).unwrap();
             assert!(!asset.bytes.is_empty() && path.len() > PATH.len() + name.len());

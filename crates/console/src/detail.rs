@@ -5,16 +5,20 @@ use maud::{Markup, html};
 use serde_json::Value;
 use wardroom_api::{
     action::Action,
-    client::{Exit, Explained},
+    client::{Exit, Explained, Why},
     history::Row,
 };
-use wardroom_core::tone::{self, Tone};
+use wardroom_core::{
+    diagram::{self, Numbered},
+    tone::{self, Tone},
+};
 
 use crate::{
     command,
     face::{Cell, Face, Fact, Layer, Layers, Member},
     form,
     icon::{self, Class as _, icon},
+    lifecycles::figure,
     part::{self, badge, cell, chip, state},
     text::{block, prose, text},
     time,
@@ -352,15 +356,16 @@ fn derived(detail: &Detail<'_>) -> Layer {
 fn moves(detail: &Detail<'_>, explained: &Explained) -> Markup {
     html! {
         section #moves .card {
-            header { h2 { "Where it is, and where it can go" } span .right { "from the table the server decides by" } }
+            header { h2 { "Where it is, and where it can go" } span .right { "drawn from the table the server decides by" } }
+            @if let Some(drawn) = diagram::of(detail.face.kind) { (figure(drawn, Some(&detail.member.state), &[])) }
             div .scroll tabindex="0" role="region" aria-label="Ways out" {
                 table .cards.moves {
                     thead .unseen { tr { th { "Number" } th { "Event" } th { "Leads to" } th { "When" } th { "How" } } }
                     tbody {
                         @for why in &explained.data {
-                            @for (number, exit) in why.exits.iter().enumerate() {
+                            @for (number, exit) in numbered(detail, why) {
                                 tr {
-                                    td { span .ball { (number + 1) } }
+                                    td { @if let Some(number) = number { span .ball { (number) } } }
                                     td .mono { (text(exit.on.as_deref().unwrap_or(&why.about))) }
                                     td { (state(subject(detail, &why.about), &exit.to)) }
                                     td { (prose(&exit.when)) @if let Some(reason) = reason(exit) { p .hint { "Not now: " (text(reason)) } } }
@@ -376,6 +381,19 @@ fn moves(detail: &Detail<'_>, explained: &Explained) -> Markup {
             }
         }
     }
+}
+
+/// The ways out with the numbers of their curves, in the order of the numbers.
+fn numbered<'a>(detail: &Detail<'_>, why: &'a Why) -> Vec<(Option<usize>, &'a Exit)> {
+    let drawn = diagram::of(detail.face.kind).filter(|_| subject(detail, &why.about) == detail.face.kind);
+    let numbers = drawn.map(|drawn| drawn.numbered(&why.state)).unwrap_or_default();
+    let number = |exit: &Exit| {
+        let same = |one: &&Numbered<'_>| Some(one.row.on) == exit.on.as_deref() && one.row.to == exit.to;
+        numbers.iter().find(same).map(|one| one.number)
+    };
+    let mut exits: Vec<_> = why.exits.iter().map(|exit| (number(exit), exit)).collect();
+    exits.sort_by_key(|(number, _)| *number);
+    exits
 }
 
 /// What the states of an explanation belong to.

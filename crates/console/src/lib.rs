@@ -11,6 +11,7 @@ pub mod face;
 pub mod filter;
 pub mod form;
 pub mod icon;
+pub mod lifecycles;
 pub mod list;
 pub mod login;
 pub mod overview;

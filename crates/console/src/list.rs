@@ -121,7 +121,7 @@ fn filter(list: &List<'_>) -> Markup {
     let wrong = list.problem.as_ref().filter(|problem| !problem.errors.is_empty());
     let fields = list.face.fields.join(", ");
     html! {
-        form .filter action={ "/console/" (list.face.segment) } role="search" {
+        form .filter action={ "/console/" (list.face.segment) } role="search" aria-label="Filter" {
             div .find {
                 (icon::icon("search"))
                 input .mono type="search" name="q" value=(visible(&list.filter, false)) aria-label="Filter" maxlength="2048" autocomplete="off" spellcheck="false"

@@ -84,6 +84,8 @@ pub struct Frame {
     pub csrf: String,
     /// The theme.
     pub theme: Theme,
+    /// The place in the feed that the page shows; nothing where it is not known.
+    pub place: Option<String>,
 }
 
 /// The token of the session in a form.
@@ -106,7 +108,7 @@ pub fn document(title: &str, theme: Theme, body: &Markup) -> Markup {
                 title { (visible(title, false)) }
                 link rel="icon" href=(assets::path("icon.svg")) type="image/svg+xml";
                 link rel="stylesheet" href=(assets::path(assets::STYLE));
-                script type="module" src=(assets::path(assets::SCRIPT)) {}
+                @for script in assets::SCRIPTS { script type="module" src=(assets::path(script)) {} }
             }
             body { (sprite()) (body) }
         }
@@ -144,12 +146,12 @@ fn top(frame: &Frame) -> Markup {
         header .top {
             a .icon-button.menu href="#nav" aria-label="Menu" { (icon("menu")) }
             a .brand href="/console" { (brand()) }
-            form .find action="/console/find" role="search" {
+            form .find action="/console/find" role="search" aria-label="Find" {
                 (icon("search"))
                 input type="search" name="name" aria-label="Find a member" placeholder="Find a member by name or id" maxlength="253" autocomplete="off";
             }
             div .right {
-                span #live {}
+                span #live data-place=[&frame.place] {}
                 form method="post" action="/console/theme" {
                     (csrf(&frame.csrf))
                     input type="hidden" name="theme" value=(next.as_str());

@@ -7,7 +7,7 @@ use wardroom_core::why::length;
 /// How long ago something was, such as `3 min`; the exact time is its title.
 #[must_use]
 pub fn since(at: Timestamp, now: Timestamp) -> Markup {
-    marked(at, &length(now.duration_since(at)))
+    marked(at, &length(now.duration_since(at)), Some("since"))
 }
 
 /// The same with the word for it, such as `3 min ago` or `in 3 min`.
@@ -18,18 +18,19 @@ pub fn ago(at: Timestamp, now: Timestamp) -> Markup {
     } else {
         format!("in {}", length(at.duration_since(now)))
     };
-    marked(at, &text)
+    marked(at, &text, Some("ago"))
 }
 
 /// The time of day and the date in UTC.
 #[must_use]
 pub fn exact(at: Timestamp) -> Markup {
-    marked(at, &written(at))
+    marked(at, &written(at), None)
 }
 
-fn marked(at: Timestamp, text: &str) -> Markup {
+/// With an age, a script counts on.
+fn marked(at: Timestamp, text: &str, age: Option<&str>) -> Markup {
     let whole = at.round(Unit::Second).unwrap_or(at);
-    html! { time datetime=(whole) title={ (written(at)) " UTC" } { (text) } }
+    html! { time datetime=(whole) data-age=[age] title={ (written(at)) " UTC" } { (text) } }
 }
 
 fn written(at: Timestamp) -> String {

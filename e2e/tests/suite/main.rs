@@ -11,6 +11,7 @@ mod access;
 mod adapters;
 mod attention;
 mod boot;
+mod browser;
 mod bulk;
 mod cluster_adapters;
 mod cluster_contract;

@@ -1,5 +1,6 @@
 //! Starting servers, talking to them, and looking behind their back.
 
+pub(crate) mod browser;
 pub(crate) mod chain;
 pub(crate) mod cluster;
 pub(crate) mod database;

@@ -152,8 +152,8 @@ fn write_edge(out: &mut String, edge: &Edge, legal: bool, look: Look) {
     let (tip, base) = (curve.end, curve.end.plus(back));
     let side = curve.direction().right().times(HEAD.1);
     let (line, head) = match (look, legal) {
-        (Look::Classes, false) => (r#"class="edge""#, r#"class="head""#),
-        (Look::Classes, true) => (r#"class="edge legal""#, r#"class="head legal""#),
+        (Look::Classes, false) => (r#"class="edge""#, r#"class="tip""#),
+        (Look::Classes, true) => (r#"class="edge legal""#, r#"class="tip legal""#),
         (Look::Colours, _) => (r##"fill="none" stroke="#8390a0""##, r##"fill="#8390a0""##),
     };
     let _ = writeln!(
@@ -216,7 +216,7 @@ fn classes(state: &StateView, current: bool) -> String {
             classes = classes + " " + class;
         }
     }
-    if current { format!("{classes} current tone-{}", state.tone) } else { classes }
+    if current { format!("{classes} current t-{}", state.tone) } else { classes }
 }
 
 /// A box with a ground of its own: its ink is legible on it whatever lies behind the picture.

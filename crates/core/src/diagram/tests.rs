@@ -122,7 +122,7 @@ fn a_diagram_for_a_page_has_classes_only() {
             assert!(!svg.contains(forbidden), "{forbidden} in {svg}");
         }
         assert_eq!(svg.contains(">1,204</text>"), current.is_some());
-        assert_eq!(svg.contains(" current tone-"), current.is_some());
+        assert_eq!(svg.contains(" current t-"), current.is_some());
         assert_eq!(svg, draw(), "equal tables give equal pictures");
     }
 }

@@ -23,7 +23,9 @@ pub(crate) mod answer;
 mod detail;
 mod document;
 pub(crate) mod inside;
+mod lifecycles;
 mod list;
+mod live;
 mod login;
 mod overview;
 pub(crate) mod session;
@@ -43,6 +45,9 @@ pub const ACCESS: &[Route] = &[
     route("POST", "/console/theme",                     "", Session, Class::Write),
     route("GET",  "/console/attention",                 "", Session, Class::Read),
     route("GET",  "/console/find",                      "", Session, Class::Read),
+    route("GET",  "/console/lifecycles",                "", Session, Class::Read),
+    route("GET",  "/console/lifecycles/{name}",         "", Session, Class::Read),
+    route("GET",  "/console/live",                      "", Session, Class::Read),
     route("GET",  "/console/{section}",                 "", Session, Class::Read),
     route("GET",  "/console/{section}/{id}",            "", Session, Class::Read),
     route("GET",  "/console/{section}/{id}/{tab}",      "", Session, Class::Read),
@@ -88,6 +93,9 @@ pub(crate) fn routes(app: &App, api: Router) -> Router<App> {
         .route("/console/theme", routing::post(login::theme))
         .route("/console/attention", routing::get(overview::attention))
         .route("/console/find", routing::get(list::find))
+        .route("/console/lifecycles", routing::get(lifecycles::all))
+        .route("/console/lifecycles/{name}", routing::get(lifecycles::one))
+        .route("/console/live", routing::get(live::live))
         .route("/console/{section}", routing::get(list::list))
         .route("/console/{section}/{id}", routing::get(detail::now))
         .route("/console/{section}/{id}/{tab}", routing::get(detail::tab))

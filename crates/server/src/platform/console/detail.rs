@@ -108,6 +108,14 @@ pub(super) async fn read(visit: &Visit, face: &Face, id: &str) -> Result<Value, 
     }
 }
 
+/// The id of a member that a path names; the path's own word where there is none.
+pub(super) async fn id_of(visit: &Visit, face: &Face, key: &str) -> String {
+    match read(visit, face, key).await {
+        Ok(found) => (face.member)(&found).id,
+        Err(_) => key.to_owned(),
+    }
+}
+
 /// The object of an answer, without its envelope.
 fn inner(mut value: Value) -> Value {
     if value["success"] == Value::Bool(true) { value["data"].take() } else { value }

@@ -51,6 +51,13 @@ pub(crate) struct Session {
     pub(crate) csrf: String,
 }
 
+impl Session {
+    /// The id of its record.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+}
+
 /// The name of the cookie. Over HTTPS browsers hold it to this host; a listener on loopback may be plain HTTP.
 pub(crate) fn cookie(config: &Config) -> &'static str {
     if is_secure(config) { "__Host-wardroom-session" } else { "wardroom-session" }

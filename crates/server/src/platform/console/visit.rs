@@ -37,6 +37,8 @@ pub(crate) struct Visit {
     theme: Theme,
     path: String,
     query: Vec<(String, String)>,
+    /// The place in the feed before anything was read: where a live page begins.
+    place: Option<String>,
 }
 
 impl FromRequestParts<Console> for Visit {
@@ -46,7 +48,9 @@ impl FromRequestParts<Console> for Visit {
         let of = parts.extensions.get::<Session>().cloned().ok_or(Error::Internal)?;
         let Extension(caller) =
             Extension::<Caller>::from_request_parts(parts, console).await.map_err(|_| Error::Internal)?;
+        let place = console.app.store.feed_tail().await.ok();
         Ok(Self {
+            place: place.map(|place| place.to_string()),
             console: console.clone(),
             caller,
             session: of,
@@ -105,6 +109,7 @@ impl Visit {
             who: identity.name.clone(),
             role: identity.role.to_string(),
             csrf: self.session.csrf.clone(),
+            place: self.place.clone(),
             theme: self.theme,
         };
         Ok(answer::page(status, &shell::page(&frame, title, content)))
@@ -147,6 +152,7 @@ impl Visit {
             ("", vec![plain("", "Overview", "home")]),
             ("Members", of(Group::Members)),
             ("Work", of(Group::Work)),
+            ("Record", vec![plain("lifecycles", "Lifecycles", "share")]),
         ]
     }
 }

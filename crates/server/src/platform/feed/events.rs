@@ -31,7 +31,7 @@ use crate::platform::{
     identity::auth::Caller,
 };
 
-pub(in crate::platform::feed) mod follower;
+pub(in crate::platform) mod follower;
 pub(crate) mod tail;
 #[cfg(test)]
 mod tests;

@@ -17,7 +17,7 @@ use crate::platform::{
 const LOOK: Duration = Duration::from_secs(15);
 
 /// A stream or a waiting request. It occupies one of its token's streams until it is dropped.
-pub(in crate::platform::feed) struct Follower {
+pub(in crate::platform) struct Follower {
     app: App,
     identity: Arc<Identity>,
     after: Cursor,
@@ -26,7 +26,7 @@ pub(in crate::platform::feed) struct Follower {
 
 impl Follower {
     /// Begins to follow after a place.
-    pub(in crate::platform::feed) async fn join(
+    pub(in crate::platform) async fn join(
         app: &App,
         principal: &Principal,
         after: Cursor,
@@ -42,12 +42,12 @@ impl Follower {
     }
 
     /// Where it is.
-    pub(in crate::platform::feed) fn place(&self) -> &Cursor {
+    pub(in crate::platform) fn place(&self) -> &Cursor {
         &self.after
     }
 
     /// Returns the next changes, if any; [`Follower::news`] waits for more.
-    pub(in crate::platform::feed) async fn look(&mut self, most: usize) -> Result<Vec<Arc<Change>>, Error> {
+    pub(in crate::platform) async fn look(&mut self, most: usize) -> Result<Vec<Arc<Change>>, Error> {
         self.news.mark_unchanged();
         let found = match self.app.tail.after(&self.after, most) {
             Some(changes) => changes,
@@ -64,7 +64,7 @@ impl Follower {
     }
 
     /// Waits for news; returns false when none will come.
-    pub(in crate::platform::feed) async fn news(&mut self) -> bool {
+    pub(in crate::platform) async fn news(&mut self) -> bool {
         !matches!(tokio::time::timeout(LOOK, self.news.changed()).await, Ok(Err(_)))
     }
 

@@ -43,9 +43,9 @@ const QUIET: Duration = Duration::from_secs(1);
 const CATCHING_UP: usize = 4;
 
 /// One change, as it is sent to every follower.
-pub(in crate::platform::feed) struct Change {
+pub(in crate::platform) struct Change {
     pub(in crate::platform::feed) cursor: Cursor,
-    pub(super) row: Row,
+    pub(in crate::platform) row: Row,
     pub(super) event: sse::Event,
     /// What it means to adapters; computed when the first of them reads it.
     told: OnceLock<Option<Arc<Told>>>,
