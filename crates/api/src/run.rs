@@ -87,6 +87,9 @@ pub struct RunDetail {
     pub observed: Option<Observed>,
     /// The actions that would not be refused now.
     pub allowed_actions: Vec<Action>,
+    /// Every action, in the order of their table; one that would be refused now says why.
+    #[serde(default)]
+    pub actions: Vec<Action>,
     /// The next step.
     pub recommended: Recommended,
     /// Every attempt of every stage, the newest first.

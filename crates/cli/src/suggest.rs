@@ -155,7 +155,7 @@ mod tests {
         gpu_node, lifecycles, node, run, satellite,
     };
 
-    use super::{Action, command, quoted, remember, words};
+    use super::{Action, command, quoted, remember, typed, words};
     use crate::arguments::Arguments;
 
     fn check(action: action::Action, expected: &str) {
@@ -168,6 +168,8 @@ mod tests {
         let words = words(action).unwrap_or_else(|| panic!("no command for {action:?}"));
         let parsed = Arguments::command().try_get_matches_from(&words);
         assert!(parsed.is_ok(), "{words:?}: {}", parsed.unwrap_err());
+        // The console shows the same command.
+        assert_eq!(wardroom_console::command::of(action, &typed(&action.id)), command(action));
     }
 
     #[test]

@@ -17,3 +17,12 @@ document.addEventListener("click", async (event) => {
     getSelection().selectAllChildren(from);
   }
 });
+
+// A link to the login may carry a token behind the #, which browsers send to no server. It is filled in and taken out of
+// the address; the person sends it.
+const login = document.querySelector("form[action='/console/login']");
+if (login && location.hash.startsWith("#wrt_")) {
+  login.elements.token.value = decodeURIComponent(location.hash.slice(1));
+  history.replaceState(null, "", location.pathname + location.search);
+  login.querySelector("button").focus();
+}

@@ -29,7 +29,7 @@ fn words(action: &Action, called: &str) -> Option<Vec<String>> {
         "assign_config" => return None,
         // Moves of a stored state are named by the state that they lead to.
         _ if action.path.ends_with("/state") => whole(&[kind, "move", called])?,
-        "approve" | "deny" if kind.starts_with("enrollment") => whole(&["device", verb, called])?,
+        "approve" | "deny" if kind.starts_with("enrollment") => return whole(&["device", verb, called]),
         _ => whole(&[kind, &verb.replace('_', "-"), called])?,
     };
     Some(start.into_iter().chain(options(action)).collect())

@@ -15,7 +15,7 @@ use wardroom_core::{
 
 use crate::{
     command,
-    face::{Cell, Face, Fact, Layer, Layers, Member},
+    face::{Cell, Face, Fact, Layer, Layers, Member, Panel, Seen},
     form,
     icon::{self, Class as _, icon},
     lifecycles::figure,
@@ -41,6 +41,8 @@ pub struct Detail<'a> {
     pub facts: Vec<Fact>,
     /// Three of its layers.
     pub layers: Layers,
+    /// What only its kind has.
+    pub panels: Vec<Panel>,
     /// Its newest history.
     pub history: Vec<Row>,
     /// The cursor of older history.
@@ -151,7 +153,7 @@ fn head(detail: &Detail<'_>) -> Markup {
                 p .crumb { a href={ "/console/" (detail.face.segment) } { (detail.face.many) } }
                 div .name {
                     h1 { (text(&member.name)) }
-                    span #state { (state(detail.face.kind, &member.state)) }
+                    span #state { @if !member.state.is_empty() { (state(detail.face.kind, &member.state)) } }
                     @if member.deleted { (badge(Tone::Over, "deleted")) }
                     @for one in member.chips.iter().take(2) { (chip(one)) }
                 }
@@ -181,8 +183,10 @@ fn now(detail: &Detail<'_>) -> Markup {
             }
             div { (facts(detail)) }
         }
-        (layers(detail))
+        @if detail.why.is_some() { (layers(detail)) }
+        @for one in &detail.panels { (panel(one, detail.now)) }
         @if let Some(explained) = &detail.why { (moves(detail, explained)) }
+        (actions(detail))
         (timeline(detail, "Timeline"))
     }
 }
@@ -197,7 +201,7 @@ fn why(detail: &Detail<'_>, explained: &Explained) -> Markup {
     html! {
         section #why .card.why.(tone.class_name()) {
             div .in {
-                h2 { "Why is it " (text(&brief.state)) "?" }
+                h2 { "Why is " (subject_of(explained)) " " (text(&brief.state)) "?" }
                 p .lead { (text(&brief.sentence)) }
                 ul .points {
                     li { (icon::of(if overdue { Tone::Warn } else { tone })) span { (prose(&brief.meaning)) } }
@@ -227,9 +231,19 @@ fn why(detail: &Detail<'_>, explained: &Explained) -> Markup {
     }
 }
 
+/// What is explained: the member itself, or one of its statuses.
+fn subject_of(explained: &Explained) -> &str {
+    let about = explained.data.first().map(|why| &*why.about);
+    about.filter(|about| !matches!(*about, "state" | "run")).unwrap_or("it")
+}
+
 /// The name by which commands call the resource of an action: that of the member, or the id of its run.
 fn called<'a>(detail: &'a Detail<'_>, action: &'a Action) -> &'a str {
-    if action.kind == detail.face.kind { &detail.member.name } else { &action.id }
+    if action.kind == detail.face.kind {
+        detail.member.called.as_ref().unwrap_or(&detail.member.name)
+    } else {
+        &action.id
+    }
 }
 
 fn where_next<'a>(detail: &'a Detail<'_>) -> Option<&'a str> {
@@ -250,12 +264,12 @@ fn offer<'a>(detail: &'a Detail<'_>, action: &Action) -> Option<&'a Offer> {
 
 /// The offer of an action: the same request.
 fn offer_of<'a>(detail: &'a Detail<'_>, action: &Action) -> Option<&'a Offer> {
-    let same = |offer: &&Offer| {
-        offer.action.path == action.path
-            && offer.action.body == action.body
-            && offer.action.action == action.action
-    };
-    detail.offers.iter().find(same)
+    detail.offers.iter().find(|offer| is_same(offer, action))
+}
+
+fn is_same(offer: &Offer, action: &Action) -> bool {
+    let own = &offer.action;
+    (&own.path, &own.body, &own.action) == (&action.path, &action.body, &action.action)
 }
 
 /// A button that leads to the form of an action; without a link where it cannot be taken.
@@ -289,8 +303,8 @@ fn facts(detail: &Detail<'_>) -> Markup {
                 @for (name, value) in detail.facts.iter().filter(|(_, value)| *value != Cell::None) {
                     dt { (name) } dd { (cell(value, detail.now)) }
                 }
-                dt { "Last seen" } dd { (part::seen(detail.member.seen, detail.now)) }
-                dt { "Labels" } dd { (cell(&Cell::Labels(detail.member.labels.clone()), detail.now)) }
+                @if detail.member.seen != Seen::Unknown { dt { "Last seen" } dd { (part::seen(detail.member.seen, detail.now)) } }
+                @if !detail.member.labels.is_empty() { dt { "Labels" } dd { (cell(&Cell::Labels(detail.member.labels.clone()), detail.now)) } }
             }
         }
     }
@@ -352,6 +366,58 @@ fn derived(detail: &Detail<'_>) -> Layer {
     }
 }
 
+/// A table that only this kind has.
+#[must_use]
+pub fn panel(panel: &Panel, now: Timestamp) -> Markup {
+    html! {
+        section .card {
+            header { h2 { (panel.title) } @if !panel.note.is_empty() { span .right { (prose(&panel.note)) } } }
+            div .scroll tabindex="0" role="region" aria-label=(panel.title) {
+                table .cards {
+                    thead { tr { @for head in panel.heads { th scope="col" { (head) } } } }
+                    tbody { @for (number, row) in panel.rows.iter().enumerate() {
+                        tr .current[panel.current == Some(number)] aria-current=[(panel.current == Some(number)).then_some("step")] {
+                            @for (head, one) in panel.heads.iter().zip(row) { td data-label=(head) { (cell(one, now)) } }
+                        }
+                    } }
+                }
+            }
+        }
+    }
+}
+
+/// What can be asked of it besides the moves, or in a table of its own; with the reason where it would be refused now.
+fn actions(detail: &Detail<'_>) -> Markup {
+    let exits = || detail.why.iter().flat_map(|explained| &explained.data).flat_map(|why| &why.exits);
+    let is_move =
+        |offer: &Offer| exits().any(|exit| exit.call.as_ref().is_some_and(|call| is_same(offer, call)));
+    let has_table = detail.json["actions"].is_array();
+    let offers: Vec<_> = detail.offers.iter().filter(|offer| has_table || !is_move(offer)).collect();
+    if offers.is_empty() {
+        return html! {};
+    }
+    html! {
+        section #actions .card {
+            header { h2 { "What you can do" } span .right { "you: " (detail.role) } }
+            table .cards.moves {
+                tbody { @for offer in offers {
+                    tr {
+                        td .do { @if offer.path.is_some() { (button(offer, false)) } @else { b { (label(&offer.action.action)) } } }
+                        td .reason {
+                            @if !offer.effect.is_empty() { p { (prose(&offer.effect)) } }
+                            @if !offer.action.possible {
+                                p .hint { (icon::of(Tone::Over)) " Not now: " (text(offer.action.reason.as_deref().unwrap_or("the state does not allow it"))) }
+                            }
+                            @if offer.path.is_none() { p .hint { "Needs the role " (offer.action.role) "." } }
+                        }
+                        td { code .small { (text(&command::of(&offer.action, called(detail, &offer.action)))) } }
+                    }
+                } }
+            }
+        }
+    }
+}
+
 /// Every way out of where it is, in the order of the table.
 fn moves(detail: &Detail<'_>, explained: &Explained) -> Markup {
     html! {
@@ -363,10 +429,13 @@ fn moves(detail: &Detail<'_>, explained: &Explained) -> Markup {
                     thead .unseen { tr { th { "Number" } th { "Event" } th { "Leads to" } th { "When" } th { "How" } } }
                     tbody {
                         @for why in &explained.data {
+                            @if explained.data.len() > 1 {
+                                tr .part { td colspan="5" { (label(if why.about == "state" { detail.face.one } else { &why.about })) } }
+                            }
                             @for (number, exit) in numbered(detail, why) {
                                 tr {
                                     td { @if let Some(number) = number { span .ball { (number) } } }
-                                    td .mono { (text(exit.on.as_deref().unwrap_or(&why.about))) }
+                                    td .mono.event { (text(exit.on.as_deref().unwrap_or(&why.about))) }
                                     td { (state(subject(detail, &why.about), &exit.to)) }
                                     td { (prose(&exit.when)) @if let Some(reason) = reason(exit) { p .hint { "Not now: " (text(reason)) } } }
                                     td { (how(detail, exit)) }
@@ -421,7 +490,7 @@ fn timeline(detail: &Detail<'_>, title: &str) -> Markup {
             header {
                 h2 { (title) } span .quiet.small { "newest first" }
                 @if let Some(newest) = detail.history.first() {
-                    span .right { (icon("chain")) " " (newest.sequence) " rows, chained by hashes" }
+                    span .right { (icon("chain")) " " (newest.sequence) @if newest.sequence == 1 { " row" } @else { " rows" } ", chained by hashes" }
                 }
             }
             @if detail.hides_history { p .in.quiet { "Your role does not read history; viewer, operator, admin and auditor do." } }

@@ -10,7 +10,7 @@ use crate::{
     face::Member,
     part, problem,
     shell::csrf,
-    text::text,
+    text::{prose, text},
 };
 
 /// The form as it is shown.
@@ -57,8 +57,8 @@ pub fn page(dialog: &Dialog) -> Markup {
             header { h1 #title { (words) " " (text(&dialog.name)) } }
             div .in {
                 @if let Some(problem) = &dialog.problem { (problem::banner(problem)) }
-                @if !dialog.offer.effect.is_empty() { p { (text(&dialog.offer.effect)) } }
-                @if let Some(before) = &action.precondition { p .hint { (text(before)) } }
+                @if !dialog.offer.effect.is_empty() { p { (prose(&dialog.offer.effect)) } }
+                @if let Some(before) = &action.precondition { p .hint { (prose(before)) } }
                 @if !action.possible {
                     p .wrong { "Not now: " (text(action.reason.as_deref().unwrap_or("the state does not allow it"))) }
                 }
@@ -97,7 +97,7 @@ fn input(field: &Field) -> Markup {
             textarea id=(id) name=(field.name) maxlength="1024" required[field.is_needed] { (field.value) }
         } @else {
             input id=(id) name=(field.name) value=(field.value) maxlength="4096" required[field.is_needed] autocomplete="off";
-            @if !field.hint.is_empty() { p .hint { (text(&field.hint)) } }
+            @if !field.hint.is_empty() { p .hint { (prose(&field.hint.replace('\n', " "))) } }
         }
     }
 }

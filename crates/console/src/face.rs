@@ -4,10 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use wardroom_core::tone::{self, Tone};
+use wardroom_core::{
+    action::Call,
+    tone::{self, Tone},
+};
 
 /// How a kind is shown.
 #[derive(Debug)]
@@ -30,8 +33,14 @@ pub struct Face {
     pub more: Option<&'static str>,
     /// The states of the chips, in the order of a life.
     pub states: fn() -> Vec<&'static str>,
+    /// What lists can be filtered by.
+    pub selects: Selects,
     /// The fields that a filter may name.
     pub fields: &'static [&'static str],
+    /// What can be asked of any of them, whatever its state.
+    pub calls: &'static [Call],
+    /// What an action does, for those whose place in a table does not say it.
+    pub effect: fn(&str) -> Option<&'static str>,
     /// The parameters that ask the API for a page.
     pub ask: fn(&Ask<'_>) -> Vec<(&'static str, String)>,
     /// Reads a page.
@@ -44,6 +53,8 @@ pub struct Face {
     pub facts: fn(&Value, Option<&Value>) -> Vec<Fact>,
     /// What is desired, observed and worked on, from itself and from `more`.
     pub layers: fn(&Value, Option<&Value>) -> Layers,
+    /// What only this kind has, as tables on a member's page.
+    pub panels: fn(&Value, Option<&Value>) -> Vec<Panel>,
     /// What it is, for a fleet that has none: in one sentence, and in more.
     pub about: (&'static str, &'static str),
     /// How the first one comes to be: what it does, and the command.
@@ -83,6 +94,8 @@ pub struct Member {
     pub id: String,
     /// What people call it.
     pub name: String,
+    /// What commands call it, if not by its name.
+    pub called: Option<String>,
     /// Its state.
     pub state: String,
     /// What is notable beside its state, at most two.
@@ -153,6 +166,27 @@ pub enum Cell {
     Time(Timestamp),
     /// Labels.
     Labels(BTreeMap<String, String>),
+    /// A text that others wrote, in full.
+    Whole(String),
+    /// How long something took.
+    Took(SignedDuration),
+    /// A word in this tone.
+    Word(Tone, String),
+}
+
+/// A table on the page of a member.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Panel {
+    /// Its title.
+    pub title: &'static str,
+    /// What is to be said of it as a whole.
+    pub note: String,
+    /// The heads of its columns.
+    pub heads: &'static [&'static str],
+    /// Its rows.
+    pub rows: Vec<Vec<Cell>>,
+    /// The row that everything waits for.
+    pub current: Option<usize>,
 }
 
 impl Cell {
@@ -172,6 +206,12 @@ impl Cell {
     #[must_use]
     pub fn time(at: Option<Timestamp>) -> Self {
         at.map_or(Self::None, Self::Time)
+    }
+
+    /// A text in full, unless there is none.
+    #[must_use]
+    pub fn whole(text: Option<impl Into<String>>) -> Self {
+        text.map(Into::into).filter(|text: &String| !text.is_empty()).map_or(Self::None, Self::Whole)
     }
 
     /// A state of this subject, unless there is none.
@@ -295,4 +335,64 @@ pub enum Group {
     Members,
     /// What is done to it.
     Work,
+    /// What happened.
+    Record,
+    /// What it is told.
+    Settings,
+}
+
+/// What lists of a kind can be filtered by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Selects {
+    /// Nothing.
+    Nothing,
+    /// The state.
+    State,
+    /// State, fields and labels.
+    All,
+}
+
+impl Face {
+    /// A kind without states, selectors and actions, to be filled in.
+    pub const PLAIN: Self = Self {
+        kind: "",
+        segment: "",
+        many: "",
+        one: "",
+        icon: "gear",
+        group: Group::Settings,
+        path: "",
+        more: None,
+        states: Vec::new,
+        selects: Selects::Nothing,
+        fields: &[],
+        calls: &[],
+        effect: |_| None,
+        ask: |ask| asked("state", ask),
+        read: page,
+        heads: ["", "", ""],
+        member: |_| Member {
+            key: String::new(),
+            id: String::new(),
+            name: String::new(),
+            called: None,
+            state: String::new(),
+            chips: Vec::new(),
+            cells: [Cell::None, Cell::None, Cell::None],
+            seen: Seen::Unknown,
+            since: None,
+            labels: BTreeMap::new(),
+            deleted: false,
+        },
+        facts: |_, _| Vec::new(),
+        layers: |_, _| Layers::default(),
+        panels: |_, _| Vec::new(),
+        about: ("", ""),
+        start: &[],
+    };
+
+    /// The names of its own columns, without those that it does not need.
+    pub fn columns(&self) -> impl Iterator<Item = (usize, &'static str)> {
+        self.heads.into_iter().enumerate().filter(|(_, head)| !head.is_empty())
+    }
 }

@@ -6,7 +6,7 @@ use wardroom_api::{Problem, found::Found};
 use wardroom_core::tone;
 
 use crate::{
-    face::{Face, Member},
+    face::{Face, Member, Seen, Selects},
     form, icon,
     part::{self, cell, chip, count, seen, state},
     problem,
@@ -61,8 +61,8 @@ pub fn page(list: &List<'_>) -> Markup {
         @if list.is_empty {
             (empty(list.face))
         } @else {
-            (chips(list))
-            (filter(list))
+            @if list.face.selects != Selects::Nothing { (chips(list)) }
+            @if list.face.selects == Selects::All { (filter(list)) }
             (part::command(&list.command))
             p .unseen #order { "Ordered by when they were registered, oldest first." }
             div .gap {}
@@ -142,19 +142,36 @@ fn filter(list: &List<'_>) -> Markup {
     }
 }
 
+/// Which columns a page of a list has: those that some member has something in.
+struct Columns {
+    state: bool,
+    seen: bool,
+    since: bool,
+}
+
+impl Columns {
+    fn of(rows: &[Member]) -> Self {
+        Self {
+            state: rows.iter().any(|member| !member.state.is_empty()),
+            seen: rows.iter().any(|member| member.seen != Seen::Unknown),
+            since: rows.iter().any(|member| member.since.is_some()),
+        }
+    }
+}
+
 fn table(list: &List<'_>) -> Markup {
-    let heads = list.face.heads;
+    let columns = Columns::of(&list.rows);
     html! {
         div .card.scroll tabindex="0" role="region" aria-label=(list.face.many) {
             table .cards #rows {
                 thead { tr {
                     th scope="col" { "Name" }
-                    th scope="col" { "State" }
-                    @for head in heads { th scope="col" { (head) } }
-                    th .num scope="col" { "Last seen" }
-                    th .num scope="col" { "In state" }
+                    @if columns.state { th scope="col" { "State" } }
+                    @for (_, head) in list.face.columns() { th scope="col" { (head) } }
+                    @if columns.seen { th .num scope="col" { "Last seen" } }
+                    @if columns.since { th .num scope="col" { "In state" } }
                 } }
-                tbody { @for member in &list.rows { (row(list, member)) } }
+                tbody { @for member in &list.rows { (cells(list, &columns, member)) } }
             }
         }
     }
@@ -163,18 +180,22 @@ fn table(list: &List<'_>) -> Markup {
 /// One row; its id lets a live page replace its cells.
 #[must_use]
 pub fn row(list: &List<'_>, member: &Member) -> Markup {
+    cells(list, &Columns::of(&list.rows), member)
+}
+
+fn cells(list: &List<'_>, columns: &Columns, member: &Member) -> Markup {
     let face = list.face;
     html! {
         tr #{ "row-" (form::encoded(&member.id)) } {
             th scope="row" { a href=(face.page(&member.key)) { (crate::text::cut(&member.name)) } }
-            td {
+            @if columns.state { td {
                 span { (state(face.kind, &member.state)) @for one in member.chips.iter().take(2) { " " (chip(one)) } }
-            }
-            @for (head, one) in face.heads.iter().zip(&member.cells) { td data-label=(head) { (cell(one, list.now)) } }
-            td .num data-label="Last seen" { (seen(member.seen, list.now)) }
-            td .num data-label="In state" {
+            } }
+            @for (at, head) in face.columns() { td data-label=(head) { (cell(&member.cells[at], list.now)) } }
+            @if columns.seen { td .num data-label="Last seen" { (seen(member.seen, list.now)) } }
+            @if columns.since { td .num data-label="In state" {
                 @match member.since { Some(at) => { (time::since(at, list.now)) }, None => { span .quiet { "–" } } }
-            }
+            } }
         }
     }
 }

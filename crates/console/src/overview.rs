@@ -124,7 +124,7 @@ fn held(incident: &Incident, now: Timestamp) -> Markup {
             p {
                 b { @match zone { Some(zone) => { "Zone " (text(zone)) }, None => { "The fleet" } } " fell silent together. " }
                 (incident.silent) " of " (incident.watched) " members are silent, so they are held as suspected. Raised "
-                (time::ago(incident.raised_at, now)) "."
+                (time::ago(incident.raised_at, now)) ". " a href={ "/console/incidents/" (form::encoded(&incident.id)) } { "Open incident" } "."
                 @if let Some(until) = incident.held_until { " The hold ends " (time::ago(until, now)) " at the latest." }
             }
         },
@@ -247,7 +247,7 @@ fn kind(axis: &Axis) -> Markup {
 fn changes(overview: &Overview) -> Markup {
     html! {
         section .card #changes {
-            header { h2 { "Recent changes" } }
+            header { h2 { "Recent changes" } span .right { a href="/console/history" { "History" } } }
             @if overview.changes.is_empty() {
                 p .in.quiet { "There are none that you may see." }
             } @else {

@@ -7,7 +7,7 @@ use wardroom_core::tone::{self, Tone};
 use crate::{
     face::{Cell, Chip, Seen},
     icon::{self, Class as _, icon},
-    text::{cut, text},
+    text::{block, cut, text},
     time,
 };
 
@@ -34,14 +34,17 @@ pub fn chip(chip: &Chip) -> Markup {
 pub fn cell(cell: &Cell, now: Timestamp) -> Markup {
     html! {
         @match cell {
-            Cell::None => { span .quiet { "–" } },
+            Cell::None => { span .quiet.none { "–" } },
             Cell::Text(words) => { (cut(words)) },
             Cell::Mono(words) => { span .mono { (cut(words)) } },
             Cell::State(what, word) => { (state(what, word)) },
             Cell::Link(path, words) => { a href=(path) { (cut(words)) } },
             Cell::Time(at) => { (time::ago(*at, now)) },
+            Cell::Whole(words) => { (block(words)) },
+            Cell::Took(length) => { (wardroom_core::why::length(*length)) },
+            Cell::Word(tone, word) => { (badge(*tone, word)) },
             Cell::Labels(labels) => {
-                @if labels.is_empty() { span .quiet { "–" } }
+                @if labels.is_empty() { span .quiet.none { "–" } }
                 @for (key, value) in labels { span .label { (text(key)) "=" (text(value)) } " " }
             },
         }
@@ -53,7 +56,7 @@ pub fn cell(cell: &Cell, now: Timestamp) -> Markup {
 pub fn seen(seen: Seen, now: Timestamp) -> Markup {
     html! {
         @match seen {
-            Seen::Unknown => { span .quiet { "–" } },
+            Seen::Unknown => { span .quiet.none { "–" } },
             Seen::Never => { "never" },
             Seen::At(at) => { (time::since(at, now)) },
         }

@@ -18,6 +18,8 @@ on_both! {
     a_refusal_keeps_what_was_typed,
     hostile_text_is_shown_harmlessly,
     lists_are_filtered_and_paged,
+    history_is_filtered,
+    tokens_are_revoked_in_the_console,
 }
 
 /// The policy of the specification, as it stands.
@@ -309,6 +311,7 @@ fn hostile_text_is_shown_harmlessly(on: Backend) {
             "/console".to_owned(),
             "/console/attention".to_owned(),
             "/console/nodes".to_owned(),
+            "/console/history".to_owned(),
             format!("/console/nodes/{id}"),
             format!("/console/nodes/{id}/history"),
             format!("/console/nodes/{id}/json"),
@@ -324,6 +327,7 @@ fn hostile_text_is_shown_harmlessly(on: Backend) {
             format!("/console/nodes?q={query}"),
             format!("/console/nodes?state={query}"),
             format!("/console/find?name={query}"),
+            format!("/console/history?text={query}&since={query}&who={query}"),
             format!("/console/nodes/{query}"),
             format!("/console/login?next={query}"),
         ] {
@@ -375,5 +379,67 @@ fn lists_are_filtered_and_paged(on: Backend) {
     wait_for("the page of the node", || Some(browser.read(&location)).filter(|page| page.contains("n007")));
     for empty in ["satellites", "gpu-nodes", "clusters", "devices", "runs"] {
         assert!(browser.read(&format!("/console/{empty}")).contains("None yet"), "{empty}");
+    }
+}
+
+fn history_is_filtered(on: Backend) {
+    let site = Site::start(on);
+    let (_, secret) = site.new_token(&json!({"name": "ada", "role": "operator"}));
+    create(&site, "edge-1");
+    create(&site, "edge-2");
+    let ada = site.caller(0, Some(&secret)).with("x-request-id", "req-1");
+    ada.post("/api/satellites/edge-1/revoke", &json!({"comment": "The laptop was Stolen"})).expect(200);
+    let admin = site.admin();
+    let found = |query: &str| -> Vec<String> {
+        let rows = admin.get(&format!("/api/v1/history?{query}")).expect(200);
+        let kinds = rows["data"].as_array().unwrap().iter();
+        kinds
+            .map(|row| format!("{} {}", row["kind"].as_str().unwrap(), row["type"].as_str().unwrap()))
+            .collect()
+    };
+    for (query, expected) in [
+        ("who=ada", &["satellite transition"][..]),
+        ("text=stolen", &["satellite transition"]),
+        ("request_id=req-1", &["satellite transition"]),
+        ("kind=satellite&type=transition", &["satellite transition"]),
+        ("kind=satellite&type=registered", &["satellite registered", "satellite registered"]),
+        ("kind=satellite&limit=1", &["satellite transition"]),
+        ("text=nothing", &[]),
+        ("kind=satellite&since=2099-01-01T00:00:00Z", &[]),
+    ] {
+        wait_for("the rows in the feed", || (found(query) == expected).then_some(()));
+    }
+    // A page that is full has a next one, and the last one has not.
+    let page = admin.get("/api/v1/history?kind=satellite&limit=2").expect(200);
+    let next = page["continue"].as_str().unwrap();
+    let rest = admin.get(&format!("/api/v1/history?kind=satellite&limit=2&continue={next}")).expect(200);
+    assert_eq!((rest["data"].as_array().unwrap().len(), &rest["continue"]), (1, &json!(null)));
+    assert_eq!(admin.get("/api/v1/history?since=yesterday").wrong_fields(), ["since"]);
+    assert_eq!(admin.get("/api/v1/history?kind=satellite&id=edge-1&who=ada").wrong_fields(), ["id"]);
+    assert_eq!(admin.get("/api/v1/history?id=edge-1").wrong_fields(), ["kind"]);
+
+    let browser = Browser::with(&site, 0, &site.token);
+    let shown = browser.read("/console/history?who=ada");
+    assert!(shown.contains("The laptop was Stolen") && shown.contains("edge-1"), "{shown}");
+    assert_eq!(shown.matches("<tr id=\"change-").count(), 1);
+}
+
+fn tokens_are_revoked_in_the_console(on: Backend) {
+    let site = Site::start(on);
+    let (id, secret) = site.new_token(&json!({"name": "ada", "role": "viewer"}));
+    let browser = Browser::with(&site, 0, &site.token);
+    assert!(browser.read("/console/tokens").contains("ada"));
+    let form = browser.button(&format!("/console/tokens/{id}"), "Revoke");
+    assert_eq!(browser.send(&form, &[]).status, 303);
+    site.caller(0, Some(&secret)).get("/api/v1/nodes").problem(401);
+    assert!(browser.read("/console/tokens?state=revoked").contains("ada"));
+    // A viewer does not see tokens, and is told why.
+    let (_, secret) = site.new_token(&json!({"name": "eve", "role": "viewer"}));
+    let viewer = Browser::with(&site, 0, &secret);
+    let refused = viewer.api.get("/console/tokens");
+    assert_eq!(refused.status, 403);
+    assert!(refused.text().contains("admin"), "{}", refused.text());
+    for section in ["incidents", "adapters", "sites", "workflows", "groups", "enrolment"] {
+        assert!(viewer.read(&format!("/console/{section}")).contains("None yet"), "{section}");
     }
 }

@@ -15,17 +15,21 @@ use crate::platform::{
         access::{Allow, Class, Route, route},
         router,
     },
+    identity,
     kind::Kind,
+    liveness as watch,
 };
 
 mod act;
 pub(crate) mod answer;
 mod detail;
 mod document;
+mod history;
 pub(crate) mod inside;
 mod lifecycles;
 mod list;
 mod live;
+mod liveness;
 mod login;
 mod overview;
 pub(crate) mod session;
@@ -44,6 +48,8 @@ pub const ACCESS: &[Route] = &[
     route("POST", "/console/logout",                    "", Session, Class::Write),
     route("POST", "/console/theme",                     "", Session, Class::Write),
     route("GET",  "/console/attention",                 "", Session, Class::Read),
+    route("GET",  "/console/history",                   "", Session, Class::Read),
+    route("GET",  "/console/liveness",                  "", Session, Class::Read),
     route("GET",  "/console/find",                      "", Session, Class::Read),
     route("GET",  "/console/lifecycles",                "", Session, Class::Read),
     route("GET",  "/console/lifecycles/{name}",         "", Session, Class::Read),
@@ -75,8 +81,10 @@ impl Console {
     }
 }
 
+/// The faces of the kinds, and of what belongs to none.
 fn faces(kinds: &'static [&'static Kind]) -> impl Iterator<Item = &'static Face> {
-    kinds.iter().flat_map(|kind| kind.faces).copied()
+    let own = [&watch::face::FACE, &identity::face::FACE];
+    kinds.iter().flat_map(|kind| kind.faces).copied().chain(own)
 }
 
 /// The pages, over an API.
@@ -92,6 +100,8 @@ pub(crate) fn routes(app: &App, api: Router) -> Router<App> {
         .route("/console/logout", routing::post(login::log_out))
         .route("/console/theme", routing::post(login::theme))
         .route("/console/attention", routing::get(overview::attention))
+        .route("/console/history", routing::get(history::history))
+        .route("/console/liveness", routing::get(liveness::liveness))
         .route("/console/find", routing::get(list::find))
         .route("/console/lifecycles", routing::get(lifecycles::all))
         .route("/console/lifecycles/{name}", routing::get(lifecycles::one))

@@ -4,6 +4,7 @@ pub(crate) mod auth;
 pub(crate) mod cache;
 pub mod certificate;
 pub(crate) mod deny;
+pub(crate) mod face;
 pub(crate) mod first_token;
 pub mod member;
 pub(crate) mod reference;

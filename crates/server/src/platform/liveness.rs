@@ -14,6 +14,7 @@
 mod directory;
 mod driver;
 mod excuse;
+pub(crate) mod face;
 mod flush;
 mod follow;
 pub(crate) mod incident;

@@ -3,6 +3,7 @@
 //! An adapter is no resource of its own. It is a name in `required_adapters`, under which reports come; what is shown of
 //! it is derived from the clusters and node pools that it is required for.
 
+pub(super) mod face;
 pub(crate) mod list;
 pub(super) mod silence;
 pub(super) mod standing;

@@ -1,13 +1,17 @@
 //! How clusters look in the console.
 
 use serde_json::Value;
-use wardroom_api::cluster::{AdapterStatus, Cluster};
-use wardroom_console::face::{self, Ask, Cell, Chip, Face, Fact, Group, Layer, Layers, Listed, Member, Seen};
+use wardroom_api::cluster::{AdapterStatus, Cluster, ClusterCondition};
+use wardroom_console::face::{
+    self, Ask, Cell, Chip, Face, Fact, Group, Layer, Layers, Listed, Member, Panel, Seen, Selects,
+};
 use wardroom_core::{
     Named as _,
-    cluster::{AVAILABLE, LAST_KNOWN_RECONCILED, RECONCILED, Status},
+    cluster::{APPLIED, AVAILABLE, HEALTH, LAST_KNOWN_RECONCILED, RECONCILED, Status},
     tone::Tone,
 };
+
+use super::adapters;
 
 /// Clusters.
 pub(super) static FACE: Face = Face {
@@ -20,6 +24,9 @@ pub(super) static FACE: Face = Face {
     path: "/api/hyperfleet/v1/clusters",
     more: Some("statuses"),
     states: || Status::ALL.iter().map(|status| status.as_str()).collect(),
+    selects: Selects::All,
+    calls: &[],
+    effect: |_| None,
     fields: &["name"],
     ask,
     read,
@@ -27,6 +34,7 @@ pub(super) static FACE: Face = Face {
     member,
     facts,
     layers,
+    panels,
     about: (
         "A cluster is what people want adapters to bring about",
         "Adapters report conditions of each generation of it; it is reconciled when every required adapter is available at the newest one.",
@@ -77,6 +85,7 @@ fn member(value: &Value) -> Member {
         key: cluster.name.clone(),
         id: cluster.id,
         name: cluster.name,
+        called: None,
         state: reconciled.map_or_else(|| "Unknown".to_owned(), |known| known.status.clone()),
         chips: deleting.into_iter().collect(),
         cells: [
@@ -103,6 +112,49 @@ fn facts(value: &Value, more: Option<&Value>) -> Vec<Fact> {
         ("Changed by", Cell::text(Some(cluster.updated_by))),
         ("Deletion", Cell::time(cluster.deleted_time)),
     ]
+}
+
+/// The conditions of the cluster, and what each adapter last said.
+fn panels(value: &Value, more: Option<&Value>) -> Vec<Panel> {
+    let Some(cluster) = face::typed::<Cluster>(value) else { return Vec::new() };
+    let condition = |one: &ClusterCondition| {
+        vec![
+            Cell::Mono(one.type_.clone()),
+            Cell::State("condition", one.status.clone()),
+            Cell::text(one.reason.clone()),
+            Cell::whole(one.message.clone()),
+            Cell::Text(format!("{} of {}", one.observed_generation, cluster.generation)),
+            Cell::Time(one.last_transition_time),
+        ]
+    };
+    let conditions = Panel {
+        title: "Conditions",
+        heads: &["Type", "Status", "Reason", "Message", "Generation", "Since"],
+        rows: cluster.status.conditions.iter().map(condition).collect(),
+        ..Panel::default()
+    };
+    let adapter = |said: &AdapterStatus| {
+        let status = |type_| Cell::state("condition", said.condition(type_).map(|one| one.status.clone()));
+        let why =
+            said.condition(AVAILABLE).and_then(|one| one.message.clone().or_else(|| one.reason.clone()));
+        vec![
+            Cell::Link(adapters::face::FACE.page(&said.adapter), said.adapter.clone()),
+            status(AVAILABLE),
+            status(APPLIED),
+            status(HEALTH),
+            Cell::Text(format!("{} of {}", said.observed_generation, cluster.generation)),
+            Cell::whole(why),
+            Cell::Time(said.last_report_time),
+        ]
+    };
+    let adapters = Panel {
+        title: "Adapters",
+        note: "what each last said".to_owned(),
+        heads: &["Adapter", "Available", "Applied", "Health", "Generation", "Why", "Reported"],
+        rows: more.map(said).unwrap_or_default().iter().map(adapter).collect(),
+        ..Panel::default()
+    };
+    [conditions, adapters].into_iter().filter(|panel| !panel.rows.is_empty()).collect()
 }
 
 fn said(more: &Value) -> Vec<AdapterStatus> {

@@ -58,7 +58,7 @@ pub(crate) static ROW: Kind = Kind {
     beats: Some(&silence::HEARD),
     jobs: |_| Vec::new(),
     words: &WORDS,
-    faces: &[&face::FACE],
+    faces: &[&face::FACE, &adapters::face::FACE],
     problems: PROBLEMS,
     dialect: None,
 };

@@ -1,15 +1,21 @@
 //! How devices look in the console.
 
 use serde_json::Value;
-use wardroom_api::device::{Device, RENDERED_VERSION, StatusOf};
-use wardroom_console::face::{self, Ask, Cell, Chip, Face, Fact, Group, Layer, Layers, Listed, Member, Seen};
+use wardroom_api::device::{
+    ApplicationStatus, Condition, Device, EnrollmentRequest, RENDERED_VERSION, StatusOf,
+};
+use wardroom_console::face::{
+    self, Ask, Cell, Chip, Face, Fact, Group, Layer, Layers, Listed, Member, Panel, Seen, Selects,
+};
 use wardroom_core::{
     Named as _,
+    action::{Call, Fixed},
     device::summary::Status,
+    table::Role,
     tone::{self, Tone},
 };
 
-use super::document;
+use super::{document, request};
 
 /// Devices.
 pub(super) static FACE: Face = Face {
@@ -22,6 +28,9 @@ pub(super) static FACE: Face = Face {
     path: "/api/v1/devices",
     more: None,
     states: || Status::ALL.iter().map(|status| status.as_str()).collect(),
+    selects: Selects::All,
+    calls: &[],
+    effect: |_| None,
     fields: &["status.updated.status", "status.applicationSummary.status", "status.lifecycle.status"],
     ask,
     read,
@@ -29,6 +38,7 @@ pub(super) static FACE: Face = Face {
     member,
     facts,
     layers,
+    panels,
     about: (
         "A device is an edge machine with an agent",
         "The agent applies a spec and reports what it runs. Whether it can be heard, is up to date and healthy is derived from that.",
@@ -65,6 +75,7 @@ fn member(value: &Value) -> Member {
         key: metadata.name.clone(),
         id: metadata.name.clone(),
         name: metadata.name,
+        called: None,
         state: status.summary.status,
         chips: revoked.into_iter().chain(lifecycle).collect(),
         cells: [
@@ -96,6 +107,64 @@ fn facts(value: &Value, _: Option<&Value>) -> Vec<Fact> {
     ]
 }
 
+/// Each of the four statuses with its cause, then what the agent reports.
+fn panels(value: &Value, _: Option<&Value>) -> Vec<Panel> {
+    let Some(status) = face::typed::<Device>(value).and_then(|device| device.status) else {
+        return Vec::new();
+    };
+    let derived = |name: &str, what: &'static str, of: &StatusOf| {
+        vec![
+            Cell::Text(name.to_owned()),
+            Cell::State(what, of.status.clone()),
+            Cell::whole(Some(of.info.clone())),
+        ]
+    };
+    let statuses = Panel {
+        title: "Statuses",
+        note: "derived from its reports and the clock".to_owned(),
+        heads: &["Status", "Is", "Because"],
+        rows: vec![
+            derived("Summary", "device.summary", &status.summary),
+            derived("Updated", "device.updated", &status.updated),
+            derived("Applications", "device.applications", &status.application_summary),
+            derived("Lifecycle", "device.lifecycle", &status.lifecycle),
+        ],
+        current: None,
+    };
+    let application = |one: &ApplicationStatus| {
+        vec![
+            Cell::Mono(one.name.clone()),
+            Cell::State("application", one.status.clone()),
+            Cell::text(Some(one.ready.clone())),
+            Cell::Text(one.restarts.to_string()),
+            Cell::whole(Some(one.message.clone())),
+        ]
+    };
+    let applications = Panel {
+        title: "Applications",
+        heads: &["Name", "Status", "Ready", "Restarts", "Message"],
+        rows: status.reported.applications.iter().map(application).collect(),
+        ..Panel::default()
+    };
+    let condition = |one: &Condition| {
+        vec![
+            Cell::Mono(one.r#type.clone()),
+            Cell::Mono(one.status.clone()),
+            Cell::text(Some(one.reason.clone())),
+            Cell::whole(Some(one.message.clone())),
+            Cell::time(one.last_transition_time),
+        ]
+    };
+    let conditions = Panel {
+        title: "Conditions",
+        note: "as the agent reports them".to_owned(),
+        heads: &["Type", "Status", "Reason", "Message", "Since"],
+        rows: status.reported.conditions.iter().map(condition).collect(),
+        current: None,
+    };
+    [statuses, applications, conditions].into_iter().filter(|panel| !panel.rows.is_empty()).collect()
+}
+
 fn layers(value: &Value, _: Option<&Value>) -> Layers {
     let Some(device) = face::typed::<Device>(value) else { return Layers::default() };
     let (metadata, status) = (device.metadata, device.status.unwrap_or_default());
@@ -121,3 +190,90 @@ fn layers(value: &Value, _: Option<&Value>) -> Layers {
             .line(said(&status.updated)),
     }
 }
+
+/// Requests of devices to be enrolled.
+pub(super) static REQUESTS: Face = Face {
+    kind: request::KIND,
+    segment: "enrolment",
+    many: "Enrolment",
+    one: "enrolment request",
+    icon: "person",
+    group: Group::Work,
+    path: "/api/v1/enrollmentrequests",
+    selects: Selects::State,
+    states: || vec!["pending", "approved", "denied"],
+    ask: |ask| face::asked("state", ask),
+    read,
+    calls: &[APPROVE, DENY],
+    heads: ["Token", "Model", "Decided by"],
+    member: |value| {
+        let Some(request) = face::typed::<EnrollmentRequest>(value) else { return Member::default() };
+        let status = request.status.unwrap_or_default();
+        let state = match &status.approval {
+            None => "pending",
+            Some(approval) if approval.approved => "approved",
+            Some(_) => "denied",
+        };
+        let info = request.spec.device_status.map(|status| status.system_info).unwrap_or_default();
+        Member {
+            key: request.metadata.name.clone(),
+            id: request.metadata.name.clone(),
+            name: request.metadata.name,
+            state: state.to_owned(),
+            cells: [
+                Cell::text(Some(status.token)),
+                Cell::text(info.get("productName").cloned()),
+                Cell::text(status.approval.map(|approval| approval.approved_by)),
+            ],
+            since: request.metadata.creation_timestamp,
+            labels: request.metadata.labels,
+            ..Member::default()
+        }
+    },
+    facts: |value, _| {
+        let Some(request) = face::typed::<EnrollmentRequest>(value) else { return Vec::new() };
+        let status = request.status.unwrap_or_default();
+        vec![
+            ("Token", Cell::text(Some(status.token))),
+            ("Asked", Cell::time(request.metadata.creation_timestamp)),
+            ("Decided by", Cell::text(status.approval.as_ref().map(|approval| approval.approved_by.clone()))),
+        ]
+    },
+    panels: |value, _| {
+        let info = face::typed::<EnrollmentRequest>(value).and_then(|request| request.spec.device_status);
+        let rows: Vec<_> = info
+            .map(|info| info.system_info)
+            .into_iter()
+            .flatten()
+            .map(|(name, value)| vec![Cell::Mono(name), Cell::whole(Some(value))])
+            .collect();
+        let panel = Panel {
+            title: "Hardware facts",
+            note: "as the device says them".to_owned(),
+            heads: &["Fact", "Value"],
+            rows,
+            current: None,
+        };
+        Some(panel).filter(|panel| !panel.rows.is_empty()).into_iter().collect()
+    },
+    about: (
+        "No device asks to be enrolled",
+        "A device asks with an enrolment token and waits here until a person, or its token, lets it in.",
+    ),
+    start: &[
+        ("Make a token with which devices ask.", "wardroom create enrollmenttoken --help"),
+        ("Start the agent on the device.", "wardroom-agent device --help"),
+    ],
+    ..Face::PLAIN
+};
+
+/// Lets a device in.
+const APPROVE: Call =
+    Call::new(request::KIND, "approve", "PUT", "/api/v1/enrollmentrequests/{name}/approval")
+        .body(&[("approved", Fixed::Flag(true))])
+        .by(Role::Installer);
+
+/// Keeps a device out.
+const DENY: Call = Call::new(request::KIND, "deny", "PUT", "/api/v1/enrollmentrequests/{name}/approval")
+    .body(&[("approved", Fixed::Flag(false))])
+    .by(Role::Installer);

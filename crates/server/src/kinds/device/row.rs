@@ -30,7 +30,7 @@ pub(crate) static ROW: Kind = Kind {
     beats: Some(&silence::BEATING),
     jobs: |app| vec![wake::job(app)],
     words: &WORDS,
-    faces: &[&face::FACE],
+    faces: &[&face::FACE, &face::REQUESTS],
     problems: PROBLEMS,
     dialect: None,
 };

@@ -4,12 +4,13 @@ use serde_json::Value;
 use wardroom_api::{
     gpu_node::{GpuNode, Lifecycle, ObservedMachine},
     run::Run,
+    site::Site,
 };
-use wardroom_console::face::{self, Cell, Chip, Face, Fact, Group, Layer, Layers, Member, Seen};
-use wardroom_core::tone::Tone;
+use wardroom_console::face::{self, Cell, Chip, Face, Fact, Group, Layer, Layers, Member, Seen, Selects};
+use wardroom_core::{Named, gpu_node::action::Action as Asked, run, tone::Tone};
 use wardroom_workflow::RUN;
 
-use super::{FIELDS, document};
+use super::{FIELDS, document, sites};
 
 /// GPU nodes.
 pub(super) static NODES: Face = Face {
@@ -22,6 +23,9 @@ pub(super) static NODES: Face = Face {
     path: "/api/v1/gpu-nodes",
     more: Some("lifecycle"),
     states: || face::states(document::KIND),
+    selects: Selects::All,
+    calls: &[],
+    effect: meaning::<Asked>,
     fields: FIELDS,
     ask: |ask| face::asked("status", ask),
     read: face::page,
@@ -29,6 +33,7 @@ pub(super) static NODES: Face = Face {
     member,
     facts,
     layers,
+    panels: |_, _| Vec::new(),
     about: (
         "A GPU node is bare metal behind MAAS",
         "It is onboarded and decommissioned by durable runs, whose stages you can retry, skip, adopt and undo. Without a site it is bootstrapped by hand.",
@@ -54,13 +59,17 @@ pub(super) static RUNS: Face = Face {
     path: "/api/v1/runs",
     more: None,
     states: || face::states(RUN),
+    selects: Selects::State,
+    calls: &[],
+    effect: meaning::<run::action::Action>,
     fields: &[],
     ask: |ask| face::asked("status", ask),
     read: face::page,
     heads: ["Kind", "Stage", "Site"],
-    member: run,
+    member: of_run,
     facts: run_facts,
     layers: run_layers,
+    panels: super::run::panels::panels,
     about: (
         "A run is work on a GPU node",
         "Onboardings, decommissions and removals run in stages. A run that needs a person stands still and says why.",
@@ -76,6 +85,7 @@ fn member(value: &Value) -> Member {
         key: if node.deleted { node.id.clone() } else { node.hostname.clone() },
         id: node.id,
         name: node.hostname,
+        called: None,
         state: node.state,
         chips: idle.into_iter().collect(),
         cells: [Cell::text(node.site), Cell::text(node.model), run],
@@ -84,6 +94,11 @@ fn member(value: &Value) -> Member {
         labels: node.labels,
         deleted: node.deleted,
     }
+}
+
+/// What an action of a table of actions does.
+fn meaning<A: Named>(verb: &str) -> Option<&'static str> {
+    A::ALL.iter().find(|action| action.as_str() == verb).map(|action| action.meaning())
 }
 
 fn link(run: &str, words: &str) -> Cell {
@@ -150,13 +165,14 @@ fn of_machine(machine: &ObservedMachine, fits: Option<bool>) -> Layer {
     }
 }
 
-fn run(value: &Value) -> Member {
+fn of_run(value: &Value) -> Member {
     let Some(run) = face::typed::<Run>(value) else { return Member::default() };
     let waits = run.waiting.as_ref().map(|_| Chip::of(Tone::Wait, "waiting"));
     let undoing = run.undoing.then(|| Chip::of(Tone::Work, "undoing"));
     let subject = run.hostname.unwrap_or_else(|| run.node_id.clone());
     Member {
         key: run.id.clone(),
+        called: Some(run.id.clone()),
         id: run.id,
         name: format!("{} of {subject}", run.kind),
         state: run.state,
@@ -203,3 +219,45 @@ fn run_layers(value: &Value, _: Option<&Value>) -> Layers {
             .line(Cell::text(waiting)),
     }
 }
+
+/// The MAAS servers that manage machines.
+pub(super) static SITES: Face = Face {
+    kind: sites::SITES.kind,
+    segment: "sites",
+    many: "Sites",
+    one: "site",
+    path: "/api/v1/sites",
+    ask: |ask| face::asked("", ask),
+    heads: ["MAAS", "Tag", "Changed"],
+    member: |value| {
+        let Some(site) = face::typed::<Site>(value) else { return Member::default() };
+        Member {
+            key: site.name.clone(),
+            id: site.name.clone(),
+            name: site.name,
+            cells: [
+                Cell::Mono(site.settings.url),
+                Cell::Mono(site.settings.tag),
+                Cell::Time(site.updated_at),
+            ],
+            ..Member::default()
+        }
+    },
+    facts: |value, _| {
+        let Some(site) = face::typed::<Site>(value) else { return Vec::new() };
+        vec![
+            ("MAAS", Cell::Mono(site.settings.url)),
+            ("Tag", Cell::Mono(site.settings.tag)),
+            ("Pool", Cell::text(site.settings.pool)),
+            ("Zone", Cell::text(site.settings.zone)),
+            ("Created", Cell::Time(site.created_at)),
+            ("Changed", Cell::Time(site.updated_at)),
+        ]
+    },
+    about: (
+        "A site is a MAAS that manages machines",
+        "It holds where the MAAS is, how its machines are told apart, and how much is done at once. Secrets are references.",
+    ),
+    start: &[("Create one.", "wardroom create site --help")],
+    ..Face::PLAIN
+};

@@ -39,7 +39,7 @@ pub(crate) static ROW: Kind = Kind {
     beats: Some(&offline::BEATING),
     jobs: super::work::jobs,
     words: &WORDS,
-    faces: &[&face::NODES, &face::RUNS],
+    faces: &[&face::NODES, &face::RUNS, &face::SITES],
     problems: PROBLEMS,
     dialect: None,
 };

@@ -32,6 +32,7 @@ use crate::{
     },
 };
 
+pub(crate) mod panels;
 pub(crate) mod view;
 pub(crate) mod why;
 

@@ -1,11 +1,14 @@
 //! How nodes look in the console.
 
 use serde_json::Value;
-use wardroom_api::node::Node;
-use wardroom_console::face::{self, Cell, Chip, Face, Fact, Group, Layer, Layers, Member, Seen};
-use wardroom_core::tone::Tone;
+use wardroom_api::{group::Group, node::Node, workflow::Workflow};
+use wardroom_console::face::{self, Cell, Chip, Face, Fact, Layer, Layers, Member, Seen, Selects};
+use wardroom_core::{action::Call, node::ASSIGN, tone::Tone};
 
-use super::{FIELDS, document};
+use super::{FIELDS, document, group, workflow};
+
+/// Deletes a node that was registered by mistake, or is retired.
+const DELETE: Call = Call::new(document::KIND, "delete", "DELETE", "/api/v1/nodes/{id}");
 
 /// Nodes.
 pub(super) static FACE: Face = Face {
@@ -14,10 +17,19 @@ pub(super) static FACE: Face = Face {
     many: "Nodes",
     one: "node",
     icon: "server",
-    group: Group::Members,
+    group: face::Group::Members,
     path: "/api/v1/nodes",
     more: None,
     states: || face::states(document::KIND),
+    selects: Selects::All,
+    calls: &[ASSIGN, DELETE],
+    effect: |verb| match verb {
+        "assign" => Some("Gives the node a workflow: what it installs next."),
+        "delete" => Some(
+            "Deletes the record of a node that was registered by mistake, or is retired; its history stays.",
+        ),
+        _ => None,
+    },
     fields: FIELDS,
     ask: |ask| face::asked("state", ask),
     read: face::page,
@@ -25,6 +37,7 @@ pub(super) static FACE: Face = Face {
     member,
     facts,
     layers,
+    panels: |_, _| Vec::new(),
     about: (
         "A node is a machine that is installed over the network",
         "It boots over PXE and is discovered, gets a workflow, is approved, installs itself and reports how that went. After three failed attempts it waits for a person.",
@@ -44,6 +57,7 @@ fn member(value: &Value) -> Member {
         key: node.id.clone(),
         id: node.id,
         name: node.hostname.unwrap_or_else(|| node.mac_address.clone()),
+        called: None,
         state: node.state,
         chips: progress.map(|percent| Chip::of(Tone::Work, format!("{percent} %"))).into_iter().collect(),
         cells: [Cell::Mono(node.mac_address), Cell::text(node.workflow_id), Cell::text(failed)],
@@ -86,3 +100,89 @@ fn layers(value: &Value, _: Option<&Value>) -> Layers {
     };
     Layers { desired, observed, work: work.line(Cell::text(node.last_install_error)) }
 }
+
+/// Workflows.
+pub(super) static WORKFLOWS: Face = Face {
+    kind: workflow::KIND,
+    segment: "workflows",
+    many: "Workflows",
+    one: "workflow",
+    path: "/api/v1/workflows",
+    ask: |ask| face::asked("", ask),
+    calls: &[Call::new(workflow::KIND, "delete", "DELETE", "/api/v1/workflows/{id}")],
+    heads: ["Kernel", "Promotes", "Changed"],
+    member: |value| {
+        let Some(workflow) = face::typed::<Workflow>(value) else { return Member::default() };
+        Member {
+            key: workflow.id.clone(),
+            id: workflow.id,
+            name: workflow.name,
+            cells: [
+                Cell::Mono(workflow.kernel),
+                Cell::text(workflow.promote.then_some("yes")),
+                Cell::Time(workflow.updated_at),
+            ],
+            ..Member::default()
+        }
+    },
+    facts: |value, _| {
+        let Some(workflow) = face::typed::<Workflow>(value) else { return Vec::new() };
+        vec![
+            ("Kernel", Cell::Mono(workflow.kernel)),
+            ("Initrd", Cell::mono(Some(workflow.initrd.join(" ")))),
+            ("Arguments", Cell::mono(Some(workflow.arguments))),
+            ("Image", Cell::mono(workflow.image)),
+            ("Promotes", Cell::text(Some(if workflow.promote { "yes" } else { "no" }))),
+            ("Created", Cell::Time(workflow.created_at)),
+            ("Changed", Cell::Time(workflow.updated_at)),
+        ]
+    },
+    about: (
+        "A workflow is what nodes install",
+        "It names a kernel, its RAM disks and its arguments, and whether an installed node is promoted by itself.",
+    ),
+    start: &[("Create one.", "wardroom create workflow --help")],
+    ..Face::PLAIN
+};
+
+/// Groups of nodes and of users.
+pub(super) static GROUPS: Face = Face {
+    kind: group::KIND,
+    segment: "groups",
+    many: "Groups",
+    one: "group",
+    path: "/api/v1/groups",
+    ask: |ask| face::asked("", ask),
+    calls: &[Call::new(group::KIND, "delete", "DELETE", "/api/v1/groups/{id}")],
+    heads: ["Of", "Parent", "Promotes"],
+    member: |value| {
+        let Some(group) = face::typed::<Group>(value) else { return Member::default() };
+        Member {
+            key: group.id.clone(),
+            id: group.id,
+            name: group.name,
+            cells: [
+                Cell::text(value["type"].as_str()),
+                Cell::text(group.parent_id),
+                Cell::text(Some(if group.effective_auto_promote { "yes" } else { "no" })),
+            ],
+            ..Member::default()
+        }
+    },
+    facts: |value, _| {
+        let Some(group) = face::typed::<Group>(value) else { return Vec::new() };
+        vec![
+            ("Of", Cell::text(value["type"].as_str())),
+            ("Parent", Cell::text(group.parent_id)),
+            ("Promotes", Cell::text(Some(if group.effective_auto_promote { "yes" } else { "no" }))),
+            ("Created", Cell::Time(group.created_at)),
+            ("Changed", Cell::Time(group.updated_at)),
+        ]
+    },
+    about: (
+        "A group holds nodes or users",
+        "Groups of nodes are a tree; settings such as the promotion of installed nodes are inherited.",
+    ),
+    start: &[("Create one.", "wardroom create group --help")],
+    ..Face::PLAIN
+};

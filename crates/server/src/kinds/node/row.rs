@@ -55,7 +55,7 @@ pub(crate) static ROW: Kind = Kind {
     beats: None,
     jobs: |_| super::jobs(),
     words: &WORDS,
-    faces: &[&face::FACE],
+    faces: &[&face::FACE, &face::WORKFLOWS, &face::GROUPS],
     problems: PROBLEMS,
     dialect: None,
 };

@@ -2,10 +2,19 @@
 
 use serde_json::Value;
 use wardroom_api::satellite::{EffectProgress, Reported, Satellite};
-use wardroom_console::face::{self, Cell, Chip, Face, Fact, Group, Layer, Layers, Member, Seen};
-use wardroom_core::tone::{self, Tone};
+use wardroom_console::face::{
+    self, Cell, Chip, Face, Fact, Group, Layer, Layers, Member, Panel, Seen, Selects,
+};
+use wardroom_core::{
+    action::Call,
+    tone::{self, Tone},
+};
 
 use super::{document, view::FIELDS};
+
+/// Ends a satellite for good.
+const DELETE: Call = Call::new(document::KIND, "delete", "DELETE", "/api/satellites/{name}")
+    .when("its credential, groups and config are gone for good; its history stays");
 
 /// Satellites.
 pub(super) static FACE: Face = Face {
@@ -18,6 +27,12 @@ pub(super) static FACE: Face = Face {
     path: "/api/satellites",
     more: Some("effects"),
     states: || face::states(document::KIND),
+    selects: Selects::All,
+    calls: &[DELETE],
+    effect: |verb| {
+        (verb == "delete")
+            .then_some("Its credential, groups and config are gone for good; its history stays.")
+    },
     fields: FIELDS,
     ask: |ask| face::asked("status", ask),
     read: face::page,
@@ -25,6 +40,7 @@ pub(super) static FACE: Face = Face {
     member,
     facts,
     layers,
+    panels,
     about: (
         "A satellite is a registry at the edge",
         "It registers with a one-time token, beats, and replicates the groups it is given. Here you see whether it is heard, and take its access away at once.",
@@ -48,6 +64,7 @@ fn member(value: &Value) -> Member {
         key: if satellite.deleted { satellite.id.clone() } else { satellite.name.clone() },
         id: satellite.id,
         name: satellite.name,
+        called: None,
         state: satellite.state,
         chips: silence.into_iter().chain(refresh).collect(),
         cells: [
@@ -97,6 +114,31 @@ fn observed(reported: Option<&Reported>) -> Layer {
         .at(Some(said.received_at))
         .line(Cell::text(images))
         .line(Cell::mono(said.latest_state_digest.clone()))
+}
+
+/// What Harbor, SPIRE and the state artifact were told.
+fn panels(_: &Value, more: Option<&Value>) -> Vec<Panel> {
+    let all =
+        more.map(|more| more["data"].clone()).and_then(|data| face::typed::<Vec<EffectProgress>>(&data));
+    let row = |effect: &EffectProgress| {
+        vec![
+            Cell::Mono(effect.type_.clone()),
+            Cell::State("effect", effect.progress.clone()),
+            Cell::Text(effect.attempts.to_string()),
+            Cell::whole(effect.last_error.clone()),
+            Cell::Time(effect.created_at),
+            Cell::time(effect.done_at.or(effect.next_attempt_at)),
+        ]
+    };
+    let rows: Vec<_> = all.iter().flatten().map(row).collect();
+    let panel = Panel {
+        title: "Told to other systems",
+        note: "denial here does not depend on them".to_owned(),
+        heads: &["What", "Progress", "Tries", "Error", "Asked", "Done, or next try"],
+        rows,
+        current: None,
+    };
+    Some(panel).filter(|panel| !panel.rows.is_empty()).into_iter().collect()
 }
 
 /// What other systems were told.

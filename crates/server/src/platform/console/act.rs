@@ -12,7 +12,7 @@ use wardroom_api::{
 use wardroom_console::{
     detail::Offer,
     dialog::{self, Dialog, Field},
-    face::{Face, Member},
+    face::{self, Face, Member},
     form::encoded,
 };
 
@@ -34,12 +34,26 @@ const SECRETS: &[&str] = &["token", "join_token", "secret", "token_expires_at", 
 
 type Named = Path<(String, String, String)>;
 
-/// Everything that the explanation of a member offers, each request once.
-pub(super) fn offers(visit: &Visit, face: &Face, member: &Member, explained: &Explained) -> Vec<Offer> {
-    let brief = &explained.brief;
-    let steps = [&brief.next].into_iter().chain(&brief.others);
+/// Everything that can be asked of a member, each request once: its own list, what its explanation offers, and what can be
+/// asked of all of its kind.
+pub(super) fn offers(
+    visit: &Visit,
+    face: &Face,
+    member: &Member,
+    json: &Value,
+    explained: Option<&Explained>,
+) -> Vec<Offer> {
+    let own: Vec<Action> = face::typed(&json["actions"]).unwrap_or_default();
+    let of_kind: Vec<Action> = match member.deleted {
+        true => Vec::new(),
+        false => face.calls.iter().map(|call| call.of(&encoded(&member.key)).into()).collect(),
+    };
+    let steps = explained.iter().flat_map(|explained| {
+        let brief = &explained.brief;
+        [&brief.next].into_iter().chain(&brief.others)
+    });
     let of_steps = steps.filter_map(|step| Some((step.action.as_ref()?, &*step.what)));
-    let of_whys = explained.data.iter().flat_map(|why| {
+    let of_whys = explained.iter().flat_map(|explained| &explained.data).flat_map(|why| {
         let exits = why.exits.iter().filter_map(|exit| Some((exit.call.as_ref()?, &*exit.when)));
         let fixes = why.blockers.iter().filter_map(|blocker| Some((blocker.fix.as_ref()?, &*blocker.what)));
         let next = match &why.next {
@@ -48,9 +62,13 @@ pub(super) fn offers(visit: &Visit, face: &Face, member: &Member, explained: &Ex
         };
         exits.chain(fixes).chain(next)
     });
+    let plain =
+        |actions: &[Action]| actions.iter().map(|action| (action.clone(), String::new())).collect::<Vec<_>>();
+    let said = of_whys.chain(of_steps).map(|(action, effect)| (action.clone(), effect.to_owned()));
+    let all = plain(&own).into_iter().chain(said).chain(plain(&of_kind));
     let mut offers: Vec<Offer> = Vec::new();
-    for (action, effect) in of_whys.chain(of_steps).filter(|(action, _)| action.method != "GET") {
-        add(visit, face, member, &mut offers, action, effect);
+    for (action, effect) in all.filter(|(action, _)| action.method != "GET") {
+        add(visit, face, member, &mut offers, &action, &effect);
     }
     offers
 }
@@ -69,6 +87,8 @@ fn add(visit: &Visit, face: &Face, member: &Member, offers: &mut Vec<Offer>, act
         return;
     }
     let key = key(action);
+    let known = Some((face.effect)(&action.action).unwrap_or_default()).filter(|_| effect.is_empty());
+    let effect = known.unwrap_or(effect);
     let may = may(visit, action);
     let path = may.then(|| format!("{}/act/{}", face.page(&member.key), encoded(&key)));
     offers.push(Offer { action: action.clone(), key, path, effect: effect.to_owned() });
@@ -110,11 +130,9 @@ async fn subject(visit: &Visit, section: &str, id: &str) -> Result<Result<Subjec
     };
     let member = (face.member)(&json);
     let path = format!("/api/v1/resources/{}/{}/why", face.kind, encoded(&member.id));
-    let explained: Explained = match visit.api().read(&path, &[]).await {
-        Ok(explained) => explained,
-        Err(problem) => return Ok(Err(problem)),
-    };
-    let offers = offers(visit, face, &member, &explained);
+    // Not every kind explains its states.
+    let explained: Option<Explained> = visit.api().read(&path, &[]).await.ok();
+    let offers = offers(visit, face, &member, &json, explained.as_ref());
     Ok(Ok(Subject { face, member, offers }))
 }
 

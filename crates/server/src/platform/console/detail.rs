@@ -5,7 +5,7 @@ use serde_json::Value;
 use wardroom_api::{Page, Problem, client::Explained, found::Found, history::Rows};
 use wardroom_console::{
     detail::{self, Tab},
-    face::Face,
+    face::{Ask, Face},
 };
 
 use super::{act, visit::Visit};
@@ -52,7 +52,7 @@ async fn show(visit: &Visit, section: &str, id: &str, tab: Tab) -> Result<Respon
         Tab::History | Tab::Labels | Tab::Json => None,
     };
     let more = match (tab, face.more) {
-        (Tab::Now, Some(more)) => api.get(&format!("{}/{more}", face.call(&member.key)), &[]).await.ok(),
+        (Tab::Now, Some(more)) => api.get(&format!("{}/{more}", face.call(&member.id)), &[]).await.ok(),
         _ => None,
     };
     let history: Option<Rows> = match tab {
@@ -70,14 +70,14 @@ async fn show(visit: &Visit, section: &str, id: &str, tab: Tab) -> Result<Respon
     };
     let hides_history = history.is_none() && matches!(tab, Tab::Now | Tab::History);
     let (history, older) = history.map_or_else(Default::default, |rows| (rows.data, rows.next));
-    let offers =
-        explained.as_ref().map(|explained| act::offers(visit, face, &member, explained)).unwrap_or_default();
+    let offers = act::offers(visit, face, &member, &json, explained.as_ref());
     let title = format!("{} · {}", member.name, member.state);
     let done = visit.asked("done");
     let shown = detail::Detail {
         face,
         facts: (face.facts)(&json, more.as_ref()),
         layers: (face.layers)(&json, more.as_ref()),
+        panels: (face.panels)(&json, more.as_ref()),
         member,
         json,
         tab,
@@ -98,10 +98,17 @@ pub(super) async fn read(visit: &Visit, face: &Face, id: &str) -> Result<Value, 
     let api = visit.api();
     let missing = match api.get(&face.call(id), &[]).await {
         Ok(value) => return Ok(inner(value)),
-        Err(problem) if problem.status == 404 => problem,
+        // Some are listed, and not read one by one.
+        Err(problem) if matches!(problem.status, 404 | 405) => Problem { status: 404, ..problem },
         Err(problem) => return Err(problem),
     };
-    let found: Page<Found> = api.read("/api/v1/resources", &[("name", id), ("kind", face.kind)]).await?;
+    if let Some(listed) = listed(visit, face, id).await? {
+        return Ok(listed);
+    }
+    let found: Result<Page<Found>, _> =
+        api.read("/api/v1/resources", &[("name", id), ("kind", face.kind)]).await;
+    // What has no name to be found by is not found.
+    let Ok(found) = found else { return Err(missing) };
     match &found.data[..] {
         [only] if only.id != id => api.get(&face.call(&only.id), &[]).await.map(inner),
         _ => Err(missing),
@@ -113,6 +120,27 @@ pub(super) async fn id_of(visit: &Visit, face: &Face, key: &str) -> String {
     match read(visit, face, key).await {
         Ok(found) => (face.member)(&found).id,
         Err(_) => key.to_owned(),
+    }
+}
+
+/// Reads a resource that the API lists, and does not answer by itself.
+async fn listed(visit: &Visit, face: &Face, id: &str) -> Result<Option<Value>, Problem> {
+    if visit.console.app.routes.at("GET", &face.call(id)).is_some() {
+        return Ok(None);
+    }
+    let mut after: Option<String> = None;
+    loop {
+        let asked = Ask { after: after.as_deref(), limit: 1000, ..Ask::default() };
+        let query = (face.ask)(&asked);
+        let query: Vec<_> = query.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let page = (face.read)(visit.api().get(face.path, &query).await?, &asked);
+        if let Some(found) = page.items.into_iter().find(|item| (face.member)(item).key == id) {
+            return Ok(Some(found));
+        }
+        match page.next {
+            Some(next) => after = Some(next),
+            None => return Ok(None),
+        }
     }
 }
 

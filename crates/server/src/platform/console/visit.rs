@@ -12,7 +12,7 @@ use axum::{
 use wardroom_api::{Problem, client::Summary};
 use wardroom_console::{
     Markup,
-    face::Group,
+    face::{Face, Group},
     form,
     overview::Places,
     problem,
@@ -142,18 +142,33 @@ impl Visit {
                         segment: face.segment,
                         title: face.many,
                         icon: face.icon,
-                        count: summary.map(|_| states.map_or(0, |states| states.values().sum())),
+                        count: summary.and_then(|summary| counted(face, summary)),
                         bad: bad.map(|(_, count)| count).sum(),
                     }
                 })
                 .collect()
         };
-        vec![
+        let mut record = vec![plain("history", "History", "book")];
+        record.extend(of(Group::Record));
+        record.push(plain("lifecycles", "Lifecycles", "share"));
+        record.push(plain("liveness", "Liveness", "radio"));
+        let groups = [
             ("", vec![plain("", "Overview", "home")]),
             ("Members", of(Group::Members)),
             ("Work", of(Group::Work)),
-            ("Record", vec![plain("lifecycles", "Lifecycles", "share")]),
-        ]
+            ("Record", record),
+            ("Settings", of(Group::Settings)),
+        ];
+        groups.into_iter().filter(|(_, sections)| !sections.is_empty()).collect()
+    }
+}
+
+/// How many there are of a kind; nothing for a kind that is not counted, or not worth a number.
+fn counted(face: &Face, summary: &Summary) -> Option<i64> {
+    let counted = summary.kinds.get(face.kind).map(|states| states.values().sum());
+    match face.group {
+        Group::Members => Some(counted.unwrap_or(0)),
+        Group::Work | Group::Record | Group::Settings => counted,
     }
 }
 

@@ -7,13 +7,14 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use wardroom_api::run::{Attempt, Failure, Observed, Recommended, Run as Shown, RunDetail, Waiting};
 use wardroom_core::{
+    Named as _,
     gpu_node::{
         maas::{self, Power, Status},
         task,
     },
     run::{
         State,
-        action::{Action, Facts, Goal, Lease, Observation, allowed, recommended},
+        action::{Action, Facts, Goal, Lease, Observation, allowed, decide, recommended},
         adopt::{self, System},
         failure::Class,
     },
@@ -102,6 +103,7 @@ pub(crate) fn detail(
         run: shown,
         observed,
         allowed_actions: allowed(facts).map(|allowed| action(run.id(), allowed, digest).into()).collect(),
+        actions: Action::ALL.iter().map(|&asked| judged(run.id(), asked, facts, digest)).collect(),
         recommended: next(run, facts, digest, now),
         attempts: rows.iter().filter_map(attempt).collect(),
         tasks: Vec::new(),
@@ -141,6 +143,12 @@ pub(crate) fn action(id: &str, action: Action, digest: Option<&str>) -> wardroom
         Some(digest) => asked.with("expected_observation_digest", digest.to_owned()),
         None => asked,
     }
+}
+
+/// An action, with the reason why it would be refused.
+fn judged(id: &str, asked: Action, facts: Facts, digest: Option<&str>) -> wardroom_api::action::Action {
+    let refused = decide(asked, facts).err().map(|refusal| refusal.meaning());
+    action(id, asked, digest).unless(refused).into()
 }
 
 pub(crate) fn recommendation(run: &Run<Known>, facts: Facts) -> Option<Action> {
