@@ -281,7 +281,7 @@ pub fn button(offer: &Offer, first: bool) -> Markup {
             Some(path) if offer.action.possible => {
                 a .button.first[first].danger[!first && is_final(&offer.action)] href=(path) { (words) }
             },
-            Some(_) => { span .button.off aria-disabled="true" { (words) } },
+            Some(_) => { span .button.off role="link" aria-disabled="true" { (words) } },
             None => {},
         }
     }

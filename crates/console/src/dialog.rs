@@ -111,7 +111,7 @@ pub fn secret(name: &str, back: &str, what: &[(String, String)]) -> Markup {
             div .in {
                 p { "This is shown only now. Keep it where secrets are kept." }
                 @for (name, value) in what {
-                    label { (label(name)) }
+                    p .hint { (label(name)) }
                     div .command { code .secret { (value) } button .needs-script type="button" data-copy { (crate::icon::icon("copy")) span { "Copy" } } }
                 }
                 footer { a .button.first href=(back) { "I have kept it" } }
@@ -130,7 +130,7 @@ pub fn gone(verb: &str, member: &Member, kind: &str, back: &str, comment: &str, 
                 (part::banner(Tone::Warn, &html! {
                     p role="alert" { b { "Nothing was done. " } (text(&member.name)) " is " (part::state(kind, &member.state)) " now, where this is not offered." }
                 }))
-                @if !comment.is_empty() { label { "What you wrote" } p .block { (crate::text::block(comment)) } }
+                @if !comment.is_empty() { p .hint { "What you wrote" } p .block { (crate::text::block(comment)) } }
                 @if !open.is_empty() {
                     h2 { "Possible now" }
                     div .steps { @for offer in open { (crate::detail::button(offer, false)) } }

@@ -26,6 +26,15 @@ pub fn banner(problem: &Problem) -> Markup {
     )
 }
 
+/// The same in the place of a page.
+#[must_use]
+pub fn page(problem: &Problem) -> Markup {
+    html! {
+        div .head { div { h1 { (text(&problem.title)) } } }
+        (banner(problem))
+    }
+}
+
 /// A page for a caller that has no session, or whose page cannot be made.
 #[must_use]
 pub fn alone(problem: &Problem, theme: Theme) -> Markup {

@@ -11,8 +11,6 @@ use wardroom_core::{
     tone::Tone,
 };
 
-use super::adapters;
-
 /// Clusters.
 pub(super) static FACE: Face = Face {
     kind: "cluster",
@@ -138,7 +136,7 @@ fn panels(value: &Value, more: Option<&Value>) -> Vec<Panel> {
         let why =
             said.condition(AVAILABLE).and_then(|one| one.message.clone().or_else(|| one.reason.clone()));
         vec![
-            Cell::Link(adapters::face::FACE.page(&said.adapter), said.adapter.clone()),
+            Cell::Mono(said.adapter.clone()),
             status(AVAILABLE),
             status(APPLIED),
             status(HEALTH),

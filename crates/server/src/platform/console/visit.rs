@@ -119,7 +119,7 @@ impl Visit {
     pub(super) async fn refused(&self, here: &'static str, refused: &Problem) -> Result<Response, Error> {
         let status = StatusCode::from_u16(refused.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let summary = self.summary().await;
-        self.page_with(summary.as_ref(), status, here, &refused.title, &problem::banner(refused))
+        self.page_with(summary.as_ref(), status, here, &refused.title, &problem::page(refused))
     }
 
     /// Where the kinds have their pages.

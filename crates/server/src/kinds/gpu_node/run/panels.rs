@@ -34,7 +34,7 @@ fn stages(run: &RunDetail) -> Panel {
     let current = names.clone().position(|name| name == run.run.stage);
     let rows: Vec<_> = names.enumerate().map(row).collect();
     let note = current.map_or_else(String::new, |at| format!("stage {} of {}", at + 1, rows.len()));
-    Panel { title: "Stages", note, heads: &["", "Stage", "Outcome", "Took", "Tries"], rows, current }
+    Panel { title: "Stages", note, heads: &["No.", "Stage", "Outcome", "Took", "Tries"], rows, current }
 }
 
 fn took(attempt: &Attempt) -> Cell {
