@@ -22,6 +22,7 @@ mod error;
 mod explain;
 mod feed;
 mod find;
+mod fleet;
 mod gpu_node;
 mod incident;
 mod install;

@@ -22,7 +22,7 @@ pub use enrollment::{
 };
 pub use fleet::{
     Batch, DisruptionBudget, Fleet, FleetSpec, FleetStatus, LabelSelector, Limit, MatchExpression,
-    RolloutPolicy, RolloutStatus, Template, TemplateVersion, TemplateVersionSpec,
+    RolloutPolicy, RolloutStatus, Template, TemplateMetadata, TemplateVersion, TemplateVersionSpec,
 };
 pub use spec::{
     AlertRule, ApplicationSpec, ConfigSource, Decommissioning, DeviceSpec, InlineFile, OsSpec,

@@ -14,6 +14,7 @@ use jiff::Timestamp;
 pub mod applications;
 pub mod condition;
 mod facts;
+pub mod fleet;
 pub mod hook;
 pub mod lifecycle;
 pub mod resource;

@@ -178,7 +178,10 @@ const TABLES: &[Listed] = tables! {
 /// Every status that is derived and served.
 #[must_use]
 pub fn derived() -> Vec<Derived> {
-    vec![of_rules::<cluster::Status>("cluster", cluster::RECONCILED, cluster::RULES)]
+    vec![
+        of_rules::<cluster::Status>("cluster", cluster::RECONCILED, cluster::RULES),
+        of_rules::<device::fleet::State>("fleet", device::fleet::ROLLOUT, device::fleet::RULES),
+    ]
 }
 
 fn of_rules<S: Toned>(name: &'static str, about: &'static str, rules: &[Rule]) -> Derived {

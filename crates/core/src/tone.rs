@@ -5,7 +5,7 @@
 use crate::{
     Named,
     cluster::Status as Condition,
-    device::{applications, lifecycle, resource, summary, update, updated},
+    device::{applications, fleet, lifecycle, resource, summary, update, updated},
     gpu_node, lifecycles,
     liveness::{Phase, deadline::Standing},
     names::names,
@@ -167,6 +167,7 @@ pub fn of(what: &str, state: &str) -> Tone {
         "device.lifecycle" => named::<lifecycle::Status>(state),
         "application" => named::<applications::State>(state),
         "health" => named::<resource::Health>(state),
+        "fleet" => named::<fleet::State>(state),
         "cluster" | "nodepool" => named::<Condition>(state),
         _ => progress(state),
     }
@@ -213,6 +214,7 @@ mod tests {
             ("device", "Offline", Tone::Warn),
             ("device.updated", "Unknown", Tone::Unknown),
             ("device-update", "RollingBack", Tone::Work),
+            ("fleet", "Suspended", Tone::Bad),
             ("cluster", "False", Tone::Work),
             ("incident", "ended", Tone::Over),
             ("node", "Online", Tone::Unknown),

@@ -9,5 +9,11 @@ pub mod node;
 pub mod satellite;
 
 /// The kinds that are served.
-pub static KINDS: &[&Kind] =
-    &[&node::row::ROW, &gpu_node::row::ROW, &satellite::row::ROW, &cluster::row::ROW, &device::row::ROW];
+pub static KINDS: &[&Kind] = &[
+    &node::row::ROW,
+    &gpu_node::row::ROW,
+    &satellite::row::ROW,
+    &cluster::row::ROW,
+    &device::row::ROW,
+    &device::fleet::row::ROW,
+];

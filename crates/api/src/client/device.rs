@@ -141,7 +141,11 @@ impl Client {
     }
 
     /// One page of a list of objects.
-    async fn objects<T: DeserializeOwned>(&self, segments: &[&str], query: &Query) -> Result<Page<T>, Error> {
+    pub(super) async fn objects<T: DeserializeOwned>(
+        &self,
+        segments: &[&str],
+        query: &Query,
+    ) -> Result<Page<T>, Error> {
         let limit = query.limit.map(|limit| limit.to_string());
         let query = [
             ("labelSelector", query.label_selector.as_deref()),
@@ -154,7 +158,7 @@ impl Client {
         Ok(Page { success: true, data: items, next: metadata.next })
     }
 
-    async fn remove<T: DeserializeOwned>(&self, segments: &[&str]) -> Result<T, Error> {
+    pub(super) async fn remove<T: DeserializeOwned>(&self, segments: &[&str]) -> Result<T, Error> {
         self.answer(self.http.delete(self.url(segments, &[]))).await
     }
 }

@@ -77,9 +77,26 @@ pub struct MatchExpression {
 /// What the devices of a fleet should run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Template {
+    /// What agents see in the metadata of their device.
+    #[serde(default, skip_serializing_if = "TemplateMetadata::is_empty")]
+    pub metadata: TemplateMetadata,
     /// The spec of every device.
     #[serde(default)]
     pub spec: DeviceSpec,
+}
+
+/// What agents see in the metadata of their device.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TemplateMetadata {
+    /// Labels that agents see beside those of their device, which win. No selector sees them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+}
+
+impl TemplateMetadata {
+    fn is_empty(&self) -> bool {
+        self.labels.is_empty()
+    }
 }
 
 /// How a new template reaches the devices of a fleet.
@@ -163,8 +180,11 @@ pub struct FleetStatus {
 pub struct RolloutStatus {
     /// `Inactive`, `Active`, `Waiting`, `Paused` or `Suspended`.
     pub state: String,
-    /// What the rollout waits for, for people.
+    /// How far it is, for people.
     pub info: String,
+    /// The version of the template that it brings to the devices.
+    #[serde(default)]
+    pub template_version: String,
     /// The batch it works on, counted from 1; 0 while there is none.
     pub current_batch: u32,
     /// How many batches there are, with the last one.
@@ -175,8 +195,17 @@ pub struct RolloutStatus {
     pub updating: u64,
     /// How many devices failed, or took too long.
     pub failed: u64,
-    /// How many devices wait for their batch.
+    /// How many devices wait for their batch, for the disruption budget, or until they are heard.
     pub waiting: u64,
+    /// What keeps it from going on, each cause by itself.
+    #[serde(default)]
+    pub causes: Vec<String>,
+    /// The person who paused it; absent while it is not paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_by: Option<String>,
+    /// The version of the template that a rollback brings back; absent for a template that a person gave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restores: Option<String>,
 }
 
 /// A template as it was.
@@ -203,6 +232,9 @@ pub struct TemplateVersionSpec {
     pub fleet: String,
     /// The template.
     pub template: Template,
+    /// The version of the template that it brought back, when a rollback made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restores: Option<String>,
     /// When it became the fleet's template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]

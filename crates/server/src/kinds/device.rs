@@ -21,6 +21,7 @@ pub(crate) mod edit;
 pub(crate) mod enrol;
 mod face;
 mod facts;
+pub(crate) mod fleet;
 pub(crate) mod identity;
 pub(crate) mod listener;
 mod problems;

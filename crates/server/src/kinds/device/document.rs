@@ -11,7 +11,10 @@ use wardroom_api::device::{DeviceReport, DeviceSpec};
 use wardroom_core::device::{Facts, Statuses, lifecycle, summary};
 use wardroom_store::{Content, Resource};
 
-use super::facts;
+use super::{
+    facts,
+    fleet::member::{Given, Membership, owner},
+};
 use crate::platform::http::error::Error;
 
 /// The kind under which devices are stored.
@@ -46,6 +49,15 @@ pub(crate) struct Document {
     pub(crate) revoked: bool,
     /// How long it may be silent, in seconds.
     pub(crate) silence_seconds: u32,
+    /// The fleet that owns it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) fleet: Option<Membership>,
+    /// The template that is its spec, instead of `spec`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) template: Option<Given>,
+    /// The fleets that select it, when there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) claimed_by: Vec<String>,
 }
 
 /// A certificate that was issued.
@@ -162,7 +174,7 @@ impl Document {
             id: name.to_owned(),
             name: name.to_owned(),
             state: statuses.summary.status.as_str().to_owned(),
-            fields: Self::fields(&statuses),
+            fields: self.fields(&statuses),
             document: wardroom_store::Document::of(&self)?,
             labels,
             keys: Default::default(),
@@ -172,14 +184,20 @@ impl Document {
     }
 
     /// What devices are found by.
-    fn fields(statuses: &Statuses) -> BTreeMap<String, String> {
+    fn fields(&self, statuses: &Statuses) -> BTreeMap<String, String> {
+        let owner = self.fleet.as_ref().map(|fleet| (OWNER, owner(&fleet.fleet)));
+        let contested = (!self.claimed_by.is_empty()).then(|| (CONTESTED, "true".to_owned()));
         [
             (UPDATED, statuses.updated.status.as_str()),
             (APPLICATIONS, statuses.application_summary.status.as_str()),
             (LIFECYCLE, statuses.lifecycle.status.as_str()),
         ]
-        .map(|(field, value)| (field.to_owned(), value.to_owned()))
-        .into()
+        .map(|(field, value)| (field, value.to_owned()))
+        .into_iter()
+        .chain(owner)
+        .chain(contested)
+        .map(|(field, value)| (field.to_owned(), value))
+        .collect()
     }
 
     /// The furthest lifecycle status.
@@ -192,3 +210,6 @@ impl Document {
 pub(crate) const UPDATED: &str = "updated";
 pub(crate) const APPLICATIONS: &str = "applicationSummary";
 pub(crate) const LIFECYCLE: &str = "lifecycle";
+pub(crate) const OWNER: &str = "owner";
+/// Whether several fleets select it.
+pub(crate) const CONTESTED: &str = "contested";

@@ -10,6 +10,7 @@ use axum::{
 use json_patch::PatchOperation;
 use serde_json::{Value, json};
 use wardroom_api::device::{Device, DeviceSpec, Metadata};
+use wardroom_core::device::fleet;
 use wardroom_store::{Change, Error as StoreError, Resource, attempts};
 
 use super::{
@@ -139,7 +140,11 @@ impl Editing<'_> {
         }
         document.check_in_service(self.name)?;
         if changes_spec {
+            if let Some(owner) = &document.fleet {
+                return Err(managed(self.name, &owner.fleet));
+            }
             spec::check("spec", &wanted.spec)?;
+            document.template = None;
             document.spec = wanted.spec;
             document.generation += 1;
             document.rendered_version += 1;
@@ -151,6 +156,18 @@ impl Editing<'_> {
         let entry = call::described(entry, before, &content);
         let (effects, holds) = (Vec::new(), Vec::new());
         Ok(Some(Change { before: Some(before.clone()), after: content, entry, effects, fence: None, holds }))
+    }
+}
+
+/// The spec of a device that belongs to a fleet is that of the fleet's template.
+fn managed(name: &str, fleet: &str) -> Error {
+    Error::Conflict {
+        code: "managed_by_fleet",
+        detail: format!(
+            "the spec of the device {name:?} comes from the fleet {fleet:?}: change the template of the fleet (`wardroom \
+             apply -f`), or the labels of the device so that the fleet no longer selects it"
+        ),
+        allowed: vec![fleet::EDIT.of(fleet)],
     }
 }
 

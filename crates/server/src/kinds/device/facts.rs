@@ -4,7 +4,7 @@ use wardroom_api::device::DeviceReport;
 use wardroom_core::{
     Named as _,
     device::{
-        Facts, Report,
+        Facts, Fleet, Report,
         applications::{Application, Reported},
         condition::{Condition, Conditions, Status, Type},
         resource::{Health, Resources},
@@ -18,9 +18,14 @@ pub(super) fn with<T>(document: &Document, of: impl FnOnce(&Facts<'_>) -> T) -> 
     let applications: Vec<_> = document.reported.iter().flat_map(applications).collect();
     let report = document.reported.as_ref().map(|reported| report(reported, &applications));
     let rendered = version(document.rendered_version);
+    let wanted = document.fleet.as_ref().and_then(|fleet| version(fleet.wants));
+    let at = document.given().and_then(|given| version(given.version));
     of(&Facts {
         report,
         rendered_version: rendered.as_deref(),
+        template_version: at.as_deref(),
+        owner: document.fleet.as_ref().map(|fleet| &*fleet.fleet),
+        fleet: document.fleet.as_ref().map(|_| Fleet { template_version: wanted.as_deref() }),
         enrolled: true,
         decommission_requested: document.decommissioning.is_some(),
         reached: document.reached(),

@@ -13,13 +13,16 @@ use axum::{
 };
 use serde::Deserialize;
 use utoipa::IntoParams;
-use wardroom_api::device::{API_VERSION, Metadata, REBOOTS_REQUESTED, RENDERED_VERSION, RenderedDevice};
+use wardroom_api::device::{
+    API_VERSION, Metadata, REBOOTS_REQUESTED, RENDERED_VERSION, RenderedDevice, TEMPLATE_VERSION, Template,
+};
 use wardroom_store::Resource;
 
 use super::{
     call,
     document::{Document, KIND},
     facts,
+    fleet::template,
     identity::{DeviceIdentity, Identities, Known},
     proof,
     settings::Settings,
@@ -92,7 +95,9 @@ pub(crate) async fn rendered(
     }
     let device = app.store.get(KIND, &name).await?.filter(|device| !device.content.deleted);
     let device = device.ok_or_else(|| Error::not_found(KIND, &name))?;
-    Ok(Json(view(&device)?).into_response())
+    let document = Document::of(&device)?;
+    let template = template::of(&app, &document).await?;
+    Ok(Json(view(&device, &document, template.as_deref())).into_response())
 }
 
 /// Waits until there is something new for the device, or for as long as it may.
@@ -122,21 +127,23 @@ async fn wait(
 }
 
 /// The device as its agent gets it.
-fn view(device: &Resource) -> Result<RenderedDevice, Error> {
-    let document = Document::of(device)?;
+fn view(device: &Resource, document: &Document, template: Option<&Template>) -> RenderedDevice {
     let version = facts::version(document.rendered_version).unwrap_or_else(|| "0".to_owned());
     let reboots = (document.reboots > 0).then(|| (REBOOTS_REQUESTED, document.reboots.to_string()));
-    let annotations = [(RENDERED_VERSION, version)].into_iter().chain(reboots);
-    Ok(RenderedDevice {
+    let at = document.given().map(|given| (TEMPLATE_VERSION, given.version.to_string()));
+    let annotations = [(RENDERED_VERSION, version)].into_iter().chain(reboots).chain(at);
+    let mut labels = template.map(|template| template.metadata.labels.clone()).unwrap_or_default();
+    labels.extend(device.content.labels.clone());
+    RenderedDevice {
         api_version: API_VERSION.to_owned(),
         kind: "Device".to_owned(),
         metadata: Metadata {
             name: device.content.id.clone(),
-            labels: device.content.labels.clone(),
+            labels,
             annotations: annotations.map(|(name, value)| (name.to_owned(), value)).collect(),
             generation: Some(document.generation),
             ..Metadata::default()
         },
-        spec: spec::of(&document),
-    })
+        spec: spec::of(document, template),
+    }
 }

@@ -108,12 +108,14 @@ pub(crate) async fn decommission(
     let device = attempts(async || {
         let before = view::find(&app, &name).await?;
         let mut document = Document::of(&before)?;
+        let fleet = document.fleet.as_ref().map(|fleet| fleet.fleet.clone());
         if !out_of_service(&mut document, &app, &caller, asked.finish) {
             return Ok(Some(before));
         }
         let after = of(document, &before, &app)?;
         let entry = by_person(&app, &caller, "decommission", asked.comment.clone());
-        let entry = Entry { metadata: json!({"target": TARGET, "finish": asked.finish}), ..entry };
+        let metadata = json!({"target": TARGET, "finish": asked.finish, "fleet": fleet});
+        let entry = Entry { metadata, ..entry };
         let entry = call::described(entry, &before, &after);
         let (effects, holds) = (Vec::new(), Vec::new());
         let change = Change { before: Some(before), after, entry, effects, fence: None, holds };
@@ -148,6 +150,9 @@ fn out_of_service(document: &mut Document, app: &App, caller: &Caller, finish: b
         lifecycle::Status::Decommissioned.as_str().clone_into(&mut document.reached);
     }
     if begins {
+        // A device out of service belongs to no fleet.
+        document.fleet = None;
+        document.claimed_by.clear();
         document.generation += 1;
         document.rendered_version += 1;
     }

@@ -7,20 +7,20 @@ use jiff::SignedDuration;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use wardroom_api::device::{
-    ApplicationSpec, DeviceSpec, InlineFile, ResourceMonitor, Schedule, UpdatePolicy,
+    ApplicationSpec, DeviceSpec, InlineFile, ResourceMonitor, Schedule, Template, UpdatePolicy,
 };
 use wardroom_core::device::resource::Health;
 
-use super::document::Document;
+use super::{document::Document, fleet::template};
 use crate::platform::http::{error::Error, text};
 
-/// What a device should run.
-pub(super) fn of(document: &Document) -> DeviceSpec {
+/// What a device should run; `template` is the one that it was given.
+pub(super) fn of(document: &Document, template: Option<&Template>) -> DeviceSpec {
     let decommissioning = document.decommissioning.as_ref().map(|asked| {
         let target = asked.target.clone();
         wardroom_api::device::Decommissioning { target }
     });
-    DeviceSpec { decommissioning, ..document.spec.clone() }
+    DeviceSpec { decommissioning, ..template::spec(document, template).clone() }
 }
 
 /// Reads what a person sent: a field that is not known is a mistake, which must not go unnoticed.

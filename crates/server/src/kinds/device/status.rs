@@ -52,7 +52,7 @@ pub(crate) async fn report(
         }
         let version = &reported.config.rendered_version;
         let entry = call::by_device(&app, &caller, "report", json!({"renderedVersion": version}));
-        let document = Document { was_heard: true, reported: Some(reported.clone()), ..document };
+        let document = document.heard_of(reported.clone());
         call::commit(&app, document, device, entry)
     });
     changed.await?;

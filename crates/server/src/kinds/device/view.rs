@@ -12,8 +12,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use utoipa::IntoParams;
 use wardroom_api::device::{
-    API_VERSION, Device, DeviceStatus, ListMetadata, Metadata, ObjectList, REBOOTS_REQUESTED,
-    RENDERED_VERSION, StatusOf,
+    API_VERSION, Condition, Device, DeviceReport, DeviceStatus, ListMetadata, Metadata, ObjectList,
+    REBOOTS_REQUESTED, RENDERED_VERSION, StatusOf, TEMPLATE_VERSION,
 };
 use wardroom_core::{
     Named,
@@ -22,8 +22,10 @@ use wardroom_core::{
 use wardroom_store::{List, Resource};
 
 use super::{
-    document::{APPLICATIONS, Document, Heard, KIND, LIFECYCLE, UPDATED},
-    facts, spec,
+    document::{APPLICATIONS, Document, Heard, KIND, LIFECYCLE, OWNER, UPDATED},
+    facts,
+    fleet::{member, template},
+    spec,
 };
 use crate::platform::{
     app::App,
@@ -49,6 +51,7 @@ const FIELDS: &[(&str, Option<&str>)] = &[
     ("status.updated", Some(UPDATED)),
     ("status.applicationSummary", Some(APPLICATIONS)),
     ("status.lifecycle", Some(LIFECYCLE)),
+    ("metadata.owner", Some(OWNER)),
 ];
 
 /// Which devices, and which page of them.
@@ -59,7 +62,7 @@ pub(crate) struct DeviceQuery {
     /// Labels, e.g. `site=berlin,!spare`.
     #[serde(rename = "labelSelector")]
     label_selector: Option<String>,
-    /// Fields, e.g. `status.updated.status=OutOfDate,status.lifecycle.status=Enrolled`.
+    /// Fields, e.g. `status.updated.status=OutOfDate,metadata.owner=Fleet/web`.
     #[serde(rename = "fieldSelector")]
     field_selector: Option<String>,
     /// `true` for the deleted instead of the living.
@@ -129,7 +132,7 @@ pub(crate) async fn list(
     liveness::view::refresh(&app, KIND, &page.items).await?;
     let mut items = Vec::with_capacity(page.items.len());
     for device in &page.items {
-        items.push(shown(&app, device)?);
+        items.push(shown(&app, device).await?);
     }
     Ok(Json(ObjectList {
         api_version: API_VERSION.to_owned(),
@@ -159,7 +162,7 @@ pub(super) async fn answer(app: &App, device: &Resource) -> Result<Response, Err
 /// A device as the API shows it: when it was last heard, by any server, and its statuses now.
 pub(crate) async fn whole(app: &App, device: &Resource) -> Result<Device, Error> {
     liveness::view::refresh(app, KIND, std::slice::from_ref(device)).await?;
-    shown(app, device)
+    shown(app, device).await
 }
 
 /// The living device of a name.
@@ -197,8 +200,9 @@ fn last_seen(app: &App, device: &Resource, document: &Document) -> Option<Timest
     app.liveness.last_seen(KIND, &device.content.id).filter(|_| document.was_heard)
 }
 
-fn shown(app: &App, device: &Resource) -> Result<Device, Error> {
+async fn shown(app: &App, device: &Resource) -> Result<Device, Error> {
     let document = Document::of(device)?;
+    let template = template::of(app, &document).await?;
     let statuses = with_facts(app, device, &document, wardroom_core::device::derive);
     let status = DeviceStatus {
         summary: of(&statuses.summary),
@@ -213,15 +217,46 @@ fn shown(app: &App, device: &Resource) -> Result<Device, Error> {
             .max()
             .filter(|_| !document.revoked),
         revoked: document.revoked,
-        reported: document.reported.clone().unwrap_or_default(),
+        reported: reported(&document),
     };
     Ok(Device {
         api_version: API_VERSION.to_owned(),
         kind: "Device".to_owned(),
         metadata: metadata(device, &document),
-        spec: spec::of(&document),
+        spec: spec::of(&document, template.as_deref()),
         status: Some(status),
     })
+}
+
+/// What the agent reported, with the condition that several fleets select the device.
+fn reported(document: &Document) -> DeviceReport {
+    let mut reported = document.reported.clone().unwrap_or_default();
+    if !document.claimed_by.is_empty() {
+        reported.conditions.retain(|condition| condition.r#type != CONTESTED);
+        reported.conditions.push(Condition {
+            r#type: CONTESTED.to_owned(),
+            status: "True".to_owned(),
+            reason: "OverlappingSelectors".to_owned(),
+            message: contested(document),
+            last_transition_time: None,
+        });
+    }
+    reported
+}
+
+/// The condition that several fleets select a device.
+const CONTESTED: &str = "MultipleOwners";
+
+/// Which fleets select a device, and which of them owns it.
+pub(super) fn contested(document: &Document) -> String {
+    let claimants = document.claimed_by.join(", ");
+    match &document.fleet {
+        Some(owner) => {
+            let owner = &owner.fleet;
+            format!("The fleets {claimants} select it; it stays with {owner} until only one of them does.")
+        }
+        None => format!("The fleets {claimants} select it; none of them owns it until only one does."),
+    }
 }
 
 fn of<S: Named>(derived: &Derived<S>) -> StatusOf {
@@ -232,13 +267,14 @@ fn metadata(device: &Resource, document: &Document) -> Metadata {
     let annotations = [
         (RENDERED_VERSION, facts::version(document.rendered_version)),
         (REBOOTS_REQUESTED, facts::version(document.reboots)),
+        (TEMPLATE_VERSION, document.given().and_then(|given| facts::version(given.version))),
     ];
     let annotations = annotations.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
     Metadata {
         name: device.content.name.clone(),
         labels: device.content.labels.clone(),
         annotations: annotations.collect(),
-        owner: None,
+        owner: document.fleet.as_ref().map(|fleet| member::owner(&fleet.fleet)),
         generation: Some(document.generation),
         resource_version: Some(device.version.to_string()),
         creation_timestamp: Some(device.created_at),
@@ -253,6 +289,7 @@ pub(super) fn tag(device: &Resource) -> Result<String, Error> {
         &device.content.id,
         &device.content.labels,
         &document.spec,
+        document.template.as_ref().map(|given| (&given.fleet, given.body)),
         document.generation,
         document.reboots,
         document.revoked,
