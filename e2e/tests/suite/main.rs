@@ -30,6 +30,7 @@ mod discovery;
 mod doors;
 mod faults;
 mod feed;
+mod fleets;
 mod fuzz;
 mod generated;
 mod gpu_agents;

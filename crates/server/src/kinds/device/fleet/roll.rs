@@ -74,11 +74,14 @@ pub(super) async fn step(app: &App, name: &str) -> Result<Stepped, Error> {
         decide(&fleet.policy, fleet.document.course(), &members, app.now())
     };
     let mut stepped = Stepped { again: false, next: decision.next };
-    fleet.note(app, &decision).await?;
+    let gives: BTreeSet<usize> = decision.gives.iter().copied().collect();
+    // What a state follows from is there before the state; what was given out is counted afterwards.
+    if gives.is_empty() {
+        fleet.note(app, &decision).await?;
+    }
     if !fleet.commit(app, &decision).await? {
         return Ok(Stepped { again: true, ..stepped });
     }
-    let gives: BTreeSet<usize> = decision.gives.iter().copied().collect();
     let behind = seen.iter().enumerate().filter(|(at, seen)| seen.is_behind && !gives.contains(at));
     let behind: Vec<_> = behind.map(|(at, _)| at).collect();
     for (places, batch) in [(&decision.gives, Some(decision.batch)), (&behind, None)] {
@@ -89,6 +92,9 @@ pub(super) async fn step(app: &App, name: &str) -> Result<Stepped, Error> {
                 return Ok(stepped);
             }
         }
+    }
+    if !gives.is_empty() {
+        fleet.note(app, &decision).await?;
     }
     Ok(stepped)
 }
