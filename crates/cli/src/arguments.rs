@@ -46,9 +46,12 @@ pub(crate) enum Command {
     /// Creates, assigns, revokes and re-enables satellites.
     #[command(subcommand)]
     Satellite(command::satellite::Satellite),
-    /// Approves, revokes, reboots and decommissions devices.
+    /// Approves, revokes, reboots and decommissions devices, and waits for them.
     #[command(subcommand)]
     Device(command::device::Device),
+    /// Pauses, resumes and rolls back the rollouts of fleets, and waits for them.
+    #[command(subcommand)]
+    Fleet(command::fleet::Fleet),
     /// Shows what adapters say of clusters.
     #[command(subcommand)]
     Cluster(command::cluster::Cluster),
@@ -102,6 +105,7 @@ impl Command {
             Self::Run(command) => wait(command.run()),
             Self::Satellite(command) => wait(command.run()),
             Self::Device(command) => wait(command.run()),
+            Self::Fleet(command) => wait(command.run()),
             Self::Cluster(command) => wait(command.run()),
             Self::Create(command) => wait(command.run()),
             Self::Apply(command) => wait(command.run()),

@@ -44,6 +44,10 @@ pub(crate) const KEPT_OF_CLUSTERS: [&str; 9] = [
     "status",
 ];
 
+/// Fields of the metadata of a device or fleet that only the server sets.
+pub(crate) const KEPT_OF_OBJECTS: [&str; 6] =
+    ["annotations", "owner", "generation", "resourceVersion", "creationTimestamp", "deletionTimestamp"];
+
 /// Names of files in a folder that have documents.
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
 
@@ -128,6 +132,10 @@ pub(crate) fn without_kept(mut whole: Value) -> Value {
         let kept = KEPT.iter().chain(&KEPT_OF_NODES).chain(&KEPT_OF_CLUSTERS).chain(&["projects"]);
         kept.for_each(|field| drop(fields.remove(*field)));
     }
+    if let Some(metadata) = whole.get_mut("metadata").and_then(Value::as_object_mut) {
+        KEPT_OF_OBJECTS.iter().for_each(|field| drop(metadata.remove(*field)));
+        whole.get_mut("spec").and_then(Value::as_object_mut).map(|spec| spec.remove("templateVersion"));
+    }
     whole
 }
 
@@ -186,11 +194,12 @@ pub(crate) fn satellite_group(document: Document) -> anyhow::Result<GroupSync> {
     spec(document)
 }
 
-/// Returns the name in a document: under `name`, or under the field that the API of the kind uses.
+/// Returns the name in a document: under `name`, under the field that the API of the kind uses, or in its metadata.
 pub(crate) fn name(document: &Document) -> String {
     let mut names =
         ["name", "config_name", "group"].iter().filter_map(|field| document.get(*field)?.as_str());
-    names.next().unwrap_or_default().to_owned()
+    let nested = document.get("metadata").and_then(|metadata| metadata["name"].as_str());
+    names.next().or(nested).unwrap_or_default().to_owned()
 }
 
 /// Renames `name` to the field that the API of the kind uses.

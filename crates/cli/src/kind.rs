@@ -42,6 +42,9 @@ pub(crate) enum Kind {
     /// Edge machines with an agent.
     #[value(name = "devices", aliases = ["device", "dev"])]
     Device,
+    /// Devices that get their spec from one template.
+    #[value(name = "fleets", aliases = ["fleet", "fl"])]
+    Fleet,
     /// Requests of devices to be enrolled.
     #[value(name = "enrollmentrequests", aliases = ["enrollmentrequest", "enrollment-requests", "enrollment-request", "er"])]
     EnrollmentRequest,
@@ -77,6 +80,7 @@ impl Kind {
             Self::SatelliteConfig => "satellite-config",
             Self::Adapter => "adapter",
             Self::Device => "device",
+            Self::Fleet => "fleet",
             Self::EnrollmentRequest => "enrollmentrequest",
             Self::EnrollmentToken => "enrollmenttoken",
             Self::Cluster => "cluster",
@@ -94,7 +98,7 @@ macro_rules! with_type {
             Node => node::Node, Workflow => workflow::Workflow, Group => group::Group,
             GpuNode => gpu_node::GpuNode, Run => run::Run, Site => site::Site,
             Satellite => satellite::Satellite, SatelliteGroup => satellite_group::SatelliteGroup,
-            SatelliteConfig => satellite_config::SatelliteConfig, Adapter => adapter::Adapter, Device => device::Device,
+            SatelliteConfig => satellite_config::SatelliteConfig, Adapter => adapter::Adapter, Device => device::Device, Fleet => device::Fleet,
             EnrollmentRequest => device::EnrollmentRequest, EnrollmentToken => device::EnrollmentToken,
             Cluster => cluster::Cluster, NodePool => cluster::NodePool, Incident => liveness::Incident,
             Token => token::Token)

@@ -46,8 +46,18 @@ pub(crate) fn subjects(documents: Vec<Document>) -> anyhow::Result<Vec<(Subject,
 }
 
 /// The kinds that documents describe.
-const APPLIED: [&str; 8] =
-    ["workflow", "group", "node", "site", "satellite-group", "satellite-config", "cluster", "nodepool"];
+const APPLIED: [&str; 10] = [
+    "workflow",
+    "group",
+    "node",
+    "site",
+    "satellite-group",
+    "satellite-config",
+    "cluster",
+    "nodepool",
+    "fleet",
+    "device",
+];
 
 /// Sorts documents by their references: groups from the top of their tree, nodes last.
 fn ordered(mut documents: Vec<Document>) -> Vec<Document> {
@@ -71,7 +81,8 @@ fn ordered(mut documents: Vec<Document>) -> Vec<Document> {
 
 /// Says which kinds there are, and how others are made.
 pub(crate) fn unknown(kind: &str) -> String {
-    let kinds = "kind: workflow, group, node, site, cluster, nodepool, satellite-group or satellite-config";
+    let kinds =
+        "kind: workflow, group, node, site, cluster, nodepool, fleet, device, satellite-group or satellite-config";
     match kind {
         "" => format!("every document needs {kinds}"),
         "gpu-node" => "GPU nodes are registered, not applied: `wardroom gpu-node create HOSTNAME`".to_owned(),

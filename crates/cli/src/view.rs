@@ -27,6 +27,7 @@ mod attention;
 pub(crate) mod cluster;
 mod device;
 mod enrollment;
+mod fleet;
 mod gpu_node;
 mod group;
 pub(crate) mod history;

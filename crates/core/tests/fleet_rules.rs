@@ -14,10 +14,13 @@ use wardroom_core::{
     why::Next,
 };
 
+/// Name, labels, standing, and whether it is heard, is busy, has the spec.
+type Device = (String, BTreeMap<String, String>, Standing, [bool; 3]);
+
 /// A device as a word: `w` waits, `o` waits and is offline, `u` works, `x` is lost while it works, `l` is late, `k` is well,
 /// `f` failed, `b` waits and is busy with another version, `s` waits and has the spec already. A digit before it is its batch,
 /// a label of its group follows.
-fn fleet(words: &str) -> Vec<(String, BTreeMap<String, String>, Standing, [bool; 3])> {
+fn fleet(words: &str) -> Vec<Device> {
     let now = now();
     let device = |(at, word): (usize, &str)| {
         let (batch, rest) = match word.as_bytes()[0] {

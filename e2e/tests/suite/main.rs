@@ -30,6 +30,7 @@ mod discovery;
 mod doors;
 mod faults;
 mod feed;
+mod fleet_agents;
 mod fleets;
 mod fuzz;
 mod generated;

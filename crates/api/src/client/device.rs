@@ -1,7 +1,7 @@
 //! Devices, their enrolment requests and the tokens for those.
 
 use reqwest::Method;
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 
 use super::{Client, Error, Query};
 use crate::{
@@ -33,8 +33,8 @@ impl Client {
     ///
     /// # Errors
     /// As for every call.
-    pub async fn replace_device(&self, device: &Device) -> Result<Device, Error> {
-        self.send(Method::PUT, &["devices", &device.metadata.name], device).await
+    pub async fn replace_device(&self, name: &str, device: &(impl Serialize + Sync)) -> Result<Device, Error> {
+        self.send(Method::PUT, &["devices", name], device).await
     }
 
     /// Revokes the certificates of a device.

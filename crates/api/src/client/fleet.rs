@@ -1,6 +1,7 @@
 //! Fleets of devices, and the versions of their templates.
 
 use reqwest::Method;
+use serde::Serialize;
 
 use super::{Client, Error, Query};
 use crate::{
@@ -25,11 +26,11 @@ impl Client {
         self.get(&["fleets", name], &[]).await
     }
 
-    /// Creates a fleet.
+    /// Creates a fleet. A document that a person wrote is sent as it is, so that the server names unknown fields.
     ///
     /// # Errors
     /// As for every call.
-    pub async fn create_fleet(&self, fleet: &Fleet) -> Result<Fleet, Error> {
+    pub async fn create_fleet(&self, fleet: &(impl Serialize + Sync)) -> Result<Fleet, Error> {
         self.send(Method::POST, &["fleets"], fleet).await
     }
 
@@ -37,8 +38,8 @@ impl Client {
     ///
     /// # Errors
     /// As for every call.
-    pub async fn replace_fleet(&self, fleet: &Fleet) -> Result<Fleet, Error> {
-        self.send(Method::PUT, &["fleets", &fleet.metadata.name], fleet).await
+    pub async fn replace_fleet(&self, name: &str, fleet: &(impl Serialize + Sync)) -> Result<Fleet, Error> {
+        self.send(Method::PUT, &["fleets", name], fleet).await
     }
 
     /// Pauses, resumes or rolls back the rollout of a fleet; `verb` is the last part of the path.

@@ -3,6 +3,7 @@
 pub(crate) mod plan;
 
 use clap::Args;
+use serde::Serialize;
 use serde_json::Value;
 use wardroom_api::{
     client::{self, Client},
@@ -13,7 +14,7 @@ use wardroom_api::{
 use self::plan::Plan;
 use crate::{
     connection::Connection,
-    document::{self, Document, KEPT_OF_CLUSTERS, KEPT_OF_NODES, merged, rename, spec},
+    document::{self, Document, KEPT_OF_CLUSTERS, KEPT_OF_NODES, KEPT_OF_OBJECTS, merged, rename, spec},
     exit::{Code, failure},
     locate::{Among, locate},
     manifest::{Subject, subjects, unknown},
@@ -23,9 +24,9 @@ use crate::{
 /// Creates or changes the resources that a file describes.
 ///
 /// The file is YAML or JSON, any number of documents, each with `kind: workflow`, `group`, `node`, `site`, `cluster`,
-/// `nodepool`, `satellite-group` or `satellite-config` and the fields of the API; fields not named stay as they are. A node is
-/// identified by its mac_address, every other resource by its name. Of a node only hostname, workflow_id, group_id
-/// and labels are changed. The order does not matter: groups are created from the top of their tree, nodes last.
+/// `nodepool`, `fleet`, `device`, `satellite-group` or `satellite-config` and the fields of the API; fields not named stay as they
+/// are. A node is identified by its mac_address, every other resource by its name. Of a node only hostname, workflow_id, group_id
+/// and labels are changed. Labels and spec of a fleet or device are replaced as a whole, each if the document names it. The order does not matter: groups are created from the top of their tree, nodes last.
 /// The output of `wardroom get -o yaml` can be applied: times, states, counters and other fields of the server are
 /// ignored. For example: {kind: workflow, name: debian, kernel: "http://…"}
 #[derive(Args)]
@@ -74,6 +75,8 @@ pub(crate) async fn one(
         "satellite-config" => satellite_config(client, name, document).await,
         "cluster" => cluster(client, name, document).await,
         "nodepool" => node_pool(client, name, document).await,
+        "fleet" => fleet(client, name, document).await,
+        "device" => device(client, name, document).await,
         kind => anyhow::bail!(unknown(kind)),
     }
 }
@@ -154,6 +157,48 @@ fn new(mut document: Document) -> anyhow::Result<ClusterCreate> {
 fn changed(mut document: Document) -> anyhow::Result<ClusterPatch> {
     document.remove("name");
     spec(document)
+}
+
+/// Applies a fleet: its labels and its spec are replaced, each if the document names it.
+async fn fleet(client: &Client, name: &str, document: Document) -> anyhow::Result<&'static str> {
+    let now = now(name, client.fleet(name).await)?;
+    let whole = object(now.as_ref(), name, document)?;
+    if now.is_none() {
+        client.create_fleet(&whole).await?;
+        return Ok("created");
+    }
+    client.replace_fleet(name, &whole).await?;
+    Ok("applied")
+}
+
+/// Applies a device, which has enrolled: its labels and its spec are replaced, each if the document names it.
+async fn device(client: &Client, name: &str, document: Document) -> anyhow::Result<&'static str> {
+    let Some(now) = now(name, client.device(name).await)? else {
+        let message = format!("there is no device {name}: a device enrols itself, then its spec is applied");
+        return Err(failure(Code::NotFound, message));
+    };
+    client.replace_device(name, &object(Some(&now), name, document)?).await?;
+    Ok("applied")
+}
+
+/// The document of a fleet or device, completed with the labels and the spec that it does not name. It is sent as it is, so
+/// that the server names fields that it does not know.
+fn object(now: Option<&impl Serialize>, name: &str, mut document: Document) -> anyhow::Result<Document> {
+    let now = now.map(serde_json::to_value).transpose()?.unwrap_or_default();
+    drop((document.remove("status"), document.remove("name")));
+    let metadata = document.entry("metadata").or_insert_with(|| Value::Object(Document::new()));
+    let Value::Object(metadata) = metadata else { anyhow::bail!("metadata: must have fields, such as name") };
+    KEPT_OF_OBJECTS.iter().for_each(|kept| drop(metadata.remove(*kept)));
+    metadata.insert("name".to_owned(), name.into());
+    metadata.entry("labels").or_insert_with(|| match &now["metadata"]["labels"] {
+        Value::Null => Value::Object(Document::new()),
+        labels => labels.clone(),
+    });
+    document.entry("spec").or_insert_with(|| match &now["spec"] {
+        Value::Null => Value::Object(Document::new()),
+        spec => spec.clone(),
+    });
+    Ok(document)
 }
 
 async fn satellite_group(client: &Client, name: &str, document: Document) -> anyhow::Result<&'static str> {

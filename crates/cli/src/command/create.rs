@@ -14,6 +14,7 @@ use crate::{
 
 mod cluster;
 mod enrollment_token;
+mod fleet;
 mod satellite_config;
 mod satellite_group;
 mod site;
@@ -39,6 +40,8 @@ pub(crate) enum Create {
     SatelliteConfig(satellite_config::SatelliteConfig),
     /// Creates a token with which devices ask to be enrolled; its secret is written once.
     EnrollmentToken(enrollment_token::EnrollmentToken),
+    /// Creates a fleet: devices that get their spec from one template.
+    Fleet(fleet::Fleet),
     /// Creates a cluster.
     Cluster(cluster::Cluster),
     /// Creates a node pool of a cluster.
@@ -112,6 +115,7 @@ impl Create {
             Self::SatelliteGroup(group) => group.run().await,
             Self::SatelliteConfig(config) => config.run().await,
             Self::EnrollmentToken(token) => token.run().await,
+            Self::Fleet(create) => create.run().await,
             Self::Cluster(create) => create.run().await,
             Self::NodePool(create) => create.run().await,
             Self::Token(create) => create.run().await,

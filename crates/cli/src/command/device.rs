@@ -1,13 +1,22 @@
 //! `wardroom device`: the verbs of devices.
 
-use clap::{Args, Subcommand};
+use std::time::Duration;
+
+use clap::{Args, Subcommand, builder::NonEmptyStringValueParser};
 use wardroom_api::device::{
     Decommission as Asked, Device as Shown, DeviceAction, EnrollmentApproval, EnrollmentRequest,
 };
+use wardroom_core::{
+    Named,
+    device::{applications, lifecycle, summary, updated},
+};
 
-use crate::{locate::Target, outcome::Outcome, targets::Targets, text::pair};
+use super::until::{self, Progress};
+use crate::{
+    connection::Connection, locate::Target, outcome::Outcome, progress::length, targets::Targets, text::pair,
+};
 
-/// Approves, revokes, reboots and decommissions devices.
+/// Approves, revokes, reboots and decommissions devices, and waits for them.
 #[derive(Subcommand)]
 pub(crate) enum Device {
     /// Approves enrolment requests: their devices get a certificate.
@@ -22,6 +31,79 @@ pub(crate) enum Device {
     Decommission(Decommission),
     /// Deletes devices and their enrolment requests; their history stays.
     Delete(Delete),
+    /// Waits until devices have a status.
+    Wait(Wait),
+}
+
+#[derive(Args)]
+pub(crate) struct Wait {
+    /// The names of the devices.
+    #[arg(required = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    names: Vec<String>,
+    /// What to wait for: updated=STATUS, summary=STATUS, applications=STATUS or lifecycle=STATUS.
+    #[arg(long = "for", value_name = "GOAL", default_value = "updated=UpToDate", value_parser = goal)]
+    goal: (About, String),
+    /// The longest time to wait for all of them, such as 90s or 2h; default: no limit.
+    #[arg(long, value_name = "TIME", value_parser = length)]
+    wait_timeout: Option<Duration>,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// A derived status of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum About {
+    Summary,
+    Updated,
+    Applications,
+    Lifecycle,
+}
+
+/// Reads `status=value`; refuses a value that no device can have.
+fn goal(text: &str) -> Result<(About, String), String> {
+    fn among<T: Named>(about: About, value: &str) -> Result<(About, String), String> {
+        let names: Vec<_> = T::ALL.iter().map(|name| name.as_str()).collect();
+        match names.contains(&value) {
+            true => Ok((about, value.to_owned())),
+            false => Err(format!("must be one of: {}", names.join(", "))),
+        }
+    }
+    match text.split_once('=') {
+        Some(("summary" | "state", value)) => among::<summary::Status>(About::Summary, value),
+        Some(("updated", value)) => among::<updated::Status>(About::Updated, value),
+        Some(("applications", value)) => among::<applications::Status>(About::Applications, value),
+        Some(("lifecycle", value)) => among::<lifecycle::Status>(About::Lifecycle, value),
+        Some(_) | None => {
+            Err("write updated=STATUS, summary=STATUS, applications=STATUS or lifecycle=STATUS".to_owned())
+        }
+    }
+}
+
+impl Wait {
+    async fn run(self) -> anyhow::Result<()> {
+        let Self { names, goal: (about, wanted), wait_timeout, connection } = self;
+        let judge = |device: &Shown| judged(device, about, &wanted);
+        until::all::<Shown>(&connection.client()?, &names, wait_timeout, &judge).await
+    }
+}
+
+/// Whether a device has a status; one that is out of service will not be up to date any more.
+fn judged(device: &Shown, about: About, wanted: &str) -> Progress {
+    let Some(status) = &device.status else { return Progress::NotYet };
+    let found = match about {
+        About::Summary => &status.summary,
+        About::Updated => &status.updated,
+        About::Applications => &status.application_summary,
+        About::Lifecycle => &status.lifecycle,
+    };
+    if found.status == wanted {
+        return Progress::There(format!("{}: {}", found.status, found.info));
+    }
+    let is_over = status.lifecycle.status == lifecycle::Status::Decommissioned.as_str();
+    match is_over {
+        true => Progress::Never(format!("it is {}: {}", status.lifecycle.status, status.lifecycle.info)),
+        false => Progress::NotYet,
+    }
 }
 
 #[derive(Args)]
@@ -86,6 +168,7 @@ impl Device {
                 }
                 outcome.finish()
             }
+            Self::Wait(wait) => wait.run().await,
             Self::Decommission(command) => command.run().await,
             Self::Delete(Delete { targets }) => {
                 let (client, targets) = targets.find::<Shown>("delete").await?;

@@ -185,7 +185,10 @@ fn gone(goal: &Goal) -> Progress {
 
 /// Compares the state in the JSON of a resource; a state that no move leads to any more is given up.
 fn stated(kind: &str, wanted: &str, item: &Value) -> Progress {
-    let state = item["state"].as_str().or(item["status"].as_str()).unwrap_or_default();
+    let stated = item["state"].as_str().or(item["status"].as_str());
+    // The state of a resource with several statuses is its summary; that of one with a rollout is the rollout's.
+    let stated = stated.or(item["status"]["summary"]["status"].as_str());
+    let state = stated.or(item["status"]["rollout"]["state"].as_str()).unwrap_or_default();
     if state == wanted {
         return Progress::There(state.to_owned());
     }
@@ -236,6 +239,10 @@ mod tests {
         assert_eq!(node("installing"), Progress::NotYet);
         assert!(matches!(node("retired"), Progress::Never(_)));
         assert_eq!(stated("satellite", "online", &json!({"status": "pending"})), Progress::NotYet);
+        let device = json!({"status": {"summary": {"status": "Online"}}});
+        assert_eq!(stated("device", "Online", &device), Progress::There("Online".to_owned()));
+        let fleet = json!({"status": {"rollout": {"state": "Paused"}}});
+        assert_eq!(stated("fleet", "Inactive", &fleet), Progress::NotYet);
         assert_eq!(ran("completed", "running", None, "g"), Progress::NotYet);
         assert!(matches!(ran("completed", "reconciled", None, "g"), Progress::There(_)));
         assert!(matches!(ran("completed", "cancelled", None, "g"), Progress::Never(_)));

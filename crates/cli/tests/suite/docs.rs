@@ -60,6 +60,27 @@ fn devices_work_as_they_are_written() {
 }
 
 #[test]
+fn fleets_work_as_they_are_written() {
+    check(
+        "fleets.md",
+        &[
+            "fleet/web created",
+            "4 of 4 devices run template version 1.",
+            "refused with code 4",
+            "Batch 1 of 2: 0 of 4 devices run template version 2; 2 updating, 2 waiting.",
+            "it ended with code 4",
+            "failed: no room on /var",
+            "wardroom fleet rollback web",
+            "template version 3, which is 1 again",
+            "it fills /var",
+            "not on a Friday",
+            "4 of 4 devices run template version 4.",
+            "deleted; its devices keep their specs",
+        ],
+    );
+}
+
+#[test]
 fn gpu_nodes_work_as_they_are_written() {
     check_with(
         &[("wardroom-agent", "WARDROOM_TEST_AGENT"), ("wardroom-fakes", "WARDROOM_TEST_FAKES")],

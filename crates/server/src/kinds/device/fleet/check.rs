@@ -41,14 +41,11 @@ pub(super) fn read(given: &FleetSpec) -> Result<Checked, Error> {
 const LONGEST_SILENCE: u32 = 604_800;
 
 /// Puts the fields of an error below another field.
-fn inside(field: &str, error: Error) -> Error {
-    match error {
-        Error::Invalid(mut errors) => {
-            errors.iter_mut().for_each(|error| error.field = format!("{field}.{}", error.field));
-            Error::Invalid(errors)
-        }
-        error => error,
+fn inside(field: &str, mut error: Error) -> Error {
+    if let Error::Invalid(errors) = &mut error {
+        errors.iter_mut().for_each(|error| error.field = format!("{field}.{}", error.field));
     }
+    error
 }
 
 fn selector(field: &str, given: &LabelSelector) -> Result<Selector, Error> {

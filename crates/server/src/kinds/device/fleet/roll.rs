@@ -100,7 +100,7 @@ pub(super) async fn step(app: &App, name: &str) -> Result<Stepped, Error> {
 }
 
 impl Fleet {
-    fn name(&self) -> &str {
+    fn id(&self) -> &str {
         &self.resource.content.id
     }
 
@@ -109,7 +109,7 @@ impl Fleet {
         let keys = keys(&self.policy);
         let mut list = List {
             kind: DEVICE.to_owned(),
-            fields: BTreeMap::from([(OWNER.to_owned(), owner(self.name()))]),
+            fields: BTreeMap::from([(OWNER.to_owned(), owner(self.id()))]),
             limit: PAGE,
             ..List::default()
         };
@@ -137,7 +137,7 @@ impl Fleet {
             standing: document.standing(self.document.version),
             is_heard: Heard::of(device) == Heard::Lately,
             is_busy: document.is_busy(),
-            has_spec: document.has_body(self.name(), self.document.body),
+            has_spec: document.has_body(self.id(), self.document.body),
             said: document.failure_now().map(|failure| failure.message.clone()),
             is_behind: wants != Some(self.document.version)
                 || document.silence_seconds != self.silence_seconds,
@@ -146,7 +146,7 @@ impl Fleet {
 
     /// Keeps the progress for people, before they see the state that follows from it.
     async fn note(&self, app: &App, decision: &Decision) -> Result<(), Error> {
-        let (name, batches) = (self.name(), self.policy.batches.len() + 1);
+        let (name, batches) = (self.id(), self.policy.batches.len() + 1);
         let overlap = self.overlap(app).await?;
         let new = Progress::of(decision, self.document.version, batches, overlap);
         if progress(app, name).await?.as_ref() == Some(&new) {
@@ -179,14 +179,14 @@ impl Fleet {
         let (mut overlap, mut fleets) = (Overlap::default(), BTreeSet::new());
         for device in app.store.list(&list).await?.items {
             let claimants = Device::of(&device)?.claimed_by;
-            if !claimants.iter().any(|claimant| claimant == self.name()) {
+            if !claimants.iter().any(|claimant| claimant == self.id()) {
                 continue;
             }
             overlap.devices += 1;
             if overlap.named.len() < NAMED {
                 overlap.named.push(device.content.id);
             }
-            fleets.extend(claimants.into_iter().filter(|claimant| claimant != self.name()));
+            fleets.extend(claimants.into_iter().filter(|claimant| claimant != self.id()));
         }
         overlap.fleets = fleets.into_iter().collect();
         Ok((overlap.devices > 0).then_some(overlap))
@@ -200,7 +200,7 @@ impl Fleet {
             return Ok(true);
         }
         let read = self.resource.version;
-        let changed = app.change(KIND, self.name(), |fleet| {
+        let changed = app.change(KIND, self.id(), |fleet| {
             if fleet.version != read {
                 return Ok(Decided::Nothing(None));
             }
@@ -208,7 +208,7 @@ impl Fleet {
             if advances {
                 (document.batch, document.accepted) = (decision.batch, 0);
             }
-            let content = document.content(self.name(), fleet.content.labels.clone(), decision.state)?;
+            let content = document.content(self.id(), fleet.content.labels.clone(), decision.state)?;
             let metadata = json!({
                 "templateVersion": document.version.to_string(), "batch": decision.batch + 1, "devices": decision.counts,
                 "failures": decision.failures,
@@ -251,7 +251,7 @@ impl Fleet {
 
     fn changed(&self, app: &App, device: Resource, batch: Option<usize>) -> Result<Change, Error> {
         let mut document = Device::of(&device)?;
-        let (fleet, version) = (self.name().to_owned(), self.document.version);
+        let (fleet, version) = (self.id().to_owned(), self.document.version);
         document.fleet = Some(Membership { fleet: fleet.clone(), wants: version });
         document.silence_seconds = self.silence_seconds;
         let mut metadata = json!({"fleet": fleet, "templateVersion": version.to_string()});
