@@ -81,8 +81,7 @@ fn ordered(mut documents: Vec<Document>) -> Vec<Document> {
 
 /// Says which kinds there are, and how others are made.
 pub(crate) fn unknown(kind: &str) -> String {
-    let kinds =
-        "kind: workflow, group, node, site, cluster, nodepool, fleet, device, satellite-group or satellite-config";
+    let kinds = "kind: workflow, group, node, site, cluster, nodepool, fleet, device, satellite-group or satellite-config";
     match kind {
         "" => format!("every document needs {kinds}"),
         "gpu-node" => "GPU nodes are registered, not applied: `wardroom gpu-node create HOSTNAME`".to_owned(),

@@ -33,7 +33,11 @@ impl Client {
     ///
     /// # Errors
     /// As for every call.
-    pub async fn replace_device(&self, name: &str, device: &(impl Serialize + Sync)) -> Result<Device, Error> {
+    pub async fn replace_device(
+        &self,
+        name: &str,
+        device: &(impl Serialize + Sync),
+    ) -> Result<Device, Error> {
         self.send(Method::PUT, &["devices", name], device).await
     }
 

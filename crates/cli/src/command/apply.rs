@@ -190,14 +190,9 @@ fn object(now: Option<&impl Serialize>, name: &str, mut document: Document) -> a
     let Value::Object(metadata) = metadata else { anyhow::bail!("metadata: must have fields, such as name") };
     KEPT_OF_OBJECTS.iter().for_each(|kept| drop(metadata.remove(*kept)));
     metadata.insert("name".to_owned(), name.into());
-    metadata.entry("labels").or_insert_with(|| match &now["metadata"]["labels"] {
-        Value::Null => Value::Object(Document::new()),
-        labels => labels.clone(),
-    });
-    document.entry("spec").or_insert_with(|| match &now["spec"] {
-        Value::Null => Value::Object(Document::new()),
-        spec => spec.clone(),
-    });
+    let known = |known: &Value| if known.is_null() { Value::Object(Document::new()) } else { known.clone() };
+    metadata.entry("labels").or_insert_with(|| known(&now["metadata"]["labels"]));
+    document.entry("spec").or_insert_with(|| known(&now["spec"]));
     Ok(document)
 }
 
