@@ -29,6 +29,7 @@ on_both! {
     a_denied_or_deleted_device_waits_for_a_person,
     all_survives_a_kill,
     nonsense_is_refused,
+    a_large_report_is_taken,
 }
 
 fn device_of(site: &Site, name: &str) -> Value {
@@ -511,4 +512,18 @@ fn nonsense_is_refused(on: Backend) {
     ] {
         site.admin().post("/api/v1/enrollmenttokens", &create).problem(400);
     }
+}
+
+/// Up to 256 KiB, which many applications with long messages need.
+fn a_large_report_is_taken(on: Backend) {
+    let site = Site::start(on);
+    let token = open_token(&site);
+    let device = Device::enrolled(&site, &token);
+    let apps = |count: usize| {
+        let one = |at: usize| json!({"name": format!("app-{at}"), "status": "Running", "message": "x".repeat(2000)});
+        json!({"applications": (0..count).map(one).collect::<Vec<_>>()})
+    };
+    assert_eq!(device.report(&site, 0, &apps(100)).status, 204);
+    assert_eq!(device_of(&site, &device.name)["status"]["applications"].as_array().unwrap().len(), 100);
+    device.report(&site, 0, &apps(200)).problem(413);
 }

@@ -218,6 +218,11 @@ fn a_rollout_stops_at_its_threshold_and_a_rollback_cures_it(on: Backend) {
     let filtered = "/api/v1/fleets?fieldSelector=status.rollout.state=Suspended";
     assert_eq!(site.admin().get(filtered).expect(200)["items"].as_array().unwrap().len(), 1);
     assert_eq!(given(&site, &devices, 2), [true, true, false, false]);
+    // A device that waits says what for, and who must act.
+    let why = site.admin().get(&format!("/api/v1/resources/device/{}/why", devices[3].name)).expect(200);
+    let said = why["data"][1]["blockers"].to_string();
+    assert!(said.contains("the rollout of its fleet web is Suspended"), "{why}");
+    assert_eq!(why["data"][1]["next"]["action"], json!("rollback"));
 
     let comment = json!({"comment": "it fills the disk"});
     let back = site.admin().post("/api/v1/fleets/web/actions/rollback", &comment).expect(200);

@@ -50,11 +50,12 @@ pub fn why(name: &str, state: State, progress: &Progress, paused: Option<String>
     let causes = paused.into_iter().chain(progress.obstacles());
     let causes: Vec<_> = causes.map(|what| Blocker { what: what.into(), fix: None }).collect();
     match state {
-        State::Inactive => {}
-        State::Active => why.blockers = causes,
+        State::Inactive | State::Active => {
+            why.blockers = causes;
+            why.fine.push(progress.info(state).into());
+        }
         State::Waiting | State::Paused | State::Suspended => why.blockers.extend(causes),
     }
-    why.fine.push(progress.info(state).into());
     if state == State::Waiting && progress.is_impossible() {
         let what = "the disruption budget: it allows no update at all".into();
         why.next = Next::Mend { what };

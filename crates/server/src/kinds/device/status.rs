@@ -2,7 +2,7 @@
 
 use axum::{
     Extension,
-    extract::State,
+    extract::{Request, State},
     http::StatusCode,
     response::{IntoResponse as _, Response},
 };
@@ -16,9 +16,18 @@ use super::{
 };
 use crate::platform::{
     app::{App, Decided},
-    http::{body::Reported, error::Error, path::Path, problems::Problems, text},
+    http::{
+        body::{self, Reported},
+        error::Error,
+        path::Path,
+        problems::Problems,
+        text,
+    },
     identity::auth::Caller,
 };
+
+/// The largest report: 500 applications with their messages have room.
+const MOST_BYTES: usize = 256 << 10;
 
 const MOST_CONDITIONS: usize = 50;
 const MOST_APPLICATIONS: usize = 500;
@@ -38,9 +47,10 @@ pub(crate) async fn report(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
-    Reported { value: said, ignored }: Reported<DeviceStatusReport>,
+    request: Request,
 ) -> Result<Response, Error> {
     let identity = proof::itself(&caller, &name)?;
+    let Reported { value: said, ignored } = body::reported::<DeviceStatusReport>(request, MOST_BYTES).await?;
     let mut reported = said.status;
     check("status", &reported)?;
     clean(&mut reported);

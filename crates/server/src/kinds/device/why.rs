@@ -1,10 +1,13 @@
 //! Why a device is as it is: an explanation for each of its four statuses.
 
-use wardroom_core::why::Why;
+use wardroom_core::{
+    device::updated,
+    why::{Blocker, Next, Why},
+};
 
 use super::{
     document::{Document, Heard, KIND},
-    view,
+    fleet, view,
 };
 use crate::platform::{app::App, deleted, http::error::Error, liveness};
 
@@ -24,5 +27,35 @@ pub(super) async fn why(app: &App, name: &str) -> Result<Vec<Why>, Error> {
     if Heard::of(&device) == Heard::Lately {
         whys[0].blockers.extend(liveness::view::blockers(app, KIND, name).await?);
     }
+    if whys[1].state == updated::Status::OutOfDate.as_str() {
+        wait_for_the_fleet(app, &document, &mut whys[1]).await?;
+    }
+    if !document.claimed_by.is_empty() {
+        whys[1].blockers.push(Blocker { what: view::contested(&document).into(), fix: None });
+    }
     Ok(whys.into())
+}
+
+/// Says how the rollout stands, for a device that was not given the template of its fleet yet, and who must act if it stands
+/// still.
+async fn wait_for_the_fleet(app: &App, document: &Document, why: &mut Why) -> Result<(), Error> {
+    let Some(member) = &document.fleet else { return Ok(()) };
+    if document.given().is_some_and(|given| given.version == member.wants) {
+        return Ok(());
+    }
+    let explained = match fleet::why::why(app, &member.fleet).await {
+        // It was deleted a moment ago.
+        Err(Error::NotFound { .. }) => return Ok(()),
+        explained => explained?,
+    };
+    let Some(rollout) = explained.into_iter().next() else { return Ok(()) };
+    let info = rollout.fine.first().or(rollout.blockers.first().map(|first| &first.what));
+    let info = info.map_or("", |info| info);
+    let what = format!("the rollout of its fleet {} is {}. {info}", member.fleet, rollout.state);
+    why.blockers.push(Blocker { what: what.into(), fix: None });
+    match rollout.next {
+        next @ (Next::Call(_) | Next::Mend { .. }) => why.next = next,
+        Next::Nothing | Next::Wait { .. } => {}
+    }
+    Ok(())
 }

@@ -45,7 +45,7 @@ const SHARED: &[Class] = &[
     class("token_unknown",     400, "The registration token is not valid", "The token is unknown or was used: each works once. An operator issues a new one: `why` of the member says with which call."),
     class("unauthenticated",   401, "Credentials are needed", "No token, or one that is unknown, revoked or expired. Send `Authorization: Bearer …`."),
     class("forbidden",         403, "The credentials do not suffice", "The token's role or kinds do not cover this; `detail` says which would."),
-    class("revoked",           403, "The member is revoked", "An administrator has blocked this member. Back off; after a re-enable the reply to the next heartbeat says how to return."),
+    class("revoked",           403, "The member is revoked", "An administrator has blocked this member. Back off. Once an administrator has brought it back, the answer to its next request says how to go on."),
     class("not_found",         404, "There is no such resource", "There is no such resource."),
     class("no_route",          404, "There is no such path", "There is nothing at this path; `/openapi.json` lists what there is."),
     class("method",            405, "The method is not allowed", "The path does not take this method."),
@@ -109,7 +109,7 @@ pub enum Error {
     Basic(&'static str),
     /// The member was blocked by an administrator.
     #[error(
-        "this member was revoked by an administrator: back off; after a re-enable the reply to the next heartbeat says how to return"
+        "this member was revoked by an administrator: back off; once an administrator has brought it back, the answer to its next request says how to go on"
     )]
     Revoked,
     /// A registration token that is unknown or used.

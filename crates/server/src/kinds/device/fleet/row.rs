@@ -4,6 +4,7 @@ use axum::http::StatusCode;
 
 use super::{
     document::{KIND, VERSION_KIND},
+    face,
     routes::{ACCESS, WORDS, routes},
     template::Templates,
     view, why, work,
@@ -30,4 +31,5 @@ pub(crate) static ROW: Kind = Kind {
     words: &WORDS,
     problems: &[],
     dialect: None,
+    faces: &[&face::FACE],
 };

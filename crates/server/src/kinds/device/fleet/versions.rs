@@ -31,9 +31,9 @@ pub(crate) async fn list(
     Path(name): Path<String>,
     ListQuery(pages): ListQuery<Pages>,
 ) -> Result<Json<ObjectList<TemplateVersion>>, Error> {
-    view::find(&app, &name).await?;
     let list = List { prefix: Some(format!("{name}/")), ..pages.of(VERSION_KIND)? };
     let page = list::page(&app, list).await?;
+    view::find(&app, &name).await?;
     let items = page.items.iter().map(shown).collect::<Result<_, _>>()?;
     let (api_version, kind) = (API_VERSION.to_owned(), "TemplateVersionList".to_owned());
     Ok(Json(ObjectList { api_version, kind, metadata: ListMetadata { next: page.next }, items }))

@@ -11,7 +11,7 @@ use utoipa::IntoParams;
 use wardroom_api::device::{
     API_VERSION, Condition, Fleet, FleetSpec, FleetStatus, ListMetadata, Metadata, ObjectList, RolloutStatus,
 };
-use wardroom_core::device::fleet::{Progress, State};
+use wardroom_core::device::fleet::{Counts, Progress, State};
 use wardroom_store::{List, Resource};
 
 use super::document::{Document, KIND, Paused, state};
@@ -131,9 +131,13 @@ pub(super) fn present(document: &Document, progress: Option<Progress>) -> Progre
     let batches = document.spec.rollout_policy.as_ref().map_or(0, |policy| policy.batches.len()) + 1;
     match progress {
         Some(progress) if progress.template_version == document.version => progress,
-        Some(_) | None => {
+        // The devices of the rollout before: they wait for this one.
+        before => {
             let (template_version, batch) = (document.version, document.batch);
-            Progress { template_version, batch, batches, ..Progress::default() }
+            let devices = before.as_ref().map_or(0, |before| before.counts.devices);
+            let counts = Counts { devices, waiting: devices, ..Counts::default() };
+            let overlap = before.and_then(|before| before.overlap);
+            Progress { template_version, batch, batches, counts, overlap, ..Progress::default() }
         }
     }
 }

@@ -9,7 +9,7 @@ use super::{
 use crate::platform::{app::App, deleted, http::error::Error};
 
 /// Explains a fleet.
-pub(super) async fn why(app: &App, name: &str) -> Result<Vec<Why>, Error> {
+pub(crate) async fn why(app: &App, name: &str) -> Result<Vec<Why>, Error> {
     let found = match view::find(app, name).await {
         Err(Error::NotFound { .. }) => {
             let gone = deleted::why(app, KIND, name).await?;
