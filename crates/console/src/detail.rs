@@ -9,7 +9,7 @@ use wardroom_api::{
     history::Row,
 };
 use wardroom_core::{
-    diagram::{self, Numbered},
+    diagram::{self, Diagram, Numbered, Shown},
     tone::{self, Tone},
 };
 
@@ -423,7 +423,7 @@ fn moves(detail: &Detail<'_>, explained: &Explained) -> Markup {
     html! {
         section #moves .card {
             header { h2 { "Where it is, and where it can go" } span .right { "drawn from the table the server decides by" } }
-            @if let Some(drawn) = diagram::of(detail.face.kind) { (figure(drawn, Some(&detail.member.state), &[])) }
+            @if let Some(drawn) = diagram::of(detail.face.kind) { (drawn_now(detail, drawn, explained)) }
             div .scroll tabindex="0" role="region" aria-label="Ways out" {
                 table .cards.moves {
                     thead .unseen { tr { th { "Number" } th { "Event" } th { "Leads to" } th { "When" } th { "How" } } }
@@ -452,10 +452,23 @@ fn moves(detail: &Detail<'_>, explained: &Explained) -> Markup {
     }
 }
 
+/// The picture of the lifecycle, with the moves that this member can make.
+fn drawn_now(detail: &Detail<'_>, drawn: &Diagram, explained: &Explained) -> Markup {
+    let own = explained.data.iter().find(|why| subject(detail, &why.about) == detail.face.kind);
+    let events = own.map(events);
+    figure(drawn, Shown { current: Some(&detail.member.state), events: events.as_deref(), counts: &[] })
+}
+
+/// The events of the ways out.
+fn events(why: &Why) -> Vec<&str> {
+    why.exits.iter().filter_map(|exit| exit.on.as_deref()).collect()
+}
+
 /// The ways out with the numbers of their curves, in the order of the numbers.
 fn numbered<'a>(detail: &Detail<'_>, why: &'a Why) -> Vec<(Option<usize>, &'a Exit)> {
     let drawn = diagram::of(detail.face.kind).filter(|_| subject(detail, &why.about) == detail.face.kind);
-    let numbers = drawn.map(|drawn| drawn.numbered(&why.state)).unwrap_or_default();
+    let events = events(why);
+    let numbers = drawn.map(|drawn| drawn.numbered(&why.state, Some(&events))).unwrap_or_default();
     let number = |exit: &Exit| {
         let same = |one: &&Numbered<'_>| Some(one.row.on) == exit.on.as_deref() && one.row.to == exit.to;
         numbers.iter().find(same).map(|one| one.number)

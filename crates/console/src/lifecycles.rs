@@ -37,6 +37,11 @@ impl Lifecycle {
         format!("/console/lifecycles/{}{state}", self.name())
     }
 
+    fn figure(&self, current: Option<&str>) -> Markup {
+        let counts: Vec<_> = self.counts.iter().map(|(state, count)| (&**state, *count)).collect();
+        figure(self.diagram, Shown { current, counts: &counts, events: None })
+    }
+
     fn size(&self) -> String {
         let lifecycle = &self.diagram.lifecycle;
         format!("{} states, {} moves", lifecycle.states.len(), lifecycle.moves.len())
@@ -45,11 +50,10 @@ impl Lifecycle {
 
 /// A picture in a box that scrolls by itself where it is too wide.
 #[must_use]
-pub fn figure(diagram: &Diagram, current: Option<&str>, counts: &[(String, u64)]) -> Markup {
-    let counts: Vec<_> = counts.iter().map(|(state, count)| (&**state, *count)).collect();
+pub fn figure(diagram: &Diagram, shown: Shown<'_>) -> Markup {
     html! {
         div .scroll.figure tabindex="0" role="region" aria-label={ "Diagram of " (diagram.lifecycle.name) } {
-            (PreEscaped(diagram.for_page(Shown { current, counts: &counts })))
+            (PreEscaped(diagram.for_page(shown)))
         }
     }
 }
@@ -69,7 +73,7 @@ pub fn all(lifecycles: &[Lifecycle]) -> Markup {
                     span .quiet.small { (one.size()) }
                     (listed(one))
                 }
-                (figure(one.diagram, None, &one.counts))
+                (one.figure(None))
                 (common(one))
             }
         }
@@ -123,7 +127,7 @@ pub fn one(shown: &Lifecycle, current: Option<&str>, plans: &[PlanView]) -> Mark
                 @if let Some(meaning) = meaning { span .quiet.small { (prose(meaning)) } }
                 (listed(shown))
             }
-            (figure(shown.diagram, current, &shown.counts))
+            (shown.figure(current))
             @match current {
                 Some(current) => { (moves(shown, current)) },
                 None => { (common(shown)) },
@@ -134,7 +138,7 @@ pub fn one(shown: &Lifecycle, current: Option<&str>, plans: &[PlanView]) -> Mark
 }
 
 fn moves(shown: &Lifecycle, current: &str) -> Markup {
-    let numbered = shown.diagram.numbered(current);
+    let numbered = shown.diagram.numbered(current, None);
     html! {
         @if numbered.is_empty() {
             p .in.quiet { "No move leaves this state." }

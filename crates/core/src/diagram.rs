@@ -29,6 +29,8 @@ pub struct Diagram {
 pub struct Shown<'a> {
     /// The state whose moves are legal now, and numbered.
     pub current: Option<&'a str>,
+    /// The events that can happen to this one member; all that its state has, if absent.
+    pub events: Option<&'a [&'a str]>,
     /// How many members are in which state; a state that is not named has no count.
     pub counts: &'a [(&'a str, u64)],
 }
@@ -68,8 +70,10 @@ impl Diagram {
     /// Returns the moves out of a state with the numbers of their curves: the preferred first, moves to the same
     /// state together, because they share a curve.
     #[must_use]
-    pub fn numbered(&self, current: &str) -> Vec<Numbered<'_>> {
-        let moves: Vec<_> = self.lifecycle.moves.iter().filter(|row| row.from == current).collect();
+    pub fn numbered(&self, current: &str, events: Option<&[&str]>) -> Vec<Numbered<'_>> {
+        let is_legal =
+            |row: &&MoveView| row.from == current && events.is_none_or(|events| events.contains(&row.on));
+        let moves: Vec<_> = self.lifecycle.moves.iter().filter(is_legal).collect();
         let mut targets: Vec<&'static str> = Vec::new();
         for row in &moves {
             if !targets.contains(&row.to) {
@@ -110,10 +114,9 @@ impl Diagram {
         svg::file(self)
     }
 
-    /// The layout, with the common moves of the current state.
-    fn laid(&self, current: Option<&str>) -> Layout {
-        let moves = self.lifecycle.moves.iter().filter(|row| Some(row.from) == current);
-        self.layout.with(moves)
+    /// The layout, with the common moves among the legal ones.
+    fn laid(&self, legal: &[Numbered<'_>]) -> Layout {
+        self.layout.with(legal.iter().map(|numbered| numbered.row))
     }
 }
 

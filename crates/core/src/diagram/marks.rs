@@ -1,7 +1,7 @@
 //! Marks: the numbers of the legal moves, each on its curve where it covers nothing else.
 
 use super::{
-    Diagram,
+    Numbered,
     geometry::{Point, Rect},
     layout::{Edge, Layout},
 };
@@ -18,18 +18,26 @@ pub(super) struct Mark {
     pub(super) rect: Rect,
 }
 
-/// Finds a place for the number of every curve that leaves the current state.
-pub(super) fn marks(diagram: &Diagram, layout: &Layout, current: &str) -> Vec<Mark> {
+/// Finds a place for the number of every curve that has a legal move.
+pub(super) fn marks(layout: &Layout, legal: &[Numbered<'_>]) -> Vec<Mark> {
     let mut marks: Vec<Mark> = Vec::new();
-    let numbers = diagram.numbered(current);
-    for edge in layout.edges.iter().filter(|edge| layout.boxes[edge.from].state == current) {
-        let to = layout.boxes[edge.to].state;
-        if let Some(first) = numbers.iter().find(|numbered| numbered.row.to == to) {
+    for edge in &layout.edges {
+        if let Some(first) = number_of(layout, edge, legal) {
             let rect = place(layout, &marks, edge);
             marks.push(Mark { number: first.number, rect });
         }
     }
     marks
+}
+
+/// The first of the legal moves along a curve.
+pub(super) fn number_of<'a>(
+    layout: &Layout,
+    edge: &Edge,
+    legal: &'a [Numbered<'a>],
+) -> Option<&'a Numbered<'a>> {
+    let ends = (layout.boxes[edge.from].state, layout.boxes[edge.to].state);
+    legal.iter().find(|numbered| (numbered.row.from, numbered.row.to) == ends)
 }
 
 /// The place along a curve that covers least, near its middle.

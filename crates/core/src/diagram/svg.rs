@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use super::{
-    Diagram, Shown,
+    Diagram, Numbered, Shown,
     geometry::Point,
     layout::{Box, Edge, Layout},
-    marks::{Mark, RADIUS, marks},
+    marks::{Mark, RADIUS, marks, number_of},
 };
 use crate::{
     lifecycles::{Lifecycle, StateView},
@@ -38,11 +38,12 @@ pub(super) enum Look {
 pub(super) fn page(diagram: &Diagram, shown: Shown<'_>) -> String {
     let current = shown.current.filter(|current| diagram.lifecycle.state(current).is_some());
     let shown = Shown { current, ..shown };
-    let layout = diagram.laid(current);
+    let legal = current.map(|current| diagram.numbered(current, shown.events)).unwrap_or_default();
+    let layout = diagram.laid(&legal);
     let [first, last] = layout.around().corners();
     let (corner, size) = extent(first, last);
     let mut out = open(corner, size, Look::Classes, &label(&diagram.lifecycle, shown));
-    write(&mut out, diagram, &layout, shown, Look::Classes);
+    write(&mut out, diagram, &layout, &legal, shown, Look::Classes);
     out + "</svg>\n"
 }
 
@@ -75,7 +76,7 @@ fn standing(diagram: &Diagram) -> (String, Point) {
     let [first, last] = diagram.layout.around().corners();
     let (corner, mut size) = extent(first, last);
     let mut out = format!("<g transform=\"translate({} {})\">\n", short(-corner.x), short(-corner.y));
-    write(&mut out, diagram, &diagram.layout, Shown::default(), Look::Colours);
+    write(&mut out, diagram, &diagram.layout, &[], Shown::default(), Look::Colours);
     out += "</g>\n";
     if let Some(note) = note(diagram) {
         size.y += NOTE;
@@ -127,12 +128,18 @@ fn label(lifecycle: &Lifecycle, shown: Shown<'_>) -> String {
     )
 }
 
-fn write(out: &mut String, diagram: &Diagram, layout: &Layout, shown: Shown<'_>, look: Look) {
+fn write(
+    out: &mut String,
+    diagram: &Diagram,
+    layout: &Layout,
+    legal: &[Numbered<'_>],
+    shown: Shown<'_>,
+    look: Look,
+) {
     let current = shown.current;
-    let legal = |edge: &Edge| Some(layout.boxes[edge.from].state) == current;
     // Legal moves lie above the others, boxes above all curves.
     for pass in [false, true] {
-        for edge in layout.edges.iter().filter(|edge| legal(edge) == pass) {
+        for edge in layout.edges.iter().filter(|edge| number_of(layout, edge, legal).is_some() == pass) {
             write_edge(out, edge, pass, look);
         }
     }
@@ -142,7 +149,7 @@ fn write(out: &mut String, diagram: &Diagram, layout: &Layout, shown: Shown<'_>,
             write_box(out, place, state, current == Some(state.name), count, look);
         }
     }
-    for mark in current.map(|current| marks(diagram, layout, current)).unwrap_or_default() {
+    for mark in marks(layout, legal) {
         write_mark(out, &mark);
     }
 }

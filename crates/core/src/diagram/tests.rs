@@ -1,4 +1,10 @@
-use super::{Diagram, Shown, all, for_one_file, geometry::Rect, layout::hits, marks::marks, of};
+use super::{
+    Diagram, Shown, all, for_one_file,
+    geometry::Rect,
+    layout::{Layout, hits},
+    marks::marks,
+    of,
+};
 use crate::lifecycles;
 
 /// A new state without a place fails here, before a user misses it in a picture.
@@ -34,10 +40,15 @@ fn situations() -> impl Iterator<Item = (&'static Diagram, Option<&'static str>)
     })
 }
 
+/// The layout of a situation, with all moves of the state.
+fn laid(diagram: &Diagram, current: Option<&str>) -> Layout {
+    diagram.laid(&current.map(|current| diagram.numbered(current, None)).unwrap_or_default())
+}
+
 #[test]
 fn no_curve_hits_a_box() {
     for (diagram, current) in situations() {
-        let layout = diagram.laid(current);
+        let layout = laid(diagram, current);
         for edge in &layout.edges {
             let ends = (layout.boxes[edge.from].state, layout.boxes[edge.to].state);
             assert_eq!(hits(&layout.boxes, edge), 0, "{}, {current:?}: {ends:?}", diagram.lifecycle.name);
@@ -48,7 +59,7 @@ fn no_curve_hits_a_box() {
 #[test]
 fn every_move_has_one_curve_unless_it_is_common_and_its_state_is_not_current() {
     for (diagram, current) in situations() {
-        let (layout, common) = (diagram.laid(current), diagram.common());
+        let (layout, common) = (laid(diagram, current), diagram.common());
         for row in &diagram.lifecycle.moves {
             let ends = |at: usize| layout.boxes[at].state;
             let drawn =
@@ -72,7 +83,7 @@ fn moves_that_most_states_have_are_common() {
 fn every_legal_move_is_numbered_and_listed() {
     for (diagram, current) in situations() {
         let Some(current) = current else { continue };
-        let listed = diagram.numbered(current);
+        let listed = diagram.numbered(current, None);
         let moves: Vec<_> = diagram.lifecycle.moves.iter().filter(|row| row.from == current).collect();
         assert_eq!(listed.len(), moves.len(), "{current} of {}", diagram.lifecycle.name);
         assert!(moves.iter().all(|row| listed.iter().any(|numbered| numbered.row.on == row.on)));
@@ -80,8 +91,9 @@ fn every_legal_move_is_numbered_and_listed() {
         assert_eq!(listed.first().map(|first| first.row.on), moves.first().map(|row| row.on));
 
         // The number in the list is the one on the curve to the same state.
-        let layout = diagram.laid(Some(current));
-        let mut drawn: Vec<_> = marks(diagram, &layout, current).iter().map(|mark| mark.number).collect();
+        let layout = laid(diagram, Some(current));
+        let mut drawn: Vec<_> =
+            marks(&layout, &diagram.numbered(current, None)).iter().map(|mark| mark.number).collect();
         drawn.sort_unstable();
         let mut numbers: Vec<_> = listed.iter().map(|numbered| numbered.number).collect();
         numbers.dedup();
@@ -92,12 +104,24 @@ fn every_legal_move_is_numbered_and_listed() {
     }
 }
 
+/// What cannot happen to this one member has no number, in the list and in the picture.
+#[test]
+fn only_the_events_that_can_happen_are_numbered() {
+    let run = of("run").unwrap();
+    let events = ["finish", "cancel_and_undo", "restart_and_undo"];
+    let listed = run.numbered("running", Some(&events));
+    let listed: Vec<_> = listed.iter().map(|one| (one.number, one.row.on)).collect();
+    assert_eq!(listed, [(1, "finish"), (2, "cancel_and_undo"), (2, "restart_and_undo")]);
+    let svg = run.for_page(Shown { current: Some("running"), events: Some(&events), counts: &[] });
+    assert_eq!((svg.matches("class=\"mark\"").count(), svg.matches("edge legal").count()), (2, 2));
+}
+
 #[test]
 fn no_number_covers_a_box_or_another_number() {
     for (diagram, current) in situations() {
         let Some(current) = current else { continue };
-        let layout = diagram.laid(Some(current));
-        let marks = marks(diagram, &layout, current);
+        let layout = laid(diagram, Some(current));
+        let marks = marks(&layout, &diagram.numbered(current, None));
         for (at, mark) in marks.iter().enumerate() {
             let covers = |rect: &Rect| rect.meets(&mark.rect, 0.0);
             assert!(
@@ -116,7 +140,7 @@ fn no_number_covers_a_box_or_another_number() {
 fn a_diagram_for_a_page_has_classes_only() {
     for (diagram, current) in situations() {
         let counts = current.map(|current| (current, 1204));
-        let draw = || diagram.for_page(Shown { current, counts: counts.as_slice() });
+        let draw = || diagram.for_page(Shown { current, counts: counts.as_slice(), events: None });
         let svg = draw();
         for forbidden in ["style", "fill=", "stroke", "id=", "#"] {
             assert!(!svg.contains(forbidden), "{forbidden} in {svg}");
@@ -129,7 +153,7 @@ fn a_diagram_for_a_page_has_classes_only() {
 
 #[test]
 fn an_unknown_state_is_current_nowhere() {
-    let svg = all()[0].for_page(Shown { current: Some("<nothing>"), counts: &[] });
+    let svg = all()[0].for_page(Shown { current: Some("<nothing>"), ..Shown::default() });
     assert!(!svg.contains("mark") && !svg.contains("legal") && !svg.contains("nothing"), "{svg}");
 }
 

@@ -2,7 +2,11 @@
 
 use serde_json::json;
 
-use crate::support::{Site, cluster, fleet, satellite};
+use crate::support::{
+    Site, cluster,
+    device::{Device, open_token},
+    fleet, satellite,
+};
 
 /// What a page must show as text, whatever it is.
 const HOSTILE: &str = "<b onmouseover=alert(1)>\"'&\u{202e}gnp.\u{1f4a9}";
@@ -20,6 +24,18 @@ pub(super) fn set_up(site: &Site) {
     }
     satellite::create(site, "ware-kyiv-4");
     api.post("/api/satellites/ware-rome-3/revoke", &json!({"comment": HOSTILE})).expect(200);
+    for name in ["gpu-b07", "gpu-b08"] {
+        let made =
+            api.post("/api/v1/gpu-nodes", &json!({"hostname": name, "labels": {"rack": "b"}})).expect(201);
+        if name == "gpu-b07" {
+            // Its run goes on, and waits for its first healthy heartbeat.
+            let token = json!({"token": made["data"]["token"]});
+            site.caller(0, None).post("/api/v1/gpu-nodes/enroll", &token).expect(200);
+        }
+    }
+    let device = Device::enrolled(site, &open_token(site));
+    let report = json!({"resources": {"cpu": "Healthy", "memory": "Degraded"}});
+    assert_eq!(device.report(site, 0, &report).status, 204);
     for name in ["prod-eu-3", "prod-us-1"] {
         let made = cluster::cluster(&api, name);
         let id = made["id"].as_str().unwrap();
