@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 use wardroom_api::device::{Fleet, FleetStatus};
-use wardroom_console::face::{self, Ask, Cell, Chip, Face, Fact, Group, Layer, Layers, Listed, Member, Seen};
+use wardroom_console::face::{
+    self, Ask, Cell, Chip, Face, Fact, Group, Layer, Layers, Listed, Member, Panel, Seen, Selects,
+};
 use wardroom_core::{Named as _, device::fleet::State, tone::Tone};
 
 use super::document::KIND;
@@ -18,6 +20,9 @@ pub(super) static FACE: Face = Face {
     path: "/api/v1/fleets",
     more: None,
     states: || State::ALL.iter().map(|state| state.as_str()).collect(),
+    selects: Selects::All,
+    calls: &[],
+    effect: |_| None,
     fields: &[],
     ask,
     read,
@@ -25,6 +30,7 @@ pub(super) static FACE: Face = Face {
     member,
     facts,
     layers,
+    panels,
     about: (
         "A fleet is one spec for many devices",
         "Its selector finds devices by their labels, and its template reaches them batch by batch. A rollout that breaks devices stops by itself.",
@@ -60,6 +66,7 @@ fn member(value: &Value) -> Member {
         key: metadata.name.clone(),
         id: metadata.name.clone(),
         name: metadata.name,
+        called: None,
         state: rollout.state,
         chips: back.into_iter().chain(overlap).collect(),
         cells: [status.devices, rollout.updated, rollout.failed]
@@ -99,4 +106,15 @@ fn layers(value: &Value, _: Option<&Value>) -> Layers {
             .toned(KIND, &rollout.state)
             .line(Cell::text(Some(rollout.info))),
     }
+}
+
+/// What keeps the rollout from going on, each cause by itself.
+fn panels(value: &Value, _: Option<&Value>) -> Vec<Panel> {
+    let Some((_, status)) = read_one(value) else { return Vec::new() };
+    let causes = status.rollout.causes;
+    if causes.is_empty() {
+        return Vec::new();
+    }
+    let rows = causes.into_iter().map(|cause| vec![Cell::whole(Some(cause))]).collect();
+    vec![Panel { title: "In its way", heads: &["Cause"], rows, ..Panel::default() }]
 }
