@@ -38,6 +38,8 @@ mod token;
 
 // Not of people.
 mod device_agent;
+mod node_agent;
+mod satellite_agent;
 
 pub use cluster::ClusterQuery;
 pub use error::{Error, NO_ROUTE};

@@ -69,6 +69,8 @@ pub(crate) enum Command {
     /// Creates, lists and revokes API tokens.
     #[command(subcommand)]
     Token(command::token::Token),
+    /// Runs a fleet to try everything on, with some things wrong.
+    Demo(command::demo::Demo),
     /// Runs the server.
     Serve(command::serve::Serve),
     /// Checks and shows the configuration of the server.
@@ -113,6 +115,7 @@ impl Command {
             Self::Edit(command) => wait(command.run()),
             Self::Delete(command) => wait(command.run()),
             Self::Token(command) => wait(command.run()),
+            Self::Demo(command) => command.run(),
             Self::Serve(command) => command.run(),
             Self::Config(command) => command.run(),
             Self::Audit(command) => wait(command.run()),

@@ -8,6 +8,7 @@ pub(crate) mod completion;
 pub(crate) mod config;
 pub(crate) mod create;
 pub(crate) mod delete;
+pub(crate) mod demo;
 pub(crate) mod describe;
 pub(crate) mod device;
 pub(crate) mod diff;

@@ -5,6 +5,7 @@ mod brief;
 mod colour;
 mod command;
 mod connection;
+mod demo;
 #[cfg(test)]
 mod docs;
 mod document;

@@ -27,6 +27,7 @@ use crate::fault::{
 
 mod access;
 pub mod program;
+mod registry;
 mod reply;
 mod robots;
 mod routes;
@@ -94,7 +95,7 @@ impl Harbor {
         let state = Mutex::new(snapshot.load(State::new)?);
         let faults = Faults::default();
         let shared = Arc::new(Shared { options, state, snapshot, faults, clock: Clock::default() });
-        let routes = routes::all(&shared).merge(control::routes(&shared));
+        let routes = routes::all(&shared).merge(registry::routes(&shared)).merge(control::routes(&shared));
         let mut server = Server::default();
         server.tcp(listener, Front { fake: Arc::clone(&shared), routes, call, refuse });
         Ok(Self { shared, address, _server: server })

@@ -44,6 +44,7 @@ pub use world::Recorded;
 
 use crate::wire;
 use clock::Now;
+use wardroom_core::gpu_node::maas::Status;
 use world::World;
 
 /// How a fake behaves.
@@ -218,6 +219,29 @@ impl Fake {
     #[must_use]
     pub fn user_data(&self, id: &str) -> Vec<u8> {
         self.lock().machines.get(id).map(|machine| machine.user_data.clone()).unwrap_or_default()
+    }
+
+    /// Returns what cloud-init got on the machine of this name, while it is deployed.
+    #[must_use]
+    pub fn deployed(&self, hostname: &str) -> Option<Vec<u8>> {
+        let mut world = self.lock();
+        let id = world.named(hostname)?;
+        world.settle(&id, clock::now());
+        let machine = world.machines.get(&id)?;
+        (machine.status == Status::Deployed).then(|| machine.user_data.clone())
+    }
+
+    /// Returns the id of the machine of this name, if it is there.
+    #[must_use]
+    pub fn named(&self, hostname: &str) -> Option<String> {
+        self.lock().named(hostname)
+    }
+
+    /// Forgets how the next pieces of work on a machine were ordered to end. Work that hangs goes on to hang.
+    pub fn forget_outcomes(&self, id: &str) {
+        if let Some(machine) = self.lock().machines.get_mut(id) {
+            machine.outcomes.clear();
+        }
     }
 
     /// Ends the work under way on a machine.

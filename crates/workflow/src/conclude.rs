@@ -2,12 +2,15 @@
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
-use wardroom_core::run::{
-    Event, State,
-    action::Goal,
-    course::Next,
-    failure::Class,
-    plan::{Stage, When},
+use wardroom_core::{
+    run::{
+        Event, State,
+        action::Goal,
+        course::Next,
+        failure::Class,
+        plan::{Stage, When},
+    },
+    why::length,
 };
 
 use crate::{
@@ -237,7 +240,7 @@ impl Waiting {
 pub(crate) fn overdue<D: Data>(record: &Record<D>, reason: &str, moment: &Moment<'_>) -> Option<String> {
     let patience = record.patience();
     let waited: SignedDuration = moment.now.duration_since(record.counted_from(moment.now));
-    (waited > patience).then(|| format!("after {} minutes still waiting: {reason}", patience.as_mins()))
+    (waited > patience).then(|| format!("after {} still waiting: {reason}", length(patience)))
 }
 
 /// Lets the run wait. The first wait for a reason is a row of history; looking again is not.

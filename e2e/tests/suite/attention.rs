@@ -74,6 +74,20 @@ fn a_silent_adapter_is_one_cause(on: Backend) {
         (&json!("dns"), &json!("silent"), &json!("stuck"))
     );
     assert_eq!(of(&needs(&site, ""), "cluster"), Vec::<&Value>::new(), "the clusters are its cause");
+    let explained =
+        || site.admin_at(0).get("/api/v1/resources/adapter/dns/why").expect(200)["data"][0].clone();
+    assert_eq!(explained()["next"]["do"], "mend", "nothing is known of its token");
+    let create = json!({"name": "dns-1", "role": "adapter", "adapter": "dns"});
+    let token = site.admin_at(0).post("/api/v1/tokens", &create).expect(201)["data"]["id"].clone();
+    assert_eq!(explained()["next"]["do"], "mend", "its token is valid");
+    site.admin_at(0).delete(&format!("/api/v1/tokens/{}", token.as_str().unwrap())).expect(200);
+    let next = explained()["next"].clone();
+    assert_eq!(
+        (&next["action"], &next["body"]["adapter"], &next["body"]["name"]),
+        (&json!("create"), &json!("dns"), &json!("dns-2"))
+    );
+    site.admin_at(0).post(next["path"].as_str().unwrap(), &next["body"]).expect(201);
+    assert_eq!(explained()["next"]["do"], "mend", "it has another one");
     wait_for("the adapter to be heard", || {
         report();
         needs(&site, "?kind=adapter").is_empty().then_some(())

@@ -23,6 +23,7 @@ mod concurrency;
 mod console;
 mod contract;
 mod deleted;
+mod demo;
 mod device_agents;
 mod device_races;
 mod devices;

@@ -82,8 +82,10 @@ impl Resource for Token {
         Ok(known.iter().filter(|token| token.id.starts_with(typed)).map(found).collect())
     }
 
-    fn command(action: &Action, _id: &str) -> Option<Words> {
-        (action.action == "create").then(|| Words::open(&["token", "create", "NAME"]))
+    /// A suggestion may already have a name for the new token.
+    fn command(action: &Action, id: &str) -> Option<Words> {
+        let name = if action.needs.iter().any(|field| field == "name") { "NAME" } else { id };
+        (action.action == "create").then(|| Words::open(&["token", "create", name]))
     }
 
     fn title(&self) -> &str {

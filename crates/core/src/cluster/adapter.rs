@@ -1,8 +1,9 @@
 //! How an adapter stands, over all the clusters and node pools that wait for it.
 
 use crate::{
+    action::{Call, Fixed},
     names::names,
-    table::Owner,
+    table::{Owner, Role},
     why::{Rule, Why, explain_derived},
 };
 
@@ -25,6 +26,13 @@ const ABOUT: &str = "adapter";
 const fn rule(status: &'static str, when: &'static str, by: Owner) -> Rule {
     Rule { about: ABOUT, status, to: "idle", when, by, call: None }
 }
+
+/// Gives an adapter another token; the action names the adapter.
+pub const NEW_TOKEN: Call = Call::new("token", "create", "POST", "/api/v1/tokens")
+    .body(&[("role", Fixed::Text("adapter"))])
+    .named_by("name")
+    .by(Role::Admin)
+    .when("give the new token to the adapter");
 
 /// The ways out of what is not well.
 pub const RULES: &[Rule] = &[

@@ -6,7 +6,7 @@ use axum::{
     Json, Router,
     extract::{Path, Query, State as Extract},
     http::{HeaderMap, HeaderName, StatusCode},
-    response::{IntoResponse, Response},
+    response::IntoResponse,
     routing::{delete, get, post},
 };
 use serde::Deserialize;
@@ -30,11 +30,7 @@ pub(super) fn all(shared: &Arc<Shared>) -> Router {
         )
         .route("/projects/{name}", get(read_project))
         .route("/projects/{project}/repositories/{repository}", delete(delete_repository));
-    Router::new()
-        .nest(BASE, api)
-        .route("/v2/", get(log_in))
-        .route("/_seed", post(seed))
-        .with_state(Arc::clone(shared))
+    Router::new().nest(BASE, api).route("/_seed", post(seed)).with_state(Arc::clone(shared))
 }
 
 async fn health(Extract(fake): Fake) -> Json<Value> {
@@ -198,16 +194,9 @@ async fn delete_repository(
     let whole = format!("{project}/{name}");
     fake.change("repository.delete", |state| {
         let is_gone = state.repositories.remove(&whole);
+        state.images.remove(&whole);
         if is_gone { Ok(()) } else { Err(Refusal::not_found(format_args!("repository {whole}"))) }
     })
-}
-
-/// The login of the registry: checks credentials for a pull.
-async fn log_in(Extract(fake): Fake, headers: HeaderMap) -> Response {
-    match fake.caller(&headers) {
-        Ok(_) => StatusCode::OK.into_response(),
-        Err(refusal) => refusal.into_response(),
-    }
 }
 
 /// State that a test adds, because no call of ours creates it.

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::registry::Images;
+
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct State {
     pub(super) last_id: i64,
@@ -12,6 +14,9 @@ pub(super) struct State {
     pub(super) projects: BTreeMap<String, Project>,
     /// With the project in front.
     pub(super) repositories: BTreeSet<String>,
+    /// What was pushed, by repository.
+    #[serde(default)]
+    pub(super) images: BTreeMap<String, Images>,
     /// Components that are down.
     pub(super) down: BTreeSet<String>,
 }
@@ -25,6 +30,7 @@ impl State {
             robots: BTreeMap::new(),
             projects: BTreeMap::from([("library".to_owned(), library)]),
             repositories: BTreeSet::new(),
+            images: BTreeMap::new(),
             down: BTreeSet::new(),
         }
     }

@@ -279,6 +279,18 @@ pub(crate) fn content(
 }
 
 /// Shows a token; `expired` is derived from its time.
+/// Tokens that are looked at: there are few.
+const LOOKED_AT: usize = 1000;
+
+/// The tokens that are bound to an adapter, oldest first.
+pub(crate) async fn of_adapter(app: &App, adapter: &str) -> Result<Vec<Token>, Error> {
+    let list = List { kind: TOKEN.to_owned(), limit: LOOKED_AT, ..List::default() };
+    let found = app.store.list(&list).await?.items;
+    let mut tokens = found.iter().map(|token| view(token, app.now())).collect::<Result<Vec<_>, _>>()?;
+    tokens.retain(|token| token.adapter.as_deref() == Some(adapter));
+    Ok(tokens)
+}
+
 fn view(resource: &Resource, now: Timestamp) -> Result<Token, Error> {
     let content = &resource.content;
     let document: TokenDocument = content.document.read()?;

@@ -2,16 +2,36 @@
 
 use wardroom_api::adapter::{Adapter, Concern};
 use wardroom_core::{
-    cluster::adapter::{self, Standing},
-    why::{Blocker, Why},
+    cluster::adapter::{self, NEW_TOKEN, Standing},
+    why::{Blocker, Next, Why},
 };
 
 use super::list::find;
-use crate::platform::{app::App, http::error::Error};
+use crate::platform::{app::App, http::error::Error, identity::token};
 
 /// Explains a required adapter.
 pub(in crate::kinds::cluster) async fn adapter(app: &App, name: &str) -> Result<Vec<Why>, Error> {
-    Ok(vec![explained(&find(app, name).await?)])
+    let found = find(app, name).await?;
+    let mut why = explained(&found);
+    if why.state == Standing::Silent.as_str()
+        && let Some(blocker) = without_token(app, name).await?
+    {
+        why.next = blocker.fix.clone().map_or(why.next, Next::Call);
+        why.blockers.push(blocker);
+    }
+    Ok(vec![why])
+}
+
+/// A blocker for an adapter whose own tokens are all revoked or expired. One without a token of its own uses another's.
+async fn without_token(app: &App, name: &str) -> Result<Option<Blocker>, Error> {
+    let own = token::of_adapter(app, name).await?;
+    let Some(last) = own.last().filter(|_| own.iter().all(|token| token.state != "active")) else {
+        return Ok(None);
+    };
+    let taken = |new: &String| own.iter().any(|token| token.name == *new);
+    let new = (2..).map(|number| format!("{name}-{number}")).find(|new| !taken(new)).unwrap_or_default();
+    let what = format!("no valid token is bound to it: {} is {}", last.name, last.state);
+    Ok(Some(Blocker { what: what.into(), fix: Some(NEW_TOKEN.of(&new).with("adapter", name.to_owned())) }))
 }
 
 fn explained(adapter: &Adapter) -> Why {
