@@ -39,8 +39,9 @@ use plan::Plan;
 use upstreams::Upstreams;
 use world::World;
 
-/// How long the last requests may take when the demo ends.
-const END: Duration = Duration::from_secs(1);
+/// How long the last requests may take when the demo ends; a store that is kept is closed in good order.
+const END: Duration = Duration::from_millis(500);
+const END_OF_KEPT: Duration = Duration::from_secs(4);
 
 /// How long the start waits for all members, before it says what there is to try.
 const JOINING: Duration = Duration::from_secs(4);
@@ -96,7 +97,8 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     members.abort_all();
     stop.send_replace(true);
     // Streams of people may be open; they are cut off.
-    if tokio::time::timeout(END, &mut serving).await.is_err() {
+    let end = if folder.is_kept() { END_OF_KEPT } else { END };
+    if tokio::time::timeout(end, &mut serving).await.is_err() {
         serving.abort();
     }
     tell::end(&folder);

@@ -115,7 +115,7 @@ fn what_is_planted_is_found_and_cured() {
         ("satellite", demo.name("wardroom why satellite ")),
     ];
     let adapter = demo.name("--adapter ");
-    let zone = demo.name("wrong is zone ");
+    let zone = demo.name("problem is zone ");
     let mut planted: BTreeSet<_> =
         cures.iter().map(|(kind, name)| ((*kind).to_owned(), name.clone())).collect();
     planted.insert(("adapter".to_owned(), adapter.clone()));

@@ -4,7 +4,10 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, value_parser};
 
-use crate::demo::{self, FEWEST, MOST};
+use crate::{
+    demo::{self, FEWEST, MOST},
+    exit::{Code, failure},
+};
 
 /// Runs a fleet to try everything on.
 ///
@@ -29,6 +32,12 @@ pub(crate) struct Demo {
 impl Demo {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let Self { seed, members, listen, keep } = self;
+        if !listen.ip().is_loopback() {
+            let said = format!(
+                "--listen {listen}: the demo is for this machine only\nnext: choose an address such as 127.0.0.1:0"
+            );
+            return Err(failure(Code::Usage, said));
+        }
         let options = demo::Options { seed, members: usize::try_from(members)?, listen, keep };
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let ended = runtime.block_on(demo::run(options));

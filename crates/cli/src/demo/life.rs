@@ -24,7 +24,7 @@ const EVERY: Duration = Duration::from_secs(6);
 /// Goes on for as long as the demo.
 pub(super) async fn go_on(world: Arc<World>) -> anyhow::Result<()> {
     world.all_there().await;
-    let mut random = Random::of(world.plan.seed ^ 0xDA11_7);
+    let mut random = Random::of(world.plan.seed ^ 0xDA17);
     for number in 0_u64.. {
         tokio::time::sleep(EVERY.mul_f64(0.5 + random.share())).await;
         let done = match number % 6 {

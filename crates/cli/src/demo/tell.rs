@@ -79,7 +79,7 @@ pub(super) fn try_this(world: &World, folder: &Folder, addresses: &Addresses) {
     let interval = plan.interval().as_secs();
     let _ = writeln!(
         said,
-        "\n  What else is wrong is zone {}: it falls silent for two minutes now and then, and returns (wardroom liveness).\n  \
+        "\n  The fifth problem is zone {}: it falls silent for two minutes now and then, and returns (wardroom liveness).\n  \
          Patience is short here: {DEPLOY_PATIENCE} s for a deployment, {} s for an adapter, {} s for a member.\n  \
          The server's log is {}. Ctrl-C ends it{}.",
         plan.dark_zone,

@@ -34,18 +34,10 @@ impl Addresses {
     pub(super) fn of(server: &Server) -> anyhow::Result<Self> {
         let boot = server.boot_address.context("the demo needs a listener for machines that boot")?;
         let devices = server.device_address.context("the demo needs a listener for devices")?;
-        let reached = |address: std::net::SocketAddr| {
-            // Where the server listens on all addresses, this machine reaches it by its own.
-            if address.ip().is_unspecified() {
-                format!("127.0.0.1:{}", address.port())
-            } else {
-                address.to_string()
-            }
-        };
         Ok(Self {
-            server: format!("http://{}", reached(server.address)),
-            boot: format!("http://{}", reached(boot)),
-            devices: format!("https://{}", reached(devices)),
+            server: format!("http://{}", server.address),
+            boot: format!("http://{boot}"),
+            devices: format!("https://{devices}"),
         })
     }
 }
