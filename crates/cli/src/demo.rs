@@ -101,7 +101,9 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     if tokio::time::timeout(end, &mut serving).await.is_err() {
         serving.abort();
     }
-    tell::end(&folder);
+    let (path, is_kept) = (folder.path().to_owned(), folder.is_kept());
+    drop(folder);
+    tell::end(&path, is_kept);
     ended
 }
 

@@ -52,6 +52,8 @@ pub struct Options {
     pub prefix: String,
     /// A file that keeps the state; only memory when absent.
     pub state: Option<PathBuf>,
+    /// Whether images can be pushed; otherwise only logins are answered.
+    pub is_registry: bool,
 }
 
 impl Default for Options {
@@ -62,6 +64,7 @@ impl Default for Options {
             password: "Harbor12345".to_owned(),
             prefix: "robot$".to_owned(),
             state: None,
+            is_registry: false,
         }
     }
 }

@@ -65,11 +65,12 @@ impl Demo {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// What needs a person: kind and name of each cause.
+    /// What stands still until a person acts: kind and name of each cause.
     fn needs(&self) -> BTreeSet<(String, String)> {
         let found: Value = serde_json::from_str(&self.ok("wardroom get --needs-attention -o json")).unwrap();
         let text = |need: &Value, field: &str| need[field].as_str().unwrap().to_owned();
-        found.as_array().unwrap().iter().map(|need| (text(need, "kind"), text(need, "name"))).collect()
+        let stuck = found.as_array().unwrap().iter().filter(|need| need["urgency"] == "stuck");
+        stuck.map(|need| (text(need, "kind"), text(need, "name"))).collect()
     }
 
     fn is_calm(&self, (kind, name): (&str, &str)) -> Option<()> {

@@ -5,6 +5,7 @@ use std::{
     io::{ErrorKind, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use anyhow::Context as _;
@@ -56,8 +57,13 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if !self.is_kept {
-            // What cannot be removed now is removed by the next demo.
-            let _ = fs::remove_dir_all(&self.path);
+            // Work that was cut off may still write. What cannot be removed now is removed by the next demo.
+            for _ in 0..5 {
+                if fs::remove_dir_all(&self.path).is_ok() || !self.path.exists() {
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What the demo says.
 
-use std::{fmt::Write as _, time::Duration};
+use std::{fmt::Write as _, path::Path, time::Duration};
 
 use wardroom_core::tone::Tone;
 
@@ -12,6 +12,9 @@ use super::{
     world::{Addresses, World},
 };
 use crate::{colour, output};
+
+/// Up to how many members all are there at once.
+const FAST: usize = 500;
 
 /// A closed output does not stop the demo.
 fn say(text: &str) {
@@ -68,9 +71,15 @@ pub(super) fn try_this(world: &World, folder: &Folder, addresses: &Addresses) {
             "it lost its token: put the new one into the file below",
         ),
     ];
-    let mut said = format!("\n  Commands  {}\n\n", paint.bold(&export));
-    let _ =
-        writeln!(said, "  Five things are wrong on purpose; all of them are seen within 30 seconds. Try:");
+    let console = format!("{}/console", addresses.server);
+    let mut said = format!(
+        "\n  Console   {}   log in with what is in {}\n  Commands  {}\n\n",
+        paint.bold(&console),
+        token.display(),
+        paint.bold(&export)
+    );
+    let soon = if plan.members() <= FAST { "within 30 seconds" } else { "once all members are there" };
+    let _ = writeln!(said, "  Five things are wrong on purpose; all of them are seen {soon}. Try:");
     for (number, (command, what)) in things.iter().enumerate() {
         let _ = writeln!(said, "    {}  {command:<44} {}", number + 1, paint.toned(Tone::Over, what));
     }
@@ -91,11 +100,13 @@ pub(super) fn try_this(world: &World, folder: &Folder, addresses: &Addresses) {
     say(&said);
 }
 
-/// The demo is over.
-pub(super) fn end(folder: &Folder) {
-    if folder.is_kept() {
-        let path = folder.path().display();
+/// The demo is over, and its folder is kept or gone.
+pub(super) fn end(folder: &Path, is_kept: bool) {
+    let path = folder.display();
+    if is_kept {
         say(&format!("kept in {path}; look at it with: wardroom serve --data-dir {path}\n"));
+    } else if folder.exists() {
+        say(&format!("the demo is over; {path} could not be removed, and is by the next demo\n"));
     } else {
         say("the demo is over; nothing is left of it\n");
     }

@@ -31,7 +31,7 @@ impl Upstreams {
         let config = redfish::Config { systems: SYSTEMS, ..redfish::Config::default() };
         let bmc_credential = format!("{}:{}", config.user, config.password);
         let bmc = redfish::Fake::start(config, free).await?;
-        let options = harbor::Options::default();
+        let options = harbor::Options { is_registry: true, ..harbor::Options::default() };
         let (harbor_user, harbor_password) = (options.username.clone(), options.password.clone());
         let harbor = harbor::Harbor::start(options).await?;
         Ok(Self { maas, maas_key, bmc, bmc_credential, harbor, harbor_user, harbor_password })

@@ -33,7 +33,9 @@ impl Arguments {
     #[expect(clippy::print_stdout, reason = "the caller reads the address")]
     pub async fn run(self) -> anyhow::Result<()> {
         let Arguments { listen, state, username, password, prefix } = self;
-        let harbor = Harbor::start(Options { listen, username, password, prefix, state }).await?;
+        let harbor =
+            Harbor::start(Options { listen, username, password, prefix, state, ..Options::default() })
+                .await?;
         println!("http://{}", harbor.address());
         until_told().await;
         Ok(())

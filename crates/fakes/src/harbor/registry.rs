@@ -39,7 +39,9 @@ type Fake = Extract<Arc<Shared>>;
 type Answer = Result<Response<Body>, Refusal>;
 
 pub(super) fn routes(shared: &Arc<Shared>) -> Router {
-    Router::new().route("/v2/", get(log_in)).route("/v2/{*path}", any(call)).with_state(Arc::clone(shared))
+    let logins = Router::new().route("/v2/", get(log_in));
+    let all = if shared.options.is_registry { logins.route("/v2/{*path}", any(call)) } else { logins };
+    all.with_state(Arc::clone(shared))
 }
 
 /// Checks credentials.
