@@ -50,6 +50,7 @@ mod lists;
 mod liveness;
 mod logs;
 mod numbers;
+mod pasted;
 mod patience;
 mod process;
 mod races;
