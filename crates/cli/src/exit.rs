@@ -27,6 +27,9 @@ Exit codes:
   7  the server cannot be reached, or is unavailable
   8  some of several resources could not be changed (if none could: the code of the first)
 
+A verb may come before its kind: `wardroom approve node NAME` is `wardroom node approve NAME`. A verb alone says which
+kinds have it.
+
 Commands that talk to a server find it by --server or WARDROOM_SERVER_URL, and take their token from, in this
 order: --token-file, WARDROOM_TOKEN, WARDROOM_TOKEN_FILE, and ./wardroom-data/admin.token if the server is on
 this machine.";

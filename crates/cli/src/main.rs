@@ -34,6 +34,7 @@ mod usage;
 mod used;
 mod verbs;
 mod view;
+mod word_order;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 
@@ -43,7 +44,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
     let mut command = arguments::Arguments::command();
-    let given: Vec<_> = std::env::args_os().collect();
+    let given = match word_order::settled(&command, std::env::args_os().collect()) {
+        Ok(given) => given,
+        Err(error) => return exit::explain(&error),
+    };
     let matches = command
         .try_get_matches_from_mut(&given)
         .unwrap_or_else(|error| usage::explain(error, command.clone(), &given).exit());
