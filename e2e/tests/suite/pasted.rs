@@ -291,31 +291,44 @@ impl<'a> Gpu<'a> {
     }
 }
 
+/// Makes a member and gives its name.
+type Make = fn(&Site, usize) -> String;
+
+/// How GPU nodes come into their states.
+const GPU_NODES: &[(&str, Make)] = &[
+    ("bootstrap issued", |site, number| Gpu::announced(site, number).settles()),
+    ("enrolling", |site, number| Gpu::enrolled(site, number).becomes("enrolling").settles()),
+    ("active", |site, number| Gpu::active(site, number).settles()),
+    ("quarantined", |site, number| Gpu::active(site, number).asks("quarantine").settles()),
+    ("draining", |site, number| Gpu::active(site, number).asks("retire").becomes("draining").settles()),
+    ("draining, refused by its agent", |site, number| {
+        let node = Gpu::active(site, number).asks("retire").ends_a_task("refused");
+        wait_for("the run to stop", || {
+            let run = site.admin().get(&format!("/api/v1/runs?node_id={}", node.id)).expect(200);
+            let last = run["data"].as_array().unwrap().last().cloned()?;
+            last["status"].as_str().unwrap().starts_with("failed_").then_some(())
+        });
+        node.settles()
+    }),
+    ("retired", |site, number| {
+        Gpu::active(site, number).asks("retire").ends_a_task("succeeded").becomes("retired").settles()
+    }),
+    ("removing", |site, number| {
+        let node = Gpu::active(site, number).asks("retire").ends_a_task("succeeded").becomes("retired");
+        node.asks("remove").becomes("removing").settles()
+    }),
+];
+
+/// Most of the time is spent waiting for runs, so all states are tried at once.
 #[test]
 fn of_gpu_nodes_and_their_runs() {
     let site = Site::alone(Backend::Sqlite, &[]);
-    for kind in ["gpu-node", "run"] {
-        let all = |of: &str, make: &dyn Fn(usize) -> String| paste_all(&site, kind, of, make);
-        all("bootstrap issued", &|number| Gpu::announced(&site, number).settles());
-        all("enrolling", &|number| Gpu::enrolled(&site, number).becomes("enrolling").settles());
-        all("active", &|number| Gpu::active(&site, number).settles());
-        all("quarantined", &|number| Gpu::active(&site, number).asks("quarantine").settles());
-        all("draining", &|number| Gpu::active(&site, number).asks("retire").becomes("draining").settles());
-        all("draining, refused by its agent", &|number| {
-            let node = Gpu::active(&site, number).asks("retire").ends_a_task("refused");
-            wait_for("the run to stop", || {
-                let run = site.admin().get(&format!("/api/v1/runs?node_id={}", node.id)).expect(200);
-                let last = run["data"].as_array().unwrap().last().cloned()?;
-                last["status"].as_str().unwrap().starts_with("failed_").then_some(())
-            });
-            node.settles()
-        });
-        all("retired", &|number| {
-            Gpu::active(&site, number).asks("retire").ends_a_task("succeeded").becomes("retired").settles()
-        });
-        all("removing", &|number| {
-            let node = Gpu::active(&site, number).asks("retire").ends_a_task("succeeded").becomes("retired");
-            node.asks("remove").becomes("removing").settles()
-        });
-    }
+    std::thread::scope(|scope| {
+        for kind in ["gpu-node", "run"] {
+            for (of, make) in GPU_NODES {
+                let site = &site;
+                scope.spawn(move || paste_all(site, kind, of, |number| make(site, number)));
+            }
+        }
+    });
 }
