@@ -174,9 +174,16 @@ fn limits_have_bounds(on: Backend) {
     for (query, field) in [("wait=-1", "wait"), ("wait=61", "wait"), ("wait=x", "wait")] {
         assert_eq!(site.admin().get(&format!("/api/v1/events?{query}")).wrong_fields(), [field]);
     }
-    for (query, field) in [("kind=node", "id"), ("id=x", "kind"), ("kind=node&id=x&continue=y", "continue")] {
+    for (query, field) in [
+        ("id=x", "kind"),
+        ("since=x", "since"),
+        ("kind=node&id=x&who=ada", "id"),
+        ("kind=node&id=x&continue=y", "continue"),
+    ] {
         assert_eq!(site.admin().get(&format!("/api/v1/history?{query}")).wrong_fields(), [field]);
     }
+    // A kind alone is a filter.
+    site.admin().get("/api/v1/history?kind=node").expect(200);
 }
 
 fn pages_of_one_history_join_while_it_grows(on: Backend) {
