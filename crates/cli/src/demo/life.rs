@@ -52,7 +52,7 @@ async fn update_a_device(world: &World, random: &mut Random, number: u64) -> Res
     };
     device.spec.config = vec![ConfigSource { name: "motd".to_owned(), inline: vec![file] }];
     device.status = None;
-    world.operator.replace_device(&device).await.map(drop)
+    world.operator.replace_device(name, &device).await.map(drop)
 }
 
 async fn reboot_a_device(world: &World, random: &mut Random) -> Result<(), Error> {
