@@ -1,7 +1,7 @@
 //! The console: the API with a face.
 //!
 //! A page gets its data by calling the router of the API inside this process, as the caller of its session; a form is
-//! turned into the request of an action that the server itself offers ([`act`]). So no page knows a rule, and none can do
+//! turned into the request of an action that the server itself offers (`act.rs`). So no page knows a rule, and none can do
 //! or show more than the token of its session.
 
 use std::sync::Arc;
