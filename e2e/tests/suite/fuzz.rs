@@ -21,7 +21,7 @@ fn fuzz_every_operation(on: Backend) {
         println!("schemathesis is not there: run ./dev test");
         return;
     };
-    let examples = std::env::var("WARDROOM_FUZZ_EXAMPLES").unwrap_or_else(|_| "10".to_owned());
+    let examples = std::env::var("WARDROOM_FUZZ_EXAMPLES").unwrap_or_else(|_| "5".to_owned());
     let site = Site::start(on);
     let dir = tempfile::tempdir().unwrap();
     let settings: String = parameters(&site)
