@@ -112,7 +112,8 @@ async fn hang(world: &Arc<World>, hostname: &str) {
     }
 }
 
-/// Waits until the onboarding of a node stands still, and gives its run.
+/// Waits until the onboarding of a node stands still, and gives its run. A person may have gone on since the last look:
+/// the failed attempt stays on record.
 async fn until_failed(world: &World, hostname: &str) -> String {
     let query = wardroom_api::client::Query {
         field_selector: Some(format!("hostname={hostname}")),
@@ -121,8 +122,12 @@ async fn until_failed(world: &World, hostname: &str) -> String {
     loop {
         let nodes = until_done(|| world.operator.gpu_nodes(&query)).await;
         if let Some(run) = nodes.data.first().and_then(|node| node.run.clone()) {
-            let found = until_done(|| world.operator.run(&run)).await.run;
-            if found.state.starts_with("failed_") {
+            let found = until_done(|| world.operator.run(&run)).await;
+            let has_failed = found
+                .attempts
+                .iter()
+                .any(|tried| tried.stage == "wait_for_deployed" && tried.outcome == "failed");
+            if has_failed || found.run.state.starts_with("failed_") {
                 return run;
             }
         }
