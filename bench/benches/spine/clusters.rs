@@ -177,7 +177,7 @@ fn told(runtime: &Runtime) {
             let stream = listen(server.address, &server.token, ADAPTERS[number % ADAPTERS.len()]).await;
             streams.push(tokio::spawn(follow(stream, Arc::clone(&heard))));
         }
-        // Every stream is told of what there is first.
+        // A new stream first sends an event for each existing cluster.
         tokio::time::sleep(Duration::from_secs(5)).await;
         let mut connection = Connection::open(server.address, &server.token).await;
         let (mut times, wanted) = (Vec::new(), WAITING);

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 use serde_json::Value;
 use wardroom_api::{
+    Problem,
     action::Action,
     client::{Exit, Explained, Why},
     history::Row,
@@ -20,6 +21,7 @@ use crate::{
     icon::{self, Class as _, icon},
     lifecycles::figure,
     part::{self, badge, cell, chip, state},
+    problem,
     text::{block, prose, text},
     time,
 };
@@ -53,6 +55,8 @@ pub struct Detail<'a> {
     pub offers: Vec<Offer>,
     /// The role of the caller.
     pub role: String,
+    /// Why a part of the page is missing.
+    pub unread: Vec<Problem>,
     /// An action that was just taken.
     pub done: Option<String>,
     /// The time of the server.
@@ -135,6 +139,7 @@ pub fn page(detail: &Detail<'_>) -> Markup {
         @if let Some(done) = &detail.done {
             (part::banner(Tone::Good, &html! { p role="status" { b { (text(&label(done))) } " was accepted. History has it with your name." } }))
         }
+        @for problem in &detail.unread { (problem::banner(problem)) }
         (tabs(detail))
         @match detail.tab {
             Tab::Now => { (now(detail)) },

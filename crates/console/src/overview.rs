@@ -33,6 +33,8 @@ pub struct Overview {
     pub changes: Vec<Change>,
     /// Open incidents.
     pub incidents: Vec<Incident>,
+    /// Why a part of the page is missing.
+    pub unread: Vec<Problem>,
     /// The pages of the kinds.
     pub places: Places,
     /// The time of the server.
@@ -93,6 +95,7 @@ pub fn page(overview: &Overview) -> Markup {
                 p .quiet.small { (summary(overview)) }
             }
         }
+        @for problem in &overview.unread { (problem::banner(problem)) }
         @for incident in &overview.incidents { (held(incident, overview.now)) }
         div .two {
             div { (needs(overview)) }

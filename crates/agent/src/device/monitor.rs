@@ -240,7 +240,7 @@ fn parse_memory(text: &str) -> Option<u8> {
     percent(total.saturating_sub(available), total)
 }
 
-/// As `df` has it: of what ordinary users can use.
+/// The share that is used, computed as `df` does: blocks reserved for root do not count.
 fn disk_used(path: &std::path::Path) -> Option<u8> {
     let disk = rustix::fs::statvfs(path).ok()?;
     let used = disk.f_blocks.saturating_sub(disk.f_bfree);

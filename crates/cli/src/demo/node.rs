@@ -22,7 +22,7 @@ const STEP: Duration = Duration::from_millis(1200);
 /// How often a machine is switched off and on again, as far as it boots from its disk.
 const CALM: Duration = Duration::from_secs(9);
 
-/// How many machines nobody has approved yet.
+/// How many machines wait for an approval.
 const UNKNOWN: usize = 2;
 
 /// How often the planted installation fails: the limit of the server.

@@ -81,7 +81,7 @@ impl Console {
     }
 }
 
-/// The faces of the kinds, and of what belongs to none.
+/// The faces of every kind of member, and those of shared resources such as tokens.
 fn faces(kinds: &'static [&'static Kind]) -> impl Iterator<Item = &'static Face> {
     let own = [&watch::face::FACE, &identity::face::FACE];
     kinds.iter().flat_map(|kind| kind.faces).copied().chain(own)

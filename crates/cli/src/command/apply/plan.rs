@@ -93,7 +93,7 @@ fn after(before: Option<Value>, unsent: Unsent) -> Value {
     whole
 }
 
-/// What is not set is left out, as null and absent are the same.
+/// Removes fields that are null: for the server they are the same as absent ones.
 fn without_nulls(value: Value) -> Value {
     let Value::Object(fields) = value else { return value };
     let set = fields.into_iter().filter(|(_, value)| !value.is_null());

@@ -20,7 +20,7 @@ use super::{
     answer::see,
     detail::read,
     document,
-    inside::Asked,
+    inside::{Asked, optional},
     list::page_of,
     visit::{Posted, Visit},
 };
@@ -131,7 +131,11 @@ async fn subject(visit: &Visit, section: &str, id: &str) -> Result<Result<Subjec
     let member = (face.member)(&json);
     let path = format!("/api/v1/resources/{}/{}/why", face.kind, encoded(&member.id));
     // Not every kind explains its states.
-    let explained: Option<Explained> = visit.api().read(&path, &[]).await.ok();
+    let mut unread = Vec::new();
+    let explained: Option<Explained> = optional(visit.api().read(&path, &[]).await, &mut unread);
+    if let Some(problem) = unread.pop() {
+        return Ok(Err(problem));
+    }
     let offers = offers(visit, face, &member, &json, explained.as_ref());
     Ok(Ok(Subject { face, member, offers }))
 }

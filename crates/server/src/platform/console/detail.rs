@@ -8,7 +8,7 @@ use wardroom_console::{
     face::{Ask, Face},
 };
 
-use super::{act, visit::Visit};
+use super::{act, inside::optional, visit::Visit};
 use crate::platform::http::{error::Error, path::Path};
 
 /// Rows of history on the first tab, and on the tab of history.
@@ -40,6 +40,7 @@ async fn show(visit: &Visit, section: &str, id: &str, tab: Tab) -> Result<Respon
     };
     let member = (face.member)(&json);
     let api = visit.api();
+    let mut unread = Vec::new();
     let explained: Option<Explained> = match tab {
         Tab::Now => {
             let path = format!(
@@ -47,12 +48,14 @@ async fn show(visit: &Visit, section: &str, id: &str, tab: Tab) -> Result<Respon
                 face.kind,
                 wardroom_console::form::encoded(&member.id)
             );
-            api.read(&path, &[]).await.ok()
+            optional(api.read(&path, &[]).await, &mut unread)
         }
         Tab::History | Tab::Labels | Tab::Json => None,
     };
     let more = match (tab, face.more) {
-        (Tab::Now, Some(more)) => api.get(&format!("{}/{more}", face.call(&member.id)), &[]).await.ok(),
+        (Tab::Now, Some(more)) => {
+            optional(api.get(&format!("{}/{more}", face.call(&member.id)), &[]).await, &mut unread)
+        }
         _ => None,
     };
     let history: Option<Rows> = match tab {
@@ -64,11 +67,11 @@ async fn show(visit: &Visit, section: &str, id: &str, tab: Tab) -> Result<Respon
                 ("limit", limit),
                 ("continue", visit.asked("after")),
             ];
-            api.read("/api/v1/history", &asked).await.ok()
+            optional(api.read("/api/v1/history", &asked).await, &mut unread)
         }
         Tab::Labels | Tab::Json => None,
     };
-    let hides_history = history.is_none() && matches!(tab, Tab::Now | Tab::History);
+    let hides_history = history.is_none() && unread.is_empty() && matches!(tab, Tab::Now | Tab::History);
     let (history, older) = history.map_or_else(Default::default, |rows| (rows.data, rows.next));
     let offers = act::offers(visit, face, &member, &json, explained.as_ref());
     let title = format!("{} · {}", member.name, member.state);
@@ -87,6 +90,7 @@ async fn show(visit: &Visit, section: &str, id: &str, tab: Tab) -> Result<Respon
         hides_history,
         offers,
         role: visit.identity()?.role.to_string(),
+        unread,
         done: (!done.is_empty()).then(|| done.chars().take(40).collect()),
         now: visit.console.app.now(),
     };

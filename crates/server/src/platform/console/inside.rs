@@ -35,6 +35,20 @@ pub(crate) struct Api<'a> {
     pub(super) caller: &'a Caller,
 }
 
+/// What was read; nothing where the caller may not read it, or where there is nothing. A failure of the server, or a limit, is
+/// kept, so that the page says why a part of it is missing.
+pub(super) fn optional<T>(read: Result<T, Problem>, unread: &mut Vec<Problem>) -> Option<T> {
+    match read {
+        Ok(read) => Some(read),
+        Err(problem) => {
+            if problem.status == 429 || problem.status >= 500 {
+                unread.push(problem);
+            }
+            None
+        }
+    }
+}
+
 /// A change to ask for.
 pub(crate) struct Asked<'a> {
     pub(crate) method: &'a str,
@@ -117,5 +131,22 @@ impl Api<'_> {
             return Ok(Value::Null);
         }
         serde_json::from_slice(&bytes).map_err(|_| self.problem(&Error::Internal))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Error, optional};
+
+    #[test]
+    fn a_failure_is_kept_and_a_missing_right_is_not() {
+        let kept = |error: Error| {
+            let mut unread = Vec::new();
+            assert!(optional(Err::<(), _>(error.problem(&[], "request")), &mut unread).is_none());
+            unread.len()
+        };
+        assert_eq!([Error::Forbidden(String::new()), Error::NoRoute].map(kept), [0, 0]);
+        assert_eq!([Error::Unavailable("busy: retry"), Error::Internal].map(kept), [1, 1]);
+        assert_eq!(optional(Ok(1), &mut Vec::new()), Some(1));
     }
 }

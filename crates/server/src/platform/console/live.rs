@@ -1,4 +1,4 @@
-//! Live: what changed of what a page shows, as a stream that the page resumes by cursor.
+//! Live updates: a stream that names the changed members of an open page. The page resumes it by cursor.
 //!
 //! A message names members and carries nothing of them: the page fetches itself again, with the rights of its session. So a
 //! stream can show no more than a page.

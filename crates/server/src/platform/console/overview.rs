@@ -1,4 +1,4 @@
-//! The overview, and the list of what needs a person.
+//! The overview, and the page that lists the members with a problem.
 
 use std::collections::BTreeMap;
 
@@ -15,21 +15,24 @@ use wardroom_console::{
     overview::{self, Axis, Change, Overview},
 };
 
-use super::visit::Visit;
+use super::{inside::optional, visit::Visit};
 use crate::platform::http::error::Error;
 
 /// The overview.
 pub(super) async fn overview(visit: Visit) -> Result<Response, Error> {
     let summary = visit.summary().await;
     let api = visit.api();
-    let changes: Option<Rows> = api.read("/api/v1/history", &[("limit", "10")]).await.ok();
-    let incidents: Option<Page<Incident>> = api.read("/api/v1/incidents", &[("limit", "20")]).await.ok();
+    let mut unread = Vec::new();
+    let changes: Option<Rows> = optional(api.read("/api/v1/history", &[("limit", "10")]).await, &mut unread);
+    let incidents: Option<Page<Incident>> =
+        optional(api.read("/api/v1/incidents", &[("limit", "20")]).await, &mut unread);
     let incidents = incidents.map(|page| page.data).unwrap_or_default();
     let shown = Overview {
         attention: api.one("/api/v1/attention", &[]).await,
         fleet: fleet(&visit, summary.as_ref()),
         changes: named(&visit, changes.map(|rows| rows.data).unwrap_or_default()).await,
         incidents: incidents.into_iter().filter(|incident| incident.ended_at.is_none()).collect(),
+        unread,
         places: visit.places(),
         now: visit.console.app.now(),
     };
@@ -68,6 +71,7 @@ pub(super) async fn attention(visit: Visit) -> Result<Response, Error> {
         fleet: Vec::new(),
         changes: Vec::new(),
         incidents: Vec::new(),
+        unread: Vec::new(),
         places: visit.places(),
         now: visit.console.app.now(),
     };
