@@ -2,13 +2,22 @@
 
 /// Makes a test of each function on either database.
 macro_rules! on_both {
-    (threads: $($name:ident)+) => {
-        on_both! { #[tokio::test(flavor = "multi_thread", worker_threads = 2)] $($name)+ }
+    (threads: $($name:ident)+) => { each! { [] threads: $($name)+ } };
+    ($($name:ident)+) => { each! { [] $($name)+ } };
+}
+
+/// The same of long stories: the ordinary run has them on SQLite, `./dev faults` on PostgreSQL.
+macro_rules! long_on_both {
+    (threads: $($name:ident)+) => { each! { [ignore = "./dev faults runs it"] threads: $($name)+ } };
+    ($($name:ident)+) => { each! { [ignore = "./dev faults runs it"] $($name)+ } };
+}
+
+macro_rules! each {
+    ($postgres:tt threads: $($name:ident)+) => {
+        $(each! { @one $postgres [tokio::test(flavor = "multi_thread", worker_threads = 2)] $name })+
     };
-    ($first:ident $($name:ident)*) => { on_both! { #[tokio::test] $first $($name)* } };
-    (#[$test:meta] $($name:ident)+) => { on_both! { @each [$test] $($name)+ } };
-    (@each $test:tt $($name:ident)+) => { $(on_both! { @one $test $name })+ };
-    (@one [$test:meta] $name:ident) => {
+    ($postgres:tt $($name:ident)+) => { $(each! { @one $postgres [tokio::test] $name })+ };
+    (@one [$($postgres:meta)?] [$test:meta] $name:ident) => {
         mod $name {
             use super::super::rig::{On, on};
 
@@ -18,6 +27,7 @@ macro_rules! on_both {
                 super::$name().await;
             }
 
+            $(#[$postgres])?
             #[$test]
             async fn postgres() {
                 on(On::Postgres);

@@ -332,7 +332,7 @@ async fn steps_that_the_site_does_not_want_are_left_out() {
     }
 }
 
-on_both! {
+long_on_both! {
     steps_that_the_site_does_not_want_are_left_out
     a_reset_and_a_cleanup_bring_the_node_back
     a_reimage_installs_anew_under_the_same_identity

@@ -149,7 +149,7 @@ async fn a_stage_that_fails_stops_where_the_tables_say_and_goes_on() {
     fail_everywhere(BEFORE, At::Before).await;
 }
 
-on_both! {
+long_on_both! {
     threads:
     a_stage_whose_work_is_not_written_down_stops_where_the_tables_say_and_repeats_nothing
 }

@@ -440,7 +440,7 @@ fn every_plan_is_walked_through() {
     assert_eq!([Kind::Bootstrap, Kind::Retire, Kind::Remove].map(counted), [1, 3, 2]);
 }
 
-on_both! {
+long_on_both! {
     an_onboarding_survives_the_death_of_its_worker_at_every_point
     a_repair_survives_the_death_of_its_worker_at_every_point
     a_reset_survives_the_death_of_its_worker_at_every_point
@@ -449,7 +449,7 @@ on_both! {
     a_decommission_survives_the_death_of_its_worker_at_every_point
 }
 
-on_both! {
+long_on_both! {
     threads:
     a_lost_reply_repeats_nothing_on_the_way_out
 }

@@ -467,7 +467,7 @@ async fn a_maas_that_is_down_is_not_asked_for_each_machine() {
     assert!(seen == 100 && requests <= 10, "{seen} by {requests}");
 }
 
-on_both! {
+long_on_both! {
     no_more_deployments_are_under_way_than_the_site_allows
     a_maas_that_names_a_time_is_left_alone_until_then
     a_run_that_waits_for_a_slow_site_does_not_fail
@@ -476,7 +476,7 @@ on_both! {
     sites_that_share_a_maas_share_its_limits
 }
 
-on_both! {
+long_on_both! {
     threads:
     fifty_at_once_share_a_slow_maas
 }

@@ -259,7 +259,7 @@ async fn hardware_sync_is_waited_for_and_a_silent_one_needs_a_person() {
     }
 }
 
-on_both! {
+long_on_both! {
     a_machine_is_found_nowhere_created_and_onboarded
     a_machine_that_maas_discovered_is_adopted_and_not_created
     a_ready_machine_is_commissioned_once_whatever_became_of_the_call

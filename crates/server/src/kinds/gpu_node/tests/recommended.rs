@@ -659,7 +659,7 @@ async fn a_run_that_the_server_froze_leads_on() {
     rig.until(&id, "active").await;
 }
 
-on_both! {
+long_on_both! {
     a_cleanup_that_was_stopped_leads_on
     a_cleanup_of_disks_proves_nothing_of_gpus
     a_reimage_proves_nothing_of_disks_that_it_leaves_alone

@@ -301,7 +301,7 @@ async fn whatever_reply_is_late_is_waited_for() {
     life.was_whole(&rig, "late");
 }
 
-on_both! {
+long_on_both! {
     threads:
     whatever_reply_is_lost_nothing_is_done_twice
     whatever_reply_is_late_is_waited_for

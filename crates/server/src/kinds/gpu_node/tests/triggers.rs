@@ -170,13 +170,13 @@ async fn a_datasource_failure_of_a_reimage_is_repaired_twice() {
     }
 }
 
-on_both! {
+long_on_both! {
     threads:
     a_machine_that_is_deleted_at_any_stage_on_its_way_out_needs_a_person
     a_status_that_no_run_causes_needs_a_person_at_any_stage
 }
 
-on_both! {
+long_on_both! {
     a_foreign_interface_needs_a_person
     a_machine_without_hardware_sync_needs_a_person
     a_datasource_failure_of_a_reimage_is_repaired_twice

@@ -698,7 +698,7 @@ async fn an_undo_without_its_site_waits_for_a_person() {
     rig.until_run(&id, "cancelled").await;
 }
 
-on_both! {
+long_on_both! {
     conflicting_candidates_need_a_person
     a_machine_of_another_node_needs_a_person
     a_foreign_machine_needs_a_person

@@ -250,7 +250,7 @@ async fn a_cancel_takes_back_a_machine_that_is_tested_or_broken() {
     }
 }
 
-on_both! {
+long_on_both! {
     a_cancel_undoes_the_work_of_every_stage
     a_clean_restart_begins_again_from_every_stage
     a_decommission_is_cancelled_from_every_stage
