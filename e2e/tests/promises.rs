@@ -374,7 +374,7 @@ fn page(tests: &Tests) -> String {
     let mut page = String::from(
         "# Tests behind the promises\n\n\
          Generated from `e2e/tests/promises.rs` by `./dev bless`; do not edit.\n\n\
-         The promises are in [reliability.md](reliability.md). \"Both\" tests run on SQLite and on PostgreSQL.\n",
+         The promises are in [reliability.md](reliability.md). \"Both\" tests run on SQLite and on PostgreSQL, the long ones of GPU nodes on PostgreSQL in `./dev faults` only.\n",
     );
     for (at, (title, names)) in PROMISES.iter().enumerate() {
         write!(page, "\n## {}. {title}\n\n| Test | File | Databases |\n|---|---|---|\n", at + 1).unwrap();
@@ -411,14 +411,14 @@ fn tests() -> Tests {
     tests
 }
 
-/// Adds the tests of a file: functions under a `test` attribute, and names listed in `on_both!`.
+/// Adds the tests of a file: functions under a `test` attribute, and names listed in `on_both!` or `long_on_both!`.
 fn collect(file: &str, text: &str, tests: &mut Tests) {
     let (mut attribute, mut listed) = (false, false);
     for line in text.lines().map(str::trim) {
         let mut add = |name: &str, both| {
             tests.entry(name.to_owned()).or_default().push(Place { file: file.to_owned(), both });
         };
-        listed |= line.starts_with("on_both! {");
+        listed |= line.starts_with("on_both! {") || line.starts_with("long_on_both! {");
         if listed {
             listed = !line.ends_with('}');
             line.split(|c: char| !c.is_alphanumeric() && c != '_').for_each(|name| add(name, true));
