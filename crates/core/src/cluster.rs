@@ -38,7 +38,7 @@ mod why;
 
 pub use action::{DELETE, FORCE_DELETE, READ};
 pub use classify::{Discard, Verdict, classify};
-pub use fold::{all_finalized, fold};
+pub use fold::{all_finalized, fold, is_folded_for};
 pub use naming::{check_required, successful_type};
 pub use recheck::Recheck;
 pub use report::{RawCondition, RawReport, Report, ReportedCondition};

@@ -9,8 +9,8 @@ use std::borrow::Cow;
 use jiff::Timestamp;
 
 use super::{
-    AVAILABLE, AdapterCondition, AdapterStatus, Condition, Desired, Reason, Status, last_known::last_known,
-    reconciled::reconciled, successful_type,
+    AVAILABLE, AdapterCondition, AdapterStatus, Condition, Desired, LAST_KNOWN_RECONCILED, RECONCILED,
+    Reason, Status, last_known::last_known, reconciled::reconciled, successful_type,
 };
 
 /// The conditions of a cluster: `Reconciled`, `LastKnownReconciled`, then one per required adapter whose report
@@ -27,6 +27,16 @@ pub fn fold(desired: &Desired<'_>, statuses: &[AdapterStatus], previous: &[Condi
     conditions.push(last_known(desired, &adapters, previous));
     conditions.extend(adapters.iter().filter_map(|adapter| successful(desired, adapter, previous)));
     conditions
+}
+
+/// Whether a fold for these required adapters made the conditions, if it found each of them reporting.
+#[must_use]
+pub fn is_folded_for(required_adapters: &[String], conditions: &[Condition]) -> bool {
+    let own = [RECONCILED, LAST_KNOWN_RECONCILED];
+    let adapters = conditions.iter().filter(|condition| !own.contains(&&*condition.type_));
+    adapters
+        .map(|condition| condition.type_.to_string())
+        .eq(required_adapters.iter().map(|name| successful_type(name)))
 }
 
 /// Whether every required adapter says, at this generation, that nothing of its own is left.

@@ -17,6 +17,7 @@ mod facts;
 pub(crate) mod list;
 pub(crate) mod patch;
 mod problems;
+mod refold;
 pub(crate) mod report;
 mod routes;
 pub(crate) mod row;

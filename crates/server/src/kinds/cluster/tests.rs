@@ -2,25 +2,25 @@
 //!
 //! `WARDROOM_CLUSTER_STEPS` says how many steps are taken; 100,000 take some minutes.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{net::IpAddr, path::Path, sync::Arc};
 
 use axum::{Extension, extract::State, http::HeaderMap};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use wardroom_api::cluster::{ClusterCreate, ClusterPatch, Exact};
 use wardroom_core::cluster::{
-    AdapterStatus, Condition, Desired, Discard, Report, ReportedCondition, Status, Verdict, all_finalized,
-    classify, fold, upsert,
+    AdapterStatus, Condition, Desired, Discard, RECONCILED, Report, ReportedCondition, Status, Verdict,
+    all_finalized, classify, fold, upsert,
 };
 use wardroom_store::{Location, Store};
 
-use super::{CLUSTER, Facts, create, delete, patch, report, report::Incoming};
+use super::{CLUSTER, Facts, create, delete, patch, refold, report, report::Incoming};
 use crate::platform::{
     app::App,
     config::{Sources, resolve},
     http::{
         body::{Body, Ignored},
-        path::Path,
+        path::Path as UrlPath,
     },
     identity::{
         auth::{Caller, Principal},
@@ -58,14 +58,7 @@ fn caller() -> Caller {
 async fn stories_in_process_equal_the_fold() {
     let steps = std::env::var("WARDROOM_CLUSTER_STEPS").map_or(400, |steps| steps.parse().unwrap());
     let dir = tempfile::tempdir().unwrap();
-    let location = Location::Sqlite { dir: dir.path().join("data") };
-    let store = Store::open(&location).await.unwrap();
-    let file = format!("[clusters]\nrequired_adapters = {REQUIRED:?}\n");
-    let mut config =
-        resolve(&Sources { file: Some(file), ..Sources::default() }, crate::kinds::KINDS).unwrap();
-    config.location = location;
-    let key = Key::create(&dir.path().join("server.key")).unwrap();
-    let app = App::new(store, config, key, crate::kinds::KINDS);
+    let app = start(dir.path(), &REQUIRED).await;
     let mut taken = 0;
     let mut number = 0;
     while taken < steps {
@@ -84,6 +77,82 @@ async fn stories_in_process_equal_the_fold() {
             assert_eq!(kept, expected, "story {number}, step {step}");
         }
     }
+}
+
+/// A server whose clusters wait for these adapters.
+async fn start(dir: &Path, required: &[&str]) -> App {
+    let location = Location::Sqlite { dir: dir.join("data") };
+    let store = Store::open(&location).await.unwrap();
+    let file = format!("[clusters]\nrequired_adapters = {required:?}\n");
+    let mut config =
+        resolve(&Sources { file: Some(file), ..Sources::default() }, crate::kinds::KINDS).unwrap();
+    config.location = location;
+    let keys = tempfile::tempdir_in(dir).unwrap();
+    let key = Key::create(&keys.path().join("server.key")).unwrap();
+    App::new(store, config, key, crate::kinds::KINDS)
+}
+
+/// The required adapters are part of the settings: a start with others shows in every cluster, and lets one go whose
+/// last missing adapter is required no more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn conditions_follow_the_required_adapters() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut story = Story::begin(&start(dir.path(), &REQUIRED).await, 1).await;
+    let mut leaving = Story::begin(&story.app, 2).await;
+    let app = story.app.clone();
+    delete::cluster(State(app), Extension(caller()), UrlPath(leaving.id.clone()), HeaderMap::new())
+        .await
+        .unwrap();
+    (leaving.is_deleted, leaving.generation) = (true, 2);
+    for adapter in ["validation", "dns"] {
+        story.tell(said(&story, adapter)).await;
+        leaving.tell(said(&leaving, adapter)).await;
+    }
+    let (id, leaving_id) = (story.id.clone(), leaving.id.clone());
+    assert!(
+        reconciled(&story.app, &id).await.unwrap().message.unwrap().contains("pull-secret (has not said")
+    );
+    drop((story, leaving));
+    for (required, status, message) in [
+        (&["validation", "dns"][..], Status::True, "every required adapter is available"),
+        (&["dns"], Status::True, "every required adapter is available"),
+        (&["dns", "extra"], Status::False, "extra (has not said"),
+        (&[], Status::False, "no adapter is required"),
+        (&REQUIRED, Status::False, "pull-secret (has not said"),
+    ] {
+        let app = start(dir.path(), required).await;
+        refold::all(&app).await.unwrap();
+        let after = reconciled(&app, &id).await.unwrap();
+        assert_eq!(after.status, status, "{required:?}");
+        assert!(after.message.as_ref().unwrap().contains(message), "{after:?}");
+        assert_eq!(reconciled(&app, &leaving_id).await, None, "{required:?}: nothing keeps it");
+        let turn = async || Facts::read(&app, &CLUSTER, &id).await.unwrap().unwrap().turn;
+        let first = turn().await;
+        refold::all(&app).await.unwrap();
+        assert_eq!(turn().await, first, "{required:?}: a second pass writes nothing");
+    }
+}
+
+fn said(story: &Story, adapter: &str) -> Report {
+    let condition = |type_: &str, status| ReportedCondition {
+        type_: type_.to_owned(),
+        status,
+        reason: None,
+        message: None,
+    };
+    let types = [("Available", Status::True), ("Applied", Status::True), ("Health", Status::True)];
+    let ends = story.is_deleted.then_some(("Finalized", Status::True));
+    Report {
+        adapter: adapter.to_owned(),
+        observed_generation: story.generation,
+        observed_time: story.app.now(),
+        conditions: types.into_iter().chain(ends).map(|(type_, status)| condition(type_, status)).collect(),
+    }
+}
+
+async fn reconciled(app: &App, id: &str) -> Option<Condition> {
+    let facts = Facts::read(app, &CLUSTER, id).await.unwrap()?;
+    facts.conditions.into_iter().find(|one| one.type_ == RECONCILED)
 }
 
 impl Story {
@@ -133,12 +202,14 @@ impl Story {
             0 | 1 if !self.is_deleted => {
                 let spec = Some(Exact::of(&json!({"roll": self.roll(3)})).unwrap());
                 let wanted = Body(ClusterPatch { spec, labels: None });
-                patch::cluster(app, caller, Path(self.id.clone()), HeaderMap::new(), wanted).await.unwrap();
+                patch::cluster(app, caller, UrlPath(self.id.clone()), HeaderMap::new(), wanted)
+                    .await
+                    .unwrap();
                 self.desired().await;
                 false
             }
             2 if self.generation > 2 && !self.is_deleted => {
-                delete::cluster(app, caller, Path(self.id.clone()), HeaderMap::new()).await.unwrap();
+                delete::cluster(app, caller, UrlPath(self.id.clone()), HeaderMap::new()).await.unwrap();
                 self.is_deleted = true;
                 self.desired().await;
                 false
