@@ -79,6 +79,8 @@ fn lists() -> Vec<List> {
         label("rack", Requirement::In(vec!["r1".to_owned(), "r2".to_owned()])),
         label("rack", Requirement::Exists),
         label("rack", Requirement::Missing),
+        List { states: vec![Requirement::NotIn(one("active"))], ..all() },
+        List { field_requirements: vec![Selector { key: "workflow".to_owned(), requirement: Requirement::NotIn(one("w1")) }], ..all() },
         List { prefix: Some("00000001".to_owned()), ..all() },
         List { deleted: true, ..all() },
         List { deleted: true, state: Some("retired".to_owned()), ..all() },

@@ -24,8 +24,12 @@ pub struct List {
     pub kind: String,
     /// Only in this state.
     pub state: Option<String>,
+    /// Only in states for which all of these hold.
+    pub states: Vec<Requirement>,
     /// Only with these values of filterable fields.
     pub fields: BTreeMap<String, String>,
+    /// Only with filterable fields for which all of these hold.
+    pub field_requirements: Vec<Selector>,
     /// Only where all of these hold.
     pub labels: Vec<Selector>,
     /// Only those whose ids begin with this.
@@ -38,16 +42,16 @@ pub struct List {
     pub deleted: bool,
 }
 
-/// One requirement on one label.
+/// One requirement on one label, or on one filterable field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
-    /// The label.
+    /// The label or field.
     pub key: String,
     /// What must hold for it.
     pub requirement: Requirement,
 }
 
-/// What a label must be. `=` and `!=` are `In` and `NotIn` with one value.
+/// What a label, a field or a state must be. `=` and `!=` are `In` and `NotIn` with one value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Requirement {
     /// One of these values.
@@ -128,6 +132,9 @@ impl List {
             let state = statement.bind(state);
             statement.sql += &format!(" AND r.state = {state}");
         }
+        for requirement in &self.states {
+            statement.require_state(requirement);
+        }
         if let Some(prefix) = &self.prefix {
             let (start, end) = (statement.bind(prefix), statement.bind(format!("{prefix}{}", char::MAX)));
             statement.sql += &format!(" AND {order} >= {start} AND {order} < {end}");
@@ -139,14 +146,17 @@ impl List {
     }
 
     fn check(&self) -> Result<()> {
-        if self.labels.len() + self.fields.len() > MOST_FILTERS {
+        let filters = [self.labels.len(), self.fields.len(), self.field_requirements.len(), self.states.len()];
+        if filters.iter().sum::<usize>() > MOST_FILTERS {
             return Err(Error::Invalid { field: "selector", reason: "has too many requirements" });
         }
-        let values = self.labels.iter().flat_map(|selector| match &selector.requirement {
+        let selectors = || self.labels.iter().chain(&self.field_requirements);
+        let requirements = selectors().map(|selector| &selector.requirement).chain(&self.states);
+        let values = requirements.flat_map(|requirement| match requirement {
             Requirement::In(values) | Requirement::NotIn(values) => values.as_slice(),
             Requirement::Exists | Requirement::Missing => &[],
         });
-        let keys = self.labels.iter().map(|selector| &selector.key);
+        let keys = selectors().map(|selector| &selector.key);
         let fields = self.fields.iter().flat_map(|(field, value)| [field, value]);
         let texts =
             values.chain(keys).chain(fields).chain(&self.state).chain(&self.prefix).chain(&self.after);
@@ -165,7 +175,11 @@ impl List {
             key: label_term(&selector.key),
             requirement: selector.requirement.clone(),
         });
-        let mut all: Vec<Selector> = fields.chain(labels).collect();
+        let required = self.field_requirements.iter().map(|selector| Selector {
+            key: field_term(&selector.key),
+            requirement: selector.requirement.clone(),
+        });
+        let mut all: Vec<Selector> = fields.chain(required).chain(labels).collect();
         let equality = |selector: &Selector| match &selector.requirement {
             Requirement::In(values) if values.len() == 1 => Some((selector.key.clone(), values[0].clone())),
             Requirement::In(_) | Requirement::NotIn(_) | Requirement::Exists | Requirement::Missing => None,
@@ -182,6 +196,22 @@ impl List {
 const COLUMNS: &str = resource_columns!("r.");
 
 impl Statement {
+    /// Every resource has a state.
+    fn require_state(&mut self, requirement: &Requirement) {
+        let (not, values) = match requirement {
+            Requirement::In(values) => ("", values.as_slice()),
+            Requirement::NotIn(values) => ("NOT ", values.as_slice()),
+            Requirement::Exists => return,
+            Requirement::Missing => ("", &[][..]),
+        };
+        if values.is_empty() {
+            self.sql += if not.is_empty() { " AND 1 = 0" } else { "" };
+            return;
+        }
+        let values = self.bind_all(values);
+        self.sql += &format!(" AND r.state {not}IN ({values})");
+    }
+
     /// The offset keeps PostgreSQL from turning the probe of each row into a join.
     fn require(&mut self, selector: &Selector) {
         let (quantifier, values) = match &selector.requirement {

@@ -192,6 +192,26 @@ const TABLE: &[(&str, &str, Option<&str>, Open)] = &[
     ("POST",   "/api/v1/enrollmenttokens",               Some("enrollmenttoken"), WRITE),
     ("GET",    "/api/v1/enrollmenttokens/{name}",        Some("enrollmenttoken"), READ),
     ("DELETE", "/api/v1/enrollmenttokens/{name}",        Some("enrollmenttoken"), WRITE),
+    ("GET",    "/flightctl/api/v1/version",                             Some("device"),            READ),
+    ("GET",    "/flightctl/api/v1/devices",                             Some("device"),            READ),
+    ("GET",    "/flightctl/api/v1/devices/{name}",                      Some("device"),            READ),
+    ("PUT",    "/flightctl/api/v1/devices/{name}",                      Some("device"),            WRITE),
+    ("PATCH",  "/flightctl/api/v1/devices/{name}",                      Some("device"),            WRITE),
+    ("DELETE", "/flightctl/api/v1/devices/{name}",                      Some("device"),            WRITE),
+    ("GET",    "/flightctl/api/v1/devices/{name}/status",               Some("device"),            READ),
+    ("GET",    "/flightctl/api/v1/devices/{name}/lastseen",             Some("device"),            READ),
+    ("PUT",    "/flightctl/api/v1/devices/{name}/decommission",         Some("device"),            WRITE),
+    ("GET",    "/flightctl/api/v1/enrollmentrequests",                  Some("enrollmentrequest"), READ),
+    ("GET",    "/flightctl/api/v1/enrollmentrequests/{name}",           Some("enrollmentrequest"), READ),
+    ("DELETE", "/flightctl/api/v1/enrollmentrequests/{name}",           Some("enrollmentrequest"), WRITE),
+    ("PUT",    "/flightctl/api/v1/enrollmentrequests/{name}/approval",  Some("enrollmentrequest"), APPROVE),
+    ("GET",    "/flightctl/api/v1/fleets",                              Some("fleet"),             READ),
+    ("POST",   "/flightctl/api/v1/fleets",                              Some("fleet"),             WRITE),
+    ("GET",    "/flightctl/api/v1/fleets/{name}",                       Some("fleet"),             READ),
+    ("PUT",    "/flightctl/api/v1/fleets/{name}",                       Some("fleet"),             WRITE),
+    ("PATCH",  "/flightctl/api/v1/fleets/{name}",                       Some("fleet"),             WRITE),
+    ("DELETE", "/flightctl/api/v1/fleets/{name}",                       Some("fleet"),             WRITE),
+    ("GET",    "/flightctl/api/v1/fleets/{name}/templateversions",      Some("fleet"),             READ),
 ];
 
 const ROLES: &[&str] = &["viewer", "operator", "admin", "installer", "adapter", "auditor"];
@@ -306,8 +326,10 @@ fn every_caller_tries_every_route(on: Backend) {
                     caller.is, caller.token
                 ));
             }
-            // Clients of registries know other words.
-            if class != 0 && !path.starts_with("/v2/") {
+            // Clients of registries, and those of Flight Control, know other words.
+            if class != 0 && path.starts_with("/flightctl/") {
+                assert_eq!(reply.json()["kind"], "Status", "{method} {path}");
+            } else if class != 0 && !path.starts_with("/v2/") {
                 reply.problem(class);
             }
         }

@@ -22,6 +22,7 @@ pub(crate) mod enrol;
 mod face;
 mod facts;
 pub(crate) mod fleet;
+pub(crate) mod flightctl;
 pub(crate) mod identity;
 pub(crate) mod listener;
 mod problems;

@@ -129,10 +129,9 @@ impl GpuNodeQuery {
             state,
             fields,
             labels,
-            prefix: None,
             after: self.cursor.clone(),
-            deleted: false,
             limit: number("limit", self.limit.as_deref(), 100, 1..=1000)?,
+            ..List::default()
         };
         deleted::list(list, asked, caller)
     }

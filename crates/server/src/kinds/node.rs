@@ -134,10 +134,9 @@ impl NodeQuery {
             state,
             fields,
             labels,
-            prefix: None,
             after: self.cursor.clone(),
             limit: number("limit", self.limit.as_deref(), 100, 1..=1000)?,
-            deleted: false,
+            ..List::default()
         })
     }
 }

@@ -51,6 +51,7 @@ pub(crate) async fn filters_find_what_they_say(database: Database) {
     let store = filled(&database).await;
     let field = |value: &str| BTreeMap::from([("workflow".to_owned(), value.to_owned())]);
     let with = |requirement| List { labels: label("rack", requirement), ..nodes() };
+    let by_field = |requirement| List { field_requirements: label("workflow", requirement), ..nodes() };
     #[rustfmt::skip]
     let cases: Vec<(List, &[usize])> = vec![
         (nodes(), &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]),
@@ -69,6 +70,14 @@ pub(crate) async fn filters_find_what_they_say(database: Database) {
         (with(Requirement::Missing), &[3]),
         (List { fields: field("w1"), ..with(Requirement::In(values(&["r1"]))) }, &[1, 7]),
         (List { fields: field("w1"), ..with(Requirement::NotIn(values(&["r1"]))) }, &[3, 5, 9, 11]),
+        (by_field(Requirement::In(values(&["w0", "w9"]))), &[2, 4, 6, 8, 10]),
+        (by_field(Requirement::NotIn(values(&["w0"]))), &[1, 3, 5, 7, 9, 11]),
+        (by_field(Requirement::Missing), &[]),
+        (List { states: vec![Requirement::In(values(&["pending", "other"]))], ..nodes() }, &[6]),
+        (List { states: vec![Requirement::NotIn(values(&["discovered"]))], ..nodes() }, &[6]),
+        (List { states: vec![Requirement::NotIn(values(&["pending"]))], ..by_field(Requirement::In(values(&["w0"]))) }, &[2, 4, 8, 10]),
+        (List { states: vec![Requirement::Exists, Requirement::NotIn(vec![])], ..with(Requirement::Missing) }, &[3]),
+        (List { states: vec![Requirement::Missing], ..nodes() }, &[]),
     ];
     for (list, expected) in cases {
         for limit in [1, 2, 100] {

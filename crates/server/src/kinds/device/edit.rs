@@ -109,15 +109,20 @@ impl<S: Send + Sync> FromRequest<S> for Patch {
     }
 }
 
-struct Editing<'a> {
-    app: &'a App,
-    caller: &'a Caller,
-    headers: &'a HeaderMap,
-    name: &'a str,
+/// A person who changes a device.
+pub(super) struct Editing<'a> {
+    pub(super) app: &'a App,
+    pub(super) caller: &'a Caller,
+    pub(super) headers: &'a HeaderMap,
+    pub(super) name: &'a str,
 }
 
 impl Editing<'_> {
-    async fn change(&self, edited: impl Fn(&Device) -> Result<Value, Error>) -> Result<Resource, Error> {
+    /// Changes the device into what `edited` makes of it.
+    pub(super) async fn change(
+        &self,
+        edited: impl Fn(&Device) -> Result<Value, Error>,
+    ) -> Result<Resource, Error> {
         attempts(async || {
             let before = view::find(self.app, self.name).await?;
             etag::check(self.headers, || view::tag(&before))?;

@@ -1,7 +1,7 @@
 //! The row of devices: what the platform has to know of them.
 
 use super::{
-    authority, document, face,
+    authority, document, face, flightctl,
     identity::Identities,
     problems::PROBLEMS,
     request,
@@ -32,5 +32,5 @@ pub(crate) static ROW: Kind = Kind {
     words: &WORDS,
     faces: &[&face::FACE, &face::REQUESTS],
     problems: PROBLEMS,
-    dialect: None,
+    dialect: Some(flightctl::DIALECT),
 };

@@ -128,18 +128,23 @@ pub(crate) async fn list(
     Extension(caller): Extension<Caller>,
     ListQuery(query): ListQuery<DeviceQuery>,
 ) -> Result<Json<ObjectList<Device>>, Error> {
-    let page = list::page(&app, query.list(&caller)?).await?;
-    liveness::view::refresh(&app, KIND, &page.items).await?;
+    page(&app, query.list(&caller)?).await.map(Json)
+}
+
+/// One page of devices.
+pub(super) async fn page(app: &App, list: List) -> Result<ObjectList<Device>, Error> {
+    let page = list::page(app, list).await?;
+    liveness::view::refresh(app, KIND, &page.items).await?;
     let mut items = Vec::with_capacity(page.items.len());
     for device in &page.items {
-        items.push(shown(&app, device).await?);
+        items.push(shown(app, device).await?);
     }
-    Ok(Json(ObjectList {
+    Ok(ObjectList {
         api_version: API_VERSION.to_owned(),
         kind: "DeviceList".to_owned(),
         metadata: ListMetadata { next: page.next },
         items,
-    }))
+    })
 }
 
 /// Reads a device. Also one that was deleted: its record and history stay.

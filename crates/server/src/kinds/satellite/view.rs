@@ -83,10 +83,9 @@ impl SatelliteQuery {
             state: state.map(|state| parse_state(&state)).transpose()?,
             fields,
             labels,
-            prefix: None,
             after: self.cursor.clone(),
             limit: number("limit", self.limit.as_deref(), 100, 1..=1000)?,
-            deleted: false,
+            ..List::default()
         };
         deleted::list(list, self.deleted, caller)
     }

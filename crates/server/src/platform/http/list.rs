@@ -110,8 +110,9 @@ pub(crate) async fn page(app: &App, mut list: List) -> Result<Page, Error> {
         list.after = Some(place.to_owned());
     }
     // The number of fields is bounded, so the labels are too many.
-    if list.labels.len() + list.fields.len() > MOST_REQUIREMENTS {
-        let (labels, fields) = (list.labels.len(), list.fields.len());
+    let (labels, fields) =
+        (list.labels.len(), list.fields.len() + list.field_requirements.len() + list.states.len());
+    if labels + fields > MOST_REQUIREMENTS {
         let message = format!(
             "has {labels} requirements beside {fields} fields, at most {MOST_REQUIREMENTS} are looked at"
         );
@@ -132,12 +133,17 @@ pub(crate) fn foreign(field: &str) -> Error {
 
 /// Reads `key=value, key!=value, key in (a,b), key notin (a,b), key, !key`.
 pub(crate) fn label_selector(text: &str) -> Result<Vec<Selector>, Error> {
+    selector("labelSelector", text)?.into_iter().map(of_label).collect()
+}
+
+/// Reads the same grammar about anything; `field` is the parameter that it came with.
+pub(crate) fn selector(field: &'static str, text: &str) -> Result<Vec<Selector>, Error> {
     let parts = split(text);
     if parts.len() > MOST_REQUIREMENTS {
         let message = format!("has {} requirements, at most {MOST_REQUIREMENTS} are looked at", parts.len());
-        return Err(Error::invalid("labelSelector", message));
+        return Err(Error::invalid(field, message));
     }
-    parts.into_iter().map(|part| requirement(part.trim())).collect()
+    parts.into_iter().map(|part| requirement(field, part.trim())).collect()
 }
 
 /// As many as the store takes.
@@ -161,10 +167,10 @@ fn split(text: &str) -> Vec<&str> {
     parts
 }
 
-fn requirement(part: &str) -> Result<Selector, Error> {
+fn requirement(field: &'static str, part: &str) -> Result<Selector, Error> {
     let wrong = || {
         Error::invalid(
-            "labelSelector",
+            field,
             format!(
                 "cannot read {part:?}; write key=value, key!=value, key in (a,b), key notin (a,b), key or !key"
             ),
@@ -190,18 +196,22 @@ fn requirement(part: &str) -> Result<Selector, Error> {
     if !decent {
         return Err(wrong());
     }
+    Ok(Selector { key: key.to_owned(), requirement })
+}
+
+fn of_label(Selector { key, requirement }: Selector) -> Result<Selector, Error> {
     let values = match &requirement {
         Requirement::In(values) | Requirement::NotIn(values) => values.as_slice(),
         Requirement::Exists | Requirement::Missing => &[],
     };
     // No label can have such a value, so the selector would never match.
-    if let Some(value) = values.iter().find(|value| text::check_label(key, value).is_err()) {
+    if let Some(value) = values.iter().find(|value| text::check_label(&key, value).is_err()) {
         let message = format!(
             "{value:?} is not valid as the value of a label: at most 63 letters, digits, '.', '_' and '-'"
         );
         return Err(Error::invalid("labelSelector", message));
     }
-    Ok(Selector { key: key.to_owned(), requirement })
+    Ok(Selector { key, requirement })
 }
 
 fn values_of(text: &str) -> Option<Vec<String>> {

@@ -9,7 +9,7 @@ use axum::{
 use serde_json::{Value, json};
 use wardroom_api::device::Fleet;
 use wardroom_core::device::fleet;
-use wardroom_store::{Change, Content, Error as StoreError, attempts};
+use wardroom_store::{Change, Content, Error as StoreError, Resource, attempts};
 
 use super::{
     super::{edit::names, spec},
@@ -33,12 +33,18 @@ pub(crate) async fn create(
     Extension(caller): Extension<Caller>,
     Body(given): Body<Value>,
 ) -> Result<Response, Error> {
+    let made = make(&app, &caller, given).await?;
+    view::answer(&app, StatusCode::CREATED, &made).await
+}
+
+/// Creates the fleet that a person wrote.
+pub(in super::super) async fn make(app: &App, caller: &Caller, given: Value) -> Result<Resource, Error> {
     let Fleet { metadata, spec, .. } = spec::strict(given)?;
     let name = metadata.name.clone();
     text::check_name("metadata.name", &name)?;
     text::check_labels(&metadata.labels)?;
     check::read(&spec)?;
-    let made = attempts(async || {
+    attempts(async || {
         let before = app.store.get(KIND, &name).await?;
         if before.as_ref().is_some_and(|before| !before.content.deleted) {
             return Err(Error::Conflict {
@@ -55,18 +61,17 @@ pub(crate) async fn create(
         let generation = known.generation + 1;
         let document =
             Document { spec, generation, version, first: version, body: version, ..Document::default() };
-        let entry = by_person(&app, &caller, "registered", None);
+        let entry = by_person(app, caller, "registered", None);
         let content = document.content(&name, metadata.labels.clone(), document.begun())?;
         let first =
             Change { before, after: content, entry, effects: Vec::new(), fence: None, holds: Vec::new() };
-        match app.commit_together(vec![first, versioned(&app, &name, &document)?]).await {
+        match app.commit_together(vec![first, versioned(app, &name, &document)?]).await {
             Err(StoreError::Conflict) => Ok(None),
             Err(error) => Err(error.into()),
             Ok(made) => Ok(made.into_iter().next()),
         }
     })
-    .await?;
-    view::answer(&app, StatusCode::CREATED, &made).await
+    .await
 }
 
 fn metadata_of(name: &str) -> wardroom_api::device::Metadata {

@@ -61,15 +61,20 @@ pub(crate) async fn patch(
     view::answer(&app, StatusCode::OK, &fleet).await
 }
 
-struct Editing<'a> {
-    app: &'a App,
-    caller: &'a Caller,
-    headers: &'a HeaderMap,
-    name: &'a str,
+/// A person who changes a fleet.
+pub(in super::super) struct Editing<'a> {
+    pub(in super::super) app: &'a App,
+    pub(in super::super) caller: &'a Caller,
+    pub(in super::super) headers: &'a HeaderMap,
+    pub(in super::super) name: &'a str,
 }
 
 impl Editing<'_> {
-    async fn change(&self, edited: impl Fn(&Fleet) -> Result<Value, Error>) -> Result<Resource, Error> {
+    /// Changes the fleet into what `edited` makes of it.
+    pub(in super::super) async fn change(
+        &self,
+        edited: impl Fn(&Fleet) -> Result<Value, Error>,
+    ) -> Result<Resource, Error> {
         attempts(async || {
             let before = view::find(self.app, self.name).await?;
             etag::check(self.headers, || view::tag(&before))?;

@@ -31,12 +31,21 @@ pub(crate) async fn list(
     Path(name): Path<String>,
     ListQuery(pages): ListQuery<Pages>,
 ) -> Result<Json<ObjectList<TemplateVersion>>, Error> {
+    page(&app, &name, &pages).await.map(Json)
+}
+
+/// One page of the versions of a fleet's template.
+pub(in super::super) async fn page(
+    app: &App,
+    name: &str,
+    pages: &Pages,
+) -> Result<ObjectList<TemplateVersion>, Error> {
     let list = List { prefix: Some(format!("{name}/")), ..pages.of(VERSION_KIND)? };
-    let page = list::page(&app, list).await?;
-    view::find(&app, &name).await?;
+    let page = list::page(app, list).await?;
+    view::find(app, name).await?;
     let items = page.items.iter().map(shown).collect::<Result<_, _>>()?;
     let (api_version, kind) = (API_VERSION.to_owned(), "TemplateVersionList".to_owned());
-    Ok(Json(ObjectList { api_version, kind, metadata: ListMetadata { next: page.next }, items }))
+    Ok(ObjectList { api_version, kind, metadata: ListMetadata { next: page.next }, items })
 }
 
 fn shown(version: &Resource) -> Result<TemplateVersion, Error> {

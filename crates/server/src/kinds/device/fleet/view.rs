@@ -79,7 +79,12 @@ pub(crate) async fn list(
     Extension(caller): Extension<Caller>,
     ListQuery(query): ListQuery<FleetQuery>,
 ) -> Result<Json<ObjectList<Fleet>>, Error> {
-    let page = list::page(&app, query.list(&caller)?).await?;
+    page(&app, query.list(&caller)?).await.map(Json)
+}
+
+/// One page of fleets.
+pub(in super::super) async fn page(app: &App, list: List) -> Result<ObjectList<Fleet>, Error> {
+    let page = list::page(app, list).await?;
     let ids: Vec<_> = page.items.iter().map(|fleet| &*fleet.content.id).collect();
     let known = app.store.observed(KIND, SOURCE, &ids).await?;
     let of = |fleet: &Resource| {
@@ -89,7 +94,7 @@ pub(crate) async fn list(
     };
     let items = page.items.iter().map(of).collect::<Result<_, _>>()?;
     let (api_version, kind) = (API_VERSION.to_owned(), "FleetList".to_owned());
-    Ok(Json(ObjectList { api_version, kind, metadata: ListMetadata { next: page.next }, items }))
+    Ok(ObjectList { api_version, kind, metadata: ListMetadata { next: page.next }, items })
 }
 
 /// Reads a fleet. Also one that was deleted: its record and history stay.
@@ -116,7 +121,7 @@ pub(super) async fn answer(app: &App, status: StatusCode, fleet: &Resource) -> R
 }
 
 /// A fleet as the API shows it.
-pub(super) async fn whole(app: &App, fleet: &Resource) -> Result<Fleet, Error> {
+pub(in super::super) async fn whole(app: &App, fleet: &Resource) -> Result<Fleet, Error> {
     shown(fleet, progress(app, &fleet.content.id).await?)
 }
 
