@@ -80,7 +80,13 @@ fn lists() -> Vec<List> {
         label("rack", Requirement::Exists),
         label("rack", Requirement::Missing),
         List { states: vec![Requirement::NotIn(one("active"))], ..all() },
-        List { field_requirements: vec![Selector { key: "workflow".to_owned(), requirement: Requirement::NotIn(one("w1")) }], ..all() },
+        List {
+            field_requirements: vec![Selector {
+                key: "workflow".to_owned(),
+                requirement: Requirement::NotIn(one("w1")),
+            }],
+            ..all()
+        },
         List { prefix: Some("00000001".to_owned()), ..all() },
         List { deleted: true, ..all() },
         List { deleted: true, state: Some("retired".to_owned()), ..all() },

@@ -146,7 +146,8 @@ impl List {
     }
 
     fn check(&self) -> Result<()> {
-        let filters = [self.labels.len(), self.fields.len(), self.field_requirements.len(), self.states.len()];
+        let filters =
+            [self.labels.len(), self.fields.len(), self.field_requirements.len(), self.states.len()];
         if filters.iter().sum::<usize>() > MOST_FILTERS {
             return Err(Error::Invalid { field: "selector", reason: "has too many requirements" });
         }

@@ -33,6 +33,7 @@ mod faults;
 mod feed;
 mod fleet_agents;
 mod fleets;
+mod flightctl;
 mod fuzz;
 mod generated;
 mod gpu_agents;

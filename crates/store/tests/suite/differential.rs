@@ -94,11 +94,18 @@ fn list() -> impl Strategy<Value = List> {
         0..NODES,
         1..4_usize,
         prefix,
+        prop::collection::vec(requirement(), 0..2),
+        prop::collection::vec(requirement(), 0..2),
     );
-    parts.prop_map(|(state, fields, labels, after, limit, prefix)| List {
+    parts.prop_map(|(state, fields, labels, after, limit, prefix, states, of_workflow)| List {
         kind: String::new(),
         state,
+        states,
         fields,
+        field_requirements: of_workflow
+            .into_iter()
+            .map(|requirement| Selector { key: "workflow".to_owned(), requirement })
+            .collect(),
         labels,
         prefix,
         after: Some(id(after)),

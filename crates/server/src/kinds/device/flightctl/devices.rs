@@ -132,7 +132,10 @@ pub(crate) async fn get(State(app): State<App>, Path(name): Path<String>) -> Res
     get, path = "/flightctl/api/v1/devices/{name}/status", operation_id = "flightctl_get_device_status",
     params(("name" = String, Path)), responses((status = 200, body = Object), Refusals)
 )]
-pub(crate) async fn read_status(State(app): State<App>, Path(name): Path<String>) -> Result<Json<Value>, Error> {
+pub(crate) async fn read_status(
+    State(app): State<App>,
+    Path(name): Path<String>,
+) -> Result<Json<Value>, Error> {
     Ok(Json(shown(&read(&app, &name).await?)))
 }
 

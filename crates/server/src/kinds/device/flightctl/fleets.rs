@@ -131,9 +131,8 @@ pub(crate) async fn patch(
     Patch(operations): Patch,
 ) -> Result<Json<Value>, Error> {
     let editing = Editing { app: &app, caller: &caller, headers: &headers, name: &name };
-    let changed = editing.change(|before| {
-        rollout::ours(patched(&rollout::shown(before), &operations)?, &before.spec)
-    });
+    let changed =
+        editing.change(|before| rollout::ours(patched(&rollout::shown(before), &operations)?, &before.spec));
     whole(&app, &changed.await?).await
 }
 

@@ -210,7 +210,10 @@ mod tests {
             assert_eq!(refused(json!({"successThreshold": wrong})), format!("{place}.successThreshold"));
         }
         let selection = json!({"strategy": "Canary", "sequence": []});
-        assert_eq!(refused(json!({"deviceSelection": selection})), format!("{place}.deviceSelection.strategy"));
+        assert_eq!(
+            refused(json!({"deviceSelection": selection})),
+            format!("{place}.deviceSelection.strategy")
+        );
         for wrong in [json!({"kind": "Device"}), json!({"apiVersion": "v2"}), json!(1)] {
             assert!(ours(wrong, &FleetSpec::default()).is_err());
         }

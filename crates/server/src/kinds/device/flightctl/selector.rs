@@ -29,7 +29,11 @@ const FIELDS: &[Field] = &[
         stored: Some(document::APPLICATIONS),
         values: Some(status::APPLICATIONS),
     },
-    Field { name: "status.lifecycle.status", stored: Some(document::LIFECYCLE), values: Some(status::LIFECYCLE) },
+    Field {
+        name: "status.lifecycle.status",
+        stored: Some(document::LIFECYCLE),
+        values: Some(status::LIFECYCLE),
+    },
     Field { name: "metadata.owner", stored: Some(OWNER), values: None },
 ];
 
@@ -121,7 +125,9 @@ mod tests {
         let not = Requirement::NotIn(vec!["UpToDate".to_owned()]);
         assert_eq!(list.field_requirements[0].requirement, not);
         assert_eq!(list.field_requirements[1].requirement, one_of(&["Fleet/web"]));
-        for wrong in ["status.summary.status=Offline", "status.applicationSummary.status=Error", "x", "", "a in b"] {
+        for wrong in
+            ["status.summary.status=Offline", "status.applicationSummary.status=Error", "x", "", "a in b"]
+        {
             assert!(devices(wrong, &mut List::default()).is_err(), "{wrong:?}");
         }
     }

@@ -167,7 +167,8 @@ mod tests {
 
     #[test]
     fn nonsense_is_left_for_the_check_to_refuse() {
-        for nonsense in [json!("x"), json!([1]), json!({"resources": 1, "applications": [2], "updatePolicy": "x"})]
+        for nonsense in
+            [json!("x"), json!([1]), json!({"resources": 1, "applications": [2], "updatePolicy": "x"})]
         {
             assert_eq!(ours(nonsense.clone(), &DeviceSpec::default()), nonsense);
         }
