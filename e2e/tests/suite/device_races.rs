@@ -20,11 +20,16 @@ on_both! {
     a_held_poll_ends_with_the_revocation,
 }
 
+/// How many revocations are raced: more under `./dev faults`.
+fn rounds() -> usize {
+    std::env::var("WARDROOM_RACE_ROUNDS").map_or(8, |rounds| rounds.parse().unwrap())
+}
+
 /// From the acknowledged revocation on, no request gets 200 or 204, over connections that were open before.
 fn no_device_is_answered_after_its_revocation(on: Backend) {
     let site = Site::start(on);
     let token = open_token(&site);
-    for round in 0..8 {
+    for round in 0..rounds() {
         let device = Device::enrolled(&site, &token);
         device.poll(&site, round, None).expect(200);
         let revoked = AtomicBool::new(false);

@@ -23,6 +23,8 @@ mod face;
 mod facts;
 pub(crate) mod fleet;
 pub(crate) mod flightctl;
+#[cfg(test)]
+mod fuzz;
 pub(crate) mod identity;
 pub(crate) mod listener;
 mod problems;

@@ -153,4 +153,38 @@ mod tests {
         let text = BASE64_STANDARD.encode(der);
         format!("-----BEGIN CERTIFICATE REQUEST-----\n{text}\n-----END CERTIFICATE REQUEST-----\n")
     }
+
+    #[test]
+    fn no_fuzzed_request_is_the_fault_of_the_server() {
+        use super::super::fuzz;
+        let key = rcgen::KeyPair::generate().unwrap();
+        let asked = rcgen::CertificateParams::new(vec!["device".to_owned()]).unwrap();
+        let pem = asked.serialize_request(&key).unwrap().pem().unwrap();
+        let known = read("spec.csr", &pem).unwrap();
+        let mut random = fuzz::Random(20);
+        for _ in 0..fuzz::rounds() {
+            let (_, block) = parse_x509_pem(pem.as_bytes()).unwrap();
+            let in_text = random.below(4) == 0;
+            let mut bytes = if in_text { pem.clone().into_bytes() } else { block.contents };
+            for _ in 0..=random.below(4) {
+                let at = random.below(bytes.len());
+                match random.below(4) {
+                    0 => drop(bytes.remove(at)),
+                    1 => bytes.insert(at, u8::try_from(random.below(256)).unwrap()),
+                    2 => bytes.truncate(bytes.len() - random.below(bytes.len() / 8)),
+                    _ => bytes[at] ^= 1 << random.below(8),
+                }
+            }
+            let text = if in_text {
+                String::from_utf8_lossy(&bytes).into_owned()
+            } else {
+                use base64::Engine as _;
+                let text = base64::prelude::BASE64_STANDARD.encode(&bytes);
+                format!("-----BEGIN CERTIFICATE REQUEST-----\n{text}\n-----END CERTIFICATE REQUEST-----\n")
+            };
+            if let Some(taken) = fuzz::judged(read("spec.csr", &text), &text) {
+                assert_eq!(taken, known, "nobody signed another key: {text}");
+            }
+        }
+    }
 }

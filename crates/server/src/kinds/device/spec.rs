@@ -354,4 +354,41 @@ mod tests {
         });
         check("spec", &strict(spec).unwrap()).unwrap();
     }
+
+    #[test]
+    fn no_fuzzed_spec_is_the_fault_of_the_server_or_leaves_its_place() {
+        use super::super::fuzz;
+        let sample = json!({
+            "os": {"image": "registry.example/edge:1"},
+            "config": [{"name": "motd", "inline": [
+                {"path": "/etc/motd", "content": "hello", "mode": 420, "user": "root"},
+                {"path": "/etc/motd.d/a", "content": "aGVsbG8=", "contentEncoding": "base64"},
+            ]}],
+            "applications": [
+                {"name": "web", "appType": "container", "image": "web:1", "ports": ["8080:80"], "envVars": {"A": "x"}},
+                {"name": "stack", "appType": "compose", "inline": [{"path": "compose.yaml", "content": "{}"}]},
+            ],
+            "resources": [{"monitorType": "Disk", "samplingInterval": "10s", "path": "/var", "alertRules": [
+                {"severity": "Warning", "percentage": 80, "duration": "1h"},
+            ]}],
+            "updatePolicy": {"updateSchedule": {"at": "0 2 * * *", "startGraceDuration": "2h"}},
+        });
+        let (mut random, mut taken) = (fuzz::Random(21), 0);
+        for _ in 0..fuzz::rounds() {
+            let given = fuzz::mutated(&sample, &mut random);
+            let Some(spec) = fuzz::judged(strict::<DeviceSpec>(given.clone()), &given) else { continue };
+            if fuzz::judged(check("spec", &spec), &given).is_none() {
+                continue;
+            }
+            taken += 1;
+            let files = spec.config.iter().flat_map(|source| &source.inline);
+            let paths: Vec<_> = files.map(|file| &*file.path).collect();
+            let decent = |path: &&str| {
+                path.starts_with('/') && !path.split('/').any(|part| matches!(part, "." | ".."))
+            };
+            assert!(paths.iter().all(decent), "{paths:?}");
+            assert_eq!(paths.iter().collect::<BTreeSet<_>>().len(), paths.len(), "{paths:?}");
+        }
+        assert!(taken > fuzz::rounds() / 50, "{taken} were taken");
+    }
 }

@@ -148,3 +148,41 @@ fn clean(reported: &mut DeviceReport) {
         })
         .collect();
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::{super::fuzz, *};
+
+    #[test]
+    fn no_fuzzed_report_is_the_fault_of_the_server() {
+        let sample = json!({
+            "conditions": [
+                {"type": "Updating", "status": "True", "reason": "Preparing", "message": "version 2",
+                 "lastTransitionTime": "2026-11-19T10:00:00Z"},
+                {"type": "DeviceDecommissioning", "status": "True", "reason": "Completed"},
+                {"type": "Rebooting", "status": "True"},
+            ],
+            "systemInfo": {"architecture": "x86_64", "bootID": "b"},
+            "applications": [{"name": "web", "status": "Running", "ready": "1/1", "restarts": 3, "message": ""}],
+            "resources": {"cpu": "Healthy", "memory": "Degraded", "disk": "Critical"},
+            "config": {"renderedVersion": "2"},
+            "os": {"image": "edge:1", "imageDigest": "sha256:0"},
+        });
+        let (mut random, mut taken) = (fuzz::Random(18), 0);
+        for _ in 0..fuzz::rounds() {
+            let given = fuzz::mutated(&sample, &mut random);
+            let Ok(mut reported) = serde_json::from_value::<DeviceReport>(given.clone()) else { continue };
+            if fuzz::judged(check("status", &reported), &given).is_none() {
+                continue;
+            }
+            clean(&mut reported);
+            let document = Document::default().heard_of(reported);
+            let stored = document.content("d", Default::default(), Timestamp::UNIX_EPOCH);
+            fuzz::judged(stored, &given).expect("what was taken can be stored");
+            taken += 1;
+        }
+        assert!(taken > fuzz::rounds() / 50, "{taken} were taken");
+    }
+}

@@ -225,4 +225,29 @@ mod tests {
             assert_eq!(refused(spec.clone()), field, "{spec}");
         }
     }
+
+    #[test]
+    fn no_fuzzed_fleet_is_the_fault_of_the_server() {
+        use super::super::super::fuzz;
+        let sample = json!({
+            "selector": {
+                "matchLabels": {"fleet": "web"},
+                "matchExpressions": [{"key": "site", "operator": "In", "values": ["a", "b"]}],
+            },
+            "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"os": {"image": "edge:1"}}},
+            "rolloutPolicy": {
+                "batches": [{"limit": 2, "successThreshold": 50}, {"limit": "10%", "selector": {"matchLabels": {"a": "b"}}}],
+                "successThreshold": 90, "updateTimeout": "30m",
+                "disruptionBudget": {"groupBy": ["site"], "maxUnavailable": 2, "minAvailable": 1},
+            },
+            "disconnectionTimeout": "10m",
+        });
+        let (mut random, mut taken) = (fuzz::Random(22), 0);
+        for _ in 0..fuzz::rounds() {
+            let given = fuzz::mutated(&sample, &mut random);
+            let Some(spec) = fuzz::judged(spec::strict::<FleetSpec>(given.clone()), &given) else { continue };
+            taken += usize::from(fuzz::judged(read(&spec), &given).is_some());
+        }
+        assert!(taken > fuzz::rounds() / 50, "{taken} were taken");
+    }
 }

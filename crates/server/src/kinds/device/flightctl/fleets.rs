@@ -108,6 +108,9 @@ pub(crate) async fn replace(
             if named != name {
                 return Err(Error::invalid("metadata.name", format!("must be {name}")));
             }
+            if given.is_object() && given["metadata"].is_null() {
+                given["metadata"] = json!({});
+            }
             if let Some(metadata) = given.get_mut("metadata").and_then(Value::as_object_mut) {
                 metadata.insert("name".to_owned(), name.clone().into());
             }

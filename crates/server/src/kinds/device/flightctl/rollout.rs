@@ -235,4 +235,21 @@ mod tests {
             assert_eq!((&condition["status"], &condition["reason"]), (&json!(status), &json!(reason)));
         }
     }
+
+    #[test]
+    fn no_fuzzed_fleet_changes_on_its_way_there_and_back() {
+        use super::super::super::fuzz;
+        let (mut random, sample) = (fuzz::Random(24), fleet());
+        for _ in 0..fuzz::rounds() {
+            let given = fuzz::mutated(&sample, &mut random);
+            let foreign = json!({"spec": given});
+            fuzz::judged(ours(foreign, &FleetSpec::default()), &given);
+            let Ok(mut spec) = serde_json::from_value::<FleetSpec>(given.clone()) else { continue };
+            spec.template_version = None;
+            let read = shown(&Fleet { spec: spec.clone(), ..Fleet::default() });
+            // Percentages above 100 are none that a fleet could have.
+            let Some(back) = fuzz::judged(ours(read, &spec), &given) else { continue };
+            assert_eq!(back["spec"], serde_json::to_value(&spec).unwrap(), "{given}");
+        }
+    }
 }

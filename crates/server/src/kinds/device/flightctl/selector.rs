@@ -72,7 +72,9 @@ pub(super) fn requests(text: &str, list: &mut List) -> Result<(), Error> {
         list.states.push(match requirement {
             Requirement::Exists => Requirement::NotIn(vec![PENDING.to_owned()]),
             Requirement::Missing => Requirement::In(vec![PENDING.to_owned()]),
-            decided => mapped(decided, |word| if word == "true" { APPROVED } else { DENIED }),
+            decided @ (Requirement::In(_) | Requirement::NotIn(_)) => {
+                mapped(decided, |word| if word == "true" { APPROVED } else { DENIED })
+            }
         });
     }
     Ok(())
@@ -142,5 +144,35 @@ mod tests {
         assert_eq!(read("!status.approval.approved").unwrap(), [one_of(&["Pending"])]);
         assert!(read("status.approval.approved=maybe").is_err());
         assert!(read("state=Pending").is_err());
+    }
+
+    #[test]
+    fn no_fuzzed_selector_is_the_fault_of_the_server() {
+        use super::super::super::fuzz;
+        let parts = [
+            "status.summary.status",
+            "metadata.owner",
+            "status.approval.approved",
+            "site",
+            "Online",
+            "Unknown",
+            "=",
+            "!=",
+            "==",
+            " in ",
+            " notin ",
+            "(",
+            ")",
+            ",",
+            "!",
+        ];
+        let mut random = fuzz::Random(23);
+        for _ in 0..fuzz::rounds() {
+            let text = fuzz::text(&parts, &mut random);
+            fuzz::judged(devices(&text, &mut List::default()), &text);
+            fuzz::judged(requests(&text, &mut List::default()), &text);
+            fuzz::judged(list::label_selector(&text), &text);
+            fuzz::judged(list::field_selector(&text, &["status.summary.status", "metadata.owner"]), &text);
+        }
     }
 }

@@ -45,10 +45,7 @@ pub(super) fn shown(spec: &DeviceSpec) -> Value {
 
 /// There are three severities, and of each at most one rule counts: ours are told apart as far as that goes.
 fn severity_word(ours: &str) -> &'static str {
-    match Health::from_report(ours) {
-        Ok(Health::Degraded) => "Warning",
-        _ => "Critical",
-    }
+    if matches!(Health::from_report(ours), Ok(Health::Degraded)) { "Warning" } else { "Critical" }
 }
 
 /// The elements of a list in an object, if they are objects.

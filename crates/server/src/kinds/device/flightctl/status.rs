@@ -121,7 +121,7 @@ mod tests {
         device::{applications, lifecycle, updated},
     };
 
-    use super::*;
+    use super::{super::super::fuzz, *};
 
     #[test]
     fn every_status_of_ours_is_one_of_theirs() {
@@ -139,6 +139,31 @@ mod tests {
         let shown = words.map(|word| health(Some(word)));
         assert_eq!(shown, ["Healthy", "Warning", "Warning", "Error", "Critical", "Unknown", "Unknown"]);
         assert_eq!(health(None), "Unknown");
+    }
+
+    /// A client refuses a whole list for one foreign value.
+    #[test]
+    fn no_fuzzed_report_gets_past_their_enums() {
+        let sample = json!({
+            "conditions": [{"type": "Updating", "status": "True", "reason": "Preparing"}],
+            "systemInfo": {"architecture": "x86_64", "customInfo": "b"},
+            "applications": [{"name": "web", "status": "Running", "ready": "1/1", "restarts": 3}],
+            "resources": {"cpu": "Healthy", "memory": "Degraded", "disk": "Critical"},
+        });
+        let mut random = fuzz::Random(19);
+        for _ in 0..fuzz::rounds() {
+            let given = fuzz::mutated(&sample, &mut random);
+            let Ok(report) = serde_json::from_value::<DeviceReport>(given) else { continue };
+            let shown = reported(&report, &DeviceSpec::default(), Timestamp::UNIX_EPOCH);
+            let all = |list: &str, field: &str, known: &[&str]| {
+                let all = shown[list].as_array().unwrap().iter();
+                all.map(|one| one[field].as_str().unwrap()).all(|word| known.contains(&word))
+            };
+            assert!(all("applications", "status", APPLICATION), "{shown}");
+            assert!(all("conditions", "type", CONDITIONS), "{shown}");
+            assert!(all("conditions", "status", &["True", "False", "Unknown"]), "{shown}");
+            assert!(shown["systemInfo"].as_object().unwrap().values().all(Value::is_string), "{shown}");
+        }
     }
 
     #[test]
