@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     Api, Backend, Site,
-    cluster::{CLUSTERS, REQUIRED, condition, status},
+    cluster::{CLUSTERS, REQUIRED, REQUIRED_OF_POOLS, condition, status},
     fakes::Fake,
     on_both, site, wait_long_for,
 };
@@ -24,6 +24,7 @@ on_both! {
     a_cluster_is_brought_about_kept_and_removed,
     what_is_killed_goes_on_and_makes_nothing_twice,
     a_cluster_that_cannot_be_worked_on_delays_no_other,
+    a_node_pool_is_brought_about_and_removed,
 }
 
 /// A namespace, a job of a generation, and a map, as the adapter of an installation has them.
@@ -52,6 +53,30 @@ post:
           health: {status: {expression: "true"}}
 "#;
 
+/// A map for a node pool, in a namespace of its own.
+const POOL_CONFIG: &str = r#"
+adapter: {name: validation, kind: NodePool}
+params:
+  - {name: size, source: cluster.spec.size, type: int, required: true}
+resources:
+  - name: namespace
+    manifest: {apiVersion: v1, kind: Namespace, metadata: {name: "p-{{ .nodePoolId }}"}}
+  - name: map
+    manifest:
+      apiVersion: v1
+      kind: ConfigMap
+      metadata: {name: pool, namespace: "p-{{ .nodePoolId }}"}
+      data: {cluster: "{{ .clusterId }}", size: "{{ .size }}"}
+post:
+  parameters:
+    - name: payload
+      build:
+        conditions:
+          applied: {status: {expression: resources.map.data.cluster == clusterId}}
+          available: {status: {expression: resources.map.data.cluster == clusterId}}
+          health: {status: {expression: "true"}}
+"#;
+
 /// An adapter that runs until it is killed.
 struct Adapter {
     child: Child,
@@ -60,8 +85,12 @@ struct Adapter {
 
 impl Adapter {
     fn start(site: &Site, dir: &Path, server: SocketAddr) -> Self {
+        Self::start_with(CONFIG, site, dir, server)
+    }
+
+    fn start_with(text: &str, site: &Site, dir: &Path, server: SocketAddr) -> Self {
         let (config, token) = (dir.join("adapter.yaml"), dir.join("token"));
-        fs::write(&config, CONFIG).unwrap();
+        fs::write(&config, text).unwrap();
         if !token.exists() {
             let create = json!({"name": "validation", "role": "adapter", "adapter": "validation"});
             fs::write(&token, site.new_token(&create).1).unwrap();
@@ -181,6 +210,35 @@ fn a_cluster_is_brought_about_kept_and_removed(on: Backend) {
     site.admin().delete(&format!("{CLUSTERS}/{id}")).expect(202);
     wait_gone(&site, &id);
     assert_eq!(object(&fake, &namespace), None, "{}", adapter.log());
+}
+
+fn a_node_pool_is_brought_about_and_removed(on: Backend) {
+    let site = Site::start_with(on, &[(REQUIRED_OF_POOLS, "validation")]);
+    let dir = tempfile::tempdir().unwrap();
+    let fake = Fake::kubernetes(dir.path());
+    let adapter = Adapter::start_with(POOL_CONFIG, &site, dir.path(), site.servers[0].address);
+    let cluster = create(&site, "east", &json!({}));
+    let pools = format!("{CLUSTERS}/{cluster}/nodepools");
+    let made = site.admin().post(&pools, &json!({"name": "gpus", "spec": {"size": 3}})).expect(201);
+    let pool = made["id"].as_str().unwrap();
+    let path = format!("{pools}/{pool}");
+    let reconciled = |generation: i64| {
+        wait_long_for(&format!("the pool to be reconciled at {generation}: {}", adapter.log()), || {
+            let shown = site.admin().get(&path).expect(200);
+            (status(&shown, "Reconciled") == "True" && shown["generation"] == generation).then_some(())
+        });
+    };
+    reconciled(1);
+    let map = format!("/api/v1/namespaces/p-{pool}/configmaps/pool");
+    assert_eq!(object(&fake, &map).unwrap()["data"], json!({"cluster": cluster, "size": "3"}));
+    site.admin().patch(&path, &json!({"spec": {"size": 5}})).expect(200);
+    reconciled(2);
+    assert_eq!(object(&fake, &map).unwrap()["data"]["size"], "5");
+    // The pool goes first, with what was made for it; then its cluster, which waits for no adapter.
+    site.admin().delete(&format!("{CLUSTERS}/{cluster}")).expect(202);
+    wait_gone(&site, &cluster);
+    site.admin().get(&path).problem(404);
+    assert_eq!(object(&fake, &format!("/api/v1/namespaces/p-{pool}")), None, "{}", adapter.log());
 }
 
 fn what_is_killed_goes_on_and_makes_nothing_twice(on: Backend) {

@@ -159,3 +159,76 @@ impl Tree {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::{contract, expression::Value};
+
+    /// Recorded payloads that come out differently here, with the reason.
+    const DIFFERENT: &[(&str, &str)] = &[
+        ("build/017", "an empty expression is told"),
+        ("build/018", "an empty expression is told"),
+        ("build/041", "an unknown key is told"),
+        ("build/042", "an unknown key is told"),
+        ("build/046", "the root is built as any other map"),
+        ("build/047", "the root is built as any other map"),
+        ("build/049", "a field is a text"),
+    ];
+
+    /// What becomes of a recorded payload: its value, or `refused`.
+    fn ours(row: &Json) -> Result<Json, String> {
+        let source = row.get("build").unwrap_or(&row["build_value"]);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), source.to_string()).unwrap();
+        let told = |problems: Vec<crate::problem::Problem>| {
+            problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+        };
+        let (mut reader, node) = Reader::open(file.path()).map_err(told)?;
+        let now = row["now"].as_str().unwrap_or("2026-11-19T12:00:00Z").parse().unwrap();
+        let all = |part: &str| row[part].as_object().into_iter().flatten();
+        let templates: BTreeSet<_> = all("params").chain(all("vars")).map(|(name, _)| name.clone()).collect();
+        let mut declared = Declared::default();
+        declared.open();
+        let names = Names { templates: &templates, expressions: Some(&declared) };
+        let tree = reader.tree(&node, "build", &names);
+        let Some(tree) = tree.filter(|_| reader.problems.is_empty()) else {
+            return Err(told(reader.problems));
+        };
+        let by_name: BTreeMap<_, _> =
+            all("params").map(|(name, value)| (name.clone(), value.clone())).collect();
+        let variables = all("vars").map(|(name, value)| (name.clone(), Value::from(value))).collect();
+        let built = tree.build("build", &Values { by_name, now }, &Scope { variables, now });
+        built.map_err(|Unbuilt { field, why }| format!("{field}: {why}"))
+    }
+
+    #[test]
+    fn contract_recorded_payloads_are_built_as_recorded() {
+        let Some(rows) = contract::recorded("hyperfleet-cel-oracle.jsonl") else { return };
+        let (mut count, mut wrong) = (0, Vec::new());
+        // The rest is about `when`, or is an artefact of Go values: nulls written as 0.
+        let builds = |row: &Json| {
+            row["expect"]["skipped"] != true && row["expect"]["error"] != true && row["quirk"].is_null()
+        };
+        for row in rows.iter().filter(|row| row["table"] == "payload" && builds(row)) {
+            let expect = &row["expect"];
+            count += 1;
+            let ours = ours(row);
+            let theirs = expect.get("json").or_else(|| expect.get("value"));
+            let same = match theirs {
+                Some(theirs) => {
+                    ours.as_ref().is_ok_and(|ours| Value::from(ours).equals(&Value::from(theirs)))
+                }
+                None => ours.is_err(),
+            };
+            let id = row["id"].as_str().unwrap();
+            if !same && !DIFFERENT.iter().any(|(known, _)| *known == id) {
+                wrong.push(format!("{id} => {ours:?} instead of {expect}"));
+            }
+        }
+        assert!(count > 60, "{count} rows");
+        assert!(wrong.is_empty(), "{} of {count} differ:\n{}", wrong.len(), wrong.join("\n"));
+    }
+}
