@@ -48,6 +48,8 @@ const PROMISES: &[(&str, &[&str])] = &[
             "first_boots_of_one_mac_make_one_node",
             "patches_do_not_lose_each_other",
             "an_etag_guards_the_version_that_was_read",
+            "a_member_that_changed_meanwhile_is_left_alone",
+            "a_dry_run_says_what_would_happen_and_writes_nothing",
             "a_report_leaves_the_etag_alone",
             "a_tree_gets_no_circle_from_two_sides",
             "a_workflow_goes_or_is_used",

@@ -6,6 +6,7 @@
 pub mod action;
 pub mod adapter;
 pub mod attention;
+pub mod bulk;
 pub mod client;
 pub mod cluster;
 pub mod device;

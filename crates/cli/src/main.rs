@@ -19,6 +19,7 @@ mod manifest;
 mod outcome;
 mod output;
 mod place;
+mod preview;
 mod print;
 mod progress;
 mod said;

@@ -16,9 +16,14 @@ pub(crate) struct Consent {
 }
 
 impl Consent {
+    /// Whether [`Self::ask`] will ask.
+    pub(crate) fn asks(&self, count: usize) -> bool {
+        !self.yes && count > 1
+    }
+
     /// Asks before several resources are changed; without a terminal, `--yes` is required.
     pub(crate) fn ask(&self, question: &str, count: usize) -> anyhow::Result<()> {
-        if self.yes || count < 2 {
+        if !self.asks(count) {
             return Ok(());
         }
         match output::confirm(&format!("{question}?")) {

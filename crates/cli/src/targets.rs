@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use clap::{Args, builder::NonEmptyStringValueParser};
-use wardroom_api::client::Client;
+use wardroom_api::client::{self, Client, MEMBER};
 
 use crate::{
     command::get::list,
@@ -11,6 +11,8 @@ use crate::{
     exit::{Code, failure, not_found},
     locate::{Among, Target, locate},
     outcome::Consent,
+    output,
+    preview::{Most, Preview, most},
     select::Selection,
     suggest, text,
     view::Resource,
@@ -26,19 +28,54 @@ pub(crate) struct Targets {
     #[command(flatten)]
     selection: Selection,
     #[command(flatten)]
+    limits: Limits,
+    #[command(flatten)]
     consent: Consent,
     #[command(flatten)]
     connection: Connection,
 }
 
+/// How far a verb may go.
+#[derive(Args)]
+struct Limits {
+    /// Change nothing: say what would become of each, and why some would be refused. Ends with the code of the command itself.
+    #[arg(long)]
+    dry_run: bool,
+    /// Change nothing if more than this would be changed: a number, or a share of all there are, such as 5%.
+    #[arg(long, value_name = "N|N%", value_parser = most)]
+    max: Option<Most>,
+}
+
 impl Targets {
-    /// Connects, finds the resources, and asks if there are several or they were selected.
-    pub(crate) async fn find<T: Resource>(&self, doing: &str) -> anyhow::Result<(Client, Vec<Target>)> {
+    /// Connects, finds the resources, and asks if there are several or they were selected. Several are tried first, and the
+    /// client that is returned changes each only if it did not change since. Nothing is returned after a dry run.
+    pub(crate) async fn find<T: Resource>(
+        &self,
+        doing: &str,
+        verb: impl AsyncFn(&Client, &str) -> Result<(), client::Error>,
+    ) -> anyhow::Result<Option<(Client, Vec<Target>)>> {
         let (client, targets) = self.look::<T>().await?;
+        let Limits { dry_run, max } = &self.limits;
+        let is_many = targets.len() > 1 || !self.selection.is_empty();
+        if !dry_run && max.is_none() && !is_many {
+            return Ok(Some((client, targets)));
+        }
+        let Err(client::Error::Unsent(unsent)) = verb(&client.rehearsal(), MEMBER).await else {
+            return Err(failure(Code::Failed, "this verb cannot be tried before it is done"));
+        };
+        let preview = Preview::of(&client, *unsent, &targets).await?;
+        if *dry_run {
+            preview.show(T::KIND, &targets, max.as_ref())?;
+            return Ok(None);
+        }
+        preview.check(T::KIND, max.as_ref())?;
         let least = if self.selection.is_empty() { targets.len() } else { targets.len().max(2) };
         let what = text::count(i64::try_from(targets.len())?, T::KIND.as_str());
+        if self.consent.asks(least) {
+            output::note(&preview.said(T::KIND));
+        }
         self.consent.ask(&format!("{doing}: {what}"), least)?;
-        Ok((client, targets))
+        Ok(Some((client.at_versions(preview.versions()), targets)))
     }
 
     /// Connects and finds the resources, for a command that changes nothing.

@@ -3,6 +3,7 @@
 pub mod app;
 #[cfg(test)]
 pub(crate) mod bare;
+pub(crate) mod bulk;
 pub(crate) mod change;
 pub mod clock;
 pub mod config;

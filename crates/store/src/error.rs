@@ -28,6 +28,12 @@ pub enum Error {
         /// The id of the user.
         id: String,
     },
+    /// The change was made under a dry run, so nothing is written.
+    #[error("a dry run writes nothing")]
+    DryRun,
+    /// The member is not at the version that the change was asked for.
+    #[error("the resource has another version than the caller saw")]
+    Moved,
     /// Another holder has the lease that the change was made under.
     #[error("the lease {lease:?} was lost to another holder")]
     Fenced {

@@ -41,6 +41,7 @@ impl Lease {
 impl Store {
     /// Takes a free lease or renews its own; returns nothing while another holder has it.
     pub async fn acquire_lease(&self, name: &str, holder: &str, length: Duration) -> Result<Option<Lease>> {
+        crate::condition::check_write()?;
         let millis = i64::try_from(length.as_millis()).unwrap_or(i64::MAX / 2);
         let sql = self.database.dialect().lease_acquire;
         let mut rows = self.database.write(sql, params![name, holder, millis]).await?;

@@ -54,6 +54,7 @@ impl Store {
     /// Keeps an observation whose version is one above the kept one, or 1 if there is none. Returns false if
     /// another writer was faster: read and decide again.
     pub async fn observe(&self, seen: &Observation) -> Result<bool> {
+        crate::condition::check_write()?;
         for (field, text) in [("kind", &seen.kind), ("id", &seen.resource_id), ("source", &seen.source)] {
             refuse_nul(field, text)?;
         }
@@ -78,6 +79,7 @@ impl Store {
         source: &'static str,
         seen: &[(String, Document, Timestamp)],
     ) -> Result<()> {
+        crate::condition::check_write()?;
         let rows: Vec<_> = seen
             .iter()
             .filter(|(id, ..)| !id.contains('\0'))
@@ -127,6 +129,7 @@ impl Store {
 
     /// Deletes the observations of a resource; returns how many.
     pub async fn forget_observations(&self, kind: &str, id: &str) -> Result<usize> {
+        crate::condition::check_write()?;
         Ok(self.database.write(sql::OBSERVATIONS_FORGET, params![kind, id]).await?.len())
     }
 }

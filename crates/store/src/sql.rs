@@ -174,6 +174,11 @@ statements! {
         "SELECT kind, state, count(*) FROM resources WHERE deleted = 0 \
          GROUP BY kind, state ORDER BY kind, state";
 
+    COUNT_BY_ZONE =
+        "SELECT t.value, count(*) FROM terms t WHERE t.kind = $1 AND (t.term = $2 OR t.term = $3 AND NOT EXISTS \
+         (SELECT 1 FROM terms o WHERE o.kind = t.kind AND o.resource_id = t.resource_id AND o.term = $2)) \
+         GROUP BY t.value ORDER BY t.value";
+
     LAST_DELETED =
         "SELECT id FROM resources WHERE kind = $1 AND name = $2 AND deleted = 1 ORDER BY id DESC LIMIT $3";
 

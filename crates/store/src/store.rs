@@ -6,6 +6,7 @@ use tokio::sync::watch;
 
 use crate::beside::{Beside, PreparedBeside};
 use crate::change::{Change, Committed, Use};
+use crate::condition;
 use crate::error::Result;
 use crate::guards;
 use crate::history::HistoryRow;
@@ -15,7 +16,7 @@ use crate::location::Location;
 use crate::postgres::{self, Postgres};
 use crate::prepared::Prepared;
 use crate::query::{List, Page};
-use crate::resource::Resource;
+use crate::resource::{Resource, field_term, label_term};
 use crate::session::Session;
 use crate::sql::{self, Dialect};
 use crate::sqlite::{self, Sqlite};
@@ -159,6 +160,13 @@ impl Store {
         rows.into_iter().map(count).collect()
     }
 
+    /// Counts living resources of a kind by zone: the value of a label, or else of a field.
+    pub async fn count_by_zone(&self, kind: &str, label: &str, field: &str) -> Result<Vec<(String, i64)>> {
+        let params = params![kind, label_term(label), field_term(field)];
+        let rows = self.database.read(sql::COUNT_BY_ZONE, params).await?;
+        rows.into_iter().map(|mut row| Ok((row.text()?, row.int()?))).collect()
+    }
+
     /// Reads the history of one resource, newest first, and how many rows there are in all.
     pub async fn history(
         &self,
@@ -227,13 +235,17 @@ impl Store {
         unused: Vec<Use>,
         mark: Option<Mark>,
     ) -> impl Future<Output = Result<Committed>> + Send + use<'_> {
+        let mut changes = [change];
+        let checked = condition::check(&mut changes);
+        let [change] = changes;
         let pending = self.listeners.begins(std::slice::from_ref(&change));
-        let prepared = prepare(change, unused, mark);
+        let prepared = checked.and_then(|()| prepare(change, unused, mark));
         async move {
             let committed = match prepared {
                 Ok(prepared) => self.write_one(prepared).await,
                 Err(error) => Err(error),
             };
+            condition::committed(&committed);
             pending.end(&committed, |committed| vec![&committed.resource]);
             committed
         }
@@ -273,13 +285,15 @@ impl Store {
     /// conflict when another writer had its turn at the observations of one of them.
     pub async fn commit_beside(
         &self,
-        changes: Vec<Change>,
+        mut changes: Vec<Change>,
         beside: Vec<Beside>,
         mark: Option<Mark>,
     ) -> Result<Vec<Committed>> {
+        condition::check(&mut changes)?;
         let beside = beside.into_iter().map(Beside::prepare).collect::<Result<Vec<_>>>()?;
         let pending = self.listeners.begins(&changes);
         let committed = self.write_together(changes, beside, mark).await;
+        condition::committed(&committed);
         pending.end(&committed, |committed| committed.iter().map(|one| &one.resource).collect());
         committed
     }

@@ -57,6 +57,7 @@ const TABLE: &[(&str, &str, Option<&str>, Open)] = &[
     ("GET",    "/api/v1/incidents/{id}",                 Some("incident"), READ),
     ("GET",    "/metrics",                               None,             READ),
     ("GET",    "/api/v1/tokens",                         Some("token"),    ADMIN),
+    ("POST",   "/api/v1/bulk",                           None,             APPROVE),
     ("POST",   "/api/v1/tokens",                         Some("token"),    ADMIN),
     ("DELETE", "/api/v1/tokens/{id}",                    Some("token"),    ADMIN),
     ("GET",    "/api/v1/nodes",                          Some("node"),     READ),

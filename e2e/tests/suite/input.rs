@@ -159,6 +159,7 @@ fn broken_bodies_are_refused(on: Backend) {
         ("PATCH", format!("/api/v1/nodes/{id}/state")),
         ("POST", "/api/v1/report".to_owned()),
         ("POST", "/api/v1/nodes/bulk/state".to_owned()),
+        ("POST", "/api/v1/bulk".to_owned()),
         ("PUT", "/api/v1/workflows/debian".to_owned()),
         ("POST", "/api/v1/groups".to_owned()),
         ("POST", "/api/v1/tokens".to_owned()),

@@ -63,3 +63,4 @@ mod satellite_secrets;
 mod satellite_upstreams;
 mod satellites;
 mod tokens;
+mod verbs_on_many;

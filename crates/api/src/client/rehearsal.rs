@@ -11,7 +11,7 @@ use super::{Client, Error};
 pub struct Unsent {
     /// The method.
     pub method: String,
-    /// The path below the API.
+    /// The whole path.
     pub path: String,
     /// The body; null for a deletion.
     pub body: Value,
@@ -35,6 +35,6 @@ impl Client {
             return Ok(());
         }
         let body = serde_json::to_value(body).map_err(|error| Error::Setup(error.to_string()))?;
-        Err(Error::Unsent(Box::new(Unsent { method: method.to_string(), path: segments.join("/"), body })))
+        Err(Error::Unsent(Box::new(Unsent { method: method.to_string(), path: self.path(segments), body })))
     }
 }

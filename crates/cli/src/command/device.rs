@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand, builder::NonEmptyStringValueParser};
-use wardroom_api::device::{
-    Decommission as Asked, Device as Shown, DeviceAction, EnrollmentApproval, EnrollmentRequest,
+use wardroom_api::{
+    client::Client,
+    device::{Decommission as Asked, Device as Shown, DeviceAction, EnrollmentApproval, EnrollmentRequest},
 };
 use wardroom_core::{
     Named,
@@ -147,8 +148,11 @@ impl Device {
             }
             Self::Deny(verb) => verb.decide(false, Default::default()).await,
             Self::Revoke(verb) => {
-                let (client, targets) = verb.targets.find::<Shown>("revoke").await?;
                 let action = DeviceAction { comment: verb.comment };
+                let asked =
+                    async |client: &Client, id: &str| client.revoke_device(id, &action).await.map(drop);
+                let found = verb.targets.find::<Shown>("revoke", asked).await?;
+                let Some((client, targets)) = found else { return Ok(()) };
                 let mut outcome = Outcome::default();
                 for Target { id, name } in &targets {
                     let done = client.revoke_device(id, &action).await;
@@ -158,8 +162,11 @@ impl Device {
                 outcome.finish()
             }
             Self::Reboot(verb) => {
-                let (client, targets) = verb.targets.find::<Shown>("reboot").await?;
                 let action = DeviceAction { comment: verb.comment };
+                let asked =
+                    async |client: &Client, id: &str| client.reboot_device(id, &action).await.map(drop);
+                let found = verb.targets.find::<Shown>("reboot", asked).await?;
+                let Some((client, targets)) = found else { return Ok(()) };
                 let mut outcome = Outcome::default();
                 for Target { id, name } in &targets {
                     let done = client.reboot_device(id, &action).await;
@@ -171,7 +178,9 @@ impl Device {
             Self::Wait(wait) => wait.run().await,
             Self::Decommission(command) => command.run().await,
             Self::Delete(Delete { targets }) => {
-                let (client, targets) = targets.find::<Shown>("delete").await?;
+                let asked = async |client: &Client, id: &str| client.delete_device(id).await.map(drop);
+                let found = targets.find::<Shown>("delete", asked).await?;
+                let Some((client, targets)) = found else { return Ok(()) };
                 let mut outcome = Outcome::default();
                 for Target { id, name } in &targets {
                     let done = client.delete_device(id).await;
@@ -191,8 +200,10 @@ impl Verb {
         labels: std::collections::BTreeMap<String, String>,
     ) -> anyhow::Result<()> {
         let (doing, done) = if approved { ("approve", "approved") } else { ("deny", "denied") };
-        let (client, targets) = self.targets.find::<EnrollmentRequest>(doing).await?;
         let approval = EnrollmentApproval { approved, labels, comment: self.comment };
+        let asked = async |client: &Client, id: &str| client.decide_enrollment(id, &approval).await.map(drop);
+        let found = self.targets.find::<EnrollmentRequest>(doing, asked).await?;
+        let Some((client, targets)) = found else { return Ok(()) };
         let mut outcome = Outcome::default();
         for Target { id, name } in &targets {
             let decided = client.decide_enrollment(id, &approval).await;
@@ -205,8 +216,10 @@ impl Verb {
 
 impl Decommission {
     async fn run(self) -> anyhow::Result<()> {
-        let (client, targets) = self.verb.targets.find::<Shown>("decommission").await?;
         let asked = Asked { target: None, finish: self.finish, comment: self.verb.comment };
+        let verb = async |client: &Client, id: &str| client.decommission_device(id, &asked).await.map(drop);
+        let found = self.verb.targets.find::<Shown>("decommission", verb).await?;
+        let Some((client, targets)) = found else { return Ok(()) };
         let mut outcome = Outcome::default();
         for Target { id, name } in &targets {
             let done = client.decommission_device(id, &asked).await;

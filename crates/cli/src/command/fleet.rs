@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand, builder::NonEmptyStringValueParser};
-use wardroom_api::device::{DeviceAction, Fleet as Shown};
+use wardroom_api::{
+    client::Client,
+    device::{DeviceAction, Fleet as Shown},
+};
 
 use super::until::{self, Progress};
 use crate::{connection::Connection, locate::Target, outcome::Outcome, progress::length, targets::Targets};
@@ -57,8 +60,9 @@ impl Fleet {
 
 impl Verb {
     async fn run(self, verb: &str) -> anyhow::Result<()> {
-        let (client, targets) = self.targets.find::<Shown>(verb).await?;
         let action = DeviceAction { comment: self.comment };
+        let asked = async |client: &Client, id: &str| client.act_on_fleet(id, verb, &action).await.map(drop);
+        let Some((client, targets)) = self.targets.find::<Shown>(verb, asked).await? else { return Ok(()) };
         let mut outcome = Outcome::default();
         for Target { id, name } in &targets {
             let done = client.act_on_fleet(id, verb, &action).await;

@@ -34,7 +34,7 @@ pub(crate) enum GpuNode {
     /// Shows the work behind a node's state, and the next step, as JSON.
     Lifecycle(Lifecycle),
     /// Waits until the newest runs of nodes end, and shows their progress; fails when one needs an operator.
-    #[command(mut_arg("yes", |yes| yes.hide(true)))]
+    #[command(mut_arg("yes", |yes| yes.hide(true)), mut_arg("dry_run", |arg| arg.hide(true)), mut_arg("max", |arg| arg.hide(true)))]
     Wait(WaitFor),
     #[command(flatten)]
     Act(Verb<Action, act::Act>),

@@ -1,7 +1,10 @@
 //! `wardroom run`: the operator actions on runs, a verb each.
 
 use clap::{Args, Subcommand};
-use wardroom_api::run::{Run as Shown, RunAction};
+use wardroom_api::{
+    client::Client,
+    run::{Run as Shown, RunAction},
+};
 use wardroom_core::run::action::Action;
 use wardroom_server::platform::clock::Clock;
 
@@ -19,7 +22,7 @@ use crate::{
 #[derive(Subcommand)]
 pub(crate) enum Run {
     /// Waits until runs end, and shows their progress; fails when one needs an operator.
-    #[command(mut_arg("yes", |yes| yes.hide(true)))]
+    #[command(mut_arg("yes", |yes| yes.hide(true)), mut_arg("dry_run", |arg| arg.hide(true)), mut_arg("max", |arg| arg.hide(true)))]
     Wait(WaitFor),
     #[command(flatten)]
     Act(Verb<Action, Act>),
@@ -84,15 +87,18 @@ impl Act {
             let look = "give --digest: `wardroom describe run NAME` shows the observation and its digest";
             return Err(failure(Code::Usage, look));
         }
-        let (client, targets) = self.targets.find::<Shown>(action.as_str()).await?;
-        if targets.len() > 1 && self.secret.is_given() {
-            return Err(failure(Code::Usage, "--secret-file holds the token of one run: select one"));
-        }
         let wanted = RunAction {
             comment: self.comment,
             abandon: self.abandon,
             expected_observation_digest: self.digest,
         };
+        let verb =
+            async |client: &Client, id: &str| client.act_on_run(id, action.as_str(), &wanted).await.map(drop);
+        let found = self.targets.find::<Shown>(action.as_str(), verb).await?;
+        let Some((client, targets)) = found else { return Ok(()) };
+        if targets.len() > 1 && self.secret.is_given() {
+            return Err(failure(Code::Usage, "--secret-file holds the token of one run: select one"));
+        }
         let mut outcome = Outcome::default();
         for Target { id, name } in &targets {
             let (paper, name) = (self.secret.open()?, format!("run/{name}"));

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use clap::{Args, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
 use wardroom_api::{
     Envelope,
+    client::Client,
     satellite::{
         JoinTokenCreate, Reenable as Wanted, Revoke as Blocked, Satellite as Shown, SatelliteCreate,
     },
@@ -215,8 +216,11 @@ impl JoinToken {
 
 impl Revoke {
     async fn run(self) -> anyhow::Result<()> {
-        let (client, targets) = self.targets.find::<Shown>("revoke").await?;
         let (wanted, mut outcome) = (Blocked { comment: self.comment }, Outcome::default());
+        let verb = async |client: &Client, id: &str| client.revoke_satellite(id, &wanted).await.map(drop);
+        let Some((client, targets)) = self.targets.find::<Shown>("revoke", verb).await? else {
+            return Ok(());
+        };
         for Target { id, name } in &targets {
             let revoked = client.revoke_satellite(id, &wanted).await;
             if let (Ok(Envelope { message: Some(message), .. }), [_]) = (&revoked, targets.as_slice()) {
@@ -252,7 +256,10 @@ impl Reenable {
 
 impl Delete {
     async fn run(self) -> anyhow::Result<()> {
-        let (client, targets) = self.targets.find::<Shown>("delete").await?;
+        let verb = async |client: &Client, id: &str| client.delete_satellite(id).await.map(drop);
+        let Some((client, targets)) = self.targets.find::<Shown>("delete", verb).await? else {
+            return Ok(());
+        };
         let mut outcome = Outcome::default();
         for Target { id, name } in &targets {
             let deleted = client.delete_satellite(id).await;

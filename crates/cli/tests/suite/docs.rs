@@ -27,6 +27,7 @@ fn satellites_work_as_they_are_written() {
     check(
         "satellites.md",
         &[
+            "-> revoked",
             "wardroom satellite reenable edge-01",
             "403",
             "refresh_credentials",

@@ -52,6 +52,52 @@ fn many_nodes_need_a_yes_and_each_is_told() {
 }
 
 #[test]
+fn a_verb_is_tried_before_it_is_done() {
+    let server = Server::start();
+    for number in 1..=4 {
+        server.node(
+            &format!("52:54:00:00:00:0{number}"),
+            &["--label", "zone=osl", "--label", &format!("rack={number}")],
+        );
+    }
+    server.ok(&["node", "approve", "52:54:00:00:00:01"]);
+    let history = || server.ok(&["history", "--limit", "50", "-o", "json"]);
+    let before = history();
+    let tried = server.run(&["node", "approve", "-l", "rack in (1,2,3)", "--dry-run"]);
+    tried.says(
+        8,
+        &[
+            "node/52:54:00:00:00:01: the node is pending already",
+            "dry run, nothing was done: 2 of 4 nodes would be changed (50%), 2 of 4 in zone osl (50%); 1 would be refused",
+        ],
+    );
+    assert_eq!(
+        tried.out,
+        "node/52:54:00:00:00:02 discovered -> pending\nnode/52:54:00:00:00:03 discovered -> pending\n"
+    );
+    // One that is named can be tried too, and ends as the verb would.
+    server.run(&["node", "approve", "52:54:00:00:00:01", "--dry-run"]).says(4, &["pending already"]);
+    assert_eq!(
+        server.ok(&["node", "assign", "52:54:00:00:00:02", "--label", "a=b", "--dry-run"]),
+        "node/52:54:00:00:00:02 discovered, would be changed\n"
+    );
+    let some = ["node", "approve", "-l", "rack in (2,3)", "--yes", "--max"];
+    for max in ["1", "49.9%", "0"] {
+        server
+            .run(&[&some[..], &[max]].concat())
+            .says(1, &["2 of 4 nodes would be changed (50%)", "more than --max"]);
+    }
+    server.run(&[&some[..], &["half"]].concat()).says(2, &["a share from 0% to 100%"]);
+    assert_eq!(history(), before, "nothing was done");
+    let approved = server.ok(&[&some[..], &["50%"]].concat());
+    assert_eq!(approved, "node/52:54:00:00:00:02 pending\nnode/52:54:00:00:00:03 pending\n");
+    // The question says how far it goes.
+    server
+        .run(&["node", "retire", "--state", "pending"])
+        .says(2, &["3 of 4 nodes would be changed (75%)", "move to retired: 3 nodes: confirm with --yes"]);
+}
+
+#[test]
 fn files_are_applied_again_and_again() {
     let server = Server::start();
     let file = server.dir.path().join("site.yaml");

@@ -79,7 +79,7 @@ fn after(before: Option<Value>, unsent: Unsent) -> Value {
     {
         fields.insert("name".to_owned(), name);
     }
-    let is_whole = unsent.method == "PUT" || unsent.path.starts_with("clusters/");
+    let is_whole = unsent.method == "PUT" || unsent.path.contains("clusters/");
     match (&mut whole, body) {
         (Value::Object(whole), Value::Object(body)) if is_whole => whole.extend(body),
         // What a new resource leaves open stays, if there is one already.

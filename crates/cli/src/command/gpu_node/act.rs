@@ -1,7 +1,10 @@
 //! The actions of operators on GPU nodes, a verb each.
 
 use clap::Args;
-use wardroom_api::gpu_node::{ActionRequest, GpuNode};
+use wardroom_api::{
+    client::Client,
+    gpu_node::{ActionRequest, GpuNode},
+};
 use wardroom_core::gpu_node::action::Action;
 
 use super::skips;
@@ -50,11 +53,15 @@ impl verbs::Action for Action {
 
 impl Act {
     pub(crate) async fn run(self, action: Action) -> anyhow::Result<()> {
-        let (client, targets) = self.targets.find::<GpuNode>(action.as_str()).await?;
+        let wanted = ActionRequest { comment: self.comment, skip: skips(self.skip), unproven: self.unproven };
+        let verb = async |client: &Client, id: &str| {
+            client.act_on_gpu_node(id, action.as_str(), &wanted).await.map(drop)
+        };
+        let found = self.targets.find::<GpuNode>(action.as_str(), verb).await?;
+        let Some((client, targets)) = found else { return Ok(()) };
         if targets.len() > 1 && self.secret.is_given() {
             return Err(failure(Code::Usage, "--secret-file holds the secret of one node: select one"));
         }
-        let wanted = ActionRequest { comment: self.comment, skip: skips(self.skip), unproven: self.unproven };
         let (mut outcome, mut runs) = (Outcome::default(), Vec::new());
         for Target { id, name: called } in &targets {
             let paper = self.secret.open()?;

@@ -1,7 +1,10 @@
 //! `wardroom gpu-node decommission`.
 
 use clap::{Args, builder::PossibleValuesParser};
-use wardroom_api::gpu_node::{DecommissionCreate, GpuNode};
+use wardroom_api::{
+    client::Client,
+    gpu_node::{DecommissionCreate, GpuNode},
+};
 use wardroom_core::run::plan::Kind;
 
 use super::skips;
@@ -44,9 +47,12 @@ pub(crate) struct Decommission {
 
 impl Decommission {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
-        let (client, targets) = self.targets.find::<GpuNode>(&self.mode).await?;
-        let (mode, skip) = (self.mode, skips(self.skip));
+        let (mode, skip) = (self.mode.clone(), skips(self.skip));
         let wanted = DecommissionCreate { mode, force: self.force, skip, comment: self.comment };
+        let verb =
+            async |client: &Client, id: &str| client.decommission_gpu_node(id, &wanted).await.map(drop);
+        let found = self.targets.find::<GpuNode>(&self.mode, verb).await?;
+        let Some((client, targets)) = found else { return Ok(()) };
         let (mut outcome, mut runs) = (Outcome::default(), Vec::new());
         for Target { id, name } in &targets {
             let begun = client.decommission_gpu_node(id, &wanted).await.map(|node| {

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use wardroom_api::node::{Node, NodePatch};
+use wardroom_api::{
+    client::Client,
+    node::{Node, NodePatch},
+};
 
 use crate::{
     exit::{Code, failure},
@@ -44,7 +47,8 @@ impl Assign {
         if patch == NodePatch::default() {
             return Err(failure(Code::Usage, "give --workflow, --group, --hostname or --label"));
         }
-        let (client, targets) = self.targets.find::<Node>("change").await?;
+        let verb = async |client: &Client, id: &str| client.patch_node(id, &patch).await.map(drop);
+        let Some((client, targets)) = self.targets.find::<Node>("change", verb).await? else { return Ok(()) };
         let mut outcome = Outcome::default();
         for Target { id, name } in &targets {
             let changed = client.patch_node(id, &patch).await;

@@ -1,7 +1,7 @@
 //! `wardroom node delete`.
 
 use clap::Args;
-use wardroom_api::node::Node;
+use wardroom_api::{client::Client, node::Node};
 
 use crate::{locate::Target, outcome::Outcome, targets::Targets};
 
@@ -14,7 +14,8 @@ pub(crate) struct Delete {
 
 impl Delete {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
-        let (client, targets) = self.targets.find::<Node>("delete").await?;
+        let verb = async |client: &Client, id: &str| client.delete_node(id).await.map(drop);
+        let Some((client, targets)) = self.targets.find::<Node>("delete", verb).await? else { return Ok(()) };
         let mut outcome = Outcome::default();
         for Target { id, name } in &targets {
             let deleted = client.delete_node(id).await;

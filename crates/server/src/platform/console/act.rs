@@ -170,6 +170,7 @@ pub(super) async fn act(
         path: &offer.action.path,
         body: body(&visit, &offer.action, &given),
         once: given.get("once").map(String::as_str),
+        condition: None,
     };
     let back = page_of(subject.face, &subject.member.key, &[]);
     match visit.api().ask(asked).await {

@@ -17,10 +17,15 @@ use serde_json::Value;
 use tower::Service as _;
 use wardroom_api::{Envelope, Problem};
 use wardroom_console::form;
+use wardroom_store::Condition;
 
 use crate::platform::{
     app::App,
-    http::{error::Error, idempotency, listen::Peer},
+    http::{
+        error::Error,
+        idempotency::{self, ShownOnce},
+        listen::Peer,
+    },
     identity::auth::{Caller, Principal},
 };
 
@@ -30,9 +35,9 @@ pub(crate) struct Inside(pub(crate) Principal);
 
 /// The API for one caller.
 pub(crate) struct Api<'a> {
-    pub(super) app: &'a App,
-    pub(super) router: &'a Router,
-    pub(super) caller: &'a Caller,
+    pub(crate) app: &'a App,
+    pub(crate) router: &'a Router,
+    pub(crate) caller: &'a Caller,
 }
 
 /// What was read; nothing where the caller may not read it, or where there is nothing. A failure of the server, or a limit, is
@@ -56,13 +61,19 @@ pub(crate) struct Asked<'a> {
     pub(crate) body: Option<Value>,
     /// Makes the change once, however often it is asked for.
     pub(crate) once: Option<&'a str>,
+    /// The condition of its commit; such a request is a part of one that was counted.
+    pub(crate) condition: Option<Arc<Condition>>,
 }
+
+/// The condition of what a request from inside commits.
+#[derive(Clone)]
+pub(crate) struct Conditional(pub(crate) Arc<Condition>);
 
 impl Api<'_> {
     /// Reads what is at a path.
     pub(crate) async fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<Value, Problem> {
         let path = format!("{path}{}", form::query(query.iter().copied()));
-        self.call(Request::get(path).body(Body::empty())).await
+        Ok(self.call(Request::get(path).body(Body::empty()), None).await?.0)
     }
 
     /// Reads an object of a type.
@@ -90,6 +101,11 @@ impl Api<'_> {
 
     /// Asks for a change.
     pub(crate) async fn ask(&self, asked: Asked<'_>) -> Result<Value, Problem> {
+        Ok(self.ask_once(asked).await?.0)
+    }
+
+    /// The same, with whether the answer has a secret that is shown once.
+    pub(crate) async fn ask_once(&self, asked: Asked<'_>) -> Result<(Value, bool), Problem> {
         let method = Method::from_bytes(asked.method.as_bytes()).map_err(|_| self.problem(&Error::Method))?;
         let mut request = Request::builder().method(&method).uri(asked.path);
         if let Some(once) = asked.once.filter(|_| method == Method::POST) {
@@ -102,7 +118,7 @@ impl Api<'_> {
             }
             None => Body::empty(),
         };
-        self.call(request.body(body)).await
+        self.call(request.body(body), asked.condition).await
     }
 
     /// The problem that a refusal is shown as.
@@ -110,17 +126,25 @@ impl Api<'_> {
         error.problem(self.app.kinds, &self.caller.request_id)
     }
 
-    async fn call(&self, request: Result<Request, axum::http::Error>) -> Result<Value, Problem> {
+    async fn call(
+        &self,
+        request: Result<Request, axum::http::Error>,
+        condition: Option<Arc<Condition>>,
+    ) -> Result<(Value, bool), Problem> {
         let mut request = request.map_err(|_| self.problem(&Error::NoRoute))?;
         let extensions = request.extensions_mut();
         extensions.insert(Inside(self.caller.principal.clone()));
         extensions.insert(Arc::clone(&self.caller.request_id));
         extensions.insert(ConnectInfo(Peer((self.caller.address, 0).into())));
+        if let Some(condition) = condition {
+            extensions.insert(Conditional(condition));
+        }
         let Ok(response) = self.router.clone().call(request).await;
         if let Some(error) = response.extensions().get::<Error>() {
             return Err(self.problem(error));
         }
-        self.value(response).await
+        let is_secret = response.extensions().get::<ShownOnce>().is_some();
+        Ok((self.value(response).await?, is_secret))
     }
 
     async fn value(&self, response: Response) -> Result<Value, Problem> {

@@ -163,6 +163,7 @@ pub(crate) const SHARED: &[Route] = &[
     route("GET",    "/api/v1/liveness",                            "",         READERS,   Class::Read),
     route("GET",    "/api/v1/incidents",                           "incident", READERS,   Class::Read),
     route("GET",    "/api/v1/incidents/{id}",                      "incident", READERS,   Class::Read),
+    route("POST",   "/api/v1/bulk",                                "",         APPROVERS, Class::Write),
     route("GET",    NUMBERS,                                       "",         READERS,   Class::Read),
     route("GET",    "/api/v1/tokens",                              "token",    ADMINS,    Class::Read),
     route("POST",   "/api/v1/tokens",                              "token",    ADMINS,    Class::Write).showing_secret(),

@@ -342,6 +342,8 @@ impl From<wardroom_store::Error> for Error {
                 detail: format!("{kind} {id} uses it: remove it from there first"),
                 allowed: Vec::new(),
             },
+            // A bulk request says so in its own words.
+            Store::DryRun | Store::Moved => Self::Precondition,
             Store::Fenced { .. } => Self::Contended("another server took over this work: retry"),
             Store::ForeignCursor => crate::platform::http::list::foreign("continue"),
             Store::Unavailable(detail) => {

@@ -24,7 +24,11 @@ use uuid::Uuid;
 
 use crate::platform::{
     app::App,
-    console::{self, inside::Inside, session},
+    console::{
+        self,
+        inside::{Conditional, Inside},
+        session,
+    },
     http::{
         access::{self, Allow, Class, Route},
         body,
@@ -166,6 +170,7 @@ fn panicked() -> Response {
 /// Runs a change to its end, even if its caller hangs up: steps after the commit must follow it. Only then it
 /// becomes a separate task.
 fn to_its_end(app: App, route: &'static Route, request: Request, next: Next) -> ToItsEnd {
+    let condition = request.extensions().get::<Conditional>().cloned();
     let work = {
         let app = app.clone();
         async move {
@@ -173,7 +178,11 @@ fn to_its_end(app: App, route: &'static Route, request: Request, next: Next) -> 
             run.catch_unwind().await.unwrap_or_else(|_| panicked())
         }
     };
-    ToItsEnd(Some(Box::pin(work)), app)
+    // The condition is inside, so that it also holds for the rest that runs without a caller.
+    match condition {
+        Some(Conditional(condition)) => ToItsEnd(Some(Box::pin(condition.around(work))), app),
+        None => ToItsEnd(Some(Box::pin(work)), app),
+    }
 }
 
 struct ToItsEnd(Option<BoxFuture<'static, Response>>, App);
@@ -242,6 +251,8 @@ async fn admitted(app: &App, request: &mut Request) -> Result<(&'static Route, C
     };
     let caller = Caller { principal, address, request_id };
     match &refused {
+        // It is a part of a request that was counted.
+        None if extensions.get::<Conditional>().is_some() => {}
         // A challenge counts against no limit: a whole site may ask from one address.
         None if is_told => {}
         // The credential was valid once, so it is not counted as a guess against the address.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use axum::{
-    Json, Router,
+    Extension, Json, Router,
     extract::Request,
     middleware,
     response::{IntoResponse, Response},
@@ -27,6 +27,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::{document, error::Error, health, metrics, request, vocabulary};
 use crate::platform::{
     app::App,
+    bulk::{self, Single},
     console,
     feed::{attention, events, find, history, lifecycle, summary, why},
     identity::token,
@@ -56,9 +57,12 @@ impl Modify for Bearer {
 
 /// Every route, for people and integrators.
 pub(crate) fn api(app: App) -> Front {
-    let (router, mut document) = routes(app.kinds).split_for_parts();
-    describe(&mut document, app.kinds);
-    let document = Json(document);
+    let document = Json(openapi(app.kinds));
+    let (single, _) = routes(app.kinds).split_for_parts();
+    // A verb on many members calls the routes of single members from inside.
+    let (many, _) = bulk::routes().split_for_parts();
+    let many = many.layer(Extension(Single(admitted(single.clone(), &app))));
+    let router = single.merge(many);
     let router =
         router.route("/openapi.json", axum::routing::get(|| async move { document.into_response() }));
     // Pages call the same routes from inside, through the same layer.
@@ -81,7 +85,7 @@ fn describe(openapi: &mut utoipa::openapi::OpenApi, kinds: &[&'static Kind]) {
 /// The OpenAPI document of everything that is served.
 #[must_use]
 pub fn openapi(kinds: &[&'static Kind]) -> utoipa::openapi::OpenApi {
-    let mut document = routes(kinds).into_openapi();
+    let mut document = routes(kinds).merge(bulk::routes()).into_openapi();
     describe(&mut document, kinds);
     document
 }
